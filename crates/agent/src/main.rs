@@ -1,0 +1,2 @@
+//! `linerate-agent`, the small program on a machine.
+fn main() {}

@@ -1,0 +1,2 @@
+//! `linerate`, the command.
+fn main() {}

@@ -1,0 +1,73 @@
+//! Reasons not to trust a figure.
+//! Knows what can be doubted; whoever measures says when.
+
+use serde::{Deserialize, Serialize};
+
+/// A reason not to trust a figure, carried by the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// What is doubted.
+    pub kind: DoubtKind,
+    /// One sentence with the figures it rests on, ending in what to try.
+    pub detail: String,
+}
+
+impl Doubt {
+    /// A doubt of this kind, in this sentence.
+    pub fn new(kind: DoubtKind, detail: impl Into<String>) -> Doubt {
+        Doubt { kind, detail: detail.into() }
+    }
+}
+
+/// The kinds of doubt there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DoubtKind {
+    /// The sender did not offer the load it was asked for.
+    SenderFellBehind,
+    /// The kernel attributes interrupt time by sampling at the tick only.
+    IrqTimeByTicks,
+    /// Too few clock ticks passed for a CPU figure.
+    ShortForCpu,
+    /// Something else used the machine's CPUs before the trial, or a hypervisor took them during it.
+    NoisyMachine,
+    /// Counters of the two ends, or of two sources, contradict each other.
+    CountersContradict,
+    /// More datagrams arrived than were sent, or a flow carried something that was not ours.
+    StrayTraffic,
+    /// Both ends run on one machine, so they share its CPUs.
+    SharedMachine,
+    /// The datagrams are larger than the MTU and travel as fragments.
+    Fragmented,
+    /// A socket buffer is not what was asked.
+    SocketBufferClamped,
+    /// The trial ended before its time.
+    EndedEarly,
+    /// The idle-capacity method could not calibrate on an idle machine.
+    SoakNotCalibrated,
+    /// A flow's end mark did not arrive, so its last datagrams are judged by a time-out.
+    EndMarkLost,
+    /// A counter source could not be read.
+    CountersMissing,
+}
+
+impl DoubtKind {
+    /// The name, as records write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            DoubtKind::SenderFellBehind => "sender-fell-behind",
+            DoubtKind::IrqTimeByTicks => "irq-time-by-ticks",
+            DoubtKind::ShortForCpu => "short-for-cpu",
+            DoubtKind::NoisyMachine => "noisy-machine",
+            DoubtKind::CountersContradict => "counters-contradict",
+            DoubtKind::StrayTraffic => "stray-traffic",
+            DoubtKind::SharedMachine => "shared-machine",
+            DoubtKind::Fragmented => "fragmented",
+            DoubtKind::SocketBufferClamped => "socket-buffer-clamped",
+            DoubtKind::EndedEarly => "ended-early",
+            DoubtKind::SoakNotCalibrated => "soak-not-calibrated",
+            DoubtKind::EndMarkLost => "end-mark-lost",
+            DoubtKind::CountersMissing => "counters-missing",
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! One measurement as pure logic: what to send when, what arrived, histograms, intervals and the loss budget.
+//! Knows no operating system and no text format; time and chance are arguments.
+#![forbid(unsafe_code)]
+
+pub mod arrivals;
+pub mod budget;
+pub mod cpu;
+pub mod doubt;
+pub mod flow;
+pub mod histogram;
+pub mod options;
+pub mod outcome;
+pub mod pace;
+pub mod spec;
+pub mod stage;
+pub mod units;
+
+pub use linerate_wire as wire;

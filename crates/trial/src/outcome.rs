@@ -1,0 +1,188 @@
+//! What one end of a trial saw: the material from which a record is made.
+//! Knows nothing of the other end; [`crate::budget`] and the record join the two.
+
+use serde::{Deserialize, Serialize};
+
+use crate::arrivals::Arrivals;
+use crate::cpu::{CpuShares, CpuUse};
+use crate::doubt::Doubt;
+use crate::flow::End;
+use crate::histogram::Histogram;
+use crate::stage::Counters;
+
+/// What one end saw of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Which end this is.
+    pub end: End,
+    /// Each flow, in the order of their numbers.
+    pub flows: Vec<FlowOutcome>,
+    /// CPU use over the measured part; `None` where /proc/stat cannot be read.
+    pub cpu: Option<CpuUse>,
+    /// CPU use in time slices.
+    pub cpu_slices: Vec<CpuSlice>,
+    /// What the machine's counters grew by over the whole trial, warm-up included.
+    pub counters: Counters,
+    /// Reasons not to trust a figure, as far as this end can tell.
+    pub doubts: Vec<Doubt>,
+}
+
+/// One flow, from one end. Octets and packets are payload; "measured" is what followed the warm-up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowOutcome {
+    /// The flow's number.
+    pub id: u16,
+    /// What this end did in it.
+    pub role: Role,
+    /// Octets of payload in the measured part.
+    pub octets: u64,
+    /// Messages (writes, reads, datagrams or transactions) in the measured part.
+    pub messages: u64,
+    /// Octets over the whole trial.
+    pub octets_total: u64,
+    /// Messages over the whole trial.
+    pub messages_total: u64,
+    /// Length of the measured part by this end's clock, nanoseconds.
+    pub elapsed_ns: u64,
+    /// Time slices from the start of the measured part.
+    pub slices: Vec<Slice>,
+    /// System calls that moved data, over the whole trial.
+    pub calls: u64,
+    /// What the thread that moved the data used, over the whole trial.
+    pub thread: ThreadUse,
+    /// Datagrams as they arrived; a receiver of a UDP stream has it.
+    pub arrivals: Option<Arrivals>,
+    /// Datagrams that this socket dropped because its buffer was full (SO_MEMINFO), over the whole trial.
+    pub socket_drops: Option<u64>,
+    /// Datagrams that the kernel refused to take (ENOBUFS and the like), over the whole trial. They bear
+    /// numbers and are counted as sent: they are lost at the sender's socket.
+    pub send_errors: u64,
+    /// Times from request to response; a requester has it.
+    pub latency: Option<Histogram>,
+    /// Requests without a response in time; a requester over UDP has it.
+    pub timeouts: Option<u64>,
+    /// TCP's own account at the end of the flow.
+    pub tcp: Option<TcpSummary>,
+    /// What the socket's buffer really is, octets: the sending one of a sender, else the receiving one.
+    pub socket_buffer: Option<u64>,
+}
+
+/// What an end does in a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Sends a stream.
+    Sender,
+    /// Receives a stream.
+    Receiver,
+    /// Sends requests.
+    Requester,
+    /// Sends responses.
+    Responder,
+}
+
+/// A slice of a flow's measured time, by the clock of the end that saw it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// From the start of the measured part.
+    pub start_ns: u64,
+    /// To here.
+    pub end_ns: u64,
+    /// Octets of payload.
+    pub octets: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Datagrams that were missing at the end of the slice and not at its start; fewer when late ones arrived.
+    pub missing: Option<i64>,
+    /// TCP's state at the end of the slice.
+    pub tcp: Option<TcpSample>,
+}
+
+/// TCP's state at one moment (struct tcp_info of linux/tcp.h). Absent where the kernel does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TcpSample {
+    /// Smoothed round-trip time, microseconds.
+    pub rtt_us: u32,
+    /// Its mean deviation, microseconds.
+    pub rttvar_us: u32,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Segments sent again so far.
+    pub retransmissions: u32,
+    /// The kernel's estimate of the delivery rate, octets per second.
+    pub delivery_rate: Option<u64>,
+    /// The peer's advertised window, octets.
+    pub send_window: Option<u32>,
+}
+
+/// TCP's account of a whole flow (struct tcp_info). Absent where the kernel does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TcpSummary {
+    /// Segments sent again.
+    pub retransmissions: u64,
+    /// Smallest round-trip time the kernel saw, seconds.
+    pub min_rtt_s: Option<f64>,
+    /// Smoothed round-trip time at the end, seconds.
+    pub rtt_s: f64,
+    /// Congestion window at the end, segments.
+    pub cwnd: u32,
+    /// Maximum segment size in use for sending, octets.
+    pub mss: u32,
+    /// Fraction of the busy time in which the receiver's window limited sending.
+    pub limited_by_receive_window: Option<f64>,
+    /// Fraction of the busy time in which the send buffer limited sending.
+    pub limited_by_send_buffer: Option<f64>,
+    /// Fraction of the connection's time in which the application gave nothing to send.
+    pub limited_by_application: Option<f64>,
+    /// Segments that arrived out of order.
+    pub reordered_segments: Option<u64>,
+    /// Data segments sent, those sent again included.
+    pub segments_sent: Option<u64>,
+    /// Data segments received.
+    pub segments_received: Option<u64>,
+    /// The congestion control in use.
+    pub congestion_control: Option<String>,
+}
+
+/// What a thread used (getrusage(2), RUSAGE_THREAD).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadUse {
+    /// User time, seconds.
+    pub user_s: f64,
+    /// System time, seconds.
+    pub system_s: f64,
+    /// Page faults that needed a disk.
+    pub major_faults: u64,
+    /// Page faults that did not.
+    pub minor_faults: u64,
+    /// Context switches because it waited.
+    pub voluntary_switches: u64,
+    /// Context switches because its time was up.
+    pub involuntary_switches: u64,
+}
+
+impl std::ops::Add for ThreadUse {
+    type Output = ThreadUse;
+
+    fn add(self, other: ThreadUse) -> ThreadUse {
+        ThreadUse {
+            user_s: self.user_s + other.user_s,
+            system_s: self.system_s + other.system_s,
+            major_faults: self.major_faults + other.major_faults,
+            minor_faults: self.minor_faults + other.minor_faults,
+            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+        }
+    }
+}
+
+/// A machine's CPU use in one time slice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CpuSlice {
+    /// From the start of the measured part, nanoseconds.
+    pub start_ns: u64,
+    /// To here.
+    pub end_ns: u64,
+    /// Fractions of the whole machine.
+    pub machine: CpuShares,
+}

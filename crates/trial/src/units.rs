@@ -1,0 +1,218 @@
+//! Quantities as people write them: rates, sizes, durations, and ranges of them.
+//! Knows no option names; an error says what the text should look like, not where it stood.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a text is no quantity: one sentence that says what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadQuantity(pub String);
+
+/// The load a sender is asked to offer, per stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OfferedLoad {
+    /// As fast as the sender can.
+    Unlimited,
+    /// Payload bits per second.
+    BitsPerSecond(u64),
+    /// Datagrams, or requests, per second.
+    PacketsPerSecond(u64),
+}
+
+impl OfferedLoad {
+    /// Nanoseconds between the starts of two messages of `message_octets`; `None` when unlimited.
+    pub fn gap_ns(self, message_octets: u64) -> Option<f64> {
+        match self {
+            OfferedLoad::Unlimited => None,
+            OfferedLoad::BitsPerSecond(bits) => Some(message_octets as f64 * 8e9 / bits as f64),
+            OfferedLoad::PacketsPerSecond(packets) => Some(1e9 / packets as f64),
+        }
+    }
+
+    /// Payload bits per second that this asks for with messages of `message_octets`; `None` when unlimited.
+    pub fn bits_per_second(self, message_octets: u64) -> Option<f64> {
+        self.gap_ns(message_octets).map(|gap| message_octets as f64 * 8e9 / gap)
+    }
+}
+
+impl FromStr for OfferedLoad {
+    type Err = BadQuantity;
+
+    fn from_str(text: &str) -> Result<Self, BadQuantity> {
+        let bad = || {
+            BadQuantity(format!(
+                "'{text}' is no rate; write bits per second like 100M, 1.5G or 64K, packets per second like 10kpps, \
+                 or 'unlimited'"
+            ))
+        };
+        if text == "unlimited" {
+            return Ok(OfferedLoad::Unlimited);
+        }
+        let lower = text.to_ascii_lowercase();
+        let (number, per) = match lower.strip_suffix("pps") {
+            Some(number) => (number, OfferedLoad::PacketsPerSecond as fn(u64) -> OfferedLoad),
+            None => (
+                lower.strip_suffix("bit/s").or(lower.strip_suffix("bps")).unwrap_or(&lower),
+                OfferedLoad::BitsPerSecond as fn(u64) -> OfferedLoad,
+            ),
+        };
+        let value = scaled(number, 1000.0).ok_or_else(bad)?.round();
+        // A terabit is past every port there is; a rate below one per second has no gap to keep.
+        if !(1.0..=1e13).contains(&value) {
+            return Err(bad());
+        }
+        Ok(per(value as u64))
+    }
+}
+
+impl fmt::Display for OfferedLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            OfferedLoad::Unlimited => f.write_str("unlimited"),
+            OfferedLoad::BitsPerSecond(bits) => f.write_str(&with_suffix(bits, 1000, ["", "K", "M", "G"])),
+            OfferedLoad::PacketsPerSecond(packets) => {
+                write!(f, "{}pps", with_suffix(packets, 1000, ["", "k", "M", "G"]))
+            }
+        }
+    }
+}
+
+/// Reads a size in octets: `1470`, `64K` (1024 octets to the K, as iperf counts them), `1.5M`, `1GiB`.
+pub fn parse_size(text: &str) -> Result<u64, BadQuantity> {
+    let lower = text.to_ascii_lowercase();
+    let number = lower.strip_suffix("ib").or(lower.strip_suffix('b')).unwrap_or(&lower);
+    match scaled(number, 1024.0) {
+        Some(value) if (0.0..=1e18).contains(&value) => Ok(value.round() as u64),
+        _ => Err(BadQuantity(format!("'{text}' is no size; write octets like 1470, 64K or 16M (K = 1024)"))),
+    }
+}
+
+/// A size as [`parse_size`] reads it.
+pub fn format_size(octets: u64) -> String {
+    with_suffix(octets, 1024, ["", "K", "M", "G"])
+}
+
+/// Reads a time: `5s`, `100ms`, `20us`, `2m`, `1h`; a bare number counts seconds.
+pub fn parse_duration(text: &str) -> Result<Duration, BadQuantity> {
+    let bad = || BadQuantity(format!("'{text}' is no time; write 10s, 250ms, 20us, 5m or 2h"));
+    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(bad()),
+    };
+    let value = number.parse::<f64>().map_err(|_| bad())? * seconds;
+    if !(0.0..=366.0 * 86_400.0).contains(&value) {
+        return Err(bad());
+    }
+    Ok(Duration::from_nanos((value * 1e9).round() as u64))
+}
+
+/// A time as [`parse_duration`] reads it, in the largest unit that keeps it whole.
+pub fn format_duration(time: Duration) -> String {
+    let ns = time.as_nanos();
+    for (unit, size) in [("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000)] {
+        if ns >= size && ns.is_multiple_of(size) {
+            return format!("{}{unit}", ns / size);
+        }
+    }
+    match ns {
+        0 => "0s".to_owned(),
+        ns if ns.is_multiple_of(1000) => format!("{}us", ns / 1000),
+        ns => format!("{ns}ns"),
+    }
+}
+
+/// `number` with an optional K, M, G or T, each `base` times the one before. No signs, no infinities.
+fn scaled(text: &str, base: f64) -> Option<f64> {
+    let (number, power) = match text.char_indices().last()? {
+        (at, 'k') => (&text[..at], 1),
+        (at, 'm') => (&text[..at], 2),
+        (at, 'g') => (&text[..at], 3),
+        (at, 't') => (&text[..at], 4),
+        _ => (text, 0),
+    };
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return None;
+    }
+    Some(number.parse::<f64>().ok()? * base.powi(power))
+}
+
+fn with_suffix(value: u64, base: u64, suffixes: [&str; 4]) -> String {
+    let mut value = value;
+    let mut suffix = 0;
+    while suffix + 1 < suffixes.len() && value >= base && value.is_multiple_of(base) {
+        value /= base;
+        suffix += 1;
+    }
+    format!("{value}{}", suffixes[suffix])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_load(text: &str, want: OfferedLoad, written: &str) {
+        let load: OfferedLoad = text.parse().unwrap();
+        assert_eq!(load, want);
+        assert_eq!(load.to_string(), written);
+        assert_eq!(written.parse::<OfferedLoad>().unwrap(), want, "what is written is read back");
+    }
+
+    #[test]
+    fn rates_are_written_as_iperf_users_write_them() {
+        check_load("100M", OfferedLoad::BitsPerSecond(100_000_000), "100M");
+        check_load("1.5g", OfferedLoad::BitsPerSecond(1_500_000_000), "1500M");
+        check_load("64Kbit/s", OfferedLoad::BitsPerSecond(64_000), "64K");
+        check_load("10kpps", OfferedLoad::PacketsPerSecond(10_000), "10kpps");
+        check_load("100pps", OfferedLoad::PacketsPerSecond(100), "100pps");
+        check_load("unlimited", OfferedLoad::Unlimited, "unlimited");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "fast", "-5M", "0", "0.0M", "1e9", "inf", "nan", "10X", "M", "99999T", "1..2", "5M ", "pps"] {
+            assert!(text.parse::<OfferedLoad>().is_err(), "{text:?}");
+        }
+        for text in ["", "-1", "1.x", "ten", "5 K", "9999999999T"] {
+            assert!(parse_size(text).is_err(), "{text:?}");
+        }
+        for text in ["", "-1s", "5 s", "5parsecs", "s", "1e3s", "999999h"] {
+            assert!(parse_duration(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_times_are_read_back() {
+        for (text, octets) in [("1470", 1470), ("64K", 65_536), ("64KiB", 65_536), ("1.5M", 1_572_864), ("2g", 2 << 30)]
+        {
+            assert_eq!(parse_size(text), Ok(octets));
+            assert_eq!(parse_size(&format_size(octets)), Ok(octets));
+        }
+        for (text, ns) in [("5", 5_000_000_000), ("100ms", 100_000_000), ("1.5s", 1_500_000_000), ("20us", 20_000)] {
+            let time = parse_duration(text).unwrap();
+            assert_eq!(time.as_nanos(), ns);
+            assert_eq!(parse_duration(&format_duration(time)).unwrap(), time);
+        }
+    }
+
+    #[test]
+    fn gaps() {
+        assert_eq!(OfferedLoad::BitsPerSecond(1_000_000_000).gap_ns(1250), Some(10_000.0));
+        assert_eq!(OfferedLoad::PacketsPerSecond(100).gap_ns(9), Some(1e7));
+        assert_eq!(OfferedLoad::PacketsPerSecond(100).bits_per_second(125), Some(100_000.0));
+        assert_eq!(OfferedLoad::Unlimited.gap_ns(1), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! How many octets of an Ethernet's time a payload costs.
+//! Knows nothing of links that are not Ethernet, and of no VLAN tags.
+
+/// Which Internet Protocol carries a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum IpVersion {
+    /// IPv4, a header of 20 octets without options (RFC 791).
+    V4,
+    /// IPv6, a header of 40 octets without extensions (RFC 8200).
+    V6,
+}
+
+impl IpVersion {
+    /// Octets of the header, without options or extensions.
+    pub const fn header_len(self) -> u64 {
+        match self {
+            IpVersion::V4 => 20,
+            IpVersion::V6 => 40,
+        }
+    }
+}
+
+/// What one frame costs beside the octets that the IP layer hands down (IEEE 802.3 clauses 3 and 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EthernetOverhead;
+
+impl EthernetOverhead {
+    /// Destination, source and type.
+    pub const HEADER: u64 = 14;
+    /// Frame check sequence.
+    pub const FCS: u64 = 4;
+    /// Preamble and start-of-frame delimiter.
+    pub const PREAMBLE: u64 = 8;
+    /// Interpacket gap, 96 bit times.
+    pub const GAP: u64 = 12;
+    /// The smallest frame, FCS included; shorter payloads are padded.
+    pub const MIN_FRAME: u64 = 64;
+
+    /// Octets on the wire, gap included, of one unfragmented UDP datagram with `payload` octets.
+    pub const fn udp_wire_octets(payload: u64, ip: IpVersion) -> u64 {
+        let frame = Self::HEADER + ip.header_len() + 8 + payload + Self::FCS;
+        Self::PREAMBLE + if frame < Self::MIN_FRAME { Self::MIN_FRAME } else { frame } + Self::GAP
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_known_frame_rates_of_gigabit_ethernet() {
+        // RFC 2544 appendix B's arithmetic, at 1 Gbit/s: 1,488,095 frames/s of 64 octets, 81,274 of 1518.
+        let frames = |payload| 1_000_000_000 / 8 / EthernetOverhead::udp_wire_octets(payload, IpVersion::V4);
+        assert_eq!(frames(18), 1_488_095);
+        assert_eq!(frames(1), 1_488_095, "a short frame is padded");
+        assert_eq!(frames(1472), 81_274);
+    }
+}
