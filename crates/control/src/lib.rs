@@ -1,1 +1,5 @@
-//! (to be written)
+//! The conversation between controller and agent: messages, framing, transports, authentication, the client.
+//! Knows nothing of how traffic is made.
+#![forbid(unsafe_code)]
+
+pub mod message;

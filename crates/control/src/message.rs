@@ -1,0 +1,268 @@
+//! What controller and agent say to each other: one JSON object a line.
+//! Knows no streams and no limits; [`crate::line`] frames and bounds what is said here.
+//!
+//! The first line each way is a [`Hello`]. Then the controller sends [`RequestLine`]s, and the agent answers each
+//! with a [`AgentLine::Reply`] or a [`AgentLine::Refusal`] of the same number, and sends [`Event`]s in between.
+//! Unknown fields are ignored; an unknown message is refused by its name.
+
+use std::net::IpAddr;
+
+use linerate_trial::environment::Environment;
+use linerate_trial::flow::End;
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::Spec;
+use linerate_trial::stage::Counters;
+use serde::{Deserialize, Serialize};
+
+/// The version of the conversation. A peer of another version is told so and left.
+pub const PROTOCOL: u32 = 1;
+
+/// The first line each way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL`] of the speaker.
+    pub linerate: u32,
+    /// The speaker's program and version, for people: `linerate-agent 0.1.0`.
+    pub program: String,
+    /// What the speaker can do beyond the first version.
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+}
+
+/// A numbered request, from the controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestLine {
+    /// The number that the answer repeats.
+    pub id: u64,
+    /// What is wanted.
+    pub request: Request,
+}
+
+/// What a controller can want.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Request {
+    /// To be the one controller that measures. Until [`Request::Release`] or the end of the conversation.
+    Lease {
+        /// Who asks.
+        holder: Holder,
+    },
+    /// To give the lease back.
+    Release,
+    /// The machine as it is.
+    Describe {
+        /// The interface that test traffic will use; `None`: the machine only.
+        interface: Option<String>,
+    },
+    /// The machine's addresses.
+    Addresses,
+    /// The machine's counters, now.
+    Counters {
+        /// The interface whose counters are wanted beside the machine's.
+        interface: String,
+    },
+    /// To get ready for a trial. Needs the lease.
+    Prepare(Box<Prepare>),
+    /// To open the flows towards the other end, and wait until every flow is open. Needs a prepared trial.
+    Connect {
+        /// The other end's address.
+        peer: IpAddr,
+        /// The ports on which the other end listens: (flow, port).
+        ports: Vec<(u16, u16)>,
+    },
+    /// To start. Needs a connected trial.
+    Start,
+    /// To end the trial now, whatever its state.
+    Stop,
+    /// A sign of life; answered at once.
+    Ping,
+}
+
+/// Who measures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// A random name; agents on one machine grant the lease to one controller at a time by it.
+    pub controller: String,
+    /// For people: user, machine and process.
+    pub name: String,
+}
+
+/// What an agent needs to know of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prepare {
+    /// Everything asked.
+    pub spec: Spec,
+    /// Which end this agent is.
+    pub end: End,
+    /// What the opening end of a flow says to prove that it belongs to this trial.
+    pub hello: Secret,
+    /// What the listening end answers. The opening end sends nothing else to an address that did not say it.
+    pub answer: Secret,
+    /// The address of this machine that the test traffic uses.
+    pub local: IpAddr,
+}
+
+/// 128 random bits, written as 32 hexadecimal digits. Debug output hides them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secret(pub [u8; 16]);
+
+/// A line from the agent, after its [`Hello`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentLine {
+    /// A request was carried out.
+    Reply {
+        /// Its number.
+        re: u64,
+        /// What came of it.
+        reply: Reply,
+    },
+    /// A request was not carried out.
+    Refusal {
+        /// Its number; absent when the line could not even be read so far.
+        re: Option<u64>,
+        /// Why.
+        kind: RefusalKind,
+        /// One sentence, ending in what to try.
+        message: String,
+    },
+    /// Something happened.
+    Event(Event),
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Reply {
+    /// It was done, and there is nothing to tell.
+    Done,
+    /// To [`Request::Describe`].
+    Environment(Box<Environment>),
+    /// To [`Request::Addresses`].
+    Addresses {
+        /// Every address of every interface.
+        addresses: Vec<Address>,
+        /// The address by which the controller reached this machine over SSH (SSH_CONNECTION), if it did.
+        reached_at: Option<IpAddr>,
+    },
+    /// To [`Request::Counters`].
+    Counters {
+        /// The counters since the machine started.
+        counters: Counters,
+        /// Sources that could not be read, a sentence each.
+        missing: Vec<String>,
+    },
+    /// To [`Request::Prepare`].
+    Prepared {
+        /// The ports on which this end listens: (flow, port).
+        ports: Vec<(u16, u16)>,
+        /// The interface that has the local address.
+        interface: Option<String>,
+    },
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RefusalKind {
+    /// Another controller holds the lease.
+    Busy,
+    /// The message is not known to this version.
+    UnknownMessage,
+    /// The message is known and cannot be read, or its values cannot be met.
+    BadRequest,
+    /// The request does not fit the state, such as a start without a trial.
+    OutOfOrder,
+    /// The machine could not do it.
+    Failed,
+}
+
+/// Something that happened on the agent's machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Event {
+    /// The trial is under way; about once a second.
+    Progress {
+        /// Since the start, nanoseconds.
+        elapsed_ns: u64,
+        /// Octets that this end sent, over all flows.
+        octets_sent: u64,
+        /// Octets that this end received, over all flows.
+        octets_received: u64,
+    },
+    /// This end of the trial has finished.
+    Finished(Box<Outcome>),
+    /// This end of the trial could not go on.
+    TrialFailed {
+        /// One sentence, ending in what to try.
+        message: String,
+    },
+}
+
+/// An address of an interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    /// The interface's name.
+    pub interface: String,
+    /// The address.
+    pub address: IpAddr,
+    /// Length of the subnet's prefix.
+    pub prefix_len: u8,
+    /// The interface is up.
+    pub up: bool,
+    /// The interface is the loopback.
+    pub loopback: bool,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let digits: String = self.0.iter().map(|octet| format!("{octet:02x}")).collect();
+        serializer.serialize_str(&digits)
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let number = (digits.len() == 32).then(|| u128::from_str_radix(&digits, 16).ok()).flatten();
+        match number {
+            Some(number) => Ok(Secret(number.to_be_bytes())),
+            None => Err(serde::de::Error::custom("a secret is 32 hexadecimal digits")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_what_a_person_can_read() {
+        let line = RequestLine { id: 7, request: Request::Ping };
+        assert_eq!(serde_json::to_string(&line).unwrap(), r#"{"id":7,"request":{"type":"ping"}}"#);
+        let line = AgentLine::Refusal { re: Some(7), kind: RefusalKind::Busy, message: "in use".to_owned() };
+        assert_eq!(serde_json::to_string(&line).unwrap(), r#"{"refusal":{"re":7,"kind":"busy","message":"in use"}}"#);
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored() {
+        let line = r#"{"id":7,"later":1,"request":{"type":"describe","interface":null,"later":true}}"#;
+        let read: RequestLine = serde_json::from_str(line).unwrap();
+        assert_eq!(read.request, Request::Describe { interface: None });
+    }
+
+    #[test]
+    fn a_secret_survives_and_does_not_show() {
+        let secret = Secret(*b"0123456789abcdef");
+        let text = serde_json::to_string(&secret).unwrap();
+        assert_eq!(serde_json::from_str::<Secret>(&text).unwrap(), secret);
+        assert_eq!(format!("{secret:?}"), "Secret(…)");
+        assert!(serde_json::from_str::<Secret>("\"+0\"").is_err());
+    }
+}

@@ -1,0 +1,273 @@
+//! `linerate.record/1`: what one trial produced, with the state of both machines.
+//! Knows no tables and no files; docs/record-format.md describes each field to people.
+
+use std::collections::BTreeMap;
+
+use linerate_trial::budget::LossLine;
+use linerate_trial::cpu::{CpuShares, CpuUse};
+use linerate_trial::doubt::Doubt;
+use linerate_trial::environment::Environment;
+use linerate_trial::histogram::Histogram;
+use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
+use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::stage::Counters;
+use serde::{Deserialize, Serialize};
+
+/// The name of this format.
+pub const FORMAT: &str = "linerate.record/1";
+
+/// What one trial produced. Absent means unknown: never 0, -1 or NaN. Once written, never changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Time-ordered identifier, 26 characters.
+    pub id: String,
+    /// When the trial started, RFC 3339, UTC.
+    pub started_at: String,
+    /// The campaign's identifier.
+    pub campaign: String,
+    /// The plan's name.
+    pub plan: String,
+    /// Which trial of the campaign this is.
+    pub trial: TrialPlace,
+    /// What traffic.
+    pub workload: Workload,
+    /// Which way.
+    pub direction: Direction,
+    /// Length of the measured part, seconds: by the receiver's clock for one-way traffic, by the requester's else.
+    pub duration_s: Option<f64>,
+    /// Every option as understood, defaults included, each in the words that `--set` takes.
+    pub asked: BTreeMap<String, String>,
+    /// The machine under test.
+    pub target: Machine,
+    /// The machine at the other end.
+    pub host: Machine,
+    /// The figures; absent when the trial failed.
+    pub result: Option<Figures>,
+    /// The figures in time slices.
+    #[serde(default)]
+    pub intervals: Vec<Interval>,
+    /// Every lost datagram by the stage that lost it, over the whole trial, warm-up included; absent where
+    /// nothing is numbered (TCP).
+    #[serde(default)]
+    pub loss_budget: Option<Vec<LossLine>>,
+    /// Lost datagrams that no counter explains; negative when counters explain more than was lost.
+    #[serde(default)]
+    pub unaccounted: Option<i64>,
+    /// Reasons not to trust a figure.
+    #[serde(default)]
+    pub doubts: Vec<Doubt>,
+    /// Why the trial has no figures: one sentence.
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+impl Record {
+    /// The record as its format has it: one JSON object, unknown fields absent rather than null.
+    pub fn to_json(&self) -> serde_json::Value {
+        let mut value = serde_json::to_value(self).expect("a record has string keys and finite figures only");
+        drop_nulls(&mut value);
+        value
+    }
+}
+
+/// Takes out every field that is null; an array keeps its places.
+fn drop_nulls(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+/// Which trial of its campaign a record is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialPlace {
+    /// From 0, in the order in which the campaign runs them.
+    pub index: u32,
+    /// Which repeat of its configuration, from 0.
+    pub repeat: u32,
+    /// The levels that distinguish this configuration: factor → level.
+    pub factors: BTreeMap<String, String>,
+}
+
+/// One machine during the trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// How its agent was reached.
+    pub endpoint: String,
+    /// The address that the test traffic used.
+    pub address: Option<String>,
+    /// The machine as it was.
+    pub environment: Environment,
+    /// Settings that were changed for this trial.
+    #[serde(default)]
+    pub settings: Vec<Setting>,
+    /// CPU use during the measured part.
+    pub cpu: Option<CpuUse>,
+    /// What its counters grew by during the whole trial.
+    #[serde(default)]
+    pub counters: Counters,
+    /// What the threads that moved the data used, over the whole trial.
+    #[serde(default)]
+    pub threads: Option<ThreadUse>,
+}
+
+/// A setting of a machine, asked for, set, and read back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// What was asked.
+    pub asked: String,
+    /// What was written.
+    pub set: Option<String>,
+    /// What was read afterwards.
+    pub read_back: Option<String>,
+    /// What it was before.
+    pub original: Option<String>,
+}
+
+/// The figures of a trial. With `direction` both, sums over the two directions, which stand apart in `directions`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// What both directions, and each, have.
+    #[serde(flatten)]
+    pub flow: FlowFigures,
+    /// Requests answered each second.
+    pub transactions_per_s: Option<f64>,
+    /// Times from request to response: of the workload itself, or of the probe beside a stream.
+    pub latency: Option<Latency>,
+    /// CPU time by unit of work.
+    pub service_demand: Option<ServiceDemand>,
+    /// The two directions apart, when both ran.
+    pub directions: Option<Directions>,
+    /// Each stream apart, when there were several.
+    #[serde(default)]
+    pub streams: Vec<StreamFigures>,
+}
+
+/// Figures of the traffic in one direction, or of one stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowFigures {
+    /// Payload bits per second at the receiving application.
+    pub throughput_bps: Option<f64>,
+    /// Payload bits per second that the sender did send.
+    pub achieved_load_bps: Option<f64>,
+    /// Datagrams sent in the measured part.
+    pub packets_sent: Option<u64>,
+    /// Different datagrams among them that arrived.
+    pub packets_received: Option<u64>,
+    /// Datagrams among them that never arrived.
+    pub packets_lost: Option<u64>,
+    /// Further copies that arrived.
+    pub packets_duplicated: Option<u64>,
+    /// Datagrams that arrived after one with a higher number (RFC 4737).
+    pub packets_reordered: Option<u64>,
+    /// Datagrams that arrived after the end mark: received, and no part of the throughput.
+    pub packets_late: Option<u64>,
+    /// Lost / sent.
+    pub loss_ratio: Option<f64>,
+    /// Interarrival jitter (RFC 3550), seconds.
+    pub jitter_s: Option<f64>,
+    /// Times between arrivals.
+    pub arrival_gaps: Option<Histogram>,
+    /// Runs of consecutive lost datagrams: length → how often.
+    #[serde(default)]
+    pub loss_bursts: BTreeMap<u64, u64>,
+    /// The sending TCP's account. Of several streams: sums of counts, means of the rest.
+    pub tcp: Option<TcpSummary>,
+    /// System calls that sent.
+    pub send_calls: Option<u64>,
+    /// System calls that received.
+    pub receive_calls: Option<u64>,
+    /// Payload octets that arrived in the measured part.
+    pub octets: Option<u64>,
+}
+
+/// Both directions of a trial that ran them at the same time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Directions {
+    /// The target sent.
+    pub tx: FlowFigures,
+    /// The target received.
+    pub rx: FlowFigures,
+}
+
+/// One stream of several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamFigures {
+    /// The flow's number.
+    pub id: u16,
+    /// Which way.
+    pub direction: Direction,
+    /// Its figures.
+    #[serde(flatten)]
+    pub flow: FlowFigures,
+}
+
+/// Times from request to response.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// What was timed: a workload's name, or `probe`.
+    pub of: String,
+    /// How many.
+    pub count: u64,
+    /// Requests that had no response in time, over UDP.
+    pub timeouts: Option<u64>,
+    /// The smallest, seconds.
+    pub min_s: Option<f64>,
+    /// The mean, seconds.
+    pub mean_s: Option<f64>,
+    /// The largest, seconds.
+    pub max_s: Option<f64>,
+    /// Percentiles, seconds: `p50` … `p99.99`, as far as the count carries them.
+    pub percentiles: BTreeMap<String, f64>,
+    /// All of them.
+    pub histogram: Histogram,
+}
+
+/// CPU time by unit of work, microseconds. Of the machine, not of the process: interrupts are in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServiceDemand {
+    /// The target's, for each KiB of payload that arrived.
+    pub target_us_per_kib: Option<f64>,
+    /// The host's.
+    pub host_us_per_kib: Option<f64>,
+    /// The target's, for each packet: a datagram, a data segment, or a transaction.
+    pub target_us_per_packet: Option<f64>,
+    /// The host's.
+    pub host_us_per_packet: Option<f64>,
+}
+
+/// A time slice of a trial. Each end keeps its own time; slices of one number cover the same part of the trial
+/// to within the delay of the control conversation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// From the start of the measured part, seconds.
+    pub start_s: f64,
+    /// To here.
+    pub end_s: f64,
+    /// Payload bits per second at the receiving application, over all streams.
+    pub throughput_bps: Option<f64>,
+    /// Payload bits per second that were sent, over all streams.
+    pub achieved_load_bps: Option<f64>,
+    /// Datagrams sent.
+    pub packets_sent: Option<u64>,
+    /// Datagrams that arrived.
+    pub packets_received: Option<u64>,
+    /// Datagrams found missing in this slice, less those found after all; 0 at least.
+    pub packets_missing: Option<u64>,
+    /// Requests answered each second.
+    pub transactions_per_s: Option<f64>,
+    /// The first sending stream's TCP at the end of the slice.
+    pub tcp: Option<TcpSample>,
+    /// The target's CPUs.
+    pub target_cpu: Option<CpuShares>,
+    /// The host's CPUs.
+    pub host_cpu: Option<CpuShares>,
+}
