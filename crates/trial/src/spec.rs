@@ -188,6 +188,8 @@ pub const MAX_MESSAGE: u32 = 16 << 20;
 pub const MAX_DATAGRAM: u32 = 65_507;
 /// The most requests under way at once on a stream.
 pub const MAX_OUTSTANDING: u32 = 256;
+/// The most time slices in a record, so that a trial stays in bounded memory.
+pub const MAX_SLICES: u128 = 10_000;
 /// Requests a second of the probe that runs beside a stream.
 pub const PROBE_PPS: u64 = 100;
 
@@ -249,7 +251,13 @@ impl Spec {
         let say = |condition: bool, sentence: &str| if condition { Err(sentence.to_owned()) } else { Ok(()) };
         let size = self.message_octets();
         match self.extent {
-            Extent::Time(time) => say(time < Duration::from_millis(1), "duration must be at least 1ms")?,
+            Extent::Time(time) => {
+                say(time < Duration::from_millis(1), "duration must be at least 1ms")?;
+                say(
+                    time.as_nanos() / self.interval.as_nanos().max(1) > MAX_SLICES,
+                    "duration holds more than 10000 intervals; make interval longer or duration shorter",
+                )?;
+            }
             Extent::Octets(octets) => {
                 say(octets == 0, "bytes must be at least 1")?;
                 say(!self.workload.is_stream(), "bytes end a stream; give a request-response workload a duration")?;

@@ -1,0 +1,120 @@
+//! What the kernel tells of a socket: TCP_INFO and SO_MEMINFO.
+//! Knows no meaning of the numbers beyond their names.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// The octets of `struct tcp_info` (linux/tcp.h) that this kernel filled in. Kernels only ever append fields, so
+/// an older one simply has a shorter answer.
+pub struct TcpInfo {
+    octets: [u8; 256],
+    len: usize,
+}
+
+/// Where a 32-bit field of `struct tcp_info` stands.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+#[allow(missing_docs, reason = "the names are the kernel's, without their tcpi_ prefix")]
+pub enum Field32 {
+    SndMss = 16,
+    Rtt = 68,
+    Rttvar = 72,
+    SndCwnd = 80,
+    TotalRetrans = 100,
+    MinRtt = 148,
+    DataSegsIn = 152,
+    DataSegsOut = 156,
+    RcvOoopack = 224,
+    SndWnd = 228,
+}
+
+/// Where a 64-bit field of `struct tcp_info` stands.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+#[allow(missing_docs, reason = "the names are the kernel's, without their tcpi_ prefix")]
+pub enum Field64 {
+    DeliveryRate = 160,
+    BusyTime = 168,
+    RwndLimited = 176,
+    SndbufLimited = 184,
+}
+
+impl TcpInfo {
+    /// Asks the kernel. Errors where the socket is not TCP.
+    pub fn of(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
+        let mut octets = [0u8; 256];
+        let len = get_option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut octets)?;
+        Ok(TcpInfo { octets, len })
+    }
+
+    /// A 32-bit field; `None` where this kernel has none.
+    pub fn get32(&self, field: Field32) -> Option<u32> {
+        let at = field as usize;
+        let octets = self.octets[..self.len].get(at..at + 4)?;
+        Some(u32::from_ne_bytes(octets.try_into().ok()?))
+    }
+
+    /// A 64-bit field; `None` where this kernel has none.
+    pub fn get64(&self, field: Field64) -> Option<u64> {
+        let at = field as usize;
+        let octets = self.octets[..self.len].get(at..at + 8)?;
+        Some(u64::from_ne_bytes(octets.try_into().ok()?))
+    }
+}
+
+/// Datagrams that this socket dropped because its receive buffer was full, since it was made: SK_MEMINFO_DROPS
+/// of SO_MEMINFO (linux/sock_diag.h, since Linux 4.12). `None` on older kernels.
+pub fn socket_drops(socket: &impl AsRawFd) -> Option<u64> {
+    const SO_MEMINFO: libc::c_int = 55;
+    const SK_MEMINFO_DROPS: usize = 8;
+    let mut octets = [0u8; 64];
+    let len = get_option(socket, libc::SOL_SOCKET, SO_MEMINFO, &mut octets).ok()?;
+    let octets = octets[..len].get(SK_MEMINFO_DROPS * 4..SK_MEMINFO_DROPS * 4 + 4)?;
+    Some(u64::from(u32::from_ne_bytes(octets.try_into().ok()?)))
+}
+
+fn get_option(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int, octets: &mut [u8]) -> io::Result<usize> {
+    let mut len = octets.len() as libc::socklen_t;
+    // SAFETY: the pointer and `len` describe `octets`, which outlives the call; the kernel writes at most `len`.
+    let status = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, octets.as_mut_ptr().cast(), &mut len) };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok((len as usize).min(octets.len())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    #[test]
+    fn tcp_info_has_what_every_kernel_has() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let info = TcpInfo::of(&stream).unwrap();
+        // Loopback's MTU is 65536 and a connection starts with ten segments (RFC 6928).
+        assert!(info.get32(Field32::SndMss).unwrap() > 1000);
+        assert_eq!(info.get32(Field32::SndCwnd), Some(10));
+        assert_eq!(info.get32(Field32::TotalRetrans), Some(0));
+        let short = TcpInfo { octets: info.octets, len: 104 };
+        assert!(short.get32(Field32::TotalRetrans).is_some());
+        assert_eq!(short.get64(Field64::BusyTime), None, "an old kernel's shorter answer");
+    }
+
+    #[test]
+    fn drops_of_a_full_socket_are_counted_exactly() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let before = socket_drops(&receiver).expect("Linux 4.12 or newer");
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sent = 2000;
+        for _ in 0..sent {
+            sender.send_to(&[0; 1000], receiver.local_addr().unwrap()).unwrap();
+        }
+        let drops = socket_drops(&receiver).unwrap() - before;
+        receiver.set_nonblocking(true).unwrap();
+        let mut received = 0;
+        while receiver.recv(&mut [0; 1000]).is_ok() {
+            received += 1;
+        }
+        assert!(drops > 0);
+        assert_eq!(received + drops, sent);
+    }
+}

@@ -1,0 +1,147 @@
+//! The clock of one end of one trial, and the moments that its threads share.
+//! Knows no wall-clock time: a step of the system's clock changes nothing here.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use linerate_trial::spec::{Extent, Spec};
+
+/// What the threads of one end share: when the trial starts, what is measured, and whether to stop.
+pub struct TrialClock {
+    epoch: Instant,
+    warmup_ns: u64,
+    duration_ns: Option<u64>,
+    started: Mutex<bool>,
+    start_bell: Condvar,
+    sending_since: OnceLock<u64>,
+    receiving_since: OnceLock<u64>,
+    stop: AtomicBool,
+}
+
+/// The measured part of a trial, in nanoseconds of the end's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The warm-up is over.
+    pub start_ns: u64,
+    /// The time is over; `u64::MAX` where octets decide.
+    pub end_ns: u64,
+}
+
+impl Window {
+    /// Whether a moment belongs to the measured part.
+    #[inline]
+    pub fn contains(&self, now_ns: u64) -> bool {
+        (self.start_ns..self.end_ns).contains(&now_ns)
+    }
+}
+
+impl TrialClock {
+    /// A clock that starts at zero now.
+    pub fn new(spec: &Spec) -> TrialClock {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        TrialClock {
+            epoch: Instant::now(),
+            warmup_ns: ns(spec.warmup),
+            duration_ns: match spec.extent {
+                Extent::Time(time) => Some(ns(time)),
+                Extent::Octets(_) => None,
+            },
+            started: Mutex::new(false),
+            start_bell: Condvar::new(),
+            sending_since: OnceLock::new(),
+            receiving_since: OnceLock::new(),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Nanoseconds since the clock was made.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    /// Starts the trial on this end.
+    pub fn start(&self) {
+        self.sending_since.get_or_init(|| self.now_ns());
+        *self.started.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        self.start_bell.notify_all();
+    }
+
+    /// Tells every thread to end now.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.start_bell.notify_all();
+    }
+
+    /// Whether every thread should end now.
+    #[inline]
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether the trial has started.
+    pub fn started(&self) -> bool {
+        self.sending_since.get().is_some()
+    }
+
+    /// Waits for the start, or a stop; `false` after a stop.
+    pub fn wait_for_start(&self) -> bool {
+        let mut started = self.started.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        while !*started && !self.stopped() {
+            let (guard, _) = self
+                .start_bell
+                .wait_timeout(started, Duration::from_millis(100))
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            started = guard;
+        }
+        *started && !self.stopped()
+    }
+
+    /// The measured part of what this end sends. Counted from the start; before it, from now.
+    pub fn sending(&self) -> Window {
+        self.window(*self.sending_since.get().unwrap_or(&self.now_ns()))
+    }
+
+    /// The measured part of what this end receives. Counted from the first data of all flows, which `now_ns` is
+    /// if none came before: the receiver's clock knows nothing of the sender's, and both see the same traffic.
+    #[inline]
+    pub fn receiving(&self, now_ns: u64) -> Window {
+        self.window(*self.receiving_since.get_or_init(|| now_ns))
+    }
+
+    /// The measured part of what this end receives, once the first data came.
+    pub fn receiving_so_far(&self) -> Option<Window> {
+        self.receiving_since.get().map(|&since| self.window(since))
+    }
+
+    fn window(&self, since_ns: u64) -> Window {
+        let start_ns = since_ns.saturating_add(self.warmup_ns);
+        Window { start_ns, end_ns: self.duration_ns.map_or(u64::MAX, |duration| start_ns.saturating_add(duration)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_trial::spec::Workload;
+
+    #[test]
+    fn the_measured_part_follows_the_warm_up() {
+        let mut spec = Spec::new(Workload::TcpStream);
+        spec.warmup = Duration::from_secs(1);
+        spec.extent = Extent::Time(Duration::from_secs(2));
+        let clock = TrialClock::new(&spec);
+        let window = clock.receiving(500);
+        assert_eq!(window, Window { start_ns: 1_000_000_500, end_ns: 3_000_000_500 });
+        assert_eq!(clock.receiving(900), window, "the first data of all flows decides");
+        assert!(!window.contains(1_000_000_499) && window.contains(1_000_000_500) && !window.contains(3_000_000_500));
+    }
+
+    #[test]
+    fn a_stop_ends_the_wait() {
+        let clock = TrialClock::new(&Spec::new(Workload::TcpStream));
+        clock.stop();
+        assert!(!clock.wait_for_start());
+    }
+}

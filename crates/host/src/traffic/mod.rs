@@ -1,0 +1,304 @@
+//! One end of one trial: its flows opened, run, sampled, and accounted for.
+//! Knows nothing of the other end but its address and the trial's secret.
+//!
+//! ```text
+//!   Trial::prepare ─→ ports ─→ Trial::connect ─→ Trial::start ─→ … ─→ Trial::join ─→ Outcome
+//!     listens               every flow is open,    senders go          every thread has ended,
+//!                           receivers wait,                            counters read again
+//!                           counters read
+//! ```
+//! [`Trial::stop`] ends it at any point. Dropping a trial stops it and waits for its threads.
+
+mod buffer;
+mod clock;
+mod connections;
+mod ledger;
+mod requests;
+mod sampler;
+mod sockets;
+mod task;
+mod tcp_stream;
+mod udp_stream;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::flow::{End, Flow};
+use linerate_trial::outcome::{FlowOutcome, Outcome};
+use linerate_trial::spec::{CpuMethod, Spec, Workload};
+
+use crate::counters::{self, Snapshot};
+use crate::soak::Soak;
+
+use clock::TrialClock;
+use ledger::Ledger;
+use sampler::{Sampled, Sampler};
+use sockets::{Open, Waiting};
+use task::Task;
+
+pub use sampler::Progress;
+pub use sockets::Tokens;
+
+/// Why a trial could not be made, or not go on. Each is one sentence that ends in what to try.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are the figures of the sentence")]
+pub enum TrafficError {
+    #[error("cannot use the address {address} for test traffic: {error}; check that the machine has it and is up")]
+    CannotListen { address: IpAddr, error: io::Error },
+    #[error("cannot reach {peer}: {error}; check the cable, the addresses and firewalls between the two ends")]
+    Unreachable { peer: SocketAddr, error: io::Error },
+    #[error("what answered at {peer} does not know this trial's secret; no test traffic was sent there")]
+    Stranger { peer: SocketAddr },
+    #[error(
+        "{workload} flow {flow} was not opened within {} s; check the cable, the addresses and firewalls between the \
+         two ends",
+        after.as_secs()
+    )]
+    NotOpened { flow: u16, workload: Workload, after: Duration },
+    #[error("this machine does not accept the option {option}: {error}; leave it out or choose another value")]
+    Option { option: &'static str, error: io::Error },
+    #[error("{what}: {error}")]
+    Moving { what: String, error: io::Error },
+    #[error("no test traffic passed for {silent_s:.0} s{link}; check the cable and the other end")]
+    Stalled { silent_s: f64, link: String },
+    #[error("the trial was stopped")]
+    Stopped,
+    #[error("the system refused a socket or a thread: {0}")]
+    System(io::Error),
+}
+
+/// One end of a trial.
+pub struct Trial {
+    spec: Arc<Spec>,
+    end: End,
+    local: IpAddr,
+    tokens: Tokens,
+    interface: Option<String>,
+    clock: Arc<TrialClock>,
+    waiting: Vec<(u16, Option<Waiting>)>,
+    running: Vec<(Flow, JoinHandle<Result<FlowOutcome, TrafficError>>)>,
+    sampler: Option<JoinHandle<Sampled>>,
+    before: Snapshot,
+}
+
+/// Threads move data through buffers on the heap and hold little else.
+const STACK: usize = 256 << 10;
+
+impl Trial {
+    /// Gets ready: listens for the flows that the other end opens. `interface` is the one that has `local`.
+    pub fn prepare(
+        spec: Spec,
+        end: End,
+        local: IpAddr,
+        interface: Option<String>,
+        tokens: Tokens,
+    ) -> Result<Trial, TrafficError> {
+        let waiting = Flow::of(&spec)
+            .into_iter()
+            .filter(|flow| flow.listener() == end)
+            .map(|flow| Ok((flow.id, Some(sockets::listen(flow, &spec, local)?))))
+            .collect::<Result<Vec<_>, TrafficError>>()?;
+        let clock = Arc::new(TrialClock::new(&spec));
+        Ok(Trial {
+            spec: Arc::new(spec),
+            end,
+            local,
+            tokens,
+            interface,
+            clock,
+            waiting,
+            running: Vec::new(),
+            sampler: None,
+            before: Snapshot::default(),
+        })
+    }
+
+    /// The ports on which this end listens: (flow, port).
+    pub fn ports(&self) -> Result<Vec<(u16, u16)>, TrafficError> {
+        self.waiting.iter().flat_map(|(id, waiting)| Some((*id, waiting.as_ref()?))).map(|(id, w)| Ok((id, w.port()?))).collect()
+    }
+
+    /// Opens every flow, this end's and the other's, and starts the threads; the senders among them wait for
+    /// [`Trial::start`]. `notify` hears about once a second how far the trial is.
+    pub fn connect(
+        &mut self,
+        peer: IpAddr,
+        ports: &[(u16, u16)],
+        notify: impl Fn(Progress) + Send + 'static,
+    ) -> Result<(), TrafficError> {
+        let soak = (self.spec.cpu_method == CpuMethod::Soak).then(Soak::start);
+        // Both ends go through the flows in the order of their numbers, so that neither waits for a flow that
+        // the other will open only after one it waits for itself.
+        let mut open = Vec::new();
+        for flow in Flow::of(&self.spec) {
+            open.push(self.open_flow(flow, peer, ports)?);
+        }
+        if let Some(interface) = &self.interface {
+            self.before = counters::snapshot(interface);
+        }
+        let (alive, all_ended) = mpsc::channel::<()>();
+        let mut sampler = Sampler::new(&self.spec, self.clock.clone(), self.end, soak, self.interface.clone());
+        for (index, open) in open.into_iter().enumerate() {
+            let flow = open.flow;
+            let ledger = Arc::new(Ledger::default());
+            sampler.watch(flow, &open.socket, ledger.clone()).map_err(TrafficError::System)?;
+            let task = Task {
+                spec: self.spec.clone(),
+                end: self.end,
+                local: self.local,
+                tokens: self.tokens,
+                clock: self.clock.clone(),
+                ledger,
+                open,
+                index,
+            };
+            let alive = alive.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("flow {}", flow.id))
+                .stack_size(STACK)
+                .spawn(move || {
+                    let outcome = task.run();
+                    drop(alive);
+                    outcome
+                })
+                .map_err(TrafficError::System)?;
+            self.running.push((flow, thread));
+        }
+        drop(alive);
+        let sampling = std::thread::Builder::new()
+            .name("sampler".to_owned())
+            .stack_size(STACK)
+            .spawn(move || sampler.run(&all_ended, &notify))
+            .map_err(TrafficError::System)?;
+        self.sampler = Some(sampling);
+        Ok(())
+    }
+
+    fn open_flow(&mut self, flow: Flow, peer: IpAddr, ports: &[(u16, u16)]) -> Result<Open, TrafficError> {
+        let place = self.waiting.iter_mut().find(|(id, _)| *id == flow.id);
+        if let Some(waiting) = place.and_then(|(_, waiting)| waiting.take()) {
+            return waiting.accept(&self.spec, &self.tokens);
+        }
+        let port = ports.iter().find(|(id, _)| *id == flow.id).map(|(_, port)| *port);
+        let port = port.ok_or(TrafficError::NotOpened { flow: flow.id, workload: flow.workload, after: Duration::ZERO })?;
+        sockets::open(flow, &self.spec, self.local, SocketAddr::new(peer, port), &self.tokens)
+    }
+
+    /// Lets the senders go.
+    pub fn start(&self) {
+        self.clock.start();
+    }
+
+    /// Ends the trial now; [`Trial::join`] then returns soon.
+    pub fn stop(&self) {
+        self.clock.stop();
+    }
+
+    /// A handle by which another thread can stop this trial.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.clock.clone())
+    }
+
+    /// Waits until this end has finished, and tells what it saw. The first flow that failed fails the trial.
+    pub fn join(mut self) -> Result<Outcome, TrafficError> {
+        let mut flows = Vec::new();
+        let mut failed = None;
+        for (_, thread) in self.running.drain(..) {
+            match thread.join() {
+                Ok(Ok(outcome)) => flows.push(outcome),
+                Ok(Err(error)) => {
+                    // The others would run to their end for nothing.
+                    self.clock.stop();
+                    failed.get_or_insert(error);
+                }
+                Err(_) => {
+                    self.clock.stop();
+                    failed.get_or_insert(TrafficError::System(io::Error::other("a thread of the trial panicked")));
+                }
+            }
+        }
+        let sampled = match self.sampler.take() {
+            Some(sampler) => sampler.join().unwrap_or_default(),
+            None => Sampled::default(),
+        };
+        if let Some(stall) = sampled.stalled {
+            return Err(stall);
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if self.clock.stopped() {
+            return Err(TrafficError::Stopped);
+        }
+        for (flow, slices) in flows.iter_mut().zip(sampled.slices) {
+            flow.slices = slices;
+        }
+        let mut doubts = sampled.doubts;
+        let mut counters = linerate_trial::stage::Counters::default();
+        if let Some(interface) = &self.interface {
+            let after = counters::snapshot(interface);
+            counters = after.counters.since(&self.before.counters);
+            if !after.missing.is_empty() {
+                doubts.push(Doubt::new(DoubtKind::CountersMissing, after.missing.join("; ")));
+            }
+        }
+        for flow in &flows {
+            doubts.extend(self.doubts_of(flow));
+        }
+        Ok(Outcome { end: self.end, flows, cpu: sampled.cpu, cpu_slices: sampled.cpu_slices, counters, doubts })
+    }
+
+    /// What can be doubted of a flow by looking at this end alone.
+    fn doubts_of(&self, flow: &FlowOutcome) -> Vec<Doubt> {
+        let mut doubts = Vec::new();
+        // The kernel doubles what it is asked, for its own bookkeeping, and clamps at net.core.[rw]mem_max
+        // (socket(7)).
+        if let (Some(asked), Some(given)) = (self.spec.socket_buffer, flow.socket_buffer)
+            && given < u64::from(asked)
+        {
+            doubts.push(Doubt::new(
+                DoubtKind::SocketBufferClamped,
+                format!(
+                    "the {}'s socket buffer is {given} octets where {asked} were asked; raise net.core.rmem_max and \
+                     net.core.wmem_max there",
+                    self.end
+                ),
+            ));
+        }
+        let is_udp_receiver = flow.arrivals.is_some();
+        if is_udp_receiver && flow.arrivals.as_ref().is_some_and(|a| a.sent_by_end_mark.is_none()) {
+            doubts.push(Doubt::new(
+                DoubtKind::EndMarkLost,
+                format!("the end mark of flow {} never arrived; its last datagrams may still have been under way", flow.id),
+            ));
+        }
+        doubts
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.clock.stop();
+        for (_, thread) in self.running.drain(..) {
+            let _ = thread.join();
+        }
+        if let Some(sampler) = self.sampler.take() {
+            let _ = sampler.join();
+        }
+    }
+}
+
+/// Stops a trial from another thread.
+#[derive(Clone)]
+pub struct Stopper(Arc<TrialClock>);
+
+impl Stopper {
+    /// Ends the trial now.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}

@@ -1,0 +1,287 @@
+//! Looks at a trial's flows and the machine's CPUs at every interval, and notices when nothing moves.
+//! Knows what the flows publish, not what they do.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use linerate_trial::cpu::CpuUse;
+use linerate_trial::doubt::Doubt;
+use linerate_trial::flow::{End, Flow};
+use linerate_trial::outcome::{CpuSlice, Slice};
+use linerate_trial::spec::Spec;
+use socket2::Socket;
+
+use super::TrafficError;
+use super::clock::{TrialClock, Window};
+use super::ledger::{Ledger, Reader};
+use super::task::tcp_sample;
+use crate::cpu::CpuMeter;
+use crate::interfaces;
+use crate::soak::Soak;
+
+/// How far a trial is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Since the start, nanoseconds.
+    pub elapsed_ns: u64,
+    /// Octets that this end sent so far, over all flows.
+    pub octets_sent: u64,
+    /// Octets that this end received so far, over all flows.
+    pub octets_received: u64,
+}
+
+/// What the sampler saw.
+#[derive(Default)]
+pub struct Sampled {
+    /// CPU use over the measured part.
+    pub cpu: Option<CpuUse>,
+    /// CPU use in slices.
+    pub cpu_slices: Vec<CpuSlice>,
+    /// Each flow's slices, in the order in which they were watched.
+    pub slices: Vec<Vec<Slice>>,
+    /// Doubts about the CPU figures.
+    pub doubts: Vec<Doubt>,
+    /// Set when the sampler stopped the trial because nothing moved.
+    pub stalled: Option<TrafficError>,
+}
+
+/// The thread that samples.
+pub struct Sampler {
+    interval_ns: u64,
+    patience_ns: u64,
+    clock: Arc<TrialClock>,
+    end: End,
+    soak: Option<Soak>,
+    interface: Option<String>,
+    watched: Vec<Watched>,
+}
+
+struct Watched {
+    flow: Flow,
+    /// Only of TCP flows that this end sends: what the kernel tells there changes.
+    tcp: Option<Socket>,
+    ledger: Arc<Ledger>,
+    reader: Reader,
+    /// The counts at the end of the last slice.
+    sliced: Reader,
+    slices: Vec<Slice>,
+    moved_ns: u64,
+}
+
+/// A flow that moves nothing for this long has stalled.
+const PATIENCE_NS: u64 = 5_000_000_000;
+/// The ledgers are looked at this often, whatever the interval, so that their counts do not wrap unseen.
+const LOOK_NS: u64 = 500_000_000;
+const PROGRESS_NS: u64 = 1_000_000_000;
+
+impl Sampler {
+    /// A sampler of nothing yet.
+    pub fn new(
+        spec: &Spec,
+        clock: Arc<TrialClock>,
+        end: End,
+        soak: Option<Soak>,
+        interface: Option<String>,
+    ) -> Sampler {
+        let gap_ns = spec.rate.gap_ns(spec.message_octets().into()).unwrap_or(0.0) * f64::from(spec.burst);
+        Sampler {
+            interval_ns: spec.interval.as_nanos() as u64,
+            patience_ns: PATIENCE_NS + (2.0 * gap_ns).min(1e12) as u64,
+            clock,
+            end,
+            soak,
+            interface,
+            watched: Vec::new(),
+        }
+    }
+
+    /// Watches a flow too.
+    pub fn watch(&mut self, flow: Flow, socket: &Socket, ledger: Arc<Ledger>) -> io::Result<()> {
+        let sends = flow.source == self.end;
+        let tcp = (flow.workload == linerate_trial::spec::Workload::TcpStream && sends)
+            .then(|| socket.try_clone())
+            .transpose()?;
+        self.watched.push(Watched {
+            flow,
+            tcp,
+            ledger,
+            reader: Reader::default(),
+            sliced: Reader::default(),
+            slices: Vec::new(),
+            moved_ns: 0,
+        });
+        Ok(())
+    }
+
+    /// Samples until every flow has ended, which closes `all_ended`.
+    pub fn run(mut self, all_ended: &Receiver<()>, notify: &impl Fn(Progress)) -> Sampled {
+        let mut sampled = Sampled::default();
+        if !self.clock.wait_for_start() {
+            return sampled;
+        }
+        let started_ns = self.clock.now_ns();
+        self.watched.iter_mut().for_each(|watched| watched.moved_ns = started_ns);
+        let mut progress_due = started_ns + PROGRESS_NS;
+        let mut span: Option<Span> = None;
+        loop {
+            let now = self.clock.now_ns();
+            if span.is_none()
+                && let Some(window) = self.window()
+                && now >= window.start_ns
+            {
+                self.catch_up(now);
+                self.watched.iter_mut().for_each(|watched| watched.sliced = watched.reader.clone());
+                if let Some(soak) = &mut self.soak {
+                    soak.mark();
+                }
+                let whole = CpuMeter::start().ok();
+                let slice = CpuMeter::start().ok();
+                span = Some(Span { window, slice_start_ns: now, whole, slice, over: false });
+            }
+            if let Some(span) = &mut span
+                && !span.over
+            {
+                let next = span.slice_start_ns + self.interval_ns;
+                if now >= next.min(span.window.end_ns) {
+                    self.catch_up(now);
+                    self.cut_slice(span, now, &mut sampled);
+                    if now >= span.window.end_ns {
+                        self.close(span, &mut sampled);
+                    }
+                }
+            }
+            if self.stalled(now, &mut sampled) {
+                self.clock.stop();
+            }
+            if now >= progress_due {
+                notify(self.progress(now - started_ns));
+                progress_due += PROGRESS_NS;
+            }
+            match all_ended.recv_timeout(Duration::from_nanos(self.next_look(now, span.as_ref(), progress_due))) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if let Some(span) = &mut span
+            && !span.over
+        {
+            let now = self.clock.now_ns();
+            self.catch_up(now);
+            self.cut_slice(span, now, &mut sampled);
+            self.close(span, &mut sampled);
+        }
+        sampled.slices = self.watched.into_iter().map(|watched| watched.slices).collect();
+        sampled
+    }
+
+    /// The measured part by this end's clock: of what it sends, if it sends; else of what it receives.
+    fn window(&self) -> Option<Window> {
+        let sends = self.watched.iter().any(|watched| !watched.flow.probe && watched.flow.source == self.end);
+        if sends { Some(self.clock.sending()) } else { self.clock.receiving_so_far() }
+    }
+
+    /// Nanoseconds to sleep.
+    fn next_look(&self, now: u64, span: Option<&Span>, progress_due: u64) -> u64 {
+        let next = match (span, self.window()) {
+            (Some(span), _) if span.over => now + LOOK_NS,
+            (Some(span), _) => (span.slice_start_ns + self.interval_ns).min(span.window.end_ns),
+            (None, Some(window)) => window.start_ns,
+            // The first data is not here yet; its arrival rings no bell.
+            (None, None) => now + 1_000_000,
+        };
+        next.min(progress_due).min(now + LOOK_NS).saturating_sub(now).max(1)
+    }
+
+    fn catch_up(&mut self, now: u64) {
+        for watched in &mut self.watched {
+            let before = watched.reader.messages + watched.reader.octets;
+            watched.reader.catch_up(&watched.ledger);
+            if watched.reader.messages + watched.reader.octets != before {
+                watched.moved_ns = now;
+            }
+        }
+    }
+
+    fn cut_slice(&mut self, span: &mut Span, now: u64, sampled: &mut Sampled) {
+        let (start_ns, end_ns) = (span.slice_start_ns - span.window.start_ns, now - span.window.start_ns);
+        // A sliver at the end, left by a late wake-up, would be a slice of noise.
+        if end_ns - start_ns < self.interval_ns / 100 {
+            return;
+        }
+        for watched in &mut self.watched {
+            let missing = watched.reader.missing as i64 - watched.sliced.missing as i64;
+            let is_udp_receiver =
+                watched.flow.workload == linerate_trial::spec::Workload::UdpStream && watched.flow.source != self.end;
+            watched.slices.push(Slice {
+                start_ns,
+                end_ns,
+                octets: watched.reader.octets - watched.sliced.octets,
+                messages: watched.reader.messages - watched.sliced.messages,
+                missing: is_udp_receiver.then_some(missing),
+                tcp: watched.tcp.as_ref().and_then(tcp_sample),
+            });
+            watched.sliced = watched.reader.clone();
+        }
+        if let Some(Ok(use_)) = span.slice.as_ref().map(CpuMeter::read) {
+            sampled.cpu_slices.push(CpuSlice { start_ns, end_ns, machine: use_.machine });
+        }
+        span.slice = CpuMeter::start().ok();
+        span.slice_start_ns = now;
+    }
+
+    fn close(&mut self, span: &mut Span, sampled: &mut Sampled) {
+        span.over = true;
+        let by_stat = span.whole.as_ref().and_then(|meter| meter.read().ok());
+        if let Some(use_) = &by_stat {
+            sampled.doubts.extend(CpuMeter::doubts(use_));
+        }
+        sampled.cpu = by_stat;
+        if let Some(mut soak) = self.soak.take() {
+            if let Some(use_) = soak.read() {
+                sampled.cpu = Some(use_);
+            }
+            sampled.doubts.extend(soak.doubts());
+        }
+    }
+
+    /// Whether nothing has moved for too long, in any flow.
+    fn stalled(&mut self, now: u64, sampled: &mut Sampled) -> bool {
+        if sampled.stalled.is_some() || self.clock.stopped() {
+            return false;
+        }
+        self.catch_up(now);
+        // A thread that has ended holds its ledger no more; it cannot stall.
+        let still = self.watched.iter().filter(|watched| Arc::strong_count(&watched.ledger) > 1);
+        let Some(silent_ns) = still.map(|watched| now.saturating_sub(watched.moved_ns)).max() else { return false };
+        if silent_ns < self.patience_ns {
+            return false;
+        }
+        let link = match &self.interface {
+            Some(interface) if interfaces::carrier(interface) == Some(false) => {
+                format!("; the {}'s interface {interface} has no carrier", self.end)
+            }
+            _ => String::new(),
+        };
+        sampled.stalled = Some(TrafficError::Stalled { silent_s: silent_ns as f64 / 1e9, link });
+        true
+    }
+
+    fn progress(&mut self, elapsed_ns: u64) -> Progress {
+        let sum = |sends: bool| {
+            let mine = self.watched.iter().filter(|watched| (watched.flow.source == self.end) == sends);
+            mine.map(|watched| watched.reader.octets).sum()
+        };
+        Progress { elapsed_ns, octets_sent: sum(true), octets_received: sum(false) }
+    }
+}
+
+/// The measured part as it is being sampled.
+struct Span {
+    window: Window,
+    slice_start_ns: u64,
+    whole: Option<CpuMeter>,
+    slice: Option<CpuMeter>,
+    over: bool,
+}

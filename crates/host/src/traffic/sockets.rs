@@ -1,0 +1,228 @@
+//! Sockets with a trial's options on them, and the handshake that opens each flow.
+//! Knows nothing of what is sent afterwards.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use linerate_trial::flow::Flow;
+use linerate_trial::spec::{Spec, Workload};
+use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Token};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use super::TrafficError;
+
+/// How long the two ends have to find each other.
+const OPENING_TIME: Duration = Duration::from_secs(5);
+/// How often an unanswered hello is sent again over UDP.
+const HELLO_PERIOD: Duration = Duration::from_millis(50);
+
+/// What proves that a flow belongs to the trial; see [`linerate_wire::Handshake`].
+#[derive(Clone, Copy)]
+pub struct Tokens {
+    /// What the opening end says.
+    pub hello: Token,
+    /// What the listening end answers.
+    pub answer: Token,
+}
+
+/// A socket that waits for the other end to open a flow.
+pub struct Waiting {
+    socket: Socket,
+    flow: Flow,
+}
+
+/// An open flow: a connected socket whose far end has said the trial's secret.
+pub struct Open {
+    /// The socket.
+    pub socket: Socket,
+    /// The flow.
+    pub flow: Flow,
+    /// The listening socket too, where each transaction makes a connection of its own and this end answers.
+    pub listener: Option<Socket>,
+    /// The far end.
+    pub peer: SocketAddr,
+}
+
+/// A socket on a free port of `local` that waits for the other end to open `flow`.
+pub fn listen(flow: Flow, spec: &Spec, local: IpAddr) -> Result<Waiting, TrafficError> {
+    let at = |error| TrafficError::CannotListen { address: local, error };
+    let socket = make(flow.workload, spec, local)?;
+    socket.bind(&SocketAddr::new(local, 0).into()).map_err(at)?;
+    if !flow.workload.is_udp() {
+        // One connection opens a flow; a connection per transaction needs room for those that come in a burst.
+        let backlog = if flow.workload == Workload::TcpCrr { 1024 } else { 4 };
+        socket.listen(backlog).map_err(at)?;
+    }
+    Ok(Waiting { socket, flow })
+}
+
+impl Waiting {
+    /// The port, for the other end.
+    pub fn port(&self) -> Result<u16, TrafficError> {
+        let address = self.socket.local_addr().map_err(TrafficError::System)?;
+        Ok(address.as_socket().map_or(0, |address| address.port()))
+    }
+
+    /// Waits until the other end opens the flow with the trial's secret. Strangers are left standing.
+    pub fn accept(self, spec: &Spec, tokens: &Tokens) -> Result<Open, TrafficError> {
+        let deadline = Instant::now() + OPENING_TIME;
+        if self.flow.workload.is_udp() { self.accept_udp(tokens, deadline) } else { self.accept_tcp(spec, tokens, deadline) }
+    }
+
+    fn accept_udp(self, tokens: &Tokens, deadline: Instant) -> Result<Open, TrafficError> {
+        let Waiting { socket, flow } = self;
+        let udp: std::net::UdpSocket = socket.into();
+        let mut octets = [0; HANDSHAKE_LEN + 1];
+        loop {
+            udp.set_read_timeout(Some(remaining(deadline, flow)?)).map_err(TrafficError::System)?;
+            let (len, peer) = match udp.recv_from(&mut octets) {
+                Ok(received) => received,
+                Err(error) if is_passing(&error) => continue,
+                Err(error) => return Err(TrafficError::System(error)),
+            };
+            if expect(&octets[..len], HandshakeKind::Hello, flow, &tokens.hello).is_some() {
+                udp.connect(peer).map_err(TrafficError::System)?;
+                udp.send(&message(HandshakeKind::Answer, flow, &tokens.answer)).map_err(TrafficError::System)?;
+                return Ok(Open { socket: udp.into(), flow, listener: None, peer });
+            }
+        }
+    }
+
+    fn accept_tcp(self, spec: &Spec, tokens: &Tokens, deadline: Instant) -> Result<Open, TrafficError> {
+        let Waiting { socket: listener, flow } = self;
+        loop {
+            listener.set_read_timeout(Some(remaining(deadline, flow)?)).map_err(TrafficError::System)?;
+            // SO_RCVTIMEO bounds accept(2) too (socket(7)).
+            let (socket, peer) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if is_passing(&error) => continue,
+                Err(error) => return Err(TrafficError::System(error)),
+            };
+            socket.set_read_timeout(Some(Duration::from_secs(1))).map_err(TrafficError::System)?;
+            let stream: std::net::TcpStream = socket.into();
+            let mut octets = [0; HANDSHAKE_LEN];
+            if io::Read::read_exact(&mut &stream, &mut octets).is_err() {
+                continue;
+            }
+            if expect(&octets, HandshakeKind::Hello, flow, &tokens.hello).is_none() {
+                continue;
+            }
+            let answer = message(HandshakeKind::Answer, flow, &tokens.answer);
+            io::Write::write_all(&mut &stream, &answer).map_err(TrafficError::System)?;
+            let peer = peer.as_socket().ok_or_else(|| TrafficError::System(ErrorKind::Unsupported.into()))?;
+            set_stream_options(&SockRef::from(&stream), spec)?;
+            let listener = (flow.workload == Workload::TcpCrr).then_some(listener);
+            return Ok(Open { socket: stream.into(), flow, listener, peer });
+        }
+    }
+}
+
+/// Opens a flow towards the other end, which waits at `peer`, and returns once it has said the trial's secret.
+pub fn open(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &Tokens) -> Result<Open, TrafficError> {
+    let socket = make(flow.workload, spec, local)?;
+    socket
+        .bind(&SocketAddr::new(local, 0).into())
+        .map_err(|error| TrafficError::CannotListen { address: local, error })?;
+    let unreachable = |error| TrafficError::Unreachable { peer, error };
+    let hello = message(HandshakeKind::Hello, flow, &tokens.hello);
+    if !flow.workload.is_udp() {
+        socket.connect_timeout(&peer.into(), OPENING_TIME).map_err(unreachable)?;
+        socket.set_read_timeout(Some(OPENING_TIME)).map_err(TrafficError::System)?;
+        let stream: std::net::TcpStream = socket.into();
+        io::Write::write_all(&mut &stream, &hello).map_err(unreachable)?;
+        let mut octets = [0; HANDSHAKE_LEN];
+        io::Read::read_exact(&mut &stream, &mut octets).map_err(unreachable)?;
+        expect(&octets, HandshakeKind::Answer, flow, &tokens.answer).ok_or(TrafficError::Stranger { peer })?;
+        set_stream_options(&SockRef::from(&stream), spec)?;
+        return Ok(Open { socket: stream.into(), flow, listener: None, peer });
+    }
+    let udp: std::net::UdpSocket = socket.into();
+    udp.connect(peer).map_err(unreachable)?;
+    udp.set_read_timeout(Some(HELLO_PERIOD)).map_err(TrafficError::System)?;
+    let deadline = Instant::now() + OPENING_TIME;
+    let mut octets = [0; HANDSHAKE_LEN + 1];
+    loop {
+        remaining(deadline, flow)?;
+        // A refusal (the other end is not bound yet) and a full queue pass; the next hello comes soon.
+        match udp.send(&hello) {
+            Ok(_) => {}
+            Err(error) if is_passing(&error) || error.kind() == ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(unreachable(error)),
+        }
+        if let Ok(len) = udp.recv(&mut octets)
+            && expect(&octets[..len], HandshakeKind::Answer, flow, &tokens.answer).is_some()
+        {
+            return Ok(Open { socket: udp.into(), flow, listener: None, peer });
+        }
+    }
+}
+
+/// Another connection to a far end that is known already, for a transaction of its own.
+pub fn connect_again(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<std::net::TcpStream> {
+    let socket = make(Workload::TcpCrr, spec, local).map_err(|error| match error {
+        TrafficError::System(error) => error,
+        other => io::Error::other(other.to_string()),
+    })?;
+    socket.bind(&SocketAddr::new(local, 0).into())?;
+    socket.connect_timeout(&peer.into(), OPENING_TIME)?;
+    socket.set_tcp_nodelay(spec.nodelay())?;
+    Ok(socket.into())
+}
+
+/// The octets of a handshake message without a value.
+pub fn message(kind: HandshakeKind, flow: Flow, token: &Token) -> [u8; HANDSHAKE_LEN] {
+    Handshake { kind, flow: flow.id, token: *token, value: 0 }.emit()
+}
+
+/// The message in these octets, if it is of this kind and belongs to this flow of this trial.
+pub fn expect(octets: &[u8], kind: HandshakeKind, flow: Flow, token: &Token) -> Option<Handshake> {
+    Handshake::parse(octets)?.expect(kind, flow.id, token)
+}
+
+/// An error that means "not now": a time-out, an interruption, a queue that is full.
+pub fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+        || error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+fn remaining(deadline: Instant, flow: Flow) -> Result<Duration, TrafficError> {
+    match deadline.checked_duration_since(Instant::now()) {
+        Some(left) if !left.is_zero() => Ok(left),
+        _ => Err(TrafficError::NotOpened { flow: flow.id, workload: flow.workload, after: OPENING_TIME }),
+    }
+}
+
+fn make(workload: Workload, spec: &Spec, local: IpAddr) -> Result<Socket, TrafficError> {
+    let domain = if local.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+    let (kind, protocol) =
+        if workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
+    let socket = Socket::new(domain, kind, Some(protocol)).map_err(TrafficError::System)?;
+    let refused = |option: &'static str| move |error| TrafficError::Option { option, error };
+    // Buffers and the segment size come before connect and listen: the window scale and the MSS option of the
+    // SYN are made from them (tcp(7)).
+    if let Some(octets) = spec.socket_buffer {
+        socket.set_send_buffer_size(octets as usize).map_err(refused("socket_buffer"))?;
+        socket.set_recv_buffer_size(octets as usize).map_err(refused("socket_buffer"))?;
+    }
+    if let (Some(mss), false) = (spec.mss, workload.is_udp()) {
+        socket.set_tcp_mss(mss.into()).map_err(refused("mss"))?;
+    }
+    if let (Some(name), false) = (&spec.congestion_control, workload.is_udp()) {
+        socket.set_tcp_congestion(name.as_bytes()).map_err(refused("congestion_control"))?;
+    }
+    if spec.dscp != 0 {
+        let octet = u32::from(spec.dscp) << 2;
+        match local {
+            IpAddr::V4(_) => socket.set_tos_v4(octet).map_err(refused("dscp"))?,
+            IpAddr::V6(_) => socket.set_tclass_v6(octet).map_err(refused("dscp"))?,
+        }
+    }
+    Ok(socket)
+}
+
+fn set_stream_options(socket: &SockRef<'_>, spec: &Spec) -> Result<(), TrafficError> {
+    socket
+        .set_tcp_nodelay(spec.nodelay())
+        .map_err(|error| TrafficError::Option { option: "nodelay", error })
+}

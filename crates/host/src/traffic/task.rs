@@ -1,0 +1,179 @@
+//! What a flow's thread is given, and what it does with it.
+//! Knows which role calls which file; the files know the traffic.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use linerate_trial::flow::End;
+use linerate_trial::outcome::{FlowOutcome, Role, TcpSample, TcpSummary, ThreadUse};
+use linerate_trial::pace::Pacer;
+use linerate_trial::spec::{PROBE_PPS, Spec, Workload};
+use linerate_trial::units::OfferedLoad;
+use socket2::Socket;
+
+use super::clock::{TrialClock, Window};
+use super::ledger::Ledger;
+use super::sockets::{Open, Tokens};
+use super::{TrafficError, connections, requests, tcp_stream, udp_stream};
+use crate::sys::socket_state::{Field32, Field64, TcpInfo};
+use crate::sys::thread;
+
+/// Everything one flow's thread needs.
+pub struct Task {
+    pub spec: Arc<Spec>,
+    pub end: End,
+    pub local: IpAddr,
+    pub tokens: Tokens,
+    pub clock: Arc<TrialClock>,
+    pub ledger: Arc<Ledger>,
+    pub open: Open,
+    /// The flow's place among this end's, for pinning.
+    pub index: usize,
+}
+
+impl Task {
+    /// Runs the flow to its end, in this thread.
+    pub fn run(mut self) -> Result<FlowOutcome, TrafficError> {
+        if self.open.flow.probe {
+            self.spec = Arc::new(probe_spec(&self.spec));
+        }
+        if self.spec.pin
+            && let Ok(cpus) = thread::allowed_cpus()
+            && !cpus.is_empty()
+        {
+            let cpu = cpus[self.index % cpus.len()];
+            thread::pin_to_cpu(cpu)
+                .map_err(|error| TrafficError::Moving { what: format!("cannot pin a thread to CPU {cpu}"), error })?;
+        }
+        // Sleeps between departures should end when asked, not 50 µs later (prctl(2), PR_SET_TIMERSLACK).
+        thread::set_timer_slack_ns(1);
+        let source = self.open.flow.source == self.end;
+        match (self.open.flow.workload, source) {
+            (Workload::TcpStream, true) => tcp_stream::send(self),
+            (Workload::TcpStream, false) => tcp_stream::receive(self),
+            (Workload::UdpStream, true) => udp_stream::send(self),
+            (Workload::UdpStream, false) => udp_stream::receive(self),
+            (Workload::TcpRr | Workload::UdpRr, true) => requests::ask(self),
+            (Workload::TcpRr, false) => requests::answer_tcp(self),
+            (Workload::UdpRr, false) => requests::answer_udp(self),
+            (Workload::TcpCrr, true) => connections::ask(self),
+            (Workload::TcpCrr, false) => connections::answer(self),
+        }
+    }
+
+    /// The departures of this flow; `None` when its load is unlimited.
+    pub fn pacer(&self, message_octets: u64, start_ns: u64) -> Option<Pacer> {
+        let gap_ns = self.spec.rate.gap_ns(message_octets)?;
+        // Each flow its own chance, and the same again with the same seed.
+        let seed = self.spec.seed.wrapping_add(u64::from(self.open.flow.id) << 32);
+        Some(Pacer::new(gap_ns, self.spec.burst, self.spec.spacing, seed, start_ns))
+    }
+
+    /// An account with nothing in it yet.
+    pub fn blank(&self, role: Role) -> FlowOutcome {
+        FlowOutcome {
+            id: self.open.flow.id,
+            role,
+            octets: 0,
+            messages: 0,
+            octets_total: 0,
+            messages_total: 0,
+            elapsed_ns: 0,
+            slices: Vec::new(),
+            calls: 0,
+            thread: ThreadUse::default(),
+            arrivals: None,
+            socket_drops: None,
+            send_errors: 0,
+            latency: None,
+            timeouts: None,
+            tcp: None,
+            socket_buffer: None,
+        }
+    }
+
+    /// Length of the measured part: the time asked for, or up to `last_ns` where octets decided or a stop came.
+    pub fn elapsed_ns(&self, window: Window, last_ns: u64) -> u64 {
+        let end = if self.clock.stopped() { last_ns.min(window.end_ns) } else { window.end_ns };
+        let end = if end == u64::MAX { last_ns } else { end };
+        end.saturating_sub(window.start_ns)
+    }
+}
+
+/// What the probe beside a stream does.
+fn probe_spec(spec: &Spec) -> Spec {
+    Spec {
+        workload: Workload::UdpRr,
+        rate: OfferedLoad::PacketsPerSecond(PROBE_PPS),
+        burst: 1,
+        spacing: linerate_trial::spec::Spacing::Even,
+        request_size: 64,
+        response_size: 64,
+        // Delay under load can be many times the gap between two requests.
+        outstanding: 64,
+        streams: 1,
+        pin: false,
+        ..spec.clone()
+    }
+}
+
+/// TCP's own account of a flow that ends now.
+pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
+    let info = TcpInfo::of(socket).ok()?;
+    let busy_us = info.get64(Field64::BusyTime);
+    let share = |limited: Option<u64>| match (limited, busy_us) {
+        (Some(limited), Some(busy)) if busy > 0 => Some(limited as f64 / busy as f64),
+        _ => None,
+    };
+    let congestion_control = socket.tcp_congestion().ok().map(|name| {
+        String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
+    });
+    Some(TcpSummary {
+        retransmissions: info.get32(Field32::TotalRetrans)?.into(),
+        // ~0 until the first measurement.
+        min_rtt_s: info.get32(Field32::MinRtt).filter(|&us| us != u32::MAX).map(|us| f64::from(us) / 1e6),
+        rtt_s: f64::from(info.get32(Field32::Rtt)?) / 1e6,
+        cwnd: info.get32(Field32::SndCwnd)?,
+        mss: info.get32(Field32::SndMss)?,
+        limited_by_receive_window: share(info.get64(Field64::RwndLimited)),
+        limited_by_send_buffer: share(info.get64(Field64::SndbufLimited)),
+        // Busy is "time with data to send or on its way"; the rest of the connection's time had none.
+        limited_by_application: busy_us.filter(|_| open_s > 0.0).map(|us| (1.0 - us as f64 / 1e6 / open_s).max(0.0)),
+        reordered_segments: info.get32(Field32::RcvOoopack).map(u64::from),
+        segments_sent: info.get32(Field32::DataSegsOut).map(u64::from),
+        segments_received: info.get32(Field32::DataSegsIn).map(u64::from),
+        congestion_control,
+    })
+}
+
+/// TCP's state now.
+pub fn tcp_sample(socket: &Socket) -> Option<TcpSample> {
+    let info = TcpInfo::of(socket).ok()?;
+    Some(TcpSample {
+        rtt_us: info.get32(Field32::Rtt)?,
+        rttvar_us: info.get32(Field32::Rttvar)?,
+        cwnd: info.get32(Field32::SndCwnd)?,
+        retransmissions: info.get32(Field32::TotalRetrans)?,
+        delivery_rate: info.get64(Field64::DeliveryRate),
+        send_window: info.get32(Field32::SndWnd),
+    })
+}
+
+/// Sleeps far from the deadline and spins close to it. A sleep ends some tens of microseconds late, so the last
+/// stretch is spun through; it is short, so that a machine of one CPU is not starved by waiting.
+pub fn wait_until(clock: &TrialClock, deadline_ns: u64) {
+    const SPIN_NS: u64 = 60_000;
+    const NAP_NS: u64 = 100_000_000;
+    while !clock.stopped() {
+        let now = clock.now_ns();
+        if now >= deadline_ns {
+            return;
+        }
+        let left = deadline_ns - now;
+        if left > SPIN_NS {
+            std::thread::sleep(std::time::Duration::from_nanos((left - SPIN_NS / 2).min(NAP_NS)));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
