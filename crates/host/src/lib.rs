@@ -1,1 +1,6 @@
-//! (to be written)
+//! A Linux machine: sockets, CPU accounting, counters, environment.
+//! Knows nothing of the controller's conversation.
+
+pub mod cpu;
+pub mod soak;
+pub mod sys;
