@@ -1,5 +1,9 @@
 //! A Linux machine: sockets and traffic, CPU accounting, counters, its environment.
 //! Knows nothing of the conversation with a controller, of plans or of records.
 
+pub mod counters;
+pub mod cpu;
+pub mod interfaces;
+pub mod soak;
 pub mod sys;
 pub mod traffic;

@@ -5,3 +5,4 @@
 pub mod datagrams;
 pub mod poll;
 pub mod socket_state;
+pub mod thread;

@@ -119,7 +119,11 @@ impl Trial {
 
     /// The ports on which this end listens: (flow, port).
     pub fn ports(&self) -> Result<Vec<(u16, u16)>, TrafficError> {
-        self.waiting.iter().flat_map(|(id, waiting)| Some((*id, waiting.as_ref()?))).map(|(id, w)| Ok((id, w.port()?))).collect()
+        self.waiting
+            .iter()
+            .flat_map(|(id, waiting)| Some((*id, waiting.as_ref()?)))
+            .map(|(id, w)| Ok((id, w.port()?)))
+            .collect()
     }
 
     /// Opens every flow, this end's and the other's, and starts the threads; the senders among them wait for
@@ -130,7 +134,8 @@ impl Trial {
         ports: &[(u16, u16)],
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<(), TrafficError> {
-        let soak = (self.spec.cpu_method == CpuMethod::Soak).then(Soak::start);
+        let soak =
+            (self.spec.cpu_method == CpuMethod::Soak).then(Soak::start).transpose().map_err(TrafficError::System)?;
         // Both ends go through the flows in the order of their numbers, so that neither waits for a flow that
         // the other will open only after one it waits for itself.
         let mut open = Vec::new();
@@ -184,7 +189,8 @@ impl Trial {
             return waiting.accept(&self.spec, &self.tokens);
         }
         let port = ports.iter().find(|(id, _)| *id == flow.id).map(|(_, port)| *port);
-        let port = port.ok_or(TrafficError::NotOpened { flow: flow.id, workload: flow.workload, after: Duration::ZERO })?;
+        let port =
+            port.ok_or(TrafficError::NotOpened { flow: flow.id, workload: flow.workload, after: Duration::ZERO })?;
         sockets::open(flow, &self.spec, self.local, SocketAddr::new(peer, port), &self.tokens)
     }
 
@@ -273,7 +279,10 @@ impl Trial {
         if is_udp_receiver && flow.arrivals.as_ref().is_some_and(|a| a.sent_by_end_mark.is_none()) {
             doubts.push(Doubt::new(
                 DoubtKind::EndMarkLost,
-                format!("the end mark of flow {} never arrived; its last datagrams may still have been under way", flow.id),
+                format!(
+                    "the end mark of flow {} never arrived; its last datagrams may still have been under way",
+                    flow.id
+                ),
             ));
         }
         doubts

@@ -17,9 +17,9 @@ use super::TrafficError;
 use super::clock::{TrialClock, Window};
 use super::ledger::{Ledger, Reader};
 use super::task::tcp_sample;
-use crate::cpu::CpuMeter;
+use crate::cpu::{CpuMeter, accounts_irq_by_ticks, doubt_irq_by_ticks, doubt_short_span};
 use crate::interfaces;
-use crate::soak::Soak;
+use crate::soak::{Soak, SoakMark};
 
 /// How far a trial is.
 #[derive(Clone, Copy, Debug)]
@@ -133,12 +133,10 @@ impl Sampler {
             {
                 self.catch_up(now);
                 self.watched.iter_mut().for_each(|watched| watched.sliced = watched.reader.clone());
-                if let Some(soak) = &mut self.soak {
-                    soak.mark();
-                }
+                let soak = self.soak.as_ref().and_then(|soak| soak.mark().ok());
                 let whole = CpuMeter::start().ok();
                 let slice = CpuMeter::start().ok();
-                span = Some(Span { window, slice_start_ns: now, whole, slice, over: false });
+                span = Some(Span { window, slice_start_ns: now, soak, whole, slice, over: false });
             }
             if let Some(span) = &mut span
                 && !span.over
@@ -224,26 +222,26 @@ impl Sampler {
             });
             watched.sliced = watched.reader.clone();
         }
-        if let Some(Ok(use_)) = span.slice.as_ref().map(CpuMeter::read) {
+        if let Some(Ok(use_)) = span.slice.as_mut().map(CpuMeter::read_and_restart) {
             sampled.cpu_slices.push(CpuSlice { start_ns, end_ns, machine: use_.machine });
         }
-        span.slice = CpuMeter::start().ok();
         span.slice_start_ns = now;
     }
 
     fn close(&mut self, span: &mut Span, sampled: &mut Sampled) {
         span.over = true;
         let by_stat = span.whole.as_ref().and_then(|meter| meter.read().ok());
-        if let Some(use_) = &by_stat {
-            sampled.doubts.extend(CpuMeter::doubts(use_));
+        if let Some(reading) = self.soak.as_ref().zip(span.soak.as_ref()).and_then(|(soak, mark)| soak.read(mark).ok())
+        {
+            sampled.cpu = Some(reading.usage);
+            sampled.doubts.extend(reading.doubts);
+        } else if let Some(use_) = by_stat {
+            sampled.doubts.extend(doubt_short_span(use_.span_s));
+            sampled.doubts.extend((accounts_irq_by_ticks() == Some(true)).then(doubt_irq_by_ticks));
+            sampled.cpu = Some(use_);
         }
-        sampled.cpu = by_stat;
-        if let Some(mut soak) = self.soak.take() {
-            if let Some(use_) = soak.read() {
-                sampled.cpu = Some(use_);
-            }
-            sampled.doubts.extend(soak.doubts());
-        }
+        // The soaking threads end here: they have nothing more to say, and the CPUs are others' again.
+        self.soak = None;
     }
 
     /// Whether nothing has moved for too long, in any flow.
@@ -281,6 +279,7 @@ impl Sampler {
 struct Span {
     window: Window,
     slice_start_ns: u64,
+    soak: Option<SoakMark>,
     whole: Option<CpuMeter>,
     slice: Option<CpuMeter>,
     over: bool,

@@ -67,7 +67,11 @@ impl Waiting {
     /// Waits until the other end opens the flow with the trial's secret. Strangers are left standing.
     pub fn accept(self, spec: &Spec, tokens: &Tokens) -> Result<Open, TrafficError> {
         let deadline = Instant::now() + OPENING_TIME;
-        if self.flow.workload.is_udp() { self.accept_udp(tokens, deadline) } else { self.accept_tcp(spec, tokens, deadline) }
+        if self.flow.workload.is_udp() {
+            self.accept_udp(tokens, deadline)
+        } else {
+            self.accept_tcp(spec, tokens, deadline)
+        }
     }
 
     fn accept_udp(self, tokens: &Tokens, deadline: Instant) -> Result<Open, TrafficError> {
@@ -195,8 +199,7 @@ fn remaining(deadline: Instant, flow: Flow) -> Result<Duration, TrafficError> {
 
 fn make(workload: Workload, spec: &Spec, local: IpAddr) -> Result<Socket, TrafficError> {
     let domain = if local.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
-    let (kind, protocol) =
-        if workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
+    let (kind, protocol) = if workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
     let socket = Socket::new(domain, kind, Some(protocol)).map_err(TrafficError::System)?;
     let refused = |option: &'static str| move |error| TrafficError::Option { option, error };
     // Buffers and the segment size come before connect and listen: the window scale and the MSS option of the
@@ -222,7 +225,5 @@ fn make(workload: Workload, spec: &Spec, local: IpAddr) -> Result<Socket, Traffi
 }
 
 fn set_stream_options(socket: &SockRef<'_>, spec: &Spec) -> Result<(), TrafficError> {
-    socket
-        .set_tcp_nodelay(spec.nodelay())
-        .map_err(|error| TrafficError::Option { option: "nodelay", error })
+    socket.set_tcp_nodelay(spec.nodelay()).map_err(|error| TrafficError::Option { option: "nodelay", error })
 }

@@ -46,7 +46,7 @@ impl Task {
                 .map_err(|error| TrafficError::Moving { what: format!("cannot pin a thread to CPU {cpu}"), error })?;
         }
         // Sleeps between departures should end when asked, not 50 µs later (prctl(2), PR_SET_TIMERSLACK).
-        thread::set_timer_slack_ns(1);
+        let _ = thread::set_timer_slack_ns(1);
         let source = self.open.flow.source == self.end;
         match (self.open.flow.workload, source) {
             (Workload::TcpStream, true) => tcp_stream::send(self),
@@ -125,9 +125,8 @@ pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
         (Some(limited), Some(busy)) if busy > 0 => Some(limited as f64 / busy as f64),
         _ => None,
     };
-    let congestion_control = socket.tcp_congestion().ok().map(|name| {
-        String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
-    });
+    let congestion_control =
+        socket.tcp_congestion().ok().map(|name| String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned());
     Some(TcpSummary {
         retransmissions: info.get32(Field32::TotalRetrans)?.into(),
         // ~0 until the first measurement.

@@ -136,7 +136,8 @@ pub fn receive(task: Task) -> Result<FlowOutcome, TrafficError> {
             }
             Err(error) if is_passing(&error) => {
                 let now = task.clock.now_ns();
-                let over = task.clock.receiving_so_far().is_some_and(|window| now > window.end_ns.saturating_add(DRAIN_NS));
+                let over =
+                    task.clock.receiving_so_far().is_some_and(|window| now > window.end_ns.saturating_add(DRAIN_NS));
                 if over {
                     break;
                 }

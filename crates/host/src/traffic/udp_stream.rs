@@ -42,7 +42,8 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
     };
     // Under a limited load only a burst leaves in one call, so that the pace on the wire is the pacer's.
     let batch_len = BATCH.min(BATCH_OCTETS / size).max(1);
-    let batch_len = if task.spec.rate.gap_ns(1).is_some() { batch_len.min(task.spec.burst as usize) } else { batch_len };
+    let batch_len =
+        if task.spec.rate.gap_ns(1).is_some() { batch_len.min(task.spec.burst as usize) } else { batch_len };
     let mut batch = DatagramBatch::new(batch_len, size, task.spec.alignment as usize);
     for index in 0..batch_len {
         buffer::fill(batch.datagram_mut(index));
@@ -82,7 +83,9 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
             }
             Err(error) => {
                 let what = match error.raw_os_error() {
-                    Some(libc::EMSGSIZE) => format!("datagrams of {size} octets cannot leave here; choose a smaller message_size"),
+                    Some(libc::EMSGSIZE) => {
+                        format!("datagrams of {size} octets cannot leave here; choose a smaller message_size")
+                    }
                     _ => "sending datagrams failed".to_owned(),
                 };
                 return Err(TrafficError::Moving { what, error });
@@ -212,9 +215,7 @@ pub fn handle_handshake(task: &Task, socket: &Socket, octets: &[u8]) -> Option<H
 pub fn say_end(task: &Task, socket: &Socket, sent: u64) -> Result<(), TrafficError> {
     let flow = task.open.flow;
     let end = Handshake { kind: HandshakeKind::End, flow: flow.id, token: task.tokens.hello, value: sent };
-    socket
-        .set_read_timeout(Some(Duration::from_nanos(END_PERIOD_NS)))
-        .map_err(TrafficError::System)?;
+    socket.set_read_timeout(Some(Duration::from_nanos(END_PERIOD_NS))).map_err(TrafficError::System)?;
     let mut batch = DatagramBatch::new(1, HANDSHAKE_LEN, 1);
     let deadline = task.clock.now_ns() + END_PATIENCE_NS;
     while !task.clock.stopped() && task.clock.now_ns() < deadline {
@@ -222,7 +223,10 @@ pub fn say_end(task: &Task, socket: &Socket, sent: u64) -> Result<(), TrafficErr
         let again = task.clock.now_ns() + END_PERIOD_NS;
         while task.clock.now_ns() < again {
             match batch.receive(socket) {
-                Ok(1) if sockets::expect(batch.received(0).0, HandshakeKind::EndHeard, flow, &task.tokens.answer).is_some() => {
+                Ok(1)
+                    if sockets::expect(batch.received(0).0, HandshakeKind::EndHeard, flow, &task.tokens.answer)
+                        .is_some() =>
+                {
                     return Ok(());
                 }
                 Ok(_) => {}

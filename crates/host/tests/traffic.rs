@@ -1,0 +1,196 @@
+//! Both ends of a trial in one process, over loopback: every workload and direction moves real octets, and what
+//! one end counts the other end counts too.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use linerate_host::traffic::{Tokens, TrafficError, Trial};
+use linerate_trial::flow::End;
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
+use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::units::OfferedLoad;
+
+const TOKENS: Tokens = Tokens { hello: *b"hello to the end", answer: *b"answer to begin." };
+
+fn run(spec: &Spec, address: &str) -> (Outcome, Outcome) {
+    let (target, host) = try_run(spec, address, TOKENS);
+    (target.unwrap(), host.unwrap())
+}
+
+type Ended = Result<Outcome, TrafficError>;
+
+fn try_run(spec: &Spec, address: &str, host_tokens: Tokens) -> (Ended, Ended) {
+    let address: IpAddr = address.parse().unwrap();
+    let lo = || Some("lo".to_owned());
+    let mut target = Trial::prepare(spec.clone(), End::Target, address, lo(), TOKENS).unwrap();
+    let mut host = Trial::prepare(spec.clone(), End::Host, address, lo(), host_tokens).unwrap();
+    let (target_ports, host_ports) = (target.ports().unwrap(), host.ports().unwrap());
+    let other = std::thread::spawn(move || -> Ended {
+        host.connect(address, &target_ports, |_| {})?;
+        host.start();
+        host.join()
+    });
+    let outcome = target.connect(address, &host_ports, |_| {}).and_then(|()| {
+        target.start();
+        target.join()
+    });
+    (outcome, other.join().unwrap())
+}
+
+fn short(workload: Workload, direction: Direction) -> Spec {
+    let mut spec = Spec::new(workload);
+    spec.direction = direction;
+    spec.extent = Extent::Time(Duration::from_millis(300));
+    spec.interval = Duration::from_millis(100);
+    spec
+}
+
+fn of_role(outcome: &Outcome, role: Role) -> Vec<&FlowOutcome> {
+    outcome.flows.iter().filter(|flow| flow.role == role).collect()
+}
+
+#[track_caller]
+fn check(spec: &Spec, address: &str) {
+    let (target, host) = run(spec, address);
+    assert_eq!(target.flows.len(), host.flows.len());
+    for (a, b) in target.flows.iter().zip(&host.flows) {
+        assert_eq!(a.id, b.id);
+        let (source, sink) = if matches!(a.role, Role::Sender | Role::Requester) { (a, b) } else { (b, a) };
+        assert!(source.octets_total > 0 && source.messages > 0, "{source:?}");
+        match source.role {
+            Role::Sender if spec.workload == Workload::UdpStream => {
+                let arrivals = sink.arrivals.as_ref().unwrap();
+                assert_eq!(arrivals.sent_by_end_mark, Some(source.messages_total));
+                let lost = source.messages_total - arrivals.received_total;
+                assert_eq!(lost, sink.socket_drops.unwrap() + source.send_errors, "loopback loses in the socket only");
+                assert_eq!(arrivals.duplicated_total, 0);
+            }
+            Role::Sender => assert!(sink.octets_total <= source.octets_total && sink.octets_total > 0),
+            Role::Requester => {
+                assert!(sink.messages_total >= source.messages_total);
+                assert!(sink.messages_total - source.messages_total <= u64::from(spec.outstanding.max(64)));
+                let latency = source.latency.as_ref().unwrap();
+                assert_eq!(latency.count(), source.messages);
+            }
+            _ => unreachable!(),
+        }
+        for flow in [a, b] {
+            let sliced: u64 = flow.slices.iter().map(|slice| slice.octets).sum();
+            assert!(sliced <= flow.octets_total, "slices hold no more than there was");
+            assert!(sliced * 10 >= flow.octets_total * 6, "{} of {} in slices", sliced, flow.octets_total);
+        }
+    }
+}
+
+#[test]
+fn every_workload_in_every_direction_over_both_protocols() {
+    for address in ["127.0.0.1", "::1"] {
+        for workload in Workload::ALL {
+            for direction in [Direction::Tx, Direction::Rx, Direction::Both] {
+                println!("{workload} {direction} {address}");
+                check(&short(workload, direction), address);
+            }
+        }
+    }
+}
+
+#[test]
+fn parallel_streams_with_a_probe_beside_them() {
+    for workload in [Workload::TcpStream, Workload::UdpStream] {
+        let mut spec = short(workload, Direction::Both);
+        (spec.streams, spec.probe, spec.pin) = (3, true, true);
+        if workload == Workload::UdpStream {
+            spec.rate = OfferedLoad::BitsPerSecond(20_000_000);
+        }
+        let (target, host) = run(&spec, "127.0.0.1");
+        assert_eq!(target.flows.len(), 7);
+        let probe = of_role(&host, Role::Requester);
+        assert_eq!(probe.len(), 1, "the host asks");
+        assert!((15..=31).contains(&probe[0].messages), "100 requests a second for 0.3 s, was {}", probe[0].messages);
+    }
+}
+
+#[test]
+fn many_requests_under_way_and_tiny_ones() {
+    for (workload, size, outstanding) in
+        [(Workload::TcpRr, 1, 16), (Workload::UdpRr, 1, 8), (Workload::UdpRr, 40, 4), (Workload::TcpRr, 50_000, 1)]
+    {
+        let mut spec = short(workload, Direction::Rx);
+        (spec.request_size, spec.response_size, spec.outstanding) = (size, size, outstanding);
+        let (_, host) = run(&spec, "127.0.0.1");
+        assert!(host.flows[0].messages > 100, "{workload} {size}: {}", host.flows[0].messages);
+        assert!(host.flows[0].timeouts.is_none_or(|timeouts| timeouts == 0));
+    }
+}
+
+#[test]
+fn a_number_of_octets_arrives_whole() {
+    for workload in [Workload::TcpStream, Workload::UdpStream] {
+        let mut spec = short(workload, Direction::Rx);
+        spec.extent = Extent::Octets(2_000_000);
+        spec.message_size = Some(1000);
+        spec.rate = OfferedLoad::BitsPerSecond(100_000_000);
+        let (target, host) = run(&spec, "127.0.0.1");
+        assert_eq!(host.flows[0].octets_total, 2_000_000);
+        assert_eq!(target.flows[0].octets_total, 2_000_000);
+        // 2 MB at 100 Mbit/s take 0.16 s.
+        let elapsed = target.flows[0].elapsed_ns as f64 / 1e9;
+        assert!((0.15..0.25).contains(&elapsed), "{elapsed}");
+    }
+}
+
+#[test]
+fn a_paced_load_is_what_was_asked() {
+    for rate in ["1M", "100M", "5kpps"] {
+        let mut spec = short(Workload::UdpStream, Direction::Tx);
+        spec.extent = Extent::Time(Duration::from_secs(1));
+        spec.warmup = Duration::from_millis(100);
+        spec.rate = rate.parse().unwrap();
+        let (target, host) = run(&spec, "127.0.0.1");
+        let sent = &target.flows[0];
+        let asked = spec.rate.bits_per_second(1470).unwrap();
+        let achieved = sent.octets as f64 * 8.0 / (sent.elapsed_ns as f64 / 1e9);
+        assert!((achieved / asked - 1.0).abs() < 0.02, "{rate}: asked {asked}, achieved {achieved}");
+        let arrived = host.flows[0].octets as f64 * 8.0 / (host.flows[0].elapsed_ns as f64 / 1e9);
+        assert!((arrived / asked - 1.0).abs() < 0.02, "{rate}: asked {asked}, arrived {arrived}");
+        assert_eq!(host.flows[0].arrivals.as_ref().unwrap().received, sent.messages);
+    }
+}
+
+#[test]
+fn a_stranger_gets_no_test_traffic() {
+    // The far end answers with another secret, as an echo server or another trial would.
+    for workload in Workload::ALL {
+        let stranger = Tokens { answer: TOKENS.hello, ..TOKENS };
+        let (target, host) = try_run(&short(workload, Direction::Rx), "127.0.0.1", stranger);
+        assert!(target.is_err() || host.is_err(), "{workload}");
+        let moved = [target, host].into_iter().flatten().flat_map(|o| o.flows).map(|f| f.octets_total).sum::<u64>();
+        assert_eq!(moved, 0, "{workload}");
+    }
+}
+
+#[test]
+fn a_stop_ends_a_trial_at_once() {
+    for workload in Workload::ALL {
+        let mut spec = short(workload, Direction::Rx);
+        spec.extent = Extent::Time(Duration::from_secs(60));
+        let address: IpAddr = "127.0.0.1".parse().unwrap();
+        let mut target = Trial::prepare(spec.clone(), End::Target, address, None, TOKENS).unwrap();
+        let mut host = Trial::prepare(spec, End::Host, address, None, TOKENS).unwrap();
+        let ports = target.ports().unwrap();
+        let other = std::thread::spawn(move || {
+            host.connect(address, &ports, |_| {}).unwrap();
+            host.start();
+            host
+        });
+        target.connect(address, &[], |_| {}).unwrap();
+        let host = other.join().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let began = std::time::Instant::now();
+        target.stop();
+        host.stop();
+        assert!(matches!(target.join(), Err(TrafficError::Stopped | TrafficError::Moving { .. })), "{workload}");
+        drop(host);
+        assert!(began.elapsed() < Duration::from_secs(2), "{workload}: {:?}", began.elapsed());
+    }
+}
