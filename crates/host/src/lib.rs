@@ -2,5 +2,6 @@
 //! Knows nothing of the controller's conversation.
 
 pub mod cpu;
+mod inflate;
 pub mod soak;
 pub mod sys;

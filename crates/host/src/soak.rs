@@ -63,7 +63,7 @@ struct Soaker {
 const CALIBRATION_NS: u64 = 200_000_000;
 /// Threads settle on their CPUs, and the CPUs reach their frequency, before that.
 const SETTLE_NS: u64 = 30_000_000;
-/// Iterations of the loop in a round: some ten microseconds on a fast CPU, so that 2^32 rounds last half a day.
+/// Iterations of the loop in a round: some tens of microseconds on a fast CPU, so that 2^32 rounds last a day.
 const ROUND: u32 = 16_384;
 /// Others' share of the machine from which it is not idle.
 const IDLE_BELOW: f64 = 0.05;
