@@ -2,6 +2,8 @@
 //! Knows nothing of trials; the fractions and service demand are `trial::cpu`.
 
 use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::OnceLock;
 use std::{fs, io};
 
 use linerate_trial::cpu::{CpuShares, CpuTimes, CpuUse};
@@ -60,8 +62,6 @@ pub struct StatTimes {
 impl StatReading {
     /// Reads the file.
     pub fn read() -> io::Result<StatReading> {
-        // Not read_to_string of a path that may be huge: the file's second half, one figure an interrupt, is dropped
-        // below, and the kernel makes it in one go anyhow.
         let text = fs::read_to_string("/proc/stat")?;
         StatReading::parse(&text).ok_or_else(|| io::Error::other("/proc/stat has no line of CPU times"))
     }
@@ -119,9 +119,9 @@ fn parse_times(text: &str) -> Option<StatTimes> {
     let (iowait, irq, softirq, steal) = (later()?, later()?, later()?, later()?);
     let times =
         CpuTimes { user: user.checked_add(nice)?, system, irq, softirq, idle: idle.checked_add(iowait)?, steal };
-    // Garbage whose sum would not fit is no reading.
+    // Ticks of ninety thousand years are garbage, and the sum of all CPUs' must fit.
     let sum = [times.user, system, irq, softirq, times.idle, steal].iter().try_fold(0u64, |sum, t| sum.checked_add(*t));
-    sum.filter(|sum| *sum < 1 << 56).map(|_| StatTimes { times, nice })
+    sum.filter(|sum| *sum < 1 << 48).map(|_| StatTimes { times, nice })
 }
 
 /// Clock ticks on each CPU below which fractions of time are too coarse to trust: one tick of 50 is 2 %.
@@ -144,14 +144,32 @@ pub fn doubt_short_span(span_s: f64) -> Option<Doubt> {
 }
 
 /// Whether this kernel finds the time of interrupts by sampling at the clock tick, which misses or overstates what
-/// happens in step with it; `None` when that cannot be known. It is told by the kernel's configuration, looked for as
-/// text where distributions put it; /proc/config.gz would need an inflater, and no counter shows it without a load.
+/// happens in step with it; `None` when that cannot be known. It is told by the kernel's configuration, looked for
+/// where distributions put it and in the kernel itself; no counter shows it without a load.
 pub fn accounts_irq_by_ticks() -> Option<bool> {
+    // A kernel does not change while an agent runs, and unpacking takes some milliseconds.
+    static ANSWER: OnceLock<Option<bool>> = OnceLock::new();
+    *ANSWER.get_or_init(look_for_irq_accounting)
+}
+
+fn look_for_irq_accounting() -> Option<bool> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     let release = release.trim();
-    [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config"), "/proc/config".to_owned()]
-        .iter()
-        .find_map(|path| irq_by_ticks_in(&fs::read_to_string(path).ok()?))
+    // The running kernel's own first: a file may be of another build with the same name.
+    let files = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")];
+    own_configuration()
+        .or_else(|| files.iter().find_map(|path| fs::read_to_string(path).ok()))
+        .and_then(|text| irq_by_ticks_in(&text))
+}
+
+/// The running kernel's configuration, from /proc/config.gz.
+fn own_configuration() -> Option<String> {
+    /// A configuration is near 200 KiB.
+    const LONGEST: u64 = 4 << 20;
+    let mut text = String::new();
+    let packed = fs::File::open("/proc/config.gz").ok()?;
+    flate2::read::GzDecoder::new(packed).take(LONGEST).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// The same, from a configuration's text (kernel/sched/cputime.c and init/Kconfig say what the options do).
@@ -234,6 +252,16 @@ mod tests {
         assert_eq!(irq_by_ticks_in("CONFIG_VIRT_CPU_ACCOUNTING_GEN=y\nCONFIG_HZ=250\n"), None);
         assert_eq!(irq_by_ticks_in("CONFIG_HZ=100\n"), Some(true));
         assert_eq!(irq_by_ticks_in("not a configuration"), None);
+    }
+
+    #[test]
+    fn the_kernels_own_configuration_is_understood_where_it_has_one() {
+        if fs::exists("/proc/config.gz").unwrap() {
+            let text = own_configuration().unwrap();
+            assert!(text.contains("\nCONFIG_IKCONFIG_PROC=y\n"));
+            println!("this kernel: {:?}", irq_by_ticks_in(&text));
+            assert_eq!(accounts_irq_by_ticks(), irq_by_ticks_in(&text));
+        }
     }
 
     #[test]

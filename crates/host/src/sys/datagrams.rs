@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 /// `count` buffers of `size` octets in one piece of memory, and the headers that describe them to the kernel.
 ///
 /// ```text
-///   octets   |<-- stride -->|<-- stride -->|      stride = size rounded up to the alignment
+///   octets   |<-- stride -->|<-- stride -->|      stride = size rounded up to a cache line
 ///            [ datagram 0  ][ datagram 1  ] …
 ///   vectors  [ptr,len]      [ptr,len]       …     written anew before each call: nothing points here in between
 ///   headers  [vector 0]     [vector 1]      …
@@ -24,14 +24,18 @@ pub struct DatagramBatch {
     headers: Vec<libc::mmsghdr>,
 }
 
+/// Octets that processors move at once; some have 32, and 64 suits them too.
+const CACHE_LINE: usize = 64;
+
 // SAFETY: the raw pointers in `vectors` and `headers` are written before each system call from the vectors this
 // struct owns and never read after it, so moving the struct to another thread moves all they point to.
 unsafe impl Send for DatagramBatch {}
 
 impl DatagramBatch {
-    /// Buffers for `count` datagrams of `size` octets, each aligned to `alignment` (a power of two).
+    /// Buffers for `count` datagrams of `size` octets. The first stands at a multiple of `alignment` (a power of
+    /// two), the others as close behind as cache lines allow.
     pub fn new(count: usize, size: usize, alignment: usize) -> DatagramBatch {
-        let stride = size.max(1).next_multiple_of(alignment.min(64).max(1));
+        let stride = size.max(1).next_multiple_of(alignment.clamp(1, CACHE_LINE));
         let octets = vec![0; stride * count + alignment];
         let first = octets.as_ptr().align_offset(alignment);
         // SAFETY: both are plain C structures for which all-zero octets are a valid value.

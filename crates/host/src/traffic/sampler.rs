@@ -133,9 +133,10 @@ impl Sampler {
             {
                 self.catch_up(now);
                 self.watched.iter_mut().for_each(|watched| watched.sliced = watched.reader.clone());
-                let soak = self.soak.as_ref().and_then(|soak| soak.mark().ok());
-                let whole = CpuMeter::start().ok();
-                let slice = CpuMeter::start().ok();
+                let mark = || self.soak.as_ref().and_then(|soak| soak.mark().ok());
+                let stat = || CpuMeter::start().ok();
+                let slice = if self.soak.is_some() { SliceMeter::Soak(mark()) } else { SliceMeter::Stat(stat()) };
+                let (soak, whole) = (mark(), stat());
                 span = Some(Span { window, slice_start_ns: now, soak, whole, slice, over: false });
             }
             if let Some(span) = &mut span
@@ -222,8 +223,18 @@ impl Sampler {
             });
             watched.sliced = watched.reader.clone();
         }
-        if let Some(Ok(use_)) = span.slice.as_mut().map(CpuMeter::read_and_restart) {
-            sampled.cpu_slices.push(CpuSlice { start_ns, end_ns, machine: use_.machine });
+        // While soaking threads fill the idle time, /proc/stat sees a busy machine.
+        let usage = match (&self.soak, &mut span.slice) {
+            (Some(soak), SliceMeter::Soak(mark)) => {
+                let usage = mark.as_ref().and_then(|mark| soak.read(mark).ok()).map(|reading| reading.usage);
+                *mark = soak.mark().ok();
+                usage
+            }
+            (_, SliceMeter::Stat(meter)) => meter.as_mut().and_then(|meter| meter.read_and_restart().ok()),
+            _ => None,
+        };
+        if let Some(usage) = usage {
+            sampled.cpu_slices.push(CpuSlice { start_ns, end_ns, machine: usage.machine });
         }
         span.slice_start_ns = now;
     }
@@ -281,6 +292,12 @@ struct Span {
     slice_start_ns: u64,
     soak: Option<SoakMark>,
     whole: Option<CpuMeter>,
-    slice: Option<CpuMeter>,
+    slice: SliceMeter,
     over: bool,
+}
+
+/// What measures the CPUs in the present slice.
+enum SliceMeter {
+    Stat(Option<CpuMeter>),
+    Soak(Option<SoakMark>),
 }
