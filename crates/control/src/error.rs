@@ -16,7 +16,15 @@ pub struct Machine {
 
 impl std::fmt::Display for Machine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the {} ({})", self.name, self.endpoint)
+        // A command may be long and span lines; a sentence does not.
+        const LONGEST: usize = 60;
+        let words: Vec<&str> = self.endpoint.split_whitespace().collect();
+        let words = words.join(" ").replace(char::is_control, "");
+        write!(f, "the {} (", self.name)?;
+        match words.char_indices().nth(LONGEST) {
+            Some((end, _)) => write!(f, "{}…)", &words[..end]),
+            None => write!(f, "{words})"),
+        }
     }
 }
 
@@ -95,4 +103,17 @@ pub enum ControlError {
         /// How long it had.
         after: Duration,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_fits_a_sentence() {
+        let machine = |endpoint: &str| Machine { name: "host".into(), endpoint: endpoint.into() }.to_string();
+        assert_eq!(machine("ssh:board"), "the host (ssh:board)");
+        assert_eq!(machine("exec:a\n  b\u{7}"), "the host (exec:a b)");
+        assert_eq!(machine(&"é".repeat(100)), format!("the host ({}…)", "é".repeat(60)));
+    }
 }

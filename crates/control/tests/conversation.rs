@@ -13,6 +13,8 @@ use linerate_control::{
 };
 
 const LONG: Duration = Duration::from_secs(20);
+/// Reads, says nothing, and ends with its input.
+const IDLE: &str = "while read line; do :; done";
 const HELLO: &str = r#"{"linerate":1,"program":"fake 1"}"#;
 
 fn quick() -> ConnectOptions {
@@ -154,7 +156,7 @@ fn a_dead_agent_whose_pipe_a_grandchild_holds_is_noticed() {
 
 #[test]
 fn a_silent_agent_is_lost() {
-    let client = connect(&format!("echo '{HELLO}'; exec cat >/dev/null"), &quick()).unwrap();
+    let client = connect(&format!("echo '{HELLO}'; {IDLE}"), &quick()).unwrap();
     let began = Instant::now();
     let error = client.request(Request::Start, LONG).unwrap_err();
     assert!(matches!(error, ControlError::Lost { .. }));
@@ -185,7 +187,7 @@ fn a_request_that_is_too_long_is_refused_here() {
 
 #[test]
 fn agents_that_cannot_be_talked_to_are_told_apart() {
-    let two = r#"echo '{"linerate":2,"program":"linerate-agent 9","later":[]}'; exec cat >/dev/null"#;
+    let two = r#"echo '{"linerate":2,"program":"linerate-agent 9","later":[]}'; while read line; do :; done"#;
     let error = connect(two, &quick()).unwrap_err();
     assert!(matches!(error, ControlError::WrongVersion { theirs: 2, ours: PROTOCOL, .. }));
     check(&error, &["the target (exec:", "linerate-agent 9", "version 2", "version 1", "install the same"]);
@@ -195,7 +197,7 @@ fn agents_that_cannot_be_talked_to_are_told_apart() {
     check(&error, &["cannot be reached", "status 3", "no such board"]);
 
     check(&connect("linerate-no-such-program --stdio", &quick()).unwrap_err(), &["status 127", "not found"]);
-    check(&connect("echo Welcome; exec cat >/dev/null 2>&1", &quick()).unwrap_err(), &["said nothing within 3 s"]);
+    check(&connect(&format!("echo Welcome; {IDLE}"), &quick()).unwrap_err(), &["said nothing within 3 s"]);
     check(&connect("echo Welcome; exec 1>&-; cat >/dev/null", &quick()).unwrap_err(), &["it said \"Welcome\""]);
     check(&connect("cat /dev/zero", &quick()).unwrap_err(), &["limit of 16777216 octets"]);
     check(&connect(":", &quick()).unwrap_err(), &["its agent ended"]);
@@ -208,7 +210,7 @@ fn agents_that_cannot_be_talked_to_are_told_apart() {
 
 #[test]
 fn a_login_greeting_before_the_first_line_does_no_harm() {
-    let client = connect(&format!("echo Welcome; echo; echo '{HELLO}'; exec cat >/dev/null"), &quick()).unwrap();
+    let client = connect(&format!("echo Welcome; echo; echo '{HELLO}'; {IDLE}"), &quick()).unwrap();
     assert_eq!(client.hello().program, "fake 1");
 }
 
@@ -216,7 +218,7 @@ fn a_login_greeting_before_the_first_line_does_no_harm() {
 fn answers_and_events_of_a_later_version_are_survived() {
     let script = format!(
         r#"echo '{HELLO}'; echo '{{"event":{{"type":"aurora"}}}}'; read hello; read request
-        echo '{{"reply":{{"re":1,"reply":{{"type":"poem"}}}}}}'; exec cat >/dev/null"#
+        echo '{{"reply":{{"re":1,"reply":{{"type":"poem"}}}}}}'; {IDLE}"#
     );
     let options = ConnectOptions { heartbeat: LONG, silence: LONG, ..quick() };
     let client = connect(&script, &options).unwrap();
@@ -226,7 +228,7 @@ fn answers_and_events_of_a_later_version_are_survived() {
 
 #[test]
 fn an_agent_that_talks_nonsense_is_lost() {
-    let client = connect(&format!("echo '{HELLO}'; echo 'driver: debug'; exec cat >/dev/null"), &quick()).unwrap();
+    let client = connect(&format!("echo '{HELLO}'; echo 'driver: debug'; {IDLE}"), &quick()).unwrap();
     let Ok(AgentEvent::Lost(error)) = client.events().recv_timeout(LONG) else { panic!("no news") };
     check(&error, &["it said \"driver: debug\"", "standard output"]);
 }
