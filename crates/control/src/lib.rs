@@ -2,4 +2,28 @@
 //! Knows nothing of how traffic is made.
 #![forbid(unsafe_code)]
 
+mod client;
+mod endpoint;
+mod error;
+mod lease;
+pub mod line;
+mod link;
+mod listen;
 pub mod message;
+pub mod noise;
+mod server;
+
+pub use client::{AgentEvent, Client, Pending};
+pub use endpoint::{ConnectOptions, Endpoint, EndpointError};
+pub use error::{ControlError, Machine};
+pub use lease::{Lease, LeaseError};
+pub use link::{Guard, Link};
+pub use listen::{Limits, Listener};
+pub use noise::{Psk, PskError};
+pub use server::{Ending, Outlet, Server, Unreadable, read_request, serve};
+
+/// A thread of the conversation. Messages are parsed on it: the stack bears JSON as deep as serde_json allows
+/// (128 levels), and only what is touched of it costs memory.
+fn small_thread(name: &str) -> std::thread::Builder {
+    std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024)
+}

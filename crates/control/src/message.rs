@@ -29,6 +29,20 @@ pub struct Hello {
     pub capabilities: Vec<String>,
 }
 
+impl Hello {
+    /// Reads a first line of any version: only [`Hello::linerate`] is certain to keep its meaning.
+    pub fn read(line: &str) -> Option<Hello> {
+        #[derive(Deserialize)]
+        struct AnyVersion {
+            linerate: u32,
+        }
+        serde_json::from_str(line).ok().or_else(|| {
+            let AnyVersion { linerate } = serde_json::from_str(line).ok()?;
+            Some(Hello { linerate, program: "another linerate".to_owned(), capabilities: Vec::new() })
+        })
+    }
+}
+
 /// A numbered request, from the controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RequestLine {
@@ -76,6 +90,28 @@ pub enum Request {
     Stop,
     /// A sign of life; answered at once.
     Ping,
+}
+
+impl Request {
+    /// The names of all requests, as [`Request::name`] gives them.
+    pub const NAMES: [&str; 10] =
+        ["lease", "release", "describe", "addresses", "counters", "prepare", "connect", "start", "stop", "ping"];
+
+    /// The request's name, as the line says it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Request::Lease { .. } => Request::NAMES[0],
+            Request::Release => Request::NAMES[1],
+            Request::Describe { .. } => Request::NAMES[2],
+            Request::Addresses => Request::NAMES[3],
+            Request::Counters { .. } => Request::NAMES[4],
+            Request::Prepare(_) => Request::NAMES[5],
+            Request::Connect { .. } => Request::NAMES[6],
+            Request::Start => Request::NAMES[7],
+            Request::Stop => Request::NAMES[8],
+            Request::Ping => Request::NAMES[9],
+        }
+    }
 }
 
 /// Who measures.
@@ -230,7 +266,8 @@ impl Serialize for Secret {
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = String::deserialize(deserializer)?;
-        let number = (digits.len() == 32).then(|| u128::from_str_radix(&digits, 16).ok()).flatten();
+        let number =
+            (digits.len() == 32 && !digits.starts_with('+')).then(|| u128::from_str_radix(&digits, 16).ok()).flatten();
         match number {
             Some(number) => Ok(Secret(number.to_be_bytes())),
             None => Err(serde::de::Error::custom("a secret is 32 hexadecimal digits")),
@@ -251,6 +288,24 @@ mod tests {
     }
 
     #[test]
+    fn a_request_is_called_what_its_line_says() {
+        let holder = Holder { controller: String::new(), name: String::new() };
+        for request in [
+            Request::Lease { holder },
+            Request::Release,
+            Request::Describe { interface: None },
+            Request::Addresses,
+            Request::Counters { interface: String::new() },
+            Request::Connect { peer: [127, 0, 0, 1].into(), ports: Vec::new() },
+            Request::Start,
+            Request::Stop,
+            Request::Ping,
+        ] {
+            assert_eq!(serde_json::to_value(&request).unwrap()["type"], request.name());
+        }
+    }
+
+    #[test]
     fn unknown_fields_are_ignored() {
         let line = r#"{"id":7,"later":1,"request":{"type":"describe","interface":null,"later":true}}"#;
         let read: RequestLine = serde_json::from_str(line).unwrap();
@@ -264,5 +319,6 @@ mod tests {
         assert_eq!(serde_json::from_str::<Secret>(&text).unwrap(), secret);
         assert_eq!(format!("{secret:?}"), "Secret(…)");
         assert!(serde_json::from_str::<Secret>("\"+0\"").is_err());
+        assert!(serde_json::from_str::<Secret>(&format!("\"+{}\"", "0".repeat(31))).is_err());
     }
 }

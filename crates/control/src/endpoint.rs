@@ -1,0 +1,396 @@
+//! How an agent is reached: `local`, `netns:NAME`, `exec:COMMAND`, `[ssh:][user@]host[:port]`, `tcp:host:port`.
+//! Knows nothing of the conversation that follows.
+
+use std::fmt;
+use std::io::{self, IsTerminal};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::error::{ControlError, Machine};
+use crate::link::{Link, Start};
+use crate::noise::{self, NoiseError, Psk};
+
+/// How an agent is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A child process on this machine.
+    Local,
+    /// A child process in a network namespace of this machine: a name under /run/netns, or a path.
+    Netns(String),
+    /// A shell command whose standard input and output speak the control conversation.
+    Exec(String),
+    /// The system's ssh.
+    Ssh {
+        /// The user there; `None`: what ssh's configuration says.
+        user: Option<String>,
+        /// A name, an alias of ssh's configuration, or an address.
+        host: String,
+        /// The port; `None`: what ssh's configuration says.
+        port: Option<u16>,
+    },
+    /// An agent that listens, with a shared key.
+    Tcp {
+        /// A name or an address.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+}
+
+/// Why a text is no endpoint; one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct EndpointError(String);
+
+const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port";
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Endpoint, EndpointError> {
+        let nonsense = |why: &str| EndpointError(format!("'{}' is no endpoint: {why}; {FORMS}", text.escape_debug()));
+        if text == "local" {
+            return Ok(Endpoint::Local);
+        }
+        let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
+        match scheme {
+            "netns" => match rest {
+                "" => Err(nonsense("the name of the namespace is missing")),
+                "." | ".." => Err(nonsense("that is no name of a namespace")),
+                _ if rest.contains('\0') => Err(nonsense("a name has no NUL in it")),
+                _ => Ok(Endpoint::Netns(rest.to_owned())),
+            },
+            "exec" => match rest.trim() {
+                "" => Err(nonsense("the command is missing")),
+                _ if rest.contains('\0') => Err(nonsense("a command has no NUL in it")),
+                _ => Ok(Endpoint::Exec(rest.to_owned())),
+            },
+            "tcp" => match host_and_port(rest).map_err(|why| nonsense(&why))? {
+                (host, Some(port)) => Ok(Endpoint::Tcp { host, port }),
+                (_, None) => Err(nonsense("the port is missing")),
+            },
+            "board" | "iperf3" | "iperf2" | "netperf" | "nuttcp" | "ttcp" => Err(EndpointError(format!(
+                "'{scheme}:' endpoints are not in this version of linerate; {FORMS} (a machine that is called \
+                 '{scheme}' is ssh:{scheme})"
+            ))),
+            _ => {
+                let rest = text.strip_prefix("ssh:").unwrap_or(text);
+                let (user, address) = match rest.rsplit_once('@') {
+                    Some((user, address)) => (Some(user), address),
+                    None => (None, rest),
+                };
+                if let Some(user) = user {
+                    // ssh takes a name that starts with '-' for an option.
+                    let odd = |c: char| c.is_whitespace() || c.is_control() || "'\"`$;&|<>(){}".contains(c);
+                    if user.is_empty() || user.starts_with('-') || user.contains(odd) {
+                        return Err(nonsense("that is no user's name"));
+                    }
+                }
+                let (host, port) = host_and_port(address).map_err(|why| nonsense(&why))?;
+                Ok(Endpoint::Ssh { user: user.map(str::to_owned), host, port })
+            }
+        }
+    }
+}
+
+/// `host`, `host:port`, `[address]` or `[address]:port`.
+fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, after) = rest.split_once(']').ok_or("the bracket is not closed")?;
+        let address = host.split_once('%').map_or(host, |(address, _zone)| address);
+        address.parse::<std::net::Ipv6Addr>().map_err(|_| "what stands in brackets is no IPv6 address")?;
+        match after {
+            "" => (host, None),
+            _ => (host, Some(after.strip_prefix(':').ok_or("after the bracket comes ':' and the port")?)),
+        }
+    } else {
+        match text.split_once(':') {
+            Some((_, rest)) if rest.contains(':') => return Err("an IPv6 address stands in brackets".to_owned()),
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        }
+    };
+    if host.is_empty() {
+        return Err("the host is missing".to_owned());
+    }
+    if host.starts_with('-') {
+        return Err("a host does not begin with '-'".to_owned());
+    }
+    let known = |c: char| c.is_alphanumeric() || "-._:%".contains(c);
+    if !host.chars().all(known) {
+        return Err("that is no name of a host".to_owned());
+    }
+    let port = match port {
+        None => None,
+        Some(port) => match port.parse::<u16>() {
+            Ok(number @ 1..) if !port.starts_with('+') => Some(number),
+            _ => return Err(format!("'{}' is no port (1 to 65535)", port.escape_debug())),
+        },
+    };
+    Ok((host.to_owned(), port))
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bracketed = |host: &str| if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        match self {
+            Endpoint::Local => f.write_str("local"),
+            Endpoint::Netns(name) => write!(f, "netns:{name}"),
+            Endpoint::Exec(command) => write!(f, "exec:{command}"),
+            Endpoint::Ssh { user, host, port } => {
+                f.write_str("ssh:")?;
+                if let Some(user) = user {
+                    write!(f, "{user}@")?;
+                }
+                f.write_str(&bracketed(host))?;
+                port.map_or(Ok(()), |port| write!(f, ":{port}"))
+            }
+            Endpoint::Tcp { host, port } => write!(f, "tcp:{}:{port}", bracketed(host)),
+        }
+    }
+}
+
+/// What [`Endpoint::connect`] and [`crate::Client::connect`] need to know beside the endpoint.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// This program and its version, for people: `linerate 0.1.0`.
+    pub program: String,
+    /// The agent's program for `local` and `netns:`, called with `--stdio`; `None`: this very program, called with
+    /// `agent --stdio`.
+    pub agent_program: Option<PathBuf>,
+    /// The agent's command on the other side of ssh, called with `--stdio`.
+    pub remote_agent: String,
+    /// The key that is shared with a `tcp:` agent.
+    pub psk: Option<Psk>,
+    /// How long until a machine counts as unreachable.
+    pub connect_timeout: Duration,
+    /// Time between two signs of life.
+    pub heartbeat: Duration,
+    /// An agent that is silent for so long is lost.
+    pub silence: Duration,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> ConnectOptions {
+        ConnectOptions {
+            program: concat!("linerate ", env!("CARGO_PKG_VERSION")).to_owned(),
+            agent_program: None,
+            remote_agent: "linerate-agent".to_owned(),
+            psk: None,
+            connect_timeout: Duration::from_secs(8),
+            heartbeat: Duration::from_secs(1),
+            silence: Duration::from_secs(8),
+        }
+    }
+}
+
+impl Endpoint {
+    /// Opens a byte stream to the agent, starting it where the endpoint says so. `name` is the machine's part in
+    /// sentences: `target` or `host`.
+    pub fn connect(&self, name: &str, options: &ConnectOptions) -> Result<Link, ControlError> {
+        let machine = Machine { name: name.to_owned(), endpoint: self.to_string() };
+        let unreachable = |why: String| ControlError::Unreachable { machine: machine.clone(), why };
+        let cannot_start = |program: &Path, error: io::Error| {
+            unreachable(format!("{} cannot be started: {error}; see that it is installed there", program.display()))
+        };
+        match self {
+            Endpoint::Local | Endpoint::Netns(_) => {
+                let (program, first) = match &options.agent_program {
+                    Some(program) => (program.clone(), None),
+                    None => {
+                        let program = std::env::current_exe()
+                            .map_err(|error| unreachable(format!("this program cannot find itself: {error}")))?;
+                        (program, Some("agent"))
+                    }
+                };
+                let mut command = Command::new(&program);
+                command.args(first).arg("--stdio");
+                if let Endpoint::Netns(namespace) = self {
+                    let path = namespace_path(namespace);
+                    if !path.exists() {
+                        return Err(unreachable(format!(
+                            "there is no network namespace {}; 'ip netns list' shows those there are",
+                            path.display()
+                        )));
+                    }
+                    command.arg("--netns").arg(path);
+                }
+                let not_found = "its program was not found".to_owned();
+                Link::start(command, Start { may_ask: false, not_found }).map_err(|e| cannot_start(&program, e))
+            }
+            Endpoint::Exec(text) => {
+                let may_ask = io::stderr().is_terminal();
+                let mut command = shell(may_ask, "eval \"$1\"");
+                command.arg(text);
+                let not_found = "a program of the command was not found; check the command".to_owned();
+                Link::start(command, Start { may_ask, not_found }).map_err(|e| cannot_start(Path::new("/bin/sh"), e))
+            }
+            Endpoint::Ssh { user, host, port } => {
+                let may_ask = io::stderr().is_terminal();
+                let mut command = shell(may_ask, "exec ssh \"$@\"");
+                command.args(ssh_arguments(user.as_deref(), host, *port, options, may_ask));
+                // 127 comes from either side: the shell here, or the one there.
+                let not_found = format!(
+                    "{} was not found on {host} (or ssh not here); install it there, or name its path",
+                    options.remote_agent
+                );
+                Link::start(command, Start { may_ask, not_found }).map_err(|e| cannot_start(Path::new("/bin/sh"), e))
+            }
+            Endpoint::Tcp { host, port } => {
+                let Some(psk) = &options.psk else {
+                    let why = "a tcp: agent demands a shared key and none was given; name its file with --psk-file";
+                    return Err(ControlError::Key { machine, why: why.to_owned() });
+                };
+                let socket = connect_tcp(host, *port, options.connect_timeout).map_err(|error| {
+                    unreachable(format!(
+                        "{error}; see that linerate-agent --listen runs there and no firewall is between"
+                    ))
+                })?;
+                noise::initiate(socket, psk).map_err(|error| match error {
+                    NoiseError::Io(_) => unreachable(error.to_string()),
+                    _ => ControlError::Key { machine: machine.clone(), why: error.to_string() },
+                })
+            }
+        }
+    }
+
+    /// A person may have to type a password before the agent can speak.
+    pub(crate) fn may_ask(&self) -> bool {
+        matches!(self, Endpoint::Ssh { .. } | Endpoint::Exec(_)) && io::stderr().is_terminal()
+    }
+}
+
+/// Where a namespace of this name is (ip-netns(8)); what has a '/' is a path already.
+fn namespace_path(name: &str) -> PathBuf {
+    if name.contains('/') { PathBuf::from(name) } else { Path::new("/run/netns").join(name) }
+}
+
+/// A shell that runs `script`; arguments that follow are `$1`…
+///
+/// A command that may ask for a password has to stay in the terminal's foreground process group, where Ctrl-C
+/// reaches it. So it is started with the signals of the keyboard ignored, which exec(3) preserves and ssh respects
+/// (clientloop.c leaves a signal ignored that it found ignored): the controller ends it in order.
+fn shell(may_ask: bool, script: &str) -> Command {
+    let mut command = Command::new("/bin/sh");
+    let script = if may_ask { format!("trap '' INT QUIT; {script}") } else { script.to_owned() };
+    command.arg("-c").arg(script).arg("linerate");
+    command
+}
+
+fn ssh_arguments(
+    user: Option<&str>,
+    host: &str,
+    port: Option<u16>,
+    options: &ConnectOptions,
+    may_ask: bool,
+) -> Vec<String> {
+    // No terminal and no escape character: the stream is ours. Forwardings of the user's configuration would only
+    // fail when the port is taken. A dead network ends ssh after 6 s.
+    let mut arguments: Vec<String> = ["-T", "-e", "none", "-o", "ClearAllForwardings=yes"].map(str::to_owned).into();
+    let seconds = options.connect_timeout.as_secs().max(1);
+    for option in [format!("ConnectTimeout={seconds}"), "ServerAliveInterval=2".into(), "ServerAliveCountMax=3".into()]
+    {
+        arguments.extend(["-o".to_owned(), option]);
+    }
+    if !may_ask {
+        arguments.extend(["-o".to_owned(), "BatchMode=yes".to_owned()]);
+    }
+    if let Some(port) = port {
+        arguments.extend(["-p".to_owned(), port.to_string()]);
+    }
+    if let Some(user) = user {
+        arguments.extend(["-l".to_owned(), user.to_owned()]);
+    }
+    arguments.extend(["--".to_owned(), host.to_owned(), format!("{} --stdio", options.remote_agent)]);
+    arguments
+}
+
+fn connect_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::other(format!("{host} has no address"));
+    for address in (host, port).to_socket_addrs().map_err(|error| io::Error::other(format!("{host}: {error}")))? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Endpoint, written: &str) {
+        let endpoint: Endpoint = text.parse().unwrap();
+        assert_eq!(endpoint, expected, "{text}");
+        assert_eq!(endpoint.to_string(), written);
+        assert_eq!(written.parse::<Endpoint>().unwrap(), expected, "what is written is read");
+    }
+
+    fn ssh(user: Option<&str>, host: &str, port: Option<u16>) -> Endpoint {
+        Endpoint::Ssh { user: user.map(str::to_owned), host: host.to_owned(), port }
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        check("local", Endpoint::Local, "local");
+        check("netns:b", Endpoint::Netns("b".into()), "netns:b");
+        check("netns:/proc/7/ns/net", Endpoint::Netns("/proc/7/ns/net".into()), "netns:/proc/7/ns/net");
+        check("exec:ip vrf exec a:b c", Endpoint::Exec("ip vrf exec a:b c".into()), "exec:ip vrf exec a:b c");
+        check("board1", ssh(None, "board1", None), "ssh:board1");
+        check("ssh:local", ssh(None, "local", None), "ssh:local");
+        check("root@10.0.0.2:2222", ssh(Some("root"), "10.0.0.2", Some(2222)), "ssh:root@10.0.0.2:2222");
+        check("ssh:me@corp@jump", ssh(Some("me@corp"), "jump", None), "ssh:me@corp@jump");
+        check("[fe80::1%eth0]:22", ssh(None, "fe80::1%eth0", Some(22)), "ssh:[fe80::1%eth0]:22");
+        check("tcp:[::1]:5201", Endpoint::Tcp { host: "::1".into(), port: 5201 }, "tcp:[::1]:5201");
+        check("tcp:b.example:1", Endpoint::Tcp { host: "b.example".into(), port: 1 }, "tcp:b.example:1");
+    }
+
+    fn refuse(text: &str, part: &str) {
+        let sentence = text.parse::<Endpoint>().expect_err(text).to_string();
+        assert!(sentence.contains(part), "{text}: {sentence}");
+        assert!(sentence.contains("netns:NAME") && !sentence.contains('\n'), "{sentence}");
+    }
+
+    #[test]
+    fn nonsense_is_refused_in_one_sentence() {
+        refuse("", "host is missing");
+        refuse("a b", "no name of a host");
+        refuse("-oProxyCommand=x", "begin with '-'");
+        refuse("ssh:-oProxyCommand=x", "begin with '-'");
+        refuse("root@-x", "begin with '-'");
+        refuse("-lroot@board1", "no user's name");
+        refuse("$(id)@board1", "no user's name");
+        refuse("@board1", "no user's name");
+        refuse("board1:", "no port");
+        refuse("board1:0", "no port");
+        refuse("board1:65536", "no port");
+        refuse("board1:+1", "no port");
+        refuse("fe80::1", "in brackets");
+        refuse("[fe80::1", "not closed");
+        refuse("[-oX]", "no IPv6 address");
+        refuse("[::1]22", "after the bracket");
+        refuse("tcp:board1", "port is missing");
+        refuse("netns:", "missing");
+        refuse("netns:..", "no name");
+        refuse("exec: ", "missing");
+        refuse("board:imx6", "not in this version");
+        refuse("iperf3:host", "not in this version");
+        refuse("host\n", "no name of a host");
+    }
+
+    #[test]
+    fn ssh_takes_the_host_for_a_host() {
+        let options = ConnectOptions::default();
+        let arguments = ssh_arguments(Some("root"), "::1", Some(22), &options, false);
+        assert!(arguments.ends_with(&["--".into(), "::1".into(), "linerate-agent --stdio".into()]), "{arguments:?}");
+        assert!(arguments.windows(2).any(|pair| pair == ["-p", "22"]));
+        assert!(arguments.windows(2).any(|pair| pair == ["-l", "root"]));
+        assert!(arguments.contains(&"BatchMode=yes".to_owned()));
+        let asking = ssh_arguments(None, "b", None, &options, true);
+        assert!(!asking.contains(&"BatchMode=yes".to_owned()), "a password can be typed");
+    }
+}

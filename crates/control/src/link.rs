@@ -1,0 +1,242 @@
+//! A byte stream to an agent and whatever carries it: a child process, a socket, or this process's own streams.
+//! Knows nothing of what is said on it.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Both directions of a conversation. Dropping it ends what carries it, in order.
+pub struct Link {
+    /// What the peer says.
+    pub reader: Box<dyn Read + Send>,
+    /// What is said to the peer.
+    pub writer: Box<dyn Write + Send>,
+    /// What carries both. The last field: the writer closes first, and a child sees the end of its input.
+    pub guard: Guard,
+}
+
+/// What carries a [`Link`], and must be ended with it.
+#[derive(Debug)]
+pub struct Guard(Held);
+
+#[derive(Debug)]
+enum Held {
+    Child(Box<HeldChild>),
+    Tcp(TcpStream),
+    Nothing,
+}
+
+#[derive(Debug)]
+struct HeldChild {
+    child: Child,
+    ended: Option<ExitStatus>,
+    said: Arc<Mutex<LastLines>>,
+    /// It leads a process group, whose other members end with it.
+    leads_group: bool,
+    /// What to say when its program is not there (status 127).
+    not_found: String,
+}
+
+/// How a child is started, beside its command.
+pub(crate) struct Start {
+    /// It may ask its user something on the terminal, and so must stay in the terminal's foreground.
+    pub(crate) may_ask: bool,
+    /// What to say when its program is not there.
+    pub(crate) not_found: String,
+}
+
+/// How long a child has after the end of its input before it is killed.
+const PATIENCE: Duration = Duration::from_millis(1000);
+
+impl Link {
+    /// The streams of this process: what `--stdio` speaks on.
+    pub fn stdio() -> io::Result<Link> {
+        // Duplicates, because Stdout's own buffer would split a line over several writes.
+        let reader = std::fs::File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let writer = std::fs::File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        Ok(Link::of(reader, writer))
+    }
+
+    /// Two halves of a stream that needs no ending.
+    pub fn of(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Link {
+        Link { reader: Box::new(reader), writer: Box::new(writer), guard: Guard(Held::Nothing) }
+    }
+
+    /// Two halves of a conversation over `socket`, which is shut down at the end.
+    pub fn over_tcp(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        socket: TcpStream,
+    ) -> Link {
+        Link { reader: Box::new(reader), writer: Box::new(writer), guard: Guard(Held::Tcp(socket)) }
+    }
+
+    /// Starts a child and speaks on its standard input and output.
+    pub(crate) fn start(mut command: Command, start: Start) -> io::Result<Link> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if !start.may_ask {
+            // Ctrl-C in the terminal reaches the foreground group only; the controller ends its children in order.
+            command.process_group(0);
+        }
+        let mut child = command.spawn()?;
+        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            unreachable!("all three were asked for as pipes")
+        };
+        let said = Arc::new(Mutex::new(LastLines::default()));
+        let held = HeldChild {
+            child,
+            ended: None,
+            said: Arc::clone(&said),
+            leads_group: !start.may_ask,
+            not_found: start.not_found,
+        };
+        let guard = Guard(Held::Child(Box::new(held)));
+        crate::small_thread("linerate-stderr").spawn(move || LastLines::collect(stderr, &said))?;
+        Ok(Link { reader: Box::new(stdout), writer: Box::new(stdin), guard })
+    }
+}
+
+impl Guard {
+    /// The child is gone. Always false for a link without one.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        match &mut self.0 {
+            Held::Child(held) => held.wait(Duration::ZERO).is_some(),
+            Held::Tcp(_) | Held::Nothing => false,
+        }
+    }
+
+    /// How the child ended, as the end of a sentence about it; waits for the end at most `patience`.
+    /// `None`: there is no child, or it lives.
+    pub fn how_it_ended(&mut self, patience: Duration) -> Option<String> {
+        let Held::Child(held) = &mut self.0 else { return None };
+        let status = held.wait(patience)?;
+        // The thread that reads the child's last words may need a moment more.
+        let deadline = Instant::now() + Duration::from_millis(100);
+        while !held.said().complete && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Some(held.describe(status))
+    }
+
+    /// Ends what carries the link: a socket is shut down; a child whose input was closed gets a second to end by
+    /// itself and is then killed, with its process group.
+    pub fn end(&mut self) {
+        match &mut self.0 {
+            Held::Child(held) => held.end(),
+            Held::Tcp(socket) => drop(socket.shutdown(Shutdown::Both)),
+            Held::Nothing => (),
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl HeldChild {
+    fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + patience;
+        let mut pause = Duration::from_micros(200);
+        loop {
+            if self.ended.is_none() {
+                self.ended = self.child.try_wait().ok().flatten();
+            }
+            if self.ended.is_some() || Instant::now() >= deadline {
+                return self.ended;
+            }
+            // std has no wait with a time-out; the pause grows so that a quick end is seen quickly.
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+    }
+
+    fn end(&mut self) {
+        if self.wait(PATIENCE).is_some() {
+            return;
+        }
+        if self.leads_group {
+            // std cannot signal a group. The child is not yet waited for, so its number cannot be another's.
+            let command = format!("kill -9 -{}", self.child.id());
+            let _ = Command::new("/bin/sh").args(["-c", &command]).stderr(Stdio::null()).status();
+        }
+        let _ = self.child.kill();
+        self.ended = self.child.wait().ok();
+    }
+
+    fn said(&self) -> std::sync::MutexGuard<'_, LastLines> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn describe(&self, status: ExitStatus) -> String {
+        // A shell between us and the agent reports its signal as 128 + number.
+        let signal = status.signal().or(status.code().and_then(|code| (129..=192).contains(&code).then(|| code - 128)));
+        let mut text = match (signal, status.code()) {
+            (Some(9), _) => "was killed by signal 9 (SIGKILL; by hand or, when memory ran out, by the kernel: \
+                             see dmesg there)"
+                .to_owned(),
+            (Some(signal), _) => format!("was killed by signal {signal}{}", signal_name(signal)),
+            (None, Some(0)) => "ended".to_owned(),
+            (None, Some(126)) => "could not be executed (status 126: not executable, or for another processor)".into(),
+            (None, Some(127)) => format!("ended with status 127: {}", self.not_found),
+            (None, code) => format!("ended with status {}", code.unwrap_or_default()),
+        };
+        let said = self.said();
+        if !said.lines.is_empty() {
+            text += &format!("; its last words: \"{}\"", said.lines.join(" / "));
+        }
+        text
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (SIGHUP)",
+        2 => " (SIGINT)",
+        4 => " (SIGILL: its program may be for another processor)",
+        6 => " (SIGABRT: it panicked)",
+        7 => " (SIGBUS)",
+        11 => " (SIGSEGV)",
+        15 => " (SIGTERM)",
+        _ => "",
+    }
+}
+
+/// The last lines of a child's standard error, cut to a length that fits a sentence.
+#[derive(Debug, Default)]
+struct LastLines {
+    lines: Vec<String>,
+    complete: bool,
+}
+
+impl LastLines {
+    const LINES: usize = 3;
+    const LENGTH: usize = 300;
+
+    fn collect(stderr: impl Read, said: &Mutex<LastLines>) {
+        let mut stderr = BufReader::new(stderr);
+        let mut line = Vec::new();
+        // `take` bounds a line that never ends: it is kept in pieces.
+        while matches!(stderr.by_ref().take(4096).read_until(b'\n', &mut line), Ok(1..)) {
+            let text: String = String::from_utf8_lossy(&line).trim().chars().take(Self::LENGTH).collect();
+            line.clear();
+            // Control characters of another machine have no business in this terminal.
+            let text: String = text.chars().filter(|c| !c.is_control()).collect();
+            if text.is_empty() {
+                continue;
+            }
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            if said.lines.len() == Self::LINES {
+                said.lines.remove(0);
+            }
+            said.lines.push(text);
+        }
+        said.lock().unwrap_or_else(PoisonError::into_inner).complete = true;
+    }
+}
