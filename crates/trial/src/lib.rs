@@ -6,6 +6,7 @@ pub mod arrivals;
 pub mod budget;
 pub mod cpu;
 pub mod doubt;
+pub mod environment;
 pub mod flow;
 pub mod histogram;
 pub mod options;
