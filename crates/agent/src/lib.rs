@@ -1,1 +1,67 @@
-//! (to be written)
+//! The program on a machine: the control conversation on one side, the machine on the other.
+//! Knows no plans, no records, and no other machine than its own.
+//!
+//! The same code is `linerate-agent` on a board and `linerate agent` beside the controller.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod session;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use linerate_control::{Limits, Link, Listener, Psk};
+use linerate_host::sys::namespace::enter_network_namespace;
+
+use arguments::{Arguments, Task};
+
+/// Runs the agent with these arguments, which exclude the program's name. `program` is how the user called it.
+pub fn run(program: &str, arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let result = Arguments::parse(program, arguments).and_then(|arguments| carry_out(program, arguments));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(sentence) => {
+            eprintln!("{program}: {sentence}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
+    // Before the first thread: a namespace is a thread's, and threads inherit it.
+    if let Some(path) = &arguments.netns {
+        enter(path)?;
+    }
+    match arguments.task {
+        Task::Print(text) => print!("{text}"),
+        Task::NewPsk(path) => {
+            Psk::generate_to(&path).map_err(|error| error.to_string())?;
+            println!("A new key is in {}. Copy it to the controller, and keep it secret.", path.display());
+        }
+        Task::Stdio => {
+            let link = Link::stdio().map_err(|error| format!("standard input and output cannot be used: {error}"))?;
+            session::converse(link);
+        }
+        Task::Listen { address, psk_file } => {
+            let psk = Psk::read(&psk_file).map_err(|error| error.to_string())?;
+            let listener = Listener::bind(address.as_str(), psk, Limits::default())
+                .map_err(|error| format!("cannot listen on {address}: {error}; choose another address or port"))?;
+            if let Ok(address) = listener.local_addr() {
+                eprintln!("{program}: listening on {address}");
+            }
+            listener.serve(|link, _| session::converse(link));
+        }
+    }
+    Ok(())
+}
+
+fn enter(path: &Path) -> Result<(), String> {
+    let cannot = |error: std::io::Error| {
+        format!(
+            "cannot enter the network namespace {}: {error}; that needs root, and 'ip netns list' shows those there are",
+            path.display()
+        )
+    };
+    std::fs::File::open(path).and_then(|namespace| enter_network_namespace(&namespace)).map_err(cannot)
+}

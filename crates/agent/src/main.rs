@@ -1,2 +1,8 @@
 //! `linerate-agent`, the small program on a machine.
-fn main() {}
+//! Knows nothing; [`linerate_agent`] does.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    linerate_agent::run("linerate-agent", std::env::args_os().skip(1))
+}

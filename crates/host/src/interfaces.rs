@@ -1,5 +1,194 @@
-//! stub until the interfaces arrive
-#![allow(missing_docs, reason = "stub")]
-pub fn carrier(_: &str) -> Option<bool> {
-    None
+//! The network interfaces of this machine and their addresses.
+//! Knows what the kernel tells over rtnetlink; which interface a trial uses is decided elsewhere.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use netlink_bindings::traits::NetlinkRequest;
+use netlink_bindings::{rt_addr, rt_link};
+
+use crate::netlink::{Netlink, attributes};
+use crate::sys;
+
+/// An address of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The interface's name.
+    pub interface: String,
+    /// The interface's number in this network namespace.
+    pub index: u32,
+    /// The address.
+    pub address: IpAddr,
+    /// Bits of the address that name the subnet.
+    pub prefix_len: u8,
+    /// The interface is up, as an administrator sees it; the cable may still be out ([`carrier`]).
+    pub up: bool,
+    /// The interface is a loopback one.
+    pub loopback: bool,
+    /// The address means something on its link only.
+    pub scope_link: bool,
+}
+
+/// Every address of the thread's network namespace, by interface.
+pub fn addresses() -> io::Result<Vec<InterfaceAddress>> {
+    let links = links()?;
+    let mut found = Vec::new();
+    let header = rt_addr::Ifaddrmsg::default();
+    Netlink::route()?.request(&rt_addr::Request::new().op_getaddr_dump(&header), |(header, attrs)| {
+        // IFA_LOCAL is this end's address; on a point-to-point link IFA_ADDRESS is the other end's. IPv6 has
+        // only the latter (rtnetlink(7)).
+        let mut address = None;
+        for (kind, content) in attributes(attrs.get_buf()) {
+            match kind {
+                IFA_LOCAL => address = ip_of(content),
+                IFA_ADDRESS if address.is_none() => address = ip_of(content),
+                _ => {}
+            }
+        }
+        let link = links.iter().find(|link| link.index == header.ifa_index);
+        if let (Some(address), Some(link)) = (address, link) {
+            found.push(InterfaceAddress {
+                interface: link.name.clone(),
+                index: link.index,
+                address,
+                prefix_len: header.ifa_prefixlen,
+                up: link.flags & libc::IFF_UP as u32 != 0,
+                loopback: link.flags & libc::IFF_LOOPBACK as u32 != 0,
+                scope_link: header.ifa_scope == libc::RT_SCOPE_LINK,
+            });
+        }
+    })?;
+    Ok(found)
+}
+
+/// Whether the interface has a carrier: a cable with something alive at its other end. `None`: not known.
+pub fn carrier(interface: &str) -> Option<bool> {
+    let link = link(interface).ok()?;
+    // An interface that is down tells nothing of its cable: most PHYs are off then.
+    if link.flags & libc::IFF_UP as u32 == 0 {
+        return Some(false);
+    }
+    // Before IFLA_CARRIER (Linux 3.3) there is the flag, which means the same to user space (netdevice(7)).
+    Some(link.carrier.unwrap_or(link.flags & IFF_LOWER_UP != 0))
+}
+
+// linux/if_addr.h and linux/if_link.h.
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFF_LOWER_UP: u32 = 1 << 16;
+const IFLA_STATS: u16 = 7;
+const IFLA_STATS64: u16 = 23;
+
+/// An interface, as far as counters and the environment need it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Link {
+    pub(crate) index: u32,
+    pub(crate) name: String,
+    pub(crate) flags: u32,
+    /// What the kernel made it with, such as `veth` or `ifb`; hardware has none.
+    pub(crate) kind: Option<String>,
+    /// The interface it stands on, in this network namespace, as of a VLAN.
+    pub(crate) lower: Option<u32>,
+    /// The bond or bridge that it is a port of.
+    pub(crate) master: Option<u32>,
+    pub(crate) mac: Option<String>,
+    pub(crate) mtu: Option<u32>,
+    pub(crate) queue_length: Option<u32>,
+    pub(crate) qdisc: Option<String>,
+    pub(crate) carrier: Option<bool>,
+    pub(crate) carrier_changes: Option<u32>,
+    /// The device behind it, such as `virtio2` or `2188000.ethernet` (Linux 5.14 and newer).
+    pub(crate) parent_device: Option<String>,
+    /// struct rtnl_link_stats64 as it came, which is as long as the kernel is new.
+    pub(crate) statistics64: Option<Vec<u8>>,
+    /// struct rtnl_link_stats, all that kernels before 2.6.35 have.
+    pub(crate) statistics32: Option<Vec<u8>>,
+}
+
+impl Link {
+    fn from_reply((header, attrs): (rt_link::Ifinfomsg, rt_link::IterableLinkAttrs<'_>)) -> Link {
+        let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+        let raw = |wanted: u16| {
+            attributes(attrs.get_buf()).find(|(kind, _)| *kind == wanted).map(|(_, content)| content.to_vec())
+        };
+        let kind = attrs.get_linkinfo().ok().and_then(|info| info.get_kind().ok()).map(text);
+        // A veth's IFLA_LINK is its peer, and with IFLA_LINK_NETNSID the number belongs to another namespace.
+        let stacked = attrs.get_link_netnsid().is_err() && kind.as_deref() != Some("veth");
+        Link {
+            index: header.ifi_index as u32,
+            name: attrs.get_ifname().map(text).unwrap_or_default(),
+            flags: header.ifi_flags,
+            lower: attrs.get_link().ok().filter(|&lower| stacked && lower != 0 && lower != header.ifi_index as u32),
+            master: attrs.get_master().ok(),
+            mac: attrs.get_address().ok().filter(|mac| !mac.is_empty()).map(mac_text),
+            mtu: attrs.get_mtu().ok(),
+            queue_length: attrs.get_txqlen().ok(),
+            qdisc: attrs.get_qdisc().ok().map(text),
+            carrier: attrs.get_carrier().ok().map(|carrier| carrier != 0),
+            carrier_changes: attrs.get_carrier_changes().ok(),
+            parent_device: attrs.get_parent_dev_name().ok().map(text),
+            statistics64: raw(IFLA_STATS64),
+            statistics32: raw(IFLA_STATS),
+            kind,
+        }
+    }
+}
+
+/// Every interface of the thread's network namespace.
+pub(crate) fn links() -> io::Result<Vec<Link>> {
+    let mut links = Vec::new();
+    let header = rt_link::Ifinfomsg::default();
+    let request = rt_link::Request::new().op_getlink_dump(&header);
+    debug_assert!(request.flags() & libc::NLM_F_DUMP as u16 != 0);
+    Netlink::route()?.request(&request, |reply| links.push(Link::from_reply(reply)))?;
+    Ok(links)
+}
+
+/// One interface.
+pub(crate) fn link(interface: &str) -> io::Result<Link> {
+    // By number: asking by name came with Linux 2.6.33.
+    let header =
+        rt_link::Ifinfomsg { ifi_index: sys::netlink::interface_index(interface)? as i32, ..Default::default() };
+    let mut found = None;
+    Netlink::route()?
+        .request(&rt_link::Request::new().op_getlink_do(&header), |reply| found = Some(Link::from_reply(reply)))?;
+    found.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn ip_of(octets: &[u8]) -> Option<IpAddr> {
+    if let Ok(four) = <[u8; 4]>::try_from(octets) {
+        return Some(Ipv4Addr::from(four).into());
+    }
+    <[u8; 16]>::try_from(octets).ok().map(|sixteen| Ipv6Addr::from(sixteen).into())
+}
+
+fn mac_text(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_found_with_its_address() {
+        let links = links().unwrap();
+        let lo = links.iter().find(|link| link.name == "lo").expect("every namespace has lo");
+        assert_eq!(link("lo").unwrap().index, lo.index);
+        assert_eq!(lo.mac.as_deref(), Some("00:00:00:00:00:00"));
+        if lo.flags & libc::IFF_UP as u32 != 0 {
+            let addresses = addresses().unwrap();
+            let local = addresses.iter().find(|a| a.address == IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+            assert_eq!((local.interface.as_str(), local.prefix_len), ("lo", 8));
+            assert!(local.up && local.loopback && !local.scope_link);
+            assert_eq!(carrier("lo"), Some(true));
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_unknown() {
+        assert_eq!(carrier("no-such-one"), None);
+        assert!(link("").is_err() && link("a\0b").is_err());
+        assert_eq!(ip_of(&[1, 2, 3]), None);
+    }
 }

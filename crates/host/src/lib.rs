@@ -3,7 +3,10 @@
 
 pub mod counters;
 pub mod cpu;
+pub mod environment;
+mod ethtool;
 pub mod interfaces;
+mod netlink;
 pub mod soak;
 pub mod sys;
 pub mod traffic;

@@ -1,17 +1,710 @@
 //! The loss budget: every datagram of a trial at one stage of its path.
 //! Knows no machine; the counters of both ends are arguments.
+//!
+//! Conservation: sent − received = the sum of the lines + unaccounted. Nothing is scaled or clamped to make it so:
+//! where counters explain more than was lost, `unaccounted` is negative and a doubt says so.
+//!
+//! Limits. Counters are of machines and interfaces, not of the trial: what other traffic loses, and with
+//! direction `both` what the other direction loses at the same counter, is in them too. Counters below IP count
+//! frames: where datagrams travel as fragments, see [`Datagrams::fragments`].
 
 use serde::{Deserialize, Serialize};
 
-use crate::stage::Stage;
+use crate::doubt::{Doubt, DoubtKind};
+use crate::stage::{Counters, Stage};
 
-/// Datagrams lost at one stage.
+/// What the two ends know of a trial's datagrams in one direction, warm-up included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Datagrams {
+    /// Numbered and sent, those that the kernel refused included.
+    pub sent: u64,
+    /// Refused by the sender's kernel (ENOBUFS and the like).
+    pub send_errors: u64,
+    /// Different ones that the receiver's application got.
+    pub received_unique: u64,
+    /// Dropped at the receiver's sockets (SO_MEMINFO); `None` where the kernel does not tell.
+    pub socket_drops: Option<u64>,
+    /// IP fragments to a datagram; 0 and 1 both mean that none is fragmented.
+    pub fragments: u32,
+    /// Both ends run on one kernel, as namespaces do: a veth then counts as sent-and-dropped what the receiving
+    /// side's queues could not take.
+    pub shared_kernel: bool,
+}
+
+/// Where the datagrams went that were sent and not received.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LossBudget {
+    /// What counters tell, in the path's order; a stage may have several lines, and none of zero.
+    #[serde(rename = "loss_budget")]
+    pub lines: Vec<LossLine>,
+    /// Lost and seen by no counter. Negative: counters saw more dropped than the trial lost.
+    pub unaccounted: i64,
+    /// Why not to trust it; for the record's own doubts.
+    #[serde(skip)]
+    pub doubts: Vec<Doubt>,
+}
+
+/// Datagrams that were lost at one stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossLine {
     /// Where.
     pub stage: Stage,
-    /// How many.
+    /// How many datagrams.
     pub packets: u64,
-    /// Which counter of which machine says so.
+    /// Which counters of which end say so.
     pub evidence: String,
+}
+
+/// Makes the budget from what both ends know and what their counters grew by.
+pub fn loss_budget(datagrams: &Datagrams, sender: &Counters, receiver: &Counters) -> LossBudget {
+    let mut found = Findings::gather(datagrams, sender, receiver);
+    let lost = difference(datagrams.sent, datagrams.received_unique);
+    let mut budget = LossBudget::default();
+    if datagrams.fragments > 1 {
+        found.settle_fragments(datagrams, lost, &mut budget.doubts);
+    }
+    found.0.retain(|finding| finding.net > 0);
+    // Stable: lines of one stage stay in the table's order.
+    found.0.sort_by_key(|finding| finding.drop.stage);
+    budget.lines = found.0.into_iter().map(Finding::into_line).collect();
+    let explained = budget.lines.iter().map(|line| i128::from(line.packets)).sum::<i128>();
+    budget.unaccounted = clamped(i128::from(lost) - explained);
+    if budget.unaccounted < 0 {
+        budget.doubts.push(Doubt::new(
+            DoubtKind::CountersContradict,
+            format!(
+                "{lost} datagrams were lost, and counters saw {explained} dropped: other traffic was dropped too, or one \
+                 drop was counted twice; stop other traffic and repeat"
+            ),
+        ));
+    }
+    budget
+}
+
+/// A way to drop a datagram, and who counts it.
+struct Drop {
+    id: Id,
+    machine: Machine,
+    stage: Stage,
+    unit: Unit,
+    /// Alternatives that count the same drops, so the largest is taken. Each is a sum of counters at `stage`,
+    /// by name; `*` stands for any text.
+    sources: &'static [&'static [&'static str]],
+    /// Drops that these counters include, and that have a line of their own.
+    includes: &'static [Id],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Id {
+    Qdisc,
+    TxRing,
+    MacTx,
+    SenderIp,
+    SendBuffer,
+    Damaged,
+    Length,
+    Fifo,
+    NoBuffer,
+    OtherErrors,
+    RedirectQueue,
+    Backlog,
+    Ingress,
+    DriverDrops,
+    ReceiverIp,
+    NoPort,
+    Checksum,
+    ReceiveBuffer,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Machine {
+    Sender,
+    Receiver,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// Frames, or fragments.
+    Frames,
+    Datagrams,
+}
+
+use Machine::{Receiver, Sender};
+use Unit::{Datagrams as Whole, Frames};
+
+/// The counters that mean "dropped here". An entry may include only entries above it.
+///
+/// A datagram that a root qdisc refuses is counted by the qdisc, by `Ip OutDiscards` (net/ipv4/ip_output.c,
+/// ip_send_skb) and by `Udp SndbufErrors` (net/ipv4/udp.c, udp_send_skb), and is an error of send(2) besides
+/// where IP_RECVERR is set: one drop, up to four counters. A full backlog is counted by softnet and by the
+/// interface's rx_dropped (net/core/dev.c, enqueue_to_backlog), and by the tx_dropped of a veth that fed it.
+const DROPS: [Drop; 18] = [
+    Drop {
+        id: Id::Qdisc,
+        machine: Sender,
+        stage: Stage::Qdisc,
+        unit: Frames,
+        sources: &[&["* * drops"]],
+        includes: &[],
+    },
+    Drop {
+        id: Id::TxRing,
+        machine: Sender,
+        stage: Stage::DriverTxRing,
+        unit: Frames,
+        sources: &[&["link tx_dropped"], &["driver tx_dropped"], &["driver tx*_drops"]],
+        includes: &[],
+    },
+    Drop {
+        id: Id::MacTx,
+        machine: Sender,
+        stage: Stage::MacTx,
+        unit: Frames,
+        sources: &[
+            &["link tx_errors"],
+            &["link tx_aborted_errors", "link tx_carrier_errors", "link tx_fifo_errors", "link tx_window_errors"],
+            &["driver tx_errors"],
+            &["driver tx_aborted_errors", "driver tx_carrier_errors", "driver tx_fifo_errors", "driver tx_underrun*"],
+        ],
+        includes: &[],
+    },
+    Drop {
+        id: Id::SenderIp,
+        machine: Sender,
+        stage: Stage::SenderStack,
+        unit: Whole,
+        sources: &[&["Ip OutDiscards", "Ip6 OutDiscards", "Ip OutNoRoutes", "Ip6 OutNoRoutes"]],
+        includes: &[Id::Qdisc, Id::TxRing],
+    },
+    Drop {
+        id: Id::SendBuffer,
+        machine: Sender,
+        stage: Stage::SenderSocket,
+        unit: Whole,
+        sources: &[&["Udp SndbufErrors", "Udp6 SndbufErrors"]],
+        includes: &[Id::Qdisc, Id::TxRing, Id::SenderIp],
+    },
+    Drop {
+        id: Id::Damaged,
+        machine: Receiver,
+        stage: Stage::Link,
+        unit: Frames,
+        sources: &[
+            &["link rx_crc_errors", "link rx_frame_errors"],
+            &["driver rx_crc_errors", "driver rx_frame_errors", "driver rx_align_errors"],
+        ],
+        includes: &[],
+    },
+    Drop {
+        id: Id::Length,
+        machine: Receiver,
+        stage: Stage::MacRxFifo,
+        unit: Frames,
+        sources: &[&["link rx_length_errors"], &["driver rx_length_errors"]],
+        includes: &[],
+    },
+    // "historically used interchangeably" (Documentation/networking/statistics.rst, of rx_over_errors and
+    // rx_fifo_errors), so they are alternatives.
+    Drop {
+        id: Id::Fifo,
+        machine: Receiver,
+        stage: Stage::MacRxFifo,
+        unit: Frames,
+        sources: &[
+            &["link rx_fifo_errors"],
+            &["link rx_over_errors"],
+            &["driver rx_fifo_errors"],
+            &["driver rx_over_errors"],
+            &["driver rx_overruns"],
+        ],
+        includes: &[],
+    },
+    Drop {
+        id: Id::NoBuffer,
+        machine: Receiver,
+        stage: Stage::DriverRxRing,
+        unit: Frames,
+        sources: &[
+            &["link rx_missed_errors"],
+            &["driver rx_missed_errors"],
+            &["driver rx_missed"],
+            &["driver rx_no_buffer*"],
+            &["driver rx_out_of_buffer"],
+            &["driver rx_no_dma_resources"],
+        ],
+        includes: &[],
+    },
+    // "must include events counted by rx_length_errors, rx_crc_errors, rx_frame_errors and other errors not
+    // otherwise counted"; some drivers add the other two.
+    Drop {
+        id: Id::OtherErrors,
+        machine: Receiver,
+        stage: Stage::MacRxFifo,
+        unit: Frames,
+        sources: &[&["link rx_errors"], &["driver rx_errors"]],
+        includes: &[Id::Damaged, Id::Length, Id::Fifo, Id::NoBuffer],
+    },
+    Drop {
+        id: Id::RedirectQueue,
+        machine: Receiver,
+        stage: Stage::DriverRxRing,
+        unit: Frames,
+        sources: &[&["* * drops"]],
+        includes: &[],
+    },
+    Drop {
+        id: Id::Backlog,
+        machine: Receiver,
+        stage: Stage::SoftirqBacklog,
+        unit: Frames,
+        sources: &[&["softnet dropped"]],
+        includes: &[],
+    },
+    Drop {
+        id: Id::Ingress,
+        machine: Receiver,
+        stage: Stage::SoftirqBacklog,
+        unit: Frames,
+        sources: &[&["* * drops"]],
+        includes: &[],
+    },
+    Drop {
+        id: Id::DriverDrops,
+        machine: Receiver,
+        stage: Stage::DriverRxRing,
+        unit: Frames,
+        sources: &[&["link rx_dropped"], &["driver rx_dropped"], &["driver rx*_drops"]],
+        includes: &[Id::Backlog],
+    },
+    Drop {
+        id: Id::ReceiverIp,
+        machine: Receiver,
+        stage: Stage::ReceiverStack,
+        unit: Frames,
+        // IpExt InCsumErrors are InHdrErrors too.
+        sources: &[&[
+            "Ip InHdrErrors",
+            "Ip InAddrErrors",
+            "Ip InDiscards",
+            "IpExt InNoRoutes",
+            "IpExt InTruncatedPkts",
+            "TcpExt IPReversePathFilter",
+            "Ip6 InHdrErrors",
+            "Ip6 InAddrErrors",
+            "Ip6 InDiscards",
+            "Ip6 InNoRoutes",
+            "Ip6 InTruncatedPkts",
+        ]],
+        includes: &[],
+    },
+    Drop {
+        id: Id::NoPort,
+        machine: Receiver,
+        stage: Stage::ReceiverStack,
+        unit: Whole,
+        sources: &[&["Udp NoPorts", "Udp6 NoPorts"]],
+        includes: &[],
+    },
+    Drop {
+        id: Id::Checksum,
+        machine: Receiver,
+        stage: Stage::ReceiverStack,
+        unit: Whole,
+        sources: &[&["Udp InCsumErrors", "Udp6 InCsumErrors"]],
+        includes: &[],
+    },
+    Drop {
+        id: Id::ReceiveBuffer,
+        machine: Receiver,
+        stage: Stage::ReceiverSocket,
+        unit: Whole,
+        sources: &[&["Udp RcvbufErrors", "Udp6 RcvbufErrors", "Udp MemErrors", "Udp6 MemErrors"]],
+        includes: &[],
+    },
+];
+
+/// What the counters say of one entry of the table.
+struct Finding {
+    drop: &'static Drop,
+    /// What the counters say.
+    gross: u64,
+    /// What is this entry's own, after what it includes was taken off.
+    net: u64,
+    evidence: String,
+}
+
+impl Finding {
+    /// The largest of the alternatives.
+    fn read(drop: &'static Drop, counters: &Counters) -> Finding {
+        let mut best = Finding { drop, gross: 0, net: 0, evidence: String::new() };
+        let Some(at_stage) = counters.0.get(&drop.stage) else { return best };
+        for source in drop.sources {
+            let hits: Vec<(&str, u64)> = at_stage
+                .iter()
+                .filter(|(name, value)| **value > 0 && source.iter().any(|pattern| fits(pattern, name)))
+                .map(|(name, value)| (name.as_str(), *value))
+                .collect();
+            let sum = hits.iter().fold(0u64, |sum, (_, value)| sum.saturating_add(*value));
+            if sum > best.net {
+                best.net = sum;
+                best.evidence =
+                    hits.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");
+            }
+        }
+        best
+    }
+
+    /// Takes off what is counted elsewhere, and says so.
+    fn take_off(&mut self, packets: u64, at: Stage) {
+        let taken = packets.min(self.net);
+        if taken > 0 {
+            self.net -= taken;
+            self.evidence.push_str(&format!(", less {taken} counted at {at}"));
+        }
+    }
+
+    fn into_line(self) -> LossLine {
+        let end = if self.drop.machine == Sender { "sender" } else { "receiver" };
+        let remark = match self.drop.id {
+            Id::RedirectQueue => " (packets are redirected there on the way in, as through a board's receive queue)",
+            _ => "",
+        };
+        LossLine { stage: self.drop.stage, packets: self.net, evidence: format!("{end}: {}{remark}", self.evidence) }
+    }
+}
+
+/// One for each entry of the table, in its order.
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn gather(datagrams: &Datagrams, sender: &Counters, receiver: &Counters) -> Findings {
+        let mut found = Findings(Vec::with_capacity(DROPS.len()));
+        for drop in &DROPS {
+            let counters = if drop.machine == Sender { sender } else { receiver };
+            let mut finding = Finding::read(drop, counters);
+            match drop.id {
+                // send(2)'s errors are the same drops, seen from the application.
+                Id::SendBuffer if datagrams.send_errors > finding.net => {
+                    finding.net = datagrams.send_errors;
+                    finding.evidence = format!("{} refused by send", datagrams.send_errors);
+                }
+                // softnet counts for the whole machine, rx_dropped for the interface.
+                Id::Backlog => {
+                    if let Some(interface) = receiver.get(Stage::DriverRxRing, "link rx_dropped")
+                        && interface < finding.net
+                    {
+                        finding.net = interface;
+                        finding.evidence.push_str(&format!(" on the machine, link rx_dropped {interface}"));
+                    }
+                }
+                _ => {}
+            }
+            finding.gross = finding.net;
+            for included in drop.includes {
+                let (packets, stage) = (found.get(*included).net, found.get(*included).drop.stage);
+                finding.take_off(packets, stage);
+            }
+            found.0.push(finding);
+        }
+        if let Some(drops) = datagrams.socket_drops {
+            found.prefer_socket_drops(drops);
+        }
+        if datagrams.shared_kernel {
+            for id in [Id::Backlog, Id::DriverDrops] {
+                let (packets, stage) = (found.get(id).net, found.get(id).drop.stage);
+                found.get_mut(Id::TxRing).take_off(packets, stage);
+            }
+        }
+        found
+    }
+
+    fn get(&self, id: Id) -> &Finding {
+        self.0.iter().find(|finding| finding.drop.id == id).expect("an entry includes only entries above it")
+    }
+
+    fn get_mut(&mut self, id: Id) -> &mut Finding {
+        self.0.iter_mut().find(|finding| finding.drop.id == id).expect("every entry has been read")
+    }
+
+    /// The trial's own sockets know best what they dropped; the counters of Udp are all sockets'. A socket's
+    /// drops include datagrams with a wrong checksum (net/ipv4/udp.c, udp_queue_rcv_one_skb).
+    fn prefer_socket_drops(&mut self, drops: u64) {
+        let full = self.get(Id::ReceiveBuffer).net;
+        let damaged = self.get(Id::Checksum).net.min(drops.saturating_sub(full));
+        self.get_mut(Id::Checksum).net = damaged;
+        let buffer = self.get_mut(Id::ReceiveBuffer);
+        buffer.net = drops - damaged;
+        buffer.evidence = format!("the trial's sockets dropped {drops}");
+        if damaged > 0 {
+            buffer.evidence.push_str(&format!(", less {damaged} counted at {}", Stage::ReceiverStack));
+        }
+    }
+
+    /// Turns counters of fragments into datagrams where that can be known, and drops them where it cannot.
+    fn settle_fragments(&mut self, datagrams: &Datagrams, lost: i64, doubts: &mut Vec<Doubt>) {
+        let per_datagram = datagrams.fragments;
+        // IP gives up on a datagram at the first fragment that the qdisc refuses, and counts the datagram: a
+        // refused fragment is then a lost datagram. What the qdisc took and dropped later is not.
+        let refused = self.get(Id::SenderIp).gross.max(self.get(Id::SendBuffer).gross);
+        let mut suspects: Vec<(Id, u64)> = Vec::new();
+        for finding in self.0.iter_mut().filter(|finding| finding.drop.unit == Frames && finding.net > 0) {
+            let known = if finding.drop.id == Id::Qdisc { finding.net.min(refused) } else { 0 };
+            if finding.net > known {
+                suspects.push((finding.drop.id, finding.net - known));
+            }
+            finding.net = known;
+            finding.evidence.push_str(&format!(" fragments, {per_datagram} to a datagram"));
+        }
+        let explained = self.0.iter().fold(0u64, |sum, finding| sum.saturating_add(finding.net));
+        let rest = u64::try_from(lost).unwrap_or(0).saturating_sub(explained);
+        match suspects[..] {
+            [] => {}
+            // Every fragment that is dropped costs a datagram at most, and nobody else dropped any.
+            [(id, fragments)] => self.get_mut(id).net += rest.min(fragments),
+            _ => {
+                let places: Vec<String> = suspects
+                    .iter()
+                    .map(|&(id, fragments)| format!("{fragments} at {}", self.get(id).drop.stage))
+                    .collect();
+                doubts.push(Doubt::new(
+                    DoubtKind::Fragmented,
+                    format!(
+                        "Fragments were dropped at several stages ({}), {per_datagram} to a datagram: which of them lost \
+                         which datagram cannot be told; try a message that fits the MTU",
+                        places.join(", ")
+                    ),
+                ));
+            }
+        }
+    }
+}
+
+/// Whether a counter's name fits. With a star, a name with `@` does not: it is a queue below a root, whose drops
+/// the root counts too.
+fn fits(pattern: &str, name: &str) -> bool {
+    fn matches(pattern: &str, name: &str) -> bool {
+        match pattern.split_once('*') {
+            None => pattern == name,
+            Some((start, rest)) => name
+                .strip_prefix(start)
+                .is_some_and(|name| (0..=name.len()).any(|at| name.is_char_boundary(at) && matches(rest, &name[at..]))),
+        }
+    }
+    matches(pattern, name) && (!pattern.contains('*') || !name.contains('@'))
+}
+
+fn difference(a: u64, b: u64) -> i64 {
+    clamped(i128::from(a) - i128::from(b))
+}
+
+fn clamped(value: i128) -> i64 {
+    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn counters(list: &[(Stage, &str, u64)]) -> Counters {
+        let mut counters = Counters::default();
+        for &(stage, name, value) in list {
+            counters.add(stage, name, value);
+        }
+        counters
+    }
+
+    type List<'a> = &'a [(Stage, &'a str, u64)];
+
+    #[track_caller]
+    fn check(
+        datagrams: Datagrams,
+        sender: List,
+        receiver: List,
+        want: &[(Stage, u64)],
+        unaccounted: i64,
+    ) -> LossBudget {
+        let budget = loss_budget(&datagrams, &counters(sender), &counters(receiver));
+        let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
+        assert_eq!((lines.as_slice(), budget.unaccounted), (want, unaccounted), "{budget:#?}");
+        let contradicted = budget.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountersContradict);
+        assert_eq!(contradicted, unaccounted < 0);
+        budget
+    }
+
+    fn lost(sent: u64, received_unique: u64) -> Datagrams {
+        Datagrams { sent, received_unique, ..Datagrams::default() }
+    }
+
+    // The three counters of one drop as Linux 6.18 counted them when a TBF was full.
+    const FULL_TBF: List = &[
+        (Stage::SenderSocket, "Udp SndbufErrors", 983),
+        (Stage::SenderStack, "Ip OutDiscards", 983),
+        (Stage::Qdisc, "ve0 tbf drops", 983),
+        (Stage::Qdisc, "ve0 tbf overlimits", 1020),
+        (Stage::Qdisc, "ve0 pfifo@1:1 drops", 983),
+    ];
+
+    #[test]
+    fn one_drop_that_four_counters_saw_is_one_line() {
+        let budget = check(lost(1000, 17), FULL_TBF, &[], &[(Stage::Qdisc, 983)], 0);
+        assert_eq!(budget.lines[0].evidence, "sender: ve0 tbf drops 983");
+        let refused = Datagrams { send_errors: 983, ..lost(1000, 17) };
+        check(refused, FULL_TBF, &[], &[(Stage::Qdisc, 983)], 0);
+        // What the socket refused besides is the socket's.
+        let refused = Datagrams { send_errors: 990, ..lost(1000, 10) };
+        check(refused, FULL_TBF, &[], &[(Stage::SenderSocket, 7), (Stage::Qdisc, 983)], 0);
+    }
+
+    #[test]
+    fn a_full_backlog_between_namespaces_is_one_line() {
+        let sender = [
+            (Stage::SenderSocket, "Udp SndbufErrors", 50),
+            (Stage::SenderStack, "Ip OutDiscards", 50),
+            (Stage::DriverTxRing, "link tx_dropped", 50),
+            (Stage::SoftirqBacklog, "softnet dropped", 50),
+        ];
+        let receiver = [(Stage::DriverRxRing, "link rx_dropped", 50), (Stage::SoftirqBacklog, "softnet dropped", 50)];
+        let shared = Datagrams { shared_kernel: true, ..lost(100, 50) };
+        check(shared, &sender, &receiver, &[(Stage::SoftirqBacklog, 50)], 0);
+        // With a cable between them they are two drops.
+        check(lost(100, 0), &sender, &receiver, &[(Stage::DriverTxRing, 50), (Stage::SoftirqBacklog, 50)], 0);
+        // The machine's other interface filled the backlog: not ours.
+        let other = [(Stage::DriverRxRing, "link rx_dropped", 0), (Stage::SoftirqBacklog, "softnet dropped", 50)];
+        check(lost(100, 99), &[], &other, &[], 1);
+    }
+
+    #[test]
+    fn the_board_of_report_one() {
+        // Overruns of the FIFO, counted three times over by the driver.
+        let receiver = [
+            (Stage::MacRxFifo, "link rx_errors", 640),
+            (Stage::MacRxFifo, "link rx_fifo_errors", 600),
+            (Stage::MacRxFifo, "link rx_over_errors", 600),
+            (Stage::MacRxFifo, "driver rx_fifo_errors", 600),
+            (Stage::Link, "link rx_crc_errors", 40),
+        ];
+        let budget = check(lost(1000, 350), &[], &receiver, &[(Stage::Link, 40), (Stage::MacRxFifo, 600)], 10);
+        assert!(budget.lines[1].evidence.starts_with("receiver: link rx_fifo_errors 600"));
+    }
+
+    #[test]
+    fn a_queue_on_an_ifb_stands_for_the_receive_ring() {
+        let receiver = [(Stage::DriverRxRing, "ifb9 tbf drops", 982), (Stage::DriverRxRing, "link rx_dropped", 0)];
+        let budget = check(lost(1000, 18), &[], &receiver, &[(Stage::DriverRxRing, 982)], 0);
+        assert!(budget.lines[0].evidence.contains("ifb9 tbf drops 982"));
+    }
+
+    #[test]
+    fn the_trials_own_sockets_know_best() {
+        let receiver = [
+            (Stage::ReceiverSocket, "Udp RcvbufErrors", 100),
+            (Stage::ReceiverStack, "Udp InErrors", 103),
+            (Stage::ReceiverStack, "Udp InCsumErrors", 3),
+        ];
+        let drops = |drops| Datagrams { socket_drops: Some(drops), ..lost(200, 100) };
+        // Without them, the namespace's counters.
+        check(lost(200, 97), &[], &receiver, &[(Stage::ReceiverStack, 3), (Stage::ReceiverSocket, 100)], 0);
+        check(drops(100), &[], &receiver, &[(Stage::ReceiverSocket, 100)], 0);
+        // Someone else's socket dropped sixty of the hundred.
+        check(drops(40), &[], &receiver, &[(Stage::ReceiverSocket, 40)], 60);
+        check(drops(102), &[], &receiver, &[(Stage::ReceiverStack, 2), (Stage::ReceiverSocket, 100)], -2);
+        check(drops(0), &[], &receiver, &[], 100);
+    }
+
+    #[test]
+    fn counters_that_explain_too_much_are_said_to() {
+        let receiver = [(Stage::ReceiverStack, "Udp NoPorts", 12)];
+        let budget = check(lost(10, 0), &[], &receiver, &[(Stage::ReceiverStack, 12)], -2);
+        assert!(budget.doubts[0].detail.contains("10 datagrams were lost, and counters saw 12 dropped"));
+        // More received than sent is not a loss.
+        check(lost(10, 12), &[], &[], &[], -2);
+    }
+
+    #[test]
+    fn fragments_are_datagrams_only_where_that_is_known() {
+        let fragmented = |received| Datagrams { fragments: 3, ..lost(300, received) };
+        // As Linux 6.18 counted 4000 octets through a full TBF: IP gives up at the first refused fragment.
+        let refused = [
+            (Stage::SenderSocket, "Udp SndbufErrors", 297),
+            (Stage::SenderStack, "Ip OutDiscards", 297),
+            (Stage::Qdisc, "ve0 tbf drops", 297),
+        ];
+        check(fragmented(3), &refused, &[], &[(Stage::Qdisc, 297)], 0);
+        // One place dropped fragments, so the loss is there; 150 fragments cost 50 to 150 datagrams.
+        let ring: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150)];
+        let budget = check(fragmented(200), &[], ring, &[(Stage::DriverRxRing, 100)], 0);
+        assert!(budget.lines[0].evidence.contains("150 fragments, 3 to a datagram"), "{budget:?}");
+        check(fragmented(0), &[], ring, &[(Stage::DriverRxRing, 150)], 150);
+        // Two places did: the loss stays unaccounted, and a doubt says why.
+        let two: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150), (Stage::MacRxFifo, "link rx_fifo_errors", 9)];
+        let budget = check(fragmented(200), &[], two, &[], 100);
+        assert_eq!(budget.doubts[0].kind, DoubtKind::Fragmented);
+    }
+
+    #[test]
+    fn the_record_has_its_names() {
+        let budget = loss_budget(&lost(1000, 10), &counters(FULL_TBF), &Counters::default());
+        assert_eq!(
+            serde_json::to_value(&budget).unwrap(),
+            serde_json::json!({
+                "loss_budget": [{"stage": "qdisc", "packets": 983, "evidence": "sender: ve0 tbf drops 983"}],
+                "unaccounted": 7,
+            })
+        );
+    }
+
+    #[test]
+    fn entries_include_only_entries_above_them() {
+        for (at, drop) in DROPS.iter().enumerate() {
+            assert!(drop.includes.iter().all(|id| DROPS[..at].iter().any(|above| above.id == *id)), "{:?}", drop.id);
+        }
+    }
+
+    /// Any counters that the table knows, with any values.
+    fn any_counters(machine: Machine) -> impl Strategy<Value = Counters> {
+        let names: Vec<(Stage, String)> = DROPS
+            .iter()
+            .filter(|drop| drop.machine == machine)
+            .flat_map(|drop| drop.sources.concat().into_iter().map(|name| (drop.stage, name.replace('*', "x"))))
+            .collect();
+        proptest::collection::vec((proptest::sample::select(names), 0u64..2000), 0..12).prop_map(|list| {
+            let mut counters = Counters::default();
+            for ((stage, name), value) in list {
+                counters.add(stage, name, value);
+            }
+            counters
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_from_the_budget(
+            sender in any_counters(Sender),
+            receiver in any_counters(Receiver),
+            (sent, received_unique, send_errors) in (0u64..5000, 0u64..5000, 0u64..3000),
+            socket_drops in proptest::option::of(0u64..3000),
+            fragments in 0u32..5,
+            shared_kernel: bool,
+        ) {
+            let datagrams = Datagrams { sent, send_errors, received_unique, socket_drops, fragments, shared_kernel };
+            let budget = loss_budget(&datagrams, &sender, &receiver);
+            let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
+            prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);
+            prop_assert!(budget.lines.iter().all(|line| line.packets > 0 && !line.evidence.is_empty()));
+            prop_assert!(budget.lines.is_sorted_by_key(|line| line.stage));
+            // No line says more than the counters of its end together.
+            let total: u64 = sender.iter().chain(receiver.iter()).map(|(_, _, value)| value).sum();
+            prop_assert!(explained <= total + send_errors + socket_drops.unwrap_or(0));
+        }
+
+        #[test]
+        fn extremes_do_not_overflow(value in prop_oneof![Just(u64::MAX), any::<u64>()], sent: u64, received: u64) {
+            let all: Vec<(Stage, &str, u64)> =
+                DROPS.iter().flat_map(|d| d.sources.concat().into_iter().map(move |n| (d.stage, n, value))).collect();
+            let all = counters(&all);
+            loss_budget(&lost(sent, received), &all, &all);
+        }
+    }
 }

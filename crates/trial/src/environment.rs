@@ -1,8 +1,197 @@
-//! A machine as it was during a trial, so that a record can be understood in ten years.
-//! Knows no operating system; an absent field is unknown.
+//! The state of a machine that a record needs, so that it can be understood in ten years.
+//! Knows no operating system: whoever reads the machine fills these in. Absent means unknown.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A machine's environment.
+/// A machine, as it was when a trial ran. Every field may be absent, which means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Environment {}
+#[serde(default)]
+pub struct Environment {
+    /// Release of the kernel, as `uname -r` prints it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Version of the kernel: when and how it was built, as `uname -v` prints it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_version: Option<String>,
+    /// What the boot loader told the kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command_line: Option<String>,
+    /// Model of the machine, from its device tree or its firmware (DMI).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// Instruction set, as `uname -m` prints it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
+    /// Memory that the kernel manages, octets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_octets: Option<u64>,
+    /// The processors.
+    #[serde(skip_serializing_if = "Cpu::is_unknown")]
+    pub cpu: Cpu,
+    /// The machine is a guest of a hypervisor; its name where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub virtualization: Option<String>,
+    /// The interface that the trial used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nic: Option<Nic>,
+    /// Settings of the kernel's network stack, by name, as sysctl(8) names them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
+    /// Version of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+}
+
+/// The processors of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cpu {
+    /// Their model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How many are online.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// What chooses their frequency; several, joined by commas, where CPUs differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
+    /// Highest frequency that the governor may choose, kHz.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_frequency_khz: Option<u64>,
+    /// How the kernel accounts for interrupt time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub irq_time: Option<IrqTime>,
+}
+
+impl Cpu {
+    fn is_unknown(&self) -> bool {
+        *self == Cpu::default()
+    }
+}
+
+/// How a kernel accounts for the time it spends in interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IrqTime {
+    /// By reading a clock at each entry and exit (CONFIG_IRQ_TIME_ACCOUNTING or CONFIG_VIRT_CPU_ACCOUNTING).
+    Precise,
+    /// By asking at each tick what it interrupted: what hides between ticks, or behind disabled interrupts, is
+    /// given to others, and hard interrupts are hardly ever seen (CONFIG_TICK_CPU_ACCOUNTING).
+    Ticks,
+}
+
+/// A network interface and the hardware behind it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Nic {
+    /// The interface's name.
+    pub name: String,
+    /// What the kernel made it with, such as `veth`; hardware has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The driver's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// The driver's version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver_version: Option<String>,
+    /// Version of the device's firmware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// Where the device is, such as its PCI address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bus: Option<String>,
+    /// Its Ethernet address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+    /// Speed of the link, Mbit/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed_mbps: Option<u32>,
+    /// `half` or `full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplex: Option<String>,
+    /// Speed and duplex are negotiated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoneg: Option<bool>,
+    /// There is a link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_detected: Option<bool>,
+    /// How often the link came or went since the interface was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carrier_changes: Option<u32>,
+    /// Pause frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
+    /// Maximum transmission unit, octets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Work that the device or the lower stack does for the upper, by ethtool's names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub offloads: BTreeMap<String, bool>,
+    /// When the device interrupts, by ethtool's names: microseconds, frames, or 0 and 1.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub coalescing: BTreeMap<String, u32>,
+    /// Lengths of the descriptor rings: `rx`, `tx` …
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rings: BTreeMap<String, Amount>,
+    /// Numbers of queues: `rx`, `tx`, `combined`, `other`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub channels: BTreeMap<String, Amount>,
+    /// Which CPUs each of its interrupts may go to, as /proc/irq writes it: `0-3,8`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub irq_affinity: BTreeMap<String, String>,
+    /// Packets that its queue may hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_length: Option<u32>,
+    /// Its root queueing discipline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qdisc: Option<String>,
+}
+
+/// Settings of pause frames (IEEE 802.3, annex 31B).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pause {
+    /// They are negotiated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoneg: Option<bool>,
+    /// Those that come in stop this end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rx: Option<bool>,
+    /// This end sends them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tx: Option<bool>,
+}
+
+/// How many there are, and how many there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// Now.
+    pub current: u32,
+    /// At most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unknown_is_absent() {
+        assert_eq!(serde_json::to_string(&Environment::default()).unwrap(), "{}");
+        let nic = Nic { name: "eth0".to_owned(), autoneg: Some(false), ..Nic::default() };
+        assert_eq!(serde_json::to_string(&nic).unwrap(), r#"{"name":"eth0","autoneg":false}"#);
+    }
+
+    #[test]
+    fn a_field_from_the_future_and_one_that_is_missing_do_not_matter() {
+        let text = r#"{"kernel":"6.1","cpu":{"count":2,"irq_time":"ticks"},"colour":"red"}"#;
+        let environment: Environment = serde_json::from_str(text).unwrap();
+        assert_eq!(environment.cpu.irq_time, Some(IrqTime::Ticks));
+        let again = serde_json::to_string(&environment).unwrap();
+        assert_eq!(serde_json::from_str::<Environment>(&again).unwrap(), environment);
+    }
+}

@@ -1,10 +1,154 @@
-//! stub until the counters arrive
-#![allow(missing_docs, reason = "stub")]
-#[derive(Default)]
+//! The counters of this machine at one moment, by stage. One file a source.
+//! Knows where counters are read; where each belongs is decided in [`places`].
+//!
+//! A counter's name says its source, then its name there:
+//!
+//! | name | source |
+//! |---|---|
+//! | `link rx_dropped` | rtnetlink's statistics of the interface (struct rtnl_link_stats64) |
+//! | `driver rx_queue_0_drops` | the driver's own statistics, as `ethtool -S` shows them |
+//! | `pause rx_frames` | ethtool's pause statistics |
+//! | `softnet dropped` | /proc/net/softnet_stat, all CPUs together, **of the machine**, not of the namespace |
+//! | `eth0 tbf drops` | a root queueing discipline: device, kind |
+//! | `eth0 fq_codel@1:2 drops` | one below another, with its parent's class; the root's counters include it |
+//! | `Udp RcvbufErrors`, `Udp6 RcvbufErrors`, `TcpExt TCPTimeouts` | /proc/net/snmp, snmp6, netstat |
+//! | `irq 38 eth0-rx-0` | /proc/interrupts |
+//! | `softirq NET_RX` | /proc/softirqs, of the machine |
+
+use std::fs;
+use std::io;
+
+use linerate_trial::stage::Counters;
+
+use crate::interfaces::{self, Link};
+use crate::sys::ethtool::Ethtool;
+
+mod driver;
+mod interrupts;
+mod link;
+mod pause;
+pub mod places;
+mod qdisc;
+mod snmp;
+mod softnet;
+
+/// The counters at one moment, and what could not be read.
+#[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    pub counters: linerate_trial::stage::Counters,
+    /// The counters; subtract an earlier snapshot's with [`Counters::since`].
+    pub counters: Counters,
+    /// Sources that should be there and could not be read, one sentence each. A source that the kernel or the
+    /// driver does not have is not among them.
     pub missing: Vec<String>,
 }
-pub fn snapshot(_: &str) -> Snapshot {
-    Snapshot::default()
+
+/// A counter as a source gives it: its name there, and its value.
+type Reading = (String, u64);
+
+/// Reads every counter that concerns `interface`, in the calling thread's network namespace.
+pub fn snapshot(interface: &str) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    let link = match interfaces::link(interface) {
+        Ok(link) => link,
+        Err(error) => {
+            snapshot.missing.push(format!(
+                "The interface '{interface}' could not be read ({error}), so its counters are unknown; check its name."
+            ));
+            Link { name: interface.to_owned(), ..Link::default() }
+        }
+    };
+    let exists = link.index != 0;
+    if exists {
+        snapshot.add("link statistics", "link ", link::read(&link));
+        snapshot.add("driver statistics", "driver ", driver::read(interface));
+        snapshot.add("pause statistics", "pause ", pause::read(interface));
+        match qdisc::read(&link) {
+            Ok(readings) => {
+                for (stage, name, value) in readings {
+                    snapshot.counters.add(stage, name, value);
+                }
+            }
+            Err(error) => snapshot.lacks("queueing disciplines", &error),
+        }
+    }
+    snapshot.add("/proc/net/softnet_stat", "softnet ", net_file("softnet_stat").map(|text| softnet::parse(&text)));
+    for file in ["snmp", "netstat"] {
+        snapshot.add(&format!("/proc/net/{file}"), "", net_file(file).map(|text| snmp::parse_pairs(&text)));
+    }
+    match net_file("snmp6") {
+        // A kernel without IPv6 has no such file.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        text => snapshot.add("/proc/net/snmp6", "", text.map(|text| snmp::parse_lines(&text))),
+    }
+    if exists {
+        let driver = Ethtool::new(interface).and_then(|ethtool| ethtool.driver_info()).unwrap_or_default();
+        let keys = [Some(interface), link.parent_device.as_deref(), driver.bus.as_deref(), driver.driver.as_deref()];
+        let keys: Vec<&str> = keys.into_iter().flatten().collect();
+        let readings = fs::read_to_string("/proc/interrupts").map(|text| interrupts::parse(&text, &keys));
+        snapshot.add("/proc/interrupts", "irq ", readings);
+    }
+    let softirqs = fs::read_to_string("/proc/softirqs").map(|text| interrupts::parse_softirqs(&text));
+    snapshot.add("/proc/softirqs", "softirq ", softirqs);
+    snapshot
+}
+
+impl Snapshot {
+    fn add(&mut self, source: &str, prefix: &str, readings: io::Result<Vec<Reading>>) {
+        match readings {
+            Ok(readings) => {
+                for (name, value) in readings {
+                    let name = format!("{prefix}{name}");
+                    self.counters.add(places::stage_of(&name), name, value);
+                }
+            }
+            Err(error) => self.lacks(source, &error),
+        }
+    }
+
+    fn lacks(&mut self, source: &str, error: &io::Error) {
+        self.missing.push(match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                format!("The counters of {source} may not be read ({error}); try as root.")
+            }
+            _ => format!("The counters of {source} could not be read ({error})."),
+        });
+    }
+}
+
+/// A file of /proc/net in the thread's own network namespace.
+fn net_file(name: &str) -> io::Result<String> {
+    // /proc/net is that of the process's first thread; /proc/thread-self came with Linux 3.17.
+    fs::read_to_string(format!("/proc/thread-self/net/{name}"))
+        .or_else(|_| fs::read_to_string(format!("/proc/net/{name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::stage::Stage;
+
+    use super::*;
+
+    #[test]
+    fn this_machine_has_the_usual_counters() {
+        let snapshot = snapshot("lo");
+        assert_eq!(snapshot.missing, [""; 0]);
+        for (stage, name) in [
+            (Stage::DriverRxRing, "link rx_packets"),
+            (Stage::DriverRxRing, "link rx_dropped"),
+            (Stage::SoftirqBacklog, "softnet dropped"),
+            (Stage::ReceiverSocket, "Udp RcvbufErrors"),
+            (Stage::SoftirqBacklog, "softirq NET_RX"),
+        ] {
+            assert!(snapshot.counters.get(stage, name).is_some(), "{stage} {name}");
+        }
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_said_so_and_the_rest_is_read() {
+        let snapshot = snapshot("no-such-one");
+        assert_eq!(snapshot.missing.len(), 1, "{:?}", snapshot.missing);
+        assert!(snapshot.missing[0].contains("'no-such-one'"));
+        assert!(snapshot.counters.get(Stage::ReceiverSocket, "Udp RcvbufErrors").is_some());
+        assert!(snapshot.counters.iter().all(|(_, name, _)| !name.starts_with("link ")));
+    }
 }

@@ -3,6 +3,9 @@
 #![allow(unsafe_code, reason = "this module is the crate's one address for unsafe; each block carries its proof")]
 
 pub mod datagrams;
+pub mod ethtool;
+pub mod namespace;
+pub mod netlink;
 pub mod poll;
 pub mod socket_state;
 pub mod thread;

@@ -1,0 +1,115 @@
+//! The agent's command line.
+//! Knows what may be asked, not how it is done.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What the command line asks for.
+pub struct Arguments {
+    /// The network namespace to work in, as a path.
+    pub netns: Option<PathBuf>,
+    /// What to do there.
+    pub task: Task,
+}
+
+/// What the agent does.
+pub enum Task {
+    /// Says something about itself.
+    Print(String),
+    /// Speaks on standard input and output until they end.
+    Stdio,
+    /// Waits for controllers on a network address.
+    Listen {
+        /// Address and port.
+        address: String,
+        /// Where the key is.
+        psk_file: PathBuf,
+    },
+    /// Makes a key.
+    NewPsk(PathBuf),
+}
+
+fn help(program: &str) -> String {
+    format!(
+        "{program} generates, receives and counts test traffic on this machine, for a controller (linerate).\n\n\
+         Usage: {program} --stdio\n       \
+         {program} --listen ADDRESS:PORT --psk-file FILE\n       \
+         {program} --new-psk FILE\n\n\
+         Options:\n  \
+         --stdio             speak the control conversation on standard input and output\n  \
+         --listen ADDR:PORT  wait for controllers on the network; they must have the key\n  \
+         --psk-file FILE     the key: 64 hexadecimal digits, readable by its owner only\n  \
+         --new-psk FILE      make a new key\n  \
+         --netns PATH        work in this network namespace, such as /run/netns/NAME\n  \
+         --help, --version\n"
+    )
+}
+
+impl Arguments {
+    /// Reads the command line; the error is one sentence.
+    pub fn parse(program: &str, arguments: impl Iterator<Item = OsString>) -> Result<Arguments, String> {
+        use lexopt::prelude::{Long, Short, ValueExt};
+        let mut parser = lexopt::Parser::from_args(arguments);
+        let (mut stdio, mut listen, mut psk_file, mut new_psk, mut netns) = (false, None, None, None, None);
+        let see = |error: lexopt::Error| format!("{error}; see {program} --help");
+        while let Some(argument) = parser.next().map_err(see)? {
+            match argument {
+                Long("stdio") => stdio = true,
+                Long("listen") => listen = Some(parser.value().and_then(|v| v.string()).map_err(see)?),
+                Long("psk-file") => psk_file = Some(PathBuf::from(parser.value().map_err(see)?)),
+                Long("new-psk") => new_psk = Some(PathBuf::from(parser.value().map_err(see)?)),
+                Long("netns") => netns = Some(PathBuf::from(parser.value().map_err(see)?)),
+                Long("help") | Short('h') => return Ok(Arguments { netns, task: Task::Print(help(program)) }),
+                Long("version") | Short('V') => {
+                    return Ok(Arguments {
+                        netns,
+                        task: Task::Print(format!("{program} {}\n", env!("CARGO_PKG_VERSION"))),
+                    });
+                }
+                other => return Err(see(other.unexpected())),
+            }
+        }
+        let task = match (stdio, listen, new_psk) {
+            (true, None, None) => Task::Stdio,
+            (false, Some(address), None) => {
+                let psk_file = psk_file.ok_or(
+                    "--listen demands a key, so that nobody else can use this machine to send traffic: \
+                     make one with --new-psk FILE and name it with --psk-file FILE",
+                )?;
+                Task::Listen { address, psk_file }
+            }
+            (false, None, Some(path)) => Task::NewPsk(path),
+            _ => return Err(format!("give one of --stdio, --listen and --new-psk; see {program} --help")),
+        };
+        Ok(Arguments { netns, task })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(arguments: &str, complaint: &str) {
+        let arguments = arguments.split_whitespace().map(OsString::from);
+        match Arguments::parse("linerate-agent", arguments) {
+            Ok(_) => assert_eq!(complaint, "", "accepted"),
+            Err(sentence) => assert!(!complaint.is_empty() && sentence.contains(complaint), "{sentence}"),
+        }
+    }
+
+    #[test]
+    fn one_task_and_a_key_for_a_listener() {
+        check("--stdio", "");
+        check("--stdio --netns /run/netns/a", "");
+        check("--listen 127.0.0.1:0 --psk-file key", "");
+        check("--new-psk key", "");
+        check("--help", "");
+        check("", "give one of");
+        check("--stdio --listen 127.0.0.1:0", "give one of");
+        check("--listen 127.0.0.1:0", "demands a key");
+        check("--listen", "see linerate-agent --help");
+        check("--nonsense", "see linerate-agent --help");
+        check("word", "see linerate-agent --help");
+    }
+}

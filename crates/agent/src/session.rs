@@ -1,0 +1,194 @@
+//! One conversation with one controller: each request carried out on this machine.
+//! Knows no transport; [`linerate_control::server`] holds the conversation.
+//!
+//! ```text
+//!            Prepare          Connect            Start           its threads end
+//!   nothing ────────→ ready ─────────→ ready ───────────→ runs ────────────────→ nothing
+//!      ↑________________|________________|   Stop, or the end of the conversation, from anywhere
+//! ```
+
+use std::net::IpAddr;
+use std::thread::JoinHandle;
+
+use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
+use linerate_control::message::{Address, Event, Prepare, RefusalKind, Reply, Request, RequestLine};
+use linerate_host::traffic::{Stopper, Tokens, Trial};
+use linerate_host::{counters, environment, interfaces};
+
+/// Holds one conversation to its end. Traffic ends with it.
+pub fn converse(link: Link) {
+    let mut session = Session { lease: None, trial: TrialState::None };
+    let server = Server::new(concat!("linerate-agent ", env!("CARGO_PKG_VERSION")));
+    serve(link, &server, |line, outlet| session.handle(line, outlet));
+    session.end_trial();
+}
+
+struct Session {
+    lease: Option<Lease>,
+    trial: TrialState,
+}
+
+enum TrialState {
+    None,
+    Ready { trial: Trial, connected: bool },
+    Runs { stopper: Stopper, thread: JoinHandle<()> },
+}
+
+/// Why a request was not carried out.
+struct Refusal(RefusalKind, String);
+
+fn failed(error: impl std::fmt::Display) -> Refusal {
+    Refusal(RefusalKind::Failed, error.to_string())
+}
+
+fn out_of_order(sentence: &str) -> Refusal {
+    Refusal(RefusalKind::OutOfOrder, sentence.to_owned())
+}
+
+impl Session {
+    fn handle(&mut self, line: RequestLine, outlet: &Outlet) {
+        match self.carry_out(line.request, outlet) {
+            Ok(reply) => outlet.reply(line.id, reply),
+            Err(Refusal(kind, message)) => outlet.refuse(line.id, kind, message),
+        }
+    }
+
+    fn carry_out(&mut self, request: Request, outlet: &Outlet) -> Result<Reply, Refusal> {
+        match request {
+            Request::Lease { holder } => {
+                let lease = Lease::take(&holder).map_err(|error| match error {
+                    LeaseError::Busy { .. } => Refusal(RefusalKind::Busy, error.to_string()),
+                    other => failed(other),
+                })?;
+                self.lease = Some(lease);
+                Ok(Reply::Done)
+            }
+            Request::Release => {
+                self.end_trial();
+                self.lease = None;
+                Ok(Reply::Done)
+            }
+            Request::Describe { interface } => {
+                let mut environment = environment::describe(interface.as_deref());
+                environment.agent_version = Some(env!("CARGO_PKG_VERSION").to_owned());
+                Ok(Reply::Environment(Box::new(environment)))
+            }
+            Request::Addresses => {
+                let addresses = interfaces::addresses().map_err(failed)?;
+                Ok(Reply::Addresses {
+                    addresses: addresses.into_iter().map(address).collect(),
+                    reached_at: reached_at(),
+                })
+            }
+            Request::Counters { interface } => {
+                let snapshot = counters::snapshot(&interface);
+                Ok(Reply::Counters { counters: snapshot.counters, missing: snapshot.missing })
+            }
+            Request::Prepare(prepare) => self.prepare(*prepare),
+            Request::Connect { peer, ports } => self.connect(peer, &ports, outlet),
+            Request::Start => self.start(outlet),
+            Request::Stop => {
+                self.end_trial();
+                Ok(Reply::Done)
+            }
+            Request::Ping => Ok(Reply::Done),
+        }
+    }
+
+    fn prepare(&mut self, prepare: Prepare) -> Result<Reply, Refusal> {
+        if self.lease.is_none() {
+            return Err(out_of_order("a trial needs the lease; ask for it first"));
+        }
+        self.end_trial();
+        prepare.spec.validate().map_err(|sentence| Refusal(RefusalKind::BadRequest, sentence))?;
+        let interface = interfaces::addresses()
+            .ok()
+            .and_then(|all| all.into_iter().find(|one| one.address == prepare.local))
+            .map(|one| one.interface);
+        let tokens = Tokens { hello: prepare.hello.0, answer: prepare.answer.0 };
+        let trial =
+            Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(failed)?;
+        let ports = trial.ports().map_err(failed)?;
+        self.trial = TrialState::Ready { trial, connected: false };
+        Ok(Reply::Prepared { ports, interface })
+    }
+
+    fn connect(&mut self, peer: IpAddr, ports: &[(u16, u16)], outlet: &Outlet) -> Result<Reply, Refusal> {
+        let TrialState::Ready { trial, connected } = &mut self.trial else {
+            return Err(out_of_order("there is no trial to connect; prepare one first"));
+        };
+        if *connected {
+            return Err(out_of_order("the trial is connected already; start it"));
+        }
+        let progress = outlet.clone();
+        let result = trial.connect(peer, ports, move |so_far| {
+            progress.event(Event::Progress {
+                elapsed_ns: so_far.elapsed_ns,
+                octets_sent: so_far.octets_sent,
+                octets_received: so_far.octets_received,
+            });
+        });
+        match result {
+            Ok(()) => {
+                *connected = true;
+                Ok(Reply::Done)
+            }
+            Err(error) => {
+                self.trial = TrialState::None;
+                Err(failed(error))
+            }
+        }
+    }
+
+    fn start(&mut self, outlet: &Outlet) -> Result<Reply, Refusal> {
+        let trial = match std::mem::replace(&mut self.trial, TrialState::None) {
+            TrialState::Ready { trial, connected: true } => trial,
+            other => {
+                self.trial = other;
+                return Err(out_of_order("there is no connected trial to start; prepare and connect one first"));
+            }
+        };
+        let stopper = trial.stopper();
+        trial.start();
+        let outlet = outlet.clone();
+        let thread = std::thread::Builder::new()
+            .name("trial".to_owned())
+            .stack_size(256 << 10)
+            .spawn(move || {
+                let event = match trial.join() {
+                    Ok(outcome) => Event::Finished(Box::new(outcome)),
+                    Err(error) => Event::TrialFailed { message: error.to_string() },
+                };
+                outlet.event(event);
+            })
+            .map_err(failed)?;
+        self.trial = TrialState::Runs { stopper, thread };
+        Ok(Reply::Done)
+    }
+
+    /// Ends the trial, if there is one, and waits for its threads.
+    fn end_trial(&mut self) {
+        match std::mem::replace(&mut self.trial, TrialState::None) {
+            TrialState::None | TrialState::Ready { .. } => {}
+            TrialState::Runs { stopper, thread } => {
+                stopper.stop();
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+fn address(one: interfaces::InterfaceAddress) -> Address {
+    Address {
+        interface: one.interface,
+        address: one.address,
+        prefix_len: one.prefix_len,
+        up: one.up,
+        loopback: one.loopback,
+    }
+}
+
+/// The address at which an SSH client reached this machine: the third word of SSH_CONNECTION (ssh(1)).
+fn reached_at() -> Option<IpAddr> {
+    std::env::var("SSH_CONNECTION").ok()?.split_whitespace().nth(2)?.parse().ok()
+}

@@ -1,0 +1,225 @@
+//! Asks the kernel over netlink: one request, all its replies.
+//! Knows the framing; netlink-bindings knows the messages' attributes, and callers what they mean.
+//!
+//! Not netlink-socket2, which belongs to netlink-bindings: it refuses to open a socket where NETLINK_EXT_ACK is
+//! unknown, which is every kernel before 4.12, and boards run those (a field report's runs 3.0.35). It also
+//! waits for ever, and panics on a message that is longer than its 8 KiB.
+
+use std::io;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use netlink_bindings::nlctrl;
+use netlink_bindings::traits::{NetlinkRequest, Protocol};
+
+use crate::sys;
+
+const HEADER_LEN: usize = 16;
+/// The kernel fills dumps up to what the reader offers, 32 KiB at most (netlink_dump in net/netlink).
+const BUFFER_LEN: usize = 32 * 1024;
+/// The kernel answers within the call; this bounds a kernel that never does.
+const PATIENCE: Duration = Duration::from_secs(2);
+const NETLINK_GENERIC: u16 = libc::NETLINK_GENERIC as u16;
+
+/// A netlink socket of the thread's network namespace.
+pub(crate) struct Netlink {
+    /// Not a UDP socket: std has no type for this family, and this one has sending, receiving and time-outs.
+    socket: UdpSocket,
+    protocol: u16,
+    sequence: u32,
+    /// Generic netlink's number of a family, by its name.
+    families: Vec<(&'static [u8], u16)>,
+}
+
+impl Netlink {
+    /// A socket for links, addresses and queueing disciplines.
+    pub(crate) fn route() -> io::Result<Netlink> {
+        Netlink::open(libc::NETLINK_ROUTE as u16)
+    }
+
+    /// A socket for generic families, such as ethtool.
+    pub(crate) fn generic() -> io::Result<Netlink> {
+        Netlink::open(NETLINK_GENERIC)
+    }
+
+    fn open(protocol: u16) -> io::Result<Netlink> {
+        let socket = UdpSocket::from(sys::netlink::open(i32::from(protocol))?);
+        socket.set_read_timeout(Some(PATIENCE))?;
+        Ok(Netlink { socket, protocol, sequence: 0, families: Vec::new() })
+    }
+
+    /// Sends `payload`, which begins with struct genlmsghdr, to a generic family, and hands each reply's to
+    /// `handle_reply`.
+    pub(crate) fn generic_request(
+        &mut self,
+        family: &'static [u8],
+        payload: &[u8],
+        handle_reply: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        let family = self.family(family)?;
+        self.exchange(family, 0, payload, handle_reply)
+    }
+
+    /// Sends a request and hands each reply to `handle_reply`, until the kernel says that was all.
+    pub(crate) fn request<R: NetlinkRequest>(
+        &mut self,
+        request: &R,
+        mut handle_reply: impl FnMut(R::ReplyType<'_>),
+    ) -> io::Result<()> {
+        let message_type = match request.protocol() {
+            Protocol::Raw { protonum, request_type } if protonum == self.protocol => request_type,
+            _ => return Err(io::Error::other("a netlink request on a socket of another protocol")),
+        };
+        self.exchange(message_type, request.flags(), request.payload(), |payload| {
+            handle_reply(R::decode_reply(payload))
+        })
+    }
+
+    fn family(&mut self, name: &'static [u8]) -> io::Result<u16> {
+        if let Some(&(_, id)) = self.families.iter().find(|(known, _)| *known == name) {
+            return Ok(id);
+        }
+        let mut request = nlctrl::Request::new().op_getfamily_do();
+        request.encode().push_family_name_bytes(name);
+        let mut id = None;
+        self.exchange(libc::GENL_ID_CTRL as u16, request.flags(), request.payload(), |payload| {
+            id = nlctrl::OpGetfamilyDo::decode_reply(payload).get_family_id().ok();
+        })?;
+        let id = id.ok_or(io::ErrorKind::Unsupported)?;
+        self.families.push((name, id));
+        Ok(id)
+    }
+
+    fn exchange(
+        &mut self,
+        message_type: u16,
+        flags: u16,
+        payload: &[u8],
+        mut handle_reply: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let flags = flags | (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+        let mut message = Vec::with_capacity(HEADER_LEN + payload.len());
+        message.extend(((HEADER_LEN + payload.len()) as u32).to_ne_bytes());
+        message.extend(message_type.to_ne_bytes());
+        message.extend(flags.to_ne_bytes());
+        message.extend(self.sequence.to_ne_bytes());
+        message.extend(0u32.to_ne_bytes());
+        message.extend(payload);
+        self.socket.send(&message)?;
+        let mut buffer = vec![0; BUFFER_LEN];
+        loop {
+            let length = match self.socket.recv(&mut buffer) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            for message in messages(&buffer[..length]) {
+                let message = message?;
+                if message.sequence != self.sequence {
+                    continue;
+                }
+                match i32::from(message.message_type) {
+                    libc::NLMSG_ERROR | libc::NLMSG_DONE => {
+                        return match read_i32(message.payload) {
+                            None | Some(0) => Ok(()),
+                            Some(code) => Err(io::Error::from_raw_os_error(code.wrapping_neg())),
+                        };
+                    }
+                    libc::NLMSG_NOOP => {}
+                    libc::NLMSG_OVERRUN => return Err(io::Error::other("netlink data was lost")),
+                    _ => handle_reply(message.payload),
+                }
+            }
+        }
+    }
+}
+
+struct Message<'a> {
+    message_type: u16,
+    sequence: u32,
+    payload: &'a [u8],
+}
+
+/// The messages in what one read returned; an error ends them.
+fn messages(mut buffer: &[u8]) -> impl Iterator<Item = io::Result<Message<'_>>> {
+    std::iter::from_fn(move || {
+        if buffer.is_empty() {
+            return None;
+        }
+        let length = read_i32(buffer).and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+        if length < HEADER_LEN || length > buffer.len() {
+            buffer = &[];
+            return Some(Err(io::Error::other("a netlink message was cut short")));
+        }
+        let (message, _) = buffer.split_at(length);
+        buffer = &buffer[length.next_multiple_of(4).min(buffer.len())..];
+        Some(Ok(Message {
+            message_type: u16::from_ne_bytes([message[4], message[5]]),
+            sequence: u32::from_ne_bytes([message[8], message[9], message[10], message[11]]),
+            payload: &message[HEADER_LEN..],
+        }))
+    })
+}
+
+fn read_i32(bytes: &[u8]) -> Option<i32> {
+    bytes.first_chunk().map(|chunk| i32::from_ne_bytes(*chunk))
+}
+
+/// The attributes in `bytes`, type and content, for those whose length tells something: the generated types
+/// fill up what an older kernel did not send with zeros. Stops at the first that makes no sense.
+pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let header: [u8; 4] = *bytes.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let content = bytes.get(4..length)?;
+        bytes = &bytes[length.next_multiple_of(4).min(bytes.len())..];
+        // The two upper bits are flags (NLA_F_NESTED, NLA_F_NET_BYTEORDER).
+        Some((u16::from_ne_bytes([header[2], header[3]]) & 0x3fff, content))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
+        let mut bytes = ((4 + content.len()) as u16).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(content);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn attributes_are_read_up_to_the_first_nonsense() {
+        let mut bytes = attribute(3, b"lo\0");
+        bytes.extend(attribute(0x8000 | 7, &[1, 2, 3, 4, 5]));
+        assert_eq!(attributes(&bytes).collect::<Vec<_>>(), [(3, &b"lo\0"[..]), (7, &[1, 2, 3, 4, 5])]);
+        for cut in 0..bytes.len() {
+            assert!(attributes(&bytes[..cut]).count() <= 2);
+        }
+        for garbage in [&[0u8; 16][..], &[0xff; 16], &[3, 0, 1, 0], &[4, 0, 1, 0, 9]] {
+            assert!(attributes(garbage).count() <= 1, "{garbage:?}");
+        }
+    }
+
+    #[test]
+    fn messages_that_make_no_sense_are_errors_and_end() {
+        for garbage in [&[0u8; 40][..], &[0xff; 40], &[16, 0, 0]] {
+            let got: Vec<_> = messages(garbage).take(9).collect();
+            assert_eq!(got.len(), 1);
+            assert!(got[0].is_err());
+        }
+    }
+
+    #[test]
+    fn the_kernel_says_no_with_its_own_error() {
+        let header = netlink_bindings::rt_link::Ifinfomsg { ifi_index: i32::MAX, ..Default::default() };
+        let request = netlink_bindings::rt_link::Request::new().op_getlink_do(&header);
+        let error = Netlink::route().unwrap().request(&request, |_| panic!("no such link")).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+        let mut generic = Netlink::generic().unwrap();
+        assert!(generic.request(&request, |_| ()).is_err(), "a request of another protocol");
+    }
+}

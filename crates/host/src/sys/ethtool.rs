@@ -1,0 +1,187 @@
+//! The SIOCETHTOOL ioctl: what a driver says of itself and its own statistics.
+//! Knows the layout of linux/ethtool.h; which statistic means what is for [`crate::counters`].
+
+use std::ffi::c_char;
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+
+// linux/ethtool.h.
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETH_SS_STATS: u32 = 1;
+const ETH_GSTRING_LEN: usize = 32;
+/// sizeof(struct ethtool_drvinfo).
+const DRVINFO_LEN: usize = 196;
+/// No driver has this many statistics; a count beyond it is garbage.
+const MOST_STATISTICS: usize = 65_536;
+
+/// What a driver says of itself (struct ethtool_drvinfo). Empty strings are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DriverInfo {
+    /// The driver's name.
+    pub driver: Option<String>,
+    /// The driver's version; recent kernels put their own here.
+    pub version: Option<String>,
+    /// The device's firmware.
+    pub firmware: Option<String>,
+    /// Where the device is, such as a PCI address.
+    pub bus: Option<String>,
+    /// How many statistics the driver has.
+    statistics: usize,
+}
+
+/// An open socket through which the ioctl is made.
+pub struct Ethtool {
+    socket: UdpSocket,
+    interface: [c_char; libc::IFNAMSIZ],
+}
+
+impl Ethtool {
+    /// Makes ready to ask about `interface`, in the calling thread's network namespace.
+    pub fn new(interface: &str) -> io::Result<Ethtool> {
+        let mut name = [0; libc::IFNAMSIZ];
+        if interface.is_empty() || interface.len() >= libc::IFNAMSIZ || interface.contains('\0') {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        for (to, from) in name.iter_mut().zip(interface.bytes()) {
+            *to = from as c_char;
+        }
+        // Any socket will do for the ioctl (netdevice(7)); a kernel without IPv4 may still have IPv6.
+        let socket = UdpSocket::bind(("127.0.0.1", 0))
+            .or_else(|_| UdpSocket::bind(("0.0.0.0", 0)))
+            .or_else(|_| UdpSocket::bind(("::", 0)))?;
+        Ok(Ethtool { socket, interface: name })
+    }
+
+    /// What the driver says of itself.
+    pub fn driver_info(&self) -> io::Result<DriverInfo> {
+        let mut buffer = [0u64; DRVINFO_LEN.div_ceil(8)];
+        self.ask(ETHTOOL_GDRVINFO, &mut buffer)?;
+        let bytes = bytes_of(&buffer);
+        let text = |field: usize| text_of(&bytes[4 + field * 32..][..32]);
+        Ok(DriverInfo {
+            driver: text(0),
+            version: text(1),
+            firmware: text(2),
+            bus: text(3),
+            // Behind five strings, 12 reserved octets and n_priv_flags.
+            statistics: u32::from_ne_bytes(bytes[180..184].try_into().expect("four octets")) as usize,
+        })
+    }
+
+    /// The driver's own statistics, as `ethtool -S` shows them; none where the driver has none.
+    pub fn statistics(&self) -> io::Result<Vec<(String, u64)>> {
+        let count = self.statistics_count()?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if count > MOST_STATISTICS {
+            return Err(io::Error::other(format!("the driver claims {count} statistics")));
+        }
+        // The kernel writes as many as there are by then, whatever was asked, and a queue added in between
+        // adds some: leave room for twice as many and a few.
+        let room = count * 2 + 1024;
+        let mut names = vec![0u64; (12 + room * ETH_GSTRING_LEN).div_ceil(8)];
+        set_u32(&mut names, 1, ETH_SS_STATS);
+        set_u32(&mut names, 2, count as u32);
+        self.ask(ETHTOOL_GSTRINGS, &mut names)?;
+        let mut values = vec![0u64; 1 + room];
+        set_u32(&mut values, 1, count as u32);
+        self.ask(ETHTOOL_GSTATS, &mut values)?;
+        let names_count = get_u32(&names, 2) as usize;
+        let values_count = get_u32(&values, 1) as usize;
+        if names_count != values_count || values_count > room {
+            return Err(io::Error::other("the driver changed its statistics while they were read; try again"));
+        }
+        let names = bytes_of(&names);
+        Ok((0..values_count)
+            .filter_map(|at| Some((text_of(&names[12 + at * ETH_GSTRING_LEN..][..ETH_GSTRING_LEN])?, values[1 + at])))
+            .collect())
+    }
+
+    fn statistics_count(&self) -> io::Result<usize> {
+        // struct ethtool_sset_info: command, reserved, mask of 64 bits, then a count for each bit that is set.
+        let mut buffer = [0u64; 4];
+        buffer[1] = 1 << ETH_SS_STATS;
+        match self.ask(ETHTOOL_GSSET_INFO, &mut buffer) {
+            Ok(()) if buffer[1] & (1 << ETH_SS_STATS) != 0 => Ok(get_u32(&buffer, 4) as usize),
+            Ok(()) => Ok(0),
+            // Before 2.6.34 there is no such command; the count stands in the driver's description.
+            Err(_) => Ok(self.driver_info()?.statistics),
+        }
+    }
+
+    /// Makes the ioctl with `buffer` as the command's structure; its first field is set to `command`.
+    fn ask(&self, command: u32, buffer: &mut [u64]) -> io::Result<()> {
+        set_u32(buffer, 0, command);
+        let mut request = libc::ifreq {
+            ifr_name: self.interface,
+            ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: buffer.as_mut_ptr().cast() },
+        };
+        // SAFETY: `request` is a valid ifreq whose name ends in NUL, for `interface` is shorter than IFNAMSIZ.
+        // Its data points to `buffer`, aligned to 8, exclusively ours during the call and not kept after it.
+        // The kernel writes the command's structure there: 196 octets for GDRVINFO and 20 for GSSET_INFO with
+        // one bit set, for which the callers make room; for GSTRINGS and GSTATS as many entries as the driver
+        // has, for which the caller makes more than twice the room that the driver asked for just before.
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// The structures' 32-bit fields, in the machine's order of octets.
+fn set_u32(buffer: &mut [u64], at: usize, value: u32) {
+    let mut word = buffer[at / 2].to_ne_bytes();
+    word[at % 2 * 4..][..4].copy_from_slice(&value.to_ne_bytes());
+    buffer[at / 2] = u64::from_ne_bytes(word);
+}
+
+fn get_u32(buffer: &[u64], at: usize) -> u32 {
+    let word = buffer[at / 2].to_ne_bytes();
+    u32::from_ne_bytes(word[at % 2 * 4..][..4].try_into().expect("four octets"))
+}
+
+fn bytes_of(buffer: &[u64]) -> Vec<u8> {
+    buffer.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// A string of fixed room, ended by NUL where it is shorter; `None` when empty.
+fn text_of(bytes: &[u8]) -> Option<String> {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    let text = String::from_utf8_lossy(&bytes[..end]).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_32_bits_are_where_c_puts_them() {
+        let mut buffer = [0u64; 3];
+        for at in 0..6 {
+            set_u32(&mut buffer, at, 100 + at as u32);
+        }
+        let bytes = bytes_of(&buffer);
+        for at in 0..6 {
+            assert_eq!(get_u32(&buffer, at), 100 + at as u32);
+            assert_eq!(bytes[at * 4..][..4], (100 + at as u32).to_ne_bytes());
+        }
+    }
+
+    #[test]
+    fn strings_end_at_nul_or_at_their_room() {
+        assert_eq!(text_of(b"rx_drops\0\0junk"), Some("rx_drops".to_owned()));
+        assert_eq!(text_of(&[b'x'; 32]), Some("x".repeat(32)));
+        assert_eq!(text_of(&[0; 32]), None);
+    }
+
+    #[test]
+    fn impossible_names_are_refused() {
+        for name in ["", "a-name-of-sixteen", "eth\0"] {
+            assert_eq!(Ethtool::new(name).err().map(|e| e.kind()), Some(io::ErrorKind::InvalidInput), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Opens netlink sockets.
+//! Knows nothing of messages; see [`crate::netlink`].
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// A netlink socket of the calling thread's network namespace (netlink(7)); `protocol` as NETLINK_ROUTE.
+pub fn open(protocol: i32) -> io::Result<OwnedFd> {
+    // SAFETY: socket(2) takes three integers and touches no memory of ours.
+    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just made, is open, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The index of an interface in the calling thread's network namespace (if_nametoindex(3)).
+pub fn interface_index(interface: &str) -> io::Result<u32> {
+    let name = CString::new(interface).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: `name` is a NUL-terminated string that outlives the call, and is only read.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
