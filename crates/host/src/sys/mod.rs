@@ -3,4 +3,6 @@
 #![allow(unsafe_code, reason = "the one place of this crate where system calls are made by hand")]
 
 pub mod ethtool;
+pub mod machine;
+pub mod namespace;
 pub mod netlink;
