@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use linerate_control::{Limits, Link, Listener, Psk};
-use linerate_host::sys::namespace::enter_network_namespace;
+use linerate_host::sys::namespace;
 
 use arguments::{Arguments, Task};
 
@@ -63,5 +63,5 @@ fn enter(path: &Path) -> Result<(), String> {
             path.display()
         )
     };
-    std::fs::File::open(path).and_then(|namespace| enter_network_namespace(&namespace)).map_err(cannot)
+    namespace::enter(path).map_err(cannot)
 }

@@ -16,7 +16,6 @@ use crate::netlink::Netlink;
 #[repr(u8)]
 pub(crate) enum Get {
     LinkModes = 4,
-    LinkState = 6,
     Features = 11,
     Rings = 15,
     Channels = 17,
@@ -85,9 +84,6 @@ mod tests {
             reply.get_header().ok().and_then(|header| header.get_dev_name().ok()).map(|name| name.to_owned())
         });
         assert_eq!(named.unwrap(), Some(Some(c"lo".to_owned())));
-        let link =
-            get::<generated::OpLinkstateGetDo, _>(&mut netlink, Get::LinkState, "lo", 0, |reply| reply.get_link().ok());
-        assert!(link.unwrap().flatten().is_some());
         let pause = get::<generated::OpPauseGetDo, _>(&mut netlink, Get::Pause, "lo", FLAG_STATS, |_| ());
         assert_eq!(pause.unwrap(), None, "loopback has no pause frames");
         let nobody = get::<generated::OpPauseGetDo, _>(&mut netlink, Get::Pause, "no-such-one", 0, |_| ());

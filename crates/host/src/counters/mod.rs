@@ -43,7 +43,7 @@ pub struct Snapshot {
 }
 
 /// A counter as a source gives it: its name there, and its value.
-type Reading = (String, u64);
+pub(crate) type Reading = (String, u64);
 
 /// Reads every counter that concerns `interface`, in the calling thread's network namespace.
 pub fn snapshot(interface: &str) -> Snapshot {
@@ -81,11 +81,7 @@ pub fn snapshot(interface: &str) -> Snapshot {
         text => snapshot.add("/proc/net/snmp6", "", text.map(|text| snmp::parse_lines(&text))),
     }
     if exists {
-        let driver = Ethtool::new(interface).and_then(|ethtool| ethtool.driver_info()).unwrap_or_default();
-        let keys = [Some(interface), link.parent_device.as_deref(), driver.bus.as_deref(), driver.driver.as_deref()];
-        let keys: Vec<&str> = keys.into_iter().flatten().collect();
-        let readings = fs::read_to_string("/proc/interrupts").map(|text| interrupts::parse(&text, &keys));
-        snapshot.add("/proc/interrupts", "irq ", readings);
+        snapshot.add("/proc/interrupts", "irq ", interrupts_of(&link));
     }
     let softirqs = fs::read_to_string("/proc/softirqs").map(|text| interrupts::parse_softirqs(&text));
     snapshot.add("/proc/softirqs", "softirq ", softirqs);
@@ -113,6 +109,15 @@ impl Snapshot {
             _ => format!("The counters of {source} could not be read ({error})."),
         });
     }
+}
+
+/// The interrupts of the device behind `link`: number and name, and how often.
+pub(crate) fn interrupts_of(link: &Link) -> io::Result<Vec<Reading>> {
+    let driver = Ethtool::new(&link.name).and_then(|ethtool| ethtool.driver_info()).unwrap_or_default();
+    let keys =
+        [Some(link.name.as_str()), link.parent_device.as_deref(), driver.bus.as_deref(), driver.driver.as_deref()];
+    let keys: Vec<&str> = keys.into_iter().flatten().collect();
+    fs::read_to_string("/proc/interrupts").map(|text| interrupts::parse(&text, &keys))
 }
 
 /// A file of /proc/net in the thread's own network namespace.

@@ -4,6 +4,7 @@
 
 pub mod datagrams;
 pub mod ethtool;
+pub mod machine;
 pub mod namespace;
 pub mod netlink;
 pub mod poll;

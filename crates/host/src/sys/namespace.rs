@@ -1,14 +1,18 @@
-//! Moving this process into another network namespace.
-//! Knows no names; the caller opens the file that stands for the namespace.
+//! Moves a thread to another network namespace.
+//! Knows setns(2) only; who makes the namespaces is not its concern.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
-/// Moves the calling thread, and all it starts afterwards, into the network namespace of this file
-/// (network_namespaces(7)). To be called before the first thread is started.
-pub fn enter_network_namespace(namespace: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open for the length of the call; no memory is passed.
-    let status = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
-    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+/// Moves the calling thread to the network namespace behind `path`, such as /run/netns/NAME. Other threads stay
+/// where they are, and sockets where they were made.
+pub fn enter(path: &Path) -> io::Result<()> {
+    let namespace = File::open(path)?;
+    // SAFETY: setns(2) takes two integers; the descriptor is open during the call and not kept after it.
+    if unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }

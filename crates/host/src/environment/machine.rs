@@ -1,0 +1,170 @@
+//! The machine: kernel, model, processors, memory.
+//! Knows /proc and /sys of a Linux machine; every file there may be missing.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use linerate_trial::environment::{Cpu, Environment, IrqTime};
+
+use crate::sys;
+
+/// Everything about the machine that concerns no interface.
+pub(super) fn describe() -> Environment {
+    let kernel = sys::machine::kernel_name();
+    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
+    let command_line = read("/proc/cmdline");
+    let config = kernel.as_ref().and_then(|kernel| read(&format!("/boot/config-{}", kernel.release)));
+    Environment {
+        machine: model(),
+        memory_octets: read("/proc/meminfo").and_then(|text| memory_octets(&text)),
+        cpu: Cpu {
+            model: cpu_model(&cpuinfo),
+            count: read("/proc/stat").and_then(|text| cpu_count(&text)),
+            governor: governors(),
+            max_frequency_khz: cpufreq("scaling_max_freq").iter().filter_map(|text| text.parse().ok()).max(),
+            irq_time: config.and_then(|config| irq_time(&config, command_line.as_deref().unwrap_or_default())),
+        },
+        virtualization: virtualization(&cpuinfo),
+        command_line,
+        kernel_version: kernel.as_ref().map(|kernel| kernel.version.clone()),
+        architecture: kernel.as_ref().map(|kernel| kernel.architecture.clone()),
+        kernel: kernel.map(|kernel| kernel.release),
+        ..Environment::default()
+    }
+}
+
+/// A file's text without what surrounds it; device trees end their strings with NUL.
+fn read(path: &str) -> Option<String> {
+    let bytes = fs::read(path).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn model() -> Option<String> {
+    read("/proc/device-tree/model").or_else(|| {
+        let parts = ["sys_vendor", "product_name", "product_version"];
+        let parts: Vec<String> = parts.iter().filter_map(|part| read(&format!("/sys/class/dmi/id/{part}"))).collect();
+        (!parts.is_empty()).then(|| parts.join(" "))
+    })
+}
+
+/// The first processor's name, by whatever key its architecture uses.
+fn cpu_model(cpuinfo: &str) -> Option<String> {
+    let value = |wanted: &str| {
+        cpuinfo.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            (key.trim() == wanted && !value.trim().is_empty()).then(|| value.trim().to_owned())
+        })
+    };
+    // x86 and 32-bit ARM; ARM before Linux 3.8; MIPS; PowerPC.
+    ["model name", "Processor", "cpu model", "cpu"].into_iter().find_map(value).or_else(|| {
+        // 64-bit ARM gives numbers only.
+        Some(format!("ARM implementer {} part {}", value("CPU implementer")?, value("CPU part")?))
+    })
+}
+
+/// CPUs that are online: lines `cpu0`, `cpu1` … of /proc/stat.
+fn cpu_count(stat: &str) -> Option<u32> {
+    let cpus = stat
+        .lines()
+        .filter(|line| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
+    Some(cpus.count() as u32).filter(|count| *count > 0)
+}
+
+/// `MemTotal:        2048 kB`.
+fn memory_octets(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+fn governors() -> Option<String> {
+    let governors = cpufreq("scaling_governor");
+    (!governors.is_empty()).then(|| governors.into_iter().collect::<Vec<_>>().join(","))
+}
+
+/// What each CPU's file of this name says, once each.
+fn cpufreq(file: &str) -> BTreeSet<String> {
+    let Ok(cpus) = fs::read_dir("/sys/devices/system/cpu") else { return BTreeSet::new() };
+    cpus.filter_map(|cpu| read(cpu.ok()?.path().join("cpufreq").join(file).to_str()?)).collect()
+}
+
+fn virtualization(cpuinfo: &str) -> Option<String> {
+    read("/sys/hypervisor/type")
+        .or_else(|| read("/proc/device-tree/hypervisor/compatible").map(|text| text.replace('\0', " ")))
+        .or_else(|| under_a_hypervisor(cpuinfo).then(|| "yes".to_owned()))
+}
+
+/// x86 has a CPU flag for it (CPUID leaf 1, ECX bit 31, which no processor sets by itself).
+fn under_a_hypervisor(cpuinfo: &str) -> bool {
+    cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("flags"))
+        .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+/// How interrupt time is accounted, from the kernel's build configuration. /proc/config.gz would say the same,
+/// and is not read: it is compressed, and unpacking it would cost the agent a library.
+fn irq_time(config: &str, command_line: &str) -> Option<IrqTime> {
+    let set = |option: &str| config.lines().any(|line| line.trim().strip_prefix(option) == Some("=y"));
+    let told = |start: &str| command_line.split_whitespace().any(|word| word.starts_with(start));
+    if set("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE")
+        || (set("CONFIG_IRQ_TIME_ACCOUNTING") && !told("tsc=noirqtime"))
+        // Built in, it is at work only where CPUs run without a tick.
+        || (set("CONFIG_VIRT_CPU_ACCOUNTING_GEN") && told("nohz_full="))
+    {
+        return Some(IrqTime::Precise);
+    }
+    // A kernel's configuration has hundreds of lines; anything less is not one.
+    config.contains("CONFIG_NET=y").then_some(IrqTime::Ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_by_architecture() {
+        for (cpuinfo, want) in [
+            ("processor\t: 0\nmodel name\t: AMD EPYC\n", Some("AMD EPYC")),
+            // Linux 3.0 on an i.MX6, as reports of that board show it.
+            ("Processor\t: ARMv7 Processor rev 10 (v7l)\nprocessor\t: 0\n", Some("ARMv7 Processor rev 10 (v7l)")),
+            ("system type\t: QCA9558\nprocessor\t: 0\ncpu model\t: MIPS 74Kc V5.0\n", Some("MIPS 74Kc V5.0")),
+            ("processor\t: 0\ncpu\t\t: 405GP\nclock\t: 300MHz\n", Some("405GP")),
+            ("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd08\n", Some("ARM implementer 0x41 part 0xd08")),
+            ("rubbish", None),
+            ("", None),
+        ] {
+            assert_eq!(cpu_model(cpuinfo).as_deref(), want);
+        }
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(cpu_count("cpu  1 2 3\ncpu0 1 2\ncpu12 1 2\ncpus\nintr 5\n"), Some(2));
+        assert_eq!(cpu_count(""), None);
+        assert_eq!(memory_octets("MemTotal:         61440 kB\nMemFree: 5 kB\n"), Some(61_440 << 10));
+        for garbage in ["", "MemTotal: many kB", "MemTotal: 5", "MemTotal: 99999999999999999999 kB"] {
+            assert_eq!(memory_octets(garbage), None);
+        }
+        assert!(under_a_hypervisor("flags\t\t: fpu hypervisor lahf_lm\n"));
+        assert!(!under_a_hypervisor("flags\t\t: fpu\nbugs: hypervisor\n"));
+    }
+
+    #[test]
+    fn interrupt_time_by_configuration() {
+        let ticks = "CONFIG_NET=y\nCONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_IRQ_TIME_ACCOUNTING is not set\n";
+        let precise = "CONFIG_NET=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n";
+        let full = "CONFIG_NET=y\nCONFIG_VIRT_CPU_ACCOUNTING_GEN=y\n";
+        for (config, command_line, want) in [
+            (ticks, "", Some(IrqTime::Ticks)),
+            (precise, "quiet", Some(IrqTime::Precise)),
+            (precise, "tsc=noirqtime", Some(IrqTime::Ticks)),
+            (full, "", Some(IrqTime::Ticks)),
+            (full, "nohz_full=1-3", Some(IrqTime::Precise)),
+            ("\u{1f}\u{fffd}", "", None),
+        ] {
+            assert_eq!(irq_time(config, command_line), want, "{config} {command_line}");
+        }
+    }
+}

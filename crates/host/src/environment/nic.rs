@@ -1,0 +1,161 @@
+//! One network interface, its link, its driver and what the driver is set to.
+//! Knows rtnetlink, ethtool's netlink (Linux 5.6 and newer) and SIOCETHTOOL.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+
+use linerate_trial::environment::{Amount, Nic, Pause};
+use netlink_bindings::ethtool as reply;
+
+use crate::counters;
+use crate::ethtool::{self, Get};
+use crate::interfaces::{self, Link};
+use crate::netlink::Netlink;
+use crate::sys::ethtool::Ethtool;
+
+/// The interface; `None` when there is none of this name.
+pub(super) fn describe(interface: &str) -> Option<Nic> {
+    let link = interfaces::link(interface).ok()?;
+    let driver = Ethtool::new(interface).and_then(|ethtool| ethtool.driver_info()).unwrap_or_default();
+    let mut nic = Nic {
+        name: interface.to_owned(),
+        driver: driver.driver,
+        driver_version: driver.version,
+        firmware: driver.firmware,
+        bus: driver.bus.or(link.parent_device.clone()),
+        link_detected: interfaces::carrier(interface),
+        irq_affinity: irq_affinity(&link),
+        kind: link.kind,
+        mac: link.mac,
+        carrier_changes: link.carrier_changes,
+        mtu: link.mtu,
+        queue_length: link.queue_length,
+        qdisc: link.qdisc,
+        ..Nic::default()
+    };
+    if let Ok(mut netlink) = Netlink::generic() {
+        // Each part by itself: a driver that has no rings may have a speed.
+        for part in [link_modes, pause, offloads, coalescing, rings, channels] {
+            let _ = part(&mut netlink, &mut nic);
+        }
+    }
+    Some(nic)
+}
+
+fn link_modes(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
+    let modes = ethtool::get::<reply::OpLinkmodesGetDo, _>(netlink, Get::LinkModes, &nic.name, 0, |reply| {
+        (reply.get_speed().ok(), reply.get_duplex().ok(), reply.get_autoneg().ok())
+    })?;
+    let (speed, duplex, autoneg) = modes.unwrap_or_default();
+    // SPEED_UNKNOWN is -1, and drivers say 0 without a link (linux/ethtool.h).
+    nic.speed_mbps = speed.filter(|&speed| speed != 0 && speed != u32::MAX);
+    nic.duplex = match duplex {
+        Some(0) => Some("half".to_owned()),
+        Some(1) => Some("full".to_owned()),
+        _ => None,
+    };
+    nic.autoneg = autoneg.map(|autoneg| autoneg != 0);
+    Ok(())
+}
+
+fn pause(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
+    let on = |value: Option<u8>| value.map(|value| value != 0);
+    nic.pause = ethtool::get::<reply::OpPauseGetDo, _>(netlink, Get::Pause, &nic.name, 0, |reply| Pause {
+        autoneg: on(reply.get_autoneg().ok()),
+        rx: on(reply.get_rx().ok()),
+        tx: on(reply.get_tx().ok()),
+    })?;
+    Ok(())
+}
+
+/// Features that are on, and those that are off and could be on. What is off for good is left out.
+fn offloads(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
+    let features = ethtool::get::<reply::OpFeaturesGetDo, _>(netlink, Get::Features, &nic.name, 0, |reply| {
+        let off = names(reply.get_hw()).into_iter().map(|name| (name, false));
+        let on = names(reply.get_active()).into_iter().map(|name| (name, true));
+        off.chain(on).collect::<BTreeMap<String, bool>>()
+    })?;
+    nic.offloads = features.unwrap_or_default();
+    Ok(())
+}
+
+/// The names of the bits that are set. A set with a mask lists all that the mask covers and marks those that are
+/// set; one without lists those only (Documentation/networking/ethtool-netlink.rst, bit sets).
+fn names<E>(set: Result<reply::IterableBitset<'_>, E>) -> Vec<String> {
+    let Ok(set) = set else { return Vec::new() };
+    let Ok(bits) = set.get_bits() else { return Vec::new() };
+    let unmasked = set.get_nomask().is_ok();
+    bits.get_bit()
+        .filter(|bit| unmasked || bit.get_value().is_ok())
+        .filter_map(|bit| bit.get_name().ok())
+        .map(|name| name.to_string_lossy().into_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+fn coalescing(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
+    let settings = ethtool::get::<reply::OpCoalesceGetDo, _>(netlink, Get::Coalesce, &nic.name, 0, |reply| {
+        known([
+            ("rx-usecs", reply.get_rx_usecs().ok()),
+            ("rx-frames", reply.get_rx_max_frames().ok()),
+            ("rx-usecs-irq", reply.get_rx_usecs_irq().ok()),
+            ("rx-frames-irq", reply.get_rx_max_frames_irq().ok()),
+            ("tx-usecs", reply.get_tx_usecs().ok()),
+            ("tx-frames", reply.get_tx_max_frames().ok()),
+            ("tx-usecs-irq", reply.get_tx_usecs_irq().ok()),
+            ("tx-frames-irq", reply.get_tx_max_frames_irq().ok()),
+            ("adaptive-rx", reply.get_use_adaptive_rx().ok().map(u32::from)),
+            ("adaptive-tx", reply.get_use_adaptive_tx().ok().map(u32::from)),
+        ])
+    })?;
+    nic.coalescing = settings.unwrap_or_default();
+    Ok(())
+}
+
+fn rings(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
+    let rings = ethtool::get::<reply::OpRingsGetDo, _>(netlink, Get::Rings, &nic.name, 0, |reply| {
+        known([
+            ("rx", amount(reply.get_rx().ok(), reply.get_rx_max().ok())),
+            ("rx-mini", amount(reply.get_rx_mini().ok(), reply.get_rx_mini_max().ok())),
+            ("rx-jumbo", amount(reply.get_rx_jumbo().ok(), reply.get_rx_jumbo_max().ok())),
+            ("tx", amount(reply.get_tx().ok(), reply.get_tx_max().ok())),
+        ])
+    })?;
+    nic.rings = rings.unwrap_or_default();
+    Ok(())
+}
+
+fn channels(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
+    let channels = ethtool::get::<reply::OpChannelsGetDo, _>(netlink, Get::Channels, &nic.name, 0, |reply| {
+        known([
+            ("rx", amount(reply.get_rx_count().ok(), reply.get_rx_max().ok())),
+            ("tx", amount(reply.get_tx_count().ok(), reply.get_tx_max().ok())),
+            ("other", amount(reply.get_other_count().ok(), reply.get_other_max().ok())),
+            ("combined", amount(reply.get_combined_count().ok(), reply.get_combined_max().ok())),
+        ])
+    })?;
+    nic.channels = channels.unwrap_or_default();
+    Ok(())
+}
+
+fn amount(current: Option<u32>, max: Option<u32>) -> Option<Amount> {
+    current.map(|current| Amount { current, max })
+}
+
+fn known<T, const N: usize>(list: [(&str, Option<T>); N]) -> BTreeMap<String, T> {
+    list.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// Which CPUs the interface's interrupts may go to.
+fn irq_affinity(link: &Link) -> BTreeMap<String, String> {
+    let interrupts = counters::interrupts_of(link).unwrap_or_default();
+    interrupts
+        .into_iter()
+        .filter_map(|(name, _)| {
+            let (number, _) = name.split_once(' ')?;
+            let cpus = fs::read_to_string(format!("/proc/irq/{number}/smp_affinity_list")).ok()?;
+            Some((name, cpus.trim().to_owned()))
+        })
+        .collect()
+}
