@@ -19,7 +19,7 @@ pub(crate) struct PlannedTrial {
     /// Which repeat of its configuration, from 0.
     pub(crate) repeat: u32,
     /// The levels that distinguish this configuration, in the plan's order.
-    pub(crate) factors: Vec<(String, String)>,
+    pub(crate) factors: Levels,
     /// What is asked of the two machines. Valid.
     pub(crate) spec: Spec,
 }
@@ -38,10 +38,8 @@ impl Plan {
         repeat: Option<u32>,
     ) -> Result<Vec<PlannedTrial>, PlanError> {
         let parts = self.overridden(overrides, repeat)?;
-        let count: u64 = parts.iter().map(|(_, part)| part.count()).fold(0, u64::saturating_add);
-        if count > MAX_TRIALS {
-            return Err(PlanError::Override(too_many(&format!("plan {}", self.name), count)));
-        }
+        let count = check_count(parts.iter().map(|(_, part)| part))
+            .map_err(|complaint| PlanError::Override(format!("plan {}: {complaint}", self.name)))?;
         let mut configurations = Vec::new();
         for (number, part) in &parts {
             let specs = part.configurations().map_err(|(place, complaint)| PlanError::Trial {
@@ -154,21 +152,13 @@ impl Plan {
     }
 }
 
-/// A configuration that cannot be, as its levels and the sentence about it.
-type BadConfiguration = (Vec<(String, String)>, String);
+/// Factors, each with one of its levels, in the plan's order.
+type Levels = Vec<(String, String)>;
 
 impl Part {
     /// The trials of this part, repeats included.
     fn count(&self) -> u64 {
         self.factors.iter().fold(u64::from(self.repeat), |count, (_, levels)| count.saturating_mul(levels.len() as u64))
-    }
-
-    /// Whether a list of its trials is of a size that anybody means.
-    pub(super) fn check_count(&self) -> Result<(), String> {
-        match self.count() {
-            0..=MAX_TRIALS => Ok(()),
-            count => Err(too_many("this", count)),
-        }
     }
 
     /// The workloads that its trials have.
@@ -224,9 +214,10 @@ impl Part {
         self.factors.retain(|(other, _)| other != name);
     }
 
-    /// Every combination of the levels, the first factor varying slowest, and what it asks for.
-    pub(super) fn configurations(&self) -> Result<Vec<(Vec<(String, String)>, Spec)>, BadConfiguration> {
-        let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
+    /// Every combination of the levels, the first factor varying slowest, and what it asks for; or the first one that
+    /// cannot be, with the sentence that says why.
+    pub(super) fn configurations(&self) -> Result<Vec<(Levels, Spec)>, (Levels, String)> {
+        let mut combinations: Vec<Levels> = vec![Vec::new()];
         for (name, levels) in &self.factors {
             combinations = combinations
                 .iter()
@@ -271,8 +262,14 @@ impl Part {
     }
 }
 
-fn too_many(what: &str, count: u64) -> String {
-    format!("{what} would have {count} trials and at most {MAX_TRIALS} are allowed; take fewer levels or repeats")
+/// How many trials these parts have together, repeats included, if that is a number that anybody means.
+pub(super) fn check_count<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Result<u64, String> {
+    match parts.into_iter().map(Part::count).fold(0, u64::saturating_add) {
+        count @ 0..=MAX_TRIALS => Ok(count),
+        count => {
+            Err(format!("{count} trials are too many; take fewer levels or repeats, {MAX_TRIALS} trials are allowed"))
+        }
+    }
 }
 
 /// The option that this one copies: `as request_size`.
@@ -481,7 +478,7 @@ mod tests {
         check_refused(SWEEP, "repeat=0", None, "a whole number from 1 to 100000");
         check_refused(SWEEP, "repeat=2", Some(2), "given twice");
         check_refused(SWEEP, "", Some(0), "from 1 to 100000");
-        check_refused(SWEEP, "", Some(100_000), "take fewer levels or repeats");
+        check_refused(SWEEP, "", Some(100_000), "plan test: 400000 trials are too many; take fewer levels");
         check_refused(MIXED, "bytes=1M warmup=1s workload=tcp-stream", None, "part 1: a trial of a number of bytes");
         check_refused(
             "workload = 'tcp-rr'",
@@ -489,6 +486,24 @@ mod tests {
             None,
             "plan test, request_size 1K: outstanding times",
         );
+    }
+
+    #[test]
+    fn a_level_is_written_in_one_way() {
+        for (name, text, level) in [
+            ("message_size", "1024", "1K"),
+            ("rate", "0.5M", "500K"),
+            ("rate", "1000pps", "1kpps"),
+            ("duration", "90", "90s"),
+            ("duration", "120s", "2m"),
+            ("bytes", "64MiB", "64M"),
+            ("nodelay", "yes", "true"),
+            ("nodelay", "auto", "auto"),
+            ("congestion_control", "reno", "reno"),
+        ] {
+            assert_eq!(canonical(name, text).unwrap(), level, "{name}={text}");
+            assert_eq!(canonical(name, level).unwrap(), level, "{name}={level}");
+        }
     }
 
     #[test]

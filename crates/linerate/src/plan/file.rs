@@ -11,12 +11,12 @@ use super::expand::{self, REPEAT_ALLOWED, canonical, canonical_levels, copied, p
 use super::{Part, Plan, PlanError, Report};
 
 const FORMAT: &str = "linerate.plan/1";
-/// The keys at the top of a file, and whether they may also, or only, stand in a `[[part]]`.
+/// The keys at the top of a file.
 const TOP: [&str; 11] =
     ["format", "name", "about", "why", "report", "title", "workload", "repeat", "options", "factors", "part"];
 /// The keys of a part.
 const PART: [&str; 5] = ["title", "workload", "repeat", "options", "factors"];
-/// The longest name of a plan.
+/// The longest name of a plan, in characters.
 const MAX_NAME: usize = 64;
 
 pub(super) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, PlanError> {
@@ -89,10 +89,11 @@ impl<'t> Reader<'t> {
                 let stray = |entry: &&Entry<'t>| PART.contains(&entry.key) && entry.key != "repeat";
                 if let Some(entry) = entries.iter().find(stray) {
                     let sentence =
-                        format!("'{}' belongs into each [[part]] of a plan that has parts; move it there", entry.key);
+                        format!("'{}' belongs in each [[part]] of a plan that has parts; move it there", entry.key);
                     return Err(self.complaint(&entry.at, sentence));
                 }
                 plan.parts = self.parts(parts, repeat)?;
+                expand::check_count(&plan.parts).map_err(|sentence| self.complaint(&parts.at, sentence))?;
             }
         }
         Ok(plan)
@@ -176,7 +177,7 @@ impl<'t> Reader<'t> {
                 expand::applies(name, workload).map_err(|sentence| self.complaint(at, sentence))?;
             }
         }
-        part.check_count().map_err(|sentence| self.complaint(at, sentence))?;
+        expand::check_count([part]).map_err(|sentence| self.complaint(at, sentence))?;
         part.configurations().map(|_| ()).map_err(|(levels, sentence)| {
             // The sentence names the options that cannot be met together; the last of them in the file is the line to
             // look at.
@@ -212,6 +213,12 @@ impl<'t> Reader<'t> {
     fn belongs(&self, name: &str, at: &Range<usize>) -> Result<(), PlanError> {
         if name == "repeat" {
             return Err(self.complaint(at, "'repeat' stands beside the workload, above [options]".to_owned()));
+        }
+        // The usual slip in TOML: a line that is meant for the whole file, written below a [table].
+        if TOP.contains(&name) && name != "workload" {
+            let sentence =
+                format!("'{name}' is no option; what follows [options] or [factors] belongs to it, so move it up");
+            return Err(self.complaint(at, sentence));
         }
         self.check(at, options::find(name)).map(|_| ())
     }
@@ -261,15 +268,16 @@ impl<'t> Reader<'t> {
     }
 
     fn name(&self, entry: Option<&Entry<'t>>, default_name: &str) -> Result<String, PlanError> {
-        let (name, at) = match entry {
-            Some(entry) => (self.string(entry)?, entry.value.span()),
-            None => (default_name, 0..0),
-        };
         // Names come back in file names, records and terminals.
-        let plain = name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
-        if name.is_empty() || name.len() > MAX_NAME || !plain {
+        let plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+        let Some(entry) = entry else {
+            let name: String = default_name.chars().take(MAX_NAME).map(|c| if plain(c) { c } else { '-' }).collect();
+            return Ok(if name.is_empty() { "plan".to_owned() } else { name });
+        };
+        let name = self.string(entry)?;
+        if name.is_empty() || name.chars().count() > MAX_NAME || !name.chars().all(plain) {
             let sentence = format!("name: '{name}' is not allowed; write up to 64 letters, digits, '-', '_' and '.'");
-            return Err(self.complaint(&at, sentence));
+            return Err(self.complaint(&entry.value.span(), sentence));
         }
         Ok(name.to_owned())
     }
@@ -348,7 +356,10 @@ fn flat<'t>(table: &'t DeTable<'t>, prefix: &str) -> Vec<(String, Range<usize>, 
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::plan::builtins;
 
     const HEAD: &str = "format = \"linerate.plan/1\"\n";
 
@@ -397,6 +408,7 @@ mod tests {
         check(&options("request_size = 1"), "4:1", "udp-stream has message_size");
         check(&options("target.mtu = 9000"), "4:8", "settings of a machine cannot be changed by this version");
         check(&options("repeat = 3"), "4:1", "stands beside the workload");
+        check(&options("about = 'x'"), "4:1", "so move it up");
         check(&options("workload = 'udp-stream'"), "4:1", "already set in line 2");
         check(&options("bytes = 64\nduration = 1"), "4:1", "leave one of them out");
         check(&options("bytes = 64\nwarmup = 1"), "5:1", "leave one of the two out");
@@ -409,17 +421,19 @@ mod tests {
         check(&factors("rate = ['1M', '1000K']"), "4:15", "the level 1M is there twice");
         check(&factors("rate = []"), "4:8", "at least one");
         check(&factors("message_size = [64, 99999]"), "4:1", "(with message_size 99999)");
-        check(&factors("seed = '1..9999:1'\nburst = '1..1000:1'"), "1:1", "at most 100000");
+        check(&factors("seed = '1..9999:1'\nburst = '1..1000:1'"), "1:1", "100000 trials are allowed");
         check("workload = 'udp-stream'\noptions = 5\n", "3:11", "options are a table");
         check("workload = 'udp-stream'\n[options]\nworklod = 'x'\n", "4:1", "did you mean 'workload'?");
     }
 
     #[test]
     fn parts() {
-        check("workload = 'tcp-rr'\n[[part]]\nworkload = 'tcp-rr'\n", "2:1", "belongs into each [[part]]");
+        check("workload = 'tcp-rr'\n[[part]]\nworkload = 'tcp-rr'\n", "2:1", "belongs in each [[part]]");
         check("[[part]]\nworkload = 'tcp-rr'\n[[part]]\ntitle = 'b'\n", "4:1", "needs a workload");
         check("[[part]]\nabout = 'tcp-rr'\n", "3:1", "at the top of the file");
         check("[part]\nworkload = 'tcp-rr'\n", "2:2", "double brackets");
+        let many = "[[part]]\nworkload = 'tcp-rr'\nrepeat = 60000\n";
+        check(&format!("{many}{many}"), "2:3", "120000 trials are too many");
         check("part = 5\n", "2:1", "double brackets");
         check("[[part]]\nworkload = 'tcp-rr'\n[part.options]\nprobe = true\n", "5:1", "a probe runs beside");
         check("[[part]]\nworkload = 'tcp-rr'\n[part.options]\nrate = '5M'\n", "5:1", "requests are counted");
@@ -451,6 +465,38 @@ mod tests {
         assert_eq!((plan.parts[0].repeat, plan.parts[1].repeat), (2, 7));
         // What a store keeps is enough to have the plan again.
         assert_eq!(Plan::parse(&plan.source, "my.toml", "my").unwrap(), plan);
+    }
+
+    #[test]
+    fn a_file_name_becomes_a_plan_name() {
+        let text = format!("{HEAD}workload = 'tcp-rr'\n");
+        for (stem, name) in [("my plan", "my-plan"), ("größe", "größe"), ("", "plan"), ("a\x1b[1m", "a--1m")] {
+            assert_eq!(Plan::parse(&text, "x.toml", stem).unwrap().name, name);
+        }
+    }
+
+    proptest! {
+        /// Whatever a file was damaged to, the complaint points into it.
+        #[test]
+        fn a_damaged_file_is_read_or_refused(
+            plan in 0usize..11, at in any::<prop::sample::Index>(), cut in 0usize..12, insert in "[\\PC\n]{0,6}",
+        ) {
+            let mut text: Vec<char> = builtins()[plan].source.chars().collect();
+            let from = at.index(text.len());
+            let to = (from + cut).min(text.len());
+            text.splice(from..to, insert.chars());
+            let text: String = text.into_iter().collect();
+            match Plan::parse(&text, "x.toml", "x") {
+                Ok(plan) => prop_assert!(plan.trials(&[], None).is_ok_and(|trials| !trials.is_empty())),
+                Err(PlanError::File { line, column, complaint, .. }) => {
+                    prop_assert!((1..=text.matches('\n').count() + 1).contains(&line), "{}", line);
+                    let length = text.split('\n').nth(line - 1).map_or(0, |line| line.chars().count());
+                    prop_assert!((1..=length + 1).contains(&column), "{}:{} {}", line, column, complaint);
+                    prop_assert!(!complaint.is_empty());
+                }
+                Err(error) => prop_assert!(false, "{}", error),
+            }
+        }
     }
 
     #[test]
