@@ -247,7 +247,10 @@ impl Part {
             // `as NAME` waits for nothing: it takes the text of the option it names, fixed or varying.
             let text = match copied(text) {
                 Some(of) => match set.iter().find(|(name, _)| name == of) {
-                    Some((_, text)) => text,
+                    Some((_, text)) if copied(text).is_none() => text,
+                    Some(_) => {
+                        return Err(format!("{name} is to be as {of}, and {of} as another; name one that has a value"));
+                    }
                     None => return Err(format!("{name} is to be as {of}, and nothing here sets {of}")),
                 },
                 None => text,

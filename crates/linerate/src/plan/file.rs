@@ -22,7 +22,16 @@ const MAX_NAME: usize = 64;
 pub(super) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, PlanError> {
     let reader = Reader { text, file };
     let table = DeTable::parse(text).map_err(|error| {
-        let sentence = error.message().lines().collect::<Vec<_>>().join("; ");
+        let sentence = match error.message() {
+            message if message.contains("duplicate key") => {
+                "this is there already; leave one of the two out".to_owned()
+            }
+            // `duration = 10s` is the usual cause, and "invalid number" would send its writer the wrong way.
+            message => format!(
+                "this is not TOML: {}; a value is a number, true, false, or a text in quotes like \"10s\"",
+                message.lines().collect::<Vec<_>>().join("; ")
+            ),
+        };
         reader.complaint(&error.span().unwrap_or(0..0), sentence)
     })?;
     reader.plan(table.get_ref(), default_name)
@@ -323,7 +332,8 @@ impl<'t> Reader<'t> {
 }
 
 fn not_scalar(name: &str) -> String {
-    format!("{name}: write a text in quotes, a number, or true or false")
+    let allowed = options::find(name).map_or("a value", |option| option.allowed);
+    format!("{name}: write {allowed}; texts in quotes, numbers, true and false as they are")
 }
 
 /// The text of a value as options read it.
@@ -366,7 +376,7 @@ mod tests {
     #[track_caller]
     fn check_refused(text: &str, place: &str, contains: &str) {
         let error = Plan::parse(text, "my.toml", "my").unwrap_err().to_string();
-        assert!(error.starts_with(&format!("my.toml:{place}: ")), "{error}");
+        assert!(error.starts_with(&format!("my.toml:{place}:")), "{error}");
         assert!(error.contains(contains), "{error}");
     }
 
@@ -381,8 +391,9 @@ mod tests {
         check_refused("", "1:1", "format = \"linerate.plan/1\"");
         check_refused("format = 'linerate.plan/2'", "1:10", "this version reads 'linerate.plan/1'");
         check_refused("format = 1", "1:10", "write it in quotes");
-        check("workload = \n", "2:12", "");
-        check("a = 1\na = 2\n", "3:1", "duplicate key");
+        check("workload = \n", "2:12", "this is not TOML");
+        check("workload = 'tcp-rr'\n[options]\nduration = 10s\n", "4:12", "a text in quotes like \"10s\"");
+        check("a = 1\na = 2\n", "3:1", "leave one of the two out");
         check("reprot = 'table'\n", "2:1", "did you mean 'report'?");
         check("xyzzyxyzzy = 1\n", "2:1", "keys are format, name, about");
         check("duration = '10s'\n", "2:1", "belongs under [options]");
@@ -403,7 +414,7 @@ mod tests {
         check(&options("rate = '-5M'"), "4:8", "write bits per second like 100M");
         check(&options("rate = '1M,2M'"), "4:8", "belongs under [factors]");
         check(&options("rate = ['1M']"), "4:8", "belongs under [factors]");
-        check(&options("rate = 1979-05-27"), "4:8", "a text in quotes, a number");
+        check(&options("rate = 1979-05-27"), "4:8", "rate: write bits per second like 100M");
         check(&options("nodelay = true"), "4:1", "nodelay is an option of TCP; udp-stream");
         check(&options("request_size = 1"), "4:1", "udp-stream has message_size");
         check(&options("target.mtu = 9000"), "4:8", "settings of a machine cannot be changed by this version");
@@ -414,6 +425,7 @@ mod tests {
         check(&options("bytes = 64\nwarmup = 1"), "5:1", "leave one of the two out");
         check(&options("burst = 2\n[factors]\nburst = [3]"), "6:1", "already set in line 4");
         check(&options("rate = 'as message_sise'"), "4:8", "did you mean 'message_size'?");
+        check(&options("interval = 'as interval'"), "4:1", "name one that has a value");
         check(&options("interval = 'as duration'"), "4:1", "nothing here sets duration");
         check(&factors("'target.mtu' = [1500, 9000]"), "4:1", "settings of a machine");
         check(&factors("rate = '1M..2M'"), "4:8", "write first..last:step");
