@@ -86,12 +86,8 @@ pub fn find(name: &str) -> Result<&'static OptionInfo, BadOption> {
     let hint = if name.starts_with("target.") || name.starts_with("host.") {
         "settings of a machine cannot be changed by this version".to_owned()
     } else {
-        let near = OPTIONS
-            .iter()
-            .min_by_key(|option| edit_distance(option.name, name))
-            .filter(|option| edit_distance(option.name, name) <= 1 + name.len() / 3);
-        match near {
-            Some(near) => format!("did you mean '{}'?", near.name),
+        match nearest(name, OPTIONS.map(|option| option.name)) {
+            Some(near) => format!("did you mean '{near}'?"),
             None => format!("options are {}", OPTIONS.map(|option| option.name).join(", ")),
         }
     };
@@ -281,6 +277,16 @@ fn range(name: &str, part: &str, first: &str, rest: &str) -> Result<Vec<String>,
         return Err(bad("it has more than 10000 levels; take a larger step"));
     }
     Ok((0..=(last - first) / step).map(|k| write(first + k * step)).collect())
+}
+
+/// The candidate that `name` was likely meant to be, if one is near enough.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(candidate, name), candidate))
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, _)| *distance <= 1 + name.len() / 3)
+        .map(|(_, candidate)| candidate)
 }
 
 fn edit_distance(a: &str, b: &str) -> usize {

@@ -1,0 +1,543 @@
+//! From a plan and what was given for this run to the list of trials, in the order in which they run.
+//! Knows no files and no clock; the same plan and the same overrides give the same list every time.
+
+use std::fmt;
+use std::time::Duration;
+
+use linerate_trial::options::{self, BadOption, parse_workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
+
+use super::{Part, Plan, PlanError};
+
+/// One measurement that a plan asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PlannedTrial {
+    /// From 0, in the order in which they run.
+    pub(crate) index: u32,
+    /// Which part of the plan, from 0.
+    pub(crate) part: usize,
+    /// Which repeat of its configuration, from 0.
+    pub(crate) repeat: u32,
+    /// The levels that distinguish this configuration, in the plan's order.
+    pub(crate) factors: Levels,
+    /// What is asked of the two machines. Valid.
+    pub(crate) spec: Spec,
+}
+
+/// More trials than this are a slip of the finger.
+const MAX_TRIALS: u64 = 100_000;
+
+impl Plan {
+    /// The trials, each valid, with `overrides` (`--set name=value`) in place of what the plan says.
+    ///
+    /// Repeats are the outermost loop: A B C, A B C, and not A A, B B, C C. A machine that warms up, or a neighbour
+    /// on the link that wakes up, then hits all configurations alike, and a difference between two of them is theirs.
+    pub(crate) fn trials(
+        &self,
+        overrides: &[(String, String)],
+        repeat: Option<u32>,
+    ) -> Result<Vec<PlannedTrial>, PlanError> {
+        let parts = self.overridden(overrides, repeat)?;
+        let count = check_count(parts.iter().map(|(_, part)| part))
+            .map_err(|complaint| PlanError::Override(format!("plan {}: {complaint}", self.name)))?;
+        let mut configurations = Vec::new();
+        for (number, part) in &parts {
+            let specs = part.configurations().map_err(|(place, complaint)| PlanError::Trial {
+                plan: self.name.clone(),
+                configuration: self.describe(*number, &place),
+                complaint,
+            })?;
+            configurations.push((*number, part.repeat, specs));
+        }
+        let rounds = parts.iter().map(|(_, part)| part.repeat).max().unwrap_or(0);
+        let mut trials: Vec<PlannedTrial> = Vec::with_capacity(count as usize);
+        for repeat in 0..rounds {
+            for (part, _, specs) in configurations.iter().filter(|(_, repeats, _)| repeat < *repeats) {
+                for (factors, spec) in specs {
+                    let index = trials.len() as u32;
+                    let (factors, spec) = (factors.clone(), spec.clone());
+                    trials.push(PlannedTrial { index, part: *part, repeat, factors, spec });
+                }
+            }
+        }
+        Ok(trials)
+    }
+
+    /// The parts as this run wants them, with their numbers. A part without a workload that was asked for is left out.
+    fn overridden(&self, overrides: &[(String, String)], repeat: Option<u32>) -> Result<Vec<(usize, Part)>, PlanError> {
+        let refuse = |sentence: String| Err(PlanError::Override(sentence));
+        let mut parts: Vec<(usize, Part)> = self.parts.iter().cloned().enumerate().collect();
+        let mut repeat = repeat;
+        let mut wanted: Vec<(&str, Vec<String>)> = Vec::new();
+        for (name, text) in overrides {
+            if overrides.iter().filter(|(other, _)| other == name).count() > 1 {
+                return refuse(format!("{name} is set twice; several levels are written {name}=A,B"));
+            }
+            if name == "repeat" {
+                match (parse_repeat(text), repeat) {
+                    (Some(_), Some(_)) => return refuse("repeat is given twice; leave one of them out".to_owned()),
+                    (Some(times), None) => repeat = Some(times),
+                    (None, _) => return refuse(format!("repeat: '{text}' is not allowed; write {REPEAT_ALLOWED}")),
+                }
+                continue;
+            }
+            let levels = canonical_levels(name, text).map_err(|error| PlanError::Override(error.to_string()))?;
+            wanted.push((name, levels));
+        }
+        let given = |name: &str| wanted.iter().any(|(other, _)| *other == name);
+        if given("bytes") && given("duration") {
+            return refuse("bytes and duration both say when a trial ends; leave one of them out".to_owned());
+        }
+        if let Some(times) = repeat {
+            if !(1..=MAX_REPEAT).contains(&times) {
+                return refuse(format!("repeat: {times} is not allowed; write {REPEAT_ALLOWED}"));
+            }
+            parts.iter_mut().for_each(|(_, part)| part.repeat = times);
+        }
+        if let Some((_, workloads)) = wanted.iter().find(|(name, _)| *name == "workload") {
+            self.narrow(&mut parts, workloads)?;
+        }
+        for (name, levels) in wanted.iter().filter(|(name, _)| *name != "workload") {
+            for level in levels {
+                let refusals: Vec<String> =
+                    parts.iter().filter_map(|(_, part)| part.accepts(name, level).err()).collect();
+                if refusals.len() == parts.len() {
+                    return refuse(format!("{name}={level} suits no part of plan {}: {}", self.name, refusals[0]));
+                }
+            }
+            for (_, part) in &mut parts {
+                let levels: Vec<String> =
+                    levels.iter().filter(|level| part.accepts(name, level).is_ok()).cloned().collect();
+                if !levels.is_empty() {
+                    part.replace(name, levels, given("warmup"));
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Leaves the parts, and the levels of a workload factor, that are among `workloads`. A workload is what a plan
+    /// is about, so asking for another one is refused rather than measured with options that were not meant for it.
+    fn narrow(&self, parts: &mut Vec<(usize, Part)>, workloads: &[String]) -> Result<(), PlanError> {
+        let mut there: Vec<String> = Vec::new();
+        for (_, part) in parts.iter() {
+            there.extend(part.workloads().iter().map(|workload| workload.name().to_owned()));
+        }
+        there.sort();
+        there.dedup();
+        if let Some(absent) = workloads.iter().find(|workload| !there.contains(workload)) {
+            return Err(PlanError::Override(format!(
+                "plan {} does not measure {absent}, only {}; run the plan '{absent}' instead",
+                self.name,
+                there.join(", ")
+            )));
+        }
+        for (_, part) in parts.iter_mut() {
+            for (_, levels) in part.factors.iter_mut().filter(|(name, _)| name == "workload") {
+                levels.retain(|level| workloads.contains(level));
+            }
+        }
+        parts.retain(|(_, part)| part.workloads().iter().any(|w| workloads.iter().any(|name| name == w.name())));
+        Ok(())
+    }
+
+    fn describe(&self, part: usize, factors: &[(String, String)]) -> String {
+        let levels: Vec<String> = factors.iter().map(|(name, level)| format!("{name} {level}")).collect();
+        match (self.parts.len(), levels.is_empty()) {
+            (1, true) => "every trial".to_owned(),
+            (1, false) => levels.join(", "),
+            (_, true) => format!("part {}", part + 1),
+            (_, false) => format!("part {}, {}", part + 1, levels.join(", ")),
+        }
+    }
+}
+
+/// Factors, each with one of its levels, in the plan's order.
+type Levels = Vec<(String, String)>;
+
+impl Part {
+    /// The trials of this part, repeats included.
+    fn count(&self) -> u64 {
+        self.factors.iter().fold(u64::from(self.repeat), |count, (_, levels)| count.saturating_mul(levels.len() as u64))
+    }
+
+    /// The workloads that its trials have.
+    pub(super) fn workloads(&self) -> Vec<Workload> {
+        let fixed = self.options.iter().filter(|(name, _)| name == "workload").map(|(_, text)| text);
+        let varied = self.factors.iter().filter(|(name, _)| name == "workload").flat_map(|(_, levels)| levels);
+        fixed.chain(varied).filter_map(|text| parse_workload(text)).collect()
+    }
+
+    /// Whether each of its workloads, otherwise as usual, could be measured with this option.
+    fn accepts(&self, name: &str, text: &str) -> Result<(), String> {
+        for workload in self.workloads() {
+            applies(name, workload)?;
+            let mut spec = Spec::new(workload);
+            spec.set(name, text).map_err(|error| error.to_string())?;
+            spec.validate()?;
+        }
+        Ok(())
+    }
+
+    /// Puts these levels in the place of what the part says about an option. What varied goes on varying, with
+    /// these levels; what was fixed becomes a factor, the fastest one, if there are several.
+    fn replace(&mut self, name: &str, levels: Vec<String>, keep_warmup: bool) {
+        match name {
+            // Bytes and time exclude each other, and a trial of a number of bytes has no warm-up: the plan's own
+            // duration and warm-up are not meant to stand against what was asked for now.
+            "bytes" => {
+                self.remove("duration");
+                if !keep_warmup {
+                    self.remove("warmup");
+                }
+            }
+            "duration" => self.remove("bytes"),
+            _ => {}
+        }
+        if let Some((_, there)) = self.factors.iter_mut().find(|(other, _)| other == name) {
+            *there = levels;
+            return;
+        }
+        if let [level] = &levels[..] {
+            match self.options.iter_mut().find(|(other, _)| other == name) {
+                Some((_, text)) => *text = level.clone(),
+                None => self.options.push((name.to_owned(), level.clone())),
+            }
+            return;
+        }
+        self.remove(name);
+        self.factors.push((name.to_owned(), levels));
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.options.retain(|(other, _)| other != name);
+        self.factors.retain(|(other, _)| other != name);
+    }
+
+    /// Every combination of the levels, the first factor varying slowest, and what it asks for; or the first one that
+    /// cannot be, with the sentence that says why.
+    pub(super) fn configurations(&self) -> Result<Vec<(Levels, Spec)>, (Levels, String)> {
+        let mut combinations: Vec<Levels> = vec![Vec::new()];
+        for (name, levels) in &self.factors {
+            combinations = combinations
+                .iter()
+                .flat_map(|start| {
+                    levels.iter().map(move |level| {
+                        let mut longer = start.clone();
+                        longer.push((name.clone(), level.clone()));
+                        longer
+                    })
+                })
+                .collect();
+        }
+        combinations
+            .into_iter()
+            .map(|factors| match self.spec(&factors) {
+                Ok(spec) => Ok((factors, spec)),
+                Err(complaint) => Err((factors, complaint)),
+            })
+            .collect()
+    }
+
+    fn spec(&self, factors: &[(String, String)]) -> Result<Spec, String> {
+        // Every part has a workload; the one that stands here first is always replaced.
+        let mut spec = Spec::new(Workload::TcpStream);
+        let set: Vec<&(String, String)> = self.options.iter().chain(factors).collect();
+        for (name, text) in &set {
+            // `as NAME` waits for nothing: it takes the text of the option it names, fixed or varying.
+            let text = match copied(text) {
+                Some(of) => match set.iter().find(|(name, _)| name == of) {
+                    Some((_, text)) if copied(text).is_none() => text,
+                    Some(_) => {
+                        return Err(format!("{name} is to be as {of}, and {of} as another; name one that has a value"));
+                    }
+                    None => return Err(format!("{name} is to be as {of}, and nothing here sets {of}")),
+                },
+                None => text,
+            };
+            spec.set(name, text).map_err(|error| error.to_string())?;
+        }
+        for (name, _) in &set {
+            applies(name, spec.workload)?;
+        }
+        spec.validate()?;
+        Ok(spec)
+    }
+}
+
+/// How many trials these parts have together, repeats included, if that is a number that anybody means.
+pub(super) fn check_count<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Result<u64, String> {
+    match parts.into_iter().map(Part::count).fold(0, u64::saturating_add) {
+        count @ 0..=MAX_TRIALS => Ok(count),
+        count => {
+            Err(format!("{count} trials are too many; take fewer levels or repeats, {MAX_TRIALS} trials are allowed"))
+        }
+    }
+}
+
+/// The option that this one copies: `as request_size`.
+pub(super) fn copied(text: &str) -> Option<&str> {
+    text.strip_prefix("as ").map(str::trim)
+}
+
+/// The most repeats.
+const MAX_REPEAT: u32 = 100_000;
+/// How complaints say so.
+pub(super) const REPEAT_ALLOWED: &str = "a whole number from 1 to 100000";
+
+pub(super) fn parse_repeat(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|times| (1..=MAX_REPEAT).contains(times))
+}
+
+/// Whether the option does anything in a trial of this workload. One that does nothing is refused: who set it
+/// believes that the figures were taken with it.
+pub(super) fn applies(name: &str, workload: Workload) -> Result<(), String> {
+    let sizes = if workload.is_stream() { "message_size" } else { "request_size and response_size" };
+    match name {
+        "message_size" if !workload.is_stream() => Err(format!("message_size is for streams; {workload} has {sizes}")),
+        "request_size" | "response_size" if workload.is_stream() => {
+            Err(format!("{name} is for requests and responses; {workload} has {sizes}"))
+        }
+        "outstanding" if workload.is_stream() => {
+            Err(format!("outstanding is for requests and responses; {workload} has streams"))
+        }
+        "mss" | "nodelay" | "congestion_control" if workload.is_udp() => {
+            Err(format!("{name} is an option of TCP; {workload} has no such thing"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The levels that a text names, each written in one way only (`1024` and `1K` are both `1K`), so that records of
+/// two campaigns can be joined by level.
+pub(super) fn canonical_levels(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
+    let mut levels: Vec<String> = Vec::new();
+    for level in options::levels(name, text)? {
+        let level = canonical(name, &level)?;
+        if levels.contains(&level) {
+            let complaint = format!("the level {level} is there twice; leave one out");
+            return Err(BadOption::Value { name: name.to_owned(), complaint });
+        }
+        levels.push(level);
+    }
+    Ok(levels)
+}
+
+/// One value, written in one way only.
+pub(super) fn canonical(name: &str, text: &str) -> Result<String, BadOption> {
+    let mut spec = Spec::new(Workload::UdpStream);
+    spec.set(name, text)?;
+    // What `auto` becomes depends on the workload and the address, so it stays what was asked.
+    if text == "auto" {
+        return Ok(text.to_owned());
+    }
+    Ok(spec.asked().into_iter().find(|(other, _)| *other == name).map_or_else(|| text.to_owned(), |(_, text)| text))
+}
+
+/// How long trials should take: traffic only, warm-up included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ExpectedTime {
+    /// The trials whose time is known, together.
+    pub(crate) time: Duration,
+    /// Trials that end after a number of bytes, in a time that nobody knows beforehand.
+    pub(crate) by_bytes: usize,
+}
+
+impl ExpectedTime {
+    /// The time that all of these should take.
+    pub(crate) fn of<'a>(trials: impl IntoIterator<Item = &'a PlannedTrial>) -> ExpectedTime {
+        let mut expected = ExpectedTime::default();
+        for trial in trials {
+            match trial.spec.extent {
+                Extent::Time(time) => expected.time = expected.time.saturating_add(trial.spec.warmup + time),
+                Extent::Octets(_) => expected.by_bytes += 1,
+            }
+        }
+        expected
+    }
+}
+
+impl fmt::Display for ExpectedTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.time.as_millis().div_ceil(1000);
+        let text = match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+            (0, 0, s) => format!("{s} s"),
+            (0, m, 0) => format!("{m} min"),
+            (0, m, s) => format!("{m} min {s} s"),
+            (h, 0, _) => format!("{h} h"),
+            (h, m, _) => format!("{h} h {m} min"),
+        };
+        match (self.by_bytes, seconds) {
+            (0, _) => f.pad(&text),
+            (_, 0) => f.pad("as its bytes take"),
+            (trials, _) => f.pad(&format!("{text}, and {trials} trials by bytes")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn plan(text: &str) -> Plan {
+        Plan::parse(&format!("format = \"linerate.plan/1\"\n{text}"), "test.toml", "test").unwrap()
+    }
+
+    fn sets(text: &str) -> Vec<(String, String)> {
+        text.split_whitespace()
+            .map(|set| set.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())).unwrap())
+            .collect()
+    }
+
+    const SWEEP: &str = "workload = 'udp-stream'\n[factors]\ndirection = 'tx,rx'\nrate = '50M..100M:50M'\n";
+    const MIXED: &str = "[[part]]\nworkload = 'tcp-stream'\n[part.options]\nwarmup = '500ms'\nprobe = true\n\
+                         [[part]]\n[part.options]\nresponse_size = 'as request_size'\n\
+                         [part.factors]\nworkload = 'tcp-rr,udp-rr'\nrequest_size = [1, 64]\n";
+
+    /// The trials as short text: repeat, then the levels.
+    #[track_caller]
+    fn check(text: &str, overrides: &str, repeat: Option<u32>, expected: &[&str]) {
+        let trials = plan(text).trials(&sets(overrides), repeat).unwrap();
+        let lines: Vec<String> = trials
+            .iter()
+            .map(|trial| {
+                let levels: Vec<&str> = trial.factors.iter().map(|(_, level)| level.as_str()).collect();
+                format!("{}:{}", trial.repeat, levels.join(","))
+            })
+            .collect();
+        assert_eq!(lines, expected);
+        assert!(trials.iter().enumerate().all(|(index, trial)| trial.index as usize == index));
+    }
+
+    #[test]
+    fn repeats_are_outermost_and_the_first_factor_varies_slowest() {
+        let round = |n: u32| ["tx,50M", "tx,100M", "rx,50M", "rx,100M"].map(|levels| format!("{n}:{levels}"));
+        let both: Vec<String> = round(0).into_iter().chain(round(1)).collect();
+        check(SWEEP, "", Some(2), &both.iter().map(String::as_str).collect::<Vec<_>>());
+        check(SWEEP, "repeat=1 rate=7M", None, &["0:tx,7M", "0:rx,7M"]);
+    }
+
+    #[test]
+    fn overrides_replace_levels_or_become_factors() {
+        check(SWEEP, "rate=1M..2M:1M direction=rx", None, &["0:rx,1M", "0:rx,2M"]);
+        check(SWEEP, "rate=1M direction=rx message_size=64,1024", None, &["0:rx,1M,64", "0:rx,1M,1K"]);
+        check(SWEEP, "rate=1M direction=rx message_size=64", None, &["0:rx,1M"]);
+        // A level goes to the parts that can have it.
+        check(MIXED, "rate=100M,1kpps", None, &["0:", "0:tcp-rr,1", "0:tcp-rr,64", "0:udp-rr,1", "0:udp-rr,64"]);
+        check(MIXED, "workload=udp-rr request_size=16", None, &["0:udp-rr,16"]);
+        check(MIXED, "workload=tcp-stream", None, &["0:"]);
+    }
+
+    #[test]
+    fn an_end_by_bytes_takes_the_place_of_time_and_warm_up() {
+        let trials = plan(MIXED).trials(&sets("bytes=1M"), None).unwrap();
+        assert_eq!((trials[0].spec.extent, trials[0].spec.warmup), (Extent::Octets(1 << 20), Duration::ZERO));
+        assert!(matches!(trials[1].spec.extent, Extent::Time(_)));
+        let by_bytes = "workload = 'tcp-stream'\n[options]\nbytes = '64M'\n";
+        let trials = plan(by_bytes).trials(&sets("duration=2s"), None).unwrap();
+        assert_eq!(trials[0].spec.extent, Extent::Time(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn one_option_can_follow_another() {
+        let trials = plan(MIXED).trials(&sets("request_size=16,2K"), None).unwrap();
+        assert!(trials[1..].iter().all(|trial| trial.spec.response_size == trial.spec.request_size));
+        let trials = plan(MIXED).trials(&sets("response_size=5"), None).unwrap();
+        assert!(trials[1..].iter().all(|trial| trial.spec.response_size == 5));
+    }
+
+    #[track_caller]
+    fn check_refused(text: &str, overrides: &str, repeat: Option<u32>, contains: &str) {
+        let error = plan(text).trials(&sets(overrides), repeat).unwrap_err().to_string();
+        assert!(error.contains(contains), "{error}");
+    }
+
+    #[test]
+    fn what_suits_no_part_is_refused() {
+        let rr = "workload = 'tcp-rr'\n";
+        check_refused(rr, "rate=50M", None, "rate=50M suits no part of plan test: requests are counted");
+        check_refused(rr, "message_size=64", None, "tcp-rr has request_size and response_size");
+        check_refused(rr, "probe=true", None, "a probe runs beside");
+        check_refused(rr, "bytes=5M", None, "duration");
+        check_refused(SWEEP, "nodelay=true", None, "option of TCP");
+        check_refused(SWEEP, "outstanding=2", None, "udp-stream has streams");
+        check_refused(SWEEP, "message_size=64,1M", None, "message_size=1M suits no part");
+        check_refused(MIXED, "alignment=3", None, "power of two");
+        check_refused(MIXED, "workload=udp-stream", None, "only tcp-rr, tcp-stream, udp-rr; run the plan 'udp-stream'");
+    }
+
+    #[test]
+    fn bad_overrides_are_refused() {
+        check_refused(SWEEP, "rate=-5M", None, "rate: '-5M' is no rate; write bits per second like 100M");
+        check_refused(SWEEP, "rats=5M", None, "there is no option 'rats'; did you mean 'rate'?");
+        check_refused(SWEEP, "target.mtu=9000", None, "settings of a machine cannot be changed by this version");
+        check_refused(SWEEP, "rate=5M rate=6M", None, "set twice; several levels are written rate=A,B");
+        check_refused(SWEEP, "rate=", None, "is no rate");
+        check_refused(SWEEP, "message_size=1K,1024", None, "level 1K is there twice");
+        check_refused(SWEEP, "duration=0s", None, "at least 1ms");
+        check_refused(SWEEP, "duration=1s bytes=5M", None, "leave one of them out");
+        check_refused(SWEEP, "repeat=0", None, "a whole number from 1 to 100000");
+        check_refused(SWEEP, "repeat=2", Some(2), "given twice");
+        check_refused(SWEEP, "", Some(0), "from 1 to 100000");
+        check_refused(SWEEP, "", Some(100_000), "plan test: 400000 trials are too many; take fewer levels");
+        check_refused(MIXED, "bytes=1M warmup=1s workload=tcp-stream", None, "part 1: a trial of a number of bytes");
+        check_refused(
+            "workload = 'tcp-rr'",
+            "outstanding=200 request_size=1K,8",
+            None,
+            "plan test, request_size 1K: outstanding times",
+        );
+    }
+
+    #[test]
+    fn a_level_is_written_in_one_way() {
+        for (name, text, level) in [
+            ("message_size", "1024", "1K"),
+            ("rate", "0.5M", "500K"),
+            ("rate", "1000pps", "1kpps"),
+            ("duration", "90", "90s"),
+            ("duration", "120s", "2m"),
+            ("bytes", "64MiB", "64M"),
+            ("nodelay", "yes", "true"),
+            ("nodelay", "auto", "auto"),
+            ("congestion_control", "reno", "reno"),
+        ] {
+            assert_eq!(canonical(name, text).unwrap(), level, "{name}={text}");
+            assert_eq!(canonical(name, level).unwrap(), level, "{name}={level}");
+        }
+    }
+
+    #[test]
+    fn times_read_well() {
+        for (time, by_bytes, text) in [
+            (Duration::from_millis(1500), 0, "2 s"),
+            (Duration::from_secs(61), 0, "1 min 1 s"),
+            (Duration::from_secs(3600), 0, "1 h"),
+            (Duration::from_secs(3725), 3, "1 h 2 min, and 3 trials by bytes"),
+            (Duration::ZERO, 3, "as its bytes take"),
+        ] {
+            assert_eq!(ExpectedTime { time, by_bytes }.to_string(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn there_are_as_many_trials_as_levels_multiplied(
+            rates in 1usize..6, sizes in 1usize..5, streams in 1usize..4, repeat in 1u32..4,
+        ) {
+            let list = |n: usize, first: usize| (0..n).map(|k| (first + k).to_string()).collect::<Vec<_>>().join(",");
+            let plan = plan("workload = 'udp-stream'\n[factors]\nrate = [5]\nmessage_size = '16,17'\n");
+            let overrides = sets(&format!(
+                "rate={} message_size={} streams={}", list(rates, 1), list(sizes, 16), list(streams, 1)));
+            let trials = plan.trials(&overrides, Some(repeat)).unwrap();
+            prop_assert_eq!(trials.len(), rates * sizes * streams * repeat as usize);
+            // No configuration comes twice in a round.
+            let mut seen: Vec<String> = trials.iter().map(|t| format!("{} {:?}", t.repeat, t.spec)).collect();
+            seen.sort();
+            seen.dedup();
+            prop_assert_eq!(seen.len(), trials.len());
+        }
+    }
+}

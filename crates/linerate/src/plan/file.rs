@@ -1,0 +1,527 @@
+//! The plan file: from TOML text to a plan, or to a complaint with file, line and column and what is allowed there.
+//! Knows what stands where in the file; what an option's text means is the business of `linerate_trial::options`.
+
+use std::ops::Range;
+
+use linerate_trial::options::{self, BadOption, OPTIONS, nearest};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::expand::{self, REPEAT_ALLOWED, canonical, canonical_levels, copied, parse_repeat};
+use super::{Part, Plan, PlanError, Report};
+
+const FORMAT: &str = "linerate.plan/1";
+/// The keys at the top of a file.
+const TOP: [&str; 11] =
+    ["format", "name", "about", "why", "report", "title", "workload", "repeat", "options", "factors", "part"];
+/// The keys of a part.
+const PART: [&str; 5] = ["title", "workload", "repeat", "options", "factors"];
+/// The longest name of a plan, in characters.
+const MAX_NAME: usize = 64;
+
+pub(super) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, PlanError> {
+    let reader = Reader { text, file };
+    let table = DeTable::parse(text).map_err(|error| {
+        let sentence = match error.message() {
+            message if message.contains("duplicate key") => {
+                "this is there already; leave one of the two out".to_owned()
+            }
+            // `duration = 10s` is the usual cause, and "invalid number" would send its writer the wrong way.
+            message => format!(
+                "this is not TOML: {}; a value is a number, true, false, or a text in quotes like \"10s\"",
+                message.lines().collect::<Vec<_>>().join("; ")
+            ),
+        };
+        reader.complaint(&error.span().unwrap_or(0..0), sentence)
+    })?;
+    reader.plan(table.get_ref(), default_name)
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    file: &'t str,
+}
+
+/// A key, where it stands, and its value.
+struct Entry<'t> {
+    key: &'t str,
+    at: Range<usize>,
+    value: &'t Spanned<DeValue<'t>>,
+}
+
+/// The entries in the order in which they are written: the map is sorted by name.
+fn entries<'t>(table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
+    let mut entries: Vec<Entry<'t>> =
+        table.iter().map(|(key, value)| Entry { key: key.get_ref().as_ref(), at: key.span(), value }).collect();
+    entries.sort_by_key(|entry| entry.at.start);
+    entries
+}
+
+impl<'t> Reader<'t> {
+    fn plan(&self, table: &'t DeTable<'t>, default_name: &str) -> Result<Plan, PlanError> {
+        let entries = entries(table);
+        let get = |key: &str| entries.iter().find(|entry| entry.key == key);
+        match get("format") {
+            None => {
+                return Err(
+                    self.complaint(&(0..0), format!("a plan file says which format it has: format = \"{FORMAT}\""))
+                );
+            }
+            Some(entry) => {
+                let format = self.string(entry)?;
+                if format != FORMAT {
+                    let sentence = format!("the format '{format}' is not known; this version reads '{FORMAT}'");
+                    return Err(self.complaint(&entry.value.span(), sentence));
+                }
+            }
+        }
+        for entry in &entries {
+            self.known(entry, &TOP)?;
+        }
+        let text = |key: &str| get(key).map(|entry| self.string(entry)).transpose();
+        let repeat = get("repeat").map(|entry| self.repeat(entry)).transpose()?.unwrap_or(1);
+        let mut plan = Plan {
+            name: self.name(get("name"), default_name)?,
+            about: text("about")?.unwrap_or_default().to_owned(),
+            why: text("why")?.unwrap_or_default().trim().to_owned(),
+            report: get("report").map(|entry| self.report(entry)).transpose()?.unwrap_or(Report::Table),
+            parts: Vec::new(),
+            source: self.text.to_owned(),
+        };
+        match get("part") {
+            None => {
+                let part: Vec<&Entry<'t>> = entries.iter().filter(|entry| PART.contains(&entry.key)).collect();
+                plan.parts.push(self.part(&part, &(0..0), repeat)?);
+            }
+            Some(parts) => {
+                // `repeat` at the top is for every part that gives none.
+                let stray = |entry: &&Entry<'t>| PART.contains(&entry.key) && entry.key != "repeat";
+                if let Some(entry) = entries.iter().find(stray) {
+                    let sentence =
+                        format!("'{}' belongs in each [[part]] of a plan that has parts; move it there", entry.key);
+                    return Err(self.complaint(&entry.at, sentence));
+                }
+                plan.parts = self.parts(parts, repeat)?;
+                expand::check_count(&plan.parts).map_err(|sentence| self.complaint(&parts.at, sentence))?;
+            }
+        }
+        Ok(plan)
+    }
+
+    fn parts(&self, parts: &Entry<'t>, repeat: u32) -> Result<Vec<Part>, PlanError> {
+        let wrong = || self.complaint(&parts.at, "parts are written as [[part]], in double brackets".to_owned());
+        let list = parts.value.get_ref().as_array().ok_or_else(wrong)?;
+        if list.is_empty() {
+            return Err(wrong());
+        }
+        let mut read = Vec::new();
+        for part in list.iter() {
+            let entries = entries(part.get_ref().as_table().ok_or_else(wrong)?);
+            for entry in &entries {
+                self.known(entry, &PART)?;
+            }
+            read.push(self.part(&entries.iter().collect::<Vec<_>>(), &part.span(), repeat)?);
+        }
+        Ok(read)
+    }
+
+    fn part(&self, entries: &[&Entry<'t>], at: &Range<usize>, repeat: u32) -> Result<Part, PlanError> {
+        let mut part = Part { title: None, repeat, options: Vec::new(), factors: Vec::new() };
+        // Where each option stands, for complaints about several of them.
+        let mut places: Vec<(String, Range<usize>)> = Vec::new();
+        for entry in entries {
+            match entry.key {
+                "title" => part.title = Some(self.string(entry)?.to_owned()),
+                "repeat" => part.repeat = self.repeat(entry)?,
+                "workload" => {
+                    let text = self.string(entry)?;
+                    self.check(&entry.value.span(), canonical("workload", text))?;
+                    part.options.insert(0, ("workload".to_owned(), text.to_owned()));
+                    places.push(("workload".to_owned(), entry.at.clone()));
+                }
+                _ => {}
+            }
+        }
+        for entry in entries {
+            if entry.key != "options" && entry.key != "factors" {
+                continue;
+            }
+            let table = entry.value.get_ref().as_table().ok_or_else(|| {
+                self.complaint(
+                    &entry.value.span(),
+                    format!("{} are a table: [{}], then a line for each", entry.key, entry.key),
+                )
+            })?;
+            for (name, at, value) in flat(table, "") {
+                if let Some((_, first)) = places.iter().find(|(other, _)| *other == name) {
+                    let line = self.place(first).0;
+                    return Err(self.complaint(&at, format!("'{name}' is already set in line {line}; leave one out")));
+                }
+                self.belongs(&name, &at)?;
+                if entry.key == "options" {
+                    part.options.push((name.clone(), self.option(&name, value)?));
+                } else {
+                    part.factors.push((name.clone(), self.levels(&name, value)?));
+                }
+                places.push((name, at));
+            }
+        }
+        self.suits(&part, &places, at)?;
+        Ok(part)
+    }
+
+    /// Whether the part as a whole can be measured.
+    fn suits(&self, part: &Part, places: &[(String, Range<usize>)], at: &Range<usize>) -> Result<(), PlanError> {
+        let of = |name: &str| places.iter().find(|(other, _)| other == name).map(|(_, at)| at);
+        if of("workload").is_none() {
+            let sentence = format!("it needs a workload: {}", OPTIONS[0].allowed);
+            return Err(self.complaint(at, sentence));
+        }
+        if let (Some(_), Some(at)) = (of("duration"), of("bytes")) {
+            let sentence = "bytes and duration both say when a trial ends; leave one of them out".to_owned();
+            return Err(self.complaint(at, sentence));
+        }
+        for (name, at) in places {
+            for workload in part.workloads() {
+                expand::applies(name, workload).map_err(|sentence| self.complaint(at, sentence))?;
+            }
+        }
+        expand::check_count([part]).map_err(|sentence| self.complaint(at, sentence))?;
+        part.configurations().map(|_| ()).map_err(|(levels, sentence)| {
+            // The sentence names the options that cannot be met together; the last of them in the file is the line to
+            // look at.
+            let sentences = sentence.replace("warm-up", "warmup");
+            let words: Vec<&str> = sentences.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+            let named = places.iter().filter(|(name, _)| words.contains(&name.as_str())).map(|(_, at)| at);
+            let at = named.max_by_key(|at| at.start).or(of("workload")).unwrap_or(at);
+            let levels: Vec<String> = levels.iter().map(|(name, level)| format!("{name} {level}")).collect();
+            let with = if levels.is_empty() { String::new() } else { format!(" (with {})", levels.join(", ")) };
+            self.complaint(at, format!("{sentence}{with}"))
+        })
+    }
+
+    fn known(&self, entry: &Entry<'t>, allowed: &[&str]) -> Result<(), PlanError> {
+        let key = entry.key;
+        if allowed.contains(&key) {
+            return Ok(());
+        }
+        let hint = if TOP.contains(&key) {
+            format!("'{key}' belongs at the top of the file, above the first [[part]]")
+        } else if OPTIONS.iter().any(|option| option.name == key) {
+            format!("'{key}' belongs under [options], or under [factors] if it varies")
+        } else {
+            match nearest(key, allowed.iter().copied()) {
+                Some(near) => format!("there is no key '{key}' here; did you mean '{near}'?"),
+                None => format!("there is no key '{key}' here; keys are {}", allowed.join(", ")),
+            }
+        };
+        Err(self.complaint(&entry.at, hint))
+    }
+
+    /// Whether this may stand under `[options]` and `[factors]` at all.
+    fn belongs(&self, name: &str, at: &Range<usize>) -> Result<(), PlanError> {
+        if name == "repeat" {
+            return Err(self.complaint(at, "'repeat' stands beside the workload, above [options]".to_owned()));
+        }
+        // The usual slip in TOML: a line that is meant for the whole file, written below a [table].
+        if TOP.contains(&name) && name != "workload" {
+            let sentence =
+                format!("'{name}' is no option; what follows [options] or [factors] belongs to it, so move it up");
+            return Err(self.complaint(at, sentence));
+        }
+        self.check(at, options::find(name)).map(|_| ())
+    }
+
+    fn option(&self, name: &str, value: &Spanned<DeValue<'t>>) -> Result<String, PlanError> {
+        let at = value.span();
+        let varies =
+            || self.complaint(&at, format!("{name} has several levels, and what varies belongs under [factors]"));
+        if name == "workload" {
+            let sentence = "'workload' stands above [options], or under [factors] if it varies".to_owned();
+            return Err(self.complaint(&at, sentence));
+        }
+        let text = match value.get_ref() {
+            DeValue::Array(_) => return Err(varies()),
+            value => scalar(value).ok_or_else(|| self.complaint(&at, not_scalar(name)))?,
+        };
+        if let Some(of) = copied(&text) {
+            self.check(&at, options::find(of))?;
+            return Ok(text);
+        }
+        canonical(name, &text).map_err(|error| match canonical_levels(name, &text) {
+            Ok(_) => varies(),
+            Err(_) => self.complaint(&at, error.to_string()),
+        })
+    }
+
+    fn levels(&self, name: &str, value: &Spanned<DeValue<'t>>) -> Result<Vec<String>, PlanError> {
+        let DeValue::Array(list) = value.get_ref() else {
+            let text = scalar(value.get_ref()).ok_or_else(|| self.complaint(&value.span(), not_scalar(name)))?;
+            return self.check(&value.span(), canonical_levels(name, &text));
+        };
+        let mut levels: Vec<String> = Vec::new();
+        for item in list.iter() {
+            let text = scalar(item.get_ref()).ok_or_else(|| self.complaint(&item.span(), not_scalar(name)))?;
+            for level in self.check(&item.span(), canonical_levels(name, &text))? {
+                if levels.contains(&level) {
+                    let sentence = format!("{name}: the level {level} is there twice; leave one out");
+                    return Err(self.complaint(&item.span(), sentence));
+                }
+                levels.push(level);
+            }
+        }
+        if levels.is_empty() {
+            return Err(self.complaint(&value.span(), format!("{name} varies over no levels; write at least one")));
+        }
+        Ok(levels)
+    }
+
+    fn name(&self, entry: Option<&Entry<'t>>, default_name: &str) -> Result<String, PlanError> {
+        // Names come back in file names, records and terminals.
+        let plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+        let Some(entry) = entry else {
+            let name: String = default_name.chars().take(MAX_NAME).map(|c| if plain(c) { c } else { '-' }).collect();
+            return Ok(if name.is_empty() { "plan".to_owned() } else { name });
+        };
+        let name = self.string(entry)?;
+        if name.is_empty() || name.chars().count() > MAX_NAME || !name.chars().all(plain) {
+            let sentence = format!("name: '{name}' is not allowed; write up to 64 letters, digits, '-', '_' and '.'");
+            return Err(self.complaint(&entry.value.span(), sentence));
+        }
+        Ok(name.to_owned())
+    }
+
+    fn report(&self, entry: &Entry<'t>) -> Result<Report, PlanError> {
+        let text = self.string(entry)?;
+        Report::ALL.into_iter().find(|report| report.name() == text).ok_or_else(|| {
+            let allowed = Report::ALL.map(Report::name).join(" | ");
+            self.complaint(&entry.value.span(), format!("report: '{text}' is not allowed; write {allowed}"))
+        })
+    }
+
+    fn repeat(&self, entry: &Entry<'t>) -> Result<u32, PlanError> {
+        scalar(entry.value.get_ref())
+            .as_deref()
+            .and_then(parse_repeat)
+            .ok_or_else(|| self.complaint(&entry.value.span(), format!("repeat: write {REPEAT_ALLOWED}")))
+    }
+
+    fn string(&self, entry: &Entry<'t>) -> Result<&'t str, PlanError> {
+        entry
+            .value
+            .get_ref()
+            .as_str()
+            .ok_or_else(|| self.complaint(&entry.value.span(), format!("{} is a text; write it in quotes", entry.key)))
+    }
+
+    fn check<T>(&self, at: &Range<usize>, result: Result<T, BadOption>) -> Result<T, PlanError> {
+        result.map_err(|error| self.complaint(at, error.to_string()))
+    }
+
+    fn complaint(&self, at: &Range<usize>, complaint: String) -> PlanError {
+        let (line, column) = self.place(at);
+        PlanError::File { file: self.file.to_owned(), line, column, complaint }
+    }
+
+    fn place(&self, at: &Range<usize>) -> (usize, usize) {
+        let before = self.text.get(..at.start).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().map_or(0, |start| start.chars().count()) + 1;
+        (line, column)
+    }
+}
+
+fn not_scalar(name: &str) -> String {
+    let allowed = options::find(name).map_or("a value", |option| option.allowed);
+    format!("{name}: write {allowed}; texts in quotes, numbers, true and false as they are")
+}
+
+/// The text of a value as options read it.
+fn scalar(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        // What TOML lets people write for readability (1_000, 0x2e) is a plain number to an option.
+        DeValue::Integer(number) => {
+            let text = number.as_str().replace('_', "");
+            Some(i128::from_str_radix(&text, number.radix()).map_or(text, |number| number.to_string()))
+        }
+        DeValue::Float(number) => Some(number.as_str().replace('_', "")),
+        DeValue::Boolean(truth) => Some(truth.to_string()),
+        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}
+
+/// The entries with dotted names: `target.mtu = 9000` is a table in TOML and one name here.
+fn flat<'t>(table: &'t DeTable<'t>, prefix: &str) -> Vec<(String, Range<usize>, &'t Spanned<DeValue<'t>>)> {
+    let mut all = Vec::new();
+    for entry in entries(table) {
+        let name = format!("{prefix}{}", entry.key);
+        match entry.value.get_ref() {
+            DeValue::Table(inner) if !inner.is_empty() => all.extend(flat(inner, &format!("{name}."))),
+            _ => all.push((name, entry.at, entry.value)),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::plan::builtins;
+
+    const HEAD: &str = "format = \"linerate.plan/1\"\n";
+
+    #[track_caller]
+    fn check_refused(text: &str, place: &str, contains: &str) {
+        let error = Plan::parse(text, "my.toml", "my").unwrap_err().to_string();
+        assert!(error.starts_with(&format!("my.toml:{place}:")), "{error}");
+        assert!(error.contains(contains), "{error}");
+    }
+
+    /// `text` stands after the line that gives the format.
+    #[track_caller]
+    fn check(text: &str, place: &str, contains: &str) {
+        check_refused(&format!("{HEAD}{text}"), place, contains);
+    }
+
+    #[test]
+    fn the_head_of_a_file() {
+        check_refused("", "1:1", "format = \"linerate.plan/1\"");
+        check_refused("format = 'linerate.plan/2'", "1:10", "this version reads 'linerate.plan/1'");
+        check_refused("format = 1", "1:10", "write it in quotes");
+        check("workload = \n", "2:12", "this is not TOML");
+        check("workload = 'tcp-rr'\n[options]\nduration = 10s\n", "4:12", "a text in quotes like \"10s\"");
+        check("a = 1\na = 2\n", "3:1", "leave one of the two out");
+        check("reprot = 'table'\n", "2:1", "did you mean 'report'?");
+        check("xyzzyxyzzy = 1\n", "2:1", "keys are format, name, about");
+        check("duration = '10s'\n", "2:1", "belongs under [options]");
+        check("report = 'graph'\n", "2:10", "write table | sweep | ttcp");
+        check("name = 'a/b'\n", "2:8", "letters, digits");
+        check("repeat = 0\n", "2:10", "a whole number from 1 to 100000");
+        check("repeat = -1\n", "2:10", "a whole number from 1 to 100000");
+        check("about = 'x'\n", "1:1", "needs a workload: tcp-stream | udp-stream");
+        check("workload = 'tcp'\n", "2:12", "write tcp-stream | udp-stream");
+    }
+
+    #[test]
+    fn options_and_factors() {
+        let options = |line: &str| format!("workload = 'udp-stream'\n[options]\n{line}\n");
+        let factors = |line: &str| format!("workload = 'udp-stream'\n[factors]\n{line}\n");
+        check(&options("strems = 4"), "4:1", "did you mean 'streams'?");
+        check(&options("streams = 400"), "4:1", "streams must be 1 to 128");
+        check(&options("rate = '-5M'"), "4:8", "write bits per second like 100M");
+        check(&options("rate = '1M,2M'"), "4:8", "belongs under [factors]");
+        check(&options("rate = ['1M']"), "4:8", "belongs under [factors]");
+        check(&options("rate = 1979-05-27"), "4:8", "rate: write bits per second like 100M");
+        check(&options("nodelay = true"), "4:1", "nodelay is an option of TCP; udp-stream");
+        check(&options("request_size = 1"), "4:1", "udp-stream has message_size");
+        check(&options("target.mtu = 9000"), "4:8", "settings of a machine cannot be changed by this version");
+        check(&options("repeat = 3"), "4:1", "stands beside the workload");
+        check(&options("about = 'x'"), "4:1", "so move it up");
+        check(&options("workload = 'udp-stream'"), "4:1", "already set in line 2");
+        check(&options("bytes = 64\nduration = 1"), "4:1", "leave one of them out");
+        check(&options("bytes = 64\nwarmup = 1"), "5:1", "leave one of the two out");
+        check(&options("burst = 2\n[factors]\nburst = [3]"), "6:1", "already set in line 4");
+        check(&options("rate = 'as message_sise'"), "4:8", "did you mean 'message_size'?");
+        check(&options("interval = 'as interval'"), "4:1", "name one that has a value");
+        check(&options("interval = 'as duration'"), "4:1", "nothing here sets duration");
+        check(&factors("'target.mtu' = [1500, 9000]"), "4:1", "settings of a machine");
+        check(&factors("rate = '1M..2M'"), "4:8", "write first..last:step");
+        check(&factors("rate = ['1M',\n  'fast']"), "5:3", "'fast' is no rate");
+        check(&factors("rate = ['1M', '1000K']"), "4:15", "the level 1M is there twice");
+        check(&factors("rate = []"), "4:8", "at least one");
+        check(&factors("message_size = [64, 99999]"), "4:1", "(with message_size 99999)");
+        check(&factors("seed = '1..9999:1'\nburst = '1..1000:1'"), "1:1", "100000 trials are allowed");
+        check("workload = 'udp-stream'\noptions = 5\n", "3:11", "options are a table");
+        check("workload = 'udp-stream'\n[options]\nworklod = 'x'\n", "4:1", "did you mean 'workload'?");
+    }
+
+    #[test]
+    fn parts() {
+        check("workload = 'tcp-rr'\n[[part]]\nworkload = 'tcp-rr'\n", "2:1", "belongs in each [[part]]");
+        check("[[part]]\nworkload = 'tcp-rr'\n[[part]]\ntitle = 'b'\n", "4:1", "needs a workload");
+        check("[[part]]\nabout = 'tcp-rr'\n", "3:1", "at the top of the file");
+        check("[part]\nworkload = 'tcp-rr'\n", "2:2", "double brackets");
+        let many = "[[part]]\nworkload = 'tcp-rr'\nrepeat = 60000\n";
+        check(&format!("{many}{many}"), "2:3", "120000 trials are too many");
+        check("part = 5\n", "2:1", "double brackets");
+        check("[[part]]\nworkload = 'tcp-rr'\n[part.options]\nprobe = true\n", "5:1", "a probe runs beside");
+        check("[[part]]\nworkload = 'tcp-rr'\n[part.options]\nrate = '5M'\n", "5:1", "requests are counted");
+    }
+
+    #[test]
+    fn what_a_file_may_say() {
+        let text = format!(
+            "{HEAD}name = 'all'\nreport = 'sweep'\nrepeat = 2\n[[part]]\ntitle = 'one'\nworkload = 'tcp-stream'\n\
+             [part.options]\nstreams = 4\nnodelay = true\nduration = '10s'\nwarmup = 0.5\nmessage_size = 0x4_00\n\
+             [part.factors]\nrate = ['5M', '10M..20M:10M']\ndirection = 'tx,rx'\nip = 4\n\
+             [[part]]\nworkload = 'tcp-rr'\nrepeat = 7\n"
+        );
+        let plan = Plan::parse(&text, "my.toml", "my").unwrap();
+        assert_eq!((plan.name.as_str(), plan.report, plan.parts.len()), ("all", Report::Sweep, 2));
+        let pair = |(name, text): (&str, &str)| (name.to_owned(), text.to_owned());
+        let options = [
+            ("workload", "tcp-stream"),
+            ("streams", "4"),
+            ("nodelay", "true"),
+            ("duration", "10s"),
+            ("warmup", "500ms"),
+            ("message_size", "1K"),
+        ];
+        assert_eq!(plan.parts[0].options, options.map(pair));
+        let names: Vec<&str> = plan.parts[0].factors.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["rate", "direction", "ip"]);
+        assert_eq!(plan.parts[0].factors[0].1, ["5M", "10M", "20M"]);
+        assert_eq!((plan.parts[0].repeat, plan.parts[1].repeat), (2, 7));
+        // What a store keeps is enough to have the plan again.
+        assert_eq!(Plan::parse(&plan.source, "my.toml", "my").unwrap(), plan);
+    }
+
+    #[test]
+    fn a_file_name_becomes_a_plan_name() {
+        let text = format!("{HEAD}workload = 'tcp-rr'\n");
+        for (stem, name) in [("my plan", "my-plan"), ("größe", "größe"), ("", "plan"), ("a\x1b[1m", "a--1m")] {
+            assert_eq!(Plan::parse(&text, "x.toml", stem).unwrap().name, name);
+        }
+    }
+
+    proptest! {
+        /// Whatever a file was damaged to, the complaint points into it.
+        #[test]
+        fn a_damaged_file_is_read_or_refused(
+            plan in 0usize..11, at in any::<prop::sample::Index>(), cut in 0usize..12, insert in "[\\PC\n]{0,6}",
+        ) {
+            let mut text: Vec<char> = builtins()[plan].source.chars().collect();
+            let from = at.index(text.len());
+            let to = (from + cut).min(text.len());
+            text.splice(from..to, insert.chars());
+            let text: String = text.into_iter().collect();
+            match Plan::parse(&text, "x.toml", "x") {
+                Ok(plan) => prop_assert!(plan.trials(&[], None).is_ok_and(|trials| !trials.is_empty())),
+                Err(PlanError::File { line, column, complaint, .. }) => {
+                    prop_assert!((1..=text.matches('\n').count() + 1).contains(&line), "{}", line);
+                    let length = text.split('\n').nth(line - 1).map_or(0, |line| line.chars().count());
+                    prop_assert!((1..=length + 1).contains(&column), "{}:{} {}", line, column, complaint);
+                    prop_assert!(!complaint.is_empty());
+                }
+                Err(error) => prop_assert!(false, "{}", error),
+            }
+        }
+    }
+
+    #[test]
+    fn the_example_of_the_documentation_is_a_plan() {
+        let page = include_str!("../../../../docs/plans.md");
+        let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+        assert!(!examples.is_empty());
+        for example in examples {
+            Plan::parse(example, "docs/plans.md", "example").unwrap().trials(&[], None).unwrap();
+        }
+        // Every key and every option is explained.
+        for name in TOP.iter().chain(OPTIONS.iter().map(|option| &option.name)) {
+            assert!(page.contains(&format!("`{name}`")), "docs/plans.md does not explain {name}");
+        }
+    }
+}

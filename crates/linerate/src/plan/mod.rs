@@ -1,0 +1,191 @@
+//! Plans: what to measure, as a file says it or as built in.
+//! Knows no endpoints and measures nothing; a plan becomes a list of trials, and carrying them out is the campaign's.
+
+mod builtin;
+mod demo;
+mod expand;
+mod file;
+mod show;
+
+use std::io::Read;
+use std::path::Path;
+
+use linerate_trial::options::nearest;
+
+pub(crate) use builtin::{builtin_names, builtins};
+pub(crate) use demo::demo_plans;
+pub(crate) use expand::{ExpectedTime, PlannedTrial};
+pub(crate) use show::{plan_text, plans_table};
+
+/// What to measure: parts, each a workload with fixed options and factors that vary.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
+    /// What records and `linerate run` call it.
+    pub(crate) name: String,
+    /// What it measures, in one line.
+    pub(crate) about: String,
+    /// Why it exists: a paragraph, with its source.
+    pub(crate) why: String,
+    /// How its records are shown to people.
+    pub(crate) report: Report,
+    /// What is measured, in this order.
+    pub(crate) parts: Vec<Part>,
+    /// The text that this was read from. Kept with a campaign, so that a resumed one expands to the same trials
+    /// even when the file has changed since, or the built-in plan in a newer version.
+    pub(crate) source: String,
+}
+
+/// A workload with its options and factors.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Part {
+    /// A heading for people, where a plan has several parts.
+    pub(crate) title: Option<String>,
+    /// How often each configuration is measured.
+    pub(crate) repeat: u32,
+    /// Fixed options, name and text; `workload` is the first unless it is a factor.
+    pub(crate) options: Vec<(String, String)>,
+    /// What varies, and its levels. The first varies slowest.
+    pub(crate) factors: Vec<(String, Vec<String>)>,
+}
+
+/// How a plan's records are shown to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// A row for each configuration.
+    Table,
+    /// Offered load against what was received and lost, with a small picture.
+    Sweep,
+    /// A line for each run, as ttcp prints it.
+    Ttcp,
+}
+
+impl Report {
+    const ALL: [Report; 3] = [Report::Table, Report::Sweep, Report::Ttcp];
+
+    /// The name, as plan files write it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Report::Table => "table",
+            Report::Sweep => "sweep",
+            Report::Ttcp => "ttcp",
+        }
+    }
+}
+
+/// Why a plan cannot be had or cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PlanError {
+    /// No built-in plan has this name.
+    #[error("there is no plan '{name}'; {hint}")]
+    Unknown {
+        /// The name as given.
+        name: String,
+        /// What to try.
+        hint: String,
+    },
+    /// The plan file cannot be read at all.
+    #[error("plan file {file}: {complaint}")]
+    Unreadable {
+        /// The path as given.
+        file: String,
+        /// What stands in the way.
+        complaint: String,
+    },
+    /// Something in a plan file is not allowed.
+    #[error("{file}:{line}:{column}: {complaint}")]
+    File {
+        /// The path as given, or the place of a built-in plan in the repository.
+        file: String,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// What is wrong, and what is allowed.
+        complaint: String,
+    },
+    /// An option given for this run does not suit the plan.
+    #[error("{0}")]
+    Override(String),
+    /// Options that are fine one by one cannot be met together.
+    #[error("plan {plan}, {configuration}: {complaint}")]
+    Trial {
+        /// The plan's name.
+        plan: String,
+        /// Which configuration.
+        configuration: String,
+        /// What to change.
+        complaint: String,
+    },
+}
+
+/// Past this a plan file is no plan file; the bound keeps `--plan /dev/zero` from filling the memory.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The built-in plan of this name, or the plan file at this path: what ends in `.toml` or has a `/` is a path.
+pub(crate) fn find(name_or_path: &str) -> Result<Plan, PlanError> {
+    if name_or_path.ends_with(".toml") || name_or_path.contains('/') {
+        return read(name_or_path);
+    }
+    builtin::builtin(name_or_path).unwrap_or_else(|| {
+        let names = builtin_names().collect::<Vec<_>>().join(", ");
+        let near =
+            nearest(name_or_path, builtin_names()).map(|name| format!("did you mean '{name}'? ")).unwrap_or_default();
+        let hint =
+            format!("{near}Built in are {names}; a plan of your own is given as a path, like ./{name_or_path}.toml");
+        Err(PlanError::Unknown { name: name_or_path.to_owned(), hint })
+    })
+}
+
+fn read(path: &str) -> Result<Plan, PlanError> {
+    let unreadable = |complaint: String| PlanError::Unreadable { file: path.to_owned(), complaint };
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
+        .map_err(|error| unreadable(format!("{error}; `linerate plans` lists the plans that need no file")))?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(unreadable("it is larger than 1M; give a plan file, as docs/plans.md describes it".to_owned()));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| unreadable("it is no text; give a plan file, as docs/plans.md describes it".to_owned()))?;
+    let stem = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    Plan::parse(&text, path, &stem)
+}
+
+impl Plan {
+    /// The plan that this text describes. `file` is named in complaints; `default_name` is taken where the text
+    /// gives no name. Every trial of the plan is checked here, so that a bad one is found at its line.
+    pub(crate) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, PlanError> {
+        file::parse(text, file, default_name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_refused(name_or_path: &str, contains: &[&str]) {
+        let error = find(name_or_path).unwrap_err().to_string();
+        for part in contains {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_is_not_there() {
+        check_refused("udp-swep", &["there is no plan 'udp-swep'", "did you mean 'udp-sweep'?", "canned"]);
+        check_refused("nonsense", &["Built in are tcp, udp-sweep", "./nonsense.toml"]);
+        check_refused("./missing.toml", &["plan file ./missing.toml:", "linerate plans"]);
+        check_refused("/dev/zero", &["plan file /dev/zero:", "larger than 1M"]);
+        check_refused("/", &["plan file /:"]);
+    }
+
+    #[test]
+    fn a_file_is_named_after_itself() {
+        let path = std::env::temp_dir().join(format!("linerate-plan-{}.toml", std::process::id()));
+        std::fs::write(&path, "format = \"linerate.plan/1\"\nworkload = \"tcp-rr\"\n").unwrap();
+        let plan = find(path.to_str().unwrap());
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(plan.unwrap().name, path.file_stem().unwrap().to_str().unwrap());
+    }
+}
