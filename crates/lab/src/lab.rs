@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 pub use crate::link::QueueCounts;
 use crate::Shape;
-use crate::link::{LOOPBACK, LinkIndex, Links, TokenBucket};
+use crate::link::{LOOPBACK, LinkIndex, Links, Ownership, TokenBucket};
 use crate::sys::Namespace;
 
 /// The name of the cable's end in both machines, as on a board.
@@ -255,16 +255,23 @@ impl Lab {
                 links.set_token_bucket(queue, bucket(rate_bps, limit))?;
                 links.redirect_arrivals(link, queue)
             });
-            if let Err(error) = built {
+            built.map(|ownership| (queue, ownership)).inspect_err(|_| {
                 // Half a detour would swallow packets.
                 let _ = links.stop_redirecting(link);
                 let _ = links.remove(queue);
-                return Err(error);
-            }
-            Ok(queue)
+            })
         });
         match made {
-            Ok(queue) => ReceiveQueue::Target(queue),
+            Ok((queue, ownership)) => {
+                if ownership == Ownership::Sender {
+                    self.notes.push(
+                        "a UDP flood towards the target is held back in the sender's socket instead of lost, because \
+                         this kernel lacks the bpf classifier; give the sender a large socket buffer to see loss"
+                            .to_owned(),
+                    );
+                }
+                ReceiveQueue::Target(queue)
+            }
             Err(error) => {
                 self.notes.push(format!(
                     "the target's receive queue stands at the host's end of the cable, because this kernel cannot \

@@ -137,7 +137,11 @@ impl Links {
 
     /// Turns off what hands packets larger than the MTU to the link.
     pub(crate) fn no_segmentation_offload(&mut self, name: &CStr) -> io::Result<()> {
+        /// `ETHTOOL_MSG_FEATURES_SET` of linux/ethtool_netlink_generated.h. The bindings number the kernel's answers
+        /// and our requests in one row and say 16 here, which is RINGS_SET.
+        const FEATURES_SET: u8 = 12;
         let mut request = ethtool::Request::new().op_features_set_do();
+        request.header_mut().cmd = FEATURES_SET;
         let bits = request.encode().nested_header().push_dev_name(name).end_nested().nested_wanted().nested_bits();
         // Named in the mask and without the value flag: off (ethtool-netlink.rst, "Bit sets").
         let bits = bits.nested_bit().push_name(c"tx-generic-segmentation").end_nested();
@@ -179,38 +183,62 @@ impl Links {
     }
 
     /// Sends everything that arrives on `from` through the queue of `to` first (tc-mirred(8)).
-    pub(crate) fn redirect_arrivals(&mut self, from: LinkIndex, to: LinkIndex) -> io::Result<()> {
+    ///
+    /// A packet that crosses a veth pair still belongs to the socket that sent it, as long as nobody copies it: a
+    /// queue here would then fill the *sender's* send buffer, and a flood would be held back where a cable loses it.
+    /// So what goes to `to` is a clone, which belongs to nobody, and the original ends at a second filter.
+    /// Answers whether that second filter could be had; without it the packet itself is sent.
+    pub(crate) fn redirect_arrivals(&mut self, from: LinkIndex, to: LinkIndex) -> io::Result<Ownership> {
         let ingress =
             tc::Tcmsg { ifindex: from, handle: INGRESS_HANDLE, parent: TC_H_INGRESS, ..Default::default() };
         let mut request = tc::Request::new().set_create().set_excl().op_newqdisc_do(&ingress);
         request.encode().nested_options_ingress();
         self.ask(&request)?;
+        // The end first: as long as nothing is sent to `to`, whatever arrives is lost, as with the cable out.
+        let (ownership, verdict) = match self.add_end(from) {
+            Ok(()) => (Ownership::Nobody, TC_ACT_UNSPEC),
+            Err(_) => (Ownership::Sender, TC_ACT_STOLEN),
+        };
         // A kernel may have been built with either of the two classifiers that can match everything.
-        self.add_redirect(from, to, Classifier::U32).or_else(|_| self.add_redirect(from, to, Classifier::Matchall))
+        self.add_redirect(from, to, verdict, Classifier::U32)
+            .or_else(|_| self.add_redirect(from, to, verdict, Classifier::Matchall))?;
+        Ok(ownership)
     }
 
-    fn add_redirect(&mut self, from: LinkIndex, to: LinkIndex, classifier: Classifier) -> io::Result<()> {
-        const ETH_P_ALL: u16 = 3;
-        let header = tc::Tcmsg {
-            ifindex: from,
-            parent: INGRESS_HANDLE,
-            info: 1 << 16 | u32::from(ETH_P_ALL.to_be()), // the filter's priority, and what it is for
-            ..Default::default()
-        };
+    /// The first filter: "send it out of `to`", then `verdict` on the packet itself.
+    fn add_redirect(&mut self, from: LinkIndex, to: LinkIndex, verdict: i32, by: Classifier) -> io::Result<()> {
+        let header = filter_of(from, 1);
         let mut request = tc::Request::new().set_create().set_excl().op_newtfilter_do(&header);
         let attributes = request.encode();
-        match classifier {
+        match by {
             Classifier::U32 => {
                 // One key whose mask is zero: always true. TC_U32_TERMINAL = 1.
                 let everything = tc::TcU32Sel { flags: 1, nkeys: 1, ..Default::default() };
                 let mut options = attributes.nested_options_u32().push_sel(everything);
-                push_redirect(options.as_vec_mut(), TCA_U32_ACT, to);
+                push_redirect(options.as_vec_mut(), TCA_U32_ACT, to, verdict);
             }
             Classifier::Matchall => {
                 let mut options = attributes.nested_options_matchall();
-                push_redirect(options.as_vec_mut(), TCA_MATCHALL_ACT, to);
+                push_redirect(options.as_vec_mut(), TCA_MATCHALL_ACT, to, verdict);
             }
         }
+        self.ask(&request)
+    }
+
+    /// The second filter: the packet ends here, uncounted. A classic BPF program of one instruction, because it
+    /// needs no rights of its own in a user namespace, as eBPF does.
+    fn add_end(&mut self, link: LinkIndex) -> io::Result<()> {
+        /// `BPF_RET | BPF_K` of linux/bpf_common.h, `TCA_BPF_FLAG_ACT_DIRECT`: its value is the verdict.
+        const BPF_RET_K: u16 = 0x06;
+        const ACT_DIRECT: u32 = 1;
+        let mut program = Vec::new(); // struct sock_filter
+        program.extend(BPF_RET_K.to_ne_bytes());
+        program.extend([0, 0]);
+        program.extend(TC_ACT_STOLEN.to_ne_bytes());
+        let header = filter_of(link, 2);
+        let mut request = tc::Request::new().set_create().set_excl().op_newtfilter_do(&header);
+        let options = request.encode().nested_options_bpf().push_ops_len(1).push_ops(&program);
+        options.push_name(c"end").push_flags(ACT_DIRECT).end_nested();
         self.ask(&request)
     }
 
@@ -245,7 +273,7 @@ impl Links {
     }
 }
 
-/// What can match every packet.
+/// What can match every packet and carry an action.
 #[derive(Clone, Copy)]
 enum Classifier {
     U32,
@@ -263,22 +291,44 @@ const INGRESS_HANDLE: u32 = 0xffff_0000;
 const TC_H_INGRESS: u32 = 0xffff_fff1;
 const TC_H_ROOT: u32 = 0xffff_ffff;
 
+const TC_ACT_UNSPEC: i32 = -1;
+const TC_ACT_STOLEN: i32 = 4;
+
+/// A filter for everything that arrives at the link, by its place in the order of filters.
+fn filter_of(link: LinkIndex, place: u32) -> tc::Tcmsg {
+    const ETH_P_ALL: u16 = 3;
+    tc::Tcmsg {
+        ifindex: link,
+        parent: INGRESS_HANDLE,
+        info: place << 16 | u32::from(ETH_P_ALL.to_be()),
+        ..Default::default()
+    }
+}
+
 fn root_of(link: LinkIndex) -> tc::Tcmsg {
     tc::Tcmsg { ifindex: link, handle: 0x0001_0000, parent: TC_H_ROOT, ..Default::default() }
 }
 
-/// One action, "steal the packet and send it out of `to`". By hand, because the bindings number a list of actions
+/// Whose a packet is while it waits in the queue it was sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ownership {
+    /// As on a board: the sender has long forgotten it.
+    Nobody,
+    /// It counts against the sender's socket buffer.
+    Sender,
+}
+
+/// One action, "send it out of `to`". By hand, because the bindings number a list of actions
 /// from 0, and the kernel reads it from 1 (`tcf_action_init`).
-fn push_redirect(buffer: &mut Vec<u8>, list: u16, to: LinkIndex) {
-    const TC_ACT_STOLEN: u32 = 4;
-    const TCA_EGRESS_REDIR: u32 = 1;
+fn push_redirect(buffer: &mut Vec<u8>, list: u16, to: LinkIndex, verdict: i32) {
+    const TCA_EGRESS_REDIR: i32 = 1;
     let list = push_nested_header(buffer, list);
     let first = push_nested_header(buffer, 1);
     push_header(buffer, TCA_ACT_KIND, c"mirred".to_bytes_with_nul().len() as u16);
     buffer.extend(c"mirred".to_bytes_with_nul());
     let options = push_nested_header(buffer, TCA_ACT_OPTIONS);
     // struct tc_mirred: index, capab, action, refcnt, bindcnt, eaction, ifindex.
-    let parameters = [0, 0, TC_ACT_STOLEN, 0, 0, TCA_EGRESS_REDIR, to as u32];
+    let parameters = [0, 0, verdict, 0, 0, TCA_EGRESS_REDIR, to];
     push_header(buffer, TCA_MIRRED_PARMS, (parameters.len() * 4) as u16);
     buffer.extend(parameters.iter().flat_map(|word| word.to_ne_bytes()));
     for header in [options, first, list] {
