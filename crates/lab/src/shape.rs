@@ -50,7 +50,7 @@ impl Shape {
     /// the two-core virtual machine where this was measured. It must hold one full frame at any rate (tc-tbf(8):
     /// "if your buffer is too small, packets may be dropped").
     pub(crate) fn burst_octets(rate_bps: u64) -> u32 {
-        let octets = rate_bps / 8 * 400 / 1_000_000;
+        let octets = (rate_bps / 8).saturating_mul(400) / 1_000_000;
         octets.clamp(4 * FULL_FRAME_OCTETS, 1 << 24) as u32
     }
 }

@@ -1,0 +1,269 @@
+//! The lab's cable against figures that were not taken from it: payload counted at the receiver, the kernel's queue
+//! counters, iperf3. Knows nothing of agents. Needs root (tests/processes.rs has the way without).
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_lab::{
+    HOST_IPV4, HOST_IPV6, Lab, LabError, Privilege, Shape, TARGET_IPV4, TARGET_IPV6, enter_user_namespace, privilege,
+};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Payload of a full 1500-octet packet, and the frame that the queues count it as.
+const PAYLOAD: usize = 1472;
+const FRAME: f64 = 1514.0;
+
+/// `None`, and a sentence, where this machine cannot make labs as it is.
+fn lab(test: &str, shape: Shape) -> Option<Lab> {
+    if privilege() != Privilege::Root {
+        eprintln!("{test}: skipped, needs root");
+        return None;
+    }
+    Some(Lab::up(&shape).unwrap())
+}
+
+fn udp(address: impl Into<IpAddr> + Send) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(SocketAddr::new(address.into(), 0))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
+
+/// Sends a datagram each way, at once after `up`: nothing may race.
+fn check_passes(lab: &Lab, host: IpAddr, target: IpAddr) {
+    let at_target = lab.in_target(|| udp(target)).unwrap();
+    let at_host = lab.in_host(|| udp(host)).unwrap();
+    let mut buffer = [0; 16];
+    at_host.send_to(b"there", at_target.local_addr().unwrap()).unwrap();
+    let (len, from) = at_target.recv_from(&mut buffer).unwrap();
+    assert_eq!((&buffer[..len], from), (&b"there"[..], at_host.local_addr().unwrap()));
+    at_target.send_to(b"back", from).unwrap();
+    assert_eq!(at_host.recv(&mut buffer).unwrap(), 4);
+}
+
+fn check_passes_both(lab: &Lab) {
+    check_passes(lab, HOST_IPV4.into(), TARGET_IPV4.into());
+    check_passes(lab, HOST_IPV6.into(), TARGET_IPV6.into());
+}
+
+/// Floods for `time` at `rate_bps` of frames and counts at the receiver: (sent, received, received frames' bit/s).
+fn flood(from: UdpSocket, to: UdpSocket, rate_bps: f64, time: Duration) -> (u64, u64, f64) {
+    from.connect(to.local_addr().unwrap()).unwrap();
+    to.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let receiver = thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        let (mut received, mut in_window, mut begun) = (0_u64, 0_u64, None);
+        // The first fifth is the bucket filling and the queues filling; the rate is that of the rest.
+        while to.recv(&mut buffer).is_ok() {
+            received += 1;
+            let age = begun.get_or_insert_with(Instant::now).elapsed();
+            in_window += u64::from(age >= time / 5 && age < time);
+        }
+        (received, in_window as f64 * FRAME * 8.0 / (time.as_secs_f64() * 0.8))
+    });
+    let payload = [0x5a; PAYLOAD];
+    let begun = Instant::now();
+    let mut sent = 0_u64;
+    while begun.elapsed() < time {
+        let due = (begun.elapsed().as_secs_f64() * rate_bps / (FRAME * 8.0)) as u64;
+        // Bounded, so that a late sender does not catch up in one burst.
+        for _ in 0..due.saturating_sub(sent).min(16) {
+            from.send(&payload).unwrap();
+            sent += 1;
+        }
+    }
+    let (received, rate) = receiver.join().unwrap();
+    (sent, received, rate)
+}
+
+/// As `SO_RCVBUF` cannot be set through std: a receiver that keeps up. At the test's low rates the default is ample.
+const RATE_BPS: f64 = 100e6;
+
+fn shape_at(rate_bps: f64) -> Shape {
+    Shape { tx_rate_bps: Some(rate_bps as u64), rx_rate_bps: Some(rate_bps as u64), ..Shape::modest_board() }
+}
+
+#[track_caller]
+fn check_near(what: &str, got: f64, want: f64, tolerance: f64) {
+    let off = (got / want - 1.0).abs();
+    assert!(off <= tolerance, "{what}: {:.1} M, wanted {:.1} M within {tolerance}", got / 1e6, want / 1e6);
+}
+
+#[test]
+fn packets_pass_at_once() {
+    for shape in [Shape::unshaped(), Shape::modest_board()] {
+        let Some(lab) = lab("packets_pass_at_once", shape) else { return };
+        assert_eq!(lab.notes(), [String::new(); 0]);
+        check_passes_both(&lab);
+    }
+}
+
+#[test]
+fn a_lab_is_made_in_no_time() {
+    let Some(_first) = lab("a_lab_is_made_in_no_time", Shape::modest_board()) else { return };
+    let fastest = (0..5)
+        .map(|_| {
+            let begun = Instant::now();
+            let _lab = Lab::up(&Shape::modest_board()).unwrap();
+            begun.elapsed()
+        })
+        .min()
+        .unwrap();
+    assert!(fastest < Duration::from_millis(200), "{fastest:?}");
+}
+
+#[test]
+fn the_target_sends_at_the_rate_and_loses_nothing() {
+    let Some(lab) = lab("the_target_sends_at_the_rate_and_loses_nothing", shape_at(RATE_BPS)) else { return };
+    let from = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
+    let to = lab.in_host(|| udp(HOST_IPV4)).unwrap();
+    let (sent, received, rate) = flood(from, to, 1e9, Duration::from_secs(1));
+    assert_eq!(sent, received, "the flood waits in its socket");
+    check_near("received", rate, RATE_BPS, 0.03);
+    assert_eq!(lab.transmit_queue_counts().unwrap().unwrap().drops, 0);
+}
+
+#[test]
+fn what_the_target_cannot_receive_is_counted_exactly() {
+    let Some(lab) = lab("what_the_target_cannot_receive_is_counted_exactly", shape_at(RATE_BPS)) else { return };
+    let from = lab.in_host(|| udp(HOST_IPV4)).unwrap();
+    let to = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
+    let (sent, received, rate) = flood(from, to, 2.0 * RATE_BPS, Duration::from_secs(1));
+    check_near("received", rate, RATE_BPS, 0.03);
+    let counts = lab.receive_queue_counts().unwrap().unwrap();
+    assert!(counts.drops > 0);
+    assert_eq!(u64::from(counts.drops), sent - received, "{counts:?}");
+    assert_eq!(counts.waiting, 0);
+    // Elsewhere nothing was lost: the receiver's socket kept up.
+    let snmp = lab.in_target(|| std::fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
+    let udp = snmp.lines().filter(|line| line.starts_with("Udp:")).nth(1).unwrap();
+    assert_eq!(udp.split_whitespace().nth(5), Some("0"), "RcvbufErrors in {udp}");
+}
+
+#[test]
+fn below_the_rate_nothing_is_lost() {
+    let Some(lab) = lab("below_the_rate_nothing_is_lost", shape_at(RATE_BPS)) else { return };
+    let from = lab.in_host(|| udp(HOST_IPV6)).unwrap();
+    let to = lab.in_target(|| udp(TARGET_IPV6)).unwrap();
+    let (sent, received, _) = flood(from, to, 0.7 * RATE_BPS, Duration::from_millis(500));
+    assert_eq!((sent, lab.receive_queue_counts().unwrap().unwrap().drops), (received, 0));
+}
+
+/// Sends over one TCP connection for two seconds; payload bits per second at the receiver.
+fn tcp_rate(listener: TcpListener, connect: impl FnOnce(SocketAddr) -> io::Result<TcpStream>) -> f64 {
+    let address = listener.local_addr().unwrap();
+    let receiver = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut buffer = vec![0; 1 << 17];
+        let (begun, mut octets) = (Instant::now(), 0);
+        loop {
+            match stream.read(&mut buffer).unwrap() {
+                0 => return octets as f64 * 8.0 / begun.elapsed().as_secs_f64(),
+                len => octets += len,
+            }
+        }
+    });
+    let mut stream = connect(address).unwrap();
+    let (begun, payload) = (Instant::now(), vec![0x5a; 1 << 17]);
+    while begun.elapsed() < Duration::from_secs(2) {
+        stream.write_all(&payload).unwrap();
+    }
+    drop(stream);
+    receiver.join().unwrap()
+}
+
+#[test]
+fn tcp_comes_close_to_the_rate_both_ways() {
+    let Some(lab) = lab("tcp_comes_close_to_the_rate_both_ways", Shape::modest_board()) else { return };
+    // 1448 octets of payload in a frame of 1514.
+    let line_bps = 470e6 * 1448.0 / 1514.0;
+    let listener = lab.in_host(|| TcpListener::bind((HOST_IPV4, 0))).unwrap();
+    let tx = tcp_rate(listener, |address| lab.in_target(|| TcpStream::connect(address)));
+    let listener = lab.in_target(|| TcpListener::bind((TARGET_IPV4, 0))).unwrap();
+    let rx = tcp_rate(listener, |address| lab.in_host(|| TcpStream::connect(address)));
+    for (direction, got) in [("tx", tx), ("rx", rx)] {
+        assert!(got <= 1.02 * line_bps && got >= 0.9 * line_bps, "{direction}: {:.1} of {:.1} M", got / 1e6, line_bps / 1e6);
+    }
+}
+
+#[test]
+fn iperf3_sees_the_same_rate() {
+    let test = "iperf3_sees_the_same_rate";
+    if Command::new("iperf3").arg("--version").output().is_err() || Command::new("nsenter").arg("-V").output().is_err() {
+        eprintln!("{test}: skipped, needs iperf3 and nsenter");
+        return;
+    }
+    let Some(lab) = lab(test, Shape::modest_board()) else { return };
+    let within = |netns: std::path::PathBuf| {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", netns.display())).args(["timeout", "20", "iperf3"]);
+        command
+    };
+    for reverse in [&[][..], &["-R"][..]] {
+        let mut server = within(lab.target_netns()).args(["-s", "-1"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+        let target = TARGET_IPV4.to_string();
+        let text = (0..20)
+            .find_map(|_| {
+                thread::sleep(Duration::from_millis(100)); // until the server listens
+                let client = within(lab.host_netns()).args(["-c", &target, "-t", "2", "-J"]).args(reverse).output();
+                let client = client.unwrap();
+                client.status.success().then(|| String::from_utf8(client.stdout).unwrap())
+            })
+            .expect("iperf3 ran");
+        server.wait().unwrap();
+        let received = text.split("\"sum_received\":").nth(1).unwrap();
+        let bps = received.split("\"bits_per_second\":").nth(1).unwrap().split(',').next().unwrap().trim();
+        let bps: f64 = bps.parse().unwrap();
+        let line_bps = 470e6 * 1448.0 / 1514.0;
+        assert!(bps <= 1.03 * line_bps && bps >= 0.9 * line_bps, "{reverse:?}: {:.1} M", bps / 1e6);
+    }
+}
+
+#[test]
+fn the_cable_can_be_pulled_and_put_back() {
+    let Some(mut lab) = lab("the_cable_can_be_pulled_and_put_back", Shape::modest_board()) else { return };
+    let carrier = |lab: &Lab| {
+        // Any socket of the target will do to ask for its interface's flags; the address of a route is enough here.
+        let socket = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
+        socket.send_to(b"?", (HOST_IPV4, 9)).is_ok() && lab.in_host(|| udp(HOST_IPV4)).is_ok()
+    };
+    assert!(carrier(&lab));
+    lab.set_carrier(false).unwrap();
+    let listener = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
+    let sender = lab.in_host(|| udp(HOST_IPV4)).unwrap();
+    assert!(sender.send_to(b"?", listener.local_addr().unwrap()).is_err(), "the host's link is down");
+    lab.set_carrier(true).unwrap();
+    check_passes_both(&lab);
+}
+
+#[test]
+fn rates_change_while_the_link_is_up() {
+    let Some(mut lab) = lab("rates_change_while_the_link_is_up", Shape::unshaped()) else { return };
+    assert_eq!(lab.receive_queue_counts().unwrap(), None);
+    for rate_bps in [50e6, 100e6] {
+        lab.set_tx_rate(Some(rate_bps as u64)).unwrap();
+        lab.set_rx_rate(Some(rate_bps as u64)).unwrap();
+        let from = lab.in_host(|| udp(HOST_IPV4)).unwrap();
+        let to = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
+        let (_, _, rate) = flood(from, to, 1.5 * rate_bps, Duration::from_millis(600));
+        check_near("rx", rate, rate_bps, 0.04);
+        let from = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
+        let to = lab.in_host(|| udp(HOST_IPV4)).unwrap();
+        let (_, _, rate) = flood(from, to, 1.5 * rate_bps, Duration::from_millis(600));
+        check_near("tx", rate, rate_bps, 0.04);
+    }
+    lab.set_tx_rate(None).unwrap();
+    lab.set_rx_rate(None).unwrap();
+    assert_eq!((lab.receive_queue_counts().unwrap(), lab.transmit_queue_counts().unwrap()), (None, None));
+    check_passes_both(&lab);
+}
+
+#[test]
+fn a_user_namespace_is_refused_to_a_process_with_threads() {
+    let error = enter_user_namespace().unwrap_err();
+    assert!(matches!(error, LabError::Threads | LabError::NotPermitted { .. }), "{error}");
+}
