@@ -2,6 +2,7 @@
 //! Knows no rates of its own (`shape`) and no netlink attributes (`link`).
 
 use std::ffi::CStr;
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -9,8 +10,8 @@ use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use crate::link::QueueCounts;
 use crate::Shape;
+pub use crate::link::QueueCounts;
 use crate::link::{LOOPBACK, LinkIndex, Links, Ownership, TokenBucket};
 use crate::sys::Namespace;
 
@@ -93,6 +94,9 @@ pub enum LabError {
 /// How long a link may take to come up. It takes a few milliseconds unless the machine is starved.
 const CARRIER_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Of the namespace of the thread that opens a file below it (ip-sysctl.rst).
+const IPV6_SWITCHES: &str = "/proc/sys/net/ipv6/conf";
+
 const LINK: &CStr = c"eth0";
 const RECEIVE_LINK: &CStr = c"ifb0";
 
@@ -111,6 +115,9 @@ impl Lab {
             let link = links.index(LINK)?;
             links.set_up(LOOPBACK, true)?;
             links.no_address_of_its_own(link)?;
+            // The first reports of multicast groups come within a second, at random, and would be counted with
+            // somebody's test traffic. Better now; an old kernel without the switch is no worse than usual.
+            let _ = fs::write(format!("{IPV6_SWITCHES}/{LINK_NAME}/mldv2_unsolicited_report_interval"), "1");
             let offload_off = if offload { Ok(()) } else { links.no_segmentation_offload(LINK) };
             Ok((link, offload_off.err()))
         };
@@ -138,7 +145,10 @@ impl Lab {
         lab.set_rx_rate(shape.rx_rate_bps)?;
         step("plugging in the target", lab.target.run(|| Links::new().set_up(target_link, true)))?;
         lab.set_carrier(true)?;
-        step("giving the target its addresses", lab.target.run(|| add_addresses(target_link, TARGET_IPV4, TARGET_IPV6)))?;
+        step(
+            "giving the target its addresses",
+            lab.target.run(|| add_addresses(target_link, TARGET_IPV4, TARGET_IPV6)),
+        )?;
         Ok(lab)
     }
 
@@ -223,6 +233,11 @@ impl Lab {
         step("giving the host its addresses", self.host.run(|| add_addresses(host_link, HOST_IPV4, HOST_IPV6)))
     }
 
+    /// Whether the target's link sees a carrier.
+    pub fn has_carrier(&self) -> Result<bool, LabError> {
+        step("looking for the target's carrier", self.target.run(|| Links::new().has_carrier(self.target_link)))
+    }
+
     /// What the queue behind which the target receives has let through and dropped; `None` if it is not limited.
     pub fn receive_queue_counts(&self) -> Result<Option<QueueCounts>, LabError> {
         let doing = "reading the receive queue's counters";
@@ -238,10 +253,7 @@ impl Lab {
         if self.shape.tx_rate_bps.is_none() {
             return Ok(None);
         }
-        step(
-            "reading the transmit queue's counters",
-            self.target.run(|| Links::new().queue_counts(self.target_link)),
-        )
+        step("reading the transmit queue's counters", self.target.run(|| Links::new().queue_counts(self.target_link)))
     }
 
     /// In the target where the kernel can, so that the loss is the target's; else before the cable, and noted.
@@ -251,6 +263,8 @@ impl Lab {
             let mut links = Links::new();
             links.add_ifb(RECEIVE_LINK)?;
             let queue = links.index(RECEIVE_LINK)?;
+            // A queue is no interface: what IPv6 itself sends over it would be counted in it.
+            let _ = fs::write(format!("{IPV6_SWITCHES}/{RECEIVE_QUEUE_NAME}/disable_ipv6"), "1");
             let built = links.set_up(queue, true).and_then(|()| {
                 links.set_token_bucket(queue, bucket(rate_bps, limit))?;
                 links.redirect_arrivals(link, queue)
@@ -288,12 +302,8 @@ impl Lab {
         let doing = "limiting what the target receives";
         match self.receive_queue {
             ReceiveQueue::None => Ok(()),
-            ReceiveQueue::Target(link) => {
-                step(doing, self.target.run(|| Links::new().set_token_bucket(link, bucket)))
-            }
-            ReceiveQueue::Host => {
-                step(doing, self.host.run(|| Links::new().set_token_bucket(self.host_link, bucket)))
-            }
+            ReceiveQueue::Target(link) => step(doing, self.target.run(|| Links::new().set_token_bucket(link, bucket))),
+            ReceiveQueue::Host => step(doing, self.host.run(|| Links::new().set_token_bucket(self.host_link, bucket))),
         }
     }
 
@@ -321,10 +331,23 @@ fn bucket(rate_bps: u64, limit_octets: u32) -> TokenBucket {
     TokenBucket { rate_bps, burst_octets: Shape::burst_octets(rate_bps), limit_octets }
 }
 
+/// Gives a link its addresses and waits until it can be found by them.
 fn add_addresses(link: LinkIndex, v4: Ipv4Addr, v6: Ipv6Addr) -> io::Result<()> {
     let mut links = Links::new();
     links.add_address(link, IpAddr::V4(v4), IPV4_PREFIX)?;
-    links.add_address(link, IpAddr::V6(v6), IPV6_PREFIX)
+    links.add_address(link, IpAddr::V6(v6), IPV6_PREFIX)?;
+    // The kernel joins the address's solicited-node group (RFC 4291, section 2.7.1) a moment later, from a work
+    // queue. A neighbour who asks before is not heard and asks again only after a second.
+    let [.., a, b, c] = v6.octets();
+    let group = format!("ff0200000000000000000001ff{a:02x}{b:02x}{c:02x}");
+    let deadline = Instant::now() + CARRIER_PATIENCE;
+    while !fs::read_to_string("/proc/thread-self/net/igmp6")?.contains(&group) {
+        if Instant::now() >= deadline {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the link did not join its multicast group"));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 fn wait_until_up(link: LinkIndex, deadline: Instant) -> io::Result<bool> {

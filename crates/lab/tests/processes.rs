@@ -16,13 +16,15 @@ use linerate_lab::{HOST_IPV6, Lab, Privilege, Shape, TARGET_IPV4, TARGET_IPV6, e
 /// Set in the environment of the process that holds a lab.
 const ROLE: &str = "LINERATE_LAB_TEST_ROLE";
 
-const TESTS: [(&str, fn() -> Result<(), Skip>); 5] = [
+const TESTS: [(&str, Test); 5] = [
     ("nothing_is_left_after_the_lab_is_dropped", nothing_is_left_after_the_lab_is_dropped),
     ("nothing_is_left_after_sigkill", nothing_is_left_after_sigkill),
     ("a_child_process_can_enter_the_machines", a_child_process_can_enter_the_machines),
     ("a_lab_needs_no_root", a_lab_needs_no_root),
     ("a_refusal_names_the_switch", a_refusal_names_the_switch),
 ];
+
+type Test = fn() -> Result<(), Skip>;
 
 /// What this machine lacks for a test.
 struct Skip(&'static str);
@@ -236,7 +238,8 @@ fn a_lab_needs_no_root() -> Result<(), Skip> {
 
 /// The limit is one of each user namespace, so the switch is thrown in one of its own, not on this machine.
 fn a_refusal_names_the_switch() -> Result<(), Skip> {
-    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --inh-caps=-all --bounding-set=-all \"$0\"";
+    let script =
+        "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --inh-caps=-all --bounding-set=-all \"$0\"";
     let (command, _copy) = as_nobody("refused", &["unshare", "--user", "--map-root-user", "sh", "-c", script])?;
     let why = match Holder::start(command) {
         Ok(_) => panic!("made a lab where none is allowed"),

@@ -3,7 +3,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,17 +14,34 @@ use linerate_lab::{
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Payload of a full 1500-octet packet, and the frame that the queues count it as.
-const PAYLOAD: usize = 1472;
+/// Of a full 1500-octet packet, and the octets the queues count around it: Ethernet, IP, UDP.
+const PAYLOAD_V6: usize = 1452;
+const AROUND_V4: usize = 14 + 20 + 8;
 const FRAME: f64 = 1514.0;
 
-/// `None`, and a sentence, where this machine cannot make labs as it is.
-fn lab(test: &str, shape: Shape) -> Option<Lab> {
+/// One test at a time: rates are measured, and a second flood would take the CPU from the first.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A lab and the right to use the machine; `None`, and a sentence, where this machine cannot make labs as it is.
+fn lab(test: &str, shape: Shape) -> Option<(Lab, MutexGuard<'static, ()>)> {
     if privilege() != Privilege::Root {
         eprintln!("{test}: skipped, needs root");
         return None;
     }
-    Some(Lab::up(&shape).unwrap())
+    let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    Some((Lab::up(&shape).unwrap(), alone))
+}
+
+/// The best of three attempts at a figure that a busy machine can only lower.
+fn best_of_three(good_enough: f64, mut measure: impl FnMut() -> f64) -> f64 {
+    let mut best = 0.0;
+    for _ in 0..3 {
+        best = measure().max(best);
+        if best >= good_enough {
+            break;
+        }
+    }
+    best
 }
 
 fn udp(address: impl Into<IpAddr> + Send) -> io::Result<UdpSocket> {
@@ -37,11 +55,13 @@ fn check_passes(lab: &Lab, host: IpAddr, target: IpAddr) {
     let at_target = lab.in_target(|| udp(target)).unwrap();
     let at_host = lab.in_host(|| udp(host)).unwrap();
     let mut buffer = [0; 16];
+    let begun = Instant::now();
     at_host.send_to(b"there", at_target.local_addr().unwrap()).unwrap();
     let (len, from) = at_target.recv_from(&mut buffer).unwrap();
     assert_eq!((&buffer[..len], from), (&b"there"[..], at_host.local_addr().unwrap()));
     at_target.send_to(b"back", from).unwrap();
     assert_eq!(at_host.recv(&mut buffer).unwrap(), 4);
+    assert!(begun.elapsed() < Duration::from_millis(900), "the neighbour had to be asked twice");
 }
 
 fn check_passes_both(lab: &Lab) {
@@ -52,6 +72,8 @@ fn check_passes_both(lab: &Lab) {
 /// Floods for `time` at `rate_bps` of frames and counts at the receiver: (sent, received, received frames' bit/s).
 fn flood(from: UdpSocket, to: UdpSocket, rate_bps: f64, time: Duration) -> (u64, u64, f64) {
     from.connect(to.local_addr().unwrap()).unwrap();
+    let around = if from.local_addr().unwrap().is_ipv4() { AROUND_V4 } else { AROUND_V4 + 20 };
+    let frame_bits = (PAYLOAD_V6 + around) as f64 * 8.0;
     to.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let receiver = thread::spawn(move || {
         let mut buffer = [0; 2048];
@@ -62,13 +84,13 @@ fn flood(from: UdpSocket, to: UdpSocket, rate_bps: f64, time: Duration) -> (u64,
             let age = begun.get_or_insert_with(Instant::now).elapsed();
             in_window += u64::from(age >= time / 5 && age < time);
         }
-        (received, in_window as f64 * FRAME * 8.0 / (time.as_secs_f64() * 0.8))
+        (received, in_window as f64 * frame_bits / (time.as_secs_f64() * 0.8))
     });
-    let payload = [0x5a; PAYLOAD];
+    let payload = [0x5a; PAYLOAD_V6]; // never fragmented, by either IP
     let begun = Instant::now();
     let mut sent = 0_u64;
     while begun.elapsed() < time {
-        let due = (begun.elapsed().as_secs_f64() * rate_bps / (FRAME * 8.0)) as u64;
+        let due = (begun.elapsed().as_secs_f64() * rate_bps / frame_bits) as u64;
         // Bounded, so that a late sender does not catch up in one burst.
         for _ in 0..due.saturating_sub(sent).min(16) {
             from.send(&payload).unwrap();
@@ -79,7 +101,7 @@ fn flood(from: UdpSocket, to: UdpSocket, rate_bps: f64, time: Duration) -> (u64,
     (sent, received, rate)
 }
 
-/// As `SO_RCVBUF` cannot be set through std: a receiver that keeps up. At the test's low rates the default is ample.
+/// Low, so that a receiver with the default socket buffer keeps up on any machine: std cannot set SO_RCVBUF.
 const RATE_BPS: f64 = 100e6;
 
 fn shape_at(rate_bps: f64) -> Shape {
@@ -94,9 +116,9 @@ fn check_near(what: &str, got: f64, want: f64, tolerance: f64) {
 
 #[test]
 fn packets_pass_at_once() {
-    for shape in [Shape::unshaped(), Shape::modest_board()] {
-        let Some(lab) = lab("packets_pass_at_once", shape) else { return };
-        assert_eq!(lab.notes(), [String::new(); 0]);
+    for shape in [Shape::unshaped(), Shape::modest_board()].into_iter().cycle().take(40) {
+        let Some((lab, _alone)) = lab("packets_pass_at_once", shape) else { return };
+        assert!(lab.notes().is_empty(), "{:?}", lab.notes());
         check_passes_both(&lab);
     }
 }
@@ -117,7 +139,7 @@ fn a_lab_is_made_in_no_time() {
 
 #[test]
 fn the_target_sends_at_the_rate_and_loses_nothing() {
-    let Some(lab) = lab("the_target_sends_at_the_rate_and_loses_nothing", shape_at(RATE_BPS)) else { return };
+    let Some((lab, _alone)) = lab("the_target_sends_at_the_rate_and_loses_nothing", shape_at(RATE_BPS)) else { return };
     let from = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
     let to = lab.in_host(|| udp(HOST_IPV4)).unwrap();
     let (sent, received, rate) = flood(from, to, 1e9, Duration::from_secs(1));
@@ -128,7 +150,9 @@ fn the_target_sends_at_the_rate_and_loses_nothing() {
 
 #[test]
 fn what_the_target_cannot_receive_is_counted_exactly() {
-    let Some(lab) = lab("what_the_target_cannot_receive_is_counted_exactly", shape_at(RATE_BPS)) else { return };
+    let Some((lab, _alone)) = lab("what_the_target_cannot_receive_is_counted_exactly", shape_at(RATE_BPS)) else {
+        return;
+    };
     let from = lab.in_host(|| udp(HOST_IPV4)).unwrap();
     let to = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
     let (sent, received, rate) = flood(from, to, 2.0 * RATE_BPS, Duration::from_secs(1));
@@ -145,7 +169,7 @@ fn what_the_target_cannot_receive_is_counted_exactly() {
 
 #[test]
 fn below_the_rate_nothing_is_lost() {
-    let Some(lab) = lab("below_the_rate_nothing_is_lost", shape_at(RATE_BPS)) else { return };
+    let Some((lab, _alone)) = lab("below_the_rate_nothing_is_lost", shape_at(RATE_BPS)) else { return };
     let from = lab.in_host(|| udp(HOST_IPV6)).unwrap();
     let to = lab.in_target(|| udp(TARGET_IPV6)).unwrap();
     let (sent, received, _) = flood(from, to, 0.7 * RATE_BPS, Duration::from_millis(500));
@@ -178,61 +202,69 @@ fn tcp_rate(listener: TcpListener, connect: impl FnOnce(SocketAddr) -> io::Resul
 
 #[test]
 fn tcp_comes_close_to_the_rate_both_ways() {
-    let Some(lab) = lab("tcp_comes_close_to_the_rate_both_ways", Shape::modest_board()) else { return };
-    // 1448 octets of payload in a frame of 1514.
-    let line_bps = 470e6 * 1448.0 / 1514.0;
-    let listener = lab.in_host(|| TcpListener::bind((HOST_IPV4, 0))).unwrap();
-    let tx = tcp_rate(listener, |address| lab.in_target(|| TcpStream::connect(address)));
-    let listener = lab.in_target(|| TcpListener::bind((TARGET_IPV4, 0))).unwrap();
-    let rx = tcp_rate(listener, |address| lab.in_host(|| TcpStream::connect(address)));
+    let Some((lab, _alone)) = lab("tcp_comes_close_to_the_rate_both_ways", Shape::modest_board()) else { return };
+    let least = 0.9 * LINE_BPS;
+    let tx = best_of_three(least, || {
+        let listener = lab.in_host(|| TcpListener::bind((HOST_IPV4, 0))).unwrap();
+        tcp_rate(listener, |address| lab.in_target(|| TcpStream::connect(address)))
+    });
+    let rx = best_of_three(least, || {
+        let listener = lab.in_target(|| TcpListener::bind((TARGET_IPV6, 0))).unwrap();
+        tcp_rate(listener, |address| lab.in_host(|| TcpStream::connect(address)))
+    });
     for (direction, got) in [("tx", tx), ("rx", rx)] {
-        assert!(got <= 1.02 * line_bps && got >= 0.9 * line_bps, "{direction}: {:.1} of {:.1} M", got / 1e6, line_bps / 1e6);
+        let line = LINE_BPS / 1e6;
+        assert!((least..=1.02 * LINE_BPS).contains(&got), "{direction}: {:.1} of {line:.1} M", got / 1e6);
     }
 }
+
+/// What a TCP stream can carry over the modest board: 1448 octets of payload in a frame of 1514.
+const LINE_BPS: f64 = 470e6 * 1448.0 / FRAME;
 
 #[test]
 fn iperf3_sees_the_same_rate() {
     let test = "iperf3_sees_the_same_rate";
-    if Command::new("iperf3").arg("--version").output().is_err() || Command::new("nsenter").arg("-V").output().is_err() {
+    if Command::new("iperf3").arg("--version").output().is_err() || Command::new("nsenter").arg("-V").output().is_err()
+    {
         eprintln!("{test}: skipped, needs iperf3 and nsenter");
         return;
     }
-    let Some(lab) = lab(test, Shape::modest_board()) else { return };
+    let Some((lab, _alone)) = lab(test, Shape::modest_board()) else { return };
     let within = |netns: std::path::PathBuf| {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", netns.display())).args(["timeout", "20", "iperf3"]);
         command
     };
-    for reverse in [&[][..], &["-R"][..]] {
-        let mut server = within(lab.target_netns()).args(["-s", "-1"]).stdout(std::process::Stdio::null()).spawn().unwrap();
-        let target = TARGET_IPV4.to_string();
-        let text = (0..20)
-            .find_map(|_| {
+    for reverse in [None, Some("-R")] {
+        let got = best_of_three(0.9 * LINE_BPS, || {
+            let mut server = within(lab.target_netns()).args(["-s", "-1"]).stdout(Stdio::null()).spawn().unwrap();
+            let target = TARGET_IPV4.to_string();
+            let report = (0..20).find_map(|_| {
                 thread::sleep(Duration::from_millis(100)); // until the server listens
-                let client = within(lab.host_netns()).args(["-c", &target, "-t", "2", "-J"]).args(reverse).output();
-                let client = client.unwrap();
+                let mut client = within(lab.host_netns());
+                let client = client.args(["-c", &target, "-t", "2", "-J"]).args(reverse).output().unwrap();
                 client.status.success().then(|| String::from_utf8(client.stdout).unwrap())
-            })
-            .expect("iperf3 ran");
-        server.wait().unwrap();
-        let received = text.split("\"sum_received\":").nth(1).unwrap();
-        let bps = received.split("\"bits_per_second\":").nth(1).unwrap().split(',').next().unwrap().trim();
-        let bps: f64 = bps.parse().unwrap();
-        let line_bps = 470e6 * 1448.0 / 1514.0;
-        assert!(bps <= 1.03 * line_bps && bps >= 0.9 * line_bps, "{reverse:?}: {:.1} M", bps / 1e6);
+            });
+            server.wait().unwrap();
+            received_bps(&report.expect("iperf3 ran")).expect("iperf3 told what was received")
+        });
+        assert!((0.9 * LINE_BPS..=1.03 * LINE_BPS).contains(&got), "{reverse:?}: {:.1} M", got / 1e6);
     }
+}
+
+/// `end.sum_received.bits_per_second` of iperf3's report, without a JSON parser.
+fn received_bps(report: &str) -> Option<f64> {
+    let (_, received) = report.split_once("\"sum_received\":")?;
+    let (_, value) = received.split_once("\"bits_per_second\":")?;
+    value.split([',', '\n']).next()?.trim().parse().ok()
 }
 
 #[test]
 fn the_cable_can_be_pulled_and_put_back() {
-    let Some(mut lab) = lab("the_cable_can_be_pulled_and_put_back", Shape::modest_board()) else { return };
-    let carrier = |lab: &Lab| {
-        // Any socket of the target will do to ask for its interface's flags; the address of a route is enough here.
-        let socket = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
-        socket.send_to(b"?", (HOST_IPV4, 9)).is_ok() && lab.in_host(|| udp(HOST_IPV4)).is_ok()
-    };
-    assert!(carrier(&lab));
+    let Some((mut lab, _alone)) = lab("the_cable_can_be_pulled_and_put_back", Shape::modest_board()) else { return };
+    assert!(lab.has_carrier().unwrap());
     lab.set_carrier(false).unwrap();
+    assert!(!lab.has_carrier().unwrap());
     let listener = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
     let sender = lab.in_host(|| udp(HOST_IPV4)).unwrap();
     assert!(sender.send_to(b"?", listener.local_addr().unwrap()).is_err(), "the host's link is down");
@@ -242,7 +274,7 @@ fn the_cable_can_be_pulled_and_put_back() {
 
 #[test]
 fn rates_change_while_the_link_is_up() {
-    let Some(mut lab) = lab("rates_change_while_the_link_is_up", Shape::unshaped()) else { return };
+    let Some((mut lab, _alone)) = lab("rates_change_while_the_link_is_up", Shape::unshaped()) else { return };
     assert_eq!(lab.receive_queue_counts().unwrap(), None);
     for rate_bps in [50e6, 100e6] {
         lab.set_tx_rate(Some(rate_bps as u64)).unwrap();
