@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -79,7 +79,7 @@ pub enum LabError {
     #[error("a user namespace must be entered before the first thread is started; call it first thing in main")]
     Threads,
     /// The kernel refused a step.
-    #[error("{doing} failed: {why}; the lab needs a kernel with veth links, IPv6 and the tbf queueing discipline")]
+    #[error("{doing} failed: {why}; the lab needs a kernel with veth links and the tbf queueing discipline")]
     Kernel {
         /// The step, as a clause.
         doing: String,
@@ -114,7 +114,9 @@ impl Lab {
             let mut links = Links::new();
             let link = links.index(LINK)?;
             links.set_up(LOOPBACK, true)?;
-            links.no_address_of_its_own(link)?;
+            if has_ipv6() {
+                links.no_address_of_its_own(link)?;
+            }
             // The first reports of multicast groups come within a second, at random, and would be counted with
             // somebody's test traffic. Better now; an old kernel without the switch is no worse than usual.
             let _ = fs::write(format!("{IPV6_SWITCHES}/{LINK_NAME}/mldv2_unsolicited_report_interval"), "1");
@@ -123,6 +125,9 @@ impl Lab {
         };
         let (host_link, host_offload) = step("preparing the host's link", host.run(prepare))?;
         let (target_link, target_offload) = step("preparing the target's link", target.run(prepare))?;
+        if !has_ipv6() {
+            notes.push("the lab has IPv4 only, because IPv6 is off in this kernel".to_owned());
+        }
         if let Some(error) = host_offload.or(target_offload) {
             notes.push(format!(
                 "segmentation offload stays on, because the kernel would not turn it off ({error}): TCP arrives in \
@@ -335,6 +340,9 @@ fn bucket(rate_bps: u64, limit_octets: u32) -> TokenBucket {
 fn add_addresses(link: LinkIndex, v4: Ipv4Addr, v6: Ipv6Addr) -> io::Result<()> {
     let mut links = Links::new();
     links.add_address(link, IpAddr::V4(v4), IPV4_PREFIX)?;
+    if !has_ipv6() {
+        return Ok(());
+    }
     links.add_address(link, IpAddr::V6(v6), IPV6_PREFIX)?;
     // The kernel joins the address's solicited-node group (RFC 4291, section 2.7.1) a moment later, from a work
     // queue. A neighbour who asks before is not heard and asks again only after a second.
@@ -348,6 +356,11 @@ fn add_addresses(link: LinkIndex, v4: Ipv4Addr, v6: Ipv6Addr) -> io::Result<()> 
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())
+}
+
+/// Absent where the kernel was built or started (`ipv6.disable=1`) without.
+fn has_ipv6() -> bool {
+    Path::new("/proc/net/if_inet6").exists()
 }
 
 fn wait_until_up(link: LinkIndex, deadline: Instant) -> io::Result<bool> {
