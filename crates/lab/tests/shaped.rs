@@ -231,19 +231,22 @@ const LINE_BPS: f64 = 470e6 * 1448.0 / FRAME;
 #[test]
 fn iperf3_sees_the_same_rate() {
     let test = "iperf3_sees_the_same_rate";
+    // Less than the board's, so that iperf3 reaches it on a busy machine too.
+    let rate_bps = 200e6;
+    let line_bps = rate_bps * 1448.0 / FRAME;
     if Command::new("iperf3").arg("--version").output().is_err() || Command::new("nsenter").arg("-V").output().is_err()
     {
         eprintln!("{test}: skipped, needs iperf3 and nsenter");
         return;
     }
-    let Some((lab, _alone)) = lab(test, Shape::modest_board()) else { return };
+    let Some((lab, _alone)) = lab(test, shape_at(rate_bps)) else { return };
     let within = |netns: std::path::PathBuf| {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", netns.display())).args(["timeout", "20", "iperf3"]);
         command
     };
     for reverse in [None, Some("-R")] {
-        let got = best_of_three(0.9 * LINE_BPS, || {
+        let got = best_of_three(0.9 * line_bps, || {
             let mut server = within(lab.target_netns()).args(["-s", "-1"]).stdout(Stdio::null()).spawn().unwrap();
             let target = TARGET_IPV4.to_string();
             let report = (0..20).find_map(|_| {
@@ -255,7 +258,7 @@ fn iperf3_sees_the_same_rate() {
             server.wait().unwrap();
             received_bps(&report.expect("iperf3 ran")).expect("iperf3 told what was received")
         });
-        assert!((0.9 * LINE_BPS..=1.03 * LINE_BPS).contains(&got), "{reverse:?}: {:.1} M", got / 1e6);
+        assert!((0.9 * line_bps..=1.03 * line_bps).contains(&got), "{reverse:?}: {:.1} M", got / 1e6);
     }
 }
 
