@@ -291,10 +291,10 @@ impl Sheet {
             Heading {
                 name: column.name.to_owned(),
                 unit: match column.unit {
-                "µs/packet" if records.iter().all(|record| !record.workload.is_stream()) => "µs/transaction",
-                unit => unit,
-            }
-            .to_owned(),
+                    "µs/packet" if records.iter().all(|record| !record.workload.is_stream()) => "µs/transaction",
+                    unit => unit,
+                }
+                .to_owned(),
                 layer: match column.layer {
                     Layer::Words(words) => words,
                     Layer::Payload => payload,
