@@ -10,8 +10,8 @@
 use std::net::IpAddr;
 use std::thread::JoinHandle;
 
-use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
 use linerate_control::message::{Address, Event, Prepare, RefusalKind, Reply, Request, RequestLine};
+use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
 use linerate_host::traffic::{Stopper, Tokens, Trial};
 use linerate_host::{counters, environment, interfaces};
 

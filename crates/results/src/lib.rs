@@ -2,4 +2,11 @@
 //! Never measures, and reads no clock: times and names are arguments.
 #![forbid(unsafe_code)]
 
+pub mod id;
+#[cfg(test)]
+mod kill;
 pub mod record;
+#[cfg(any(test, feature = "sample"))]
+pub mod sample;
+pub mod select;
+pub mod store;

@@ -11,6 +11,7 @@ use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Counters;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 /// The name of this format.
@@ -64,12 +65,21 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record as its format has it: one JSON object, unknown fields absent rather than null.
+    /// The record as its format has it: one JSON object, unknown fields absent rather than null. A figure that is
+    /// no finite number is no figure, and absent too.
     pub fn to_json(&self) -> serde_json::Value {
-        let mut value = serde_json::to_value(self).expect("a record has string keys and finite figures only");
+        let mut value = serde_json::to_value(self).expect("a record has string keys and numbers that JSON has");
         drop_nulls(&mut value);
         value
     }
+}
+
+/// Reads a map whose keys are numbers, which JSON writes as strings. Serde reads such a map by itself, but not
+/// inside a flattened field: there it has already made up its mind that a key is a string.
+fn counted_by_length<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u64, u64>, D::Error> {
+    let written = BTreeMap::<String, u64>::deserialize(deserializer)?;
+    let number = |text: String| text.parse().map_err(|_| D::Error::custom(format!("'{text}' is no length of a burst")));
+    written.into_iter().map(|(length, count)| Ok((number(length)?, count))).collect()
 }
 
 /// Takes out every field that is null; an array keeps its places.
@@ -177,7 +187,7 @@ pub struct FlowFigures {
     /// Times between arrivals.
     pub arrival_gaps: Option<Histogram>,
     /// Runs of consecutive lost datagrams: length → how often.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "counted_by_length")]
     pub loss_bursts: BTreeMap<u64, u64>,
     /// The sending TCP's account. Of several streams: sums of counts, means of the rest.
     pub tcp: Option<TcpSummary>,

@@ -1,0 +1,18 @@
+//! Records as people and programs read them: one file a format, each from the records alone.
+//! Prints nothing and measures nothing: every renderer makes a text of `&[Record]`.
+
+pub(crate) mod csv;
+pub(crate) mod json;
+pub(crate) mod markdown;
+mod number;
+pub(crate) mod picture;
+#[cfg(test)]
+mod sample;
+mod sheet;
+pub(crate) mod show;
+pub(crate) mod summary;
+pub(crate) mod table;
+pub(crate) mod ttcp;
+
+#[allow(unused_imports, reason = "for the command line, which is not written yet")]
+pub(crate) use sheet::Repeats;

@@ -1,0 +1,73 @@
+//! The table in Markdown, ready to paste.
+//! Knows how Markdown writes tables; `sheet` knows what the table says.
+
+use linerate_results::record::Record;
+
+use super::sheet::{Heading, Repeats, Sheet, sheets};
+
+/// The records as a Markdown table (GitHub Flavored Markdown, section 4.10), the doubts as a list beneath.
+pub(crate) fn markdown(records: &[Record], repeats: Repeats) -> String {
+    let (sheets, notes) = sheets(records, repeats);
+    if sheets.is_empty() {
+        return "No records.\n".to_owned();
+    }
+    let mut text: String = sheets.iter().map(drawn).collect::<Vec<_>>().join("\n");
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    for note in notes {
+        text += &format!("- {}\n", escaped(&note));
+    }
+    text
+}
+
+fn drawn(sheet: &Sheet) -> String {
+    let mut text = format!("**{}**\n\n", escaped(&sheet.title));
+    text += &line(sheet.headings.iter().map(heading));
+    text += &line(sheet.headings.iter().map(|heading| if heading.is_number { "---:" } else { "---" }.to_owned()));
+    for row in &sheet.rows {
+        text += &line(row.iter().map(|cell| escaped(cell.trim())));
+    }
+    text
+}
+
+fn heading(heading: &Heading) -> String {
+    let layer = if heading.layer.is_empty() { String::new() } else { format!("({})", heading.layer) };
+    let words = [heading.name.as_str(), &heading.unit, &layer];
+    escaped(&words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
+}
+
+fn line(cells: impl Iterator<Item = String>) -> String {
+    format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+}
+
+/// A bar would end the cell; a star, an underscore or a bracket would be dress.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '[' | ']' | '<' | '`' | '\\' => escaped.extend(['\\', c]),
+            '\n' | '\r' => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn one_of_everything() {
+        insta::assert_snapshot!(markdown(&sample::everything(), Repeats::Together));
+    }
+
+    #[test]
+    fn a_bar_does_not_end_a_cell() {
+        let mut records = sample::repeats();
+        records[0].target.endpoint = "exec:agent | tee log".to_owned();
+        assert!(markdown(&records, Repeats::Together).contains("exec:agent \\| tee log"));
+    }
+}

@@ -1,0 +1,95 @@
+//! Numbers as people read them: digits that mean something, thousands apart.
+//! Knows no units; the heading says them.
+
+/// A count, with its thousands apart.
+pub(super) fn count(value: u64) -> String {
+    grouped(&value.to_string())
+}
+
+/// A figure with this many significant digits, at most nine of them behind the point.
+pub(super) fn figure(value: f64, digits: i32) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if !value.is_finite() {
+        return if value > 0.0 { "unlimited" } else { "" }.to_owned();
+    }
+    // Rounded first, for 999.96 is 1,000 and not 1,000.0.
+    let rounded: f64 = format!("{value:.*e}", (digits - 1) as usize).parse().unwrap_or(value);
+    let behind = (digits - 1 - rounded.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let text = format!("{value:.behind$}");
+    match text.split_once('.') {
+        None => grouped(&text),
+        Some((whole, rest)) => format!("{}.{rest}", grouped(whole)),
+    }
+}
+
+/// A share of a whole in percent, to a tenth; what is not nothing never reads as nothing, nor all but all as all.
+pub(super) fn percent(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    match percent {
+        p if p > 0.0 && p < 0.05 => figure(p, 1),
+        p if p < 100.0 && p >= 99.95 => "> 99.9".to_owned(),
+        p => format!("{p:.1}"),
+    }
+}
+
+/// The middle value; of an even number, the mean of the two in the middle.
+pub(super) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+fn grouped(digits: &str) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
+    let mut text = sign.to_owned();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_digits_that_mean_something() {
+        for (value, digits, text) in [
+            (0.0, 4, "0"),
+            (941.23, 4, "941.2"),
+            (9412.3, 4, "9,412"),
+            (1_234_567.8, 4, "1,234,568"),
+            (8.5, 4, "8.500"),
+            (999.96, 4, "1,000"),
+            (99.9996, 4, "100.0"),
+            (0.012_345, 3, "0.0123"),
+            (-1234.5, 3, "-1,234"),
+            (f64::INFINITY, 4, "unlimited"),
+        ] {
+            assert_eq!(figure(value, digits), text);
+        }
+        assert_eq!([0, 999, 1000, 127_551].map(count), ["0", "999", "1,000", "127,551"]);
+    }
+
+    #[test]
+    fn a_little_is_not_nothing() {
+        assert_eq!([0.0, 0.000_02, 0.323, 0.9999, 1.0].map(percent), ["0.0", "0.002", "32.3", "> 99.9", "100.0"]);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+}

@@ -1,0 +1,247 @@
+//! What a run found, in sentences: how much arrived, and where the rest was lost.
+//! Says only what figures and counters show; a cause that no counter shows is called unaccounted.
+
+use std::collections::BTreeMap;
+
+use linerate_results::record::{FlowFigures, Machine, Record};
+use linerate_trial::flow::End;
+use linerate_trial::spec::{Direction, Workload};
+
+use super::number::{count, figure, median, percent};
+use super::sheet::offered_load_bps;
+
+/// From this share of its time on a CPU is worth a word: there is little left to give.
+const BUSY: f64 = 0.95;
+
+/// A few sentences, one a line: for every kind of traffic and direction what arrived, the trial that lost the most
+/// and where, and which CPUs had nothing left.
+pub(crate) fn summary(records: &[Record]) -> String {
+    let mut groups: BTreeMap<(Workload, Direction), Vec<&Record>> = BTreeMap::new();
+    for record in records.iter().filter(|record| record.result.is_some()) {
+        groups.entry((record.workload, record.direction)).or_default().push(record);
+    }
+    let mut sentences = Vec::new();
+    for ((workload, direction), group) in groups {
+        let who =
+            format!("{workload} {}", if direction == Direction::Both { "both ways at once" } else { direction.name() });
+        match workload {
+            Workload::UdpStream => sentences.extend(datagrams(&who, &group)),
+            Workload::TcpStream => sentences.extend(stream(&who, &group)),
+            Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => sentences.extend(requests(&who, &group)),
+        }
+    }
+    sentences.extend(busy_cpus(records));
+    let failed = records.iter().filter(|record| record.result.is_none()).count();
+    if failed > 0 {
+        sentences.push(format!("{failed} of {} trials failed; the table says why.", records.len()));
+    }
+    sentences.iter().map(|sentence| format!("{sentence}\n")).collect()
+}
+
+fn flow(record: &Record) -> Option<&FlowFigures> {
+    record.result.as_ref().map(|figures| &figures.flow)
+}
+
+/// The finite load that a trial was offered, Mbit/s.
+fn offered(record: &Record) -> Option<f64> {
+    offered_load_bps(record, None).filter(|bps| bps.is_finite()).map(|bps| bps / 1e6)
+}
+
+fn at(record: &Record) -> String {
+    match offered(record) {
+        Some(mbit) => format!("at {} Mbit/s offered", figure(mbit, 4)),
+        None => "as fast as the sender could".to_owned(),
+    }
+}
+
+fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let through = |record: &Record| flow(record)?.throughput_bps.map(|bps| bps / 1e6);
+    let by_load = {
+        let mut by_load: Vec<&Record> = group.to_vec();
+        let load = |record: &Record| offered(record).unwrap_or(f64::INFINITY);
+        by_load.sort_by(|a, b| load(a).total_cmp(&load(b)));
+        by_load
+    };
+    let best = group.iter().filter_map(|record| Some((record, through(record)?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((best, mbit)) = best {
+        let mut text =
+            format!("{who}: the most that arrived was {} Mbit/s of UDP payload, {}", figure(mbit, 4), at(best));
+        if let Some((last, less)) = by_load.last().and_then(|last| Some((last, through(last)?)))
+            && less < 0.95 * mbit
+        {
+            text += &format!("; {} it was {}", at(last), figure(less, 4));
+        }
+        sentences.push(text + ".");
+    }
+    if let Some(last) = by_load.last()
+        && let (Some(asked), Some(sent)) = (offered(last), flow(last).and_then(|flow| flow.achieved_load_bps))
+        && sent / 1e6 < 0.98 * asked
+    {
+        sentences.push(format!("{who} {}: the sender sent only {} Mbit/s.", at(last), figure(sent / 1e6, 4)));
+    }
+    let lost = |record: &Record| flow(record)?.packets_lost;
+    let worst = group.iter().filter_map(|record| Some((lost(record)?, record))).max_by_key(|(lost, _)| *lost);
+    match worst {
+        None => {}
+        Some((0, _)) => {
+            let sent: u64 = group.iter().filter_map(|record| flow(record)?.packets_sent).sum();
+            let trials = if group.len() == 1 { "the trial".to_owned() } else { format!("{} trials", group.len()) };
+            sentences.push(format!("{who}: none of the {} datagrams of {trials} was lost.", count(sent)));
+        }
+        Some((most, record)) => {
+            let clean = by_load.iter().take_while(|record| lost(record) == Some(0)).filter_map(|r| offered(r)).last();
+            if let Some(clean) = clean {
+                sentences.push(format!("{who}: nothing was lost up to {} Mbit/s offered.", figure(clean, 4)));
+            }
+            sentences.push(format!("{who} {}: {}", at(record), where_lost(record, most)));
+        }
+    }
+    sentences
+}
+
+/// How many datagrams a trial lost, and at which stages, as far as counters show.
+fn where_lost(record: &Record, lost: u64) -> String {
+    let flow = flow(record);
+    let of = flow.and_then(|flow| flow.packets_sent).map_or(String::new(), |sent| format!(" of {}", count(sent)));
+    let share = flow.and_then(|flow| flow.loss_ratio).map_or(String::new(), |ratio| format!(" ({} %)", percent(ratio)));
+    let said = format!("{}{of} datagrams{share} were lost", count(lost));
+    let Some(budget) = &record.loss_budget else {
+        return format!("{said}; no counter was read that says where.");
+    };
+    let mut places: Vec<String> = budget
+        .iter()
+        .filter(|line| line.packets > 0)
+        .map(|line| format!("{} at the {} ({})", count(line.packets), line.stage, line.evidence))
+        .collect();
+    let explained: i64 = budget.iter().map(|line| line.packets as i64).sum();
+    match record.unaccounted {
+        Some(more @ ..0) => places.push(format!("which is {} more than were lost", count(more.unsigned_abs()))),
+        Some(rest @ 1..) => places.push(format!("{} unaccounted", count(rest as u64))),
+        _ => {}
+    }
+    if places.is_empty() {
+        return format!("{said}; no counter says where.");
+    }
+    // The budget is of the whole trial, the figures of its measured part.
+    let total = explained + record.unaccounted.unwrap_or(0);
+    let over = if total == lost as i64 {
+        String::new()
+    } else {
+        format!("over the whole trial, warm-up included, {}: ", count(total.max(0) as u64))
+    };
+    format!("{said}: {over}{}.", places.join(", "))
+}
+
+fn stream(who: &str, group: &[&Record]) -> Option<String> {
+    let of = |value: &dyn Fn(&FlowFigures) -> Option<f64>| -> Vec<f64> {
+        group.iter().filter_map(|record| value(flow(record)?)).collect()
+    };
+    let through = of(&|flow| flow.throughput_bps.map(|bps| bps / 1e6));
+    let mut text = format!("{who}: {} Mbit/s of TCP payload", span(&through, 4)?);
+    let again = of(&|flow| flow.tcp.as_ref().map(|tcp| tcp.retransmissions as f64));
+    let sent = of(&|flow| flow.tcp.as_ref()?.segments_sent.map(|sent| sent as f64));
+    if !again.is_empty() {
+        let total: f64 = again.iter().sum();
+        text += &format!("; {} segments were sent again", count(total as u64));
+        let all: f64 = sent.iter().sum();
+        if sent.len() == again.len() && all > 0.0 {
+            text += &format!(" ({} %)", percent(total / all));
+        }
+    }
+    type Limit = fn(&FlowFigures) -> Option<f64>;
+    let limits: [(&str, Limit); 3] = [
+        ("sending waited for the receiver's window", |flow| flow.tcp.as_ref()?.limited_by_receive_window),
+        ("sending waited for room in the send buffer", |flow| flow.tcp.as_ref()?.limited_by_send_buffer),
+        ("the application gave nothing to send", |flow| flow.tcp.as_ref()?.limited_by_application),
+    ];
+    for (words, share) in limits {
+        if let Some(share) = median(&of(&share)).filter(|share| *share >= 0.1) {
+            text += &format!("; {words} {} % of the time", figure(share * 100.0, 2));
+        }
+    }
+    Some(text + ".")
+}
+
+fn requests(who: &str, group: &[&Record]) -> Option<String> {
+    let figures = || group.iter().filter_map(|record| record.result.as_ref());
+    let rates: Vec<f64> = figures().filter_map(|figures| figures.transactions_per_s).collect();
+    let mut text = format!("{who}: {} transactions/s", span(&rates, 4)?);
+    for (words, name) in [("half of them within", "p50"), ("99 % within", "p99")] {
+        let times: Vec<f64> = figures()
+            .filter_map(|figures| figures.latency.as_ref()?.percentiles.get(name))
+            .map(|seconds| seconds * 1e6)
+            .collect();
+        if let Some(times) = span(&times, 3) {
+            text += &format!(", {words} {times} µs");
+        }
+    }
+    Some(text + ".")
+}
+
+/// `x`, or `x to y` when the values differ.
+fn span(values: &[f64], digits: i32) -> Option<String> {
+    let low = values.iter().copied().reduce(f64::min)?;
+    let high = values.iter().copied().reduce(f64::max)?;
+    let (low, high) = (figure(low, digits), figure(high, digits));
+    Some(if low == high { low } else { format!("{low} to {high}") })
+}
+
+/// The trial in which a machine's CPUs, or one of them, were the busiest; silent where all had time left.
+fn busy_cpus(records: &[Record]) -> Vec<String> {
+    let machines: [(End, fn(&Record) -> &Machine); 2] = [(End::Target, |r| &r.target), (End::Host, |r| &r.host)];
+    let mut sentences = Vec::new();
+    for (end, machine) in machines {
+        let cpus = records.iter().filter_map(|record| Some((record, machine(record).cpu.as_ref()?)));
+        let busiest = cpus
+            .flat_map(|(record, cpu)| cpu.per_cpu.iter().enumerate().map(move |(at, one)| (record, at, one.busy, cpu)))
+            .max_by(|a, b| a.2.total_cmp(&b.2));
+        if let Some((record, at, busy, cpu)) = busiest.filter(|(_, _, busy, _)| *busy >= BUSY) {
+            sentences.push(format!(
+                "The {end}'s CPU {at} was busy {} % of the time in {} {} (all {} of them: {} %).",
+                percent(busy),
+                record.workload,
+                record.direction,
+                cpu.per_cpu.len(),
+                percent(cpu.machine.busy),
+            ));
+        }
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn a_sweep() {
+        insta::assert_snapshot!(summary(&sample::sweep()));
+    }
+
+    #[test]
+    fn one_of_everything() {
+        insta::assert_snapshot!(summary(&sample::everything()));
+    }
+
+    #[test]
+    fn nothing_is_given_a_cause_that_no_counter_shows() {
+        let lossy = || linerate_results::sample::udp(0, Direction::Rx, 600, 400.0);
+        let check = |change: &dyn Fn(&mut Record), want: &str| {
+            let mut record = lossy();
+            change(&mut record);
+            let text = summary(&[record]);
+            assert!(text.contains(want), "{text}");
+        };
+        check(&|_| {}, "were lost: 33,979 at the driver RX ring (target: ifb0 tbf drops), 34 unaccounted.");
+        check(&|r| r.loss_budget = None, "were lost; no counter was read that says where.");
+        check(&|r| (r.loss_budget, r.unaccounted) = (Some(vec![]), Some(34_013)), "were lost: 34,013 unaccounted.");
+        check(
+            &|r| r.unaccounted = Some(-5),
+            "33,974: 33,979 at the driver RX ring (target: ifb0 tbf drops), which is 5 more",
+        );
+        check(&|r| r.target.cpu.as_mut().unwrap().per_cpu[1].busy = 0.99, "The target's CPU 1 was busy 99.0 %");
+        assert_eq!(summary(&[]), "");
+    }
+}

@@ -1,0 +1,78 @@
+//! A store whose writer is killed at random moments: every record that was acknowledged is there, and no half of one.
+//! SIGKILL only; what a loss of power leaves rests on SQLite's synchronous=FULL.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use linerate_trial::spec::Direction;
+
+use crate::sample;
+use crate::select::Filter;
+use crate::store::Store;
+
+const KILLS: u32 = 50;
+/// In the child's environment: the store, and the number of its first record.
+const CHILD: &str = "LINERATE_TEST_STORE_CHILD";
+/// Gives a run the seed of an earlier one.
+const SEED: &str = "LINERATE_TEST_SEED";
+
+#[test]
+fn killed_at_any_moment_the_store_keeps_what_it_acknowledged() {
+    let seed = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
+        SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970").as_nanos() as u64
+    });
+    println!("{SEED}={seed}");
+    let mut chance = seed | 1;
+    let folder = std::env::temp_dir().join(format!("linerate-results-kill-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("records.db");
+    let mut acknowledged = Vec::new();
+    for kill in 0..KILLS {
+        // Xorshift (Marsaglia 2003); any spread of moments will do.
+        chance ^= chance << 13;
+        chance ^= chance >> 7;
+        chance ^= chance << 17;
+        let first = kill * 100_000;
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "kill::child", "--ignored", "--nocapture"])
+            .env(CHILD, format!("{first} {}", path.display()))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(chance % 60_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        // The test harness may have begun the first line.
+        let ids = said.map_while(Result::ok).filter_map(|line| Some(line.rsplit_once("kept ")?.1.to_owned()));
+        acknowledged.extend(ids);
+        if path.exists() {
+            let check = rusqlite::Connection::open(&path).unwrap();
+            let whole: String = check.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+            assert_eq!(whole, "ok", "after kill {kill}");
+        }
+    }
+    let kept = Store::open(&path).unwrap().select(&Filter::default()).unwrap();
+    for id in &acknowledged {
+        assert!(kept.iter().any(|record| record.id == *id), "{id} was acknowledged and is lost");
+    }
+    // Each kill can fall between the commit and the word of it, and leave one record that nobody heard of.
+    assert!(kept.len() <= acknowledged.len() + KILLS as usize);
+    assert!(acknowledged.len() > KILLS as usize, "only {} records: the kills came too early", acknowledged.len());
+    println!("{} acknowledged, {} kept", acknowledged.len(), kept.len());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+#[ignore = "the child that the test above kills"]
+fn child() {
+    let Ok(order) = std::env::var(CHILD) else { return };
+    let (first, path) = order.split_once(' ').unwrap();
+    let mut store = Store::open(path.as_ref()).unwrap();
+    for index in first.parse::<u32>().unwrap().. {
+        let record = sample::udp(index, Direction::Rx, 600, 400.0);
+        store.insert(&record).unwrap();
+        writeln!(std::io::stdout(), "kept {}", record.id).unwrap();
+    }
+}

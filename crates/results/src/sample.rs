@@ -1,0 +1,328 @@
+//! Example records for tests: every kind of traffic, a failed trial, figures that are absent.
+//! Measured by nobody; the figures only agree with each other.
+
+use std::collections::BTreeMap;
+
+use linerate_trial::budget::LossLine;
+use linerate_trial::cpu::{CpuShares, CpuUse};
+use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::environment::Environment;
+use linerate_trial::histogram::{Histogram, PERCENTILES};
+use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
+use linerate_trial::spec::{Direction, Spec, Workload};
+use linerate_trial::stage::{Counters, Stage};
+
+use crate::id;
+use crate::record::*;
+
+/// When the examples were "measured": 2026-11-21 03:00:00 UTC.
+const START_MS: u64 = 1_795_230_000_000;
+const DATAGRAM: f64 = 1470.0 * 8.0;
+
+/// A trial that was asked for and has no figures yet. Trials of one campaign, one second after the other.
+pub fn blank(index: u32, workload: Workload, direction: Direction, set: &[(&str, &str)]) -> Record {
+    let mut spec = Spec::new(workload);
+    (spec.direction, spec.extent) = (direction, linerate_trial::spec::Extent::Time(std::time::Duration::from_secs(2)));
+    for (name, text) in set {
+        spec.set(name, text).expect("the example's options are right");
+    }
+    let mut factors: BTreeMap<String, String> = set.iter().map(|&(n, t)| (n.to_owned(), t.to_owned())).collect();
+    factors.insert("direction".to_owned(), direction.name().to_owned());
+    Record {
+        format: FORMAT.to_owned(),
+        id: id::id(START_MS + 1000 * u64::from(index), [7; 10]),
+        started_at: format!("2026-11-21T03:{:02}:{:02}Z", index / 60, index % 60),
+        campaign: id::id(START_MS, [1; 10]),
+        plan: "example".to_owned(),
+        trial: TrialPlace { index, repeat: 0, factors },
+        workload,
+        direction,
+        duration_s: Some(2.0),
+        asked: spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect(),
+        target: machine("netns:b", "10.0.0.2", 0.62, 2),
+        host: machine("netns:a", "10.0.0.1", 0.25, 4),
+        result: None,
+        intervals: Vec::new(),
+        loss_budget: None,
+        unaccounted: None,
+        doubts: Vec::new(),
+        error: None,
+    }
+}
+
+/// A UDP stream that was offered `mbit` and got `through`; what was lost between was lost in the driver's receive
+/// ring, but for a few.
+pub fn udp(index: u32, direction: Direction, mbit: u32, through: f64) -> Record {
+    let mut record = blank(index, Workload::UdpStream, direction, &[("rate", &format!("{mbit}M"))]);
+    let (sent, received) =
+        ((f64::from(mbit) * 2e6 / DATAGRAM) as u64, (through.min(mbit.into()) * 2e6 / DATAGRAM) as u64);
+    let lost = sent - received;
+    let flow = FlowFigures {
+        throughput_bps: Some(received as f64 * DATAGRAM / 2.0),
+        achieved_load_bps: Some(sent as f64 * DATAGRAM / 2.0),
+        packets_sent: Some(sent),
+        packets_received: Some(received),
+        packets_lost: Some(lost),
+        packets_duplicated: Some(0),
+        packets_reordered: Some(u64::from(mbit / 300)),
+        packets_late: Some(0),
+        loss_ratio: Some(lost as f64 / sent as f64),
+        jitter_s: Some(f64::from(mbit) * 1.7e-8),
+        arrival_gaps: Some(histogram(&[(9_000, received / 2), (21_000, received - received / 2 - 1)])),
+        loss_bursts: if lost > 40 { BTreeMap::from([(1, lost - 40), (20, 2)]) } else { BTreeMap::new() },
+        send_calls: Some(sent / 8),
+        receive_calls: Some(received / 5),
+        octets: Some(received * 1470),
+        ..FlowFigures::default()
+    };
+    let unaccounted = lost.min(34);
+    record.loss_budget = Some(match lost - unaccounted {
+        0 => Vec::new(),
+        packets => vec![LossLine {
+            stage: Stage::DriverRxRing,
+            packets,
+            evidence: match direction {
+                Direction::Tx => "host: ifb1 tbf drops",
+                _ => "target: ifb0 tbf drops",
+            }
+            .to_owned(),
+        }],
+    });
+    record.unaccounted = Some(unaccounted as i64);
+    record.target.counters.add(Stage::DriverRxRing, "ifb0 tbf drops", lost - unaccounted);
+    record.target.counters.add(Stage::ReceiverSocket, "Udp RcvbufErrors", 0);
+    record.host.counters.add(Stage::Qdisc, "eth0 requeues", 3);
+    record.intervals = (0..2)
+        .map(|second| Interval {
+            start_s: f64::from(second),
+            end_s: f64::from(second + 1),
+            throughput_bps: flow.throughput_bps,
+            achieved_load_bps: flow.achieved_load_bps,
+            packets_sent: Some(sent / 2),
+            packets_received: Some(received / 2),
+            packets_missing: Some(lost / 2),
+            target_cpu: record.target.cpu.as_ref().map(|cpu| cpu.machine),
+            host_cpu: record.host.cpu.as_ref().map(|cpu| cpu.machine),
+            ..Interval::default()
+        })
+        .collect();
+    record.result = Some(Figures { flow, service_demand: Some(demand(received as f64)), ..Figures::default() });
+    record
+}
+
+/// A TCP stream of `mbit`, with its probe's latency when asked.
+pub fn tcp(index: u32, direction: Direction, mbit: f64, probe: bool) -> Record {
+    let set: &[(&str, &str)] = if probe { &[("probe", "true")] } else { &[] };
+    let mut record = blank(index, Workload::TcpStream, direction, set);
+    let flow = FlowFigures {
+        throughput_bps: Some(mbit * 1e6),
+        achieved_load_bps: Some(mbit * 1e6),
+        tcp: Some(TcpSummary {
+            retransmissions: 120,
+            min_rtt_s: Some(38e-6),
+            rtt_s: 412e-6,
+            cwnd: 310,
+            mss: 1448,
+            limited_by_receive_window: Some(0.81),
+            limited_by_send_buffer: Some(0.0),
+            limited_by_application: Some(0.02),
+            reordered_segments: Some(3),
+            segments_sent: Some(161_204),
+            segments_received: Some(2),
+            congestion_control: Some("cubic".to_owned()),
+        }),
+        send_calls: Some(1787),
+        receive_calls: Some(2210),
+        octets: Some((mbit * 2e6 / 8.0) as u64),
+        ..FlowFigures::default()
+    };
+    record.intervals = vec![Interval {
+        start_s: 0.0,
+        end_s: 2.0,
+        throughput_bps: flow.throughput_bps,
+        tcp: Some(TcpSample { rtt_us: 412, rttvar_us: 30, cwnd: 310, retransmissions: 120, ..TcpSample::default() }),
+        ..Interval::default()
+    }];
+    record.result = Some(Figures {
+        flow,
+        latency: probe.then(|| latency("probe", 200)),
+        service_demand: Some(demand(161_084.0)),
+        ..Figures::default()
+    });
+    record.doubts = vec![shared_machine()];
+    record
+}
+
+/// Requests and responses over UDP.
+pub fn rr(index: u32, request_size: &str) -> Record {
+    let mut record = blank(index, Workload::UdpRr, Direction::Rx, &[("request_size", request_size)]);
+    record.result = Some(Figures {
+        transactions_per_s: Some(21_874.5),
+        latency: Some(latency("udp-rr", 43_749)),
+        service_demand: Some(ServiceDemand {
+            target_us_per_packet: Some(56.7),
+            host_us_per_packet: Some(45.7),
+            ..ServiceDemand::default()
+        }),
+        ..Figures::default()
+    });
+    record.doubts = vec![
+        shared_machine(),
+        Doubt::new(
+            DoubtKind::IrqTimeByTicks,
+            "the target's kernel attributes interrupt time by ticks; set cpu_method=soak for a truer figure",
+        ),
+    ];
+    record
+}
+
+/// Both directions at the same time.
+pub fn both(index: u32) -> Record {
+    let (tx, rx) = (udp(index, Direction::Tx, 300, 280.0), udp(index, Direction::Rx, 300, 190.0));
+    let mut record = blank(index, Workload::UdpStream, Direction::Both, &[("rate", "300M")]);
+    let flow = |record: &Record| record.result.as_ref().expect("the example has figures").flow.clone();
+    let (tx_flow, rx_flow) = (flow(&tx), flow(&rx));
+    let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+    let (sent, lost) =
+        (sum(tx_flow.packets_sent, rx_flow.packets_sent), sum(tx_flow.packets_lost, rx_flow.packets_lost));
+    record.result = Some(Figures {
+        flow: FlowFigures {
+            throughput_bps: tx_flow.throughput_bps.zip(rx_flow.throughput_bps).map(|(a, b)| a + b),
+            achieved_load_bps: tx_flow.achieved_load_bps.zip(rx_flow.achieved_load_bps).map(|(a, b)| a + b),
+            packets_sent: sent,
+            packets_received: sum(tx_flow.packets_received, rx_flow.packets_received),
+            packets_lost: lost,
+            loss_ratio: lost.zip(sent).map(|(lost, sent)| lost as f64 / sent as f64),
+            octets: sum(tx_flow.octets, rx_flow.octets),
+            ..FlowFigures::default()
+        },
+        directions: Some(Directions { tx: tx_flow.clone(), rx: rx_flow.clone() }),
+        streams: vec![
+            StreamFigures { id: 0, direction: Direction::Tx, flow: tx_flow },
+            StreamFigures { id: 1, direction: Direction::Rx, flow: rx_flow },
+        ],
+        ..Figures::default()
+    });
+    record.loss_budget = tx.loss_budget.zip(rx.loss_budget).map(|(a, b)| [a, b].concat());
+    record.unaccounted = tx.unaccounted.zip(rx.unaccounted).map(|(a, b)| a + b);
+    record
+}
+
+/// 64 MiB in writes of 8 KiB, as `ttcp` sends them.
+pub fn ttcp(index: u32, repeat: u32) -> Record {
+    let mut record = tcp(index, Direction::Tx, 890.0 + f64::from(repeat), false);
+    record.plan = "ttcp".to_owned();
+    record.trial.repeat = repeat;
+    record.asked.remove("duration");
+    record.asked.insert("bytes".to_owned(), "64M".to_owned());
+    record.asked.insert("message_size".to_owned(), "8K".to_owned());
+    let result = record.result.as_mut().expect("the example has figures");
+    result.flow.octets = Some(64 << 20);
+    (result.flow.send_calls, result.flow.receive_calls) = (Some(8192), Some(9001));
+    record.duration_s = result.flow.throughput_bps.map(|bps| f64::from(64 << 20) * 8.0 / bps);
+    record
+}
+
+/// A trial that came to nothing.
+pub fn failed(index: u32) -> Record {
+    let mut record = blank(index, Workload::UdpStream, Direction::Rx, &[("rate", "1G")]);
+    (record.duration_s, record.target.cpu, record.host.cpu) = (None, None, None);
+    record.error = Some("the target stopped answering; look whether it still has power, and run it again".to_owned());
+    record
+}
+
+/// A record with every field that there is, as docs/record-format.md shows it.
+pub fn full() -> Record {
+    let mut record = both(12);
+    let other = tcp(12, Direction::Rx, 400.0, true);
+    let (result, tcp) = (record.result.as_mut().expect("figures"), other.result.expect("figures"));
+    result.flow.tcp = tcp.flow.tcp;
+    result.transactions_per_s = Some(99.5);
+    (result.latency, result.service_demand) = (tcp.latency, tcp.service_demand);
+    record.intervals = udp(12, Direction::Rx, 300, 190.0).intervals;
+    record.intervals.truncate(1);
+    record.intervals[0].transactions_per_s = Some(99.5);
+    record.intervals[0].tcp = Some(TcpSample {
+        delivery_rate: Some(50_000_000),
+        send_window: Some(3_145_728),
+        ..other.intervals[0].tcp.clone().expect("the example has it")
+    });
+    record.target.counters.add(Stage::DriverRxRing, "ifb0 tbf drops", 18_707);
+    record.target.settings = vec![Setting {
+        name: "target.mtu".to_owned(),
+        asked: "9001".to_owned(),
+        set: Some("9001".to_owned()),
+        read_back: Some("9000".to_owned()),
+        original: Some("1500".to_owned()),
+    }];
+    record.doubts = other.doubts;
+    record
+}
+
+fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
+    let shares = CpuShares { busy, user: 0.02, system: busy - 0.14, irq: 0.02, softirq: 0.1, steal: 0.0 };
+    Machine {
+        endpoint: endpoint.to_owned(),
+        address: Some(address.to_owned()),
+        environment: Environment::default(),
+        settings: Vec::new(),
+        cpu: Some(CpuUse {
+            machine: shares,
+            per_cpu: (0..cpus).map(|_| shares).collect(),
+            method: "/proc/stat".to_owned(),
+            span_s: 2.0,
+        }),
+        counters: Counters::default(),
+        threads: Some(ThreadUse {
+            user_s: 0.012,
+            system_s: 0.41,
+            major_faults: 0,
+            minor_faults: 19,
+            voluntary_switches: 2201,
+            involuntary_switches: 7,
+        }),
+    }
+}
+
+fn demand(packets: f64) -> ServiceDemand {
+    let kib = packets * 1470.0 / 1024.0;
+    ServiceDemand {
+        target_us_per_kib: Some(2.48e6 / kib),
+        host_us_per_kib: Some(2.0e6 / kib),
+        target_us_per_packet: Some(2.48e6 / packets),
+        host_us_per_packet: Some(2.0e6 / packets),
+    }
+}
+
+fn latency(of: &str, count: u64) -> Latency {
+    let histogram = histogram(&[(41_000, count - count / 10), (70_000, count / 10 - 2), (2_400_000, 2)]);
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    Latency {
+        of: of.to_owned(),
+        count,
+        timeouts: Some(0),
+        min_s: histogram.min_ns().map(seconds),
+        mean_s: histogram.mean_ns().map(|ns| ns / 1e9),
+        max_s: histogram.max_ns().map(seconds),
+        percentiles: PERCENTILES
+            .iter()
+            .filter_map(|&p| Some((format!("p{p}"), seconds(histogram.percentile_ns(p)?))))
+            .collect(),
+        histogram,
+    }
+}
+
+fn histogram(counts: &[(u64, u64)]) -> Histogram {
+    let mut histogram = Histogram::default();
+    for &(ns, count) in counts {
+        histogram.record_n(ns, count);
+    }
+    histogram
+}
+
+fn shared_machine() -> Doubt {
+    Doubt::new(
+        DoubtKind::SharedMachine,
+        "both ends run on one machine and share its 4 CPUs; put the host on another machine for CPU figures",
+    )
+}

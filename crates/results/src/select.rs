@@ -1,0 +1,48 @@
+//! Which records of a store are wanted.
+//! Knows the columns that the store indexes; builds SQL, and runs none.
+
+use linerate_trial::spec::Workload;
+use rusqlite::types::Value;
+
+use crate::id;
+
+/// What the wanted records have in common; an empty filter wants all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// The plan's name.
+    pub plan: Option<String>,
+    /// The campaign's identifier.
+    pub campaign: Option<String>,
+    /// What traffic.
+    pub workload: Option<Workload>,
+    /// Made at this time or later, milliseconds since 1970: read from the record's identifier.
+    pub since_ms: Option<u64>,
+    /// At most this many, the newest ones.
+    pub limit: Option<u32>,
+}
+
+impl Filter {
+    /// The clauses behind `FROM records`, newest record first, and what stands for their `?N`.
+    pub(crate) fn clauses(&self) -> (String, Vec<Value>) {
+        let conditions = [
+            ("plan =", self.plan.clone()),
+            ("campaign =", self.campaign.clone()),
+            ("workload =", self.workload.map(|workload| workload.name().to_owned())),
+            ("id >=", self.since_ms.map(id::first_of)),
+        ];
+        let (mut sql, mut values) = (String::new(), Vec::new());
+        for (condition, value) in conditions {
+            if let Some(value) = value {
+                values.push(Value::Text(value));
+                let word = if values.len() == 1 { "WHERE" } else { "AND" };
+                sql += &format!(" {word} {condition} ?{}", values.len());
+            }
+        }
+        sql += " ORDER BY id DESC";
+        if let Some(limit) = self.limit {
+            values.push(Value::Integer(limit.into()));
+            sql += &format!(" LIMIT ?{}", values.len());
+        }
+        (sql, values)
+    }
+}
