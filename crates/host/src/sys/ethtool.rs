@@ -155,7 +155,7 @@ impl Ethtool {
             ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: buffer.as_mut_ptr().cast() },
         };
         // SAFETY: `request` is a valid ifreq whose name ends in NUL, for `interface` is shorter than IFNAMSIZ.
-        // Its data points to `buffer`, aligned to 8, exclusively ours during the call and not kept after it.
+        // Its data points to `buffer`, exclusively ours during the call and not kept after it.
         // The kernel writes the command's structure there: 196 octets for GDRVINFO, 20 for GSSET_INFO with
         // one bit set and 92 at most for Words, for which the callers make room; for GSTRINGS and GSTATS as many entries as the driver
         // has, for which the caller makes more than twice the room that the driver asked for just before.
