@@ -2,9 +2,11 @@
 //! Never measures, and reads no clock: times and names are arguments.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod faults;
 pub mod id;
 #[cfg(test)]
-mod kill;
+mod page;
 pub mod record;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;

@@ -57,13 +57,12 @@ fn at(record: &Record) -> String {
 fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
     let mut sentences = Vec::new();
     let through = |record: &Record| flow(record)?.throughput_bps.map(|bps| bps / 1e6);
-    let by_load = {
-        let mut by_load: Vec<&Record> = group.to_vec();
-        let load = |record: &Record| offered(record).unwrap_or(f64::INFINITY);
-        by_load.sort_by(|a, b| load(a).total_cmp(&load(b)));
-        by_load
-    };
-    let best = group.iter().filter_map(|record| Some((record, through(record)?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    let mut by_load: Vec<&Record> = group.to_vec();
+    let load = |record: &Record| offered(record).unwrap_or(f64::INFINITY);
+    by_load.sort_by(|a, b| load(a).total_cmp(&load(b)));
+    // From the highest load down, so that of equals the lowest load is named.
+    let figures = by_load.iter().rev().filter_map(|record| Some((record, through(record)?)));
+    let best = figures.max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((best, mbit)) = best {
         let mut text =
             format!("{who}: the most that arrived was {} Mbit/s of UDP payload, {}", figure(mbit, 4), at(best));
@@ -116,8 +115,8 @@ fn where_lost(record: &Record, lost: u64) -> String {
         .collect();
     let explained: i64 = budget.iter().map(|line| line.packets as i64).sum();
     match record.unaccounted {
-        Some(more @ ..0) => places.push(format!("which is {} more than were lost", count(more.unsigned_abs()))),
-        Some(rest @ 1..) => places.push(format!("{} unaccounted", count(rest as u64))),
+        Some(more) if more < 0 => places.push(format!("which is {} more than were lost", count(more.unsigned_abs()))),
+        Some(rest) if rest > 0 => places.push(format!("{} unaccounted", count(rest as u64))),
         _ => {}
     }
     if places.is_empty() {
@@ -189,7 +188,8 @@ fn span(values: &[f64], digits: i32) -> Option<String> {
 
 /// The trial in which a machine's CPUs, or one of them, were the busiest; silent where all had time left.
 fn busy_cpus(records: &[Record]) -> Vec<String> {
-    let machines: [(End, fn(&Record) -> &Machine); 2] = [(End::Target, |r| &r.target), (End::Host, |r| &r.host)];
+    type MachineOf = fn(&Record) -> &Machine;
+    let machines: [(End, MachineOf); 2] = [(End::Target, |r| &r.target), (End::Host, |r| &r.host)];
     let mut sentences = Vec::new();
     for (end, machine) in machines {
         let cpus = records.iter().filter_map(|record| Some((record, machine(record).cpu.as_ref()?)));
