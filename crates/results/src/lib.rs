@@ -2,6 +2,7 @@
 //! Never measures, and reads no clock: times and names are arguments.
 #![forbid(unsafe_code)]
 
+mod error;
 #[cfg(test)]
 mod faults;
 pub mod id;

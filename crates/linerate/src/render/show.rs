@@ -10,6 +10,7 @@ use linerate_trial::outcome::ThreadUse;
 use linerate_trial::stage::Stage;
 
 use super::number::{count, figure, percent, signed};
+use super::printable;
 use super::sheet::offered_load_bps;
 use super::table::{plain, trimmed};
 
@@ -37,7 +38,7 @@ pub(crate) fn show(record: &Record) -> String {
     part("Counters that moved, whole trial", counters(record));
     part("Settings that were changed for this trial", settings(record));
     part("Machines", environments(record));
-    text
+    printable(&text)
 }
 
 fn head(record: &Record) -> String {

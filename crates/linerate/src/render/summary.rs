@@ -8,6 +8,7 @@ use linerate_trial::flow::End;
 use linerate_trial::spec::{Direction, Workload};
 
 use super::number::{count, figure, median, percent};
+use super::printable;
 use super::sheet::offered_load_bps;
 
 /// From this share of its time on a CPU is worth a word: there is little left to give.
@@ -35,7 +36,7 @@ pub(crate) fn summary(records: &[Record]) -> String {
     if failed > 0 {
         sentences.push(format!("{failed} of {} trials failed; the table says why.", records.len()));
     }
-    sentences.iter().map(|sentence| format!("{sentence}\n")).collect()
+    sentences.iter().map(|sentence| format!("{}\n", printable(sentence))).collect()
 }
 
 fn flow(record: &Record) -> Option<&FlowFigures> {
@@ -47,11 +48,18 @@ fn offered(record: &Record) -> Option<f64> {
     offered_load_bps(record, None).filter(|bps| bps.is_finite()).map(|bps| bps / 1e6)
 }
 
-fn at(record: &Record) -> String {
-    match offered(record) {
+/// Which trial of its group: its load, and whatever else was varied.
+fn at(record: &Record, group: &[&Record]) -> String {
+    let mut text = match offered(record) {
         Some(mbit) => format!("at {} Mbit/s offered", figure(mbit, 4)),
         None => "as fast as the sender could".to_owned(),
+    };
+    for (name, level) in record.trial.factors.iter().filter(|(name, _)| *name != "rate") {
+        if group.iter().any(|other| other.trial.factors.get(name) != Some(level)) {
+            text += &format!(" with {name} {level}");
+        }
     }
+    text
 }
 
 fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
@@ -65,11 +73,11 @@ fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
     let best = figures.max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((best, mbit)) = best {
         let mut text =
-            format!("{who}: the most that arrived was {} Mbit/s of UDP payload, {}", figure(mbit, 4), at(best));
+            format!("{who}: the most that arrived was {} Mbit/s of UDP payload, {}", figure(mbit, 4), at(best, group));
         if let Some((last, less)) = by_load.last().and_then(|last| Some((last, through(last)?)))
             && less < 0.95 * mbit
         {
-            text += &format!("; {} it was {}", at(last), figure(less, 4));
+            text += &format!("; {} it was {}", at(last, group), figure(less, 4));
         }
         sentences.push(text + ".");
     }
@@ -77,7 +85,7 @@ fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
         && let (Some(asked), Some(sent)) = (offered(last), flow(last).and_then(|flow| flow.achieved_load_bps))
         && sent / 1e6 < 0.98 * asked
     {
-        sentences.push(format!("{who} {}: the sender sent only {} Mbit/s.", at(last), figure(sent / 1e6, 4)));
+        sentences.push(format!("{who} {}: the sender sent only {} Mbit/s.", at(last, group), figure(sent / 1e6, 4)));
     }
     let lost = |record: &Record| flow(record)?.packets_lost;
     let worst = group.iter().filter_map(|record| Some((lost(record)?, record))).max_by_key(|(lost, _)| *lost);
@@ -93,7 +101,7 @@ fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
             if let Some(clean) = clean {
                 sentences.push(format!("{who}: nothing was lost up to {} Mbit/s offered.", figure(clean, 4)));
             }
-            sentences.push(format!("{who} {}: {}", at(record), where_lost(record, most)));
+            sentences.push(format!("{who} {}: {}", at(record, group), where_lost(record, most)));
         }
     }
     sentences
