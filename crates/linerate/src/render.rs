@@ -16,3 +16,9 @@ pub(crate) mod ttcp;
 
 #[allow(unused_imports, reason = "for the command line, which is not written yet")]
 pub(crate) use sheet::Repeats;
+
+/// The text without characters that would move a terminal's cursor or change its colours: evidence, doubts and
+/// environments come from other machines.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
