@@ -67,11 +67,7 @@ pub(crate) fn conduct(pair: &Pair, spec: &Spec, progress: &dyn Fn(f64)) -> Condu
     conducted
 }
 
-fn run(
-    pair: &Pair,
-    conducted: &mut Conducted,
-    progress: &dyn Fn(f64),
-) -> Result<Box<[Outcome; 2]>, TrialError> {
+fn run(pair: &Pair, conducted: &mut Conducted, progress: &dyn Fn(f64)) -> Result<Box<[Outcome; 2]>, TrialError> {
     let route = pair.route(conducted.spec.ip).map_err(TrialError::Refused)?;
     conducted.route = Some(route);
     conducted.spec.ip = Some(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 });
@@ -157,8 +153,12 @@ fn watch(
         if let Some(expected) = expected
             && elapsed > expected + GRACE
         {
-            let late: Vec<&str> =
-                [End::Target, End::Host].iter().zip(&outcomes).filter(|(_, o)| o.is_none()).map(|(e, _)| e.name()).collect();
+            let late: Vec<&str> = [End::Target, End::Host]
+                .iter()
+                .zip(&outcomes)
+                .filter(|(_, o)| o.is_none())
+                .map(|(e, _)| e.name())
+                .collect();
             let sentence = format!(
                 "the {} did not finish within {} s after the trial's time; try again, and see what else keeps it busy",
                 late.join(" and the "),

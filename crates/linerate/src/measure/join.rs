@@ -71,10 +71,12 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
             Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host }.fill(&mut record);
             record.target.cpu = target.cpu;
             record.target.counters = target.counters;
-            record.target.threads = Some(target.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
+            record.target.threads =
+                Some(target.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
             record.host.cpu = host.cpu;
             record.host.counters = host.counters;
-            record.host.threads = Some(host.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
+            record.host.threads =
+                Some(host.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
         }
     }
     record
@@ -120,10 +122,8 @@ impl Joined<'_> {
         figures.latency = self.latency(&main);
         if self.spec.direction == Direction::Both && self.spec.workload.is_stream() {
             let of = |source| -> Vec<Pair<'_>> { main.iter().copied().filter(|p| p.flow.source == source).collect() };
-            figures.directions = Some(Directions {
-                tx: self.flow_figures(&of(End::Target)),
-                rx: self.flow_figures(&of(End::Host)),
-            });
+            figures.directions =
+                Some(Directions { tx: self.flow_figures(&of(End::Target)), rx: self.flow_figures(&of(End::Host)) });
         }
         if main.len() > 1 && self.spec.streams > 1 {
             figures.streams = main
@@ -277,7 +277,8 @@ impl Joined<'_> {
         let achieved: f64 = main.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum();
         let seconds = main.iter().map(|pair| pair.source.elapsed_ns).max()? as f64 / 1e9;
         // One message more or less at either edge of the measured part is no falling behind.
-        let edge = 1.5 * f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst) * main.len() as f64 / seconds;
+        let edge = 1.5 * f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst) * main.len() as f64
+            / seconds;
         let off = achieved - asked;
         (off.abs() > (0.005 * asked).max(edge)).then(|| {
             Doubt::new(
@@ -344,7 +345,8 @@ impl Joined<'_> {
                 let clocked = if stream { &received } else { &sent };
                 let first = clocked.first()?;
                 let per_second = |slices: &[&Slice], amount: fn(&Slice) -> u64| -> Option<f64> {
-                    let one = |slice: &&Slice| amount(slice) as f64 * 1e9 / (slice.end_ns - slice.start_ns).max(1) as f64;
+                    let one =
+                        |slice: &&Slice| amount(slice) as f64 * 1e9 / (slice.end_ns - slice.start_ns).max(1) as f64;
                     (!slices.is_empty()).then(|| slices.iter().map(one).sum())
                 };
                 let total = |slices: &[&Slice], amount: fn(&Slice) -> u64| -> Option<u64> {

@@ -48,10 +48,7 @@ impl Route {
             if let Some(given) = reach.given
                 && !reach.addresses.iter().any(|one| one.address == given)
             {
-                return Err(format!(
-                    "the {machine} has no address {given}; it has {}",
-                    list(&reach.addresses)
-                ));
+                return Err(format!("the {machine} has no address {given}; it has {}", list(&reach.addresses)));
             }
         }
         let candidates = |reach: &Reach| -> Vec<Address> {

@@ -323,7 +323,7 @@ fn environments(record: &Record) -> String {
 }
 
 /// `a.b` → value, for every value inside; an array of plain values is one line.
-fn flatten(name: String, value: &serde_json::Value, into: &mut BTreeMap<String, String>) {
+pub(super) fn flatten(name: String, value: &serde_json::Value, into: &mut BTreeMap<String, String>) {
     use serde_json::Value;
     let inner = |part: &str| if name.is_empty() { part.to_owned() } else { format!("{name}.{part}") };
     match value {
@@ -351,11 +351,11 @@ fn target_and_host() -> Vec<String> {
 }
 
 /// A table as wide as it needs to be, numbers to the right; nothing without rows.
-fn grid(titles: Vec<String>, rows: Vec<Vec<String>>) -> String {
+pub(super) fn grid(titles: Vec<String>, rows: Vec<Vec<String>>) -> String {
     arranged(titles, rows, ContentArrangement::Disabled)
 }
 
-fn arranged(titles: Vec<String>, rows: Vec<Vec<String>>, arrangement: ContentArrangement) -> String {
+pub(super) fn arranged(titles: Vec<String>, rows: Vec<Vec<String>>, arrangement: ContentArrangement) -> String {
     if rows.is_empty() {
         return String::new();
     }
