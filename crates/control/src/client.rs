@@ -327,6 +327,12 @@ impl Shared {
                     let message = format!("the answer cannot be read ({error}); install the same version on both ends");
                     Err(self.refused(request, RefusalKind::UnknownMessage, message))
                 }),
+                // The end of a trial is waited for: it must not be passed over in silence.
+                Ok(Unknown::Event(Named { name })) if name == "finished" => {
+                    let message =
+                        format!("the outcome cannot be read ({error}); install the same version on both ends");
+                    return self.handle_event(Event::TrialFailed { message });
+                }
                 Ok(Unknown::Event(_)) => (),
                 Err(_) => {
                     return Err(format!(
@@ -423,7 +429,14 @@ impl Shared {
 enum Unknown {
     Reply { re: u64 },
     Refusal { re: u64 },
-    Event(serde::de::IgnoredAny),
+    Event(Named),
+}
+
+/// The name of an event.
+#[derive(Deserialize)]
+struct Named {
+    #[serde(rename = "type", default)]
+    name: String,
 }
 
 /// The agent's first line. A login shell's greeting may come before it; what is no JSON object is passed over.
