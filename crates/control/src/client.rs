@@ -387,7 +387,7 @@ impl Shared {
         }
         let end = self.guard().how_it_ended(Duration::from_millis(500));
         self.lose(match end {
-            Some(end) => format!("its agent {end}; start again to measure further"),
+            Some(end) => format!("its agent {end}"),
             None => format!("{otherwise}; see whether that machine still runs, and try again"),
         });
     }

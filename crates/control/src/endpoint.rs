@@ -7,10 +7,11 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::error::{ControlError, Machine};
-use crate::link::{Link, Start};
+use crate::link::{Hints, Link, Start};
 use crate::noise::{self, NoiseError, Psk};
 
 /// How an agent is reached.
@@ -218,15 +219,19 @@ impl Endpoint {
                     }
                     command.arg("--netns").arg(path);
                 }
-                let not_found = "its program was not found".to_owned();
-                Link::start(command, Start { may_ask: false, not_found }).map_err(|e| cannot_start(&program, e))
+                let hint = format!("start {} --stdio by hand to see what it says", program.display());
+                let hints = Hints { not_found: hint.clone(), broken: hint };
+                Link::start(command, Start { may_ask: false, hints }).map_err(|e| cannot_start(&program, e))
             }
             Endpoint::Exec(text) => {
                 let may_ask = io::stderr().is_terminal();
                 let mut command = shell(may_ask, "eval \"$1\"");
                 command.arg(text);
-                let not_found = "a program of the command was not found; check the command".to_owned();
-                Link::start(command, Start { may_ask, not_found }).map_err(|e| cannot_start(Path::new("/bin/sh"), e))
+                let hints = Hints {
+                    not_found: "a program of the command was not found; check the command".to_owned(),
+                    broken: "run the command by hand to see what it says".to_owned(),
+                };
+                Link::start(command, Start { may_ask, hints }).map_err(|e| cannot_start(Path::new("/bin/sh"), e))
             }
             Endpoint::Ssh { user, host, port } => {
                 let may_ask = io::stderr().is_terminal();
@@ -237,7 +242,9 @@ impl Endpoint {
                     "{} was not found on {host} (or ssh not here); install it there, or name its path",
                     options.remote_agent
                 );
-                Link::start(command, Start { may_ask, not_found }).map_err(|e| cannot_start(Path::new("/bin/sh"), e))
+                let broken = format!("see that 'ssh {host}' works by hand");
+                Link::start(command, Start { may_ask, hints: Hints { not_found, broken } })
+                    .map_err(|e| cannot_start(Path::new("/bin/sh"), e))
             }
             Endpoint::Tcp { host, port } => {
                 let Some(psk) = &options.psk else {
@@ -250,8 +257,10 @@ impl Endpoint {
                     ))
                 })?;
                 noise::initiate(socket, psk).map_err(|error| match error {
-                    NoiseError::Io(_) => unreachable(error.to_string()),
-                    _ => ControlError::Key { machine: machine.clone(), why: error.to_string() },
+                    NoiseError::Io(_) | NoiseError::Late | NoiseError::Nonsense => unreachable(error.to_string()),
+                    NoiseError::WrongKey | NoiseError::Closed => {
+                        ControlError::Key { machine: machine.clone(), why: error.to_string() }
+                    }
                 })
             }
         }
@@ -290,7 +299,8 @@ fn ssh_arguments(
     // No terminal and no escape character: the stream is ours. Forwardings of the user's configuration would only
     // fail when the port is taken. A dead network ends ssh after 6 s.
     let mut arguments: Vec<String> = ["-T", "-e", "none", "-o", "ClearAllForwardings=yes"].map(str::to_owned).into();
-    let seconds = options.connect_timeout.as_secs().max(1);
+    // Earlier than our own patience ends: ssh knows better what failed.
+    let seconds = options.connect_timeout.as_secs().saturating_sub(2).max(1);
     for option in [format!("ConnectTimeout={seconds}"), "ServerAliveInterval=2".into(), "ServerAliveCountMax=3".into()]
     {
         arguments.extend(["-o".to_owned(), option]);
@@ -308,7 +318,19 @@ fn ssh_arguments(
     arguments
 }
 
+/// Names may have several addresses, and a resolver knows no time-out: a thread does both, and may be left behind.
 fn connect_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    let (connected_sent, connected) = mpsc::sync_channel(1);
+    let name = host.to_owned();
+    std::thread::Builder::new().name("linerate-connect".to_owned()).spawn(move || {
+        let _ = connected_sent.send(connect_first(&name, port, timeout));
+    })?;
+    connected
+        .recv_timeout(timeout)
+        .unwrap_or_else(|_| Err(io::Error::other(format!("no answer within {} s", timeout.as_secs_f64()))))
+}
+
+fn connect_first(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::other(format!("{host} has no address"));
     for address in (host, port).to_socket_addrs().map_err(|error| io::Error::other(format!("{host}: {error}")))? {
         match TcpStream::connect_timeout(&address, timeout) {

@@ -61,6 +61,9 @@ struct Answer {
 /// How long a holder has to answer; it does nothing else.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
 
+/// How often an agent that shares a lease looks whether its holder has gone, to hold it instead.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
 impl Lease {
     /// Takes the lease of this machine (of this network namespace).
     pub fn take(holder: &Holder) -> Result<Lease, LeaseError> {
@@ -69,17 +72,10 @@ impl Lease {
 
     /// Takes the lease of another name; for tests.
     pub fn take_named(name: &str, holder: &Holder) -> Result<Lease, LeaseError> {
-        let released = Arc::new(AtomicBool::new(false));
         // A holder may give the lease back between our bind and our question.
         for _ in 0..20 {
             match bind(name) {
-                Ok(listener) => {
-                    let (flag, holder, name) = (Arc::clone(&released), holder.clone(), name.to_owned());
-                    let thread = crate::small_thread("linerate-lease")
-                        .spawn(move || answer_all(&listener, &holder, &flag))
-                        .map_err(LeaseError::Io)?;
-                    return Ok(Lease { name, released, thread: Some(thread) });
-                }
+                Ok(listener) => return Lease::hold(name, holder, Some(listener)),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => (),
                 Err(error) => return Err(error.into()),
             }
@@ -95,11 +91,30 @@ impl Lease {
                 Some(Answer { holder: other, since_s }) if other.controller != holder.controller => {
                     Err(LeaseError::Busy { holder: other, since_s })
                 }
-                Some(_) => Ok(Lease { name: name.to_owned(), released, thread: None }),
+                Some(_) => Lease::hold(name, holder, None),
                 None => Err(LeaseError::Silent { name: name.to_owned() }),
             };
         }
         Err(LeaseError::Silent { name: name.to_owned() })
+    }
+
+    /// Holds the lease with `listener`; without one, another agent of the same controller holds it, and this one
+    /// takes its place when it goes.
+    fn hold(name: &str, holder: &Holder, listener: Option<UnixListener>) -> Result<Lease, LeaseError> {
+        let released = Arc::new(AtomicBool::new(false));
+        let (flag, holder, name) = (Arc::clone(&released), holder.clone(), name.to_owned());
+        let theirs = name.clone();
+        let thread = crate::small_thread("linerate-lease").spawn(move || {
+            let since = Instant::now();
+            let mut listener = listener;
+            while !flag.load(Ordering::Acquire) {
+                match listener.take().or_else(|| bind(&theirs).ok()) {
+                    Some(listener) => answer_all(&listener, &holder, since, &flag),
+                    None => std::thread::park_timeout(LOOK_AGAIN),
+                }
+            }
+        })?;
+        Ok(Lease { name, released, thread: Some(thread) })
     }
 }
 
@@ -107,9 +122,12 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.released.store(true, Ordering::Release);
-        // Wakes the thread from accept(2); only then is the name free.
-        if address(&self.name).and_then(|address| UnixStream::connect_addr(&address)).is_ok() {
-            let _ = thread.join();
+        // The thread waits in park or in accept(2), which a connection wakes; only when it has ended is the name
+        // free. It may go from one to the other just now, so both are done until it has.
+        while !thread.is_finished() {
+            thread.thread().unpark();
+            let _ = address(&self.name).and_then(|address| UnixStream::connect_addr(&address));
+            std::thread::sleep(Duration::from_micros(200));
         }
     }
 }
@@ -122,8 +140,7 @@ fn bind(name: &str) -> io::Result<UnixListener> {
     UnixListener::bind_addr(&address(name)?)
 }
 
-fn answer_all(listener: &UnixListener, holder: &Holder, released: &AtomicBool) {
-    let since = Instant::now();
+fn answer_all(listener: &UnixListener, holder: &Holder, since: Instant, released: &AtomicBool) {
     for stream in listener.incoming() {
         if released.load(Ordering::Acquire) {
             return;
@@ -166,8 +183,11 @@ mod tests {
         let error = Lease::take_named(&name, &holder("b")).unwrap_err();
         assert!(matches!(error, LeaseError::Busy { .. }), "{error}");
         assert!(error.to_string().contains("user of a has been measuring here for 0 s"), "{error}");
+        drop(lease);
+        std::thread::sleep(2 * LOOK_AGAIN);
+        assert!(Lease::take_named(&name, &holder("b")).is_err(), "the second agent still measures");
+        let lease = Lease::take_named(&name, &holder("a")).unwrap();
         drop(shared);
-        assert!(Lease::take_named(&name, &holder("b")).is_err(), "the first agent still measures");
         drop(lease);
         let _next = Lease::take_named(&name, &holder("b")).expect("the lease was given back");
     }

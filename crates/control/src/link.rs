@@ -37,16 +37,24 @@ struct HeldChild {
     said: Arc<Mutex<LastLines>>,
     /// It leads a process group, whose other members end with it.
     leads_group: bool,
-    /// What to say when its program is not there (status 127).
-    not_found: String,
+    hints: Hints,
 }
 
 /// How a child is started, beside its command.
 pub(crate) struct Start {
     /// It may ask its user something on the terminal, and so must stay in the terminal's foreground.
     pub(crate) may_ask: bool,
-    /// What to say when its program is not there.
+    /// What to try when it ends.
+    pub(crate) hints: Hints,
+}
+
+/// What a person could try when a child has ended, by its status.
+#[derive(Debug)]
+pub(crate) struct Hints {
+    /// 127, a shell's word for a program that is not there.
     pub(crate) not_found: String,
+    /// 255, ssh's word for a connection that could not be had or broke.
+    pub(crate) broken: String,
 }
 
 /// How long a child has after the end of its input before it is killed.
@@ -88,13 +96,8 @@ impl Link {
             unreachable!("all three were asked for as pipes")
         };
         let said = Arc::new(Mutex::new(LastLines::default()));
-        let held = HeldChild {
-            child,
-            ended: None,
-            said: Arc::clone(&said),
-            leads_group: !start.may_ask,
-            not_found: start.not_found,
-        };
+        let held =
+            HeldChild { child, ended: None, said: Arc::clone(&said), leads_group: !start.may_ask, hints: start.hints };
         let guard = Guard(Held::Child(Box::new(held)));
         crate::small_thread("linerate-stderr").spawn(move || LastLines::collect(stderr, &said))?;
         Ok(Link { reader: Box::new(stdout), writer: Box::new(stdin), guard })
@@ -110,8 +113,8 @@ impl Guard {
         }
     }
 
-    /// How the child ended, as the end of a sentence about it; waits for the end at most `patience`.
-    /// `None`: there is no child, or it lives.
+    /// How the child ended, as the end of a sentence about it that says what to try; waits for the end at most
+    /// `patience`. `None`: there is no child, or it lives.
     pub fn how_it_ended(&mut self, patience: Duration) -> Option<String> {
         let Held::Child(held) = &mut self.0 else { return None };
         let status = held.wait(patience)?;
@@ -177,34 +180,45 @@ impl HeldChild {
     fn describe(&self, status: ExitStatus) -> String {
         // A shell between us and the agent reports its signal as 128 + number.
         let signal = status.signal().or(status.code().and_then(|code| (129..=192).contains(&code).then(|| code - 128)));
-        let mut text = match (signal, status.code()) {
-            (Some(9), _) => "was killed by signal 9 (SIGKILL; by hand or, when memory ran out, by the kernel: \
-                             see dmesg there)"
-                .to_owned(),
-            (Some(signal), _) => format!("was killed by signal {signal}{}", signal_name(signal)),
-            (None, Some(0)) => "ended".to_owned(),
-            (None, Some(126)) => "could not be executed (status 126: not executable, or for another processor)".into(),
-            (None, Some(127)) => format!("ended with status 127: {}", self.not_found),
-            (None, code) => format!("ended with status {}", code.unwrap_or_default()),
+        let (mut text, hint) = match (signal, status.code()) {
+            (Some(9), _) => (
+                "was killed by signal 9 (SIGKILL)".to_owned(),
+                "the kernel does that when memory runs out: look into dmesg on that machine, and start again",
+            ),
+            (Some(signal), _) => {
+                let (name, hint) = describe_signal(signal);
+                (format!("was killed by signal {signal}{name}"), hint)
+            }
+            (None, Some(0)) => ("ended".to_owned(), BY_HAND),
+            (None, Some(126)) => (
+                "could not be executed (status 126)".to_owned(),
+                "see that the file is executable and made for that machine's processor",
+            ),
+            (None, Some(127)) => ("ended with status 127".to_owned(), self.hints.not_found.as_str()),
+            (None, Some(255)) => ("ended with status 255".to_owned(), self.hints.broken.as_str()),
+            (None, code) => (format!("ended with status {}", code.unwrap_or_default()), BY_HAND),
         };
         let said = self.said();
         if !said.lines.is_empty() {
-            text += &format!("; its last words: \"{}\"", said.lines.join(" / "));
+            text += &format!(", its last words: \"{}\"", said.lines.join(" / "));
         }
-        text
+        format!("{text}; {hint}")
     }
 }
 
-fn signal_name(signal: i32) -> &'static str {
+const BY_HAND: &str = "start it by hand on that machine to see what it says";
+
+fn describe_signal(signal: i32) -> (&'static str, &'static str) {
+    const AGAIN: &str = "start again";
     match signal {
-        1 => " (SIGHUP)",
-        2 => " (SIGINT)",
-        4 => " (SIGILL: its program may be for another processor)",
-        6 => " (SIGABRT: it panicked)",
-        7 => " (SIGBUS)",
-        11 => " (SIGSEGV)",
-        15 => " (SIGTERM)",
-        _ => "",
+        1 => (" (SIGHUP)", AGAIN),
+        2 => (" (SIGINT)", AGAIN),
+        4 => (" (SIGILL)", "see that the program is made for that machine's processor"),
+        6 => (" (SIGABRT)", BY_HAND),
+        7 => (" (SIGBUS)", BY_HAND),
+        11 => (" (SIGSEGV)", BY_HAND),
+        15 => (" (SIGTERM)", AGAIN),
+        _ => ("", BY_HAND),
     }
 }
 

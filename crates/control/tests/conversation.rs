@@ -39,6 +39,10 @@ fn connect(script: &str, options: &ConnectOptions) -> Result<Client, ControlErro
     Client::connect(&scripted(script), "target", options)
 }
 
+fn connect_to(endpoint: &str) -> Result<Client, ControlError> {
+    Client::connect(&endpoint.parse().unwrap(), "target", &quick())
+}
+
 /// A client of a real server in this process.
 fn served(
     server: Server,
@@ -202,6 +206,11 @@ fn agents_that_cannot_be_talked_to_are_told_apart() {
     check(&connect("cat /dev/zero", &quick()).unwrap_err(), &["limit of 16777216 octets"]);
     check(&connect(":", &quick()).unwrap_err(), &["its agent ended"]);
 
+    // Without ssh on this machine, the shell says so.
+    let refused = connect_to("ssh:127.0.0.1:1").unwrap_err();
+    let part = if refused.to_string().contains("127;") { "(or ssh not here)" } else { "refused\"; see that 'ssh" };
+    check(&refused, &["the target (ssh:127.0.0.1:1) cannot be reached", part]);
+
     let nobody = Endpoint::Netns(format!("linerate-none-{}", std::process::id()));
     check(&Client::connect(&nobody, "host", &quick()).unwrap_err(), &["the host (netns:", "no network namespace"]);
     let options = ConnectOptions { agent_program: Some("/no/such/agent".into()), ..quick() };
@@ -297,6 +306,11 @@ fn a_server_refuses_by_name_and_bounds_what_it_reads() {
     let (said, ending) = told(&long, 1, LONG);
     assert!(said[1].contains("limit of 262144 octets"), "{said:?}");
     assert!(matches!(ending, Ending::Nonsense(_)), "{ending}");
+
+    // As deep as a line is long: the reader's small stack bears it.
+    let deep = format!("{hello}{{\"id\":5,\"request\":{{\"type\":\"start\",\"x\":{}\n", "[".repeat(200_000));
+    let (said, _) = told(deep.as_bytes(), 1, LONG);
+    assert!(said[1].contains("bad-request") && said[1].contains("recursion"), "{said:?}");
 
     assert_eq!(told(b"{\"linerate\":7}\n", 0, LONG).1, Ending::WrongVersion(7));
     assert!(matches!(told(b"GET / HTTP/1.1\n", 0, LONG).1, Ending::Nonsense(_)));
