@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::histogram::Histogram;
 use crate::wire::Probe;
@@ -32,7 +33,16 @@ pub struct Arrivals {
     pub gaps: Histogram,
     /// Runs of consecutive numbers that never arrived, over the whole trial: length → how often. Exact for up to
     /// 1024 different lengths; a new length beyond that is counted as the power of two below it.
+    #[serde(deserialize_with = "bursts_by_length")]
     pub loss_bursts: BTreeMap<u64, u64>,
+}
+
+/// Reads a map whose keys are numbers, which some formats write as text. Serde copes with that by itself, but not
+/// inside a tagged message: there it has already made up its mind that a key is text.
+fn bursts_by_length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u64, u64>, D::Error> {
+    let written = BTreeMap::<String, u64>::deserialize(deserializer)?;
+    let number = |text: String| text.parse().map_err(|_| D::Error::custom(format!("'{text}' is no length of a burst")));
+    written.into_iter().map(|(length, count)| Ok((number(length)?, count))).collect()
 }
 
 /// The receiver's account of one UDP stream, kept as datagrams arrive. Memory is fixed, and each datagram costs a
