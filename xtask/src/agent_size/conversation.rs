@@ -20,15 +20,6 @@ pub(crate) struct Machine {
     pub address: IpAddr,
 }
 
-/// A process's memory, octets. The kernel counts residence in batches for each CPU: right to about 0.3 MiB.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Memory {
-    /// VmRSS of proc_pid_status(5): while something goes on, the highest seen.
-    pub resident: u64,
-    /// VmHWM: the highest since the process started.
-    pub highest: u64,
-}
-
 /// A target's agent and a host's.
 pub(crate) struct Pair<'a> {
     agents: [Agent; 2],
@@ -53,15 +44,18 @@ impl Pair<'_> {
         Ok(Pair { agents: [target, host], machines })
     }
 
-    /// What the agents use while nothing is asked of them; the larger of the two.
-    pub(crate) fn idle(&self) -> Result<Memory, String> {
+    /// Octets resident while nothing is asked of the agents; the larger of the two.
+    pub(crate) fn idle(&self) -> Result<u64, String> {
         thread::sleep(Duration::from_millis(500));
-        let [target, host] = [self.agents[0].memory()?, self.agents[1].memory()?];
-        Ok(Memory { resident: target.resident.max(host.resident), highest: target.highest.max(host.highest) })
+        Ok(self.agents[0].memory("VmRSS")?.max(self.agents[1].memory("VmRSS")?))
     }
 
-    /// Carries out a trial as a controller does, and tells what target and host used during it. The host sends.
-    pub(crate) fn measure(&self, workload: Workload, time: Duration) -> Result<[Memory; 2], String> {
+    /// Carries out a trial as a controller does, and tells the most octets that were resident on target and
+    /// host until its end. The host sends.
+    ///
+    /// That is VmHWM of proc_pid_status(5), or VmRSS where that was seen to be higher: the kernel counts both in
+    /// batches for each CPU, and brings them together at different times.
+    pub(crate) fn measure(&self, workload: Workload, time: Duration) -> Result<[u64; 2], String> {
         let spec = Spec { extent: Extent::Time(time), ..Spec::new(workload) };
         let holder = Holder { controller: format!("xtask-{}", std::process::id()), name: "cargo xtask".to_owned() };
         self.ask(|_| Request::Lease { holder: holder.clone() })?;
@@ -85,15 +79,14 @@ impl Pair<'_> {
         self.ask(|at| Request::Connect { peer: self.machines[1 - at].address, ports: ports[at].clone() })?;
         self.ask(|_| Request::Start)?;
 
-        let (mut memory, mut outcomes) = ([Memory::default(); 2], [None, None]);
+        let (mut memory, mut outcomes) = ([0; 2], [None, None]);
         let deadline = Instant::now() + time + PATIENCE;
         while outcomes.iter().any(Option::is_none) {
             if Instant::now() > deadline {
                 return Err(format!("the trial of {workload} did not end in time"));
             }
             for (at, agent) in self.agents.iter().enumerate() {
-                let now = agent.memory()?;
-                memory[at] = Memory { resident: memory[at].resident.max(now.resident), highest: now.highest };
+                memory[at] = memory[at].max(agent.memory("VmRSS")?).max(agent.memory("VmHWM")?);
                 outcomes[at] = outcomes[at].take().or(agent.outcome()?);
             }
         }
@@ -118,11 +111,11 @@ impl Agent {
         Ok(Agent { client, process })
     }
 
-    fn memory(&self) -> Result<Memory, String> {
+    /// A figure of proc_pid_status(5), octets.
+    fn memory(&self, name: &str) -> Result<u64, String> {
         let path = format!("/proc/{}/status", self.process);
         let status = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}; the agent is gone"))?;
-        let octets = |name: &str| octets_of(&status, name).ok_or_else(|| format!("{path} has no {name}"));
-        Ok(Memory { resident: octets("VmRSS")?, highest: octets("VmHWM")? })
+        octets_of(&status, name).ok_or_else(|| format!("{path} has no {name}"))
     }
 
     /// What came of the trial, once it has ended; waits a moment for it.

@@ -17,7 +17,7 @@ use linerate_trial::spec::Workload;
 use crate::agent;
 use crate::markdown::with_part;
 use crate::program::{output_of, root};
-use conversation::{Machine, Memory, Pair};
+use conversation::{Machine, Pair};
 
 const MIB: f64 = 1024.0 * 1024.0;
 const FILE_LIMIT: f64 = 3.0 * MIB;
@@ -73,14 +73,13 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
         // New agents for each, because the highest use of a process never falls.
         let pair = Pair::start(&machines, &options)?;
         if workload == Workload::TcpStream {
-            figures.extend(idle("idle, after the greeting", pair.idle()?));
+            figures.push(Figure::new("memory, idle after the greeting", pair.idle()?, IDLE_LIMIT));
         }
         let [target, host] = pair.measure(workload, TRIAL)?;
         let (sends, receives) = if workload.is_stream() { ("sends", "receives") } else { ("asks", "answers") };
-        figures.extend(in_trial(&format!("{receives} one {workload}"), target));
-        figures.extend(in_trial(&format!("{sends} one {workload}"), host));
-        let after = pair.idle()?;
-        figures.push(Figure::new(format!("idle, after {workload}, resident"), after.resident, IDLE_LIMIT));
+        figures.push(Figure::new(format!("memory, {receives} one {workload}"), target, TRIAL_LIMIT));
+        figures.push(Figure::new(format!("memory, {sends} one {workload}"), host, TRIAL_LIMIT));
+        figures.push(Figure::new(format!("memory, idle after {workload}"), pair.idle()?, IDLE_LIMIT));
     }
 
     let table = table(&figures);
@@ -94,20 +93,6 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     }
     let over: Vec<String> = figures.iter().filter(|figure| figure.is_over()).map(Figure::to_string).collect();
     if over.is_empty() { Ok(()) } else { Err(format!("the agent is over its limits: {}", over.join("; "))) }
-}
-
-fn idle(name: &str, memory: Memory) -> [Figure; 2] {
-    [
-        Figure::new(format!("{name}, resident"), memory.resident, IDLE_LIMIT),
-        Figure::new(format!("{name}, highest until then"), memory.highest, IDLE_LIMIT),
-    ]
-}
-
-fn in_trial(name: &str, memory: Memory) -> [Figure; 2] {
-    [
-        Figure::new(format!("{name}, resident"), memory.resident, TRIAL_LIMIT),
-        Figure::new(format!("{name}, highest"), memory.highest, TRIAL_LIMIT),
-    ]
 }
 
 /// A size beside its limit, both in octets.
