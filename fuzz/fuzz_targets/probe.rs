@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use linerate_trial::arrivals::Tracker;
-use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, PROBE_LEN, Probe};
+use linerate_wire::{HANDSHAKE_LEN, Handshake, PROBE_LEN, Probe};
 
 fuzz_target!(|data: &[u8]| {
     check(data);
