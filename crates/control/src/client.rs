@@ -131,7 +131,7 @@ impl Client {
             Ok(Err(why)) => {
                 let end = guard.how_it_ended(Duration::from_millis(500));
                 let why = match (end, why) {
-                    (Some(end), _) => format!("its agent {end}"),
+                    (Some(end), _) => end,
                     (None, Some(why)) => why,
                     (None, None) => "its agent closed the connection without a word; see what it says on that \
                                      machine (it may be serving as many controllers as it can)"
@@ -164,10 +164,12 @@ impl Client {
         let (stop_sent, stop) = mpsc::channel();
         let theirs = Arc::clone(&shared);
         let (every, silence) = (options.heartbeat, options.silence);
+        // Whole before the next thread: should that fail, dropping the client ends the agent.
+        let client = Client { shared, hello, events, _stop: stop_sent };
         crate::small_thread("linerate-heartbeat")
             .spawn(move || theirs.keep_alive(every, silence, &stop))
             .map_err(out_of_threads)?;
-        Ok(Client { shared, hello, events, _stop: stop_sent })
+        Ok(client)
     }
 
     /// What the agent said first.
@@ -273,8 +275,9 @@ impl Shared {
     }
 
     fn answer(&self, id: u64, answer: impl FnOnce(&'static str) -> Result<Reply, ControlError>) {
-        // An answer to nobody: its asker has stopped waiting.
-        if let Some(asked) = self.lock().pending.remove(&id) {
+        let asked = self.lock().pending.remove(&id);
+        // None: an answer to nobody, its asker has stopped waiting.
+        if let Some(asked) = asked {
             let _ = asked.answer.send(answer(asked.request));
         }
     }
@@ -324,6 +327,12 @@ impl Shared {
                     let message = format!("the answer cannot be read ({error}); install the same version on both ends");
                     Err(self.refused(request, RefusalKind::UnknownMessage, message))
                 }),
+                // The end of a trial is waited for: it must not be passed over in silence.
+                Ok(Unknown::Event(Named { name })) if name == "finished" => {
+                    let message =
+                        format!("the outcome cannot be read ({error}); install the same version on both ends");
+                    return self.handle_event(Event::TrialFailed { message });
+                }
                 Ok(Unknown::Event(_)) => (),
                 Err(_) => {
                     return Err(format!(
@@ -387,7 +396,7 @@ impl Shared {
         }
         let end = self.guard().how_it_ended(Duration::from_millis(500));
         self.lose(match end {
-            Some(end) => format!("its agent {end}"),
+            Some(end) => end,
             None => format!("{otherwise}; see whether that machine still runs, and try again"),
         });
     }
@@ -420,7 +429,14 @@ impl Shared {
 enum Unknown {
     Reply { re: u64 },
     Refusal { re: u64 },
-    Event(serde::de::IgnoredAny),
+    Event(Named),
+}
+
+/// The name of an event.
+#[derive(Deserialize)]
+struct Named {
+    #[serde(rename = "type", default)]
+    name: String,
 }
 
 /// The agent's first line. A login shell's greeting may come before it; what is no JSON object is passed over.

@@ -220,17 +220,15 @@ impl Endpoint {
                     command.arg("--netns").arg(path);
                 }
                 let hint = format!("start {} --stdio by hand to see what it says", program.display());
-                let hints = Hints { not_found: hint.clone(), broken: hint };
+                let hints = Hints { not_found: hint, ssh_failed: None };
                 Link::start(command, Start { may_ask: false, hints }).map_err(|e| cannot_start(&program, e))
             }
             Endpoint::Exec(text) => {
                 let may_ask = io::stderr().is_terminal();
                 let mut command = shell(may_ask, "eval \"$1\"");
                 command.arg(text);
-                let hints = Hints {
-                    not_found: "a program of the command was not found; check the command".to_owned(),
-                    broken: "run the command by hand to see what it says".to_owned(),
-                };
+                let not_found = "a program of the command was not found; check the command".to_owned();
+                let hints = Hints { not_found, ssh_failed: None };
                 Link::start(command, Start { may_ask, hints }).map_err(|e| cannot_start(Path::new("/bin/sh"), e))
             }
             Endpoint::Ssh { user, host, port } => {
@@ -242,8 +240,8 @@ impl Endpoint {
                     "{} was not found on {host} (or ssh not here); install it there, or name its path",
                     options.remote_agent
                 );
-                let broken = format!("see that 'ssh {host}' works by hand");
-                Link::start(command, Start { may_ask, hints: Hints { not_found, broken } })
+                let ssh_failed = Some(format!("see that 'ssh {host}' works by hand"));
+                Link::start(command, Start { may_ask, hints: Hints { not_found, ssh_failed } })
                     .map_err(|e| cannot_start(Path::new("/bin/sh"), e))
             }
             Endpoint::Tcp { host, port } => {

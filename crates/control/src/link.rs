@@ -53,8 +53,8 @@ pub(crate) struct Start {
 pub(crate) struct Hints {
     /// 127, a shell's word for a program that is not there.
     pub(crate) not_found: String,
-    /// 255, ssh's word for a connection that could not be had or broke.
-    pub(crate) broken: String,
+    /// 255, ssh's word for a connection that could not be had or broke; `None`: the child is not ssh.
+    pub(crate) ssh_failed: Option<String>,
 }
 
 /// How long a child has after the end of its input before it is killed.
@@ -113,7 +113,7 @@ impl Guard {
         }
     }
 
-    /// How the child ended, as the end of a sentence about it that says what to try; waits for the end at most
+    /// How the child ended, as a clause that says what to try; waits for the end at most
     /// `patience`. `None`: there is no child, or it lives.
     pub fn how_it_ended(&mut self, patience: Duration) -> Option<String> {
         let Held::Child(held) = &mut self.0 else { return None };
@@ -195,14 +195,20 @@ impl HeldChild {
                 "see that the file is executable and made for that machine's processor",
             ),
             (None, Some(127)) => ("ended with status 127".to_owned(), self.hints.not_found.as_str()),
-            (None, Some(255)) => ("ended with status 255".to_owned(), self.hints.broken.as_str()),
+            (None, Some(255)) if let Some(hint) = &self.hints.ssh_failed => (
+                "ended with status 255 (it could not connect, the connection broke, or the agent was killed)"
+                    .to_owned(),
+                hint.as_str(),
+            ),
             (None, code) => (format!("ended with status {}", code.unwrap_or_default()), BY_HAND),
         };
         let said = self.said();
         if !said.lines.is_empty() {
             text += &format!(", its last words: \"{}\"", said.lines.join(" / "));
         }
-        format!("{text}; {hint}")
+        // What a signal kills here is ssh itself; every status but 255 is what the agent came to.
+        let is_ssh = self.hints.ssh_failed.is_some() && matches!(status.code(), None | Some(255));
+        format!("{} {text}; {hint}", if is_ssh { "ssh" } else { "its agent" })
     }
 }
 

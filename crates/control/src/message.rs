@@ -308,6 +308,26 @@ mod tests {
     }
 
     #[test]
+    fn an_outcome_survives_the_conversation() {
+        let mut arrivals = linerate_trial::arrivals::Arrivals::default();
+        arrivals.loss_bursts.insert(17, 3);
+        arrivals.gaps.record(1234);
+        let text = format!(
+            r#"{{"event":{{"type":"finished","end":"host","flows":[{{"id":0,"role":"receiver",
+            "octets":0,"messages":0,"octets_total":0,"messages_total":0,"elapsed_ns":0,"slices":[],"calls":0,
+            "thread":{{"user_s":0,"system_s":0,"major_faults":0,"minor_faults":0,"voluntary_switches":0,
+            "involuntary_switches":0}},"arrivals":{},"send_errors":0}}],"cpu_slices":[],"counters":{{}},
+            "doubts":[]}}}}"#,
+            serde_json::to_string(&arrivals).unwrap()
+        );
+        let line: AgentLine = serde_json::from_str(&text).unwrap();
+        let again: AgentLine = serde_json::from_str(&serde_json::to_string(&line).unwrap()).unwrap();
+        assert_eq!(again, line);
+        let AgentLine::Event(Event::Finished(outcome)) = again else { panic!("another message") };
+        assert_eq!(outcome.flows[0].arrivals, Some(arrivals));
+    }
+
+    #[test]
     fn unknown_fields_are_ignored() {
         let line = r#"{"id":7,"later":1,"request":{"type":"describe","interface":null,"later":true}}"#;
         let read: RequestLine = serde_json::from_str(line).unwrap();

@@ -208,11 +208,18 @@ fn agents_that_cannot_be_talked_to_are_told_apart() {
 
     // Without ssh on this machine, the shell says so.
     let refused = connect_to("ssh:127.0.0.1:1").unwrap_err();
-    let part = if refused.to_string().contains("127;") { "(or ssh not here)" } else { "refused\"; see that 'ssh" };
+    let part = if refused.to_string().contains("127;") {
+        "(or ssh not here)"
+    } else {
+        "refused\"; see that 'ssh 127.0.0.1' works"
+    };
     check(&refused, &["the target (ssh:127.0.0.1:1) cannot be reached", part]);
 
     let nobody = Endpoint::Netns(format!("linerate-none-{}", std::process::id()));
     check(&Client::connect(&nobody, "host", &quick()).unwrap_err(), &["the host (netns:", "no network namespace"]);
+    // It says `--stdio` and ends.
+    let options = ConnectOptions { agent_program: Some("/bin/echo".into()), ..quick() };
+    check(&Client::connect(&Endpoint::Local, "host", &options).unwrap_err(), &["its agent ended; start it by hand"]);
     let options = ConnectOptions { agent_program: Some("/no/such/agent".into()), ..quick() };
     check(&Client::connect(&Endpoint::Local, "host", &options).unwrap_err(), &["the host (local)", "/no/such/agent"]);
 }

@@ -159,7 +159,7 @@ fn look_for_irq_accounting() -> Option<bool> {
     let files = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")];
     own_configuration()
         .or_else(|| files.iter().find_map(|path| fs::read_to_string(path).ok()))
-        .and_then(|text| irq_by_ticks_in(&text))
+        .and_then(|text| irq_by_ticks_in(&text, &fs::read_to_string("/proc/cmdline").unwrap_or_default()))
 }
 
 /// The running kernel's configuration, from /proc/config.gz.
@@ -172,15 +172,17 @@ fn own_configuration() -> Option<String> {
     Some(text)
 }
 
-/// The same, from a configuration's text (kernel/sched/cputime.c and init/Kconfig say what the options do).
-fn irq_by_ticks_in(config: &str) -> Option<bool> {
+/// The same, from a configuration's text and the kernel's command line (kernel/sched/cputime.c and init/Kconfig say
+/// what the options do).
+fn irq_by_ticks_in(config: &str, command_line: &str) -> Option<bool> {
     let set = |name: &str| config.lines().any(|line| line.strip_prefix(name) == Some("=y"));
-    if set("CONFIG_IRQ_TIME_ACCOUNTING") || set("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE") {
+    let told = |start: &str| command_line.split_whitespace().any(|word| word.starts_with(start));
+    if set("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE")
+        || (set("CONFIG_IRQ_TIME_ACCOUNTING") && !told("tsc=noirqtime"))
+        // Built in, it is at work only where CPUs run without a tick.
+        || (set("CONFIG_VIRT_CPU_ACCOUNTING_GEN") && told("nohz_full="))
+    {
         return Some(false);
-    }
-    // VIRT_CPU_ACCOUNTING_GEN is exact on CPUs of nohz_full= only, and which those are is not asked here.
-    if set("CONFIG_VIRT_CPU_ACCOUNTING_GEN") {
-        return None;
     }
     // Kernels before 3.9 have no TICK_CPU_ACCOUNTING; any configuration that was read has one of the others unset.
     (set("CONFIG_TICK_CPU_ACCOUNTING") || config.contains("CONFIG_HZ=")).then_some(true)
@@ -246,12 +248,20 @@ mod tests {
     #[test]
     fn the_configuration_tells_how_interrupts_are_timed() {
         let ticks = "CONFIG_HZ=250\nCONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_IRQ_TIME_ACCOUNTING is not set\n";
-        assert_eq!(irq_by_ticks_in(ticks), Some(true));
-        assert_eq!(irq_by_ticks_in("CONFIG_TICK_CPU_ACCOUNTING=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n"), Some(false));
-        assert_eq!(irq_by_ticks_in("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y\n"), Some(false));
-        assert_eq!(irq_by_ticks_in("CONFIG_VIRT_CPU_ACCOUNTING_GEN=y\nCONFIG_HZ=250\n"), None);
-        assert_eq!(irq_by_ticks_in("CONFIG_HZ=100\n"), Some(true));
-        assert_eq!(irq_by_ticks_in("not a configuration"), None);
+        let precise = "CONFIG_TICK_CPU_ACCOUNTING=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n";
+        let full = "CONFIG_VIRT_CPU_ACCOUNTING_GEN=y\nCONFIG_HZ=250\n";
+        for (config, command_line, want) in [
+            (ticks, "", Some(true)),
+            (precise, "quiet", Some(false)),
+            (precise, "tsc=noirqtime", Some(true)),
+            ("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y\n", "", Some(false)),
+            (full, "", Some(true)),
+            (full, "nohz_full=1-3", Some(false)),
+            ("CONFIG_HZ=100\n", "", Some(true)),
+            ("not a configuration", "", None),
+        ] {
+            assert_eq!(irq_by_ticks_in(config, command_line), want, "{config} {command_line}");
+        }
     }
 
     #[test]
@@ -259,8 +269,9 @@ mod tests {
         if fs::exists("/proc/config.gz").unwrap() {
             let text = own_configuration().unwrap();
             assert!(text.contains("\nCONFIG_IKCONFIG_PROC=y\n"));
-            println!("this kernel: {:?}", irq_by_ticks_in(&text));
-            assert_eq!(accounts_irq_by_ticks(), irq_by_ticks_in(&text));
+            let command_line = fs::read_to_string("/proc/cmdline").unwrap();
+            println!("this kernel: {:?}", accounts_irq_by_ticks());
+            assert_eq!(accounts_irq_by_ticks(), irq_by_ticks_in(&text, &command_line));
         }
     }
 

@@ -1,9 +1,29 @@
 //! `linerate`, the command.
-//! Knows nothing yet: its parts come one by one.
+//! Knows only that there is a command line, and who carries it out.
 
-#[allow(dead_code, unused_imports, reason = "the command line that uses the plans is still to come")]
+mod cli;
+mod commands;
+mod interrupt;
+mod measure;
 mod plan;
-#[allow(dead_code, reason = "the command line that chooses a renderer is not written yet")]
+mod progress;
 mod render;
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    // The agent has its own small command line, the same on a board and here.
+    if arguments.nth(1).is_some_and(|word| word == "agent") {
+        return linerate_agent::run("linerate agent", arguments);
+    }
+    match commands::carry_out(cli::Cli::parse()) {
+        Ok(status) => status,
+        Err(error) => {
+            eprintln!("linerate: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

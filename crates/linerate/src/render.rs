@@ -3,6 +3,8 @@
 
 pub(crate) mod csv;
 pub(crate) mod json;
+pub(crate) mod list;
+pub(crate) mod machine;
 pub(crate) mod markdown;
 mod number;
 pub(crate) mod picture;
@@ -14,5 +16,10 @@ pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod ttcp;
 
-#[allow(unused_imports, reason = "for the command line, which is not written yet")]
 pub(crate) use sheet::Repeats;
+
+/// The text without characters that would move a terminal's cursor or change its colours: evidence, doubts and
+/// environments come from other machines.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}

@@ -2,9 +2,12 @@
 //! Never measures, and reads no clock: times and names are arguments.
 #![forbid(unsafe_code)]
 
+mod error;
+#[cfg(test)]
+mod faults;
 pub mod id;
 #[cfg(test)]
-mod kill;
+mod page;
 pub mod record;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;

@@ -11,7 +11,6 @@ use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Counters;
-use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 /// The name of this format.
@@ -72,14 +71,6 @@ impl Record {
         drop_nulls(&mut value);
         value
     }
-}
-
-/// Reads a map whose keys are numbers, which JSON writes as strings. Serde reads such a map by itself, but not
-/// inside a flattened field: there it has already made up its mind that a key is a string.
-fn counted_by_length<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u64, u64>, D::Error> {
-    let written = BTreeMap::<String, u64>::deserialize(deserializer)?;
-    let number = |text: String| text.parse().map_err(|_| D::Error::custom(format!("'{text}' is no length of a burst")));
-    written.into_iter().map(|(length, count)| Ok((number(length)?, count))).collect()
 }
 
 /// Takes out every field that is null; an array keeps its places.
@@ -187,7 +178,7 @@ pub struct FlowFigures {
     /// Times between arrivals.
     pub arrival_gaps: Option<Histogram>,
     /// Runs of consecutive lost datagrams: length → how often.
-    #[serde(default, deserialize_with = "counted_by_length")]
+    #[serde(default, deserialize_with = "linerate_trial::arrivals::counted_by_length")]
     pub loss_bursts: BTreeMap<u64, u64>,
     /// The sending TCP's account. Of several streams: sums of counts, means of the rest.
     pub tcp: Option<TcpSummary>,

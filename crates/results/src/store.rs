@@ -8,6 +8,8 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, ffi, params};
 
+pub use crate::error::StoreError;
+use crate::error::said;
 use crate::id;
 use crate::record::{FORMAT, Record};
 use crate::select::Filter;
@@ -71,107 +73,12 @@ pub struct Listed {
     pub failed: bool,
 }
 
-/// Why the store could not do something: one sentence each, ending in what to try.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The folder of the file does not exist.
-    #[error("there is no folder {} for the store; make it, or name another file with --store", .0.display())]
-    NoFolder(PathBuf),
-    /// The file cannot be opened or made.
-    #[error("cannot open the store {}: {why}; check who owns it, or name another file with --store", path.display())]
-    CannotOpen {
-        /// The store's file.
-        path: PathBuf,
-        /// What the system said.
-        why: String,
-    },
-    /// The file can be read and not written.
-    #[error("the store {} cannot be written; make it and its folder writable, or name another file with --store", .0.display())]
-    NotWritable(PathBuf),
-    /// The file holds something else.
-    #[error("{} is not a linerate store, and was left as it is; name another file with --store", .0.display())]
-    NotAStore(PathBuf),
-    /// A later program has written it.
-    #[error(
-        "the store {} has layout {found}, and this linerate knows layouts up to {SCHEMA}; use a newer linerate, or \
-         name another file with --store", path.display()
-    )]
-    Newer {
-        /// The store's file.
-        path: PathBuf,
-        /// The version of its layout.
-        found: i64,
-    },
-    /// Another process kept it locked.
-    #[error(
-        "the store {} was locked by another process for {} s; end that process, or name another file with --store",
-        .0.display(), BUSY.as_secs()
-    )]
-    Locked(PathBuf),
-    /// No room for a record.
-    #[error(
-        "the disk of the store {} is full; {kept} finished trials of this campaign are kept; make room and run the \
-         plan again to carry on", path.display()
-    )]
-    DiskFull {
-        /// The store's file.
-        path: PathBuf,
-        /// Finished trials of the campaign that are in it.
-        kept: u64,
-    },
-    /// A record of this identifier is there already.
-    #[error(
-        "the store has a record {0} already, and a record is never changed; give the new one an identifier of its own"
-    )]
-    Exists(String),
-    /// A record that could not be read again.
-    #[error("the record {id} cannot be stored: {why}; please report this with the plan that you ran")]
-    BadRecord {
-        /// Its identifier.
-        id: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A stored record that this program cannot read.
-    #[error("the record {id} cannot be read: {why}; use the linerate that wrote it, or a newer one")]
-    Unreadable {
-        /// Its identifier.
-        id: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// No such record, or campaign.
-    #[error("the store has no {what} {id}; 'linerate records list' shows what it has")]
-    Unknown {
-        /// `record` or `campaign`.
-        what: &'static str,
-        /// As it was given.
-        id: String,
-    },
-    /// More than one record begins like this.
-    #[error("{count} records begin with {prefix}; give more of the identifier")]
-    Ambiguous {
-        /// As it was given.
-        prefix: String,
-        /// How many there are.
-        count: u64,
-    },
-    /// Something else.
-    #[error("the store {}: {source}; check the disk, and that the file is whole", path.display())]
-    Other {
-        /// The store's file.
-        path: PathBuf,
-        /// What SQLite said.
-        source: rusqlite::Error,
-    },
-}
-
 /// The version of the tables below, kept in the file's `user_version`.
-const SCHEMA: i64 = 1;
+pub(crate) const SCHEMA: i64 = 1;
 /// "line" in ASCII, kept in the file's `application_id`: how a store is told from any other SQLite file.
 const APPLICATION: i64 = 0x6c69_6e65;
 /// How long to wait for another process that writes. A transaction of ours takes milliseconds.
-const BUSY: Duration = Duration::from_secs(5);
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 /// Columns beside `json` repeat what it says, for lists and filters. REPLACE deletes rows without asking the DELETE
 /// trigger (sqlite.org/lang_conflict.html), so a trigger of its own refuses a second insert.
@@ -538,22 +445,6 @@ fn read(json: &str) -> Result<Record, String> {
         return Err(format!("its format is {format}, and this linerate reads {FORMAT}"));
     }
     serde_json::from_str(json).map_err(|error| error.to_string())
-}
-
-/// What SQLite's error means to a person.
-fn said(path: &Path, error: rusqlite::Error) -> StoreError {
-    let path = path.to_owned();
-    match error.sqlite_error_code() {
-        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            let why = if path.is_dir() { "it is a folder".to_owned() } else { error.to_string() };
-            StoreError::CannotOpen { path, why }
-        }
-        Some(ErrorCode::ReadOnly) => StoreError::NotWritable(path),
-        Some(ErrorCode::NotADatabase) => StoreError::NotAStore(path),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked(path),
-        Some(ErrorCode::DiskFull) => StoreError::DiskFull { path, kept: 0 },
-        _ => StoreError::Other { path, source: error },
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::Error;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::histogram::Histogram;
@@ -33,13 +33,13 @@ pub struct Arrivals {
     pub gaps: Histogram,
     /// Runs of consecutive numbers that never arrived, over the whole trial: length → how often. Exact for up to
     /// 1024 different lengths; a new length beyond that is counted as the power of two below it.
-    #[serde(deserialize_with = "bursts_by_length")]
+    #[serde(deserialize_with = "counted_by_length")]
     pub loss_bursts: BTreeMap<u64, u64>,
 }
 
-/// Reads a map whose keys are numbers, which some formats write as text. Serde copes with that by itself, but not
-/// inside a tagged message: there it has already made up its mind that a key is text.
-fn bursts_by_length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u64, u64>, D::Error> {
+/// Reads a map whose keys are numbers, which JSON writes as strings. Serde reads such a map by itself, but not
+/// inside a tagged message or a flattened field: there it has already made up its mind that a key is a string.
+pub fn counted_by_length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u64, u64>, D::Error> {
     let written = BTreeMap::<String, u64>::deserialize(deserializer)?;
     let number = |text: String| text.parse().map_err(|_| D::Error::custom(format!("'{text}' is no length of a burst")));
     written.into_iter().map(|(length, count)| Ok((number(length)?, count))).collect()

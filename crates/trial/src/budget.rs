@@ -13,6 +13,12 @@ use serde::{Deserialize, Serialize};
 use crate::doubt::{Doubt, DoubtKind};
 use crate::stage::{Counters, Stage};
 
+use drops::Machine::Sender;
+use drops::Unit::Frames;
+use drops::{DROPS, Drop, Id};
+
+mod drops;
+
 /// What the two ends know of a trial's datagrams in one direction, warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagrams {
@@ -63,10 +69,10 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Counters, receiver: &Counters
     if datagrams.fragments > 1 {
         found.settle_fragments(datagrams, lost, &mut budget.doubts);
     }
-    found.0.retain(|finding| finding.net > 0);
+    found.of.retain(|finding| finding.net > 0);
     // Stable: lines of one stage stay in the table's order.
-    found.0.sort_by_key(|finding| finding.drop.stage);
-    budget.lines = found.0.into_iter().map(Finding::into_line).collect();
+    found.of.sort_by_key(|finding| finding.drop.stage);
+    budget.lines = found.of.into_iter().map(Finding::into_line).collect();
     let explained = budget.lines.iter().map(|line| i128::from(line.packets)).sum::<i128>();
     budget.unaccounted = clamped(i128::from(lost) - explained);
     if budget.unaccounted < 0 {
@@ -80,248 +86,6 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Counters, receiver: &Counters
     }
     budget
 }
-
-/// A way to drop a datagram, and who counts it.
-struct Drop {
-    id: Id,
-    machine: Machine,
-    stage: Stage,
-    unit: Unit,
-    /// Alternatives that count the same drops, so the largest is taken. Each is a sum of counters at `stage`,
-    /// by name; `*` stands for any text.
-    sources: &'static [&'static [&'static str]],
-    /// Drops that these counters include, and that have a line of their own.
-    includes: &'static [Id],
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Id {
-    Qdisc,
-    TxRing,
-    MacTx,
-    SenderIp,
-    SendBuffer,
-    Damaged,
-    Length,
-    Fifo,
-    NoBuffer,
-    OtherErrors,
-    RedirectQueue,
-    Backlog,
-    Ingress,
-    DriverDrops,
-    ReceiverIp,
-    NoPort,
-    Checksum,
-    ReceiveBuffer,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Machine {
-    Sender,
-    Receiver,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Unit {
-    /// Frames, or fragments.
-    Frames,
-    Datagrams,
-}
-
-use Machine::{Receiver, Sender};
-use Unit::{Datagrams as Whole, Frames};
-
-/// The counters that mean "dropped here". An entry may include only entries above it.
-///
-/// A datagram that a root qdisc refuses is counted by the qdisc, by `Ip OutDiscards` (net/ipv4/ip_output.c,
-/// ip_send_skb) and by `Udp SndbufErrors` (net/ipv4/udp.c, udp_send_skb), and is an error of send(2) besides
-/// where IP_RECVERR is set: one drop, up to four counters. A full backlog is counted by softnet and by the
-/// interface's rx_dropped (net/core/dev.c, enqueue_to_backlog), and by the tx_dropped of a veth that fed it.
-const DROPS: [Drop; 18] = [
-    Drop {
-        id: Id::Qdisc,
-        machine: Sender,
-        stage: Stage::Qdisc,
-        unit: Frames,
-        sources: &[&["* * drops"]],
-        includes: &[],
-    },
-    Drop {
-        id: Id::TxRing,
-        machine: Sender,
-        stage: Stage::DriverTxRing,
-        unit: Frames,
-        sources: &[&["link tx_dropped"], &["driver tx_dropped"], &["driver tx*_drops"]],
-        includes: &[],
-    },
-    Drop {
-        id: Id::MacTx,
-        machine: Sender,
-        stage: Stage::MacTx,
-        unit: Frames,
-        sources: &[
-            &["link tx_errors"],
-            &["link tx_aborted_errors", "link tx_carrier_errors", "link tx_fifo_errors", "link tx_window_errors"],
-            &["driver tx_errors"],
-            &["driver tx_aborted_errors", "driver tx_carrier_errors", "driver tx_fifo_errors", "driver tx_underrun*"],
-        ],
-        includes: &[],
-    },
-    Drop {
-        id: Id::SenderIp,
-        machine: Sender,
-        stage: Stage::SenderStack,
-        unit: Whole,
-        sources: &[&["Ip OutDiscards", "Ip6 OutDiscards", "Ip OutNoRoutes", "Ip6 OutNoRoutes"]],
-        includes: &[Id::Qdisc, Id::TxRing],
-    },
-    Drop {
-        id: Id::SendBuffer,
-        machine: Sender,
-        stage: Stage::SenderSocket,
-        unit: Whole,
-        sources: &[&["Udp SndbufErrors", "Udp6 SndbufErrors"]],
-        includes: &[Id::Qdisc, Id::TxRing, Id::SenderIp],
-    },
-    Drop {
-        id: Id::Damaged,
-        machine: Receiver,
-        stage: Stage::Link,
-        unit: Frames,
-        sources: &[
-            &["link rx_crc_errors", "link rx_frame_errors"],
-            &["driver rx_crc_errors", "driver rx_frame_errors", "driver rx_align_errors"],
-        ],
-        includes: &[],
-    },
-    Drop {
-        id: Id::Length,
-        machine: Receiver,
-        stage: Stage::MacRxFifo,
-        unit: Frames,
-        sources: &[&["link rx_length_errors"], &["driver rx_length_errors"]],
-        includes: &[],
-    },
-    // "historically used interchangeably" (Documentation/networking/statistics.rst, of rx_over_errors and
-    // rx_fifo_errors), so they are alternatives.
-    Drop {
-        id: Id::Fifo,
-        machine: Receiver,
-        stage: Stage::MacRxFifo,
-        unit: Frames,
-        sources: &[
-            &["link rx_fifo_errors"],
-            &["link rx_over_errors"],
-            &["driver rx_fifo_errors"],
-            &["driver rx_over_errors"],
-            &["driver rx_overruns"],
-        ],
-        includes: &[],
-    },
-    Drop {
-        id: Id::NoBuffer,
-        machine: Receiver,
-        stage: Stage::DriverRxRing,
-        unit: Frames,
-        sources: &[
-            &["link rx_missed_errors"],
-            &["driver rx_missed_errors"],
-            &["driver rx_missed"],
-            &["driver rx_no_buffer*"],
-            &["driver rx_out_of_buffer"],
-            &["driver rx_no_dma_resources"],
-        ],
-        includes: &[],
-    },
-    // "must include events counted by rx_length_errors, rx_crc_errors, rx_frame_errors and other errors not
-    // otherwise counted"; some drivers add the other two.
-    Drop {
-        id: Id::OtherErrors,
-        machine: Receiver,
-        stage: Stage::MacRxFifo,
-        unit: Frames,
-        sources: &[&["link rx_errors"], &["driver rx_errors"]],
-        includes: &[Id::Damaged, Id::Length, Id::Fifo, Id::NoBuffer],
-    },
-    Drop {
-        id: Id::RedirectQueue,
-        machine: Receiver,
-        stage: Stage::DriverRxRing,
-        unit: Frames,
-        sources: &[&["* * drops"]],
-        includes: &[],
-    },
-    Drop {
-        id: Id::Backlog,
-        machine: Receiver,
-        stage: Stage::SoftirqBacklog,
-        unit: Frames,
-        sources: &[&["softnet dropped"]],
-        includes: &[],
-    },
-    Drop {
-        id: Id::Ingress,
-        machine: Receiver,
-        stage: Stage::SoftirqBacklog,
-        unit: Frames,
-        sources: &[&["* * drops"]],
-        includes: &[],
-    },
-    Drop {
-        id: Id::DriverDrops,
-        machine: Receiver,
-        stage: Stage::DriverRxRing,
-        unit: Frames,
-        sources: &[&["link rx_dropped"], &["driver rx_dropped"], &["driver rx*_drops"]],
-        includes: &[Id::Backlog],
-    },
-    Drop {
-        id: Id::ReceiverIp,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Frames,
-        // IpExt InCsumErrors are InHdrErrors too.
-        sources: &[&[
-            "Ip InHdrErrors",
-            "Ip InAddrErrors",
-            "Ip InDiscards",
-            "IpExt InNoRoutes",
-            "IpExt InTruncatedPkts",
-            "TcpExt IPReversePathFilter",
-            "Ip6 InHdrErrors",
-            "Ip6 InAddrErrors",
-            "Ip6 InDiscards",
-            "Ip6 InNoRoutes",
-            "Ip6 InTruncatedPkts",
-        ]],
-        includes: &[],
-    },
-    Drop {
-        id: Id::NoPort,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Whole,
-        sources: &[&["Udp NoPorts", "Udp6 NoPorts"]],
-        includes: &[],
-    },
-    Drop {
-        id: Id::Checksum,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Whole,
-        sources: &[&["Udp InCsumErrors", "Udp6 InCsumErrors"]],
-        includes: &[],
-    },
-    Drop {
-        id: Id::ReceiveBuffer,
-        machine: Receiver,
-        stage: Stage::ReceiverSocket,
-        unit: Whole,
-        sources: &[&["Udp RcvbufErrors", "Udp6 RcvbufErrors", "Udp MemErrors", "Udp6 MemErrors"]],
-        includes: &[],
-    },
-];
 
 /// What the counters say of one entry of the table.
 struct Finding {
@@ -341,7 +105,7 @@ impl Finding {
         for source in drop.sources {
             let hits: Vec<(&str, u64)> = at_stage
                 .iter()
-                .filter(|(name, value)| **value > 0 && source.iter().any(|pattern| fits(pattern, name)))
+                .filter(|(name, value)| **value > 0 && source.iter().any(|pattern| drops::fits(pattern, name)))
                 .map(|(name, value)| (name.as_str(), *value))
                 .collect();
             let sum = hits.iter().fold(0u64, |sum, (_, value)| sum.saturating_add(*value));
@@ -373,12 +137,17 @@ impl Finding {
     }
 }
 
-/// One for each entry of the table, in its order.
-struct Findings(Vec<Finding>);
+/// One for each entry of the table, in its order, and how often the receiver gave up putting fragments together.
+struct Findings {
+    of: Vec<Finding>,
+    reassembly_failures: u64,
+}
 
 impl Findings {
     fn gather(datagrams: &Datagrams, sender: &Counters, receiver: &Counters) -> Findings {
-        let mut found = Findings(Vec::with_capacity(DROPS.len()));
+        let reassembly = ["Ip ReasmFails", "Ip6 ReasmFails"].map(|name| receiver.get(Stage::ReceiverStack, name));
+        let failures = reassembly.into_iter().flatten().fold(0u64, u64::saturating_add);
+        let mut found = Findings { of: Vec::with_capacity(DROPS.len()), reassembly_failures: failures };
         for drop in &DROPS {
             let counters = if drop.machine == Sender { sender } else { receiver };
             let mut finding = Finding::read(drop, counters);
@@ -404,7 +173,7 @@ impl Findings {
                 let (packets, stage) = (found.get(*included).net, found.get(*included).drop.stage);
                 finding.take_off(packets, stage);
             }
-            found.0.push(finding);
+            found.of.push(finding);
         }
         if let Some(drops) = datagrams.socket_drops {
             found.prefer_socket_drops(drops);
@@ -419,11 +188,11 @@ impl Findings {
     }
 
     fn get(&self, id: Id) -> &Finding {
-        self.0.iter().find(|finding| finding.drop.id == id).expect("an entry includes only entries above it")
+        self.of.iter().find(|finding| finding.drop.id == id).expect("an entry includes only entries above it")
     }
 
     fn get_mut(&mut self, id: Id) -> &mut Finding {
-        self.0.iter_mut().find(|finding| finding.drop.id == id).expect("every entry has been read")
+        self.of.iter_mut().find(|finding| finding.drop.id == id).expect("every entry has been read")
     }
 
     /// The trial's own sockets know best what they dropped; the counters of Udp are all sockets'. A socket's
@@ -446,16 +215,21 @@ impl Findings {
         // IP gives up on a datagram at the first fragment that the qdisc refuses, and counts the datagram: a
         // refused fragment is then a lost datagram. What the qdisc took and dropped later is not.
         let refused = self.get(Id::SenderIp).gross.max(self.get(Id::SendBuffer).gross);
+        // Counted only after net.ipv4.ipfrag_time, 30 s by default: most trials end before.
+        let reassembly = match self.reassembly_failures {
+            0 => String::new(),
+            failures => format!("; receiver: Ip ReasmFails {failures}, in fragments and attempts, not datagrams"),
+        };
         let mut suspects: Vec<(Id, u64)> = Vec::new();
-        for finding in self.0.iter_mut().filter(|finding| finding.drop.unit == Frames && finding.net > 0) {
+        for finding in self.of.iter_mut().filter(|finding| finding.drop.unit == Frames && finding.net > 0) {
             let known = if finding.drop.id == Id::Qdisc { finding.net.min(refused) } else { 0 };
             if finding.net > known {
                 suspects.push((finding.drop.id, finding.net - known));
             }
             finding.net = known;
-            finding.evidence.push_str(&format!(" fragments, {per_datagram} to a datagram"));
+            finding.evidence.push_str(&format!(" fragments, {per_datagram} to a datagram{reassembly}"));
         }
-        let explained = self.0.iter().fold(0u64, |sum, finding| sum.saturating_add(finding.net));
+        let explained = self.of.iter().fold(0u64, |sum, finding| sum.saturating_add(finding.net));
         let rest = u64::try_from(lost).unwrap_or(0).saturating_sub(explained);
         match suspects[..] {
             [] => {}
@@ -469,7 +243,7 @@ impl Findings {
                 doubts.push(Doubt::new(
                     DoubtKind::Fragmented,
                     format!(
-                        "Fragments were dropped at several stages ({}), {per_datagram} to a datagram: which of them lost \
+                        "Fragments were dropped at several stages ({}{reassembly}), {per_datagram} to a datagram: which of them lost \
                          which datagram cannot be told; try a message that fits the MTU",
                         places.join(", ")
                     ),
@@ -477,20 +251,6 @@ impl Findings {
             }
         }
     }
-}
-
-/// Whether a counter's name fits. With a star, a name with `@` does not: it is a queue below a root, whose drops
-/// the root counts too.
-fn fits(pattern: &str, name: &str) -> bool {
-    fn matches(pattern: &str, name: &str) -> bool {
-        match pattern.split_once('*') {
-            None => pattern == name,
-            Some((start, rest)) => name
-                .strip_prefix(start)
-                .is_some_and(|name| (0..=name.len()).any(|at| name.is_char_boundary(at) && matches(rest, &name[at..]))),
-        }
-    }
-    matches(pattern, name) && (!pattern.contains('*') || !name.contains('@'))
 }
 
 fn difference(a: u64, b: u64) -> i64 {
@@ -505,6 +265,7 @@ fn clamped(value: i128) -> i64 {
 mod tests {
     use proptest::prelude::*;
 
+    use super::drops::Machine::{self, Receiver};
     use super::*;
 
     fn counters(list: &[(Stage, &str, u64)]) -> Counters {
@@ -568,7 +329,27 @@ mod tests {
         let receiver = [(Stage::DriverRxRing, "link rx_dropped", 50), (Stage::SoftirqBacklog, "softnet dropped", 50)];
         let shared = Datagrams { shared_kernel: true, ..lost(100, 50) };
         check(shared, &sender, &receiver, &[(Stage::SoftirqBacklog, 50)], 0);
-        // With a cable between them they are two drops.
+        // As Linux 6.18 counted a burst over a veth with RPS and a backlog of 16; somebody else's four are in it, and
+        // two errors of send for which no counter stands out.
+        let sender = [
+            (Stage::SenderSocket, "Udp SndbufErrors", 399),
+            (Stage::SenderStack, "Ip OutDiscards", 401),
+            (Stage::DriverTxRing, "link tx_dropped", 420),
+            (Stage::SoftirqBacklog, "softnet dropped", 424),
+        ];
+        let receiver = [
+            (Stage::DriverRxRing, "link rx_dropped", 420),
+            (Stage::SoftirqBacklog, "softnet dropped", 424),
+            (Stage::ReceiverStack, "Udp NoPorts", 299_578),
+        ];
+        let burst = Datagrams { shared_kernel: true, send_errors: 2, ..lost(300_000, 0) };
+        check(burst, &sender, &receiver, &[(Stage::SoftirqBacklog, 420), (Stage::ReceiverStack, 299_578)], 2);
+    }
+
+    #[test]
+    fn a_cable_between_them_makes_two_drops() {
+        let sender = [(Stage::SenderStack, "Ip OutDiscards", 50), (Stage::DriverTxRing, "link tx_dropped", 50)];
+        let receiver = [(Stage::DriverRxRing, "link rx_dropped", 50), (Stage::SoftirqBacklog, "softnet dropped", 50)];
         check(lost(100, 0), &sender, &receiver, &[(Stage::DriverTxRing, 50), (Stage::SoftirqBacklog, 50)], 0);
         // The machine's other interface filled the backlog: not ours.
         let other = [(Stage::DriverRxRing, "link rx_dropped", 0), (Stage::SoftirqBacklog, "softnet dropped", 50)];
@@ -594,6 +375,19 @@ mod tests {
         let receiver = [(Stage::DriverRxRing, "ifb9 tbf drops", 982), (Stage::DriverRxRing, "link rx_dropped", 0)];
         let budget = check(lost(1000, 18), &[], &receiver, &[(Stage::DriverRxRing, 982)], 0);
         assert!(budget.lines[0].evidence.contains("ifb9 tbf drops 982"));
+    }
+
+    #[test]
+    fn a_driver_that_counts_by_queue_and_in_all_counts_once() {
+        // The names of Linux 6.18's virtio_net.
+        let receiver = [
+            (Stage::DriverRxRing, "driver rx_drops", 30),
+            (Stage::DriverRxRing, "driver rx0_drops", 10),
+            (Stage::DriverRxRing, "driver rx12_drops", 20),
+            (Stage::DriverRxRing, "driver rx0_xdp_drops", 5),
+        ];
+        check(lost(100, 70), &[], &receiver, &[(Stage::DriverRxRing, 30)], 0);
+        check(lost(100, 70), &[], &receiver[1..], &[(Stage::DriverRxRing, 30)], 0);
     }
 
     #[test]
@@ -637,6 +431,9 @@ mod tests {
         let budget = check(fragmented(200), &[], ring, &[(Stage::DriverRxRing, 100)], 0);
         assert!(budget.lines[0].evidence.contains("150 fragments, 3 to a datagram"), "{budget:?}");
         check(fragmented(0), &[], ring, &[(Stage::DriverRxRing, 150)], 150);
+        let ring: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150), (Stage::ReceiverStack, "Ip ReasmFails", 40)];
+        let budget = check(fragmented(200), &[], ring, &[(Stage::DriverRxRing, 100)], 0);
+        assert!(budget.lines[0].evidence.contains("ReasmFails 40, in fragments"), "{budget:?}");
         // Two places did: the loss stays unaccounted, and a doubt says why.
         let two: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150), (Stage::MacRxFifo, "link rx_fifo_errors", 9)];
         let budget = check(fragmented(200), &[], two, &[], 100);
@@ -655,19 +452,14 @@ mod tests {
         );
     }
 
-    #[test]
-    fn entries_include_only_entries_above_them() {
-        for (at, drop) in DROPS.iter().enumerate() {
-            assert!(drop.includes.iter().all(|id| DROPS[..at].iter().any(|above| above.id == *id)), "{:?}", drop.id);
-        }
-    }
-
     /// Any counters that the table knows, with any values.
     fn any_counters(machine: Machine) -> impl Strategy<Value = Counters> {
         let names: Vec<(Stage, String)> = DROPS
             .iter()
             .filter(|drop| drop.machine == machine)
-            .flat_map(|drop| drop.sources.concat().into_iter().map(|name| (drop.stage, name.replace('*', "x"))))
+            .flat_map(|drop| {
+                drop.sources.concat().into_iter().map(|name| (drop.stage, name.replace('*', "x").replace('#', "7")))
+            })
             .collect();
         proptest::collection::vec((proptest::sample::select(names), 0u64..2000), 0..12).prop_map(|list| {
             let mut counters = Counters::default();

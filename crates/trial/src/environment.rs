@@ -39,6 +39,9 @@ pub struct Environment {
     /// Settings of the kernel's network stack, by name, as sysctl(8) names them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: BTreeMap<String, String>,
+    /// Random name of this start of the kernel; alike for two ends that run on one machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
     /// Version of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,

@@ -79,7 +79,6 @@ const PLACES: &[(&str, Stage)] = &[
     ("driver tx*_packets", DriverTxRing),
     ("driver tx*_bytes", DriverTxRing),
     ("driver tx*_drops", DriverTxRing),
-    ("driver *", Unplaced),
     ("softnet *", SoftirqBacklog),
     ("softirq NET_RX", SoftirqBacklog),
     // NET_TX runs the queueing discipline where the sender itself could not.
@@ -127,7 +126,6 @@ const PLACES: &[(&str, Stage)] = &[
     ("TcpExt TCPOFODrop", ReceiverSocket),
     ("TcpExt Listen*", ReceiverSocket),
     ("TcpExt *", ReceiverStack),
-    ("MPTcpExt *", Unplaced),
 ];
 
 /// Whether `name` fits `pattern`.

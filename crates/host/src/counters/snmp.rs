@@ -20,6 +20,11 @@ pub(super) fn parse_pairs(text: &str) -> Vec<Reading> {
         else {
             continue;
         };
+        // Multipath TCP is no workload here, and its seventy counters would fill every record with zeros.
+        if group == "MPTcpExt" {
+            lines.next();
+            continue;
+        }
         readings.extend(names.split_whitespace().zip(values.split_whitespace()).filter_map(|(name, value)| {
             let name = format!("{group} {name}");
             // A value may be negative (MaxConn is -1), and is no counter then.
@@ -104,6 +109,7 @@ mod tests {
     fn what_makes_no_sense_is_absent() {
         check(parse_pairs("Udp: A B C\nUdp: 1 x\n"), &[("Udp A", 1)]);
         check(parse_pairs("Udp: A\nTcp: B\nTcp: 2\nrubbish\nUdp: C\n"), &[("Tcp B", 2)]);
+        check(parse_pairs("MPTcpExt: A\nMPTcpExt: 1\nTcp: B\nTcp: 2\n"), &[("Tcp B", 2)]);
         check(parse_pairs(":\n:\n\0\u{fffd}"), &[]);
         check(parse_lines("\nUdp6\t1\nOther 5\nIp6InReceives many\nIp6InReceives"), &[]);
     }

@@ -6,6 +6,7 @@ use std::fs;
 
 use linerate_trial::environment::{Cpu, Environment, IrqTime};
 
+use crate::cpu::accounts_irq_by_ticks;
 use crate::sys;
 
 /// Everything about the machine that concerns no interface.
@@ -13,7 +14,6 @@ pub(super) fn describe() -> Environment {
     let kernel = sys::machine::kernel_name();
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let command_line = read("/proc/cmdline");
-    let config = kernel.as_ref().and_then(|kernel| read(&format!("/boot/config-{}", kernel.release)));
     Environment {
         machine: model(),
         memory_octets: read("/proc/meminfo").and_then(|text| memory_octets(&text)),
@@ -22,12 +22,13 @@ pub(super) fn describe() -> Environment {
             count: read("/proc/stat").and_then(|text| cpu_count(&text)),
             governor: governors(),
             max_frequency_khz: cpufreq("scaling_max_freq").iter().filter_map(|text| text.parse().ok()).max(),
-            irq_time: config.and_then(|config| irq_time(&config, command_line.as_deref().unwrap_or_default())),
+            irq_time: accounts_irq_by_ticks().map(|ticks| if ticks { IrqTime::Ticks } else { IrqTime::Precise }),
         },
         virtualization: virtualization(&cpuinfo),
         command_line,
         kernel_version: kernel.as_ref().map(|kernel| kernel.version.clone()),
         architecture: kernel.as_ref().map(|kernel| kernel.architecture.clone()),
+        boot_id: read("/proc/sys/kernel/random/boot_id"),
         kernel: kernel.map(|kernel| kernel.release),
         ..Environment::default()
     }
@@ -103,22 +104,6 @@ fn under_a_hypervisor(cpuinfo: &str) -> bool {
         .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// How interrupt time is accounted, from the kernel's build configuration. /proc/config.gz would say the same,
-/// and is not read: it is compressed, and unpacking it would cost the agent a library.
-fn irq_time(config: &str, command_line: &str) -> Option<IrqTime> {
-    let set = |option: &str| config.lines().any(|line| line.trim().strip_prefix(option) == Some("=y"));
-    let told = |start: &str| command_line.split_whitespace().any(|word| word.starts_with(start));
-    if set("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE")
-        || (set("CONFIG_IRQ_TIME_ACCOUNTING") && !told("tsc=noirqtime"))
-        // Built in, it is at work only where CPUs run without a tick.
-        || (set("CONFIG_VIRT_CPU_ACCOUNTING_GEN") && told("nohz_full="))
-    {
-        return Some(IrqTime::Precise);
-    }
-    // A kernel's configuration has hundreds of lines; anything less is not one.
-    config.contains("CONFIG_NET=y").then_some(IrqTime::Ticks)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,22 +134,5 @@ mod tests {
         }
         assert!(under_a_hypervisor("flags\t\t: fpu hypervisor lahf_lm\n"));
         assert!(!under_a_hypervisor("flags\t\t: fpu\nbugs: hypervisor\n"));
-    }
-
-    #[test]
-    fn interrupt_time_by_configuration() {
-        let ticks = "CONFIG_NET=y\nCONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_IRQ_TIME_ACCOUNTING is not set\n";
-        let precise = "CONFIG_NET=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n";
-        let full = "CONFIG_NET=y\nCONFIG_VIRT_CPU_ACCOUNTING_GEN=y\n";
-        for (config, command_line, want) in [
-            (ticks, "", Some(IrqTime::Ticks)),
-            (precise, "quiet", Some(IrqTime::Precise)),
-            (precise, "tsc=noirqtime", Some(IrqTime::Ticks)),
-            (full, "", Some(IrqTime::Ticks)),
-            (full, "nohz_full=1-3", Some(IrqTime::Precise)),
-            ("\u{1f}\u{fffd}", "", None),
-        ] {
-            assert_eq!(irq_time(config, command_line), want, "{config} {command_line}");
-        }
     }
 }

@@ -1,5 +1,5 @@
 //! One network interface, its link, its driver and what the driver is set to.
-//! Knows rtnetlink, ethtool's netlink (Linux 5.6 and newer) and SIOCETHTOOL.
+//! Knows rtnetlink, ethtool's netlink (Linux 5.6 and newer) and, where that has no answer, SIOCETHTOOL.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::counters;
 use crate::ethtool::{self, Get};
 use crate::interfaces::{self, Link};
 use crate::netlink::Netlink;
-use crate::sys::ethtool::Ethtool;
+use crate::sys::ethtool::{Ethtool, Words};
 
 /// The interface; `None` when there is none of this name.
 pub(super) fn describe(interface: &str) -> Option<Nic> {
@@ -40,7 +40,57 @@ pub(super) fn describe(interface: &str) -> Option<Nic> {
             let _ = part(&mut netlink, &mut nic);
         }
     }
+    if let Ok(ethtool) = Ethtool::new(interface) {
+        fill_from_ioctl(&ethtool, &mut nic);
+    }
     Some(nic)
+}
+
+/// What netlink did not tell, by the older way. Each is left out where the driver does not know it.
+fn fill_from_ioctl(ethtool: &Ethtool, nic: &mut Nic) {
+    if nic.autoneg.is_none()
+        && let Ok(words) = ethtool.words(Words::Settings)
+    {
+        // struct ethtool_cmd: supported, advertising, then speed (16 bits), duplex, port; PHY's address,
+        // transceiver, autoneg, mdio_support; maxtxpkt, maxrxpkt, then the speed's upper 16 bits.
+        let octets: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let half = |at: usize| u32::from(u16::from_ne_bytes([octets[at], octets[at + 1]]));
+        set_link(nic, Some(half(24) << 16 | half(8)), Some(octets[10]), Some(octets[14]));
+        // SPEED_UNKNOWN in the old 16 bits.
+        nic.speed_mbps = nic.speed_mbps.filter(|&speed| speed != 0xffff);
+    }
+    if nic.pause.is_none()
+        && let Ok([autoneg, rx, tx]) = ethtool.words(Words::Pause).as_deref()
+    {
+        nic.pause = Some(Pause { autoneg: Some(*autoneg != 0), rx: Some(*rx != 0), tx: Some(*tx != 0) });
+    }
+    if nic.rings.is_empty()
+        && let Ok([rx_max, mini_max, jumbo_max, tx_max, rx, mini, jumbo, tx]) = ethtool.words(Words::Rings).as_deref()
+    {
+        let ring = |current: &u32, max: &u32| (*max > 0).then_some(Amount { current: *current, max: Some(*max) });
+        nic.rings = known([
+            ("rx", ring(rx, rx_max)),
+            ("rx-mini", ring(mini, mini_max)),
+            ("rx-jumbo", ring(jumbo, jumbo_max)),
+            ("tx", ring(tx, tx_max)),
+        ]);
+    }
+    if nic.coalescing.is_empty()
+        && let Ok(words) = ethtool.words(Words::Coalesce)
+    {
+        // The structure's first words, in its order; it cannot say which of them the driver knows.
+        let names = [
+            "rx-usecs",
+            "rx-frames",
+            "rx-usecs-irq",
+            "rx-frames-irq",
+            "tx-usecs",
+            "tx-frames",
+            "tx-usecs-irq",
+            "tx-frames-irq",
+        ];
+        nic.coalescing = names.iter().zip(words).map(|(name, value)| ((*name).to_owned(), value)).collect();
+    }
 }
 
 fn link_modes(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
@@ -48,6 +98,11 @@ fn link_modes(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
         (reply.get_speed().ok(), reply.get_duplex().ok(), reply.get_autoneg().ok())
     })?;
     let (speed, duplex, autoneg) = modes.unwrap_or_default();
+    set_link(nic, speed, duplex, autoneg);
+    Ok(())
+}
+
+fn set_link(nic: &mut Nic, speed: Option<u32>, duplex: Option<u8>, autoneg: Option<u8>) {
     // SPEED_UNKNOWN is -1, and drivers say 0 without a link (linux/ethtool.h).
     nic.speed_mbps = speed.filter(|&speed| speed != 0 && speed != u32::MAX);
     nic.duplex = match duplex {
@@ -56,7 +111,6 @@ fn link_modes(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
         _ => None,
     };
     nic.autoneg = autoneg.map(|autoneg| autoneg != 0);
-    Ok(())
 }
 
 fn pause(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
@@ -158,4 +212,25 @@ fn irq_affinity(link: &Link) -> BTreeMap<String, String> {
             Some((name, cpus.trim().to_owned()))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both ways tell the same of every interface here that has a driver.
+    #[test]
+    fn the_older_way_agrees_with_the_newer() {
+        for link in interfaces::links().unwrap() {
+            let newer = describe(&link.name).unwrap();
+            let mut older = Nic { name: link.name.clone(), ..Nic::default() };
+            fill_from_ioctl(&Ethtool::new(&link.name).unwrap(), &mut older);
+            assert_eq!((older.speed_mbps, &older.duplex), (newer.speed_mbps, &newer.duplex), "{}", link.name);
+            assert_eq!((older.autoneg, older.pause), (newer.autoneg, newer.pause), "{}", link.name);
+            assert_eq!(older.rings, newer.rings, "{}", link.name);
+            for (name, value) in &newer.coalescing {
+                assert!(older.coalescing.get(name).is_none_or(|older| older == value), "{} {name}", link.name);
+            }
+        }
+    }
 }

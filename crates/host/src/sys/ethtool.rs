@@ -18,6 +18,31 @@ const DRVINFO_LEN: usize = 196;
 /// No driver has this many statistics; a count beyond it is garbage.
 const MOST_STATISTICS: usize = 65_536;
 
+/// Settings that can be read as words of 32 bits; kernels before 5.6, which have no ethtool netlink, have these.
+#[derive(Clone, Copy, Debug)]
+pub enum Words {
+    /// struct ethtool_cmd.
+    Settings,
+    /// struct ethtool_coalesce.
+    Coalesce,
+    /// struct ethtool_ringparam.
+    Rings,
+    /// struct ethtool_pauseparam.
+    Pause,
+}
+
+impl Words {
+    /// The command, and how many words its structure has.
+    fn command(self) -> (u32, usize) {
+        match self {
+            Words::Settings => (0x01, 11),
+            Words::Coalesce => (0x0e, 23),
+            Words::Rings => (0x10, 9),
+            Words::Pause => (0x12, 4),
+        }
+    }
+}
+
 /// What a driver says of itself (struct ethtool_drvinfo). Empty strings are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverInfo {
@@ -102,6 +127,14 @@ impl Ethtool {
             .collect())
     }
 
+    /// The words of a structure after the command, in its order.
+    pub fn words(&self, which: Words) -> io::Result<Vec<u32>> {
+        let (command, count) = which.command();
+        let mut buffer = [0u64; 12];
+        self.ask(command, &mut buffer)?;
+        Ok((1..count).map(|at| get_u32(&buffer, at)).collect())
+    }
+
     fn statistics_count(&self) -> io::Result<usize> {
         // struct ethtool_sset_info: command, reserved, mask of 64 bits, then a count for each bit that is set.
         let mut buffer = [0u64; 4];
@@ -122,9 +155,9 @@ impl Ethtool {
             ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: buffer.as_mut_ptr().cast() },
         };
         // SAFETY: `request` is a valid ifreq whose name ends in NUL, for `interface` is shorter than IFNAMSIZ.
-        // Its data points to `buffer`, aligned to 8, exclusively ours during the call and not kept after it.
-        // The kernel writes the command's structure there: 196 octets for GDRVINFO and 20 for GSSET_INFO with
-        // one bit set, for which the callers make room; for GSTRINGS and GSTATS as many entries as the driver
+        // Its data points to `buffer`, exclusively ours during the call and not kept after it.
+        // The kernel writes the command's structure there: 196 octets for GDRVINFO, 20 for GSSET_INFO with
+        // one bit set and 92 at most for Words, for which the callers make room; for GSTRINGS and GSTATS as many entries as the driver
         // has, for which the caller makes more than twice the room that the driver asked for just before.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

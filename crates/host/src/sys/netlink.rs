@@ -1,5 +1,5 @@
 //! Opens netlink sockets.
-//! Knows nothing of messages; see [`crate::netlink`].
+//! Knows nothing of messages; those are the business of the crate's `netlink` module.
 
 use std::ffi::CString;
 use std::io;

@@ -81,7 +81,7 @@ fn columns() -> Vec<(String, Value)> {
 /// How many of [`FLOW`] are given again for each direction.
 const DIRECTED: usize = 9;
 
-type Of<T> = (&'static str, fn(&T) -> Option<String>);
+type Of<T, V = Option<String>> = (&'static str, fn(&T) -> V);
 
 const FLOW: [Of<FlowFigures>; 12] = [
     ("throughput_bps", |f| text(f.throughput_bps?)),
@@ -123,14 +123,14 @@ const LATENCY: [Of<Latency>; 11] = [
     ("latency_max_s", |l| text(l.max_s?)),
 ];
 
-const DEMAND: [(&str, fn(&ServiceDemand) -> Option<f64>); 4] = [
+const DEMAND: [Of<ServiceDemand, Option<f64>>; 4] = [
     ("target_us_per_kib", |d| d.target_us_per_kib),
     ("host_us_per_kib", |d| d.host_us_per_kib),
     ("target_us_per_packet", |d| d.target_us_per_packet),
     ("host_us_per_packet", |d| d.host_us_per_packet),
 ];
 
-const CPU: [(&str, fn(&CpuShares) -> f64); 6] = [
+const CPU: [Of<CpuShares, f64>; 6] = [
     ("busy", |c| c.busy),
     ("user", |c| c.user),
     ("system", |c| c.system),

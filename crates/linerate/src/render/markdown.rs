@@ -3,6 +3,7 @@
 
 use linerate_results::record::Record;
 
+use super::printable;
 use super::sheet::{Heading, Repeats, Sheet, sheets};
 
 /// The records as a Markdown table (GitHub Flavored Markdown, section 4.10), the doubts as a list beneath.
@@ -18,7 +19,7 @@ pub(crate) fn markdown(records: &[Record], repeats: Repeats) -> String {
     for note in notes {
         text += &format!("- {}\n", escaped(&note));
     }
-    text
+    printable(&text)
 }
 
 fn drawn(sheet: &Sheet) -> String {

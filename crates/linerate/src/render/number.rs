@@ -6,6 +6,11 @@ pub(super) fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
+/// A count that may be below zero.
+pub(super) fn signed(value: i64) -> String {
+    grouped(&value.to_string())
+}
+
 /// A figure with this many significant digits, at most nine of them behind the point.
 pub(super) fn figure(value: f64, digits: i32) -> String {
     if value == 0.0 {
@@ -29,7 +34,7 @@ pub(super) fn percent(ratio: f64) -> String {
     let percent = ratio * 100.0;
     match percent {
         p if p > 0.0 && p < 0.05 => figure(p, 1),
-        p if p < 100.0 && p >= 99.95 => "> 99.9".to_owned(),
+        p if (99.95..100.0).contains(&p) => "> 99.9".to_owned(),
         p => format!("{p:.1}"),
     }
 }
@@ -79,6 +84,7 @@ mod tests {
             assert_eq!(figure(value, digits), text);
         }
         assert_eq!([0, 999, 1000, 127_551].map(count), ["0", "999", "1,000", "127,551"]);
+        assert_eq!([-1000, 7].map(signed), ["-1,000", "7"]);
     }
 
     #[test]

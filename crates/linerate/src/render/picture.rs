@@ -1,10 +1,13 @@
 //! A small picture of a sweep: offered load against what arrived and what was lost, for a terminal of one colour.
 //! Knows only UDP streams whose load was varied; everything else has no picture.
 
+use std::collections::BTreeMap;
+
 use linerate_results::record::{FlowFigures, Record};
-use linerate_trial::spec::Direction;
+use linerate_trial::spec::{Direction, Workload};
 
 use super::number::{count, figure, median};
+use super::printable;
 use super::sheet::offered_load_bps;
 
 /// Columns and rows of the field.
@@ -18,7 +21,8 @@ struct Step {
     sent: f64,
 }
 
-/// One picture for each direction that has at least three offered loads; empty when there is none.
+/// One picture for each direction, and each level of other factors, that has at least three offered loads; empty
+/// when there is none.
 ///
 /// ```text
 ///     each bar:  ·  offered and never sent
@@ -26,38 +30,38 @@ struct Step {
 ///                █  received
 /// ```
 pub(crate) fn picture(records: &[Record]) -> String {
-    let one_way = [Direction::Tx, Direction::Rx].map(|direction| (direction, false));
-    let at_once = [Direction::Tx, Direction::Rx].map(|direction| (direction, true));
-    let pictures: Vec<String> = one_way
-        .into_iter()
-        .chain(at_once)
-        .filter_map(|(direction, both)| {
-            let steps = steps(records, direction, both);
-            let way = if both { format!("{direction}, while the other direction ran") } else { direction.to_string() };
-            (steps.len() >= 3).then(|| drawn(&steps, &way))
-        })
-        .collect();
-    pictures.join("\n")
-}
-
-fn steps(records: &[Record], direction: Direction, both: bool) -> Vec<Step> {
-    let mut runs: Vec<(f64, &FlowFigures)> = Vec::new();
-    for record in records.iter().filter(|record| record.workload.is_stream() && record.workload.is_udp()) {
-        let Some(figures) = &record.result else { continue };
-        let (flow, part) = match (&figures.directions, record.direction) {
-            (Some(directions), Direction::Both) if both => {
-                (if direction == Direction::Tx { &directions.tx } else { &directions.rx }, Some(direction))
+    type Sweep = (Direction, Option<Direction>, String);
+    let mut sweeps: BTreeMap<Sweep, Vec<(f64, &FlowFigures)>> = BTreeMap::new();
+    for record in records.iter().filter(|record| record.workload == Workload::UdpStream) {
+        for (title, part, flow) in flows(record) {
+            if let Some(offered) = offered_load_bps(record, part).filter(|bps| bps.is_finite()) {
+                sweeps.entry((record.direction, part, title)).or_default().push((offered / 1e6, flow));
             }
-            (_, one_way) if !both && one_way == direction => (&figures.flow, None),
-            _ => continue,
-        };
-        if let Some(offered) = offered_load_bps(record, part).filter(|bps| bps.is_finite()) {
-            runs.push((offered / 1e6, flow));
         }
     }
+    let pictures = sweeps.into_iter().map(|((.., title), runs)| (title, steps(runs)));
+    let pictures: Vec<String> =
+        pictures.filter(|(_, steps)| steps.len() >= 3).map(|(title, steps)| drawn(&steps, &title)).collect();
+    printable(&pictures.join("\n"))
+}
+
+/// The figures of each direction of a trial, and the picture that they belong to: alike in all but the load.
+fn flows(record: &Record) -> Vec<(String, Option<Direction>, &FlowFigures)> {
+    let factors =
+        record.trial.factors.iter().filter(|(name, _)| !["rate", "direction", "workload"].contains(&name.as_str()));
+    let factors: String = factors.map(|(name, level)| format!(", {name} {level}")).collect();
+    let Some(figures) = &record.result else { return Vec::new() };
+    match (&figures.directions, record.direction) {
+        (Some(both), _) => [(Direction::Tx, &both.tx), (Direction::Rx, &both.rx)]
+            .map(|(way, flow)| (format!("{way} while the other direction ran{factors}"), Some(way), flow))
+            .to_vec(),
+        (None, way) => vec![(format!("{way}{factors}"), None, &figures.flow)],
+    }
+}
+
+fn steps(mut runs: Vec<(f64, &FlowFigures)>) -> Vec<Step> {
     runs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let same_load = runs.chunk_by(|a, b| a.0 == b.0);
-    same_load
+    runs.chunk_by(|a, b| a.0 == b.0)
         .filter_map(|runs| {
             let of = |value: fn(&FlowFigures) -> Option<f64>| {
                 median(&runs.iter().filter_map(|(_, flow)| value(flow)).collect::<Vec<_>>())
@@ -70,14 +74,14 @@ fn steps(records: &[Record], direction: Direction, both: bool) -> Vec<Step> {
         .collect()
 }
 
-fn drawn(steps: &[Step], way: &str) -> String {
+fn drawn(steps: &[Step], title: &str) -> String {
     // More loads than columns: every second, third, … of them, the last one always.
     let every = steps.len().div_ceil(WIDTH);
     let shown: Vec<&Step> = steps.iter().rev().step_by(every).collect::<Vec<_>>().into_iter().rev().collect();
     let bar = WIDTH / shown.len();
     let top = shown.iter().flat_map(|step| [step.offered, step.received, step.sent]).fold(0.0, f64::max);
     let row_mbit = top / HEIGHT as f64;
-    let mut text = format!("{way}: Mbit/s of UDP payload, by offered load\n");
+    let mut text = format!("{title}: Mbit/s of UDP payload, by offered load\n");
     for row in (0..HEIGHT).rev() {
         // Received is right to a quarter of a row, for there is a half block; the rest to half a row.
         let bottom = row as f64 * row_mbit;
@@ -144,6 +148,18 @@ mod tests {
             .map(|step| linerate_results::sample::udp(step, Direction::Rx, step * 5, f64::from(step * 5).min(300.0)))
             .collect();
         insta::assert_snapshot!(picture(&records));
+    }
+
+    #[test]
+    fn a_picture_is_of_one_configuration() {
+        let mut records = sample::sweep();
+        records.retain(|record| record.direction == Direction::Rx);
+        for (at, record) in records.iter_mut().enumerate() {
+            record.trial.factors.insert("message_size".to_owned(), ["64", "1470"][at % 2].to_owned());
+        }
+        let text = picture(&records);
+        assert_eq!(text.matches("by offered load").count(), 2, "{text}");
+        assert!(text.contains("rx, message_size 64:"), "{text}");
     }
 
     #[test]

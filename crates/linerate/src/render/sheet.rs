@@ -212,7 +212,7 @@ fn three(value: f64) -> String {
 }
 
 fn whole(value: f64) -> String {
-    if value < 0.0 { format!("-{}", count(-value.round() as u64)) } else { count(value.round() as u64) }
+    count(value.round() as u64)
 }
 
 fn doubted_by(kind: DoubtKind) -> &'static [About] {

@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
 use linerate_results::record::{FlowFigures, Interval, Latency, Machine, Record, ServiceDemand};
 use linerate_trial::cpu::{CpuShares, CpuUse};
+use linerate_trial::outcome::ThreadUse;
 use linerate_trial::stage::Stage;
 
-use super::number::{count, figure, percent};
+use super::number::{count, figure, percent, signed};
+use super::printable;
 use super::sheet::offered_load_bps;
 use super::table::{plain, trimmed};
 
@@ -26,6 +28,7 @@ pub(crate) fn show(record: &Record) -> String {
         }
     };
     part("Figures, of the measured part", figures(record));
+    part("Streams, of the measured part", streams(record));
     part("Latency", latency(record));
     part("Time slices", intervals(record));
     part("Loss budget: every lost datagram of the whole trial, warm-up included", budget(record));
@@ -35,7 +38,7 @@ pub(crate) fn show(record: &Record) -> String {
     part("Counters that moved, whole trial", counters(record));
     part("Settings that were changed for this trial", settings(record));
     part("Machines", environments(record));
-    text
+    printable(&text)
 }
 
 fn head(record: &Record) -> String {
@@ -96,7 +99,7 @@ const FIGURES: [Line; 23] = [
     }),
     ("TCP congestion window at the end, segments", |f| Some(count(f.tcp.as_ref()?.cwnd.into()))),
     ("TCP segment size, bytes", |f| Some(count(f.tcp.as_ref()?.mss.into()))),
-    ("TCP limited by receive window / send buffer / application, %", |f| {
+    ("TCP held up by window / buffer / application, %", |f| {
         let tcp = f.tcp.as_ref()?;
         let limits = [tcp.limited_by_receive_window, tcp.limited_by_send_buffer, tcp.limited_by_application];
         limits
@@ -115,7 +118,6 @@ fn figures(record: &Record) -> String {
     if let Some(directions) = &result.directions {
         sources.extend([("tx".to_owned(), &directions.tx), ("rx".to_owned(), &directions.rx)]);
     }
-    sources.extend(result.streams.iter().map(|s| (format!("stream {} {}", s.id, s.direction), &s.flow)));
     let mut rows = Vec::new();
     if let Some(bps) = offered_load_bps(record, None) {
         rows.push(vec!["offered load, Mbit/s of payload".to_owned(), figure(bps / 1e6, 5)]);
@@ -131,6 +133,27 @@ fn figures(record: &Record) -> String {
     }
     let titles = [vec![String::new()], sources.into_iter().map(|(name, _)| name).collect()].concat();
     grid(titles, rows)
+}
+
+const STREAM: [Line; 6] = [
+    ("throughput\nMbit/s", |f| Some(figure(f.throughput_bps? / 1e6, 4))),
+    ("sent\ndatagrams", |f| Some(count(f.packets_sent?))),
+    ("lost\ndatagrams", |f| Some(count(f.packets_lost?))),
+    ("lost\n% of sent", |f| Some(percent(f.loss_ratio?))),
+    ("jitter\nµs", |f| Some(figure(f.jitter_s? * 1e6, 3))),
+    ("sent again\nTCP segments", |f| Some(count(f.tcp.as_ref()?.retransmissions))),
+];
+
+fn streams(record: &Record) -> String {
+    let streams = record.result.as_ref().map_or(&[][..], |result| &result.streams);
+    let columns: Vec<&Line> =
+        STREAM.iter().filter(|(_, value)| streams.iter().any(|stream| value(&stream.flow).is_some())).collect();
+    let rows = streams.iter().map(|stream| {
+        let figures = columns.iter().map(|(_, value)| value(&stream.flow).unwrap_or_default()).collect();
+        [vec![format!("{} {}", stream.id, stream.direction)], figures].concat()
+    });
+    let titles = [vec!["stream".to_owned()], columns.iter().map(|(name, _)| (*name).to_owned()).collect()].concat();
+    grid(titles, rows.collect())
 }
 
 fn latency(record: &Record) -> String {
@@ -195,8 +218,8 @@ fn budget(record: &Record) -> String {
     let known: i64 = lines.iter().map(|line| line.packets as i64).sum();
     if let Some(rest) = record.unaccounted {
         let why = if rest < 0 { "counters explain more than was lost" } else { "no counter explains these" };
-        rows.push(vec!["unaccounted".to_owned(), figure(rest as f64, 19), if rest == 0 { "" } else { why }.to_owned()]);
-        rows.push(vec!["lost in all".to_owned(), figure((known + rest) as f64, 19), String::new()]);
+        rows.push(vec!["unaccounted".to_owned(), signed(rest), if rest == 0 { "" } else { why }.to_owned()]);
+        rows.push(vec!["lost in all".to_owned(), signed(known + rest), String::new()]);
     }
     grid(["stage", "datagrams", "evidence"].map(str::to_owned).to_vec(), rows)
 }
@@ -233,13 +256,12 @@ fn demand(record: &Record) -> String {
 }
 
 fn threads(record: &Record) -> String {
-    let value = |machine: &Machine, of: fn(&linerate_trial::outcome::ThreadUse) -> String| {
-        machine.threads.as_ref().map_or(String::new(), of)
-    };
+    type ThreadLine = (&'static str, fn(&ThreadUse) -> String);
+    let value = |machine: &Machine, of: fn(&ThreadUse) -> String| machine.threads.as_ref().map_or(String::new(), of);
     if ends(record).iter().all(|(_, machine)| machine.threads.is_none()) {
         return String::new();
     }
-    let lines: [(&str, fn(&linerate_trial::outcome::ThreadUse) -> String); 4] = [
+    let lines: [ThreadLine; 4] = [
         ("user time, s", |t| figure(t.user_s, 3)),
         ("system time, s", |t| figure(t.system_s, 3)),
         ("page faults, major + minor", |t| format!("{} + {}", count(t.major_faults), count(t.minor_faults))),
@@ -296,11 +318,12 @@ fn environments(record: &Record) -> String {
         let of = |side: &BTreeMap<String, String>| side.get(name).cloned().unwrap_or_default();
         vec![name.clone(), of(&sides[0]), of(&sides[1])]
     });
-    grid(target_and_host(), rows.collect())
+    // Command lines and lists of features are long.
+    arranged(target_and_host(), rows.collect(), ContentArrangement::Dynamic)
 }
 
 /// `a.b` → value, for every value inside; an array of plain values is one line.
-fn flatten(name: String, value: &serde_json::Value, into: &mut BTreeMap<String, String>) {
+pub(super) fn flatten(name: String, value: &serde_json::Value, into: &mut BTreeMap<String, String>) {
     use serde_json::Value;
     let inner = |part: &str| if name.is_empty() { part.to_owned() } else { format!("{name}.{part}") };
     match value {
@@ -327,13 +350,17 @@ fn target_and_host() -> Vec<String> {
     ["", "target", "host"].map(str::to_owned).to_vec()
 }
 
-/// A table, numbers to the right; nothing without rows.
-fn grid(titles: Vec<String>, rows: Vec<Vec<String>>) -> String {
+/// A table as wide as it needs to be, numbers to the right; nothing without rows.
+pub(super) fn grid(titles: Vec<String>, rows: Vec<Vec<String>>) -> String {
+    arranged(titles, rows, ContentArrangement::Disabled)
+}
+
+pub(super) fn arranged(titles: Vec<String>, rows: Vec<Vec<String>>, arrangement: ContentArrangement) -> String {
     if rows.is_empty() {
         return String::new();
     }
     let mut table = plain();
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table.set_content_arrangement(arrangement).set_width(WIDTH);
     let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || "-<>?".contains(c));
     let width = titles.len();
     let right: Vec<bool> = (0..width)

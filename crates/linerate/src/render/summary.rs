@@ -8,6 +8,7 @@ use linerate_trial::flow::End;
 use linerate_trial::spec::{Direction, Workload};
 
 use super::number::{count, figure, median, percent};
+use super::printable;
 use super::sheet::offered_load_bps;
 
 /// From this share of its time on a CPU is worth a word: there is little left to give.
@@ -35,7 +36,7 @@ pub(crate) fn summary(records: &[Record]) -> String {
     if failed > 0 {
         sentences.push(format!("{failed} of {} trials failed; the table says why.", records.len()));
     }
-    sentences.iter().map(|sentence| format!("{sentence}\n")).collect()
+    sentences.iter().map(|sentence| format!("{}\n", printable(sentence))).collect()
 }
 
 fn flow(record: &Record) -> Option<&FlowFigures> {
@@ -47,30 +48,36 @@ fn offered(record: &Record) -> Option<f64> {
     offered_load_bps(record, None).filter(|bps| bps.is_finite()).map(|bps| bps / 1e6)
 }
 
-fn at(record: &Record) -> String {
-    match offered(record) {
+/// Which trial of its group: its load, and whatever else was varied.
+fn at(record: &Record, group: &[&Record]) -> String {
+    let mut text = match offered(record) {
         Some(mbit) => format!("at {} Mbit/s offered", figure(mbit, 4)),
         None => "as fast as the sender could".to_owned(),
+    };
+    for (name, level) in record.trial.factors.iter().filter(|(name, _)| *name != "rate") {
+        if group.iter().any(|other| other.trial.factors.get(name) != Some(level)) {
+            text += &format!(" with {name} {level}");
+        }
     }
+    text
 }
 
 fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
     let mut sentences = Vec::new();
     let through = |record: &Record| flow(record)?.throughput_bps.map(|bps| bps / 1e6);
-    let by_load = {
-        let mut by_load: Vec<&Record> = group.to_vec();
-        let load = |record: &Record| offered(record).unwrap_or(f64::INFINITY);
-        by_load.sort_by(|a, b| load(a).total_cmp(&load(b)));
-        by_load
-    };
-    let best = group.iter().filter_map(|record| Some((record, through(record)?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    let mut by_load: Vec<&Record> = group.to_vec();
+    let load = |record: &Record| offered(record).unwrap_or(f64::INFINITY);
+    by_load.sort_by(|a, b| load(a).total_cmp(&load(b)));
+    // From the highest load down, so that of equals the lowest load is named.
+    let figures = by_load.iter().rev().filter_map(|record| Some((record, through(record)?)));
+    let best = figures.max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((best, mbit)) = best {
         let mut text =
-            format!("{who}: the most that arrived was {} Mbit/s of UDP payload, {}", figure(mbit, 4), at(best));
+            format!("{who}: the most that arrived was {} Mbit/s of UDP payload, {}", figure(mbit, 4), at(best, group));
         if let Some((last, less)) = by_load.last().and_then(|last| Some((last, through(last)?)))
             && less < 0.95 * mbit
         {
-            text += &format!("; {} it was {}", at(last), figure(less, 4));
+            text += &format!("; {} it was {}", at(last, group), figure(less, 4));
         }
         sentences.push(text + ".");
     }
@@ -78,7 +85,7 @@ fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
         && let (Some(asked), Some(sent)) = (offered(last), flow(last).and_then(|flow| flow.achieved_load_bps))
         && sent / 1e6 < 0.98 * asked
     {
-        sentences.push(format!("{who} {}: the sender sent only {} Mbit/s.", at(last), figure(sent / 1e6, 4)));
+        sentences.push(format!("{who} {}: the sender sent only {} Mbit/s.", at(last, group), figure(sent / 1e6, 4)));
     }
     let lost = |record: &Record| flow(record)?.packets_lost;
     let worst = group.iter().filter_map(|record| Some((lost(record)?, record))).max_by_key(|(lost, _)| *lost);
@@ -94,7 +101,7 @@ fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
             if let Some(clean) = clean {
                 sentences.push(format!("{who}: nothing was lost up to {} Mbit/s offered.", figure(clean, 4)));
             }
-            sentences.push(format!("{who} {}: {}", at(record), where_lost(record, most)));
+            sentences.push(format!("{who} {}: {}", at(record, group), where_lost(record, most)));
         }
     }
     sentences
@@ -116,8 +123,8 @@ fn where_lost(record: &Record, lost: u64) -> String {
         .collect();
     let explained: i64 = budget.iter().map(|line| line.packets as i64).sum();
     match record.unaccounted {
-        Some(more @ ..0) => places.push(format!("which is {} more than were lost", count(more.unsigned_abs()))),
-        Some(rest @ 1..) => places.push(format!("{} unaccounted", count(rest as u64))),
+        Some(more) if more < 0 => places.push(format!("which is {} more than were lost", count(more.unsigned_abs()))),
+        Some(rest) if rest > 0 => places.push(format!("{} unaccounted", count(rest as u64))),
         _ => {}
     }
     if places.is_empty() {
@@ -189,7 +196,8 @@ fn span(values: &[f64], digits: i32) -> Option<String> {
 
 /// The trial in which a machine's CPUs, or one of them, were the busiest; silent where all had time left.
 fn busy_cpus(records: &[Record]) -> Vec<String> {
-    let machines: [(End, fn(&Record) -> &Machine); 2] = [(End::Target, |r| &r.target), (End::Host, |r| &r.host)];
+    type MachineOf = fn(&Record) -> &Machine;
+    let machines: [(End, MachineOf); 2] = [(End::Target, |r| &r.target), (End::Host, |r| &r.host)];
     let mut sentences = Vec::new();
     for (end, machine) in machines {
         let cpus = records.iter().filter_map(|record| Some((record, machine(record).cpu.as_ref()?)));

@@ -4,6 +4,7 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use linerate_results::record::Record;
 
+use super::printable;
 use super::sheet::{Repeats, Sheet, sheets};
 
 /// The records as tables, as wide as they need to be; the doubts beneath.
@@ -16,7 +17,7 @@ pub(crate) fn table(records: &[Record], repeats: Repeats) -> String {
     for note in notes {
         text += &format!("{note}\n");
     }
-    text
+    printable(&text)
 }
 
 fn drawn(sheet: &Sheet) -> String {
@@ -78,6 +79,14 @@ mod tests {
     #[test]
     fn repeats_apart() {
         insta::assert_snapshot!(table(&sample::repeats(), Repeats::Apart));
+    }
+
+    #[test]
+    fn other_machines_do_not_move_the_cursor() {
+        let mut records = sample::repeats();
+        records[0].target.endpoint = "exec:\x1b[2Jboo\u{9b}".to_owned();
+        let text = table(&records, Repeats::Together);
+        assert!(text.contains("exec:") && !text.contains(['\x1b', '\u{9b}']), "{text}");
     }
 
     #[test]

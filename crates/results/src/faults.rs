@@ -1,5 +1,6 @@
-//! A store whose writer is killed at random moments: every record that was acknowledged is there, and no half of one.
-//! SIGKILL only; what a loss of power leaves rests on SQLite's synchronous=FULL.
+//! A store whose writer is killed at random moments, and one on a disk that fills up: every record that was
+//! acknowledged is there, and no half of one.
+//! Knows no loss of power; what that leaves rests on SQLite's synchronous=FULL.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -35,7 +36,7 @@ fn killed_at_any_moment_the_store_keeps_what_it_acknowledged() {
         chance ^= chance << 17;
         let first = kill * 100_000;
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kill::child", "--ignored", "--nocapture"])
+            .args(["--exact", "faults::child", "--ignored", "--nocapture"])
             .env(CHILD, format!("{first} {}", path.display()))
             .stdout(Stdio::piped())
             .spawn()
@@ -65,14 +66,51 @@ fn killed_at_any_moment_the_store_keeps_what_it_acknowledged() {
 }
 
 #[test]
-#[ignore = "the child that the test above kills"]
+fn a_full_disk_ends_in_a_sentence_and_keeps_what_was_acknowledged() {
+    let folder = std::env::temp_dir().join(format!("linerate-results-disk-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    // A disk of one megabyte, seen by the child only and gone with it.
+    let mount = "mount -t tmpfs -o size=1m none \"$1\" && exec \"$2\" --exact faults::child --ignored --nocapture";
+    let Ok(child) = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"])
+        .args([&folder, &std::env::current_exe().unwrap()])
+        .env(CHILD, format!("0 {}", folder.join("records.db").display()))
+        .output()
+    else {
+        println!("skipped: there is no unshare(1) here");
+        return;
+    };
+    std::fs::remove_dir(&folder).unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    if !said.contains("kept ") {
+        println!("skipped: no file system can be mounted here: {}", String::from_utf8_lossy(&child.stderr));
+        return;
+    }
+    let acknowledged = said.matches("kept ").count();
+    let sentence = said.lines().find_map(|line| line.strip_prefix("refused: ")).unwrap();
+    assert!(sentence.contains("is full"), "{sentence}");
+    assert!(sentence.contains(&format!("; {acknowledged} finished trials of this campaign are kept")), "{sentence}");
+    assert!(said.contains(&format!("read again: {acknowledged}")), "{said}");
+}
+
+#[test]
+#[ignore = "the child of the tests above"]
 fn child() {
     let Ok(order) = std::env::var(CHILD) else { return };
     let (first, path) = order.split_once(' ').unwrap();
     let mut store = Store::open(path.as_ref()).unwrap();
+    let say = |text: String| writeln!(std::io::stdout(), "{text}").unwrap();
     for index in first.parse::<u32>().unwrap().. {
         let record = sample::udp(index, Direction::Rx, 600, 400.0);
-        store.insert(&record).unwrap();
-        writeln!(std::io::stdout(), "kept {}", record.id).unwrap();
+        match store.insert(&record) {
+            Ok(()) => say(format!("kept {}", record.id)),
+            Err(error) => {
+                say(format!("refused: {error}"));
+                break;
+            }
+        }
     }
+    drop(store);
+    let read = Store::open(path.as_ref()).unwrap().select(&Filter::default()).unwrap();
+    say(format!("read again: {}", read.len()));
 }

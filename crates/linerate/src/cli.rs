@@ -1,0 +1,253 @@
+//! The command line: every command and option is declared here, and help, completions and man pages follow.
+//! Knows what may be asked, not how it is done.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use linerate_control::Endpoint;
+
+/// Measure how well an Ethernet port works, and see where its packets go.
+#[derive(Parser, Debug)]
+#[command(name = "linerate", version, max_term_width = 100, propagate_version = false)]
+#[command(after_help = "Start with `linerate demo`: it needs no hardware and no root.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Try it without hardware: two machines out of network namespaces, and a modest board's link between them
+    Demo(DemoArgs),
+    /// Carry a plan out between two machines
+    Run(RunArgs),
+    /// List the built-in plans, or show one
+    Plans {
+        /// The plan to show, or a plan file
+        plan: Option<String>,
+    },
+    /// Look at one machine
+    Target(TargetArgs),
+    /// List, show and export what was measured
+    Records(RecordsArgs),
+    /// Be an agent: the same program as linerate-agent (see `linerate agent --help`)
+    #[command(disable_help_flag = true)]
+    Agent {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        arguments: Vec<String>,
+    },
+    /// Print a shell's completions
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages into a folder
+    Man {
+        /// The folder, which must exist
+        folder: PathBuf,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Keep the records in this store; without it they end with the demo
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// A built-in plan (see `linerate plans`), a workload, or a plan file
+    pub(crate) plan: String,
+    /// The machine under test: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, or exec:COMMAND
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
+    pub(crate) target: Endpoint,
+    /// The machine at the other end of the cable
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, default_value = "local")]
+    pub(crate) host: Endpoint,
+    /// Set an option: one value, a list (1M,2M) or a range (50M..1G:50M); may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    pub(crate) set: Vec<(String, String)>,
+    /// How often to measure each configuration
+    #[arg(long, value_name = "N")]
+    pub(crate) repeat: Option<u32>,
+    /// How CPU use is measured: by the kernel's accounting, or by soaking up idle time
+    #[arg(long, value_enum, value_name = "METHOD")]
+    pub(crate) cpu_method: Option<CpuMethodArg>,
+    /// Carry on the last unfinished campaign of this plan between these machines
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// The target's address that test traffic uses; found by itself where both ends share a subnet
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) target_address: Option<IpAddr>,
+    /// The host's address that test traffic uses
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) host_address: Option<IpAddr>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// How agents are reached.
+#[derive(Args, Debug)]
+pub(crate) struct ReachArgs {
+    /// The key that a tcp: agent shares: a file of 64 hexadecimal digits
+    #[arg(long, value_name = "FILE")]
+    pub(crate) psk_file: Option<PathBuf>,
+    /// The agent's program on the other side of ssh
+    #[arg(long, value_name = "PATH", default_value = "linerate-agent")]
+    pub(crate) remote_agent: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StoreArgs {
+    /// Where records are kept [default: linerate/records.sqlite in the XDG data folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+}
+
+#[derive(Args, Debug, Clone, Copy)]
+#[group(multiple = false)]
+pub(crate) struct OutputArgs {
+    /// Print records as JSON Lines, and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print a row for each record as CSV
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Print a table in Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum CpuMethodArg {
+    /// /proc/stat
+    Stat,
+    /// Threads of the lowest priority that spin
+    Soak,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TargetArgs {
+    /// The machine: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, or exec:COMMAND
+    #[arg(value_name = "ENDPOINT", value_parser = endpoint)]
+    pub(crate) endpoint: Endpoint,
+    #[command(subcommand)]
+    pub(crate) look: Look,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Look {
+    /// What the machine is: kernel, processors, interface, settings
+    Info(LookArgs),
+    /// Its counters since it started, by the stages of a packet's path
+    Counters(LookArgs),
+    /// Its counters as they move, until Ctrl-C
+    Watch {
+        /// Time between two looks
+        #[arg(long, value_name = "TIME", default_value = "1s")]
+        interval: String,
+        /// End after so many looks
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
+        #[command(flatten)]
+        look: LookArgs,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LookArgs {
+    /// The interface; by default the first that is up
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RecordsArgs {
+    #[command(subcommand)]
+    pub(crate) command: RecordsCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum RecordsCommand {
+    /// The records, one line each
+    List {
+        #[command(flatten)]
+        filter: FilterArgs,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// One record in full
+    Show {
+        /// Its identifier, or the beginning of it; without one, the newest
+        id: Option<String>,
+        /// Print the record as it is kept
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Records for other programs, and tables for reports
+    Export {
+        #[command(flatten)]
+        filter: FilterArgs,
+        #[command(flatten)]
+        output: OutputArgs,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FilterArgs {
+    /// Only of this plan
+    #[arg(long)]
+    pub(crate) plan: Option<String>,
+    /// Only of this campaign
+    #[arg(long, value_name = "ID")]
+    pub(crate) campaign: Option<String>,
+    /// Only of this workload
+    #[arg(long)]
+    pub(crate) workload: Option<String>,
+    /// Only since then: a time like 2026-11-21 or 2026-11-21T08:00:00Z, or an age like 2h
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// At most this many, the newest
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u32>,
+}
+
+fn endpoint(text: &str) -> Result<Endpoint, String> {
+    text.parse().map_err(|error: linerate_control::EndpointError| error.to_string())
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        _ => Err(format!("'{text}' sets nothing; write NAME=VALUE, like duration=5s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_declarations_are_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,83 @@
+//! The commands, one file each.
+//! Knows which is which.
+
+mod demo;
+mod plans;
+mod records;
+mod run;
+mod shell;
+mod target;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use linerate_control::{ConnectOptions, Psk};
+use linerate_results::store::Store;
+
+use crate::cli::{Cli, Command, ReachArgs, StoreArgs};
+use crate::plan::Report;
+use crate::render;
+use crate::render::Repeats;
+
+/// Carries the command out. The status is 0 or, where a judgement failed, 1; an error is for 2.
+pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
+    match cli.command {
+        Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Plans { plan } => plans::plans(plan.as_deref()),
+        Command::Target(arguments) => target::look(&arguments),
+        Command::Records(arguments) => records::records(&arguments.command),
+        Command::Completions { shell } => shell::completions(shell),
+        Command::Man { folder } => shell::man(&folder),
+        // `main` takes this road before the command line is read.
+        Command::Agent { arguments } => {
+            Ok(linerate_agent::run("linerate agent", arguments.into_iter().map(Into::into)))
+        }
+    }
+}
+
+fn connect_options(reach: &ReachArgs) -> Result<ConnectOptions> {
+    let psk = reach.psk_file.as_deref().map(Psk::read).transpose()?;
+    Ok(ConnectOptions { remote_agent: reach.remote_agent.clone(), psk, ..ConnectOptions::default() })
+}
+
+/// The store that the user named, or the usual one, made if it is not there.
+fn open_store(arguments: &StoreArgs) -> Result<Store> {
+    let path = match &arguments.store {
+        Some(path) => path.clone(),
+        None => {
+            let path = usual_store()?;
+            let folder = path.parent().unwrap_or(Path::new("."));
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder {}; name a file with --store", folder.display()))?;
+            path
+        }
+    };
+    Ok(Store::open(&path)?)
+}
+
+/// `linerate/records.sqlite` in the data folder of the XDG base directory specification.
+fn usual_store() -> Result<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = absolute("XDG_DATA_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+        .context("there is no home folder to keep records in; name a file with --store")?;
+    Ok(data.join("linerate/records.sqlite"))
+}
+
+/// What people see of a campaign's records.
+fn report(report: Report, records: &[linerate_results::record::Record]) -> String {
+    match report {
+        Report::Ttcp => format!("{}\n{}", render::ttcp::ttcp(records), render::summary::summary(records)),
+        Report::Table => {
+            format!("{}\n{}", render::table::table(records, Repeats::Together), render::summary::summary(records))
+        }
+        Report::Sweep => format!(
+            "{}\n{}\n{}",
+            render::table::table(records, Repeats::Together),
+            render::picture::picture(records),
+            render::summary::summary(records)
+        ),
+    }
+}

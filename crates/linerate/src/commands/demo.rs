@@ -1,0 +1,71 @@
+//! `linerate demo`: the whole loop without hardware.
+//! Knows how to make two machines and what to show; the measuring is the same as everywhere.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use linerate_control::{ConnectOptions, Endpoint};
+use linerate_lab::{Lab, Privilege, Shape, enter_user_namespace, privilege};
+use linerate_results::record::Record;
+use linerate_results::store::Store;
+
+use super::report;
+use super::run::{Wanted, status};
+use crate::cli::DemoArgs;
+use crate::interrupt;
+use crate::measure::campaign;
+use crate::measure::pair::{GivenAddresses, Pair};
+use crate::plan;
+use crate::progress::Progress;
+
+/// Makes two machines, runs three plans between them, and says what was seen.
+pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
+    // Before any thread: a user namespace is entered by a process of one thread.
+    let mut lab = None;
+    match privilege() {
+        Privilege::Root => {}
+        Privilege::UserNamespace => enter_user_namespace()?,
+        Privilege::None { why } => {
+            println!("{why}\nThe demo runs over the loopback instead, which has no link to be slow or lossy.\n");
+        }
+    }
+    interrupt::listen();
+    if !matches!(privilege(), Privilege::None { .. }) {
+        lab = Some(Lab::up(&Shape::modest_board())?);
+    }
+    let (target, host) = match &lab {
+        Some(lab) => {
+            println!(
+                "Two machines out of network namespaces, and a link like a modest board's between them: about \
+                 470 Mbit/s each way, and a short receive queue at the target."
+            );
+            lab.notes().iter().for_each(|note| println!("Note: {note}."));
+            let netns = |path: std::path::PathBuf| Endpoint::Netns(path.display().to_string());
+            (netns(lab.target_netns()), netns(lab.host_netns()))
+        }
+        None => (Endpoint::Local, Endpoint::Local),
+    };
+    let mut store = match &arguments.store {
+        Some(path) => Store::open(path)?,
+        None => Store::in_memory()?,
+    };
+    let progress = Progress::new(false);
+    let pair = Pair::connect(&target, &host, GivenAddresses::default(), &ConnectOptions::default())?;
+    for (name, overrides) in plan::demo_plans() {
+        let plan = plan::find(name)?;
+        let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), overrides, repeat: None };
+        let order = wanted.begin()?;
+        let mut records = Vec::new();
+        let ended = campaign::run(&order.borrow(), &pair, &mut store, &progress, &mut |record: &Record| {
+            records.push(record.clone());
+        });
+        progress.clear();
+        println!("\n── linerate run {name} ── {}\n", plan.about);
+        print!("{}", report(plan.report, &records));
+        status(ended)?;
+    }
+    println!(
+        "\nThe same on your own board:  linerate run tcp --target root@board\nAll plans:                   linerate plans"
+    );
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,101 @@
+//! `linerate target`: one machine as it is, and its counters as they move.
+//! Knows no trials, and changes nothing.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use linerate_control::message::{Address, Reply, Request};
+use linerate_control::{Client, ControlError};
+use linerate_trial::stage::Counters;
+use linerate_trial::units::parse_duration;
+
+use super::connect_options;
+use crate::cli::{Look, LookArgs, TargetArgs};
+use crate::interrupt;
+use crate::measure::pair::ANSWER_TIME;
+use crate::render;
+
+/// Looks at the machine.
+pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
+    let (Look::Info(look) | Look::Counters(look) | Look::Watch { look, .. }) = &arguments.look;
+    // Bad input is told before a machine is touched.
+    let interval = match &arguments.look {
+        Look::Watch { interval, .. } => parse_duration(interval).map_err(|bad| anyhow::anyhow!("--interval: {bad}"))?,
+        _ => Default::default(),
+    };
+    interrupt::listen();
+    let client = Client::connect(&arguments.endpoint, "target", &connect_options(&look.reach)?)?;
+    let addresses = addresses(&client)?;
+    let interface = interface(look, &addresses)?;
+    match &arguments.look {
+        Look::Info(_) => {
+            let request = Request::Describe { interface: Some(interface) };
+            let Reply::Environment(environment) = client.request(request, ANSWER_TIME)? else {
+                bail!("{} did not describe itself; install the same version of linerate there", client.machine());
+            };
+            print!("{}", render::machine::machine(&environment, &addresses, look.json));
+        }
+        Look::Counters(_) => {
+            let (counters, missing) = counters(&client, &interface)?;
+            print!("{}", render::machine::counters(&counters, look.json));
+            missing.iter().for_each(|sentence| eprintln!("linerate: {sentence}"));
+        }
+        Look::Watch { count, .. } => {
+            if interval.is_zero() {
+                bail!("--interval must be longer than zero; write 1s or 200ms");
+            }
+            let (mut before, _) = counters(&client, &interface)?;
+            let mut at = Instant::now();
+            let mut looks = 0;
+            while !interrupt::requested() && count.is_none_or(|count| looks < count) {
+                while at.elapsed() < interval && !interrupt::requested() {
+                    std::thread::sleep(
+                        (interval - at.elapsed().min(interval)).min(std::time::Duration::from_millis(50)),
+                    );
+                }
+                let (now, _) = counters(&client, &interface)?;
+                let seconds = at.elapsed().as_secs_f64();
+                at = Instant::now();
+                print!("{}", render::machine::moved(&now.since(&before), seconds, look.json));
+                before = now;
+                looks += 1;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn addresses(client: &Client) -> Result<Vec<Address>, ControlError> {
+    Ok(match client.request(Request::Addresses, ANSWER_TIME)? {
+        Reply::Addresses { addresses, .. } => addresses,
+        _ => Vec::new(),
+    })
+}
+
+/// The interface that the user named, or the first that is up and is no loopback, or the loopback.
+fn interface(look: &LookArgs, addresses: &[Address]) -> Result<String> {
+    let names = || {
+        let mut names: Vec<&str> = addresses.iter().map(|one| one.interface.as_str()).collect();
+        names.dedup();
+        names.join(", ")
+    };
+    match &look.interface {
+        // An interface may have no address at all, and be of interest for just that; the agent knows it or not.
+        Some(name) => Ok(name.clone()),
+        None => addresses
+            .iter()
+            .filter(|one| one.up)
+            .min_by_key(|one| one.loopback)
+            .map(|one| one.interface.clone())
+            .with_context(|| format!("no interface is up (there are {}); name one with --interface", names())),
+    }
+}
+
+fn counters(client: &Client, interface: &str) -> Result<(Counters, Vec<String>)> {
+    let request = Request::Counters { interface: interface.to_owned() };
+    match client.request(request, ANSWER_TIME)? {
+        Reply::Counters { counters, missing } => Ok((counters, missing)),
+        _ => bail!("{} did not tell its counters; install the same version of linerate there", client.machine()),
+    }
+}

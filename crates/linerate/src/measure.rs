@@ -1,0 +1,12 @@
+//! Carries plans out: two machines are reached, trials run between them, and each becomes a record.
+//! Knows no terminal beyond a progress line, and no format of output.
+//!
+//! ```text
+//!   pair (two agents, leased) ─→ route (addresses) ─→ campaign ─→ for each trial: conduct ─→ join ─→ store
+//! ```
+
+pub(crate) mod campaign;
+pub(crate) mod conduct;
+pub(crate) mod join;
+pub(crate) mod pair;
+pub(crate) mod route;

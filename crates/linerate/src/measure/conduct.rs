@@ -1,0 +1,228 @@
+//! One trial between two agents: prepared, connected, started, watched to its end.
+//! Knows no plan and no record; what both ends saw is returned as they told it.
+
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use linerate_control::message::{Event, Prepare, Reply, Request, Secret};
+use linerate_control::{AgentEvent, ControlError};
+use linerate_trial::environment::Environment;
+use linerate_trial::flow::End;
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::{Ip, Spec};
+
+use super::pair::{ANSWER_TIME, Pair};
+use super::route::Route;
+use crate::interrupt;
+
+/// What both ends saw of a trial.
+pub(crate) struct Conducted {
+    /// What was asked, with the Internet Protocol that was chosen.
+    pub(crate) spec: Spec,
+    /// The addresses.
+    pub(crate) route: Option<Route>,
+    /// The target as it was; empty where it could not be asked.
+    pub(crate) target: Environment,
+    /// The host as it was.
+    pub(crate) host: Environment,
+    /// What each end saw, target and host, or why there is nothing.
+    pub(crate) outcomes: Result<Box<[Outcome; 2]>, TrialError>,
+}
+
+/// Why a trial has no outcome. Each is one sentence.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum TrialError {
+    /// A machine refused this trial; others may go.
+    #[error("{0}")]
+    Refused(String),
+    /// Traffic did not pass, or ended early.
+    #[error("{0}")]
+    Traffic(String),
+    /// A machine is gone: nothing more can be measured.
+    #[error("{0}")]
+    Lost(String),
+    /// The user wants no more.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Opening flows takes the agents up to five seconds before they give up.
+const CONNECT_TIME: Duration = Duration::from_secs(12);
+/// What a trial may take beyond its own time: queues drain, counters are read.
+const GRACE: Duration = Duration::from_secs(9);
+/// How often the events are looked at in mid-trial, and near its end, where waiting costs time.
+const FAR: Duration = Duration::from_millis(100);
+const NEAR: Duration = Duration::from_millis(2);
+
+/// Runs one trial. `progress` hears how many seconds of it have passed.
+pub(crate) fn conduct(pair: &Pair, spec: &Spec, progress: &dyn Fn(f64)) -> Conducted {
+    let mut conducted = Conducted {
+        spec: spec.clone(),
+        route: None,
+        target: Environment::default(),
+        host: Environment::default(),
+        outcomes: Err(TrialError::Interrupted),
+    };
+    conducted.outcomes = run(pair, &mut conducted, progress);
+    conducted
+}
+
+fn run(pair: &Pair, conducted: &mut Conducted, progress: &dyn Fn(f64)) -> Result<Box<[Outcome; 2]>, TrialError> {
+    let route = pair.route(conducted.spec.ip).map_err(TrialError::Refused)?;
+    conducted.route = Some(route);
+    conducted.spec.ip = Some(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 });
+    // What a trial before this one left unread is not of this one.
+    for end in [End::Target, End::Host] {
+        while pair.client(end).events().try_recv().is_ok() {}
+    }
+    let describe = |end, address| {
+        pair.client(end).send(Request::Describe { interface: pair.interface(end, address).map(str::to_owned) })
+    };
+    let descriptions = [describe(End::Target, route.target), describe(End::Host, route.host)];
+    let (hello, answer) = (secret()?, secret()?);
+    let prepare = |end, local| {
+        let prepare = Prepare { spec: conducted.spec.clone(), end, hello, answer, local };
+        pair.client(end).send(Request::Prepare(Box::new(prepare)))
+    };
+    let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];
+    let [target, host] = descriptions.map(|pending| match pending.wait(ANSWER_TIME) {
+        Ok(Reply::Environment(environment)) => *environment,
+        _ => Environment::default(),
+    });
+    (conducted.target, conducted.host) = (target, host);
+    let [target_ports, host_ports] = wait_both(prepared)?.map(|reply| match reply {
+        Reply::Prepared { ports, .. } => ports,
+        _ => Vec::new(),
+    });
+    let ended = drive(pair, conducted, route, target_ports, host_ports, progress);
+    if ended.is_err() {
+        // Whatever happened, no traffic stays behind where an agent still hears.
+        for end in [End::Target, End::Host] {
+            let _ = pair.client(end).request(Request::Stop, Duration::from_secs(3));
+        }
+    }
+    ended
+}
+
+fn drive(
+    pair: &Pair,
+    conducted: &Conducted,
+    route: Route,
+    target_ports: Vec<(u16, u16)>,
+    host_ports: Vec<(u16, u16)>,
+    progress: &dyn Fn(f64),
+) -> Result<Box<[Outcome; 2]>, TrialError> {
+    let connects = [
+        pair.target.send(Request::Connect { peer: route.host, ports: host_ports }),
+        pair.host.send(Request::Connect { peer: route.target, ports: target_ports }),
+    ];
+    let [target, host] = connects.map(|pending| pending.wait(CONNECT_TIME));
+    if let (Err(of_target), Err(of_host)) = (&target, &host)
+        && !matches!((of_target, of_host), (ControlError::Lost { .. }, _) | (_, ControlError::Lost { .. }))
+    {
+        // Neither found the other: one sentence about both, with what each sees of its link.
+        return Err(TrialError::Traffic(with_links(pair, route, &host.unwrap_err().to_string())));
+    }
+    for connected in [target, host] {
+        connected.map_err(of_control)?;
+    }
+    if interrupt::requested() {
+        return Err(TrialError::Interrupted);
+    }
+    wait_both([pair.target.send(Request::Start), pair.host.send(Request::Start)])?;
+    watch(pair, conducted, route, progress)
+}
+
+/// Waits until both ends have finished.
+fn watch(
+    pair: &Pair,
+    conducted: &Conducted,
+    route: Route,
+    progress: &dyn Fn(f64),
+) -> Result<Box<[Outcome; 2]>, TrialError> {
+    let began = Instant::now();
+    let expected = conducted.spec.expected_time();
+    let mut outcomes: [Option<Outcome>; 2] = [None, None];
+    let mut look_at = 0;
+    loop {
+        if interrupt::requested() {
+            return Err(TrialError::Interrupted);
+        }
+        let elapsed = began.elapsed();
+        progress(elapsed.as_secs_f64());
+        if let Some(expected) = expected
+            && elapsed > expected + GRACE
+        {
+            let late: Vec<&str> = [End::Target, End::Host]
+                .iter()
+                .zip(&outcomes)
+                .filter(|(_, o)| o.is_none())
+                .map(|(e, _)| e.name())
+                .collect();
+            let sentence = format!(
+                "the {} did not finish within {} s after the trial's time; try again, and see what else keeps it busy",
+                late.join(" and the "),
+                GRACE.as_secs()
+            );
+            return Err(TrialError::Traffic(with_links(pair, route, &sentence)));
+        }
+        let far = expected.is_some_and(|expected| elapsed + 2 * FAR < expected);
+        // The ends are looked at in turn; the one that has finished says nothing more.
+        look_at = 1 - look_at;
+        if outcomes[look_at].is_some() {
+            look_at = 1 - look_at;
+        }
+        let end = [End::Target, End::Host][look_at];
+        match pair.client(end).events().recv_timeout(if far { FAR } else { NEAR }) {
+            Ok(AgentEvent::Event(Event::Finished(outcome))) => outcomes[look_at] = Some(*outcome),
+            Ok(AgentEvent::Event(Event::Progress { .. })) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(AgentEvent::Event(Event::TrialFailed { message })) => {
+                let sentence = format!("the {end}: {message}");
+                return Err(TrialError::Traffic(with_links(pair, route, &sentence)));
+            }
+            Ok(AgentEvent::Lost(error)) => return Err(of_control(error)),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(TrialError::Lost(format!("{} was lost", pair.client(end).machine())));
+            }
+        }
+        if let [Some(_), Some(_)] = outcomes {
+            let [target, host] = outcomes.map(|outcome| outcome.expect("both are there"));
+            return Ok(Box::new([target, host]));
+        }
+    }
+}
+
+/// The sentence, with what the ends say of their links where one is down.
+fn with_links(pair: &Pair, route: Route, sentence: &str) -> String {
+    let mut sentence = sentence.to_owned();
+    for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
+        let Some(interface) = pair.interface(end, address) else { continue };
+        let request = Request::Describe { interface: Some(interface.to_owned()) };
+        if let Ok(Reply::Environment(environment)) = pair.client(end).request(request, Duration::from_secs(1))
+            && environment.nic.and_then(|nic| nic.link_detected) == Some(false)
+            && !sentence.contains("no carrier")
+        {
+            sentence.push_str(&format!(" (the {end}'s interface {interface} has no carrier)"));
+        }
+    }
+    sentence
+}
+
+fn wait_both(pending: [linerate_control::Pending; 2]) -> Result<[Reply; 2], TrialError> {
+    let [target, host] = pending.map(|pending| pending.wait(ANSWER_TIME));
+    Ok([target.map_err(of_control)?, host.map_err(of_control)?])
+}
+
+fn of_control(error: ControlError) -> TrialError {
+    match error {
+        ControlError::Refused { .. } => TrialError::Refused(error.to_string()),
+        _ => TrialError::Lost(error.to_string()),
+    }
+}
+
+fn secret() -> Result<Secret, TrialError> {
+    let mut octets = [0; 16];
+    getrandom::fill(&mut octets)
+        .map_err(|error| TrialError::Refused(format!("this machine gives no random numbers ({error}); try again")))?;
+    Ok(Secret(octets))
+}

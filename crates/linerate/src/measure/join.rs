@@ -1,0 +1,449 @@
+//! Two outcomes and what was asked become one record.
+//! Reads no clock and asks no machine: pure arithmetic, so that each figure's formula stands here and nowhere else.
+
+use std::collections::BTreeMap;
+
+use linerate_results::record::{
+    Directions, FORMAT, Figures, FlowFigures, Interval, Latency, Machine, Record, ServiceDemand, StreamFigures,
+    TrialPlace,
+};
+use linerate_trial::budget::{Datagrams, LossLine, loss_budget};
+use linerate_trial::cpu::CpuUse;
+use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::environment::Environment;
+use linerate_trial::flow::{End, Flow};
+use linerate_trial::histogram::{Histogram, PERCENTILES};
+use linerate_trial::outcome::{FlowOutcome, Outcome, Slice, TcpSummary, ThreadUse};
+use linerate_trial::spec::{Direction, Ip, Spec, Workload};
+use linerate_trial::wire::IpVersion;
+
+use super::conduct::Conducted;
+
+/// What a record says beside what was measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Label {
+    pub(crate) id: String,
+    pub(crate) started_at: String,
+    pub(crate) campaign: String,
+    pub(crate) plan: String,
+    pub(crate) trial: TrialPlace,
+    /// How the target and the host are reached.
+    pub(crate) endpoints: [String; 2],
+}
+
+/// Makes the record.
+pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
+    let Conducted { spec, route, target, host, outcomes } = conducted;
+    let [target_endpoint, host_endpoint] = label.endpoints;
+    let machine = |endpoint, environment, address: Option<String>| Machine {
+        endpoint,
+        address,
+        environment,
+        settings: Vec::new(),
+        cpu: None,
+        counters: Default::default(),
+        threads: None,
+    };
+    let mut record = Record {
+        format: FORMAT.to_owned(),
+        id: label.id,
+        started_at: label.started_at,
+        campaign: label.campaign,
+        plan: label.plan,
+        trial: label.trial,
+        workload: spec.workload,
+        direction: spec.direction,
+        duration_s: None,
+        asked: spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect(),
+        target: machine(target_endpoint, target, route.map(|route| route.target.to_string())),
+        host: machine(host_endpoint, host, route.map(|route| route.host.to_string())),
+        result: None,
+        intervals: Vec::new(),
+        loss_budget: None,
+        unaccounted: None,
+        doubts: Vec::new(),
+        error: None,
+    };
+    match outcomes {
+        Err(error) => record.error = Some(error.to_string()),
+        Ok(outcomes) => {
+            let [target, host] = *outcomes;
+            Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host }.fill(&mut record);
+            record.target.cpu = target.cpu;
+            record.target.counters = target.counters;
+            record.target.threads =
+                Some(target.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
+            record.host.cpu = host.cpu;
+            record.host.counters = host.counters;
+            record.host.threads =
+                Some(host.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
+        }
+    }
+    record
+}
+
+/// A flow as both of its ends saw it.
+#[derive(Clone, Copy)]
+struct Pair<'a> {
+    flow: Flow,
+    /// The end that sends, or asks.
+    source: &'a FlowOutcome,
+    /// The end that receives, or answers.
+    sink: &'a FlowOutcome,
+}
+
+fn pairs<'a>(spec: &Spec, target: &'a Outcome, host: &'a Outcome) -> Vec<Pair<'a>> {
+    Flow::of(spec)
+        .into_iter()
+        .filter_map(|flow| {
+            let of = |outcome: &'a Outcome| outcome.flows.iter().find(|one| one.id == flow.id);
+            let (target, host) = (of(target)?, of(host)?);
+            let (source, sink) = if flow.source == End::Target { (target, host) } else { (host, target) };
+            Some(Pair { flow, source, sink })
+        })
+        .collect()
+}
+
+struct Joined<'a> {
+    spec: &'a Spec,
+    pairs: Vec<Pair<'a>>,
+    target: &'a Outcome,
+    host: &'a Outcome,
+}
+
+impl Joined<'_> {
+    fn fill(&self, record: &mut Record) {
+        let main: Vec<Pair<'_>> = self.pairs.iter().copied().filter(|pair| !pair.flow.probe).collect();
+        let mut doubts: Vec<Doubt> = [self.target, self.host].iter().flat_map(|o| o.doubts.iter().cloned()).collect();
+        let mut figures = Figures { flow: self.flow_figures(&main), ..Figures::default() };
+        if !self.spec.workload.is_stream() {
+            figures.transactions_per_s = Some(main.iter().map(|pair| rate(pair.source.messages, pair.source)).sum());
+        }
+        figures.latency = self.latency(&main);
+        if self.spec.direction == Direction::Both && self.spec.workload.is_stream() {
+            let of = |source| -> Vec<Pair<'_>> { main.iter().copied().filter(|p| p.flow.source == source).collect() };
+            figures.directions =
+                Some(Directions { tx: self.flow_figures(&of(End::Target)), rx: self.flow_figures(&of(End::Host)) });
+        }
+        if main.len() > 1 && self.spec.streams > 1 {
+            figures.streams = main
+                .iter()
+                .map(|pair| StreamFigures {
+                    id: pair.flow.id,
+                    direction: pair.flow.direction(),
+                    flow: self.flow_figures(&[*pair]),
+                })
+                .collect();
+        }
+        figures.service_demand = self.service_demand(&main);
+        doubts.extend(self.doubt_load(&main));
+        let shared = shares_machine(&record.target.environment, &record.host.environment);
+        if shared {
+            doubts.push(Doubt::new(
+                DoubtKind::SharedMachine,
+                "both ends run on one machine and share its CPUs, so CPU use and service demand are of both together; \
+                 measure between two machines",
+            ));
+        }
+        if self.spec.workload == Workload::UdpStream {
+            let fragments = fragments(self.spec, &record.target.environment, &record.host.environment);
+            if fragments > 1 {
+                doubts.push(Doubt::new(
+                    DoubtKind::Fragmented,
+                    format!(
+                        "each datagram of {} octets travels in {fragments} fragments, and is lost with any of them; \
+                         choose a smaller message_size or a larger MTU",
+                        self.spec.message_octets()
+                    ),
+                ));
+            }
+            let (lines, unaccounted, more) = self.budget(&main, fragments, shared);
+            (record.loss_budget, record.unaccounted) = (Some(lines), Some(unaccounted));
+            doubts.extend(more);
+        }
+        record.duration_s = main.iter().map(|pair| self.clocked(pair).elapsed_ns).max().map(|ns| ns as f64 / 1e9);
+        record.intervals = self.intervals(&main);
+        doubts.dedup();
+        record.doubts = doubts;
+        record.result = Some(figures);
+    }
+
+    /// The end whose clock a flow's figures rest on: the receiver's; of requests, the requester's.
+    fn clocked<'p>(&self, pair: &Pair<'p>) -> &'p FlowOutcome {
+        if self.spec.workload.is_stream() { pair.sink } else { pair.source }
+    }
+
+    fn flow_figures(&self, pairs: &[Pair<'_>]) -> FlowFigures {
+        let mut figures = FlowFigures {
+            send_calls: Some(pairs.iter().map(|pair| pair.source.calls).sum()),
+            receive_calls: Some(pairs.iter().map(|pair| pair.sink.calls).sum()),
+            ..FlowFigures::default()
+        };
+        let summaries: Vec<&TcpSummary> = pairs.iter().filter_map(|pair| pair.source.tcp.as_ref()).collect();
+        figures.tcp = combine(&summaries);
+        if !self.spec.workload.is_stream() {
+            return figures;
+        }
+        figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).sum());
+        figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, pair.sink)).sum());
+        figures.achieved_load_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum());
+        let arrivals: Vec<_> = pairs.iter().filter_map(|pair| pair.sink.arrivals.as_ref()).collect();
+        if self.spec.workload != Workload::UdpStream || arrivals.len() != pairs.len() {
+            return figures;
+        }
+        let sent: u64 = pairs.iter().map(|pair| pair.source.messages).sum();
+        let received: u64 = arrivals.iter().map(|one| one.received).sum();
+        figures.packets_sent = Some(sent);
+        figures.packets_received = Some(received);
+        figures.packets_lost = sent.checked_sub(received);
+        figures.loss_ratio = figures.packets_lost.filter(|_| sent > 0).map(|lost| lost as f64 / sent as f64);
+        figures.packets_duplicated = Some(arrivals.iter().map(|one| one.duplicated).sum());
+        figures.packets_reordered = Some(arrivals.iter().map(|one| one.reordered).sum());
+        figures.packets_late = Some(arrivals.iter().map(|one| one.late).sum());
+        let jitters: Vec<f64> = arrivals.iter().filter_map(|one| one.jitter_s).collect();
+        figures.jitter_s = mean(&jitters);
+        let mut gaps = Histogram::default();
+        for one in &arrivals {
+            gaps.merge(&one.gaps);
+            for (&length, &count) in &one.loss_bursts {
+                *figures.loss_bursts.entry(length).or_default() += count;
+            }
+        }
+        figures.arrival_gaps = (gaps.count() > 0).then_some(gaps);
+        figures
+    }
+
+    /// Of the requests if they are the workload, else of the probe.
+    fn latency(&self, main: &[Pair<'_>]) -> Option<Latency> {
+        let probes: Vec<Pair<'_>> = self.pairs.iter().copied().filter(|pair| pair.flow.probe).collect();
+        let (of, pairs) = if self.spec.workload.is_stream() {
+            ("probe".to_owned(), probes.as_slice())
+        } else {
+            (self.spec.workload.name().to_owned(), main)
+        };
+        let mut histogram = Histogram::default();
+        let mut timeouts = None;
+        for pair in pairs {
+            histogram.merge(pair.source.latency.as_ref()?);
+            if let Some(more) = pair.source.timeouts {
+                *timeouts.get_or_insert(0) += more;
+            }
+        }
+        if pairs.is_empty() {
+            return None;
+        }
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let percentiles = PERCENTILES
+            .iter()
+            .filter_map(|&percentile| Some((format!("p{percentile}"), seconds(histogram.percentile_ns(percentile)?))))
+            .collect::<BTreeMap<_, _>>();
+        Some(Latency {
+            of,
+            count: histogram.count(),
+            timeouts,
+            min_s: histogram.min_ns().map(seconds),
+            mean_s: histogram.mean_ns().map(|ns| ns / 1e9),
+            max_s: histogram.max_ns().map(seconds),
+            percentiles,
+            histogram,
+        })
+    }
+
+    fn service_demand(&self, main: &[Pair<'_>]) -> Option<ServiceDemand> {
+        let kib = if self.spec.workload.is_stream() {
+            main.iter().map(|pair| pair.sink.octets).sum::<u64>() as f64 / 1024.0
+        } else {
+            0.0
+        };
+        let demand = |cpu: &Option<CpuUse>, units: f64| cpu.as_ref().and_then(|cpu| cpu.demand_us(units));
+        let packets = |end| main.iter().map(|pair| packets_at(pair, self.spec.workload, end)).sum::<Option<f64>>();
+        let by_packet = |outcome: &Outcome| demand(&outcome.cpu, packets(outcome.end)?);
+        let demand = ServiceDemand {
+            target_us_per_kib: demand(&self.target.cpu, kib),
+            host_us_per_kib: demand(&self.host.cpu, kib),
+            target_us_per_packet: by_packet(self.target),
+            host_us_per_packet: by_packet(self.host),
+        };
+        (demand != ServiceDemand::default()).then_some(demand)
+    }
+
+    /// Whether the senders kept the load they were asked to offer, to half a percent.
+    fn doubt_load(&self, main: &[Pair<'_>]) -> Option<Doubt> {
+        let asked = self.spec.rate.bits_per_second(self.spec.message_octets().into())?;
+        if !self.spec.workload.is_stream() {
+            return None;
+        }
+        let asked = asked * main.len() as f64;
+        let achieved: f64 = main.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum();
+        let seconds = main.iter().map(|pair| pair.source.elapsed_ns).max()? as f64 / 1e9;
+        // One message more or less at either edge of the measured part is no falling behind.
+        let edge = 1.5 * f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst) * main.len() as f64
+            / seconds;
+        let off = achieved - asked;
+        (off.abs() > (0.005 * asked).max(edge)).then(|| {
+            Doubt::new(
+                DoubtKind::SenderFellBehind,
+                format!(
+                    "the sender was asked for {:.1} Mbit/s and offered {:.1} ({:+.1} %): it or its link can do no more; \
+                     read loss against what was offered",
+                    asked / 1e6,
+                    achieved / 1e6,
+                    100.0 * off / asked
+                ),
+            )
+        })
+    }
+
+    fn budget(&self, main: &[Pair<'_>], fragments: u32, shared_kernel: bool) -> (Vec<LossLine>, i64, Vec<Doubt>) {
+        let (mut lines, mut unaccounted, mut doubts) = (Vec::new(), 0i64, Vec::new());
+        for source in [End::Target, End::Host] {
+            let pairs: Vec<&Pair<'_>> = main.iter().filter(|pair| pair.flow.source == source).collect();
+            if pairs.is_empty() {
+                continue;
+            }
+            let drops: Option<u64> = pairs.iter().map(|pair| pair.sink.socket_drops).sum();
+            let datagrams = Datagrams {
+                sent: pairs.iter().map(|pair| pair.source.messages_total).sum(),
+                send_errors: pairs.iter().map(|pair| pair.source.send_errors).sum(),
+                received_unique: pairs.iter().filter_map(|p| Some(p.sink.arrivals.as_ref()?.received_total)).sum(),
+                socket_drops: drops,
+                fragments,
+                shared_kernel,
+            };
+            let (sender, receiver) =
+                if source == End::Target { (self.target, self.host) } else { (self.host, self.target) };
+            let budget = loss_budget(&datagrams, &sender.counters, &receiver.counters);
+            let both = self.spec.direction == Direction::Both;
+            let direction = pairs[0].flow.direction();
+            lines.extend(budget.lines.into_iter().map(|line| match both {
+                true => LossLine { evidence: format!("{direction}: {}", line.evidence), ..line },
+                false => line,
+            }));
+            unaccounted += budget.unaccounted;
+            doubts.extend(budget.doubts);
+        }
+        (lines, unaccounted, doubts)
+    }
+
+    fn intervals(&self, main: &[Pair<'_>]) -> Vec<Interval> {
+        let stream = self.spec.workload.is_stream();
+        let udp = self.spec.workload == Workload::UdpStream;
+        let count = main.iter().map(|pair| self.clocked(pair).slices.len()).max().unwrap_or(0);
+        let slices = |of: fn(&Pair<'_>) -> *const FlowOutcome, k: usize| -> Vec<&Slice> {
+            main.iter()
+                .filter_map(|pair| {
+                    let wanted = of(pair);
+                    let one = [pair.source, pair.sink].into_iter().find(|one| std::ptr::eq(*one, wanted))?;
+                    one.slices.get(k)
+                })
+                .collect()
+        };
+        (0..count)
+            .filter_map(|k| {
+                let sent = slices(|pair| pair.source, k);
+                let received = slices(|pair| pair.sink, k);
+                let clocked = if stream { &received } else { &sent };
+                let first = clocked.first()?;
+                let per_second = |slices: &[&Slice], amount: fn(&Slice) -> u64| -> Option<f64> {
+                    let one =
+                        |slice: &&Slice| amount(slice) as f64 * 1e9 / (slice.end_ns - slice.start_ns).max(1) as f64;
+                    (!slices.is_empty()).then(|| slices.iter().map(one).sum())
+                };
+                let total = |slices: &[&Slice], amount: fn(&Slice) -> u64| -> Option<u64> {
+                    (!slices.is_empty()).then(|| slices.iter().map(|slice| amount(slice)).sum())
+                };
+                let missing: Option<i64> = received.iter().map(|slice| slice.missing).sum();
+                let cpu = |outcome: &Outcome| outcome.cpu_slices.get(k).map(|slice| slice.machine);
+                Some(Interval {
+                    start_s: first.start_ns as f64 / 1e9,
+                    end_s: first.end_ns as f64 / 1e9,
+                    throughput_bps: per_second(&received, |s| s.octets).filter(|_| stream).map(|rate| rate * 8.0),
+                    achieved_load_bps: per_second(&sent, |s| s.octets).filter(|_| stream).map(|rate| rate * 8.0),
+                    packets_sent: total(&sent, |s| s.messages).filter(|_| udp),
+                    packets_received: total(&received, |s| s.messages).filter(|_| udp),
+                    packets_missing: missing.filter(|_| udp && !received.is_empty()).map(|n| n.max(0) as u64),
+                    transactions_per_s: per_second(&sent, |s| s.messages).filter(|_| !stream),
+                    tcp: sent.first().and_then(|slice| slice.tcp.clone()),
+                    target_cpu: cpu(self.target),
+                    host_cpu: cpu(self.host),
+                })
+            })
+            .collect()
+    }
+}
+
+/// Units per second over a flow's own measured time.
+fn rate(units: u64, flow: &FlowOutcome) -> f64 {
+    if flow.elapsed_ns == 0 { 0.0 } else { units as f64 * 1e9 / flow.elapsed_ns as f64 }
+}
+
+/// Packets of a flow that one end handled in the measured part: datagrams, data segments, or transactions. The
+/// kernel counts segments over the whole connection, so they are taken in proportion to the octets.
+fn packets_at(pair: &Pair<'_>, workload: Workload, end: End) -> Option<f64> {
+    let sends = pair.flow.source == end;
+    match workload {
+        Workload::UdpStream if sends => Some(pair.source.messages as f64),
+        Workload::UdpStream => Some(pair.sink.messages as f64),
+        Workload::TcpStream => {
+            let (flow, segments) = if sends {
+                (pair.source, pair.source.tcp.as_ref()?.segments_sent?)
+            } else {
+                (pair.sink, pair.sink.tcp.as_ref()?.segments_received?)
+            };
+            let share = if flow.octets_total == 0 { 0.0 } else { flow.octets as f64 / flow.octets_total as f64 };
+            Some(segments as f64 * share)
+        }
+        Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => Some(pair.source.messages as f64),
+    }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Sums of counts, means of the rest; what one summary lacks, all lack.
+fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
+    let first = summaries.first()?;
+    let sum = |of: fn(&TcpSummary) -> Option<u64>| summaries.iter().map(|one| of(one)).sum::<Option<u64>>();
+    let average = |of: fn(&TcpSummary) -> Option<f64>| {
+        let values = summaries.iter().map(|one| of(one)).collect::<Option<Vec<f64>>>()?;
+        mean(&values)
+    };
+    Some(TcpSummary {
+        retransmissions: summaries.iter().map(|one| one.retransmissions).sum(),
+        min_rtt_s: summaries.iter().filter_map(|one| one.min_rtt_s).reduce(f64::min),
+        rtt_s: mean(&summaries.iter().map(|one| one.rtt_s).collect::<Vec<_>>())?,
+        cwnd: average(|one| Some(f64::from(one.cwnd)))?.round() as u32,
+        mss: first.mss,
+        limited_by_receive_window: average(|one| one.limited_by_receive_window),
+        limited_by_send_buffer: average(|one| one.limited_by_send_buffer),
+        limited_by_application: average(|one| one.limited_by_application),
+        reordered_segments: sum(|one| one.reordered_segments),
+        segments_sent: sum(|one| one.segments_sent),
+        segments_received: sum(|one| one.segments_received),
+        congestion_control: first.congestion_control.clone(),
+    })
+}
+
+/// Both ends run on the same start of the same kernel.
+fn shares_machine(target: &Environment, host: &Environment) -> bool {
+    target.boot_id.is_some() && target.boot_id == host.boot_id
+}
+
+/// IP fragments of each datagram, by the smaller MTU of the two ends (RFC 791, section 3.2; RFC 8200, section 4.5:
+/// every fragment but the last carries a multiple of 8 octets).
+fn fragments(spec: &Spec, target: &Environment, host: &Environment) -> u32 {
+    let mtus = [target, host].into_iter().filter_map(|one| one.nic.as_ref()?.mtu);
+    let Some(mtu) = mtus.min() else { return 1 };
+    let (ip, fragment_header) = match spec.ip {
+        Some(Ip::V6) => (IpVersion::V6, 8),
+        _ => (IpVersion::V4, 0),
+    };
+    let header = ip.header_len() as u32;
+    let payload = spec.message_octets() + 8;
+    if payload + header <= mtu {
+        return 1;
+    }
+    let room = mtu.saturating_sub(header + fragment_header) / 8 * 8;
+    if room == 0 { 1 } else { payload.div_ceil(room) }
+}

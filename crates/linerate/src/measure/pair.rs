@@ -1,0 +1,116 @@
+//! The two machines of a measurement: their agents reached, and the lease of both held.
+//! Knows no trials.
+
+use std::fs;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use linerate_control::message::{Holder, Reply, Request};
+use linerate_control::{Client, ConnectOptions, ControlError, Endpoint};
+use linerate_trial::flow::End;
+use linerate_trial::spec::Ip;
+
+use super::route::{Reach, Route};
+
+/// How long an agent has for what needs no network.
+pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(8);
+
+/// Two agents, each with the lease of its machine. Dropping it gives both back and ends both agents.
+pub(crate) struct Pair {
+    pub(crate) target: Client,
+    pub(crate) host: Client,
+    target_reach: Reach,
+    host_reach: Reach,
+    /// How the agents are reached, as the user wrote it.
+    pub(crate) endpoints: [Endpoint; 2],
+}
+
+/// What the user said about the addresses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GivenAddresses {
+    pub(crate) target: Option<IpAddr>,
+    pub(crate) host: Option<IpAddr>,
+}
+
+impl Pair {
+    /// Reaches both agents at the same time, and takes both leases.
+    pub(crate) fn connect(
+        target: &Endpoint,
+        host: &Endpoint,
+        given: GivenAddresses,
+        options: &ConnectOptions,
+    ) -> Result<Pair, ControlError> {
+        // Two at once, except where both may ask their user for a password on the same terminal.
+        let (target_client, host_client) = std::thread::scope(|scope| {
+            let other = scope.spawn(|| Client::connect(host, End::Host.name(), options));
+            let target_client = Client::connect(target, End::Target.name(), options);
+            let host_client = other.join().expect("connecting does not panic");
+            (target_client, host_client)
+        });
+        let (target_client, host_client) = (target_client?, host_client?);
+        let holder = holder();
+        let lease = || Request::Lease { holder: holder.clone() };
+        let leases = [target_client.send(lease()), host_client.send(lease())];
+        let addresses = [target_client.send(Request::Addresses), host_client.send(Request::Addresses)];
+        for lease in leases {
+            lease.wait(ANSWER_TIME)?;
+        }
+        let [of_target, of_host] = addresses;
+        let target_reach = reach(of_target.wait(ANSWER_TIME)?, target, given.target);
+        let host_reach = reach(of_host.wait(ANSWER_TIME)?, host, given.host);
+        Ok(Pair {
+            target: target_client,
+            host: host_client,
+            target_reach,
+            host_reach,
+            endpoints: [target.clone(), host.clone()],
+        })
+    }
+
+    /// The client of one end.
+    pub(crate) fn client(&self, end: End) -> &Client {
+        match end {
+            End::Target => &self.target,
+            End::Host => &self.host,
+        }
+    }
+
+    /// The addresses that test traffic of this protocol uses.
+    pub(crate) fn route(&self, ip: Option<Ip>) -> Result<Route, String> {
+        Route::find(&self.target_reach, &self.host_reach, ip)
+    }
+
+    /// The interface of an end that has this address.
+    pub(crate) fn interface(&self, end: End, address: IpAddr) -> Option<&str> {
+        let reach = match end {
+            End::Target => &self.target_reach,
+            End::Host => &self.host_reach,
+        };
+        reach.addresses.iter().find(|one| one.address == address).map(|one| one.interface.as_str())
+    }
+}
+
+fn reach(reply: Reply, endpoint: &Endpoint, given: Option<IpAddr>) -> Reach {
+    let (addresses, told) = match reply {
+        Reply::Addresses { addresses, reached_at } => (addresses, reached_at),
+        _ => (Vec::new(), None),
+    };
+    let reached_at = told.or_else(|| match endpoint {
+        Endpoint::Tcp { host, port } => (host.as_str(), *port).to_socket_addrs().ok()?.next().map(|at| at.ip()),
+        _ => None,
+    });
+    Reach { addresses, reached_at, given, is_local: matches!(endpoint, Endpoint::Local | Endpoint::Netns(_)) }
+}
+
+/// Who measures: a random name for agents, and one for people.
+fn holder() -> Holder {
+    let mut octets = [0u8; 16];
+    // Without chance there is still the process, which no other controller of this machine has.
+    let _ = getrandom::fill(&mut octets);
+    let process = std::process::id();
+    let controller = format!("{}-{process}", octets.map(|octet| format!("{octet:02x}")).concat());
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".to_owned());
+    let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let machine = if machine.trim().is_empty() { "an unnamed machine" } else { machine.trim() };
+    Holder { controller, name: format!("{user} on {machine} (linerate, process {process})") }
+}

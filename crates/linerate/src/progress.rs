@@ -1,0 +1,78 @@
+//! The line on the terminal that says what is going on and how long it will take.
+//! Knows no trials; it is silent where standard error is no terminal.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Progress on standard error.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// A line if standard error is a terminal and the user did not ask for silence.
+    pub(crate) fn new(quiet: bool) -> Progress {
+        let wanted = !quiet && std::io::stderr().is_terminal();
+        let bar = wanted.then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
+            bar.set_style(
+                ProgressStyle::with_template("{spinner} {wide_msg}")
+                    .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+            );
+            bar
+        });
+        Progress { bar }
+    }
+
+    /// A trial begins; `left` is the time that the campaign still takes, from here.
+    pub(crate) fn trial(&self, place: usize, of: usize, what: &str, left: Option<Duration>) {
+        if let Some(bar) = &self.bar {
+            bar.set_prefix(format!("trial {} of {of}: {what}", place + 1));
+            self.tick(0.0, left);
+        }
+    }
+
+    /// Some seconds of the present trial have passed.
+    pub(crate) fn tick(&self, elapsed_s: f64, left: Option<Duration>) {
+        if let Some(bar) = &self.bar {
+            let left = left.map(|left| left.saturating_sub(Duration::from_secs_f64(elapsed_s)));
+            let left = left.map_or_else(|| "time left unknown yet".to_owned(), |left| format!("{} left", words(left)));
+            bar.set_message(format!("{} · {elapsed_s:.0} s · {left}", bar.prefix()));
+            bar.tick();
+        }
+    }
+
+    /// Says a sentence on standard error, above the line.
+    pub(crate) fn say(&self, sentence: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{sentence}")),
+            None => eprintln!("{sentence}"),
+        }
+    }
+
+    /// Prints to standard output, with the line out of the way.
+    pub(crate) fn print(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| print!("{text}")),
+            None => print!("{text}"),
+        }
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A time as people say it.
+fn words(time: Duration) -> String {
+    match time.as_secs() {
+        s @ 0..60 => format!("{s} s"),
+        s @ 60..3600 => format!("{} min {:02} s", s / 60, s % 60),
+        s => format!("{} h {:02} min", s / 3600, s / 60 % 60),
+    }
+}

@@ -1,0 +1,76 @@
+//! One machine for people: what it is, and its counters.
+//! Knows no trial; the same facts stand in records for both ends.
+
+use std::collections::BTreeMap;
+
+use linerate_control::message::Address;
+use linerate_trial::environment::Environment;
+use linerate_trial::stage::{Counters, Stage};
+
+use super::number::{count, figure};
+use super::printable;
+use super::show::{flatten, grid};
+
+/// What a machine is.
+pub(crate) fn machine(environment: &Environment, addresses: &[Address], json: bool) -> String {
+    let value = serde_json::json!({ "environment": environment, "addresses": addresses });
+    if json {
+        return format!("{value}\n");
+    }
+    let mut named = BTreeMap::new();
+    flatten(String::new(), &value["environment"], &mut named);
+    let mut lines: Vec<(String, String)> = named.into_iter().collect();
+    for one in addresses {
+        let state = if one.up { "" } else { " (down)" };
+        lines.push((format!("address on {}", one.interface), format!("{}/{}{state}", one.address, one.prefix_len)));
+    }
+    let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    // One long value, such as a list of features, would make a table of all of them wide: plain lines stay narrow.
+    printable(&lines.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect::<String>())
+}
+
+/// A machine's counters since it started, by stage.
+pub(crate) fn counters(counters: &Counters, json: bool) -> String {
+    if json {
+        return format!("{}\n", serde_json::json!({ "counters": counters }));
+    }
+    staged(counters, "value", |value| (value != 0).then(|| count(value)))
+}
+
+/// What the counters grew by in some seconds, as rates. Those that stood still are left out.
+pub(crate) fn moved(growth: &Counters, seconds: f64, json: bool) -> String {
+    if json {
+        return format!("{}\n", serde_json::json!({ "seconds": seconds, "counters": growth }));
+    }
+    let text = staged(growth, "per second", |value| (value != 0).then(|| figure(value as f64 / seconds, 4)));
+    if text.is_empty() { "Nothing moved.\n".to_owned() } else { format!("{text}\n") }
+}
+
+fn staged(counters: &Counters, heading: &str, shown: impl Fn(u64) -> Option<String>) -> String {
+    let mut last: Option<Stage> = None;
+    let mut rows = Vec::new();
+    for (stage, name, value) in counters.iter() {
+        let Some(text) = shown(value) else { continue };
+        let place = if last == Some(stage) { "" } else { stage.name() };
+        last = Some(stage);
+        rows.push(vec![place.to_owned(), name.to_owned(), text]);
+    }
+    printable(&grid(["stage", "counter", heading].map(str::to_owned).to_vec(), rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_that_stood_still_are_left_out() {
+        let mut growth = Counters::default();
+        growth.add(Stage::Qdisc, "eth0 tbf drops", 50);
+        growth.add(Stage::Qdisc, "eth0 tbf requeues", 0);
+        growth.add(Stage::Link, "odd\u{1b}[2J", 10);
+        let text = moved(&growth, 2.0, false);
+        assert!(text.contains("eth0 tbf drops") && text.contains("25"), "{text}");
+        assert!(!text.contains("requeues") && !text.contains('\u{1b}'), "{text}");
+        assert_eq!(moved(&Counters::default(), 1.0, false), "Nothing moved.\n");
+    }
+}

@@ -1,0 +1,119 @@
+//! Why the store could not do something, in words that say what to try.
+//! Knows what SQLite's errors mean to a person, and not what the store was about to do.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+use crate::store::{BUSY, SCHEMA};
+
+/// Why the store could not do something: one sentence each, ending in what to try.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The folder of the file does not exist.
+    #[error("there is no folder {} for the store; make it, or name another file with --store", .0.display())]
+    NoFolder(PathBuf),
+    /// The file cannot be opened or made.
+    #[error("cannot open the store {}: {why}; check who owns it, or name another file with --store", path.display())]
+    CannotOpen {
+        /// The store's file.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// The file can be read and not written.
+    #[error("the store {} cannot be written; make it and its folder writable, or name another file with --store", .0.display())]
+    NotWritable(PathBuf),
+    /// The file holds something else.
+    #[error("{} is not a linerate store, and was left as it is; name another file with --store", .0.display())]
+    NotAStore(PathBuf),
+    /// A later program has written it.
+    #[error(
+        "the store {} has layout {found}, and this linerate knows layouts up to {SCHEMA}; use a newer linerate, or \
+         name another file with --store", path.display()
+    )]
+    Newer {
+        /// The store's file.
+        path: PathBuf,
+        /// The version of its layout.
+        found: i64,
+    },
+    /// Another process kept it locked.
+    #[error(
+        "the store {} was locked by another process for {} s; end that process, or name another file with --store",
+        .0.display(), BUSY.as_secs()
+    )]
+    Locked(PathBuf),
+    /// No room for a record.
+    #[error(
+        "the disk of the store {} is full; {kept} finished trials of this campaign are kept; make room and run the \
+         plan again to carry on", path.display()
+    )]
+    DiskFull {
+        /// The store's file.
+        path: PathBuf,
+        /// Finished trials of the campaign that are in it.
+        kept: u64,
+    },
+    /// A record of this identifier is there already.
+    #[error(
+        "the store has a record {0} already, and a record is never changed; give the new one an identifier of its own"
+    )]
+    Exists(String),
+    /// A record that could not be read again.
+    #[error("the record {id} cannot be stored: {why}; please report this with the plan that you ran")]
+    BadRecord {
+        /// Its identifier.
+        id: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A stored record that this program cannot read.
+    #[error("the record {id} cannot be read: {why}; use the linerate that wrote it, or a newer one")]
+    Unreadable {
+        /// Its identifier.
+        id: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No such record, or campaign.
+    #[error("the store has no {what} {id}; 'linerate records list' shows what it has")]
+    Unknown {
+        /// `record` or `campaign`.
+        what: &'static str,
+        /// As it was given.
+        id: String,
+    },
+    /// More than one record begins like this.
+    #[error("{count} records begin with {prefix}; give more of the identifier")]
+    Ambiguous {
+        /// As it was given.
+        prefix: String,
+        /// How many there are.
+        count: u64,
+    },
+    /// Something else.
+    #[error("the store {}: {source}; check the disk, and that the file is whole", path.display())]
+    Other {
+        /// The store's file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+}
+
+/// What SQLite's error means to a person.
+pub(crate) fn said(path: &Path, error: rusqlite::Error) -> StoreError {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            let why = if path.is_dir() { "it is a folder".to_owned() } else { error.to_string() };
+            StoreError::CannotOpen { path, why }
+        }
+        Some(ErrorCode::ReadOnly) => StoreError::NotWritable(path),
+        Some(ErrorCode::NotADatabase) => StoreError::NotAStore(path),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked(path),
+        Some(ErrorCode::DiskFull) => StoreError::DiskFull { path, kept: 0 },
+        _ => StoreError::Other { path, source: error },
+    }
+}
