@@ -277,8 +277,6 @@ impl<'de> Deserialize<'de> for Secret {
 
 #[cfg(test)]
 mod tests {
-    use linerate_trial::arrivals::Arrivals;
-
     use super::*;
 
     #[test]
@@ -332,27 +330,6 @@ mod tests {
         let line = r#"{"id":7,"later":1,"request":{"type":"describe","interface":null,"later":true}}"#;
         let read: RequestLine = serde_json::from_str(line).unwrap();
         assert_eq!(read.request, Request::Describe { interface: None });
-    }
-
-    #[test]
-    fn an_outcome_with_losses_is_read() {
-        // Through an internally tagged enum serde reads the keys of a map as text, whatever their type.
-        let arrivals = Arrivals { loss_bursts: [(1, 7), (640, 1)].into(), ..Arrivals::default() };
-        let flow = serde_json::json!({
-            "id": 0, "role": "receiver", "octets": 1, "messages": 1, "octets_total": 1, "messages_total": 1,
-            "elapsed_ns": 1, "slices": [], "calls": 1, "send_errors": 0, "arrivals": arrivals,
-            "thread": {
-                "user_s": 0.0, "system_s": 0.0, "major_faults": 0, "minor_faults": 0, "voluntary_switches": 0,
-                "involuntary_switches": 0,
-            },
-        });
-        let outcome = serde_json::json!({
-            "end": "host", "flows": [flow], "cpu_slices": [], "counters": {}, "doubts": [],
-        });
-        let outcome: Outcome = serde_json::from_value(outcome).unwrap();
-        let said = AgentLine::Event(Event::Finished(Box::new(outcome)));
-        let line = serde_json::to_string(&said).unwrap();
-        assert_eq!(serde_json::from_str::<AgentLine>(&line).unwrap(), said);
     }
 
     #[test]
