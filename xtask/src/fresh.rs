@@ -19,14 +19,14 @@ const FROM_CARGO: [&str; 6] =
 /// Clones, and runs each block of README.md.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     no_more(words)?;
-    let clone = std::env::temp_dir().join(format!("linerate-fresh-{}", std::process::id()));
-    let path = clone.to_str().ok_or("the folder for temporary files has a name that is no text; set TMPDIR")?;
-    must(&mut program("git", &["clone", "--quiet", "--no-hardlinks", &root().display().to_string(), path]))?;
-    let readme = fs::read_to_string(clone.join("README.md")).map_err(|error| format!("README.md: {error}"))?;
+    let readme = fs::read_to_string(root().join("README.md")).map_err(|error| format!("README.md: {error}"))?;
     let blocks = shell_blocks(&readme, COMMENT);
     if blocks.is_empty() {
         return Err(format!("README.md has no shell block under the line {COMMENT}"));
     }
+    let clone = std::env::temp_dir().join(format!("linerate-fresh-{}", std::process::id()));
+    let path = clone.to_str().ok_or("the folder for temporary files has a name that is no text; set TMPDIR")?;
+    must(&mut program("git", &["clone", "--quiet", "--no-hardlinks", &root().display().to_string(), path]))?;
     for block in blocks {
         let started = Instant::now();
         let mut shell = Command::new("bash");
