@@ -16,9 +16,9 @@ use std::thread;
 use std::time::Duration;
 
 use linerate_host::counters::snapshot;
-use linerate_host::trial::budget::{Datagrams, LossBudget, loss_budget};
-use linerate_host::trial::stage::{Counters, Stage};
 use linerate_host::{environment, interfaces, sys};
+use linerate_trial::budget::{Datagrams, LossBudget, loss_budget};
+use linerate_trial::stage::{Counters, Stage};
 
 const LINK: &str = "link0";
 

@@ -1,7 +1,7 @@
 //! What a table of records says: which columns, which rows, and which figures are in doubt.
 //! Knows not how a table looks; `table` and `markdown` draw the same sheet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_results::record::{FlowFigures, Machine, Record, ServiceDemand};
 use linerate_trial::doubt::DoubtKind;
@@ -270,7 +270,7 @@ impl Sheet {
             let first = values.next();
             values.any(|value| Some(value) != first)
         });
-        let factors = varied_factors(records);
+        let factors = varied_options(records);
         let groups = grouped(records, repeats);
         let with_runs = groups.iter().any(|group| group.len() > 1);
         let all_parts: Vec<Part> = records.iter().flat_map(|record| parts(record)).collect();
@@ -313,7 +313,7 @@ impl Sheet {
                     None => first.direction.name().to_owned(),
                     Some(direction) => format!("  of which {direction}"),
                 });
-                row.extend(factors.iter().map(|name| first.trial.factors.get(name).cloned().unwrap_or_default()));
+                row.extend(factors.iter().map(|name| asked(first, name).cloned().unwrap_or_default()));
                 let heading_count = headings.len() - columns.len();
                 if row.len() < heading_count {
                     row.push(match repeats {
@@ -362,24 +362,43 @@ fn sends_apart(part: Part) -> bool {
     part.record.workload.is_udp() || offered_bps(part).is_some_and(f64::is_finite)
 }
 
-/// The factors with more than one level, and not shown in a column of their own anyway.
-fn varied_factors(records: &[&Record]) -> Vec<String> {
-    let mut levels: BTreeMap<&str, Vec<Option<&String>>> = BTreeMap::new();
-    for name in records.iter().flat_map(|record| record.trial.factors.keys()) {
-        levels.entry(name).or_insert_with(|| records.iter().map(|record| record.trial.factors.get(name)).collect());
-    }
+/// What was asked of a trial under this name: an option, or the level of a factor that is none.
+fn asked<'a>(record: &'a Record, name: &str) -> Option<&'a String> {
+    record.asked.get(name).or_else(|| record.trial.factors.get(name))
+}
+
+/// Everything that was asked differently in these records, factor or not, and is not shown in a column of its own.
+fn varied_options(records: &[&Record]) -> Vec<String> {
+    let names: BTreeSet<&String> =
+        records.iter().flat_map(|record| record.asked.keys().chain(record.trial.factors.keys())).collect();
+    let levels = |name: &str| -> Vec<Option<&String>> { records.iter().map(|record| asked(record, name)).collect() };
     let is_offered_load = |level: &Option<&String>| {
-        level.is_none_or(|text| !matches!(text.parse(), Ok(OfferedLoad::PacketsPerSecond(_)) | Err(_)))
+        level.is_none_or(|text| matches!(text.parse(), Ok(OfferedLoad::Unlimited | OfferedLoad::BitsPerSecond(_))))
     };
-    levels
+    names
         .into_iter()
-        .filter(|(name, levels)| match *name {
-            "workload" | "direction" => false,
-            "rate" if levels.iter().all(is_offered_load) => false,
-            _ => levels.iter().any(|level| level != &levels[0]),
+        .filter(|name| {
+            let levels = levels(name);
+            match name.as_str() {
+                "workload" | "direction" => false,
+                // The column of the offered load says it.
+                "rate" if levels.iter().all(is_offered_load) && records.iter().all(|r| r.workload.is_stream()) => false,
+                // The usual plan has both alike, and one column then says it.
+                "response_size" if levels == sizes(records) => false,
+                // How long was looked, not at what; unless that is just what the plan varies.
+                "duration" | "warmup" | "interval" | "seed" => {
+                    records.iter().any(|r| r.trial.factors.contains_key(name.as_str()))
+                        && levels.iter().any(|level| level != &levels[0])
+                }
+                _ => levels.iter().any(|level| level != &levels[0]),
+            }
         })
-        .map(|(name, _)| name.to_owned())
+        .cloned()
         .collect()
+}
+
+fn sizes<'a>(records: &[&'a Record]) -> Vec<Option<&'a String>> {
+    records.iter().map(|record| asked(record, "request_size")).collect()
 }
 
 /// Records of one configuration together, configurations in the order of their levels.
@@ -388,8 +407,8 @@ fn grouped<'a>(records: &[&'a Record], repeats: Repeats) -> Vec<Vec<&'a Record>>
     for &record in records {
         let same = |group: &&mut Vec<&Record>| {
             let other = group[0];
-            (&other.campaign, &other.plan, other.workload, other.direction, &other.trial.factors)
-                == (&record.campaign, &record.plan, record.workload, record.direction, &record.trial.factors)
+            (&other.campaign, &other.plan, &other.asked, &other.trial.factors)
+                == (&record.campaign, &record.plan, &record.asked, &record.trial.factors)
                 && (&other.target.endpoint, &other.host.endpoint) == (&record.target.endpoint, &record.host.endpoint)
         };
         match groups.iter_mut().find(same) {
