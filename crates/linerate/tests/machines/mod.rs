@@ -139,13 +139,20 @@ impl Bench {
         self.wait_until("traffic passes", Duration::from_secs(20), || self.packets() > before + packets);
     }
 
-    /// Sees that the link is quiet: a few packets of IPv6's own are nobody's traffic.
+    /// Sees that the link is quiet and no connection is left: a few packets of IPv6's own are nobody's traffic.
     #[track_caller]
     pub fn check_quiet(&self) {
-        let before = self.packets();
-        thread::sleep(Duration::from_millis(400));
-        let more = self.packets() - before;
-        assert!(more < 10, "{more} packets passed after the end");
+        for (machine, sockets) in
+            [("target", self.lab().in_target(connections)), ("host", self.lab().in_host(connections))]
+        {
+            assert_eq!(sockets.unwrap(), [""; 0], "left in the {machine}");
+        }
+        // What the kernel holds until a neighbour answers goes out, or is given up, within three seconds (arp(7)).
+        self.wait_until("the link is quiet", Duration::from_secs(4), || {
+            let before = self.packets();
+            thread::sleep(Duration::from_millis(300));
+            self.packets() - before < 10
+        });
     }
 
     /// Every live process that this test's programs have started, and they themselves: number and command line.
@@ -201,6 +208,14 @@ impl Drop for Bench {
             signal(number, "CONT");
         }
     }
+}
+
+/// The TCP sockets of this thread's network namespace, but for those that only remember (TIME_WAIT, state 06 in
+/// proc_net_tcp.rst).
+fn connections() -> std::io::Result<Vec<String>> {
+    let table = fs::read_to_string("/proc/thread-self/net/tcp")?;
+    let is_alive = |line: &&str| line.split_whitespace().nth(3) != Some("06");
+    Ok(table.lines().skip(1).filter(is_alive).map(str::to_owned).collect())
 }
 
 /// Every record in this store; none if there is no store yet.
