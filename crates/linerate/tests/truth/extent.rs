@@ -63,7 +63,8 @@ fn slices_add_up_to_the_whole() {
     for pair in record.intervals.windows(2) {
         assert!((pair[0].end_s - pair[1].start_s).abs() < 1e-9, "slices touch");
     }
-    let record = rig.trial("udp-stream", &[("rate", "20M"), ("duration", "1s"), ("interval", "100ms"), ("streams", "3")]);
+    let record =
+        rig.trial("udp-stream", &[("rate", "20M"), ("duration", "1s"), ("interval", "100ms"), ("streams", "3")]);
     let sum = |of: fn(&linerate_results::record::Interval) -> Option<u64>| -> u64 {
         record.intervals.iter().filter_map(of).sum()
     };

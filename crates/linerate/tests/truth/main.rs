@@ -5,3 +5,4 @@
 mod extent;
 mod kernel_counters;
 mod rig;
+mod shaped;

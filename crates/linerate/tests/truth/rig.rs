@@ -148,5 +148,24 @@ pub fn losses(record: &Record) -> BTreeMap<Stage, u64> {
 #[track_caller]
 pub fn assert_near(what: &str, value: f64, want: f64, share: f64) {
     let off = value / want - 1.0;
-    assert!(off.abs() <= share, "{what}: {value}, {:+.2} % off {want}; at most {:.2} % is allowed", 100.0 * off, 100.0 * share);
+    assert!(
+        off.abs() <= share,
+        "{what}: {value}, {:+.2} % off {want}; at most {:.2} % is allowed",
+        100.0 * off,
+        100.0 * share
+    );
+}
+
+/// Whether other programs have wanted more than this machine's CPUs in the last minute. A figure that needs a CPU to
+/// itself then proves nothing.
+pub fn is_crowded() -> bool {
+    let load = fs::read_to_string("/proc/loadavg").unwrap();
+    let load: f64 = load.split_whitespace().next().unwrap().parse().unwrap();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // The trial's own two threads may be among them.
+    let crowded = load > cpus as f64 + 1.0;
+    if crowded {
+        eprintln!("the load of this machine is {load}: rates are held against wide bounds only");
+    }
+    crowded
 }
