@@ -2,7 +2,10 @@
 //! not come from it. Needs root; every test says so and passes where it is not.
 //! Knows no module of the program: what is compared is what a user sees with `--json`.
 
+mod cost;
+mod delay;
 mod extent;
 mod kernel_counters;
+mod peers;
 mod rig;
 mod shaped;
