@@ -57,6 +57,9 @@ pub struct FlowOutcome {
     /// Datagrams that the kernel refused to take (ENOBUFS and the like), over the whole trial. They bear
     /// numbers and are counted as sent: they are lost at the sender's socket.
     pub send_errors: u64,
+    /// End marks that a UDP sender sent, or that a receiver heard. They are no messages, and may be lost like one.
+    #[serde(default)]
+    pub end_marks: u64,
     /// Times from request to response; a requester has it.
     pub latency: Option<Histogram>,
     /// Requests without a response in time; a requester over UDP has it.

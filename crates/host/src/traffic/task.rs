@@ -101,6 +101,7 @@ impl Task {
             arrivals: None,
             socket_drops: None,
             send_errors: 0,
+            end_marks: 0,
             latency: None,
             timeouts: None,
             tcp: None,

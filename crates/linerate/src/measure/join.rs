@@ -330,6 +330,7 @@ impl Joined<'_> {
                 send_errors: pairs.iter().map(|pair| pair.source.send_errors).sum(),
                 received_unique: pairs.iter().filter_map(|p| Some(p.sink.arrivals.as_ref()?.received_total)).sum(),
                 socket_drops: drops,
+                marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).sum(),
                 fragments,
                 shared_kernel,
             };
