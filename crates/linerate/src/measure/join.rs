@@ -339,9 +339,16 @@ impl Joined<'_> {
             let budget = loss_budget(&datagrams, &sender.counters, &receiver.counters);
             let both = self.spec.direction == Direction::Both;
             let direction = pairs[0].flow.direction();
-            lines.extend(budget.lines.into_iter().map(|line| match both {
-                true => LossLine { evidence: format!("{direction}: {}", line.evidence), ..line },
-                false => line,
+            // People know their machines as target and host.
+            let named = |evidence: &str| {
+                evidence
+                    .replace("sender: ", &format!("{}: ", sender.end))
+                    .replace("receiver: ", &format!("{}: ", receiver.end))
+            };
+            lines.extend(budget.lines.into_iter().map(|line| {
+                let evidence = named(&line.evidence);
+                let evidence = if both { format!("{direction}: {evidence}") } else { evidence };
+                LossLine { evidence, ..line }
             }));
             unaccounted += budget.unaccounted;
             doubts.extend(budget.doubts);

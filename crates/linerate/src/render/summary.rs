@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use linerate_results::record::{FlowFigures, Machine, Record};
 use linerate_trial::flow::End;
 use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::stage::Stage;
 
 use super::number::{count, figure, median, percent};
 use super::printable;
@@ -119,7 +120,7 @@ fn where_lost(record: &Record, lost: u64) -> String {
     let mut places: Vec<String> = budget
         .iter()
         .filter(|line| line.packets > 0)
-        .map(|line| format!("{} at the {} ({})", count(line.packets), line.stage, line.evidence))
+        .map(|line| format!("{} at {} ({})", count(line.packets), place(record, line.stage), line.evidence))
         .collect();
     let explained: i64 = budget.iter().map(|line| line.packets as i64).sum();
     match record.unaccounted {
@@ -138,6 +139,20 @@ fn where_lost(record: &Record, lost: u64) -> String {
         format!("over the whole trial, warm-up included, {}: ", count(total.max(0) as u64))
     };
     format!("{said}: {over}{}.", places.join(", "))
+}
+
+/// A stage, and on which machine it is where the trial went one way.
+fn place(record: &Record, stage: Stage) -> String {
+    let target_sends = match record.direction {
+        Direction::Tx => true,
+        Direction::Rx => false,
+        Direction::Both => return format!("the {stage}"),
+    };
+    match stage {
+        Stage::Link | Stage::Unplaced => format!("the {stage}"),
+        sent if (sent < Stage::Link) == target_sends => format!("the target's {stage}"),
+        _ => format!("the host's {stage}"),
+    }
 }
 
 fn stream(who: &str, group: &[&Record]) -> Option<String> {
