@@ -257,12 +257,12 @@ mod tests {
             let text = summary(&[record]);
             assert!(text.contains(want), "{text}");
         };
-        check(&|_| {}, "were lost: 33,979 at the driver RX ring (target: ifb0 tbf drops), 34 unaccounted.");
+        check(&|_| {}, "were lost: 33,979 at the target's driver RX ring (target: ifb0 tbf drops), 34 unaccounted.");
         check(&|r| r.loss_budget = None, "were lost; no counter was read that says where.");
         check(&|r| (r.loss_budget, r.unaccounted) = (Some(vec![]), Some(34_013)), "were lost: 34,013 unaccounted.");
         check(
             &|r| r.unaccounted = Some(-5),
-            "33,974: 33,979 at the driver RX ring (target: ifb0 tbf drops), which is 5 more",
+            "33,974: 33,979 at the target's driver RX ring (target: ifb0 tbf drops), which is 5 more",
         );
         check(&|r| r.target.cpu.as_mut().unwrap().per_cpu[1].busy = 0.99, "The target's CPU 1 was busy 99.0 %");
         assert_eq!(summary(&[]), "");
