@@ -1,2 +1,44 @@
-//! (to be written)
-fn main() {}
+//! `cargo xtask COMMAND`: the one way to build, check and measure the project, for CI and for people.
+//! Knows the commands by name; each is one file.
+
+use std::process::ExitCode;
+
+use xtask::{agent, agent_size, ci, fresh, fuzz, setup, test, tidy};
+
+const HELP: &str = "\
+cargo xtask test                            install what the tests need, then check and test everything
+cargo xtask ci                              what CI runs: the above, then the fuzz targets, then agent-size
+cargo xtask setup                           only install what the tests need (Debian; root or sudo)
+cargo xtask tidy                            only the rules of ARCHITECTURE.md and of the files
+cargo xtask agent                           build the static agent into target/agents
+cargo xtask agent-size [--write]            measure it against its limits; --write: into docs/benchmarks.md
+cargo xtask fuzz [TARGET] [--seconds N]     feed the fuzz targets, 60 s each unless told otherwise
+cargo xtask fresh                           clone the last commit and run README.md's commands there
+";
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    let command = words.next().unwrap_or_default();
+    let result = match command.to_str().unwrap_or_default() {
+        "test" => test::run(words),
+        "ci" => ci::run(words),
+        "setup" => setup::run(words),
+        "tidy" => tidy::run(words),
+        "agent" => agent::run(words),
+        "agent-size" => agent_size::run(words),
+        "fuzz" => fuzz::run(words),
+        "fresh" => fresh::run(words),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => Err(format!("there is no such command; these are:\n{HELP}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(sentence) => {
+            eprintln!("xtask: {sentence}");
+            ExitCode::FAILURE
+        }
+    }
+}

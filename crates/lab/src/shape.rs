@@ -35,8 +35,8 @@ impl Shape {
     /// ring: sending rises to the rate and stays there, receiving above the rate is lost.
     ///
     /// Measured here with iperf3: TCP 449 Mbit/s sent and 447 received of the 450 that fit, IPv6 439. The price is a
-    /// timer interrupt for each packet let through, on the CPU of the sender: about 20 µs in a virtual machine, so
-    /// that a flood towards the target offers hardly more than 600 Mbit/s there, whatever it was asked for.
+    /// timer interrupt for each packet let through, about 20 µs in a virtual machine; the lab moves it off the CPU of
+    /// the sender where it may.
     pub fn modest_board() -> Shape {
         Shape {
             tx_rate_bps: Some(470_000_000),

@@ -32,6 +32,24 @@ impl Namespace {
         })
     }
 
+    /// Runs `work` like [`Namespace::run`], with a /sys that shows this namespace: sysfs shows the one in which it was
+    /// mounted (sysfs(5)). The mount is seen by nobody else and ends with the thread.
+    pub(crate) fn run_with_sysfs<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        self.run(|| {
+            // SAFETY: no memory is passed; unshare(2) moves this thread alone, which ends after `work`.
+            check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+            let nothing = std::ptr::null();
+            // SAFETY: both paths and the type end with NUL and outlive the calls; no data is passed. The first call
+            // keeps the second from being seen outside this thread's mount namespace.
+            unsafe {
+                let private = libc::MS_REC | libc::MS_PRIVATE;
+                check(libc::mount(c"none".as_ptr(), c"/".as_ptr(), nothing, private, nothing.cast()))?;
+                check(libc::mount(c"sysfs".as_ptr(), c"/sys".as_ptr(), c"sysfs".as_ptr(), 0, nothing.cast()))?;
+            }
+            work()
+        })
+    }
+
     pub(crate) fn fd(&self) -> i32 {
         self.file.as_fd().as_raw_fd()
     }

@@ -64,6 +64,23 @@ pub struct Record {
 }
 
 impl Record {
+    /// The record without what only the record in full shows: counters, environments, time slices and histograms. A
+    /// campaign may have a hundred thousand records, and a table of them needs little of each.
+    pub fn in_brief(&self) -> Record {
+        let mut brief = Record { intervals: Vec::new(), ..self.clone() };
+        for machine in [&mut brief.target, &mut brief.host] {
+            machine.environment = Environment::default();
+            machine.counters = Counters::default();
+        }
+        if let Some(figures) = &mut brief.result {
+            figures.flow.arrival_gaps = None;
+            if let Some(latency) = &mut figures.latency {
+                latency.histogram = Histogram::default();
+            }
+        }
+        brief
+    }
+
     /// The record as its format has it: one JSON object, unknown fields absent rather than null. A figure that is
     /// no finite number is no figure, and absent too.
     pub fn to_json(&self) -> serde_json::Value {

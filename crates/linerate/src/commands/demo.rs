@@ -57,7 +57,7 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
         let order = wanted.begin()?;
         let mut records = Vec::new();
         let ended = campaign::run(&order.borrow(), &pair, &mut store, &progress, &mut |record: &Record| {
-            records.push(record.clone());
+            records.push(record.in_brief());
         });
         progress.clear();
         println!("\n── linerate run {name} ── {}\n", plan.about);

@@ -37,7 +37,10 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     let progress = Progress::new(arguments.quiet);
     let pair = Pair::connect(&arguments.target, &arguments.host, given, &options)?;
     let mut records = match &order.resume {
-        Some(campaign) => store.records_of(&campaign.id)?.into_iter().filter(|record| record.error.is_none()).collect(),
+        Some(campaign) => {
+            let begun = store.records_of(&campaign.id)?;
+            begun.iter().filter(|record| record.error.is_none()).map(Record::in_brief).collect()
+        }
         None => Vec::new(),
     };
     let ended = campaign::run(&order.borrow(), &pair, &mut store, &progress, &mut |record: &Record| {
@@ -45,7 +48,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         if arguments.output.json {
             progress.print(&render::json::json(std::slice::from_ref(record)));
         }
-        records.push(record.clone());
+        records.push(record.in_brief());
     });
     progress.clear();
     drop(pair);

@@ -114,7 +114,7 @@ struct Joined<'a> {
 impl Joined<'_> {
     fn fill(&self, record: &mut Record) {
         let main: Vec<Pair<'_>> = self.pairs.iter().copied().filter(|pair| !pair.flow.probe).collect();
-        let mut doubts: Vec<Doubt> = [self.target, self.host].iter().flat_map(|o| o.doubts.iter().cloned()).collect();
+        let mut doubts = self.doubts_of_ends();
         let mut figures = Figures { flow: self.flow_figures(&main), ..Figures::default() };
         if !self.spec.workload.is_stream() {
             figures.transactions_per_s = Some(main.iter().map(|pair| rate(pair.source.messages, pair.source)).sum());
@@ -163,9 +163,34 @@ impl Joined<'_> {
         }
         record.duration_s = main.iter().map(|pair| self.clocked(pair).elapsed_ns).max().map(|ns| ns as f64 / 1e9);
         record.intervals = self.intervals(&main);
-        doubts.dedup();
         record.doubts = doubts;
         record.result = Some(figures);
+    }
+
+    /// What each end doubts by itself: once where both say the same, else with the machine's name where the sentence
+    /// lacks it.
+    fn doubts_of_ends(&self) -> Vec<Doubt> {
+        let mut doubts: Vec<Doubt> = Vec::new();
+        for (outcome, other) in [(self.target, self.host), (self.host, self.target)] {
+            for doubt in &outcome.doubts {
+                let mut doubt = doubt.clone();
+                let of_machine = matches!(
+                    doubt.kind,
+                    DoubtKind::ShortForCpu
+                        | DoubtKind::IrqTimeByTicks
+                        | DoubtKind::SoakNotCalibrated
+                        | DoubtKind::NoisyMachine
+                        | DoubtKind::CountersMissing
+                );
+                if of_machine && !other.doubts.contains(&doubt) {
+                    doubt.detail = format!("{}: {}", outcome.end, doubt.detail);
+                }
+                if !doubts.contains(&doubt) {
+                    doubts.push(doubt);
+                }
+            }
+        }
+        doubts
     }
 
     /// The end whose clock a flow's figures rest on: the receiver's; of requests, the requester's.
@@ -174,16 +199,14 @@ impl Joined<'_> {
     }
 
     fn flow_figures(&self, pairs: &[Pair<'_>]) -> FlowFigures {
-        let mut figures = FlowFigures {
-            send_calls: Some(pairs.iter().map(|pair| pair.source.calls).sum()),
-            receive_calls: Some(pairs.iter().map(|pair| pair.sink.calls).sum()),
-            ..FlowFigures::default()
-        };
+        let mut figures = FlowFigures::default();
         let summaries: Vec<&TcpSummary> = pairs.iter().filter_map(|pair| pair.source.tcp.as_ref()).collect();
         figures.tcp = combine(&summaries);
         if !self.spec.workload.is_stream() {
             return figures;
         }
+        figures.send_calls = Some(pairs.iter().map(|pair| pair.source.calls).sum());
+        figures.receive_calls = Some(pairs.iter().map(|pair| pair.sink.calls).sum());
         figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).sum());
         figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, pair.sink)).sum());
         figures.achieved_load_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum());

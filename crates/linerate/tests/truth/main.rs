@@ -1,0 +1,11 @@
+//! The real program between two namespaces, and each kind of figure in its records held against something that did
+//! not come from it. Needs root; every test says so and passes where it is not.
+//! Knows no module of the program: what is compared is what a user sees with `--json`.
+
+mod cost;
+mod delay;
+mod extent;
+mod kernel_counters;
+mod peers;
+mod rig;
+mod shaped;

@@ -1,0 +1,99 @@
+//! The same link measured by iperf3: what it finds, linerate finds.
+//! Knows iperf3's JSON (its `-J`) and nothing of its protocol.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use linerate_lab::{Shape, TARGET_IPV4};
+use serde_json::Value;
+
+use super::rig::{Rig, assert_near, flow, is_crowded};
+
+/// iperf3's server in the target, ended with this.
+struct Server(Child);
+
+impl Server {
+    /// `None`, and a sentence, where iperf3 is not installed.
+    fn start(rig: &Rig, test: &str) -> Option<Server> {
+        if Command::new("iperf3").arg("--version").stdout(Stdio::null()).status().is_err() {
+            eprintln!("{test}: skipped, iperf3 is not installed (apt-get install iperf3)");
+            return None;
+        }
+        let child = iperf3(rig.lab.target_netns(), &["-s"]).stdout(Stdio::null()).spawn().unwrap();
+        Some(Server(child))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn iperf3(namespace: PathBuf, arguments: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net={}", namespace.display())).arg("iperf3").args(arguments);
+    command
+}
+
+/// A client's run in the host.
+fn client(rig: &Rig, arguments: &[&str]) -> Value {
+    let address = TARGET_IPV4.to_string();
+    let arguments = [&["-J", "-c", &address], arguments].concat();
+    for _ in 0..20 {
+        let output = iperf3(rig.lab.host_netns(), &arguments).output().unwrap();
+        if output.status.success() {
+            return serde_json::from_slice(&output.stdout).unwrap();
+        }
+        // The server may not listen yet, or not again.
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("iperf3 {arguments:?} fails");
+}
+
+fn shape() -> Shape {
+    Shape {
+        tx_rate_bps: Some(100_000_000),
+        rx_rate_bps: Some(100_000_000),
+        rx_queue_octets: 256 * 1514,
+        segmentation_offload: false,
+        ..Shape::unshaped()
+    }
+}
+
+#[test]
+fn tcp_as_iperf3_sees_it() {
+    let Some(rig) = Rig::up("tcp_as_iperf3", &shape()) else { return };
+    let Some(_server) = Server::start(&rig, "tcp_as_iperf3_sees_it") else { return };
+    for (direction, more) in [("rx", vec![]), ("tx", vec!["-R"])] {
+        let theirs = client(&rig, &[&["-t", "1", "-O", "1"], more.as_slice()].concat());
+        let theirs = theirs["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
+        let record = rig.trial("tcp-stream", &[("direction", direction), ("duration", "1s"), ("warmup", "500ms")]);
+        let ours = flow(&record).throughput_bps.unwrap();
+        println!("tcp {direction}: iperf3 {:.2} Mbit/s, linerate {:.2}", theirs / 1e6, ours / 1e6);
+        assert_near(direction, ours, theirs, if is_crowded() { 0.4 } else { 0.1 });
+    }
+}
+
+#[test]
+fn loss_as_iperf3_sees_it() {
+    let Some(rig) = Rig::up("loss_as_iperf3", &shape()) else { return };
+    let Some(_server) = Server::start(&rig, "loss_as_iperf3_sees_it") else { return };
+    // Twice the rate of the link: one of two is lost. A steady share appears once the queue is full.
+    let theirs = client(&rig, &["-u", "-b", "200M", "-l", "1470", "-t", "2"]);
+    let sum = &theirs["end"]["sum"];
+    let (lost, sent) = (sum["lost_packets"].as_f64().unwrap(), sum["packets"].as_f64().unwrap());
+    let record = rig.trial("udp-stream", &[("rate", "200M"), ("duration", "2s")]);
+    let (our_lost, our_sent) = (flow(&record).packets_lost.unwrap() as f64, flow(&record).packets_sent.unwrap() as f64);
+    println!(
+        "iperf3 lost {lost} of {sent} ({:.3}), linerate {our_lost} of {our_sent} ({:.3})",
+        lost / sent,
+        our_lost / our_sent
+    );
+    assert!((our_lost / our_sent - flow(&record).loss_ratio.unwrap()).abs() < 1e-9);
+    let allowed = if is_crowded() { 0.15 } else { 0.03 };
+    assert!((lost / sent - our_lost / our_sent).abs() < allowed);
+    assert_near("what passed", our_sent - our_lost, sent - lost, if is_crowded() { 0.4 } else { 0.05 });
+}

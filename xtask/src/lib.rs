@@ -1,0 +1,15 @@
+//! The commands of `cargo xtask`, one module each.
+//! A library, so that [`tidy`] runs as a test too.
+#![forbid(unsafe_code)]
+
+pub mod agent;
+pub mod agent_size;
+pub mod ci;
+mod elf;
+pub mod fresh;
+pub mod fuzz;
+mod markdown;
+mod program;
+pub mod setup;
+pub mod test;
+pub mod tidy;

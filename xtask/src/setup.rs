@@ -1,0 +1,79 @@
+//! `cargo xtask setup`: installs what the tests need, on Debian and its like.
+//! Knows which program comes from which package, and installs nothing that is there already.
+
+use std::ffi::OsString;
+use std::fs;
+use std::process::Command;
+
+use crate::program::{is_installed, must, no_more};
+
+/// Each program that the build or a test starts, and the Debian package that has it.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("c++", "g++"), // libFuzzer's
+    ("cc", "gcc"),
+    ("ip", "iproute2"),
+    ("iperf3", "iperf3"),
+    ("nsenter", "util-linux"),
+    ("ssh", "openssh-client"),
+    ("sshd", "openssh-server"),
+];
+
+/// Installs what is missing.
+pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
+    no_more(words)?;
+    let packages = missing(is_installed);
+    if packages.is_empty() {
+        eprintln!("xtask: all that the tests need is installed");
+        return Ok(());
+    }
+    let by_hand = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
+    if !is_installed("apt-get") {
+        return Err(format!("the tests need {}; install them with this system's package manager", packages.join(", ")));
+    }
+    let sudo = !is_root()?;
+    if sudo && !is_installed("sudo") {
+        return Err(format!(
+            "the tests need {}, and neither root nor sudo is here; as root: {by_hand}",
+            packages.join(", ")
+        ));
+    }
+    // A fresh machine has no package lists, or lists of packages that are no longer there.
+    must(&mut apt_get(sudo, &["update", "-q"]))?;
+    let mut install = vec!["install", "-q", "-y", "--no-install-recommends"];
+    install.extend(&packages);
+    must(&mut apt_get(sudo, &install))
+}
+
+fn missing(is_installed: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    PROGRAMS.iter().filter(|(program, _)| !is_installed(program)).map(|&(_, package)| package).collect()
+}
+
+fn apt_get(sudo: bool, arguments: &[&str]) -> Command {
+    // Through env, because sudo passes no environment on.
+    let mut command = Command::new(if sudo { "sudo" } else { "env" });
+    if sudo {
+        command.arg("env");
+    }
+    command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]).args(arguments);
+    command
+}
+
+/// The effective user, the second of the four in proc_pid_status(5).
+fn is_root() -> Result<bool, String> {
+    let status = fs::read_to_string("/proc/self/status")
+        .map_err(|error| format!("/proc/self/status cannot be read: {error}; is /proc mounted?"))?;
+    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1));
+    Ok(uid == Some("0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_missing_is_installed() {
+        assert!(missing(|_| true).is_empty());
+        assert_eq!(missing(|program| program != "sshd" && program != "ip"), ["iproute2", "openssh-server"]);
+        assert_eq!(missing(|_| false).len(), PROGRAMS.len());
+    }
+}
