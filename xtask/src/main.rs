@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{agent, agent_size, ci, fresh, fuzz, setup, test, tidy};
+use xtask::{agent, agent_size, ci, fresh, fuzz, picture, setup, test, tidy};
 
 const HELP: &str = "\
 cargo xtask test                            install what the tests need, then check and test everything
@@ -14,6 +14,7 @@ cargo xtask agent                           build the static agent into target/a
 cargo xtask agent-size [--write]            measure it against its limits; --write: into docs/benchmarks.md
 cargo xtask fuzz [TARGET] [--seconds N]     feed the fuzz targets, 60 s each unless told otherwise
 cargo xtask fresh                           clone the last commit and run README.md's commands there
+cargo xtask picture                         what stands on standard input, as an SVG picture of a terminal
 ";
 
 fn main() -> ExitCode {
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         "agent-size" => agent_size::run(words),
         "fuzz" => fuzz::run(words),
         "fresh" => fresh::run(words),
+        "picture" => picture::run(words),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

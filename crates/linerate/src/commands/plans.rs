@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use crate::output::out;
 use crate::plan;
 
 /// Lists the built-in plans, or shows one as its file has it.
 pub(crate) fn plans(name: Option<&str>) -> Result<ExitCode> {
     match name {
-        Some(name) => print!("{}", plan::plan_text(&plan::find(name)?)),
-        None => print!("{}", plan::plans_table(&plan::builtins(), terminal_width())?),
+        Some(name) => out!("{}", plan::plan_text(&plan::find(name)?)),
+        None => out!("{}", plan::plans_table(&plan::builtins(), terminal_width())?),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use linerate_results::record::{FlowFigures, Machine, Record};
-use linerate_trial::flow::End;
+use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Stage;
 
@@ -212,21 +212,31 @@ fn span(values: &[f64], digits: i32) -> Option<String> {
 /// The trial in which a machine's CPUs, or one of them, were the busiest; silent where all had time left.
 fn busy_cpus(records: &[Record]) -> Vec<String> {
     type MachineOf = fn(&Record) -> &Machine;
-    let machines: [(End, MachineOf); 2] = [(End::Target, |r| &r.target), (End::Host, |r| &r.host)];
+    let doubted = |record: &Record, kind| record.doubts.iter().any(|doubt| doubt.kind == kind);
+    // Of one machine with two names, one sentence is enough.
+    let shared = !records.is_empty() && records.iter().all(|record| doubted(record, DoubtKind::SharedMachine));
+    let machines: &[(&str, MachineOf)] = match shared {
+        true => &[("machine", |r| &r.target)],
+        false => &[("target", |r| &r.target), ("host", |r| &r.host)],
+    };
     let mut sentences = Vec::new();
-    for (end, machine) in machines {
-        let cpus = records.iter().filter_map(|record| Some((record, machine(record).cpu.as_ref()?)));
+    for (name, machine) in machines {
+        // Of a few clock ticks each CPU is either idle or busy.
+        let long = records.iter().filter(|record| !doubted(record, DoubtKind::ShortForCpu));
+        let cpus = long.filter_map(|record| Some((record, machine(record).cpu.as_ref()?)));
         let busiest = cpus
             .flat_map(|(record, cpu)| cpu.per_cpu.iter().enumerate().map(move |(at, one)| (record, at, one.busy, cpu)))
             .max_by(|a, b| a.2.total_cmp(&b.2));
         if let Some((record, at, busy, cpu)) = busiest.filter(|(_, _, busy, _)| *busy >= BUSY) {
+            let all = match cpu.per_cpu.len() {
+                1 => String::new(),
+                cpus => format!(" (all {cpus} of them: {} %)", percent(cpu.machine.busy)),
+            };
             sentences.push(format!(
-                "The {end}'s CPU {at} was busy {} % of the time in {} {} (all {} of them: {} %).",
+                "The {name}'s CPU {at} was busy {} % of the time in {} {}{all}.",
                 percent(busy),
                 record.workload,
                 record.direction,
-                cpu.per_cpu.len(),
-                percent(cpu.machine.busy),
             ));
         }
     }
