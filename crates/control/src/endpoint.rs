@@ -183,7 +183,8 @@ impl Default for ConnectOptions {
             psk: None,
             connect_timeout: Duration::from_secs(8),
             heartbeat: Duration::from_secs(1),
-            silence: Duration::from_secs(8),
+            // Together with the second that a silent child has to end by itself, less than ten seconds.
+            silence: Duration::from_secs(6),
         }
     }
 }

@@ -61,7 +61,7 @@ pub enum TrafficError {
     NotOpened { flow: u16, workload: Workload, after: Duration },
     #[error("this machine does not accept the option {option}: {error}; leave it out or choose another value")]
     Option { option: &'static str, error: io::Error },
-    #[error("{what}: {error}")]
+    #[error("{what}: {error}; check the cable and the other end, and try again")]
     Moving { what: String, error: io::Error },
     #[error("no test traffic passed for {silent_s:.0} s{link}; check the cable and the other end")]
     Stalled { silent_s: f64, link: String },

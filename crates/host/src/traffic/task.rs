@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use linerate_trial::flow::End;
 use linerate_trial::outcome::{FlowOutcome, Role, TcpSample, TcpSummary, ThreadUse};
@@ -47,6 +48,21 @@ impl Task {
         }
         // Sleeps between departures should end when asked, not 50 µs later (prctl(2), PR_SET_TIMERSLACK).
         let _ = thread::set_timer_slack_ns(1);
+        let (socket, clock) = (self.open.socket.try_clone().map_err(TrafficError::System)?, self.clock.clone());
+        let is_tcp = !self.open.flow.workload.is_udp();
+        if is_tcp {
+            // Should the flow end anyhow but in order (a stop, a failure, SIGKILL), the kernel must not go on sending
+            // what its buffer holds: a linger time of zero makes closing a reset (socket(7), SO_LINGER).
+            socket.set_linger(Some(Duration::ZERO)).map_err(TrafficError::System)?;
+        }
+        let outcome = self.run_role()?;
+        if is_tcp && !clock.stopped() {
+            let _ = socket.set_linger(None);
+        }
+        Ok(outcome)
+    }
+
+    fn run_role(self) -> Result<FlowOutcome, TrafficError> {
         let source = self.open.flow.source == self.end;
         match (self.open.flow.workload, source) {
             (Workload::TcpStream, true) => tcp_stream::send(self),

@@ -48,6 +48,9 @@ pub(crate) enum TrialError {
 
 /// Opening flows takes the agents up to five seconds before they give up.
 const CONNECT_TIME: Duration = Duration::from_secs(12);
+/// How long a machine has to show that it lives. Traffic that stops is noticed after five seconds, a silent machine
+/// after six.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 /// What a trial may take beyond its own time: queues drain, counters are read.
 const GRACE: Duration = Duration::from_secs(9);
 /// How often the events are looked at in mid-trial, and near its end, where waiting costs time.
@@ -177,8 +180,11 @@ fn watch(
             Ok(AgentEvent::Event(Event::Finished(outcome))) => outcomes[look_at] = Some(*outcome),
             Ok(AgentEvent::Event(Event::Progress { .. })) | Err(RecvTimeoutError::Timeout) => {}
             Ok(AgentEvent::Event(Event::TrialFailed { message })) => {
-                let sentence = format!("the {end}: {message}");
-                return Err(TrialError::Traffic(with_links(pair, route, &sentence)));
+                // When a machine goes, the other may feel it first; the one that is gone is the news.
+                return Err(match lost_machine(pair) {
+                    Some(lost) => lost,
+                    None => TrialError::Traffic(with_links(pair, route, &format!("the {end}: {message}"))),
+                });
             }
             Ok(AgentEvent::Lost(error)) => return Err(of_control(error)),
             Err(RecvTimeoutError::Disconnected) => {
@@ -190,6 +196,13 @@ fn watch(
             return Ok(Box::new([target, host]));
         }
     }
+}
+
+/// Whether one of the machines is gone. One that is silent gets the time in which silence is noticed.
+fn lost_machine(pair: &Pair) -> Option<TrialError> {
+    let pings = [pair.target.send(Request::Ping), pair.host.send(Request::Ping)];
+    let [target, host] = pings.map(|ping| ping.wait(SIGN_OF_LIFE).err());
+    target.or(host).map(|error| TrialError::Lost(error.to_string()))
 }
 
 /// The sentence, with what the ends say of their links where one is down.

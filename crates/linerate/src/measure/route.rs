@@ -15,8 +15,8 @@ pub(crate) struct Reach {
     pub(crate) reached_at: Option<IpAddr>,
     /// What the user said.
     pub(crate) given: Option<IpAddr>,
-    /// It is the controller's own machine.
-    pub(crate) is_local: bool,
+    /// Both ends are one machine (one network namespace), and share its loopback.
+    pub(crate) is_one: bool,
 }
 
 /// The two addresses of the test traffic.
@@ -86,8 +86,8 @@ impl Route {
         if let (Some(target), Some(host)) = (reached, of_host.iter().find(|one| !one.loopback)) {
             return Ok(Route { target, host: host.address });
         }
-        if target.is_local
-            && host.is_local
+        if target.is_one
+            && host.is_one
             && let Some(route) = shared(true)
         {
             return Ok(route);
@@ -159,7 +159,7 @@ mod tests {
                 }
             })
             .collect();
-        Reach { addresses, reached_at: None, given: None, is_local: false }
+        Reach { addresses, reached_at: None, given: None, is_one: false }
     }
 
     #[track_caller]
@@ -201,10 +201,10 @@ mod tests {
     }
 
     #[test]
-    fn loopback_only_between_the_controller_and_itself() {
+    fn loopback_only_between_a_machine_and_itself() {
         let mut here = reach(&["127.0.0.1/8", "::1/128"]);
         check(&here, &here, None, None);
-        here.is_local = true;
+        here.is_one = true;
         check(&here, &here, None, Some(("127.0.0.1", "127.0.0.1")));
         check(&here, &here, Some(Ip::V6), Some(("::1", "::1")));
     }

@@ -1,0 +1,154 @@
+//! What goes wrong in the field, done for real: each fault ends in time, in a sentence, and leaves nothing behind.
+//! Knows no figures of the measurement.
+
+mod machines;
+
+use std::time::{Duration, Instant};
+
+use machines::{Bench, Ran, Running, signal};
+
+/// Every fault is told within this time.
+const IN_TIME: Duration = Duration::from_secs(10);
+
+/// A trial that finishes, and a long one in which the fault comes.
+const SHORT_AND_LONG: [&str; 4] = ["--set", "duration=300ms,30s", "--set", "warmup=0s"];
+
+/// Runs one finished trial and half of another, does the fault, and sees that the program ends in time in a
+/// sentence with these parts, keeps what was finished, and leaves nothing behind.
+#[track_caller]
+fn check(bench: &mut Bench, plan: &str, more: &[&str], fault: impl FnOnce(&mut Bench), parts: &[&str]) -> Ran {
+    let running = begin(bench, plan, more);
+    let began = Instant::now();
+    fault(bench);
+    let ran = running.wait(IN_TIME);
+    assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
+    ran.check_sentence(parts);
+    bench.check_nothing_runs(Duration::from_millis(500));
+    bench.lab_mut().set_carrier(true).unwrap();
+    bench.check_quiet();
+    assert_eq!(bench.finished(), 1, "{:#?}", bench.records());
+    ran
+}
+
+/// Starts a campaign and waits until it is in the midst of its second trial.
+#[track_caller]
+fn begin(bench: &Bench, plan: &str, more: &[&str]) -> Running {
+    let mut arguments = SHORT_AND_LONG.to_vec();
+    arguments.extend(more);
+    let running = Running::start(bench.run_command(plan, &arguments));
+    bench.wait_until("the first trial ends", Duration::from_secs(20), || bench.finished() == 1);
+    bench.wait_for_traffic(500);
+    running
+}
+
+#[test]
+fn the_target_s_agent_is_killed() {
+    let Some(mut bench) = Bench::new("target-killed") else { return };
+    let kill = |bench: &mut Bench| signal(bench.agent_of(&bench.lab().target_netns()), "KILL");
+    check(
+        &mut bench,
+        "tcp-stream",
+        &[],
+        kill,
+        &["the target (netns:", "was lost", "SIGKILL", "start again", "is kept"],
+    );
+}
+
+#[test]
+fn the_host_s_agent_is_killed() {
+    let Some(mut bench) = Bench::new("host-killed") else { return };
+    let kill = |bench: &mut Bench| signal(bench.agent_of(&bench.lab().host_netns()), "KILL");
+    check(&mut bench, "udp-stream", &["--set", "rate=50M"], kill, &["the host (netns:", "was lost", "SIGKILL"]);
+}
+
+/// Pulls the cable in mid-trial.
+#[track_caller]
+fn check_cable(name: &str, plan: &str, more: &[&str]) {
+    let Some(mut bench) = Bench::new(name) else { return };
+    let pull = |bench: &mut Bench| bench.lab_mut().set_carrier(false).unwrap();
+    check(&mut bench, plan, more, pull, &["no test traffic passed for 5 s", "eth0 has no carrier", "check the cable"]);
+}
+
+#[test]
+fn the_cable_is_pulled_under_tcp() {
+    check_cable("cable-tcp", "tcp-stream", &["--set", "direction=tx"]);
+}
+
+#[test]
+fn the_cable_is_pulled_while_the_target_sends_datagrams() {
+    check_cable("cable-udp-tx", "udp-stream", &["--set", "direction=tx", "--set", "rate=50M"]);
+}
+
+#[test]
+fn the_cable_is_pulled_while_the_target_receives_datagrams() {
+    check_cable("cable-udp-rx", "udp-stream", &["--set", "direction=rx", "--set", "rate=50M"]);
+}
+
+#[test]
+fn the_cable_is_pulled_under_requests() {
+    check_cable("cable-rr", "tcp-rr", &[]);
+}
+
+#[test]
+fn an_agent_that_falls_silent_is_noticed() {
+    let Some(mut bench) = Bench::new("silent") else { return };
+    let freeze = |bench: &mut Bench| signal(bench.agent_of(&bench.lab().target_netns()), "STOP");
+    let parts = ["the target (netns:", "was silent for 6 s", "check the cable and the power"];
+    check(&mut bench, "tcp-stream", &[], freeze, &parts);
+}
+
+#[test]
+fn agents_end_by_themselves_when_the_controller_is_killed() {
+    let Some(bench) = Bench::new("controller-killed") else { return };
+    let running = begin(&bench, "udp-stream", &["--set", "rate=50M"]);
+    assert_eq!(bench.processes().len(), 3, "{:?}", bench.processes());
+    running.signal("KILL");
+    let began = Instant::now();
+    bench.check_nothing_runs(IN_TIME);
+    assert!(began.elapsed() < Duration::from_secs(3), "the end of its input ends an agent: {:?}", began.elapsed());
+    assert_eq!(running.wait(IN_TIME).status.code(), None);
+    bench.check_quiet();
+    assert_eq!(bench.finished(), 1);
+    check_resumes(&bench, "udp-stream");
+}
+
+/// Changes nothing but the end of the long trial, which a test has no time for: it is interrupted again.
+#[track_caller]
+fn check_resumes(bench: &Bench, plan: &str) {
+    let running = Running::start(bench.run_command(plan, &["--resume"]));
+    bench.wait_for_traffic(500);
+    running.signal("INT");
+    running.wait(IN_TIME).check_sentence(&["interrupted"]);
+    assert_eq!(bench.finished(), 1, "the finished trial is not run again");
+    bench.check_nothing_runs(Duration::from_millis(500));
+}
+
+#[track_caller]
+fn check_interrupt(name: &str, signal: &str) {
+    let Some(mut bench) = Bench::new(name) else { return };
+    let running = begin(&bench, "tcp-stream", &[]);
+    let began = Instant::now();
+    running.signal(signal);
+    let ran = running.wait(Duration::from_secs(2));
+    ran.check_sentence(&["interrupted; the trial that finished before is kept; --resume carries on"]);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(ran.stdout.contains("300ms"), "what was measured is shown: {ran:#?}");
+    bench.check_nothing_runs(Duration::from_millis(100));
+    bench.check_quiet();
+    assert_eq!(bench.records().len(), 1, "{:#?}", bench.records());
+    check_resumes(&bench, "tcp-stream");
+    // A cable that is pulled while nothing runs is told when something should.
+    bench.lab_mut().set_carrier(false).unwrap();
+    let ran = bench.run("tcp-stream", &["--resume"], IN_TIME);
+    ran.check_sentence(&["target and host share no IPv4 subnet", "(down)"]);
+}
+
+#[test]
+fn ctrl_c_ends_it_in_order() {
+    check_interrupt("sigint", "INT");
+}
+
+#[test]
+fn sigterm_ends_it_in_order() {
+    check_interrupt("sigterm", "TERM");
+}
