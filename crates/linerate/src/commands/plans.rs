@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use super::terminal_width;
 use crate::output::out;
 use crate::plan;
 
@@ -12,12 +13,7 @@ use crate::plan;
 pub(crate) fn plans(name: Option<&str>) -> Result<ExitCode> {
     match name {
         Some(name) => out!("{}", plan::plan_text(&plan::find(name)?)),
-        None => out!("{}", plan::plans_table(&plan::builtins(), terminal_width())?),
+        None => out!("{}", plan::plans_table(&plan::builtins(), terminal_width().unwrap_or(100).max(60))?),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Columns of the terminal; 100 where there is none.
-fn terminal_width() -> u16 {
-    comfy_table::Table::new().width().unwrap_or(100).max(60)
 }
