@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{agent, agent_size, ci, fresh, fuzz, picture, setup, test, tidy};
+use xtask::{agent, agent_size, bench, ci, fresh, fuzz, picture, setup, test, tidy};
 
 const HELP: &str = "\
 cargo xtask test                            install what the tests need, then check and test everything
@@ -12,6 +12,7 @@ cargo xtask setup                           only install what the tests need (De
 cargo xtask tidy                            only the rules of ARCHITECTURE.md and of the files
 cargo xtask agent                           build the static agent into target/agents
 cargo xtask agent-size [--write]            measure it against its limits; --write: into docs/benchmarks.md
+cargo xtask bench overhead|iperf3 [--write]  what is added to a trial; one TCP stream against iperf3
 cargo xtask fuzz [TARGET] [--seconds N]     feed the fuzz targets, 60 s each unless told otherwise
 cargo xtask fresh                           clone the last commit and run README.md's commands there
 cargo xtask picture                         what stands on standard input, as an SVG picture of a terminal
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(words),
         "agent" => agent::run(words),
         "agent-size" => agent_size::run(words),
+        "bench" => bench::run(words),
         "fuzz" => fuzz::run(words),
         "fresh" => fresh::run(words),
         "picture" => picture::run(words),

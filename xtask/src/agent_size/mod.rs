@@ -127,7 +127,7 @@ fn table(figures: &[Figure]) -> String {
 }
 
 /// What was measured on, in a sentence.
-fn machine() -> Result<String, String> {
+pub(crate) fn machine() -> Result<String, String> {
     let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
     let cpus = read("/proc/cpuinfo")?;
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
