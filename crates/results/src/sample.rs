@@ -245,6 +245,9 @@ pub fn full() -> Record {
     record.intervals[0].tcp = Some(TcpSample {
         delivery_rate: Some(50_000_000),
         send_window: Some(3_145_728),
+        busy_us: Some(990_000),
+        limited_by_receive_window_us: Some(12_000),
+        limited_by_send_buffer_us: Some(0),
         ..other.intervals[0].tcp.clone().expect("the example has it")
     });
     record.target.counters.add(Stage::DriverRxRing, "ifb0 tbf drops", 18_707);

@@ -116,6 +116,12 @@ pub struct TcpSample {
     pub delivery_rate: Option<u64>,
     /// The peer's advertised window, octets.
     pub send_window: Option<u32>,
+    /// Time so far with data to send or on its way, microseconds. In the rest the application gave nothing to send.
+    pub busy_us: Option<u64>,
+    /// Time so far in which the receiver's window limited sending, microseconds, of the busy time.
+    pub limited_by_receive_window_us: Option<u64>,
+    /// Time so far in which the send buffer limited sending, microseconds, of the busy time.
+    pub limited_by_send_buffer_us: Option<u64>,
 }
 
 /// TCP's account of a whole flow (struct tcp_info). Absent where the kernel does not tell.
