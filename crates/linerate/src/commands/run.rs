@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         records.push(record.clone());
     });
     progress.clear();
-    drop(pair);
+    pair.end();
     records.sort_by_key(|record| record.trial.index);
     if !records.is_empty() {
         out!("{}", shown(&order.plan, arguments.output, &records));
