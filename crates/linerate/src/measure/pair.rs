@@ -69,6 +69,15 @@ impl Pair {
         })
     }
 
+    /// Ends both agents at the same time: one that does not hear has a second before it is killed.
+    pub(crate) fn end(self) {
+        let Pair { target, host, .. } = self;
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(target));
+            drop(host);
+        });
+    }
+
     /// The client of one end.
     pub(crate) fn client(&self, end: End) -> &Client {
         match end {
