@@ -116,6 +116,6 @@ mod tests {
     #[test]
     fn the_range_lies_around_the_median() {
         let (low, high) = resampled(&[0.9, 1.0, 1.1, 1.2, 1.3, 1.0, 1.1]);
-        assert!(low >= 0.9 && low <= 1.1 && high >= 1.1 && high <= 1.3, "{low} {high}");
+        assert!((0.9..=1.1).contains(&low) && (1.1..=1.3).contains(&high), "{low} {high}");
     }
 }
