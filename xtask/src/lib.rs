@@ -12,6 +12,7 @@ mod elf;
 pub mod fresh;
 pub mod fuzz;
 mod markdown;
+pub mod picture;
 mod program;
 pub mod setup;
 pub mod test;

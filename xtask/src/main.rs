@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{agent, agent_size, bench, ci, fresh, fuzz, setup, test, tidy};
+use xtask::{agent, agent_size, bench, ci, fresh, fuzz, picture, setup, test, tidy};
 
 const HELP: &str = "\
 cargo xtask test                            install what the tests need, then check and test everything
@@ -15,6 +15,7 @@ cargo xtask agent-size [--write]            measure it against its limits; --wri
 cargo xtask bench overhead|iperf3 [--write]  what is added to a trial; one TCP stream against iperf3
 cargo xtask fuzz [TARGET] [--seconds N]     feed the fuzz targets, 60 s each unless told otherwise
 cargo xtask fresh                           clone the last commit and run README.md's commands there
+cargo xtask picture                         what stands on standard input, as an SVG picture of a terminal
 ";
 
 fn main() -> ExitCode {
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(words),
         "fuzz" => fuzz::run(words),
         "fresh" => fresh::run(words),
+        "picture" => picture::run(words),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

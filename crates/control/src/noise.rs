@@ -47,7 +47,7 @@ pub enum PskError {
     #[error("the key file {} can be read by others; run: chmod 600 {}", .0.display(), .0.display())]
     Open(PathBuf),
     /// It is no key.
-    #[error("{} is no key file: it holds 64 hexadecimal digits and nothing else; make one with --generate-psk", .0.display())]
+    #[error("{} is no key file: it holds 64 hexadecimal digits and nothing else; make one with linerate-agent --new-psk FILE", .0.display())]
     NoKey(PathBuf),
     /// A key is never overwritten.
     #[error("{} exists and is not overwritten; choose another name", .0.display())]

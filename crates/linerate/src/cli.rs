@@ -10,7 +10,8 @@ use linerate_control::Endpoint;
 /// Measure how well an Ethernet port works, and see where its packets go.
 #[derive(Parser, Debug)]
 #[command(name = "linerate", version, max_term_width = 100, propagate_version = false)]
-#[command(after_help = "Start with `linerate demo`: it needs no hardware and no root.")]
+#[command(after_help = "Start with `linerate demo`: it needs no hardware and no root.\n\nExit status: 0 done, 1 a \
+                        judgement failed (nothing in this version judges), 2 the command could not do its work.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -20,18 +21,29 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Try it without hardware: two machines out of network namespaces, and a modest board's link between them
     Demo(DemoArgs),
-    /// Carry a plan out between two machines
+    /// Measure: carry a plan out between two machines
+    #[command(after_help = SET_HINT, after_long_help = set_help())]
     Run(RunArgs),
     /// List the built-in plans, or show one
     Plans {
-        /// The plan to show, or a plan file
+        /// The built-in plan, or the plan file, to show; without one, list them
         plan: Option<String>,
     },
     /// Look at one machine
     Target(TargetArgs),
     /// List, show and export what was measured
     Records(RecordsArgs),
-    /// Be an agent: the same program as linerate-agent (see `linerate agent --help`)
+    /// Be an agent, as linerate-agent is (see `linerate agent --help`)
+    ///
+    /// Generate, receive and count test traffic on this machine, for a controller.
+    ///
+    /// `--stdio`: speak the control conversation on standard input and output.
+    ///
+    /// `--listen ADDRESS:PORT --psk-file FILE`: wait for controllers on the network; they must have the key.
+    ///
+    /// `--new-psk FILE`: make a new key.
+    ///
+    /// `--netns PATH`: work in this network namespace, such as /run/netns/NAME.
     #[command(disable_help_flag = true)]
     Agent {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
@@ -58,27 +70,27 @@ pub(crate) struct DemoArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// A built-in plan (see `linerate plans`), a workload, or a plan file
+    /// A built-in plan (see `linerate plans`), or a plan file like ./mine.toml
     pub(crate) plan: String,
     /// The machine under test: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, or exec:COMMAND
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) target: Endpoint,
-    /// The machine at the other end of the cable
+    /// The machine at the other end of the cable; by default this one
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, default_value = "local")]
     pub(crate) host: Endpoint,
-    /// Set an option: one value, a list (1M,2M) or a range (50M..1G:50M); may be given several times
+    /// Set an option of the trials: one value, a list (1M,2M) or a range (50M..1G:50M); may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// How often to measure each configuration
+    /// How often to measure each configuration; by default as the plan says
     #[arg(long, value_name = "N")]
     pub(crate) repeat: Option<u32>,
-    /// How CPU use is measured: by the kernel's accounting, or by soaking up idle time
+    /// How CPU use is measured; the same as --set cpu_method=METHOD
     #[arg(long, value_enum, value_name = "METHOD")]
     pub(crate) cpu_method: Option<CpuMethodArg>,
     /// Carry on the last unfinished campaign of this plan between these machines
     #[arg(long)]
     pub(crate) resume: bool,
-    /// The target's address that test traffic uses; found by itself where both ends share a subnet
+    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target_address: Option<IpAddr>,
     /// The host's address that test traffic uses
@@ -90,7 +102,7 @@ pub(crate) struct RunArgs {
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// Show no progress
+    /// Show no progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -98,10 +110,10 @@ pub(crate) struct RunArgs {
 /// How agents are reached.
 #[derive(Args, Debug)]
 pub(crate) struct ReachArgs {
-    /// The key that a tcp: agent shares: a file of 64 hexadecimal digits
+    /// The key shared with a tcp: agent: a file of 64 hexadecimal digits, made by `linerate-agent --new-psk`
     #[arg(long, value_name = "FILE")]
     pub(crate) psk_file: Option<PathBuf>,
-    /// The agent's program on the other side of ssh
+    /// The agent's program on a machine that is reached over ssh
     #[arg(long, value_name = "PATH", default_value = "linerate-agent")]
     pub(crate) remote_agent: String,
 }
@@ -116,7 +128,7 @@ pub(crate) struct StoreArgs {
 #[derive(Args, Debug, Clone, Copy)]
 #[group(multiple = false)]
 pub(crate) struct OutputArgs {
-    /// Print records as JSON Lines, and nothing else
+    /// Print records as JSON Lines, and nothing else: one object a line (docs/record-format.md)
     #[arg(long)]
     pub(crate) json: bool,
     /// Print a row for each record as CSV
@@ -129,9 +141,9 @@ pub(crate) struct OutputArgs {
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
 pub(crate) enum CpuMethodArg {
-    /// /proc/stat
+    /// By the kernel's accounting, /proc/stat
     Stat,
-    /// Threads of the lowest priority that spin
+    /// By what spinning threads of the lowest priority lose to others; for kernels that account interrupts by ticks
     Soak,
 }
 
@@ -165,7 +177,7 @@ pub(crate) enum Look {
 
 #[derive(Args, Debug)]
 pub(crate) struct LookArgs {
-    /// The interface; by default the first that is up
+    /// The interface; by default the first that is up and not the loopback
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
     /// Print JSON
@@ -225,9 +237,24 @@ pub(crate) struct FilterArgs {
     /// Only since then: a time like 2026-11-21 or 2026-11-21T08:00:00Z, or an age like 2h
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
-    /// At most this many, the newest
+    /// The newest, at most this many
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u32>,
+}
+
+/// The short help's word about `--set`.
+const SET_HINT: &str = "`linerate run --help` lists the options that --set takes.";
+
+/// What a person needs to know to write `--set`.
+fn set_help() -> String {
+    let mut text = "Options that --set takes (docs/plans.md says more):\n".to_owned();
+    for option in &linerate_trial::options::OPTIONS {
+        text += &format!("  {:<18}  {}: {}\n", option.name, option.about, option.allowed);
+    }
+    text + "\nExamples:\n  \
+            linerate run tcp --target root@board\n  \
+            linerate run udp-sweep --target root@board --set rate=50M..500M:50M --set duration=5s\n  \
+            linerate run tcp-stream --target netns:b --host netns:a --set direction=tx,rx --json"
 }
 
 fn endpoint(text: &str) -> Result<Endpoint, String> {

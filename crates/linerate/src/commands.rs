@@ -68,16 +68,19 @@ fn usual_store() -> Result<PathBuf> {
 
 /// What people see of a campaign's records.
 fn report(report: Report, records: &[linerate_results::record::Record]) -> String {
-    match report {
-        Report::Ttcp => format!("{}\n{}", render::ttcp::ttcp(records), render::summary::summary(records)),
-        Report::Table => {
-            format!("{}\n{}", render::table::table(records, Repeats::Together), render::summary::summary(records))
+    let width = terminal_width();
+    let body = match report {
+        Report::Ttcp => render::ttcp::ttcp(records),
+        Report::Table => render::table::table(records, Repeats::Together, width),
+        Report::Sweep => {
+            let table = render::table::table(records, Repeats::Together, width);
+            format!("{table}\n{}", render::picture::picture(records))
         }
-        Report::Sweep => format!(
-            "{}\n{}\n{}",
-            render::table::table(records, Repeats::Together),
-            render::picture::picture(records),
-            render::summary::summary(records)
-        ),
-    }
+    };
+    format!("{body}\n{}", render::wrapped(&render::summary::summary(records), width))
+}
+
+/// Columns of the terminal; `None` where standard output is none, and lines may be as long as they like.
+fn terminal_width() -> Option<u16> {
+    comfy_table::Table::new().width()
 }

@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod interrupt;
 mod measure;
+mod output;
 mod plan;
 mod progress;
 mod render;
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
     match commands::carry_out(cli::Cli::parse()) {
         Ok(status) => status,
         Err(error) => {
-            eprintln!("linerate: {error:#}");
+            output::say(format_args!("linerate: {error:#}"));
             ExitCode::from(2)
         }
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::output::{out, say};
+
 /// Progress on standard error.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
@@ -47,16 +49,16 @@ impl Progress {
     /// Says a sentence on standard error, above the line.
     pub(crate) fn say(&self, sentence: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{sentence}")),
-            None => eprintln!("{sentence}"),
+            Some(bar) => bar.suspend(|| say(format_args!("{sentence}"))),
+            None => say(format_args!("{sentence}")),
         }
     }
 
     /// Prints to standard output, with the line out of the way.
     pub(crate) fn print(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| print!("{text}")),
-            None => print!("{text}"),
+            Some(bar) => bar.suspend(|| out!("{text}")),
+            None => out!("{text}"),
         }
     }
 

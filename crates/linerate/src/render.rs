@@ -23,3 +23,37 @@ pub(crate) use sheet::Repeats;
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
+
+/// The text with lines no longer than `width`, broken between words; the lines that follow a broken one are indented.
+pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
+    let Some(width) = width.map(usize::from).filter(|width| *width >= 20) else { return text.to_owned() };
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut broken = String::new();
+        for word in line.split(' ') {
+            let room = width.saturating_sub(broken.chars().count() + 1);
+            if !broken.trim().is_empty() && word.chars().count() > room {
+                lines.push(std::mem::replace(&mut broken, "  ".to_owned()));
+            } else if !broken.is_empty() {
+                broken.push(' ');
+            }
+            broken.push_str(word);
+        }
+        lines.push(broken);
+    }
+    let mut text = lines.join("\n");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrapped("one two three four five\n\nsix\n", Some(20)), "one two three four\n  five\n\nsix\n");
+        assert_eq!(wrapped("averyveryverylongwordindeed it is\n", Some(20)), "averyveryverylongwordindeed\n  it is\n");
+        assert_eq!(wrapped("one two\n", None), "one two\n");
+    }
+}

@@ -46,8 +46,8 @@ pub enum StoreError {
     Locked(PathBuf),
     /// No room for a record.
     #[error(
-        "the disk of the store {} is full; {kept} finished trials of this campaign are kept; make room and run the \
-         plan again to carry on", path.display()
+        "the disk of the store {} is full; {kept} finished trials of this campaign are kept; make room and carry on \
+         with --resume", path.display()
     )]
     DiskFull {
         /// The store's file.

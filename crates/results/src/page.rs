@@ -12,8 +12,9 @@ use crate::sample;
 
 /// Set, the test writes the example instead of comparing it.
 const UPDATE: &str = "LINERATE_UPDATE_DOCS";
-/// Objects whose keys are names of their own: options, counters, lengths, percentiles.
-const NAMED_BY_OTHERS: [&str; 5] = ["asked", "factors", "counters", "loss_bursts", "percentiles"];
+/// Objects whose keys are names of their own: options, counters, lengths, percentiles, sysctls, ethtool's names.
+const NAMED_BY_OTHERS: [&str; 9] =
+    ["asked", "factors", "counters", "loss_bursts", "percentiles", "sysctls", "offloads", "coalescing", "irq_affinity"];
 
 fn page() -> (std::path::PathBuf, String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/record-format.md");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use linerate_trial::budget::LossLine;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::{Doubt, DoubtKind};
-use linerate_trial::environment::Environment;
+use linerate_trial::environment::{Amount, Cpu, Environment, IrqTime, Nic, Pause};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::spec::{Direction, Spec, Workload};
@@ -245,6 +245,9 @@ pub fn full() -> Record {
     record.intervals[0].tcp = Some(TcpSample {
         delivery_rate: Some(50_000_000),
         send_window: Some(3_145_728),
+        busy_us: Some(990_000),
+        limited_by_receive_window_us: Some(12_000),
+        limited_by_send_buffer_us: Some(0),
         ..other.intervals[0].tcp.clone().expect("the example has it")
     });
     record.target.counters.add(Stage::DriverRxRing, "ifb0 tbf drops", 18_707);
@@ -264,7 +267,7 @@ fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
     Machine {
         endpoint: endpoint.to_owned(),
         address: Some(address.to_owned()),
-        environment: Environment::default(),
+        environment: environment(),
         settings: Vec::new(),
         cpu: Some(CpuUse {
             machine: shares,
@@ -281,6 +284,56 @@ fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
             voluntary_switches: 2201,
             involuntary_switches: 7,
         }),
+    }
+}
+
+/// A board, every field told; which no real machine does: hardware has no `kind`, and boards seldom a hypervisor.
+fn environment() -> Environment {
+    let texts = |pairs: &[(&str, &str)]| pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let amounts = |pairs: &[(&str, u32, u32)]| {
+        pairs.iter().map(|&(name, current, max)| (name.to_owned(), Amount { current, max: Some(max) })).collect()
+    };
+    Environment {
+        kernel: Some("6.12.48".to_owned()),
+        kernel_version: Some("#1 SMP Wed Nov 18 09:12:44 UTC 2026".to_owned()),
+        command_line: Some("console=ttymxc1,115200 root=/dev/mmcblk0p1 rootwait".to_owned()),
+        machine: Some("Freescale i.MX6 Quad SABRE Lite Board".to_owned()),
+        architecture: Some("armv7l".to_owned()),
+        memory_octets: Some(1 << 30),
+        cpu: Cpu {
+            model: Some("ARMv7 Processor rev 10 (v7l)".to_owned()),
+            count: Some(4),
+            governor: Some("performance".to_owned()),
+            max_frequency_khz: Some(996_000),
+            irq_time: Some(IrqTime::Ticks),
+        },
+        virtualization: Some("kvm".to_owned()),
+        nic: Some(Nic {
+            name: "eth0".to_owned(),
+            kind: Some("veth".to_owned()),
+            driver: Some("fec".to_owned()),
+            driver_version: Some("6.12.48".to_owned()),
+            firmware: Some("1.63".to_owned()),
+            bus: Some("2188000.ethernet".to_owned()),
+            mac: Some("00:19:b8:00:12:34".to_owned()),
+            speed_mbps: Some(1000),
+            duplex: Some("full".to_owned()),
+            autoneg: Some(true),
+            link_detected: Some(true),
+            carrier_changes: Some(2),
+            pause: Some(Pause { autoneg: Some(true), rx: Some(true), tx: Some(true) }),
+            mtu: Some(1500),
+            offloads: [("rx-checksum", true), ("tx-tcp-segmentation", false)].map(|(k, v)| (k.to_owned(), v)).into(),
+            coalescing: [("rx-usecs", 1000), ("rx-frames", 200)].map(|(k, v)| (k.to_owned(), v)).into(),
+            rings: amounts(&[("rx", 512, 512), ("tx", 512, 512)]),
+            channels: amounts(&[("combined", 1, 1)]),
+            irq_affinity: texts(&[("63 2188000.ethernet", "0-3")]),
+            queue_length: Some(1000),
+            qdisc: Some("fq_codel".to_owned()),
+        }),
+        sysctls: texts(&[("net.core.rmem_max", "212992"), ("net.ipv4.tcp_congestion_control", "cubic")]),
+        boot_id: Some("5b1d9c1e-6d0c-4a52-9d2e-0d5a5a0a7f11".to_owned()),
+        agent_version: Some("0.1.0".to_owned()),
     }
 }
 

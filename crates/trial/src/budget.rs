@@ -32,6 +32,8 @@ pub struct Datagrams {
     pub socket_drops: Option<u64>,
     /// IP fragments to a datagram; 0 and 1 both mean that none is fragmented.
     pub fragments: u32,
+    /// End marks that were lost (see [`crate::outcome::FlowOutcome::end_marks`]): counters take them for datagrams.
+    pub marks_lost: u64,
     /// Both ends run on one kernel, as namespaces do: a veth then counts as sent-and-dropped what the receiving
     /// side's queues could not take.
     pub shared_kernel: bool,
@@ -73,7 +75,17 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Counters, receiver: &Counters
     // Stable: lines of one stage stay in the table's order.
     found.of.sort_by_key(|finding| finding.drop.stage);
     budget.lines = found.of.into_iter().map(Finding::into_line).collect();
-    let explained = budget.lines.iter().map(|line| i128::from(line.packets)).sum::<i128>();
+    let explained = |budget: &LossBudget| budget.lines.iter().map(|line| i128::from(line.packets)).sum::<i128>();
+    // A mark is sent right behind the last datagram: what dropped most of those dropped it too.
+    let marks = (explained(&budget) - i128::from(lost)).clamp(0, i128::from(datagrams.marks_lost)) as u64;
+    if let Some(line) = budget.lines.iter_mut().max_by_key(|line| line.packets)
+        && (1..=line.packets).contains(&marks)
+    {
+        line.packets -= marks;
+        line.evidence += &format!(", {marks} of them the sender's end mark, which is no datagram of the trial");
+    }
+    budget.lines.retain(|line| line.packets > 0);
+    let explained = explained(&budget);
     budget.unaccounted = clamped(i128::from(lost) - explained);
     if budget.unaccounted < 0 {
         budget.doubts.push(Doubt::new(
@@ -308,6 +320,16 @@ mod tests {
     ];
 
     #[test]
+    fn a_lost_end_mark_is_no_lost_datagram() {
+        for (sent, received, drops, packets) in [(100, 60, 41, Some(40)), (100, 100, 1, None)] {
+            let datagrams = Datagrams { socket_drops: Some(drops), marks_lost: 2, ..lost(sent, received) };
+            let budget = loss_budget(&datagrams, &Counters::default(), &Counters::default());
+            assert_eq!(budget.lines.first().map(|line| line.packets), packets);
+            assert_eq!((budget.unaccounted, budget.doubts.len()), (0, 0));
+        }
+    }
+
+    #[test]
     fn one_drop_that_four_counters_saw_is_one_line() {
         let budget = check(lost(1000, 17), FULL_TBF, &[], &[(Stage::Qdisc, 983)], 0);
         assert_eq!(budget.lines[0].evidence, "sender: ve0 tbf drops 983");
@@ -480,7 +502,9 @@ mod tests {
             fragments in 0u32..5,
             shared_kernel: bool,
         ) {
-            let datagrams = Datagrams { sent, send_errors, received_unique, socket_drops, fragments, shared_kernel };
+            let marks_lost = 0;
+            let datagrams =
+                Datagrams { sent, send_errors, received_unique, socket_drops, fragments, marks_lost, shared_kernel };
             let budget = loss_budget(&datagrams, &sender, &receiver);
             let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
             prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);

@@ -57,6 +57,9 @@ pub struct FlowOutcome {
     /// Datagrams that the kernel refused to take (ENOBUFS and the like), over the whole trial. They bear
     /// numbers and are counted as sent: they are lost at the sender's socket.
     pub send_errors: u64,
+    /// End marks that a UDP sender sent, or that a receiver heard. They are no messages, and may be lost like one.
+    #[serde(default)]
+    pub end_marks: u64,
     /// Times from request to response; a requester has it.
     pub latency: Option<Histogram>,
     /// Requests without a response in time; a requester over UDP has it.
@@ -113,6 +116,12 @@ pub struct TcpSample {
     pub delivery_rate: Option<u64>,
     /// The peer's advertised window, octets.
     pub send_window: Option<u32>,
+    /// Time so far with data to send or on its way, microseconds. In the rest the application gave nothing to send.
+    pub busy_us: Option<u64>,
+    /// Time so far in which the receiver's window limited sending, microseconds, of the busy time.
+    pub limited_by_receive_window_us: Option<u64>,
+    /// Time so far in which the send buffer limited sending, microseconds, of the busy time.
+    pub limited_by_send_buffer_us: Option<u64>,
 }
 
 /// TCP's account of a whole flow (struct tcp_info). Absent where the kernel does not tell.

@@ -101,6 +101,7 @@ impl Task {
             arrivals: None,
             socket_drops: None,
             send_errors: 0,
+            end_marks: 0,
             latency: None,
             timeouts: None,
             tcp: None,
@@ -171,6 +172,9 @@ pub fn tcp_sample(socket: &Socket) -> Option<TcpSample> {
         retransmissions: info.get32(Field32::TotalRetrans)?,
         delivery_rate: info.get64(Field64::DeliveryRate),
         send_window: info.get32(Field32::SndWnd),
+        busy_us: info.get64(Field64::BusyTime),
+        limited_by_receive_window_us: info.get64(Field64::RwndLimited),
+        limited_by_send_buffer_us: info.get64(Field64::SndbufLimited),
     })
 }
 

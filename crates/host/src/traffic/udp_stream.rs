@@ -107,7 +107,7 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
     outcome.elapsed_ns = task.elapsed_ns(window, now);
     outcome.thread = thread_use();
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
-    say_end(&task, socket, sequence)?;
+    outcome.end_marks = say_end(&task, socket, sequence)?;
     Ok(outcome)
 }
 
@@ -137,6 +137,7 @@ pub fn receive(task: Task) -> Result<FlowOutcome, TrafficError> {
             {
                 if handshake.kind == HandshakeKind::End {
                     tracker.handle_end(handshake.value);
+                    outcome.end_marks += 1;
                     end_heard = true;
                     // Not an arrival of data, yet the link is alive: late ones may follow.
                     last_ns = last_ns.max(1);
@@ -211,15 +212,17 @@ pub fn handle_handshake(task: &Task, socket: &Socket, octets: &[u8]) -> Option<H
     Some(end)
 }
 
-/// Sends the end mark until the other end has heard it; gives up in silence, for the receiver will say so.
-pub fn say_end(task: &Task, socket: &Socket, sent: u64) -> Result<(), TrafficError> {
+/// Sends the end mark until the other end has heard it; gives up in silence, for the receiver will say so. Returns how
+/// many it took.
+pub fn say_end(task: &Task, socket: &Socket, sent: u64) -> Result<u64, TrafficError> {
     let flow = task.open.flow;
     let end = Handshake { kind: HandshakeKind::End, flow: flow.id, token: task.tokens.hello, value: sent };
     socket.set_read_timeout(Some(Duration::from_nanos(END_PERIOD_NS))).map_err(TrafficError::System)?;
     let mut batch = DatagramBatch::new(1, HANDSHAKE_LEN, 1);
     let deadline = task.clock.now_ns() + END_PATIENCE_NS;
+    let mut marks = 0;
     while !task.clock.stopped() && task.clock.now_ns() < deadline {
-        let _ = socket.send(&end.emit());
+        marks += u64::from(socket.send(&end.emit()).is_ok());
         let again = task.clock.now_ns() + END_PERIOD_NS;
         while task.clock.now_ns() < again {
             match batch.receive(socket) {
@@ -227,14 +230,14 @@ pub fn say_end(task: &Task, socket: &Socket, sent: u64) -> Result<(), TrafficErr
                     if sockets::expect(batch.received(0).0, HandshakeKind::EndHeard, flow, &task.tokens.answer)
                         .is_some() =>
                 {
-                    return Ok(());
+                    return Ok(marks);
                 }
                 Ok(_) => {}
                 Err(_) => break,
             }
         }
     }
-    Ok(())
+    Ok(marks)
 }
 
 /// Errors that cost one datagram and may pass: no memory, no route or carrier for a moment, or a port that a

@@ -15,6 +15,7 @@ use crate::cli::DemoArgs;
 use crate::interrupt;
 use crate::measure::campaign;
 use crate::measure::pair::{GivenAddresses, Pair};
+use crate::output::out;
 use crate::plan;
 use crate::progress::Progress;
 
@@ -26,7 +27,7 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
         Privilege::Root => {}
         Privilege::UserNamespace => enter_user_namespace()?,
         Privilege::None { why } => {
-            println!("{why}\nThe demo runs over the loopback instead, which has no link to be slow or lossy.\n");
+            out!("{why}\nThe demo runs over the loopback instead, which has no link to be slow or lossy.\n\n");
         }
     }
     interrupt::listen();
@@ -35,11 +36,11 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
     }
     let (target, host) = match &lab {
         Some(lab) => {
-            println!(
+            out!(
                 "Two machines out of network namespaces, and a link like a modest board's between them: about \
-                 470 Mbit/s each way, and a short receive queue at the target."
+                 470 Mbit/s each way, and a short receive queue at the target.\n"
             );
-            lab.notes().iter().for_each(|note| println!("Note: {note}."));
+            lab.notes().iter().for_each(|note| out!("Note: {note}.\n"));
             let netns = |path: std::path::PathBuf| Endpoint::Netns(path.display().to_string());
             (netns(lab.target_netns()), netns(lab.host_netns()))
         }
@@ -60,12 +61,12 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
             records.push(record.in_brief());
         });
         progress.clear();
-        println!("\n── linerate run {name} ── {}\n", plan.about);
-        print!("{}", report(plan.report, &records));
+        out!("\n── linerate run {name} ── {}\n\n", plan.about);
+        out!("{}", report(plan.report, &records));
         status(ended)?;
     }
-    println!(
-        "\nThe same on your own board:  linerate run tcp --target root@board\nAll plans:                   linerate plans"
+    out!(
+        "\nThe same on your own board:  linerate run tcp --target root@board\nAll plans:                   linerate plans\n"
     );
     Ok(ExitCode::SUCCESS)
 }

@@ -5,18 +5,15 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use super::terminal_width;
+use crate::output::out;
 use crate::plan;
 
 /// Lists the built-in plans, or shows one as its file has it.
 pub(crate) fn plans(name: Option<&str>) -> Result<ExitCode> {
     match name {
-        Some(name) => print!("{}", plan::plan_text(&plan::find(name)?)),
-        None => print!("{}", plan::plans_table(&plan::builtins(), terminal_width())?),
+        Some(name) => out!("{}", plan::plan_text(&plan::find(name)?)),
+        None => out!("{}", plan::plans_table(&plan::builtins(), terminal_width().unwrap_or(100).max(60))?),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Columns of the terminal; 100 where there is none.
-fn terminal_width() -> u16 {
-    comfy_table::Table::new().width().unwrap_or(100).max(60)
 }

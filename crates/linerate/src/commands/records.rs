@@ -13,6 +13,7 @@ use linerate_trial::units::parse_duration;
 
 use super::open_store;
 use crate::cli::{FilterArgs, OutputArgs, RecordsCommand};
+use crate::output::out;
 use crate::render;
 use crate::render::Repeats;
 
@@ -22,7 +23,7 @@ pub(crate) fn records(command: &RecordsCommand) -> Result<ExitCode> {
         RecordsCommand::List { filter, store } => {
             let store = open_store(store)?;
             let listed = store.list(&filter_of(filter)?)?;
-            print!("{}", render::list::list(&listed, store.path()));
+            out!("{}", render::list::list(&listed, store.path()));
         }
         RecordsCommand::Show { id, json, store } => {
             let store = open_store(store)?;
@@ -34,14 +35,14 @@ pub(crate) fn records(command: &RecordsCommand) -> Result<ExitCode> {
                 },
             };
             if *json {
-                print!("{}", render::json::json(&[record]));
+                out!("{}", render::json::json(&[record]));
             } else {
-                print!("{}", render::show::show(&record));
+                out!("{}", render::show::show(&record));
             }
         }
         RecordsCommand::Export { filter, output, store } => {
             let records = open_store(store)?.select(&filter_of(filter)?)?;
-            print!("{}", exported(*output, &records)?);
+            out!("{}", exported(*output, &records)?);
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -13,6 +13,7 @@ use crate::cli::{CpuMethodArg, OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
 use crate::measure::pair::{GivenAddresses, Pair};
+use crate::output::out;
 use crate::plan::{self, Plan};
 use crate::progress::Progress;
 use crate::render;
@@ -54,7 +55,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     drop(pair);
     records.sort_by_key(|record| record.trial.index);
     if !records.is_empty() {
-        print!("{}", shown(&order.plan, arguments.output, &records));
+        out!("{}", shown(&order.plan, arguments.output, &records));
     }
     status(ended)
 }

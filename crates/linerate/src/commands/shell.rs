@@ -8,10 +8,14 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use crate::cli::Cli;
+use crate::output::out;
 
 /// Prints a shell's completions.
 pub(crate) fn completions(shell: clap_complete::Shell) -> Result<ExitCode> {
-    clap_complete::generate(shell, &mut Cli::command(), "linerate", &mut std::io::stdout());
+    // Into memory first: the generator panics where standard output is gone.
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "linerate", &mut text);
+    out!("{}", String::from_utf8_lossy(&text));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -19,10 +23,6 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Result<ExitCode> {
 pub(crate) fn man(folder: &Path) -> Result<ExitCode> {
     clap_mangen::generate_to(Cli::command(), folder)
         .with_context(|| format!("cannot write man pages into {}; name a folder that exists", folder.display()))?;
-    println!(
-        "The man pages are in {}; read them with: man -l {}",
-        folder.display(),
-        folder.join("linerate.1").display()
-    );
+    out!("The man pages are in {}; read them with: man -l {}\n", folder.display(), folder.join("linerate.1").display());
     Ok(ExitCode::SUCCESS)
 }

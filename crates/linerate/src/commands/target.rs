@@ -14,6 +14,7 @@ use super::connect_options;
 use crate::cli::{Look, LookArgs, TargetArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
+use crate::output::{out, say};
 use crate::render;
 
 /// Looks at the machine.
@@ -27,19 +28,19 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
     interrupt::listen();
     let client = Client::connect(&arguments.endpoint, "target", &connect_options(&look.reach)?)?;
     let addresses = addresses(&client)?;
-    let interface = interface(look, &addresses)?;
+    let interface = interface(&client, look, &addresses)?;
     match &arguments.look {
         Look::Info(_) => {
             let request = Request::Describe { interface: Some(interface) };
             let Reply::Environment(environment) = client.request(request, ANSWER_TIME)? else {
                 bail!("{} did not describe itself; install the same version of linerate there", client.machine());
             };
-            print!("{}", render::machine::machine(&environment, &addresses, look.json));
+            out!("{}", render::machine::machine(&environment, &addresses, look.json));
         }
         Look::Counters(_) => {
             let (counters, missing) = counters(&client, &interface)?;
-            print!("{}", render::machine::counters(&counters, look.json));
-            missing.iter().for_each(|sentence| eprintln!("linerate: {sentence}"));
+            out!("{}", render::machine::counters(&counters, look.json));
+            missing.iter().for_each(|sentence| say(format_args!("linerate: {sentence}")));
         }
         Look::Watch { count, .. } => {
             if interval.is_zero() {
@@ -57,7 +58,7 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
                 let (now, _) = counters(&client, &interface)?;
                 let seconds = at.elapsed().as_secs_f64();
                 at = Instant::now();
-                print!("{}", render::machine::moved(&now.since(&before), seconds, look.json));
+                out!("{}", render::machine::moved(&now.since(&before), seconds, look.json));
                 before = now;
                 looks += 1;
             }
@@ -74,7 +75,7 @@ fn addresses(client: &Client) -> Result<Vec<Address>, ControlError> {
 }
 
 /// The interface that the user named, or the first that is up and is no loopback, or the loopback.
-fn interface(look: &LookArgs, addresses: &[Address]) -> Result<String> {
+fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<String> {
     let names = || {
         let mut names: Vec<&str> = addresses.iter().map(|one| one.interface.as_str()).collect();
         names.dedup();
@@ -82,7 +83,14 @@ fn interface(look: &LookArgs, addresses: &[Address]) -> Result<String> {
     };
     match &look.interface {
         // An interface may have no address at all, and be of interest for just that; the agent knows it or not.
-        Some(name) => Ok(name.clone()),
+        Some(name) => match client.request(Request::Describe { interface: Some(name.clone()) }, ANSWER_TIME)? {
+            Reply::Environment(environment) if environment.nic.is_none() => bail!(
+                "{} has no interface {name}; those with an address are {}, and 'ip link' there shows all",
+                client.machine(),
+                names()
+            ),
+            _ => Ok(name.clone()),
+        },
         None => addresses
             .iter()
             .filter(|one| one.up)

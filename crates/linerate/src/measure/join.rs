@@ -330,6 +330,7 @@ impl Joined<'_> {
                 send_errors: pairs.iter().map(|pair| pair.source.send_errors).sum(),
                 received_unique: pairs.iter().filter_map(|p| Some(p.sink.arrivals.as_ref()?.received_total)).sum(),
                 socket_drops: drops,
+                marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).sum(),
                 fragments,
                 shared_kernel,
             };
@@ -338,9 +339,16 @@ impl Joined<'_> {
             let budget = loss_budget(&datagrams, &sender.counters, &receiver.counters);
             let both = self.spec.direction == Direction::Both;
             let direction = pairs[0].flow.direction();
-            lines.extend(budget.lines.into_iter().map(|line| match both {
-                true => LossLine { evidence: format!("{direction}: {}", line.evidence), ..line },
-                false => line,
+            // People know their machines as target and host.
+            let named = |evidence: &str| {
+                evidence
+                    .replace("sender: ", &format!("{}: ", sender.end))
+                    .replace("receiver: ", &format!("{}: ", receiver.end))
+            };
+            lines.extend(budget.lines.into_iter().map(|line| {
+                let evidence = named(&line.evidence);
+                let evidence = if both { format!("{direction}: {evidence}") } else { evidence };
+                LossLine { evidence, ..line }
             }));
             unaccounted += budget.unaccounted;
             doubts.extend(budget.doubts);

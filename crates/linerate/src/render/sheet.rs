@@ -327,6 +327,8 @@ impl Sheet {
                 rows.push(row);
             }
         }
+        let words = headings.len() - columns.len();
+        hoist_marks(&mut headings, words, &mut rows);
         let mut title: Vec<String> = alike
             .iter()
             .filter(|(name, _)| *name != "campaign")
@@ -512,12 +514,42 @@ fn append_mark(text: &mut String, number: usize) {
     }
 }
 
+/// A mark that every figure of a column bears stands once, behind the column's name.
+fn hoist_marks(headings: &mut [Heading], words: usize, rows: &mut [Vec<String>]) {
+    fn split(text: &str) -> (&str, Vec<&str>) {
+        match text.rsplit_once(' ') {
+            Some((figure, marks)) if marks.starts_with('[') => (figure, marks.split_inclusive(']').collect()),
+            _ => (text, Vec::new()),
+        }
+    }
+    for (at, heading) in headings.iter_mut().enumerate().skip(words) {
+        let column: Vec<&str> = rows.iter().map(|row| row[at].as_str()).filter(|text| !text.is_empty()).collect();
+        let Some((first, others)) = column.split_first().filter(|(_, others)| !others.is_empty()) else { continue };
+        // What failed is no figure.
+        if column.iter().any(|text| text.starts_with("failed")) {
+            continue;
+        }
+        let mut shared: Vec<String> = split(first).1.into_iter().map(str::to_owned).collect();
+        shared.retain(|mark| others.iter().all(|text| split(text).1.contains(&mark.as_str())));
+        if shared.is_empty() {
+            continue;
+        }
+        for row in rows.iter_mut() {
+            let (figure, marks) = split(&row[at]);
+            let left: String = marks.into_iter().filter(|mark| !shared.iter().any(|one| one == mark)).collect();
+            row[at] = if left.is_empty() { figure.to_owned() } else { format!("{figure} {left}") };
+        }
+        heading.name = format!("{} {}", heading.name, shared.concat());
+    }
+}
+
 /// The sentences beneath: one number a kind of doubt, or a failure, with its different sentences.
 #[derive(Default)]
 struct Notes(Vec<(Option<DoubtKind>, Vec<String>)>);
 
-/// The most sentences of one kind that are shown.
-const SENTENCES: usize = 3;
+/// The most sentences of one kind of doubt that are shown, and of failures: doubts of a kind differ by a figure.
+const DOUBTS: usize = 1;
+const FAILURES: usize = 3;
 
 impl Notes {
     /// The number that stands for this sentence, from 1.
@@ -535,11 +567,12 @@ impl Notes {
 
     fn sentences(self) -> Vec<String> {
         let note = |(at, (kind, sentences)): (usize, (Option<DoubtKind>, Vec<String>))| {
-            let more = match sentences.len().saturating_sub(SENTENCES) {
+            let most = if kind.is_some() { DOUBTS } else { FAILURES };
+            let more = match sentences.len().saturating_sub(most) {
                 0 => String::new(),
                 more => format!("; and {more} more like it, which 'records show' has"),
             };
-            let shown: Vec<&str> = sentences.iter().take(SENTENCES).map(String::as_str).collect();
+            let shown: Vec<&str> = sentences.iter().take(most).map(String::as_str).collect();
             format!("[{}] {}: {}{more}", at + 1, kind.map_or("failed", DoubtKind::name), shown.join("; "))
         };
         self.0.into_iter().enumerate().map(note).collect()

@@ -200,7 +200,9 @@ fn intervals(record: &Record) -> String {
             rows.push(vec![format!("… {left_out} more …")]);
         }
         if left_out == 0 || at < SLICES / 2 || at >= SLICES / 2 + left_out {
-            let mut row = vec![format!("{} to {}", figure(slice.start_s, 4), figure(slice.end_s, 4))];
+            // A slice starts when the sampler wakes up; its microseconds mean nothing.
+            let at = |s: f64| figure((s * 1e3).round() / 1e3, 4);
+            let mut row = vec![format!("{} to {}", at(slice.start_s), at(slice.end_s))];
             row.extend(columns.iter().map(|(_, value)| value(slice).unwrap_or_default()));
             rows.push(row);
         }

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use linerate_results::record::{FlowFigures, Machine, Record};
-use linerate_trial::flow::End;
+use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::stage::Stage;
 
 use super::number::{count, figure, median, percent};
 use super::printable;
@@ -119,7 +120,7 @@ fn where_lost(record: &Record, lost: u64) -> String {
     let mut places: Vec<String> = budget
         .iter()
         .filter(|line| line.packets > 0)
-        .map(|line| format!("{} at the {} ({})", count(line.packets), line.stage, line.evidence))
+        .map(|line| format!("{} at {} ({})", count(line.packets), place(record, line.stage), line.evidence))
         .collect();
     let explained: i64 = budget.iter().map(|line| line.packets as i64).sum();
     match record.unaccounted {
@@ -138,6 +139,20 @@ fn where_lost(record: &Record, lost: u64) -> String {
         format!("over the whole trial, warm-up included, {}: ", count(total.max(0) as u64))
     };
     format!("{said}: {over}{}.", places.join(", "))
+}
+
+/// A stage, and on which machine it is where the trial went one way.
+fn place(record: &Record, stage: Stage) -> String {
+    let target_sends = match record.direction {
+        Direction::Tx => true,
+        Direction::Rx => false,
+        Direction::Both => return format!("the {stage}"),
+    };
+    match stage {
+        Stage::Link | Stage::Unplaced => format!("the {stage}"),
+        sent if (sent < Stage::Link) == target_sends => format!("the target's {stage}"),
+        _ => format!("the host's {stage}"),
+    }
 }
 
 fn stream(who: &str, group: &[&Record]) -> Option<String> {
@@ -197,21 +212,31 @@ fn span(values: &[f64], digits: i32) -> Option<String> {
 /// The trial in which a machine's CPUs, or one of them, were the busiest; silent where all had time left.
 fn busy_cpus(records: &[Record]) -> Vec<String> {
     type MachineOf = fn(&Record) -> &Machine;
-    let machines: [(End, MachineOf); 2] = [(End::Target, |r| &r.target), (End::Host, |r| &r.host)];
+    let doubted = |record: &Record, kind| record.doubts.iter().any(|doubt| doubt.kind == kind);
+    // Of one machine with two names, one sentence is enough.
+    let shared = !records.is_empty() && records.iter().all(|record| doubted(record, DoubtKind::SharedMachine));
+    let machines: &[(&str, MachineOf)] = match shared {
+        true => &[("machine", |r| &r.target)],
+        false => &[("target", |r| &r.target), ("host", |r| &r.host)],
+    };
     let mut sentences = Vec::new();
-    for (end, machine) in machines {
-        let cpus = records.iter().filter_map(|record| Some((record, machine(record).cpu.as_ref()?)));
+    for (name, machine) in machines {
+        // Of a few clock ticks each CPU is either idle or busy.
+        let long = records.iter().filter(|record| !doubted(record, DoubtKind::ShortForCpu));
+        let cpus = long.filter_map(|record| Some((record, machine(record).cpu.as_ref()?)));
         let busiest = cpus
             .flat_map(|(record, cpu)| cpu.per_cpu.iter().enumerate().map(move |(at, one)| (record, at, one.busy, cpu)))
             .max_by(|a, b| a.2.total_cmp(&b.2));
         if let Some((record, at, busy, cpu)) = busiest.filter(|(_, _, busy, _)| *busy >= BUSY) {
+            let all = match cpu.per_cpu.len() {
+                1 => String::new(),
+                cpus => format!(" (all {cpus} of them: {} %)", percent(cpu.machine.busy)),
+            };
             sentences.push(format!(
-                "The {end}'s CPU {at} was busy {} % of the time in {} {} (all {} of them: {} %).",
+                "The {name}'s CPU {at} was busy {} % of the time in {} {}{all}.",
                 percent(busy),
                 record.workload,
                 record.direction,
-                cpu.per_cpu.len(),
-                percent(cpu.machine.busy),
             ));
         }
     }
@@ -242,12 +267,12 @@ mod tests {
             let text = summary(&[record]);
             assert!(text.contains(want), "{text}");
         };
-        check(&|_| {}, "were lost: 33,979 at the driver RX ring (target: ifb0 tbf drops), 34 unaccounted.");
+        check(&|_| {}, "were lost: 33,979 at the target's driver RX ring (target: ifb0 tbf drops), 34 unaccounted.");
         check(&|r| r.loss_budget = None, "were lost; no counter was read that says where.");
         check(&|r| (r.loss_budget, r.unaccounted) = (Some(vec![]), Some(34_013)), "were lost: 34,013 unaccounted.");
         check(
             &|r| r.unaccounted = Some(-5),
-            "33,974: 33,979 at the driver RX ring (target: ifb0 tbf drops), which is 5 more",
+            "33,974: 33,979 at the target's driver RX ring (target: ifb0 tbf drops), which is 5 more",
         );
         check(&|r| r.target.cpu.as_mut().unwrap().per_cpu[1].busy = 0.99, "The target's CPU 1 was busy 99.0 %");
         assert_eq!(summary(&[]), "");

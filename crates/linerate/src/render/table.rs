@@ -4,20 +4,63 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use linerate_results::record::Record;
 
-use super::printable;
-use super::sheet::{Repeats, Sheet, sheets};
+use super::sheet::{Heading, Repeats, Sheet, sheets};
+use super::{printable, wrapped};
 
-/// The records as tables, as wide as they need to be; the doubts beneath.
-pub(crate) fn table(records: &[Record], repeats: Repeats) -> String {
-    let (sheets, notes) = sheets(records, repeats);
+/// Columns that a narrow terminal can do without, the least missed first: heading and whose.
+const DISPENSABLE: [(&str, &str); 8] = [
+    ("CPU time", "host"),
+    ("CPU time", "target"),
+    ("achieved", ""),
+    ("jitter", ""),
+    ("sent again", ""),
+    ("latency p99", ""),
+    ("CPU busy", "host"),
+    ("CPU busy", "target"),
+];
+
+/// The records as tables, the doubts beneath. Without a `width` a table is as wide as it needs to be; with one,
+/// columns are left out until it fits, and a sentence says which.
+pub(crate) fn table(records: &[Record], repeats: Repeats, width: Option<u16>) -> String {
+    let (mut sheets, mut notes) = sheets(records, repeats);
     if sheets.is_empty() {
         return "No records.\n".to_owned();
     }
+    let mut left_out: Vec<String> = Vec::new();
+    if let Some(width) = width {
+        for sheet in &mut sheets {
+            fit(sheet, usize::from(width), &mut left_out);
+        }
+    }
+    if !left_out.is_empty() {
+        notes.push(format!(
+            "Left out for want of room: {}. A wider terminal shows more, --csv and 'records show' all.",
+            left_out.join(", ")
+        ));
+    }
     let mut text: String = sheets.iter().map(drawn).collect::<Vec<_>>().join("\n");
     for note in notes {
-        text += &format!("{note}\n");
+        text += &wrapped(&format!("{note}\n"), width);
     }
     printable(&text)
+}
+
+/// Takes columns out of a sheet until it is no wider than this, or only those are left that it cannot do without.
+fn fit(sheet: &mut Sheet, width: usize, left_out: &mut Vec<String>) {
+    for (name, whose) in DISPENSABLE {
+        let widest = |sheet: &Sheet| drawn(sheet).lines().skip(1).map(|line| line.chars().count()).max().unwrap_or(0);
+        if widest(sheet) <= width {
+            return;
+        }
+        let is_it = |heading: &Heading| heading.name.starts_with(name) && (whose.is_empty() || heading.layer == whose);
+        let Some(at) = sheet.headings.iter().position(is_it) else { continue };
+        sheet.headings.remove(at);
+        sheet.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        let words = format!("{name} {whose}").trim_end().to_owned();
+        if !left_out.contains(&words) {
+            left_out.push(words);
+        }
+    }
 }
 
 fn drawn(sheet: &Sheet) -> String {
@@ -63,34 +106,41 @@ mod tests {
 
     #[test]
     fn a_sweep() {
-        insta::assert_snapshot!(table(&sample::sweep(), Repeats::Together));
+        insta::assert_snapshot!(table(&sample::sweep(), Repeats::Together, None));
+    }
+
+    #[test]
+    fn a_sweep_on_a_narrow_terminal() {
+        let text = table(&sample::sweep(), Repeats::Together, Some(80));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
     }
 
     #[test]
     fn one_of_everything() {
-        insta::assert_snapshot!(table(&sample::everything(), Repeats::Together));
+        insta::assert_snapshot!(table(&sample::everything(), Repeats::Together, None));
     }
 
     #[test]
     fn repeats() {
-        insta::assert_snapshot!(table(&sample::repeats(), Repeats::Together));
+        insta::assert_snapshot!(table(&sample::repeats(), Repeats::Together, None));
     }
 
     #[test]
     fn repeats_apart() {
-        insta::assert_snapshot!(table(&sample::repeats(), Repeats::Apart));
+        insta::assert_snapshot!(table(&sample::repeats(), Repeats::Apart, None));
     }
 
     #[test]
     fn other_machines_do_not_move_the_cursor() {
         let mut records = sample::repeats();
         records[0].target.endpoint = "exec:\x1b[2Jboo\u{9b}".to_owned();
-        let text = table(&records, Repeats::Together);
+        let text = table(&records, Repeats::Together, None);
         assert!(text.contains("exec:") && !text.contains(['\x1b', '\u{9b}']), "{text}");
     }
 
     #[test]
     fn nothing() {
-        insta::assert_snapshot!(table(&[], Repeats::Together));
+        insta::assert_snapshot!(table(&[], Repeats::Together, None));
     }
 }

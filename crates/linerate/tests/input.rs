@@ -1,0 +1,240 @@
+//! What a person can get wrong: each gets one clear sentence, exit status 2, and no stack trace.
+//! Knows no traffic: nothing here reaches a second machine.
+
+mod machines;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use machines::{Bench, Ran, Running};
+
+/// Nothing here has to wait for anything.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Runs the program, and sees that it refuses in one line with these parts.
+#[track_caller]
+fn check(bench: &Bench, arguments: &[&str], parts: &[&str]) {
+    let ran = Running::start(bench.linerate(arguments)).wait(SOON);
+    check_refusal(&ran, arguments, parts);
+    bench.check_nothing_runs(Duration::from_millis(100));
+}
+
+#[track_caller]
+fn check_refusal(ran: &Ran, arguments: &[&str], parts: &[&str]) {
+    let told = format!("linerate {}\n{}", arguments.join(" "), ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{told}");
+    assert_eq!(ran.stdout, "", "{told}");
+    assert_eq!(ran.stderr.lines().count(), 1, "one line: {told}");
+    assert!(ran.stderr.starts_with("linerate: ") && !ran.stderr.contains("panicked"), "{told}");
+    for part in parts {
+        assert!(ran.stderr.contains(part), "'{part}' is missing: {told}");
+    }
+}
+
+/// `linerate run PLAN --target local --set OPTION…` is refused.
+#[track_caller]
+fn check_set(bench: &Bench, plan: &str, set: &[&str], parts: &[&str]) {
+    let mut arguments = vec!["run", plan, "--target", "local"];
+    set.iter().for_each(|option| arguments.extend(["--set", option]));
+    check(bench, &arguments, parts);
+    assert!(bench.records().is_empty(), "nothing was measured: {set:?}");
+}
+
+#[test]
+fn options_that_cannot_be() {
+    let bench = Bench::bare("options");
+    check_set(&bench, "udp-stream", &["rate=fast"], &["rate", "fast", "100M"]);
+    check_set(&bench, "udp-stream", &["rate=0"], &["rate", "0"]);
+    check_set(&bench, "udp-stream", &["rate=-1M"], &["rate", "-1M"]);
+    check_set(&bench, "udp-stream", &["rate=nan"], &["rate", "nan"]);
+    check_set(&bench, "udp-stream", &["rate=1e999"], &["rate"]);
+    check_set(&bench, "udp-stream", &["rate=99999999999999999999G"], &["rate"]);
+    check_set(&bench, "udp-stream", &["rate="], &["rate"]);
+    check_set(&bench, "udp-stream", &["rate=1G..50M:50M"], &["rate"]);
+    check_set(&bench, "udp-stream", &["rate=50M..1G:0"], &["rate"]);
+    check_set(&bench, "udp-stream", &["rate=1..1000000000000:1"], &["rate"]);
+    check_set(&bench, "udp-stream", &["message_size=64K"], &["message_size", "65507"]);
+    check_set(&bench, "udp-stream", &["message_size=1"], &["message_size"]);
+    check_set(&bench, "udp-stream", &["message_size=0"], &["message_size"]);
+    check_set(&bench, "tcp-stream", &["duration=0"], &["duration"]);
+    check_set(&bench, "tcp-stream", &["duration=0s"], &["duration"]);
+    check_set(&bench, "tcp-stream", &["duration=-5s"], &["duration", "-5s"]);
+    check_set(&bench, "tcp-stream", &["duration=soon"], &["duration", "soon"]);
+    check_set(&bench, "tcp-stream", &["duration=999999999999h"], &["duration"]);
+    check_set(&bench, "tcp-stream", &["bytes=0"], &["bytes"]);
+    check_set(&bench, "tcp-stream", &["interval=1ns"], &["interval"]);
+    check_set(&bench, "tcp-stream", &["streams=0"], &["streams", "128"]);
+    check_set(&bench, "tcp-stream", &["streams=1000000"], &["streams", "128"]);
+    check_set(&bench, "tcp-stream", &["streams=-1"], &["streams", "128"]);
+    check_set(&bench, "tcp-stream", &["mss=-1"], &["mss", "-1"]);
+    check_set(&bench, "tcp-stream", &["mss=1"], &["mss"]);
+    check_set(&bench, "tcp-stream", &["mss=70000"], &["mss"]);
+    check_set(&bench, "tcp-stream", &["dscp=64"], &["dscp", "63"]);
+    check_set(&bench, "tcp-stream", &["direction=up"], &["direction", "tx | rx | both"]);
+    check_set(&bench, "tcp-stream", &["ip=5"], &["ip", "4 | 6"]);
+    check_set(&bench, "tcp-stream", &["alignment=3"], &["alignment"]);
+    check_set(&bench, "tcp-stream", &["workload=ping"], &["workload"]);
+    check_set(&bench, "tcp-stream", &["target.mtu=-1"], &["target.mtu"]);
+    check_set(&bench, "tcp-stream", &["mtu=9000"], &["mtu"]);
+    check_set(&bench, "tcp-stream", &["durration=5s"], &["durration", "did you mean 'duration'?"]);
+    check_set(&bench, "tcp-stream", &["duration=5s", "bytes=1M", "repeat=0"], &["repeat"]);
+    check_set(&bench, "tcp-rr", &["outstanding=0"], &["outstanding", "256"]);
+    check_set(&bench, "tcp-rr", &["request_size=0"], &["request_size"]);
+}
+
+#[test]
+fn plans_and_endpoints_that_are_not_there() {
+    let bench = Bench::bare("endpoints");
+    let run = |plan: &str, target: &str, parts: &[&str]| check(&bench, &["run", plan, "--target", target], parts);
+    run("tpc", "local", &["there is no plan 'tpc'", "tcp"]);
+    run("./nowhere.toml", "local", &["nowhere.toml"]);
+    run("/", "local", &["plan file /: Is a directory"]);
+    run("tcp", "netns:nowhere", &["the target (netns:nowhere)", "cannot be reached", "ip netns list"]);
+    run("tcp", "netns:/dev/null", &["the target (netns:/dev/null)", "cannot be reached"]);
+    run("tcp", "tcp:127.0.0.1:1", &["the target (tcp:127.0.0.1:1)", "key", "--psk-file"]);
+    run("tcp", "exec:true", &["the target (exec:true)", "its agent ended"]);
+    run("tcp", "exec:cat", &["the target (exec:cat)"]);
+    run("tcp", "exec:echo hello", &["the target (exec:echo hello)"]);
+    run("tcp", "exec:/nowhere/agent", &["the target (exec:/nowhere/agent)", "status 127"]);
+    run("tcp", "exec:kill -9 $$", &["the target (exec:kill -9 $$)", "SIGKILL"]);
+    if Command::new("ssh").arg("-V").stderr(Stdio::null()).status().is_ok() {
+        run("tcp", "ssh:127.0.0.1:1", &["the target (ssh:127.0.0.1:1)", "cannot be reached", "Connection refused"]);
+    } else {
+        eprintln!("SKIPPED an unreachable machine over ssh: there is no ssh here");
+    }
+}
+
+/// The command line's own refusals are clap's: they may take several lines.
+#[track_caller]
+fn check_usage(arguments: &[&str], parts: &[&str]) {
+    let bench = Bench::bare("usage");
+    let ran = Running::start(bench.linerate(arguments)).wait(SOON);
+    assert_eq!(ran.status.code(), Some(2), "{ran:#?}");
+    for part in parts {
+        assert!(ran.stderr.contains(part), "'{part}' is missing: {ran:#?}");
+    }
+    assert!(!ran.stderr.contains("panicked"), "{ran:#?}");
+}
+
+#[test]
+fn command_lines_that_make_no_sense() {
+    check_usage(&["run", "tcp"], &["--target"]);
+    check_usage(&["run", "tcp", "--target", "board:imx6"], &["not in this version"]);
+    check_usage(&["run", "tcp", "--target", "a b"], &["no endpoint", "netns:NAME"]);
+    check_usage(&["run", "tcp", "--target", "local", "--set", "rate"], &["sets nothing", "NAME=VALUE"]);
+    check_usage(&["run", "tcp", "--target", "local", "--json", "--csv"], &["--json", "--csv"]);
+    check_usage(&["run", "tcp", "--target", "local", "--repeat", "often"], &["often"]);
+    check_usage(&["run", "tcp", "--target", "local", "--target-address", "here"], &["here"]);
+    check_usage(&["levitate"], &["levitate"]);
+    check_usage(&["agent"], &["give one of"]);
+    check_usage(&["agent", "--listen", "127.0.0.1:0"], &["demands a key"]);
+}
+
+#[test]
+fn plan_files_with_a_mistake() {
+    let bench = Bench::bare("plan-files");
+    let file = |text: &str, parts: &[&str]| {
+        let path = bench.folder.path("mine.toml");
+        fs::write(&path, text).unwrap();
+        check(&bench, &["run", &path, "--target", "local"], parts);
+        check(&bench, &["plans", &path], parts);
+    };
+    let head = "format = \"linerate.plan/1\"\nname = \"mine\"\nabout = \"a\"\nwhy = \"b\"\n";
+    file(&format!("{head}colour = \"red\"\n"), &["mine.toml:5", "colour"]);
+    file(
+        &format!("{head}[[part]]\nworkload = \"tcp-stream\"\n[part.options]\nduration = \"soon\"\n"),
+        &["mine.toml:8", "duration", "soon"],
+    );
+    file(&format!("{head}[[part]]\nworkload = \"ping\"\n"), &["mine.toml:6", "ping"]);
+    file(&format!("{head}[[part\n"), &["mine.toml:5"]);
+    file("", &["mine.toml"]);
+    let path = bench.folder.path("noise.toml");
+    fs::write(&path, [0xff, 0xfe, 0, 1]).unwrap();
+    check(&bench, &["run", &path, "--target", "local"], &["noise.toml"]);
+}
+
+#[test]
+fn stores_that_cannot_be_used() {
+    let bench = Bench::bare("stores");
+    let store = |path: &str, parts: &[&str]| {
+        check(&bench, &["run", "tcp-stream", "--target", "local", "--store", path], parts);
+        check(&bench, &["records", "list", "--store", path], parts);
+    };
+    store("/proc/linerate.sqlite", &["/proc/linerate.sqlite", "--store"]);
+    store("/nowhere/at/all.sqlite", &["there is no folder /nowhere/at", "--store"]);
+    store("/", &["it is a folder"]);
+    let text = bench.folder.path("letter");
+    fs::write(&text, "dear diary, ".repeat(500)).unwrap();
+    store(&text, &["is not a linerate store, and was left as it is"]);
+    assert_eq!(fs::read(&text).unwrap().len(), 6000);
+
+    let mut command = bench.linerate(&["records", "list"]);
+    command.env("XDG_DATA_HOME", "/proc");
+    let ran = Running::start(command).wait(SOON);
+    check_refusal(&ran, &["records", "list"], &["cannot make the folder /proc/linerate", "--store"]);
+    let mut command = bench.linerate(&["records", "list"]);
+    command.env_remove("XDG_DATA_HOME").env_remove("HOME");
+    check_refusal(&Running::start(command).wait(SOON), &["records", "list"], &["no home folder", "--store"]);
+}
+
+#[test]
+fn records_that_are_not_there() {
+    let bench = Bench::bare("records");
+    check(&bench, &["records", "show", "01ARZ3"], &["the store has no record 01ARZ3", "linerate records list"]);
+    check(&bench, &["records", "show"], &["there are no records", "linerate run"]);
+    check(&bench, &["records", "export"], &["--json, --csv or --markdown"]);
+    check(&bench, &["records", "list", "--since", "soon"], &["'soon' is no time"]);
+    check(&bench, &["records", "list", "--workload", "ping"], &["there is no workload 'ping'", "tcp-rr"]);
+    check(&bench, &["run", "tcp", "--target", "local", "--resume"], &["no unfinished campaign", "leave --resume out"]);
+    let ran = Running::start(bench.linerate(&["records", "list"])).wait(SOON);
+    ran.check_done();
+    assert!(ran.stdout.contains("No such records"), "an empty store is no mistake: {ran:?}");
+}
+
+#[test]
+fn keys_that_are_none() {
+    let bench = Bench::bare("keys");
+    let key = |path: &str, parts: &[&str]| {
+        let arguments = ["run", "tcp", "--target", "tcp:127.0.0.1:1", "--psk-file", path];
+        check(&bench, &arguments, parts);
+    };
+    key("/nowhere/key", &["/nowhere/key", "No such file"]);
+    let path = bench.folder.path("key");
+    fs::write(&path, "swordfish").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    key(&path, &["can be read by others", "chmod 600"]);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    key(&path, &["is no key file", "64 hexadecimal digits", "--new-psk"]);
+    fs::write(&path, "0123456789abcdef".repeat(4)).unwrap();
+    key(&path, &["the target (tcp:127.0.0.1:1) cannot be reached", "Connection refused", "--listen"]);
+}
+
+#[test]
+fn a_look_at_what_is_not_there() {
+    let bench = Bench::bare("look");
+    for look in ["info", "counters"] {
+        let arguments = ["target", "local", look, "--interface", "nonsense0"];
+        check(&bench, &arguments, &["the target (local)", "no interface nonsense0", "lo"]);
+    }
+    let watch = |interval: &str| check(&bench, &["target", "local", "watch", "--interval", interval], &["--interval"]);
+    watch("0");
+    watch("soon");
+}
+
+#[test]
+fn nobody_reads_what_is_printed() {
+    let bench = Bench::bare("pipe");
+    for arguments in [&["plans"][..], &["plans", "canned"], &["--help"], &["completions", "bash"], &["records", "list"]]
+    {
+        let mut command = bench.linerate(arguments);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        command.stdout(writer).stderr(Stdio::piped());
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.contains("panicked"), "{arguments:?}: {stderr}");
+        assert!(stderr.is_empty(), "{arguments:?}: {stderr}");
+    }
+}

@@ -1,0 +1,180 @@
+//! What is kept when a campaign is broken off: by kill -9, by Ctrl-C, by a full disk; and clocks that step meanwhile.
+//! Knows how records are stored only through the store itself.
+
+mod machines;
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use linerate_results::store::Store;
+use machines::{Bench, Running, records_in};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Six trials of a tenth of a second.
+const SIX: [&str; 8] = ["--set", "duration=100ms", "--set", "warmup=0s", "--set", "rate=20M", "--repeat", "6"];
+
+/// The numbers of the trials in the store that have figures.
+fn indices(bench: &Bench) -> Vec<u32> {
+    let records = bench.records();
+    records.iter().filter(|record| record.error.is_none()).map(|record| record.trial.index).collect()
+}
+
+#[track_caller]
+fn check_broken_off(name: &str, end: &str) {
+    let Some(bench) = Bench::new(name) else { return };
+    let mut before = 0;
+    // Again and again, each time a little later in a trial, until nothing is left to carry on.
+    for round in 0..4 {
+        let mut arguments = SIX.to_vec();
+        if round > 0 {
+            arguments = vec!["--resume"];
+        }
+        let running = Running::start(bench.run_command("udp-stream", &arguments));
+        bench.wait_until("one more trial ends", LONG, || bench.finished() > before);
+        std::thread::sleep(Duration::from_millis(70 * round));
+        running.signal(end);
+        let status = running.wait(Duration::from_secs(10)).status;
+        assert_ne!(status.code(), Some(0), "round {round}");
+        bench.check_nothing_runs(Duration::from_secs(3));
+        let store = Store::open(&bench.store_path()).expect("the store opens");
+        assert_eq!(store.latest_campaign().unwrap().unwrap().finished_at, None);
+        before = bench.finished();
+        assert!(before > round as usize && before < 6, "{before} after round {round}");
+        if before == 5 {
+            break;
+        }
+    }
+    let kept = bench.records();
+    bench.run("udp-stream", &["--resume"], LONG).check_done();
+    assert_eq!(indices(&bench), [0, 1, 2, 3, 4, 5], "each trial once, in order");
+    assert_eq!(bench.records()[..kept.len()], kept, "what was finished is as it was");
+    let store = Store::open(&bench.store_path()).unwrap();
+    assert!(store.latest_campaign().unwrap().unwrap().finished_at.is_some());
+    bench.run("udp-stream", &["--resume"], LONG).check_sentence(&["no unfinished campaign"]);
+}
+
+#[test]
+fn a_killed_campaign_is_carried_on() {
+    check_broken_off("killed", "KILL");
+}
+
+#[test]
+fn an_interrupted_campaign_is_carried_on() {
+    check_broken_off("interrupted", "INT");
+}
+
+#[test]
+fn a_full_disk_is_named_and_what_was_finished_is_kept() {
+    let Some(bench) = Bench::new("full-disk") else { return };
+    let (disk, copy) = (bench.folder.path("disk"), bench.folder.path("copy"));
+    fs::create_dir(&disk).unwrap();
+    fs::create_dir(&copy).unwrap();
+    // A disk of its own in a mount namespace of its own: nothing of it is left, however this ends.
+    let script = "mount -t tmpfs -o size=400k none \"$1\" || exit 77; disk=$1; copy=$2; shift 2; \"$@\"; status=$?; \
+                  cp \"$disk\"/* \"$copy\"; exit $status";
+    let arguments = ["--set", "duration=20ms", "--set", "warmup=0s", "--set", "rate=20M", "--repeat", "300"];
+    let program = bench.run_command("udp-stream", &arguments);
+    let mut command = Command::new("unshare");
+    bench.dress(&mut command);
+    command.args(["--mount", "--", "sh", "-c", script, "sh", &disk, &copy]);
+    command.arg(program.get_program()).args(program.get_args());
+    command.args(["--store", &format!("{disk}/records.sqlite")]);
+    let ran = Running::start(command).wait(LONG);
+    if ran.status.code() == Some(77) {
+        eprintln!("SKIPPED a full disk: a tmpfs cannot be mounted here");
+        return;
+    }
+    let store = format!("{copy}/records.sqlite");
+    let kept = records_in(store.as_ref());
+    assert!(kept.len() > 2, "{ran:#?}");
+    let count = format!("{} finished trials of this campaign are kept", kept.len());
+    ran.check_sentence(&["the disk of the store", "records.sqlite is full", &count, "--resume"]);
+    bench.check_nothing_runs(Duration::from_millis(500));
+    bench.check_quiet();
+    // Elsewhere, where there is room, it is carried on; three hundred trials are too many for a test.
+    let running = Running::start(bench.run_command("udp-stream", &["--resume", "--store", &store]));
+    bench.wait_until("it goes on", LONG, || records_in(store.as_ref()).len() > kept.len() + 1);
+    running.signal("INT");
+    running.wait(Duration::from_secs(5)).check_sentence(&["interrupted"]);
+    let indices: Vec<u32> = records_in(store.as_ref()).iter().map(|record| record.trial.index).collect();
+    let each_once: Vec<u32> = (0..indices.len() as u32).collect();
+    assert_eq!(indices, each_once);
+}
+
+/// A wall clock that steps by three hours, there and back, every 50 ms: what `clock_gettime` tells of CLOCK_REALTIME.
+const MAD_CLOCK: &str = r#"
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    long result = syscall(SYS_clock_gettime, clock, now);
+    if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+        now->tv_sec += now->tv_nsec / 50000000 % 2 ? 10800 : -10800;
+    return result;
+}
+int gettimeofday(struct timeval *now, void *zone) {
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    now->tv_sec = time.tv_sec;
+    now->tv_usec = time.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *now) {
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return now ? *now = time.tv_sec : time.tv_sec;
+}
+"#;
+
+/// The machine's own clock is left alone; only what this test's programs read of it steps.
+#[test]
+fn a_wall_clock_that_steps_changes_no_figure() {
+    let Some(bench) = Bench::new("clock") else { return };
+    let (source, library) = (bench.folder.path("clock.c"), bench.folder.path("clock.so"));
+    fs::write(&source, MAD_CLOCK).unwrap();
+    let compiled =
+        Command::new("cc").args(["-shared", "-fPIC", "-o", &library, &source]).stderr(Stdio::null()).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED a stepping wall clock: there is no C compiler here");
+        return;
+    }
+    // It is mad indeed, or the test would prove nothing.
+    let read = || {
+        let mut command = Command::new("date");
+        command.arg("+%s").env("LD_PRELOAD", &library);
+        let output = command.output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().parse::<i64>().unwrap()
+    };
+    let (first, deadline) = (read(), Instant::now() + Duration::from_secs(10));
+    while (read() - first).abs() < 10_000 {
+        assert!(Instant::now() < deadline, "the clock does not step");
+    }
+    for (plan, rate) in [("udp-stream", "20M"), ("tcp-stream", "20M")] {
+        let set = format!("rate={rate}");
+        let mut command =
+            bench.run_command(plan, &["--set", "duration=1s", "--set", "warmup=200ms", "--set", &set, "--repeat", "4"]);
+        command.env("LD_PRELOAD", &library);
+        let running = Running::start(command);
+        let ran = running.wait(LONG);
+        ran.check_done();
+        assert!(ran.took < Duration::from_secs(20), "{:?}", ran.took);
+    }
+    let records = bench.records();
+    assert_eq!(records.len(), 8);
+    for plan in ["udp-stream", "tcp-stream"] {
+        // The store gives records in the order of their identifiers.
+        let indices = records.iter().filter(|record| record.plan == plan).map(|record| record.trial.index);
+        assert_eq!(indices.collect::<Vec<_>>(), [0, 1, 2, 3], "identifiers of a campaign sort by time");
+    }
+    for record in &records {
+        let duration_s = record.duration_s.unwrap();
+        assert!((duration_s - 1.0).abs() < 0.05, "{duration_s}");
+        let bps = record.result.as_ref().unwrap().flow.throughput_bps.unwrap();
+        assert!((bps / 20e6 - 1.0).abs() < 0.1, "{bps}");
+        assert!(record.intervals.iter().all(|slice| (0.0..1.2).contains(&slice.start_s)), "{:?}", record.intervals);
+    }
+}
