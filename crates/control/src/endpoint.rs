@@ -238,10 +238,12 @@ impl Endpoint {
                 command.args(ssh_arguments(user.as_deref(), host, *port, options, may_ask));
                 // 127 comes from either side: the shell here, or the one there.
                 let not_found = format!(
-                    "{} was not found on {host} (or ssh not here); install it there, or name its path",
+                    "{} was not found on {host} (or ssh not here); install it there, or name its path with --remote-agent",
                     options.remote_agent
                 );
-                let ssh_failed = Some(format!("see that 'ssh {host}' works by hand"));
+                let port_option = port.map(|port| format!("-p {port} ")).unwrap_or_default();
+                let user_option = user.as_deref().map(|user| format!("-l {user} ")).unwrap_or_default();
+                let ssh_failed = Some(format!("see that 'ssh {port_option}{user_option}{host}' works by hand"));
                 Link::start(command, Start { may_ask, hints: Hints { not_found, ssh_failed } })
                     .map_err(|e| cannot_start(Path::new("/bin/sh"), e))
             }

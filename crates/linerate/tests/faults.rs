@@ -97,6 +97,21 @@ fn an_agent_that_falls_silent_is_noticed() {
     check(&mut bench, "tcp-stream", &[], freeze, &parts);
 }
 
+/// An agent that was stopped while its controller was killed has nobody left who would end it.
+#[test]
+fn an_agent_that_wakes_up_alone_ends() {
+    let Some(bench) = Bench::new("wakes") else { return };
+    let running = begin(&bench, "tcp-stream", &[]);
+    let agent = bench.agent_of(&bench.lab().target_netns());
+    signal(agent, "STOP");
+    running.signal("KILL");
+    running.wait(IN_TIME);
+    bench.wait_until("the other agent ends", IN_TIME, || bench.processes().len() == 1);
+    signal(agent, "CONT");
+    bench.check_nothing_runs(IN_TIME);
+    bench.check_quiet();
+}
+
 #[test]
 fn agents_end_by_themselves_when_the_controller_is_killed() {
     let Some(bench) = Bench::new("controller-killed") else { return };
@@ -151,4 +166,49 @@ fn ctrl_c_ends_it_in_order() {
 #[test]
 fn sigterm_ends_it_in_order() {
     check_interrupt("sigterm", "TERM");
+}
+
+/// The network namespaces that processes are in, by inode.
+fn namespaces() -> std::collections::BTreeSet<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let of = |entry: std::fs::DirEntry| Some(std::fs::metadata(entry.path().join("ns/net")).ok()?.ino());
+    processes.filter_map(of).collect()
+}
+
+#[test]
+fn a_demo_that_is_interrupted_leaves_nothing() {
+    if Bench::new("demo-privilege").is_none() {
+        return;
+    }
+    // Moments from the making of the namespaces to the midst of the measuring; not chance, so that a failure comes
+    // again.
+    for wait_ms in [0, 3, 8, 15, 25, 40, 60, 90, 140, 220, 400, 900, 1700, 3100] {
+        let bench = Bench::bare("demo");
+        let running = Running::start(bench.linerate(&["demo"]));
+        let mut seen = std::collections::BTreeSet::new();
+        let until = Instant::now() + Duration::from_millis(wait_ms);
+        while Instant::now() < until {
+            for (process, _) in bench.processes() {
+                use std::os::unix::fs::MetadataExt;
+                seen.extend(std::fs::metadata(format!("/proc/{process}/ns/net")).map(|file| file.ino()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        running.signal("INT");
+        let ran = running.wait(Duration::from_secs(3));
+        // Before the program listens for it, the signal ends it as the system does.
+        match ran.status.code() {
+            None => assert!(wait_ms < 100, "{wait_ms}: {ran:#?}"),
+            Some(_) => {
+                ran.check_sentence(&["interrupted"]);
+            }
+        }
+        bench.check_nothing_runs(Duration::from_secs(2));
+        let here =
+            std::fs::metadata("/proc/self/ns/net").map(|file| std::os::unix::fs::MetadataExt::ino(&file)).unwrap();
+        seen.remove(&here);
+        let left: Vec<_> = namespaces().intersection(&seen).copied().collect();
+        assert_eq!(left, [0; 0], "namespaces with a process in them after {wait_ms} ms");
+    }
 }

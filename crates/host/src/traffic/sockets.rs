@@ -14,8 +14,10 @@ use super::TrafficError;
 
 /// How long the two ends have to find each other.
 const OPENING_TIME: Duration = Duration::from_secs(5);
-/// How often an unanswered hello is sent again over UDP.
-const HELLO_PERIOD: Duration = Duration::from_millis(50);
+/// When an unanswered hello is sent again over UDP at first; then after twice that, and so on.
+const FIRST_HELLO_PERIOD: Duration = Duration::from_millis(50);
+/// The longest time between two hellos.
+const LAST_HELLO_PERIOD: Duration = Duration::from_millis(400);
 
 /// What proves that a flow belongs to the trial; see [`linerate_wire::Handshake`].
 #[derive(Clone, Copy)]
@@ -143,9 +145,9 @@ pub fn open(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &T
     }
     let udp: std::net::UdpSocket = socket.into();
     udp.connect(peer).map_err(unreachable)?;
-    udp.set_read_timeout(Some(HELLO_PERIOD)).map_err(TrafficError::System)?;
     let deadline = Instant::now() + OPENING_TIME;
     let mut octets = [0; HANDSHAKE_LEN + 1];
+    let mut period = FIRST_HELLO_PERIOD;
     loop {
         remaining(deadline, flow)?;
         // A refusal (the other end is not bound yet) and a full queue pass; the next hello comes soon.
@@ -154,10 +156,20 @@ pub fn open(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &T
             Err(error) if is_passing(&error) || error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(unreachable(error)),
         }
-        if let Ok(len) = udp.recv(&mut octets)
-            && expect(&octets[..len], HandshakeKind::Answer, flow, &tokens.answer).is_some()
-        {
-            return Ok(Open { socket: udp.into(), flow, listener: None, peer });
+        let next_hello = Instant::now() + period;
+        period = (2 * period).min(LAST_HELLO_PERIOD);
+        // Whatever else comes is no reason for another hello: something that echoes would be flooded.
+        while let Some(left) = next_hello.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            udp.set_read_timeout(Some(left)).map_err(TrafficError::System)?;
+            match udp.recv(&mut octets) {
+                Ok(len) if expect(&octets[..len], HandshakeKind::Answer, flow, &tokens.answer).is_some() => {
+                    return Ok(Open { socket: udp.into(), flow, listener: None, peer });
+                }
+                Ok(_) => {}
+                Err(error) if is_passing(&error) => {}
+                // A refusal comes at once; the rest of the wait is for the other end to be bound.
+                Err(_) => std::thread::sleep(left.min(Duration::from_millis(5))),
+            }
         }
     }
 }
