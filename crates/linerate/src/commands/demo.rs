@@ -52,7 +52,11 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
     };
     let progress = Progress::new(false);
     let options = ConnectOptions { interrupted: interrupt::requested, ..ConnectOptions::default() };
-    let pair = Pair::connect(&target, &host, GivenAddresses::default(), &options)?;
+    let mut pair = Pair::connect(&target, &host, GivenAddresses::default(), &options)?;
+    if lab.is_some() {
+        // Open files of this process: nobody could reach them by their names, so people read these.
+        pair.names = ["the lab's target", "the lab's host"].map(str::to_owned);
+    }
     for (name, overrides) in plan::demo_plans() {
         let plan = plan::find(name)?;
         let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), overrides, repeat: None };
