@@ -275,6 +275,11 @@ impl Sshd {
             file("authorized_keys")
         );
         fs::write(file("sshd_config"), settings).unwrap();
+        let tried = Command::new(sshd).args(["-t", "-f", &file("sshd_config")]).output().unwrap();
+        if !tried.status.success() {
+            eprintln!("SKIPPED ssh: sshd cannot run here: {}", String::from_utf8_lossy(&tried.stderr));
+            return None;
+        }
         let mut command = Command::new(sshd);
         bench.dress(&mut command);
         command.args(["-D", "-e", "-f", &file("sshd_config")]).stderr(Stdio::null());
