@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::endpoint::{ConnectOptions, Endpoint};
+use crate::endpoint::{ConnectOptions, Endpoint, receive_unless};
 use crate::error::{ControlError, Machine};
 use crate::line::{LONGEST_FROM_AGENT, LONGEST_FROM_CONTROLLER, LineError, LineReader, LineWriter, WriteError};
 use crate::link::{Guard, Link};
@@ -120,7 +120,7 @@ impl Client {
             }
         };
         crate::small_thread("linerate-read").spawn(reading).map_err(out_of_threads)?;
-        let greeted = match greeting.recv_timeout(patience) {
+        let greeted = match receive_unless(&greeting, patience, options.interrupted) {
             Ok(Ok(hello)) if hello.linerate == PROTOCOL => Ok(hello),
             Ok(Ok(hello)) => Err(ControlError::WrongVersion {
                 machine: machine.clone(),
@@ -139,6 +139,7 @@ impl Client {
                 };
                 Err(ControlError::Unreachable { machine: machine.clone(), why })
             }
+            Err(_) if (options.interrupted)() => Err(ControlError::Interrupted),
             Err(_) => Err(ControlError::Unreachable {
                 machine: machine.clone(),
                 why: format!(
@@ -216,19 +217,24 @@ impl Drop for Client {
 impl Pending {
     /// Waits for the answer.
     pub fn wait(self, timeout: Duration) -> Result<Reply, ControlError> {
-        match self.answer.recv_timeout(timeout) {
+        self.wait_unless(timeout, || false)
+    }
+
+    /// Waits for the answer, unless `stop` says in the meantime that nobody wants it any more.
+    pub fn wait_unless(self, timeout: Duration, stop: impl Fn() -> bool) -> Result<Reply, ControlError> {
+        match receive_unless(&self.answer, timeout, &stop) {
             Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => {
-                // The agent may have been lost without this request's answer having arrived yet.
-                let lost = self.shared.lock().lost.clone();
-                Err(lost.unwrap_or_else(|| ControlError::Timeout {
-                    machine: self.shared.machine.clone(),
-                    request: self.request,
-                    after: timeout,
-                }))
-            }
+            Err(RecvTimeoutError::Timeout) if stop() => Err(ControlError::Interrupted),
+            Err(RecvTimeoutError::Timeout) => Err(self.late(timeout)),
             Err(RecvTimeoutError::Disconnected) => Err(self.shared.why_lost()),
         }
+    }
+
+    fn late(&self, after: Duration) -> ControlError {
+        // The agent may have been lost without this request's answer having arrived yet.
+        let lost = self.shared.lock().lost.clone();
+        let (machine, request) = (self.shared.machine.clone(), self.request);
+        lost.unwrap_or(ControlError::Timeout { machine, request, after })
     }
 }
 

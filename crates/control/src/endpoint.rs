@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{ControlError, Machine};
 use crate::link::{Hints, Link, Start};
@@ -172,6 +172,8 @@ pub struct ConnectOptions {
     pub heartbeat: Duration,
     /// An agent that is silent for so long is lost.
     pub silence: Duration,
+    /// Asked again and again while a machine is being reached: whether nobody wants it any more.
+    pub interrupted: fn() -> bool,
 }
 
 impl Default for ConnectOptions {
@@ -185,6 +187,7 @@ impl Default for ConnectOptions {
             heartbeat: Duration::from_secs(1),
             // Together with the second that a silent child has to end by itself, less than ten seconds.
             silence: Duration::from_secs(6),
+            interrupted: || false,
         }
     }
 }
@@ -252,7 +255,10 @@ impl Endpoint {
                     let why = "a tcp: agent demands a shared key and none was given; name its file with --psk-file";
                     return Err(ControlError::Key { machine, why: why.to_owned() });
                 };
-                let socket = connect_tcp(host, *port, options.connect_timeout).map_err(|error| {
+                let socket = connect_tcp(host, *port, options).map_err(|error| {
+                    if (options.interrupted)() {
+                        return ControlError::Interrupted;
+                    }
                     unreachable(format!(
                         "{error}; see that linerate-agent --listen runs there and no firewall is between"
                     ))
@@ -320,15 +326,32 @@ fn ssh_arguments(
 }
 
 /// Names may have several addresses, and a resolver knows no time-out: a thread does both, and may be left behind.
-fn connect_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+fn connect_tcp(host: &str, port: u16, options: &ConnectOptions) -> io::Result<TcpStream> {
+    let timeout = options.connect_timeout;
     let (connected_sent, connected) = mpsc::sync_channel(1);
     let name = host.to_owned();
     std::thread::Builder::new().name("linerate-connect".to_owned()).spawn(move || {
         let _ = connected_sent.send(connect_first(&name, port, timeout));
     })?;
-    connected
-        .recv_timeout(timeout)
+    receive_unless(&connected, timeout, options.interrupted)
         .unwrap_or_else(|_| Err(io::Error::other(format!("no answer within {} s", timeout.as_secs_f64()))))
+}
+
+/// Like [`mpsc::Receiver::recv_timeout`], and a time-out at once when `stop` says so.
+pub(crate) fn receive_unless<T>(
+    receiver: &mpsc::Receiver<T>,
+    timeout: Duration,
+    stop: impl Fn() -> bool,
+) -> Result<T, mpsc::RecvTimeoutError> {
+    const LOOK: Duration = Duration::from_millis(50);
+    let deadline = Instant::now() + timeout;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match receiver.recv_timeout(left.min(LOOK)) {
+            Err(mpsc::RecvTimeoutError::Timeout) if left > LOOK && !stop() => {}
+            result => return result,
+        }
+    }
 }
 
 fn connect_first(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {

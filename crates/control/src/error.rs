@@ -62,6 +62,9 @@ pub enum ControlError {
         /// This program's.
         ours: u32,
     },
+    /// Nobody wants it any more.
+    #[error("interrupted")]
+    Interrupted,
     /// Another controller measures.
     #[error("{machine} is busy: {message}")]
     Busy {

@@ -32,7 +32,8 @@ impl CpuMeter {
         let growth = now.since(&self.before);
         let machine = growth.machine().shares().ok_or_else(|| io::Error::other("no clock tick has passed yet"))?;
         let per_cpu = growth.shares().into_values().collect();
-        Ok(CpuUse { machine, per_cpu, method: "/proc/stat".to_owned(), span_s })
+        let cpus = growth.cpus.len() as u32;
+        Ok(CpuUse { machine, cpus, per_cpu, method: "/proc/stat".to_owned(), span_s })
     }
 
     /// Ends the span and begins the next, for time slices.

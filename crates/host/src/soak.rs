@@ -144,7 +144,8 @@ impl Soak {
             softirq: mean(|cpu| cpu.softirq),
             steal: mean(|cpu| cpu.steal),
         };
-        let usage = CpuUse { machine, per_cpu, method: "soak".to_owned(), span_s: span_ns / 1e9 };
+        let cpus = per_cpu.len() as u32;
+        let usage = CpuUse { machine, cpus, per_cpu, method: "soak".to_owned(), span_s: span_ns / 1e9 };
         Ok(SoakReading { usage, doubts })
     }
 

@@ -16,6 +16,7 @@ use linerate_control::{ConnectOptions, Psk};
 use linerate_results::store::Store;
 
 use crate::cli::{Cli, Command, ReachArgs, StoreArgs};
+use crate::interrupt;
 use crate::plan::Report;
 use crate::render;
 use crate::render::Repeats;
@@ -39,7 +40,8 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
 
 fn connect_options(reach: &ReachArgs) -> Result<ConnectOptions> {
     let psk = reach.psk_file.as_deref().map(Psk::read).transpose()?;
-    Ok(ConnectOptions { remote_agent: reach.remote_agent.clone(), psk, ..ConnectOptions::default() })
+    let remote_agent = reach.remote_agent.clone();
+    Ok(ConnectOptions { remote_agent, psk, interrupted: interrupt::requested, ..ConnectOptions::default() })
 }
 
 /// The store that the user named, or the usual one, made if it is not there.

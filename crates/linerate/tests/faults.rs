@@ -168,6 +168,40 @@ fn sigterm_ends_it_in_order() {
     check_interrupt("sigterm", "TERM");
 }
 
+/// Ctrl-C while the program waits for somebody: a machine that does not answer, and ends that do not find each other.
+#[test]
+fn ctrl_c_is_heard_while_nothing_answers() {
+    let Some(bench) = Bench::new("waits") else { return };
+    let mut command = bench.linerate(&["run", "tcp-stream", "--target", "exec:sleep 60", "--host", &bench.host()]);
+    command.args(SHORT_AND_LONG);
+    interrupt_waiting(&bench, command, "linerate: interrupted\n");
+
+    // The target lets nothing in that opens a flow: a route of its own swallows it.
+    let swallow = "ip route add blackhole 198.18.0.1/32 && ip -6 route add blackhole 2001:2::1/128";
+    let swallowed = bench.lab().in_target(|| std::process::Command::new("sh").args(["-c", swallow]).status());
+    if !swallowed.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED ends that do not find each other: there is no ip(8) here");
+        return;
+    }
+    let command = bench.run_command("tcp-stream", &SHORT_AND_LONG);
+    interrupt_waiting(&bench, command, "--resume carries on");
+    let began = Instant::now();
+    let ran = bench.run("tcp-stream", &["--set", "duration=1s"], IN_TIME);
+    ran.check_sentence(&["check the cable, the addresses and firewalls"]);
+    assert!(began.elapsed() < IN_TIME);
+}
+
+#[track_caller]
+fn interrupt_waiting(bench: &Bench, command: std::process::Command, sentence: &str) {
+    let running = Running::start(command);
+    std::thread::sleep(Duration::from_millis(1000));
+    let began = Instant::now();
+    running.signal("INT");
+    running.wait(IN_TIME).check_sentence(&["interrupted", sentence]);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    bench.check_nothing_runs(Duration::from_secs(2));
+}
+
 /// The network namespaces that processes are in, by inode.
 fn namespaces() -> std::collections::BTreeSet<u64> {
     use std::os::unix::fs::MetadataExt;

@@ -133,7 +133,7 @@ fn an_agent_that_listens() {
             let visit = |number: u32| {
                 let mut socket = TcpStream::connect(address)?;
                 // Some say nothing, some say a lot; a refused one is no concern of theirs.
-                if number % 2 == 0 {
+                if number.is_multiple_of(2) {
                     let _ = socket.write_all(&[number as u8; 3000]);
                 }
                 Ok(socket)

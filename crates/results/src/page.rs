@@ -41,9 +41,9 @@ fn every_stage_and_doubt_is_named() {
     }
     for kind in [DoubtKind::SenderFellBehind, DoubtKind::IrqTimeByTicks, DoubtKind::ShortForCpu]
         .into_iter()
-        .chain([DoubtKind::NoisyMachine, DoubtKind::CountersContradict, DoubtKind::StrayTraffic])
+        .chain([DoubtKind::NoisyMachine, DoubtKind::CountersContradict])
         .chain([DoubtKind::SharedMachine, DoubtKind::Fragmented, DoubtKind::SocketBufferClamped])
-        .chain([DoubtKind::EndedEarly, DoubtKind::SoakNotCalibrated, DoubtKind::EndMarkLost])
+        .chain([DoubtKind::SoakNotCalibrated, DoubtKind::EndMarkLost])
         .chain([DoubtKind::CountersMissing])
     {
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());

@@ -271,6 +271,7 @@ fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
         settings: Vec::new(),
         cpu: Some(CpuUse {
             machine: shares,
+            cpus: cpus as u32,
             per_cpu: (0..cpus).map(|_| shares).collect(),
             method: "/proc/stat".to_owned(),
             span_s: 2.0,

@@ -119,9 +119,9 @@ impl Tracker {
         }
     }
 
-    /// A datagram arrived at `now_ns` of the receiver's clock.
+    /// A datagram arrived at `now_ns` of the receiver's clock. `false`: it was a further copy of one that came before.
     #[inline]
-    pub fn handle_datagram(&mut self, probe: &Probe, now_ns: u64) {
+    pub fn handle_datagram(&mut self, probe: &Probe, now_ns: u64) -> bool {
         // The highest number has no successor. No sender lives to reach it; it only must not overflow.
         let number = probe.sequence.min(u64::MAX - 1);
         let in_order = number >= self.next;
@@ -134,7 +134,7 @@ impl Tracker {
         } else if !self.is_new_behind(number) {
             self.arrivals.duplicated_total += 1;
             self.arrivals.duplicated += u64::from(probe.measured);
-            return;
+            return false;
         }
         self.arrivals.received_total += 1;
         if probe.measured {
@@ -143,6 +143,7 @@ impl Tracker {
             self.arrivals.late += u64::from(self.ended);
             self.time(probe.sent_at_ns, now_ns);
         }
+        true
     }
 
     /// The sender's end mark arrived: it sent `sent` datagrams in all. The mark comes several times, as any

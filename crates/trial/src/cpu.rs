@@ -91,7 +91,9 @@ pub struct CpuUse {
     /// Fractions of the whole machine. With the soak method only `busy` is known to differ from /proc/stat's.
     #[serde(flatten)]
     pub machine: CpuShares,
-    /// Each CPU by itself, in the kernel's order.
+    /// How many CPUs the machine had online.
+    pub cpus: u32,
+    /// Each CPU by itself, in the kernel's order; one whose clock did not tick in the span is left out.
     pub per_cpu: Vec<CpuShares>,
     /// How it was measured: `/proc/stat` or `soak`.
     pub method: String,
@@ -102,7 +104,7 @@ pub struct CpuUse {
 impl CpuUse {
     /// CPU seconds the machine spent, over all its CPUs.
     pub fn busy_seconds(&self) -> f64 {
-        self.machine.busy * self.per_cpu.len() as f64 * self.span_s
+        self.machine.busy * f64::from(self.cpus) * self.span_s
     }
 
     /// Service demand: microseconds of CPU time for each of `units` (KiB or packets); `None` without units.
@@ -127,7 +129,8 @@ mod tests {
     #[test]
     fn service_demand_is_cpu_time_by_unit() {
         let half = CpuShares { busy: 0.5, ..CpuShares::default() };
-        let use_ = CpuUse { machine: half, per_cpu: vec![half; 2], method: "/proc/stat".to_owned(), span_s: 10.0 };
+        let use_ =
+            CpuUse { machine: half, cpus: 2, per_cpu: vec![half; 2], method: "/proc/stat".to_owned(), span_s: 10.0 };
         // Half of two CPUs for ten seconds is ten CPU seconds.
         assert_eq!(use_.busy_seconds(), 10.0);
         assert_eq!(use_.demand_us(1e6), Some(10.0));

@@ -29,20 +29,16 @@ pub enum DoubtKind {
     IrqTimeByTicks,
     /// Too few clock ticks passed for a CPU figure.
     ShortForCpu,
-    /// Something else used the machine's CPUs before the trial, or a hypervisor took them during it.
+    /// A hypervisor took CPU time away during the trial.
     NoisyMachine,
     /// Counters of the two ends, or of two sources, contradict each other.
     CountersContradict,
-    /// More datagrams arrived than were sent, or a flow carried something that was not ours.
-    StrayTraffic,
     /// Both ends run on one machine, so they share its CPUs.
     SharedMachine,
     /// The datagrams are larger than the MTU and travel as fragments.
     Fragmented,
     /// A socket buffer is not what was asked.
     SocketBufferClamped,
-    /// The trial ended before its time.
-    EndedEarly,
     /// The idle-capacity method could not calibrate on an idle machine.
     SoakNotCalibrated,
     /// A flow's end mark did not arrive, so its last datagrams are judged by a time-out.
@@ -60,11 +56,9 @@ impl DoubtKind {
             DoubtKind::ShortForCpu => "short-for-cpu",
             DoubtKind::NoisyMachine => "noisy-machine",
             DoubtKind::CountersContradict => "counters-contradict",
-            DoubtKind::StrayTraffic => "stray-traffic",
             DoubtKind::SharedMachine => "shared-machine",
             DoubtKind::Fragmented => "fragmented",
             DoubtKind::SocketBufferClamped => "socket-buffer-clamped",
-            DoubtKind::EndedEarly => "ended-early",
             DoubtKind::SoakNotCalibrated => "soak-not-calibrated",
             DoubtKind::EndMarkLost => "end-mark-lost",
             DoubtKind::CountersMissing => "counters-missing",

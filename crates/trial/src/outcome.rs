@@ -143,7 +143,7 @@ pub struct TcpSummary {
     pub limited_by_send_buffer: Option<f64>,
     /// Fraction of the connection's time in which the application gave nothing to send.
     pub limited_by_application: Option<f64>,
-    /// Segments that arrived out of order.
+    /// Segments that arrived out of order at this end; in a record, at the receiver.
     pub reordered_segments: Option<u64>,
     /// Data segments sent, those sent again included.
     pub segments_sent: Option<u64>,

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use linerate_trial::cpu::CpuUse;
-use linerate_trial::doubt::Doubt;
+use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{CpuSlice, Slice};
 use linerate_trial::spec::Spec;
@@ -75,6 +75,8 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 /// The ledgers are looked at this often, whatever the interval, so that their counts do not wrap unseen.
 const LOOK_NS: u64 = 500_000_000;
 const PROGRESS_NS: u64 = 1_000_000_000;
+/// Share of a machine's time from which what a hypervisor takes is worth a doubt.
+const MUCH_STOLEN: f64 = 0.01;
 
 impl Sampler {
     /// A sampler of nothing yet.
@@ -250,6 +252,16 @@ impl Sampler {
             sampled.doubts.extend(doubt_short_span(use_.span_s));
             sampled.doubts.extend((accounts_irq_by_ticks() == Some(true)).then(doubt_irq_by_ticks));
             sampled.cpu = Some(use_);
+        }
+        if let Some(steal) = sampled.cpu.as_ref().map(|cpu| cpu.machine.steal).filter(|steal| *steal > MUCH_STOLEN) {
+            sampled.doubts.push(Doubt::new(
+                DoubtKind::NoisyMachine,
+                format!(
+                    "a hypervisor took {:.1} % of the machine's time for others; measure on a machine of your own, or \
+                     again at a quieter hour",
+                    100.0 * steal
+                ),
+            ));
         }
         // The soaking threads end here: they have nothing more to say, and the CPUs are others' again.
         self.soak = None;

@@ -42,8 +42,9 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
         return Err(TrafficError::Stopped);
     }
     let window = task.clock.sending();
-    let mut pacer = task.pacer(size as u64, window.start_ns.min(task.clock.now_ns()));
-    let mut now = task.clock.now_ns();
+    let started_ns = task.clock.now_ns();
+    let mut pacer = task.pacer(size as u64, started_ns);
+    let mut now = started_ns;
     // Where in the message the next write starts: a write may take a part of it.
     let mut at = 0;
     while left > 0 && now < window.end_ns && !task.clock.stopped() {
@@ -83,7 +84,8 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
     outcome.elapsed_ns = task.elapsed_ns(window, now);
     outcome.thread = thread_use();
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
-    let open_s = (now - window.start_ns.min(now)) as f64 / 1e9;
+    // The kernel's times run from the start, warm-up included.
+    let open_s = now.saturating_sub(started_ns) as f64 / 1e9;
     outcome.tcp = tcp_summary(&socket, open_s);
     // The receiver closes when it has read the last octet, so that the end of this is the end of the flow.
     let _ = stream.shutdown(Shutdown::Write);

@@ -120,6 +120,7 @@ pub fn receive(task: Task) -> Result<FlowOutcome, TrafficError> {
     let room = size.max(HANDSHAKE_LEN);
     let mut batch = DatagramBatch::new(BATCH.min(BATCH_OCTETS / room).max(1), room, task.spec.alignment as usize);
     let mut tracker = Tracker::new();
+    let by_octets = task.spec.expected_time().is_none();
     let mut last_ns = 0;
     let mut end_heard = false;
     while !task.clock.stopped() {
@@ -146,11 +147,13 @@ pub fn receive(task: Task) -> Result<FlowOutcome, TrafficError> {
             }
             // A connected socket hears one peer only; what is of another length or no probe is counted by nobody.
             let Some(probe) = Probe::parse(octets).filter(|_| len == size) else { continue };
+            // Where octets decide, the time runs from the first arrivals, so what came with them took none of it.
+            let first = task.clock.receiving_so_far().is_none_or(|window| window.start_ns == now);
             let window = task.clock.receiving(now);
-            tracker.handle_datagram(&probe, now);
+            let new = tracker.handle_datagram(&probe, now);
             last_ns = now;
             outcome.messages_total += 1;
-            if window.contains(now) && !end_heard {
+            if new && window.contains(now) && !end_heard && !(by_octets && first) {
                 outcome.octets += size as u64;
                 outcome.messages += 1;
             }

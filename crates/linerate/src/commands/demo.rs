@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use linerate_control::{ConnectOptions, Endpoint};
 use linerate_lab::{Lab, Privilege, Shape, enter_user_namespace, privilege};
 use linerate_results::record::Record;
@@ -13,7 +13,7 @@ use super::report;
 use super::run::{Wanted, status};
 use crate::cli::DemoArgs;
 use crate::interrupt;
-use crate::measure::campaign;
+use crate::measure::campaign::{self, CampaignError};
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::output::out;
 use crate::plan;
@@ -51,7 +51,12 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
         None => Store::in_memory()?,
     };
     let progress = Progress::new(false);
-    let pair = Pair::connect(&target, &host, GivenAddresses::default(), &ConnectOptions::default())?;
+    let options = ConnectOptions { interrupted: interrupt::requested, ..ConnectOptions::default() };
+    let mut pair = Pair::connect(&target, &host, GivenAddresses::default(), &options)?;
+    if lab.is_some() {
+        // Open files of this process: nobody could reach them by their names, so people read these.
+        pair.names = ["the lab's target", "the lab's host"].map(str::to_owned);
+    }
     for (name, overrides) in plan::demo_plans() {
         let plan = plan::find(name)?;
         let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), overrides, repeat: None };
@@ -63,6 +68,10 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
         progress.clear();
         out!("\n── linerate run {name} ── {}\n\n", plan.about);
         out!("{}", report(plan.report, &records));
+        if matches!(ended, Err(CampaignError::Interrupted { .. })) {
+            pair.end();
+            bail!("interrupted; of the demo's machines and traffic nothing is left");
+        }
         status(ended)?;
     }
     out!(

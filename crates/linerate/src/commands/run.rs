@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         records.push(record.in_brief());
     });
     progress.clear();
-    drop(pair);
+    pair.end();
     records.sort_by_key(|record| record.trial.index);
     if !records.is_empty() {
         out!("{}", shown(&order.plan, arguments.output, &records));

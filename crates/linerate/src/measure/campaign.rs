@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use linerate_control::Endpoint;
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store, StoreError};
 use linerate_trial::spec::{Extent, Spec};
@@ -59,7 +58,7 @@ pub(crate) fn run(
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
     let mut ids = Ids::default();
-    let endpoints: [String; 2] = pair.endpoints.each_ref().map(Endpoint::to_string);
+    let endpoints = &pair.names;
     let (campaign, done) = match &order.resume {
         Some(campaign) => (campaign.id.clone(), store.finished_trials(&campaign.id)?),
         None => {

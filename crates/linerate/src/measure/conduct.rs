@@ -98,10 +98,10 @@ fn run(pair: &Pair, conducted: &mut Conducted, progress: &dyn Fn(f64)) -> Result
         _ => Vec::new(),
     });
     let ended = drive(pair, conducted, route, target_ports, host_ports, progress);
-    if ended.is_err() {
-        // Whatever happened, no traffic stays behind where an agent still hears.
-        for end in [End::Target, End::Host] {
-            let _ = pair.client(end).request(Request::Stop, Duration::from_secs(3));
+    if ended.is_err() && !interrupt::requested() {
+        // Whatever happened, no traffic stays behind where an agent still hears. After an interrupt both agents end.
+        for stop in [pair.target.send(Request::Stop), pair.host.send(Request::Stop)] {
+            let _ = stop.wait(Duration::from_secs(3));
         }
     }
     ended
@@ -119,18 +119,21 @@ fn drive(
         pair.target.send(Request::Connect { peer: route.host, ports: host_ports }),
         pair.host.send(Request::Connect { peer: route.target, ports: target_ports }),
     ];
-    let [target, host] = connects.map(|pending| pending.wait(CONNECT_TIME));
+    let [target, host] = connects.map(|pending| pending.wait_unless(CONNECT_TIME, interrupt::requested));
+    if interrupt::requested() {
+        return Err(TrialError::Interrupted);
+    }
     if let (Err(of_target), Err(of_host)) = (&target, &host)
         && !matches!((of_target, of_host), (ControlError::Lost { .. }, _) | (_, ControlError::Lost { .. }))
     {
         // Neither found the other: one sentence about both, with what each sees of its link.
         return Err(TrialError::Traffic(with_links(pair, route, &host.unwrap_err().to_string())));
     }
-    for connected in [target, host] {
+    // A machine that is gone is the news; the other only misses it.
+    let is_lost = |connected: &Result<Reply, ControlError>| matches!(connected, Err(ControlError::Lost { .. }));
+    let connected = if is_lost(&host) { [host, target] } else { [target, host] };
+    for connected in connected {
         connected.map_err(of_control)?;
-    }
-    if interrupt::requested() {
-        return Err(TrialError::Interrupted);
     }
     wait_both([pair.target.send(Request::Start), pair.host.send(Request::Start)])?;
     watch(pair, conducted, route, progress)
@@ -229,6 +232,7 @@ fn wait_both(pending: [linerate_control::Pending; 2]) -> Result<[Reply; 2], Tria
 fn of_control(error: ControlError) -> TrialError {
     match error {
         ControlError::Refused { .. } => TrialError::Refused(error.to_string()),
+        ControlError::Interrupted => TrialError::Interrupted,
         _ => TrialError::Lost(error.to_string()),
     }
 }

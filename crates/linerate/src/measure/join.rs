@@ -202,6 +202,12 @@ impl Joined<'_> {
         let mut figures = FlowFigures::default();
         let summaries: Vec<&TcpSummary> = pairs.iter().filter_map(|pair| pair.source.tcp.as_ref()).collect();
         figures.tcp = combine(&summaries);
+        if let Some(tcp) = &mut figures.tcp
+            && self.spec.workload.is_stream()
+        {
+            // What came out of order, the receiving end knows.
+            tcp.reordered_segments = pairs.iter().map(|pair| pair.sink.tcp.as_ref()?.reordered_segments).sum();
+        }
         if !self.spec.workload.is_stream() {
             return figures;
         }

@@ -21,8 +21,8 @@ pub(crate) struct Pair {
     pub(crate) host: Client,
     target_reach: Reach,
     host_reach: Reach,
-    /// How the agents are reached, as the user wrote it.
-    pub(crate) endpoints: [Endpoint; 2],
+    /// How the agents are reached, as the user wrote it; for records and sentences.
+    pub(crate) names: [String; 2],
 }
 
 /// What the user said about the addresses.
@@ -65,8 +65,17 @@ impl Pair {
             host: host_client,
             target_reach,
             host_reach,
-            endpoints: [target.clone(), host.clone()],
+            names: [target.to_string(), host.to_string()],
         })
+    }
+
+    /// Ends both agents at the same time: one that does not hear has a second before it is killed.
+    pub(crate) fn end(self) {
+        let Pair { target, host, .. } = self;
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(target));
+            drop(host);
+        });
     }
 
     /// The client of one end.

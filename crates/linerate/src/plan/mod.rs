@@ -130,8 +130,9 @@ pub(crate) fn find(name_or_path: &str) -> Result<Plan, PlanError> {
         let names = builtin_names().collect::<Vec<_>>().join(", ");
         let near =
             nearest(name_or_path, builtin_names()).map(|name| format!("did you mean '{name}'? ")).unwrap_or_default();
-        let hint =
-            format!("{near}Built in are {names}; a plan of your own is given as a path, like ./{name_or_path}.toml");
+        let hint = format!(
+            "{near}the built-in plans are {names}; a plan of your own is given as a path, like ./{name_or_path}.toml"
+        );
         Err(PlanError::Unknown { name: name_or_path.to_owned(), hint })
     })
 }
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn a_plan_that_is_not_there() {
         check_refused("udp-swep", &["there is no plan 'udp-swep'", "did you mean 'udp-sweep'?", "canned"]);
-        check_refused("nonsense", &["Built in are tcp, udp-sweep", "./nonsense.toml"]);
+        check_refused("nonsense", &["the built-in plans are tcp, udp-sweep", "./nonsense.toml"]);
         check_refused("./missing.toml", &["plan file ./missing.toml:", "linerate plans"]);
         check_refused("/dev/zero", &["plan file /dev/zero:", "larger than 1M"]);
         check_refused("/", &["plan file /:"]);

@@ -223,13 +223,8 @@ fn doubted_by(kind: DoubtKind) -> &'static [About] {
         | DoubtKind::NoisyMachine
         | DoubtKind::SharedMachine
         | DoubtKind::SoakNotCalibrated => &[About::Cpu],
-        DoubtKind::CountersContradict
-        | DoubtKind::StrayTraffic
-        | DoubtKind::EndMarkLost
-        | DoubtKind::CountersMissing => &[About::Loss],
-        DoubtKind::Fragmented | DoubtKind::SocketBufferClamped | DoubtKind::EndedEarly => {
-            &[About::Throughput, About::Loss]
-        }
+        DoubtKind::CountersContradict | DoubtKind::EndMarkLost | DoubtKind::CountersMissing => &[About::Loss],
+        DoubtKind::Fragmented | DoubtKind::SocketBufferClamped => &[About::Throughput, About::Loss],
     }
 }
 

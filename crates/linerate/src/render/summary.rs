@@ -165,7 +165,8 @@ fn stream(who: &str, group: &[&Record]) -> Option<String> {
     let sent = of(&|flow| flow.tcp.as_ref()?.segments_sent.map(|sent| sent as f64));
     if !again.is_empty() {
         let total: f64 = again.iter().sum();
-        text += &format!("; {} segments were sent again", count(total as u64));
+        let were = if total == 1.0 { "segment was" } else { "segments were" };
+        text += &format!("; {} {were} sent again", count(total as u64));
         let all: f64 = sent.iter().sum();
         if sent.len() == again.len() && all > 0.0 {
             text += &format!(" ({} %)", percent(total / all));
