@@ -211,7 +211,7 @@ fn agents_that_cannot_be_talked_to_are_told_apart() {
     let part = if refused.to_string().contains("127;") {
         "(or ssh not here)"
     } else {
-        "refused\"; see that 'ssh 127.0.0.1' works"
+        "refused\"; see that 'ssh -p 1 127.0.0.1' works"
     };
     check(&refused, &["the target (ssh:127.0.0.1:1) cannot be reached", part]);
 

@@ -106,7 +106,8 @@ fn an_agent_that_wakes_up_alone_ends() {
     signal(agent, "STOP");
     running.signal("KILL");
     running.wait(IN_TIME);
-    bench.wait_until("the other agent ends", IN_TIME, || bench.processes().len() == 1);
+    // None may be left already: the kernel sends SIGHUP to a stopped process group that loses its parent (exit(3)).
+    bench.wait_until("the other agent ends", IN_TIME, || bench.processes().len() <= 1);
     signal(agent, "CONT");
     bench.check_nothing_runs(IN_TIME);
     bench.check_quiet();

@@ -238,3 +238,14 @@ fn nobody_reads_what_is_printed() {
         assert!(stderr.is_empty(), "{arguments:?}: {stderr}");
     }
 }
+
+#[test]
+fn what_is_printed_finds_no_room() {
+    let bench = Bench::bare("no-room");
+    let mut command = bench.linerate(&["plans"]);
+    command.stdout(fs::File::options().write(true).open("/dev/full").unwrap()).stderr(Stdio::piped());
+    let output = command.spawn().unwrap().wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.starts_with("linerate: standard output cannot be written: No space left"), "{stderr}");
+}
