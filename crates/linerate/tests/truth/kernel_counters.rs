@@ -5,7 +5,7 @@ use linerate_lab::Shape;
 use linerate_results::record::Record;
 use linerate_trial::flow::End;
 
-use super::rig::{Link, Rig, flow};
+use super::rig::{Link, Rig, flow, is_crowded};
 
 /// Packets of the conversation around the data that an end sends in one direction of one flow: hello or answer, end
 /// mark (again every 5 ms until heard) or its answer, ARP or neighbour discovery. Many more would be a fault.
@@ -126,7 +126,8 @@ fn check_fields(what: &str, record: &Record) {
         "loss_ratio",
     ];
     let stream = ["throughput_bps", "achieved_load_bps", "octets", "send_calls", "receive_calls"];
-    there(&["service_demand", "streams", "loss_bursts"]);
+    there(&["streams", "loss_bursts"]);
+    assert_eq!(result["service_demand"].is_null(), value["target"]["cpu"].is_null() && value["host"]["cpu"].is_null());
     match record.workload.is_stream() {
         true => {
             there(&stream);
@@ -163,7 +164,9 @@ fn check_fields(what: &str, record: &Record) {
         let machine = &value[machine];
         let address = machine["address"].as_str().unwrap();
         assert_eq!(address.contains(':'), what.ends_with('6'), "{what}: {address}");
-        for part in ["cpu", "counters", "threads", "environment"] {
+        // The thread that looks at the CPUs may have had no turn in so short a trial.
+        assert!(machine["cpu"].is_object() || is_crowded(), "{what}: no cpu");
+        for part in ["counters", "threads", "environment"] {
             assert!(machine[part].as_object().is_some_and(|fields| !fields.is_empty()), "{what}: no {part}");
         }
     }

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use linerate_lab::{LINK_NAME, Lab, Privilege, Shape, privilege};
 use linerate_results::record::{FlowFigures, Record};
@@ -156,16 +158,33 @@ pub fn assert_near(what: &str, value: f64, want: f64, share: f64) {
     );
 }
 
-/// Whether other programs have wanted more than this machine's CPUs in the last minute. A figure that needs a CPU to
-/// itself then proves nothing.
+/// Whether other programs want this machine's CPUs too. A figure that needs a CPU to itself then proves nothing.
+///
+/// By the load of the last minute, and, as that comes late, by threads that ask for every CPU for a fifth of a second
+/// and see how long they waited (the second figure of schedstat, Documentation/scheduler/sched-stats.rst).
 pub fn is_crowded() -> bool {
+    const ASK: Duration = Duration::from_millis(200);
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
     let load = fs::read_to_string("/proc/loadavg").unwrap();
     let load: f64 = load.split_whitespace().next().unwrap().parse().unwrap();
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    // The trial's own two threads may be among them.
-    let crowded = load > cpus as f64 + 1.0;
+    let waited_ns = || -> Option<u64> {
+        fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().nth(1)?.parse().ok()
+    };
+    let ask = || {
+        let (began, before) = (Instant::now(), waited_ns());
+        while began.elapsed() < ASK {
+            std::hint::spin_loop();
+        }
+        waited_ns().zip(before).map_or(0, |(after, before)| after - before)
+    };
+    let waited_ns: u64 = thread::scope(|scope| {
+        (0..cpus).map(|_| scope.spawn(ask)).collect::<Vec<_>>().into_iter().map(|t| t.join().unwrap()).sum()
+    });
+    let waited = waited_ns as f64 / (ASK.as_nanos() as f64 * cpus as f64);
+    // The trial's own two threads may be in the load.
+    let crowded = load > cpus as f64 + 0.5 || waited > 0.05;
     if crowded {
-        eprintln!("the load of this machine is {load}: rates are held against wide bounds only");
+        eprintln!("others use this machine (load {load}, {waited:.2} of the time waiting): wide bounds only");
     }
     crowded
 }

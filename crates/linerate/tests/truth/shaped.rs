@@ -115,6 +115,43 @@ fn what_is_sent_too_fast_waits() {
 }
 
 #[test]
+fn both_ways_at_once_each_loss_is_its_own_direction_s() {
+    let Some(rig) = Rig::up("both_ways", &shape()) else { return };
+    let before = rig.lab.receive_queue_counts().unwrap().unwrap();
+    let record = rig.trial("udp-stream", &[("direction", "both"), ("rate", "180M"), ("duration", "600ms")]);
+    let after = rig.lab.receive_queue_counts().unwrap().unwrap();
+    let dropped = u64::from(after.drops.wrapping_sub(before.drops));
+    let by_stage = losses(&record);
+    println!("dropped {dropped}, the record says {by_stage:?}, unaccounted {:?}", record.unaccounted);
+    assert_eq!(by_stage.get(&Stage::DriverRxRing).copied().unwrap_or(0), dropped, "{:?}", record.loss_budget);
+    assert!((-5..=0).contains(&record.unaccounted.unwrap()), "{:?}: {:?}", record.unaccounted, record.loss_budget);
+    let directions = record.result.as_ref().unwrap().directions.as_ref().unwrap();
+    // What the target's queue drops was going to the target.
+    assert!(directions.rx.packets_lost.unwrap() + 5 >= dropped);
+    let told = |direction: &str| -> u64 {
+        let lines = record.loss_budget.iter().flatten();
+        lines.filter(|line| line.evidence.starts_with(direction)).map(|line| line.packets).sum()
+    };
+    assert!(told("rx: ").abs_diff(directions.rx.packets_lost.unwrap()) <= 5, "{:?}", record.loss_budget);
+    assert!(told("tx: ").abs_diff(directions.tx.packets_lost.unwrap()) <= 5, "{:?}", record.loss_budget);
+}
+
+#[test]
+fn a_fragmented_datagram_is_lost_whole_and_doubted() {
+    let Some(rig) = Rig::up("fragmented", &shape()) else { return };
+    let record = rig.trial("udp-stream", &[("message_size", "4000"), ("rate", "200M"), ("duration", "600ms")]);
+    let lost = flow(&record).packets_lost.unwrap();
+    println!("{lost} lost of {:?}: {:?}", flow(&record).packets_sent, record.loss_budget);
+    assert!(lost > 50);
+    assert!(record.doubts.iter().any(|doubt| doubt.kind.name() == "fragmented"), "{:?}", record.doubts);
+    let explained: i64 = losses(&record).values().map(|&packets| packets as i64).sum();
+    assert_eq!(explained + record.unaccounted.unwrap(), lost as i64);
+    // Three fragments to a datagram.
+    let frames = super::rig::Link::of(&record, End::Host).tx_packets;
+    assert!(frames.abs_diff(3 * flow(&record).packets_sent.unwrap()) <= 24, "{frames}");
+}
+
+#[test]
 fn a_slow_reader_loses_at_its_socket() {
     let Some(rig) = Rig::up("slow_reader", &Shape::unshaped()) else { return };
     // 4 KiB of buffer hold a datagram or two.
