@@ -15,6 +15,7 @@ use super::buffer;
 use super::sockets::{self, is_passing};
 use super::task::{Task, wait_until};
 use crate::sys::datagrams::DatagramBatch;
+use crate::sys::poll::wait_readable;
 use crate::sys::socket_state::socket_drops;
 use crate::sys::thread::thread_use;
 
@@ -186,13 +187,14 @@ pub fn wait_for_start(task: &Task, socket: &Socket) -> Result<(), TrafficError> 
     if task.open.flow.listener() != task.end {
         return if task.clock.wait_for_start() { Ok(()) } else { Err(TrafficError::Stopped) };
     }
-    socket.set_read_timeout(Some(Duration::from_millis(1))).map_err(TrafficError::System)?;
     let mut batch = DatagramBatch::new(1, HANDSHAKE_LEN, 1);
     while !task.clock.started() {
         if task.clock.stopped() {
             return Err(TrafficError::Stopped);
         }
-        if let Ok(1) = batch.receive(socket) {
+        // Not SO_RCVTIMEO: it counts in ticks, and a tick of 10 ms would be missing at the start of the trial.
+        let readable = wait_readable(socket, Duration::from_millis(1)).map_err(TrafficError::System)?;
+        if readable && batch.receive(socket).is_ok() {
             let _ = handle_handshake(task, socket, batch.received(0).0);
         }
     }
