@@ -1,4 +1,4 @@
-//! What the kernel tells of a socket: TCP_INFO and SO_MEMINFO.
+//! What the kernel tells of a socket, TCP_INFO and SO_MEMINFO, and how much it waits for, SO_RCVLOWAT.
 //! Knows no meaning of the numbers beyond their names.
 
 use std::io;
@@ -71,6 +71,18 @@ pub fn socket_drops(socket: &impl AsRawFd) -> Option<u64> {
     let len = get_option(socket, libc::SOL_SOCKET, SO_MEMINFO, &mut octets).ok()?;
     let octets = octets[..len].get(SK_MEMINFO_DROPS * 4..SK_MEMINFO_DROPS * 4 + 4)?;
     Some(u64::from(u32::from_ne_bytes(octets.try_into().ok()?)))
+}
+
+/// Lets a read return, and its thread wake, only when this many octets are there, the connection ends, or the read's
+/// time is over: SO_RCVLOWAT (socket(7)). The kernel keeps it within half the receive buffer.
+pub fn set_receive_low_water(socket: &impl AsRawFd, octets: u32) -> io::Result<()> {
+    let octets = libc::c_int::try_from(octets).unwrap_or(libc::c_int::MAX);
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the pointer and `len` describe `octets`, which outlives the call and is only read.
+    let status = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, (&raw const octets).cast(), len)
+    };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn get_option(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int, octets: &mut [u8]) -> io::Result<usize> {
