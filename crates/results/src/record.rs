@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use linerate_trial::api::ApiUse;
 use linerate_trial::budget::LossLine;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::Doubt;
@@ -199,6 +200,10 @@ pub struct FlowFigures {
     pub loss_bursts: BTreeMap<u64, u64>,
     /// The sending TCP's account. Of several streams: sums of counts, means of the rest.
     pub tcp: Option<TcpSummary>,
+    /// How the senders handed their data to the socket.
+    pub sender_api: Option<ApiUse>,
+    /// How the receivers took their data from the socket.
+    pub receiver_api: Option<ApiUse>,
     /// System calls that sent.
     pub send_calls: Option<u64>,
     /// System calls that received.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use linerate_trial::api::ApiUse;
 use linerate_trial::budget::LossLine;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::{Doubt, DoubtKind};
@@ -70,6 +71,8 @@ pub fn udp(index: u32, direction: Direction, mbit: u32, through: f64) -> Record 
         jitter_s: Some(f64::from(mbit) * 1.7e-8),
         arrival_gaps: Some(histogram(&[(9_000, received / 2), (21_000, received - received / 2 - 1)])),
         loss_bursts: if lost > 40 { BTreeMap::from([(1, lost - 40), (20, 2)]) } else { BTreeMap::new() },
+        sender_api: Some(ApiUse { name: "sendmmsg".to_owned(), batch: 32, ..ApiUse::default() }),
+        receiver_api: Some(ApiUse { name: "recvmmsg".to_owned(), batch: 32, ..ApiUse::default() }),
         send_calls: Some(sent / 8),
         receive_calls: Some(received / 5),
         octets: Some(received * 1470),
@@ -131,6 +134,14 @@ pub fn tcp(index: u32, direction: Direction, mbit: f64, probe: bool) -> Record {
             segments_received: Some(2),
             congestion_control: Some("cubic".to_owned()),
         }),
+        sender_api: Some(ApiUse {
+            name: "zerocopy".to_owned(),
+            batch: 1,
+            completions: Some(1787),
+            completions_copied: Some(3),
+            ..ApiUse::default()
+        }),
+        receiver_api: Some(ApiUse { name: "trunc".to_owned(), batch: 1, ..ApiUse::default() }),
         send_calls: Some(1787),
         receive_calls: Some(2210),
         octets: Some((mbit * 2e6 / 8.0) as u64),

@@ -2,6 +2,7 @@
 //! Knows no operating system and no text format; time and chance are arguments.
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod arrivals;
 pub mod budget;
 pub mod cpu;

@@ -5,6 +5,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::api::{ReceiverApi, SenderApi};
 use crate::spec::{CpuMethod, Direction, Extent, Ip, Spacing, Spec, Workload};
 use crate::units::{OfferedLoad, format_duration, format_size, parse_duration, parse_size};
 
@@ -24,7 +25,7 @@ const fn info(name: &'static str, allowed: &'static str, about: &'static str) ->
 }
 
 /// Every option there is, in the order in which records and help texts show them.
-pub const OPTIONS: [OptionInfo; 26] = [
+pub const OPTIONS: [OptionInfo; 29] = [
     info("workload", "tcp-stream | udp-stream | tcp-rr | udp-rr | tcp-crr", "what traffic"),
     info("direction", "tx | rx | both", "who sends, seen from the target; of requests, who asks"),
     info("duration", "time like 10s or 500ms", "how long to measure, after the warm-up"),
@@ -49,6 +50,19 @@ pub const OPTIONS: [OptionInfo; 26] = [
     info("request_size", "size", "payload of a request"),
     info("response_size", "size", "payload of a response"),
     info("outstanding", "1 to 256", "requests under way at once on each stream"),
+    info(
+        "sender_api",
+        "auto | plain | sendfile | zerocopy | splice | io-uring | io-uring-zerocopy, for udp-stream: plain | sendmmsg | \
+         udp-segment | sendmmsg-udp-segment | io-uring",
+        "how data goes to the socket",
+    ),
+    info(
+        "receiver_api",
+        "auto | plain | trunc | splice | zerocopy | io-uring | busy-poll, for udp-stream: plain | recvmmsg | udp-gro | \
+         busy-poll",
+        "how data comes from the socket",
+    ),
+    info("batch", "1 to 1024, or auto", "messages to one system call, where the API takes many"),
     info("alignment", "a power of two up to 1M", "alignment of the data buffers in memory"),
     info("pin", "true | false", "pin each stream's thread to a CPU"),
     info("probe", "true | false", "a udp-rr beside the stream, for delay under load"),
@@ -140,6 +154,15 @@ impl Spec {
             "request_size" => self.request_size = size()?,
             "response_size" => self.response_size = size()?,
             "outstanding" => self.outstanding = number(text).ok_or_else(not_allowed)?,
+            "sender_api" => {
+                self.sender_api =
+                    if text == "auto" { None } else { Some(SenderApi::parse(text).ok_or_else(not_allowed)?) }
+            }
+            "receiver_api" => {
+                self.receiver_api =
+                    if text == "auto" { None } else { Some(ReceiverApi::parse(text).ok_or_else(not_allowed)?) }
+            }
+            "batch" => self.batch = if text == "auto" { None } else { Some(number(text).ok_or_else(not_allowed)?) },
             "alignment" => self.alignment = size()?,
             "pin" => self.pin = boolean(text).ok_or_else(not_allowed)?,
             "probe" => self.probe = boolean(text).ok_or_else(not_allowed)?,
@@ -188,6 +211,9 @@ impl Spec {
             ("request_size", format_size(self.request_size.into())),
             ("response_size", format_size(self.response_size.into())),
             ("outstanding", self.outstanding.to_string()),
+            ("sender_api", auto(self.sender_api.map(|api| api.name().to_owned()))),
+            ("receiver_api", auto(self.receiver_api.map(|api| api.name().to_owned()))),
+            ("batch", auto(self.batch.map(|batch| batch.to_string()))),
             ("alignment", format_size(self.alignment.into())),
             ("pin", self.pin.to_string()),
             ("probe", self.probe.to_string()),
@@ -265,7 +291,7 @@ fn range(name: &str, part: &str, first: &str, rest: &str) -> Result<Vec<String>,
         "bytes" | "message_size" | "socket_buffer" | "request_size" | "response_size" | "alignment" => {
             (|text| parse_size(text).ok(), format_size)
         }
-        "burst" | "streams" | "mss" | "dscp" | "outstanding" | "seed" => (number, |n| n.to_string()),
+        "burst" | "streams" | "mss" | "dscp" | "outstanding" | "batch" | "seed" => (number, |n| n.to_string()),
         _ => return Err(bad("only options that count something have ranges; write a list, or")),
     };
     let read = |text: &str| read(text).ok_or_else(|| bad("first, last and step must be of one kind"));

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::ApiUse;
 use crate::arrivals::Arrivals;
 use crate::cpu::{CpuShares, CpuUse};
 use crate::doubt::Doubt;
@@ -46,6 +47,9 @@ pub struct FlowOutcome {
     pub elapsed_ns: u64,
     /// Time slices from the start of the measured part.
     pub slices: Vec<Slice>,
+    /// How the data went through the socket.
+    #[serde(default)]
+    pub api: ApiUse,
     /// System calls that moved data, over the whole trial.
     pub calls: u64,
     /// What the thread that moved the data used, over the whole trial.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::{ReceiverApi, SenderApi};
 use crate::units::OfferedLoad;
 use crate::wire::PROBE_LEN;
 
@@ -157,6 +158,12 @@ pub struct Spec {
     pub response_size: u32,
     /// Requests under way at once on each stream.
     pub outstanding: u32,
+    /// How senders hand their data to the socket; `None`: the fastest that leaves what is on the wire as asked.
+    pub sender_api: Option<SenderApi>,
+    /// How receivers take their data from the socket; `None`: the fastest that this machine has.
+    pub receiver_api: Option<ReceiverApi>,
+    /// The most messages to one system call, of the ways that take many; `None`: what measuring has shown to be best.
+    pub batch: Option<u32>,
     /// Alignment of the data buffers in memory, octets, a power of two.
     pub alignment: u32,
     /// Pin each stream's thread to a CPU, one after the other.
@@ -190,6 +197,8 @@ pub const MAX_DATAGRAM: u32 = 65_507;
 pub const MAX_OUTSTANDING: u32 = 256;
 /// The most time slices in a record, so that a trial stays in bounded memory.
 pub const MAX_SLICES: u128 = 10_000;
+/// The most messages to one system call.
+pub const MAX_BATCH: u32 = 1024;
 /// Requests a second of the probe that runs beside a stream.
 pub const PROBE_PPS: u64 = 100;
 
@@ -216,6 +225,9 @@ impl Spec {
             request_size: 64,
             response_size: 64,
             outstanding: 1,
+            sender_api: None,
+            receiver_api: None,
+            batch: None,
             alignment: 4096,
             pin: false,
             probe: false,
@@ -280,6 +292,15 @@ impl Spec {
             }),
             "congestion_control must be a name like cubic, reno or bbr",
         )?;
+        say(self.batch.is_some_and(|batch| !(1..=MAX_BATCH).contains(&batch)), "batch must be 1 to 1024, or auto")?;
+        if let Some(api) = self.sender_api.filter(|api| !api.suits(self.workload)) {
+            let fit = SenderApi::ALL.into_iter().filter(|api| api.suits(self.workload)).map(SenderApi::name);
+            return Err(unsuitable("sender_api", api.name(), self.workload, fit));
+        }
+        if let Some(api) = self.receiver_api.filter(|api| !api.suits(self.workload)) {
+            let fit = ReceiverApi::ALL.into_iter().filter(|api| api.suits(self.workload)).map(ReceiverApi::name);
+            return Err(unsuitable("receiver_api", api.name(), self.workload, fit));
+        }
         match self.workload {
             Workload::TcpStream => {
                 say(size == 0 || size > MAX_MESSAGE, "message_size of tcp-stream must be 1 to 16M")?;
@@ -321,6 +342,11 @@ impl Spec {
     }
 }
 
+fn unsuitable(option: &str, api: &str, workload: Workload, fit: impl Iterator<Item = &'static str>) -> String {
+    let fit: Vec<&str> = fit.collect();
+    format!("{option} {api} is not for {workload}; for it there are auto, {}", fit.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,6 +376,9 @@ mod tests {
         check(Workload::TcpRr, |s| (s.outstanding, s.request_size) = (128, 1024), "outstanding");
         check(Workload::TcpRr, |s| s.request_size = 1 << 20, "");
         check(Workload::TcpStream, |s| s.streams = 0, "streams");
+        check(Workload::TcpStream, |s| s.sender_api = Some(SenderApi::Sendmmsg), "auto, plain, sendfile");
+        check(Workload::UdpStream, |s| s.receiver_api = Some(ReceiverApi::Trunc), "not for udp-stream");
+        check(Workload::UdpStream, |s| s.batch = Some(0), "batch");
         check(Workload::TcpStream, |s| s.congestion_control = Some("../x".to_owned()), "congestion_control");
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_trial::api::ApiUse;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::{FlowOutcome, Role, TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacer;
@@ -96,6 +97,7 @@ impl Task {
             messages_total: 0,
             elapsed_ns: 0,
             slices: Vec::new(),
+            api: ApiUse::default(),
             calls: 0,
             thread: ThreadUse::default(),
             arrivals: None,

@@ -7,6 +7,7 @@ use linerate_results::record::{
     Directions, FORMAT, Figures, FlowFigures, Interval, Latency, Machine, Record, ServiceDemand, StreamFigures,
     TrialPlace,
 };
+use linerate_trial::api::ApiUse;
 use linerate_trial::budget::{Datagrams, LossLine, loss_budget};
 use linerate_trial::cpu::CpuUse;
 use linerate_trial::doubt::{Doubt, DoubtKind};
@@ -211,6 +212,8 @@ impl Joined<'_> {
         if !self.spec.workload.is_stream() {
             return figures;
         }
+        figures.sender_api = ApiUse::combine(pairs.iter().map(|pair| &pair.source.api));
+        figures.receiver_api = ApiUse::combine(pairs.iter().map(|pair| &pair.sink.api));
         figures.send_calls = Some(pairs.iter().map(|pair| pair.source.calls).sum());
         figures.receive_calls = Some(pairs.iter().map(|pair| pair.sink.calls).sum());
         figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).sum());

@@ -301,6 +301,9 @@ pub(super) fn applies(name: &str, workload: Workload) -> Result<(), String> {
         "outstanding" if workload.is_stream() => {
             Err(format!("outstanding is for requests and responses; {workload} has streams"))
         }
+        "sender_api" | "batch" if !workload.is_stream() => {
+            Err(format!("{name} is for streams; {workload} sends each request with a system call of its own"))
+        }
         "mss" | "nodelay" | "congestion_control" if workload.is_udp() => {
             Err(format!("{name} is an option of TCP; {workload} has no such thing"))
         }

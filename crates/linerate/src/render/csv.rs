@@ -83,7 +83,7 @@ const DIRECTED: usize = 9;
 
 type Of<T, V = Option<String>> = (&'static str, fn(&T) -> V);
 
-const FLOW: [Of<FlowFigures>; 12] = [
+const FLOW: [Of<FlowFigures>; 14] = [
     ("throughput_bps", |f| text(f.throughput_bps?)),
     ("achieved_load_bps", |f| text(f.achieved_load_bps?)),
     ("packets_sent", |f| text(f.packets_sent?)),
@@ -94,6 +94,8 @@ const FLOW: [Of<FlowFigures>; 12] = [
     ("loss_ratio", |f| text(f.loss_ratio?)),
     ("jitter_s", |f| text(f.jitter_s?)),
     ("packets_late", |f| text(f.packets_late?)),
+    ("sender_api", |f| text(&f.sender_api.as_ref()?.name)),
+    ("receiver_api", |f| text(&f.receiver_api.as_ref()?.name)),
     ("send_calls", |f| text(f.send_calls?)),
     ("receive_calls", |f| text(f.receive_calls?)),
 ];

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
 use linerate_results::record::{FlowFigures, Interval, Latency, Machine, Record, ServiceDemand};
+use linerate_trial::api::ApiUse;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::outcome::ThreadUse;
 use linerate_trial::stage::Stage;
@@ -71,7 +72,7 @@ fn ends(record: &Record) -> [(&'static str, &Machine); 2] {
 /// A row of figures for each source: its name with the unit, and how to write it.
 type Line = (&'static str, fn(&FlowFigures) -> Option<String>);
 
-const FIGURES: [Line; 23] = [
+const FIGURES: [Line; 27] = [
     ("throughput, Mbit/s of payload", |f| Some(figure(f.throughput_bps? / 1e6, 5))),
     ("achieved load, Mbit/s of payload", |f| Some(figure(f.achieved_load_bps? / 1e6, 5))),
     ("payload received, bytes", |f| Some(count(f.octets?))),
@@ -108,9 +109,23 @@ const FIGURES: [Line; 23] = [
             .then(|| limits.map(|share| share.map_or("?".to_owned(), percent)).join(" / "))
     }),
     ("TCP congestion control", |f| f.tcp.as_ref()?.congestion_control.clone()),
+    ("sender API, most messages to a call", |f| Some(api(f.sender_api.as_ref()?))),
+    ("receiver API, most messages to a call", |f| Some(api(f.receiver_api.as_ref()?))),
+    ("sends without a copy / copied after all", |f| {
+        let used = f.sender_api.as_ref()?;
+        Some(format!("{} / {}", count(used.completions?), used.completions_copied.map_or("?".to_owned(), count)))
+    }),
+    ("received without a copy, bytes", |f| Some(count(f.receiver_api.as_ref()?.octets_mapped?))),
     ("system calls that sent", |f| Some(count(f.send_calls?))),
     ("system calls that received", |f| Some(count(f.receive_calls?))),
 ];
+
+fn api(used: &ApiUse) -> String {
+    match used.segments {
+        Some(segments) => format!("{}, {} of up to {segments}", used.name, used.batch),
+        None => format!("{}, {}", used.name, used.batch),
+    }
+}
 
 fn figures(record: &Record) -> String {
     let Some(result) = &record.result else { return String::new() };

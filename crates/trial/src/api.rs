@@ -1,0 +1,185 @@
+//! The ways that data can go between an application and its socket, by name, and which suits which workload.
+//! Knows no system calls; what a kernel lacks, and what `auto` becomes, is for the machine to find out.
+
+use serde::{Deserialize, Serialize};
+
+use crate::spec::Workload;
+
+/// Names of an enum's variants, as options and records write them: the one list that reads and writes go through.
+macro_rules! named {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$doc])* #[serde(rename = $text)] $variant,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: [$name; [$($text),*].len()] = [$($name::$variant),*];
+
+            /// The name, as options and records write it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($name::$variant => $text,)*
+                }
+            }
+
+            /// The one of this name.
+            pub fn parse(text: &str) -> Option<$name> {
+                $name::ALL.into_iter().find(|api| api.name() == text)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+named! {
+    /// How a sender hands its data to the socket.
+    SenderApi {
+        /// TCP: one write(2) a message. UDP: one send(2) a datagram.
+        Plain = "plain",
+        /// TCP: sendfile(2) from a file in memory, whose pages the stack sends as they are.
+        Sendfile = "sendfile",
+        /// TCP: send(2) with MSG_ZEROCOPY; the kernel tells when it needs the octets no longer, and whether it had to
+        /// copy them after all (Documentation/networking/msg_zerocopy.rst).
+        Zerocopy = "zerocopy",
+        /// TCP: vmsplice(2) into a pipe and splice(2) from there to the socket.
+        Splice = "splice",
+        /// io_uring(7): several sends submitted with one system call.
+        IoUring = "io-uring",
+        /// TCP: io_uring's zero-copy send (IORING_OP_SEND_ZC) from registered buffers.
+        IoUringZerocopy = "io-uring-zerocopy",
+        /// UDP: sendmmsg(2), many datagrams to a system call.
+        Sendmmsg = "sendmmsg",
+        /// UDP: one buffer of many datagrams that the stack or the NIC cuts apart (UDP_SEGMENT, udp(7)).
+        UdpSegment = "udp-segment",
+        /// UDP: sendmmsg(2) of such buffers.
+        SendmmsgUdpSegment = "sendmmsg-udp-segment",
+    }
+}
+
+named! {
+    /// How a receiver takes its data from the socket.
+    ReceiverApi {
+        /// TCP: read(2). UDP: one recv(2) a datagram.
+        Plain = "plain",
+        /// TCP: recv(2) with MSG_TRUNC: the stack drops the octets instead of copying them (tcp(7)).
+        Trunc = "trunc",
+        /// TCP: splice(2) into a pipe and from there to /dev/null.
+        Splice = "splice",
+        /// TCP: TCP_ZEROCOPY_RECEIVE maps whole pages of payload; what fills no page is copied.
+        Zerocopy = "zerocopy",
+        /// TCP: io_uring(7), one receive submitted that completes again and again, into buffers that it picks.
+        IoUring = "io-uring",
+        /// UDP: recvmmsg(2), many datagrams to a system call.
+        Recvmmsg = "recvmmsg",
+        /// UDP: recvmmsg(2) of buffers into which the stack merged datagrams of one size (UDP_GRO, udp(7)).
+        UdpGro = "udp-gro",
+        /// recvmmsg(2) or recv(2) that polls the NIC's queue instead of waiting for its interrupt (SO_BUSY_POLL,
+        /// socket(7)).
+        BusyPoll = "busy-poll",
+    }
+}
+
+impl SenderApi {
+    /// Whether this can carry the workload's data.
+    pub const fn suits(self, workload: Workload) -> bool {
+        use SenderApi::{IoUring, IoUringZerocopy, Plain, Sendfile, Sendmmsg, SendmmsgUdpSegment, Splice};
+        use SenderApi::{UdpSegment, Zerocopy};
+        match workload {
+            Workload::TcpStream => matches!(self, Plain | Sendfile | Zerocopy | Splice | IoUring | IoUringZerocopy),
+            Workload::UdpStream => matches!(self, Plain | Sendmmsg | UdpSegment | SendmmsgUdpSegment | IoUring),
+            Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => matches!(self, Plain),
+        }
+    }
+}
+
+impl ReceiverApi {
+    /// Whether this can carry the workload's data.
+    pub const fn suits(self, workload: Workload) -> bool {
+        use ReceiverApi::{BusyPoll, IoUring, Plain, Recvmmsg, Splice, Trunc, UdpGro, Zerocopy};
+        match workload {
+            Workload::TcpStream => matches!(self, Plain | Trunc | Splice | Zerocopy | IoUring | BusyPoll),
+            Workload::UdpStream => matches!(self, Plain | Recvmmsg | UdpGro | BusyPoll),
+            Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => matches!(self, Plain | BusyPoll),
+        }
+    }
+}
+
+/// What an end really used: what `auto` became, and what the kernel told of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiUse {
+    /// The name, as `sender_api` and `receiver_api` write it.
+    pub name: String,
+    /// The most messages (datagrams, writes, reads) to one system call.
+    pub batch: u32,
+    /// The most datagrams to one buffer that the stack cuts apart; a sender with segmentation offload has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<u32>,
+    /// Sends without a copy that the kernel has completed; a zero-copy sender has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completions: Option<u64>,
+    /// Those among them whose octets the kernel copied after all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completions_copied: Option<u64>,
+    /// Octets that arrived as whole pages and were not copied; a zero-copy receiver has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub octets_mapped: Option<u64>,
+}
+
+impl ApiUse {
+    /// Of several flows: the first one's name, the largest batch, sums of counts. `None` of none.
+    pub fn combine<'a>(uses: impl IntoIterator<Item = &'a ApiUse>) -> Option<ApiUse> {
+        let sum = |a: Option<u64>, b: Option<u64>| a.map(|a| a + b.unwrap_or(0)).or(b);
+        uses.into_iter().filter(|one| !one.name.is_empty()).cloned().reduce(|all, one| ApiUse {
+            name: all.name,
+            batch: all.batch.max(one.batch),
+            segments: all.segments.max(one.segments),
+            completions: sum(all.completions, one.completions),
+            completions_copied: sum(all.completions_copied, one.completions_copied),
+            octets_mapped: sum(all.octets_mapped, one.octets_mapped),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for api in SenderApi::ALL {
+            assert_eq!(SenderApi::parse(api.name()), Some(api));
+            assert_eq!(serde_json::to_string(&api).unwrap(), format!("\"{api}\""));
+        }
+        for api in ReceiverApi::ALL {
+            assert_eq!(ReceiverApi::parse(api.name()), Some(api));
+        }
+        assert_eq!(SenderApi::parse("fastest"), None);
+    }
+
+    #[test]
+    fn several_flows_are_summed() {
+        let one = ApiUse { name: "zerocopy".to_owned(), batch: 1, completions: Some(5), ..ApiUse::default() };
+        let two = ApiUse { batch: 2, completions_copied: Some(1), ..one.clone() };
+        let both = ApiUse::combine([&ApiUse::default(), &one, &two]).unwrap();
+        assert_eq!((both.batch, both.completions, both.completions_copied), (2, Some(10), Some(1)));
+        assert_eq!(ApiUse::combine([&ApiUse::default()]), None);
+    }
+
+    #[test]
+    fn every_api_suits_some_stream_and_every_workload_has_the_plain_one() {
+        let streams = [Workload::TcpStream, Workload::UdpStream];
+        assert!(SenderApi::ALL.iter().all(|api| streams.iter().any(|&workload| api.suits(workload))));
+        assert!(ReceiverApi::ALL.iter().all(|api| streams.iter().any(|&workload| api.suits(workload))));
+        for workload in Workload::ALL {
+            assert!(SenderApi::Plain.suits(workload) && ReceiverApi::Plain.suits(workload));
+        }
+    }
+}
