@@ -13,6 +13,7 @@ use linerate_trial::spec::{PROBE_PPS, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 use socket2::Socket;
 
+use super::api::Chosen;
 use super::clock::{TrialClock, Window};
 use super::ledger::Ledger;
 use super::sockets::{Open, Tokens};
@@ -29,6 +30,8 @@ pub struct Task {
     pub clock: Arc<TrialClock>,
     pub ledger: Arc<Ledger>,
     pub open: Open,
+    /// How its data goes through the socket.
+    pub chosen: Chosen,
     /// The flow's place among this end's, for pinning.
     pub index: usize,
 }
@@ -66,8 +69,11 @@ impl Task {
     fn run_role(self) -> Result<FlowOutcome, TrafficError> {
         let source = self.open.flow.source == self.end;
         match (self.open.flow.workload, source) {
-            (Workload::TcpStream, true) => tcp_stream::send(self),
-            (Workload::TcpStream, false) => tcp_stream::receive(self),
+            (Workload::TcpStream, _) => match self.chosen {
+                Chosen::Sender(api) => tcp_stream::send(self, api),
+                Chosen::Receiver(api) => tcp_stream::receive(self, api),
+                Chosen::Neither => Err(TrafficError::System(std::io::ErrorKind::InvalidInput.into())),
+            },
             (Workload::UdpStream, true) => udp_stream::send(self),
             (Workload::UdpStream, false) => udp_stream::receive(self),
             (Workload::TcpRr | Workload::UdpRr, true) => requests::ask(self),
