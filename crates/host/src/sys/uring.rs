@@ -345,6 +345,9 @@ impl Drop for ReceiveRing {
     }
 }
 
+/// Whether io_uring is known on this architecture.
+pub const KNOWN: bool = true;
+
 /// Marks the completion of a cancellation.
 const CANCEL: u64 = u64::MAX;
 /// The one group of provided buffers.

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use super::memory::Mapping;
 
+/// Whether io_uring is known on this architecture.
+pub const KNOWN: bool = false;
+
 /// Cannot be made here.
 pub enum SendRing {}
 

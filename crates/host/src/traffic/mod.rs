@@ -153,7 +153,7 @@ impl Trial {
         for (index, open) in open.into_iter().enumerate() {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());
-            let chosen = api::choose(&self.spec, self.end, &open)?;
+            let chosen = api::choose(&self.spec, self.end, &open, self.interface.as_deref())?;
             sampler.watch(flow, &open.socket, ledger.clone()).map_err(TrafficError::System)?;
             let task = Task {
                 spec: self.spec.clone(),

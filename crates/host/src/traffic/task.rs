@@ -68,19 +68,17 @@ impl Task {
 
     fn run_role(self) -> Result<FlowOutcome, TrafficError> {
         let source = self.open.flow.source == self.end;
-        match (self.open.flow.workload, source) {
-            (Workload::TcpStream, _) => match self.chosen {
-                Chosen::Sender(api) => tcp_stream::send(self, api),
-                Chosen::Receiver(api) => tcp_stream::receive(self, api),
-                Chosen::Neither => Err(TrafficError::System(std::io::ErrorKind::InvalidInput.into())),
-            },
-            (Workload::UdpStream, true) => udp_stream::send(self),
-            (Workload::UdpStream, false) => udp_stream::receive(self),
-            (Workload::TcpRr | Workload::UdpRr, true) => requests::ask(self),
-            (Workload::TcpRr, false) => requests::answer_tcp(self),
-            (Workload::UdpRr, false) => requests::answer_udp(self),
-            (Workload::TcpCrr, true) => connections::ask(self),
-            (Workload::TcpCrr, false) => connections::answer(self),
+        match (self.open.flow.workload, source, self.chosen) {
+            (Workload::TcpStream, _, Chosen::Sender(api, _)) => tcp_stream::send(self, api),
+            (Workload::TcpStream, _, Chosen::Receiver(api, _)) => tcp_stream::receive(self, api),
+            (_, _, Chosen::Sender(api, asked)) => udp_stream::send(self, api, asked),
+            (_, _, Chosen::Receiver(api, timestamps)) => udp_stream::receive(self, api, timestamps),
+            (Workload::TcpRr | Workload::UdpRr, true, _) => requests::ask(self),
+            (Workload::TcpRr, false, _) => requests::answer_tcp(self),
+            (Workload::TcpCrr, true, _) => connections::ask(self),
+            (Workload::TcpCrr, false, _) => connections::answer(self),
+            // A stream's API has been chosen before its thread began.
+            (Workload::UdpRr | Workload::UdpStream | Workload::TcpStream, ..) => requests::answer_udp(self),
         }
     }
 
@@ -107,6 +105,7 @@ impl Task {
             calls: 0,
             thread: ThreadUse::default(),
             arrivals: None,
+            timestamps: None,
             socket_drops: None,
             send_errors: 0,
             end_marks: 0,

@@ -2,38 +2,107 @@
 //! Knows no timing; the loops that move the data choose nothing.
 //!
 //! ```text
-//!   spec, socket ─→ choose ─→ Chosen ─→ OctetsOut, OctetsIn   (tcp_stream)
+//!   spec, socket ─→ choose ─→ Chosen ─→ DatagramsOut, DatagramsIn   (udp_stream)
+//!                                   └─→ OctetsOut, OctetsIn         (tcp_stream)
 //!                   before any traffic: what the kernel lacks is refused here, in one sentence
 //! ```
 
+pub mod datagrams_in;
+pub mod datagrams_out;
 pub mod octets_in;
 pub mod octets_out;
 
-use linerate_trial::api::{ReceiverApi, SenderApi};
+use std::io;
+
+use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::flow::End;
 use linerate_trial::spec::{Spec, Workload};
+use linerate_trial::units::OfferedLoad;
 
 use super::TrafficError;
 use super::sockets::Open;
+use crate::sys::{datagrams, uring};
 
 /// How one flow's data goes through its socket at this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
-    /// Of the sender of a stream.
-    Sender(SenderApi),
-    /// Of the receiver of a stream.
-    Receiver(ReceiverApi),
+    /// Of the sender of a stream; whether it was asked for by name.
+    Sender(SenderApi, Asked),
+    /// Of the receiver of a stream, and who notes arrivals.
+    Receiver(ReceiverApi, Timestamps),
     /// Requests and responses go by plain calls.
     Neither,
 }
 
+/// Whether an API was asked for by name, so that it must not become another, or is what `auto` became.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    ByName,
+    Auto,
+}
+
 /// Chooses for one flow, and prepares its socket.
-pub fn choose(spec: &Spec, end: End, open: &Open) -> Result<Chosen, TrafficError> {
+pub fn choose(spec: &Spec, end: End, open: &Open, interface: Option<&str>) -> Result<Chosen, TrafficError> {
     let flow = open.flow;
+    if flow.probe {
+        return Ok(Chosen::Neither);
+    }
+    if spec.receiver_api == Some(ReceiverApi::BusyPoll) {
+        busy_poll(open)?;
+    }
     match (flow.workload, flow.source == end) {
-        (Workload::TcpStream, true) => Ok(Chosen::Sender(octets_out::choose(spec, open)?)),
-        (Workload::TcpStream, false) => Ok(Chosen::Receiver(octets_in::choose(spec, open)?)),
+        (Workload::UdpStream, true) => datagrams_out::choose(spec, open),
+        (Workload::UdpStream, false) => datagrams_in::choose(spec, open, interface),
+        (Workload::TcpStream, true) => octets_out::choose(spec, open),
+        (Workload::TcpStream, false) => octets_in::choose(spec, open),
         _ => Ok(Chosen::Neither),
+    }
+}
+
+/// How long a receive polls, microseconds; what Documentation/admin-guide/sysctl/net.rst recommends.
+const BUSY_POLL_US: u32 = 50;
+
+fn busy_poll(open: &Open) -> Result<(), TrafficError> {
+    datagrams::set_busy_poll(&open.socket, BUSY_POLL_US).map_err(|error| {
+        let why = match error.raw_os_error() {
+            Some(libc::EPERM) => {
+                "SO_BUSY_POLL wants CAP_NET_ADMIN; run the agent as root, or set net.core.busy_read to 50".to_owned()
+            }
+            _ => lacks("SO_BUSY_POLL", "3.11", "another", &error),
+        };
+        TrafficError::Api { option: "receiver_api", name: ReceiverApi::BusyPoll.name(), why }
+    })
+}
+
+/// The sentence of a kernel without the means, or of whatever else it said.
+fn lacks(means: &str, since: &str, instead: &str, error: &io::Error) -> String {
+    match error.raw_os_error() {
+        // ENODEV: the mmap of a socket that has none.
+        Some(libc::ENOPROTOOPT | libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::ENODEV) => {
+            format!("this kernel has no {means} (Linux {since} has); choose {instead} or auto")
+        }
+        _ => format!("{means}: {error}; choose {instead} or auto"),
+    }
+}
+
+/// The same of io_uring, which may also be forbidden, or unknown on the architecture.
+fn lacks_io_uring(part: &str, since: &str, error: &io::Error) -> String {
+    match (error.raw_os_error(), error.kind()) {
+        (Some(libc::EPERM | libc::EACCES), _) => {
+            "io_uring is forbidden (kernel.io_uring_disabled, or a container's seccomp filter); allow it, or choose \
+             plain or auto"
+                .to_owned()
+        }
+        (Some(libc::ENOMEM), _) => "io_uring may lock no more memory (RLIMIT_MEMLOCK); raise the limit, lower \
+                                    message_size, or choose plain or auto"
+            .to_owned(),
+        (None, io::ErrorKind::Unsupported) if !uring::KNOWN => {
+            "linerate has no io_uring on this architecture; choose plain or auto".to_owned()
+        }
+        (None, io::ErrorKind::Unsupported) => {
+            lacks(part, since, "plain", &io::Error::from_raw_os_error(libc::EOPNOTSUPP))
+        }
+        _ => lacks(part, since, "plain", error),
     }
 }
 
@@ -45,26 +114,34 @@ fn refuse_receiver(api: ReceiverApi, why: String) -> TrafficError {
     TrafficError::Api { option: "receiver_api", name: api.name(), why }
 }
 
-/// The end of the sentence about an API that is not to be had: what it needs, since when Linux has it, what to do.
-fn why_not(means: &str, since: &str, error: &std::io::Error) -> String {
-    let forbidden = means.starts_with("io_uring").then_some("kernel.io_uring_disabled forbids it, or a container does");
-    match (error.raw_os_error(), forbidden) {
-        (Some(libc::EPERM | libc::EACCES), Some(forbidden)) => {
-            format!("{means}: {forbidden}; allow it, or choose plain or auto")
-        }
-        (Some(libc::EPERM | libc::EACCES), None) => {
-            format!("{means} wants CAP_NET_ADMIN; run the agent as root, or choose plain or auto")
-        }
-        (Some(libc::ENOMEM), Some(_)) => {
-            format!("{means} may lock no more memory (RLIMIT_MEMLOCK); raise the limit, or choose plain or auto")
-        }
-        (Some(libc::ENFILE | libc::EMFILE), _) => {
-            format!("{means}: {error}; raise the limit of open files, or choose plain or auto")
-        }
-        // ENODEV: the mmap of a socket that has none.
-        (Some(libc::ENOPROTOOPT | libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::ENODEV) | None, _) => {
-            format!("this kernel has no {means} (Linux {since} has, on most architectures); choose plain or auto")
-        }
-        _ => format!("{means}: {error}; choose plain or auto"),
+/// Whether the wire is to see each message when the pacer says so, rather than as fast as they go.
+fn is_paced(spec: &Spec) -> bool {
+    spec.rate != OfferedLoad::Unlimited
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_one_sentence_that_says_what_to_do() {
+        let error = io::Error::from_raw_os_error(libc::ENOPROTOOPT);
+        let why = lacks("UDP_SEGMENT", "4.18", "sendmmsg", &error);
+        assert_eq!(
+            refuse_sender(SenderApi::UdpSegment, why).to_string(),
+            "sender_api udp-segment is not to be had here: this kernel has no UDP_SEGMENT (Linux 4.18 has); choose \
+             sendmmsg or auto"
+        );
+        let why = |errno| lacks_io_uring("io_uring", "6.0", &io::Error::from_raw_os_error(errno));
+        let refused = |errno| refuse_receiver(ReceiverApi::IoUring, why(errno)).to_string();
+        assert_eq!(
+            refused(libc::ENOSYS),
+            "receiver_api io-uring is not to be had here: this kernel has no io_uring (Linux 6.0 has); choose plain or auto"
+        );
+        assert!(refused(libc::EPERM).contains("io_uring is forbidden (kernel.io_uring_disabled"));
+        assert!(refused(libc::ENOMEM).contains("RLIMIT_MEMLOCK"));
+        let error = io::Error::from_raw_os_error(libc::EACCES);
+        let why = lacks("UDP_GRO", "5.0", "recvmmsg", &error);
+        assert!(refuse_receiver(ReceiverApi::UdpGro, why).to_string().contains("Permission denied"));
     }
 }

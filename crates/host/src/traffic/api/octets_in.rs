@@ -5,14 +5,13 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::time::Duration;
 
-use linerate_trial::api::{ApiUse, ReceiverApi};
+use linerate_trial::api::{ApiUse, ReceiverApi, Timestamps};
 use linerate_trial::spec::Spec;
 use socket2::Socket;
 
-use super::refuse_receiver;
+use super::{Chosen, lacks, lacks_io_uring, refuse_receiver};
 use crate::sys::pipe::Pipe;
 use crate::sys::poll::wait_readable;
-use crate::sys::socket_state::set_option;
 use crate::sys::uring::ReceiveRing;
 use crate::sys::zero_copy::{self, PageWindow};
 use crate::traffic::TrafficError;
@@ -42,16 +41,15 @@ const AUTO: [ReceiverApi; 2] = [ReceiverApi::Trunc, ReceiverApi::Plain];
 /// Buffers of a ring, and their size.
 const RING: (u16, usize) = (8, 256 << 10);
 
-/// Microseconds for which a receive polls the NIC's queue; Documentation/admin-guide/sysctl/net.rst recommends 50.
-const BUSY_POLL_US: libc::c_int = 50;
-
 /// Chooses for one flow: what was asked for, if this machine has it, or else the fastest that it has.
-pub fn choose(spec: &Spec, open: &Open) -> Result<ReceiverApi, TrafficError> {
+pub fn choose(spec: &Spec, open: &Open) -> Result<Chosen, TrafficError> {
     if let Some(api) = spec.receiver_api {
         // All of it is made once, to see that it can be, before any traffic.
-        return OctetsIn::new(api, spec, &open.socket).map(|_| api);
+        return OctetsIn::new(api, spec, &open.socket).map(|_| Chosen::Receiver(api, Timestamps::Application));
     }
-    Ok(AUTO.into_iter().find(|&api| OctetsIn::new(api, spec, &open.socket).is_ok()).unwrap_or(ReceiverApi::Plain))
+    let has = |api: &ReceiverApi| OctetsIn::new(*api, spec, &open.socket).is_ok();
+    let api = AUTO.into_iter().find(has).unwrap_or(ReceiverApi::Plain);
+    Ok(Chosen::Receiver(api, Timestamps::Application))
 }
 
 impl OctetsIn {
@@ -60,16 +58,14 @@ impl OctetsIn {
         let alignment = spec.alignment as usize;
         let buffer = || AlignedBuffer::new(READ, alignment);
         let way = match api {
-            ReceiverApi::Plain => Ok(Way::Plain(buffer())),
+            // The socket has been told to poll; the call is the same.
+            ReceiverApi::Plain | ReceiverApi::BusyPoll => Ok(Way::Plain(buffer())),
             ReceiverApi::Trunc => Ok(Way::Trunc),
             ReceiverApi::Splice => {
                 Pipe::new(READ).and_then(|pipe| Ok(Way::Splice(pipe, File::options().write(true).open("/dev/null")?)))
             }
             ReceiverApi::Zerocopy => PageWindow::new(socket, READ).map(|window| Way::Zerocopy(window, buffer(), 0)),
             ReceiverApi::IoUring => ReceiveRing::new(RING.0, RING.1, alignment).map(|ring| Way::Ring(Box::new(ring))),
-            ReceiverApi::BusyPoll => {
-                set_option(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, BUSY_POLL_US).map(|()| Way::Plain(buffer()))
-            }
             _ => Err(io::ErrorKind::Unsupported.into()),
         };
         match way {
@@ -133,11 +129,32 @@ impl OctetsIn {
 
 /// The sentence of a machine that lacks the API, or of whatever else its kernel said.
 fn why_not(api: ReceiverApi, error: &io::Error) -> String {
-    let (means, since) = match api {
-        ReceiverApi::Splice => ("splice(2)", "2.6.17"),
-        ReceiverApi::Zerocopy => ("TCP_ZEROCOPY_RECEIVE", "4.18"),
-        ReceiverApi::BusyPoll => ("SO_BUSY_POLL", "3.11"),
-        _ => ("io_uring's multishot receive", "6.0"),
-    };
-    super::why_not(means, since, error)
+    match api {
+        ReceiverApi::Splice => lacks("splice(2)", "2.6.17", "plain", error),
+        ReceiverApi::Zerocopy => lacks("TCP_ZEROCOPY_RECEIVE", "4.18", "plain", error),
+        _ => lacks_io_uring("io_uring's multishot receive", "6.0", error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_lacks_an_api_says_since_when_there_is_one() {
+        #[track_caller]
+        fn check(api: ReceiverApi, errno: i32, expected: &str) {
+            let error = io::Error::from_raw_os_error(errno);
+            assert_eq!(
+                refuse_receiver(api, why_not(api, &error)).to_string(),
+                format!("receiver_api {api} is not to be had here: {expected}; choose plain or auto")
+            );
+        }
+        // Of a socket without the window, the mmap is refused before the option is asked for.
+        for errno in [libc::ENODEV, libc::ENOPROTOOPT] {
+            check(ReceiverApi::Zerocopy, errno, "this kernel has no TCP_ZEROCOPY_RECEIVE (Linux 4.18 has)");
+        }
+        check(ReceiverApi::Splice, libc::ENOSYS, "this kernel has no splice(2) (Linux 2.6.17 has)");
+        check(ReceiverApi::IoUring, libc::EINVAL, "this kernel has no io_uring's multishot receive (Linux 6.0 has)");
+    }
 }

@@ -9,7 +9,7 @@ use linerate_trial::api::{ApiUse, SenderApi};
 use linerate_trial::spec::Spec;
 use socket2::Socket;
 
-use super::refuse_sender;
+use super::{Asked, Chosen, lacks, lacks_io_uring, refuse_sender};
 use crate::sys::memory::{self, Mapping, page_octets};
 use crate::sys::pipe::Pipe;
 use crate::sys::uring::SendRing;
@@ -43,12 +43,13 @@ const AUTO: [SenderApi; 2] = [SenderApi::Sendfile, SenderApi::Plain];
 const BATCH: usize = 8;
 
 /// Chooses for one flow: what was asked for, if this machine has it, or else the fastest that it has.
-pub fn choose(spec: &Spec, open: &Open) -> Result<SenderApi, TrafficError> {
+pub fn choose(spec: &Spec, open: &Open) -> Result<Chosen, TrafficError> {
     if let Some(api) = spec.sender_api {
         // All of it is made once, to see that it can be, before any traffic.
-        return OctetsOut::new(api, spec, &open.socket).map(|_| api);
+        return OctetsOut::new(api, spec, &open.socket).map(|_| Chosen::Sender(api, Asked::ByName));
     }
-    Ok(AUTO.into_iter().find(|&api| OctetsOut::new(api, spec, &open.socket).is_ok()).unwrap_or(SenderApi::Plain))
+    let has = |api: &SenderApi| OctetsOut::new(*api, spec, &open.socket).is_ok();
+    Ok(Chosen::Sender(AUTO.into_iter().find(has).unwrap_or(SenderApi::Plain), Asked::Auto))
 }
 
 impl OctetsOut {
@@ -229,12 +230,36 @@ impl ThroughPipe {
 
 /// The sentence of a machine that lacks the API, or of whatever else its kernel said.
 fn why_not(api: SenderApi, error: &io::Error) -> String {
-    let (means, since) = match api {
-        SenderApi::Sendfile => ("memfd_create(2)", "3.17"),
-        SenderApi::Zerocopy => ("MSG_ZEROCOPY", "4.14"),
-        SenderApi::Splice => ("vmsplice(2)", "2.6.17"),
-        SenderApi::IoUringZerocopy => ("io_uring's IORING_OP_SEND_ZC", "6.2"),
-        _ => ("io_uring", "5.11"),
-    };
-    super::why_not(means, since, error)
+    match api {
+        SenderApi::Sendfile => lacks("memfd_create(2)", "3.17", "plain", error),
+        SenderApi::Zerocopy => lacks("MSG_ZEROCOPY", "4.14", "plain", error),
+        SenderApi::Splice => lacks("vmsplice(2)", "2.6.17", "plain", error),
+        SenderApi::IoUringZerocopy => lacks_io_uring("io_uring's IORING_OP_SEND_ZC", "6.2", error),
+        _ => lacks_io_uring("io_uring", "5.11", error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_lacks_an_api_says_since_when_there_is_one() {
+        #[track_caller]
+        fn check(api: SenderApi, errno: i32, expected: &str) {
+            let error = io::Error::from_raw_os_error(errno);
+            assert_eq!(
+                refuse_sender(api, why_not(api, &error)).to_string(),
+                format!("sender_api {api} is not to be had here: {expected}; choose plain or auto")
+            );
+        }
+        // What each system call says where the kernel was built without it, or is older.
+        check(SenderApi::Sendfile, libc::ENOSYS, "this kernel has no memfd_create(2) (Linux 3.17 has)");
+        check(SenderApi::Zerocopy, libc::ENOPROTOOPT, "this kernel has no MSG_ZEROCOPY (Linux 4.14 has)");
+        check(SenderApi::Splice, libc::ENOSYS, "this kernel has no vmsplice(2) (Linux 2.6.17 has)");
+        check(SenderApi::IoUring, libc::ENOSYS, "this kernel has no io_uring (Linux 5.11 has)");
+        let part = "this kernel has no io_uring's IORING_OP_SEND_ZC (Linux 6.2 has)";
+        check(SenderApi::IoUringZerocopy, libc::EINVAL, part);
+        check(SenderApi::Splice, libc::EMFILE, "vmsplice(2): Too many open files (os error 24)");
+    }
 }
