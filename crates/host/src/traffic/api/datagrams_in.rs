@@ -112,6 +112,11 @@ impl DatagramsIn {
         }
     }
 
+    /// The most messages that one call takes.
+    pub fn count(&self) -> usize {
+        self.batch.count()
+    }
+
     /// Receives at least one message, by one system call. Returns how many.
     #[inline]
     pub fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
