@@ -52,7 +52,10 @@ fn check(spec: &Spec, address: &str) -> (FlowOutcome, FlowOutcome) {
     // An end mark may be dropped like a datagram, and is none.
     let more = receiver.socket_drops.unwrap() + sender.send_errors;
     let marks = sender.end_marks - receiver.end_marks;
-    assert!((more - marks.min(more)..=more).contains(&lost), "{what}: loopback loses in the socket only: {lost}, {more}");
+    assert!(
+        (more - marks.min(more)..=more).contains(&lost),
+        "{what}: loopback loses in the socket only: {lost}, {more}"
+    );
     assert_eq!(arrivals.duplicated_total, 0, "{what}");
     assert_eq!(receiver.octets_total, arrivals.received_total * u64::from(spec.message_octets()), "{what}");
     if let Some(api) = spec.sender_api {

@@ -8,7 +8,7 @@ use linerate_trial::spec::Spec;
 use linerate_wire::HANDSHAKE_LEN;
 use socket2::Socket;
 
-use super::{Chosen, is_paced, lacks, refuse_receiver};
+use super::{Chosen, is_paced, refuse_receiver, why_not};
 use crate::sys::datagrams::{self, DatagramBatch, MAX_PAYLOAD, Received};
 use crate::sys::ethtool::Ethtool;
 use crate::traffic::TrafficError;
@@ -48,7 +48,7 @@ pub fn choose(spec: &Spec, open: &Open, interface: Option<&str>) -> Result<Chose
                 return Err(refuse_receiver(api, why.to_owned()));
             }
             if api == ReceiverApi::UdpGro {
-                let why = |error| lacks("UDP_GRO", "5.0", "recvmmsg", &error);
+                let why = |error| why_not("UDP_GRO", "5.0", &error);
                 datagrams::set_merging(socket, true).map_err(|error| refuse_receiver(api, why(error)))?;
             }
             api
@@ -58,7 +58,7 @@ pub fn choose(spec: &Spec, open: &Open, interface: Option<&str>) -> Result<Chose
         // Clamped at net.core.rmem_max, and the record tells what it became.
         let _ = socket.set_recv_buffer_size(MERGING_BUFFER);
     }
-    Ok(Chosen::Receiver(api, choose_timestamps(spec.timestamps, socket, interface)?))
+    Ok(Chosen::DatagramsIn(api, choose_timestamps(spec.timestamps, socket, interface)?))
 }
 
 fn choose_timestamps(
@@ -86,7 +86,7 @@ fn choose_timestamps(
         Err(_) if asked.is_none() => Ok(Timestamps::Application),
         Err(error) => {
             let who = asked.unwrap_or(Timestamps::Kernel);
-            Err(refuse(who, lacks("SO_TIMESTAMPING", "2.6.30", "application", &error)))
+            Err(refuse(who, format!("SO_TIMESTAMPING: {error}; choose application or auto")))
         }
     }
 }
