@@ -132,23 +132,23 @@ impl DatagramsIn {
         self.batch.received(index)
     }
 
-    /// When a message arrived, by the clock that was chosen; `now_ns` is the trial's.
+    /// When a message arrived, by the clock that was chosen; `now_ns` is the trial's. `None`: the NIC should have stamped
+    /// it and did not.
     #[inline]
     pub fn arrived_ns(&self, message: &Received<'_>, now_ns: u64) -> Option<u64> {
         match self.clock.who {
             Timestamps::Application => Some(now_ns),
-            Timestamps::Kernel => message.stamped_ns,
+            // The kernel begins to stamp a moment after the first socket on the machine asks. Until then the time is
+            // that of reading, which is what SO_TIMESTAMPNS tells in that case too (__sock_recv_timestamp).
+            Timestamps::Kernel => Some(message.stamped_ns.unwrap_or_else(datagrams::realtime_ns)),
             Timestamps::Hardware => message.nic_stamped_ns,
         }
     }
 
-    /// A message bore no stamp: the next clock takes over for good.
+    /// The NIC did not stamp a message: the kernel's clock takes over for good.
     #[cold]
     pub fn handle_missing_stamp(&mut self) {
-        self.clock.who = match self.clock.who {
-            Timestamps::Hardware => Timestamps::Kernel,
-            _ => Timestamps::Application,
-        };
+        self.clock.who = Timestamps::Kernel;
     }
 
     /// Whether the clock of the arrivals was set since the last call of this; `now_ns` is the trial's clock.
