@@ -23,8 +23,11 @@ pub struct SendRing {
     zero_copy: bool,
     /// Sends that were submitted and have no result yet.
     under_way: usize,
-    /// Messages whose octets the kernel may still need.
-    lent: usize,
+    /// Sends whose octets the kernel may still need. For a moment below zero: of a send that was called back, the
+    /// notification may come before the result.
+    lent: isize,
+    /// Sends of nothing, whose notification says nothing.
+    called_back: u64,
     /// What went wrong after octets had been taken, for the next call.
     failed: Option<io::Error>,
     completions: u64,
@@ -56,6 +59,7 @@ impl SendRing {
             zero_copy,
             under_way: 0,
             lent: 0,
+            called_back: 0,
             failed: None,
             completions: 0,
             copied: 0,
@@ -86,10 +90,11 @@ impl SendRing {
             return Err(error);
         }
         if self.under_way == 0 {
-            if self.lent > LENT * self.batch {
+            let most_lent = (LENT * self.batch) as isize;
+            if self.lent > most_lent {
                 let taken = self.wait(1, timeout)?;
                 debug_assert_eq!(taken, 0, "nothing was under way");
-                if self.lent > LENT * self.batch {
+                if self.lent > most_lent {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
             }
@@ -165,7 +170,9 @@ impl SendRing {
                 continue;
             }
             self.under_way -= 1;
-            self.lent += usize::from(cqueue::more(entry.flags()));
+            let notified = cqueue::more(entry.flags());
+            self.lent += isize::from(notified);
+            self.called_back += u64::from(notified && result < 0);
             match result {
                 0.. => taken += result as usize,
                 // The one before it in the chain was not sent whole; that one has the reason.
@@ -212,7 +219,7 @@ impl SendRing {
     /// Sends without a copy that the kernel is through with, and those among them that it copied after all; `None`
     /// where copying was asked for.
     pub fn completions(&self) -> Option<(u64, u64)> {
-        self.zero_copy.then_some((self.completions, self.copied))
+        self.zero_copy.then_some((self.completions.saturating_sub(self.called_back), self.copied))
     }
 }
 

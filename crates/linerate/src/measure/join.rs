@@ -234,6 +234,8 @@ impl Joined<'_> {
         figures.packets_late = Some(arrivals.iter().map(|one| one.late).sum());
         let jitters: Vec<f64> = arrivals.iter().filter_map(|one| one.jitter_s).collect();
         figures.jitter_s = mean(&jitters);
+        let who = pairs.iter().map(|pair| pair.sink.timestamps);
+        figures.timestamps = who.reduce(|all, one| all.filter(|_| all == one)).flatten();
         let mut gaps = Histogram::default();
         for one in &arrivals {
             gaps.merge(&one.gaps);
@@ -341,6 +343,7 @@ impl Joined<'_> {
                 socket_drops: drops,
                 marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).sum(),
                 fragments,
+                segments: pairs.iter().filter_map(|pair| pair.source.api.segments).max().unwrap_or(0),
                 shared_kernel,
             };
             let (sender, receiver) =

@@ -72,7 +72,7 @@ fn ends(record: &Record) -> [(&'static str, &Machine); 2] {
 /// A row of figures for each source: its name with the unit, and how to write it.
 type Line = (&'static str, fn(&FlowFigures) -> Option<String>);
 
-const FIGURES: [Line; 27] = [
+const FIGURES: [Line; 28] = [
     ("throughput, Mbit/s of payload", |f| Some(figure(f.throughput_bps? / 1e6, 5))),
     ("achieved load, Mbit/s of payload", |f| Some(figure(f.achieved_load_bps? / 1e6, 5))),
     ("payload received, bytes", |f| Some(count(f.octets?))),
@@ -84,6 +84,7 @@ const FIGURES: [Line; 27] = [
     ("datagrams reordered (RFC 4737)", |f| Some(count(f.packets_reordered?))),
     ("datagrams late", |f| Some(count(f.packets_late?))),
     ("jitter (RFC 3550), µs", |f| Some(figure(f.jitter_s? * 1e6, 3))),
+    ("arrivals noted by the", |f| Some(f.timestamps?.name().to_owned())),
     ("gap between arrivals, median, µs", |f| {
         Some(figure(f.arrival_gaps.as_ref()?.percentile_ns(50.0)? as f64 / 1e3, 3))
     }),

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::time::Duration;
 
-use linerate_trial::api::{ApiUse, ReceiverApi, Timestamps};
+use linerate_trial::api::{ApiUse, ReceiverApi};
 use linerate_trial::spec::Spec;
 use socket2::Socket;
 
-use super::{Chosen, lacks, lacks_io_uring, refuse_receiver};
+use super::refuse_receiver;
 use crate::sys::pipe::Pipe;
 use crate::sys::poll::wait_readable;
 use crate::sys::uring::ReceiveRing;
@@ -42,14 +42,13 @@ const AUTO: [ReceiverApi; 2] = [ReceiverApi::Trunc, ReceiverApi::Plain];
 const RING: (u16, usize) = (8, 256 << 10);
 
 /// Chooses for one flow: what was asked for, if this machine has it, or else the fastest that it has.
-pub fn choose(spec: &Spec, open: &Open) -> Result<Chosen, TrafficError> {
+pub fn choose(spec: &Spec, open: &Open) -> Result<ReceiverApi, TrafficError> {
     if let Some(api) = spec.receiver_api {
         // All of it is made once, to see that it can be, before any traffic.
-        return OctetsIn::new(api, spec, &open.socket).map(|_| Chosen::Receiver(api, Timestamps::Application));
+        return OctetsIn::new(api, spec, &open.socket).map(|_| api);
     }
     let has = |api: &ReceiverApi| OctetsIn::new(*api, spec, &open.socket).is_ok();
-    let api = AUTO.into_iter().find(has).unwrap_or(ReceiverApi::Plain);
-    Ok(Chosen::Receiver(api, Timestamps::Application))
+    Ok(AUTO.into_iter().find(has).unwrap_or(ReceiverApi::Plain))
 }
 
 impl OctetsIn {
@@ -130,9 +129,9 @@ impl OctetsIn {
 /// The sentence of a machine that lacks the API, or of whatever else its kernel said.
 fn why_not(api: ReceiverApi, error: &io::Error) -> String {
     match api {
-        ReceiverApi::Splice => lacks("splice(2)", "2.6.17", "plain", error),
-        ReceiverApi::Zerocopy => lacks("TCP_ZEROCOPY_RECEIVE", "4.18", "plain", error),
-        _ => lacks_io_uring("io_uring's multishot receive", "6.0", error),
+        ReceiverApi::Splice => super::why_not("splice(2)", "2.6.17", error),
+        ReceiverApi::Zerocopy => super::why_not("TCP_ZEROCOPY_RECEIVE", "4.18", error),
+        _ => super::why_not("io_uring's multishot receive", "6.0", error),
     }
 }
 

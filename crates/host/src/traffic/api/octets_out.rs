@@ -9,7 +9,7 @@ use linerate_trial::api::{ApiUse, SenderApi};
 use linerate_trial::spec::Spec;
 use socket2::Socket;
 
-use super::{Asked, Chosen, lacks, lacks_io_uring, refuse_sender};
+use super::refuse_sender;
 use crate::sys::memory::{self, Mapping, page_octets};
 use crate::sys::pipe::Pipe;
 use crate::sys::uring::SendRing;
@@ -36,10 +36,6 @@ enum Way {
     Ring(Box<SendRing>),
 }
 
-/// The fastest first, of those that need no more of the kernel than Linux 3.17; the last is on every machine. None of
-/// them changes what is on the wire.
-const AUTO: [SenderApi; 2] = [SenderApi::Sendfile, SenderApi::Plain];
-
 /// Messages to one system call where neither the size of a message nor their number was asked for, and always of
 /// io_uring(7). What a call costs beside the copying is mostly that its thread sleeps and is woken once the send buffer
 /// has room: from 128 KiB to 1 MiB a call, CPU time for an octet fell by a third on a veth in a virtual machine.
@@ -47,14 +43,14 @@ const BATCH: usize = 8;
 /// The most messages to one call of those that take a vector.
 const MOST_PARTS: usize = 64;
 
-/// Chooses for one flow: what was asked for, if this machine has it, or else the fastest that it has.
-pub fn choose(spec: &Spec, open: &Open) -> Result<Chosen, TrafficError> {
+/// Chooses for one flow: what was asked for, if this machine has it, or else the fastest.
+pub fn choose(spec: &Spec, open: &Open) -> Result<SenderApi, TrafficError> {
     if let Some(api) = spec.sender_api {
         // All of it is made once, to see that it can be, before any traffic.
-        return OctetsOut::new(api, spec, &open.socket).map(|_| Chosen::Sender(api, Asked::ByName));
+        return OctetsOut::new(api, spec, &open.socket).map(|_| api);
     }
-    let has = |api: &SenderApi| OctetsOut::new(*api, spec, &open.socket).is_ok();
-    Ok(Chosen::Sender(AUTO.into_iter().find(has).unwrap_or(SenderApi::Plain), Asked::Auto))
+    // Copying once is what was fastest (docs/method.md, "Socket APIs of TCP"), and every machine has it.
+    Ok(SenderApi::Plain)
 }
 
 impl OctetsOut {
@@ -104,7 +100,7 @@ impl OctetsOut {
             }
             Way::Sendfile(file) => memory::send_file(socket, file, at, want),
             Way::Zerocopy(way) => way.send(socket, at, want, timeout),
-            Way::Splice(way) => way.send(socket, at, want),
+            Way::Splice(way) => way.send(socket, want),
             Way::Ring(ring) => ring.send(socket, at, want, timeout),
         }
     }
@@ -250,11 +246,12 @@ impl ThroughPipe {
         Ok(ThroughPipe { _message: message, source, held, pipe, inside: 0 })
     }
 
-    fn send(&mut self, socket: &Socket, at: usize, want: usize) -> io::Result<usize> {
+    /// Each call begins with the first octet of the message anew, wherever in it the last one ended: what counts is how
+    /// many there are, and the receiver does not look at them.
+    fn send(&mut self, socket: &Socket, want: usize) -> io::Result<usize> {
         if self.inside == 0 {
             self.inside = self.pipe.copy_from(&self.source, want.min(self.held))?;
         }
-        let _ = at;
         let sent = self.pipe.send(socket, self.inside.min(want), false)?;
         self.inside -= sent;
         Ok(sent)
@@ -264,11 +261,11 @@ impl ThroughPipe {
 /// The sentence of a machine that lacks the API, or of whatever else its kernel said.
 fn why_not(api: SenderApi, error: &io::Error) -> String {
     match api {
-        SenderApi::Sendfile => lacks("memfd_create(2)", "3.17", "plain", error),
-        SenderApi::Zerocopy => lacks("MSG_ZEROCOPY", "4.14", "plain", error),
-        SenderApi::Splice => lacks("vmsplice(2)", "2.6.17", "plain", error),
-        SenderApi::IoUringZerocopy => lacks_io_uring("io_uring's IORING_OP_SEND_ZC", "6.2", error),
-        _ => lacks_io_uring("io_uring", "5.11", error),
+        SenderApi::Sendfile => super::why_not("memfd_create(2)", "3.17", error),
+        SenderApi::Zerocopy => super::why_not("MSG_ZEROCOPY", "4.14", error),
+        SenderApi::Splice => super::why_not("vmsplice(2)", "2.6.17", error),
+        SenderApi::IoUringZerocopy => super::why_not("io_uring's IORING_OP_SEND_ZC", "6.2", error),
+        _ => super::why_not("io_uring", "5.11", error),
     }
 }
 
