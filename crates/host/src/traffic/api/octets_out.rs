@@ -23,7 +23,6 @@ use crate::traffic::sockets::Open;
 /// [`OctetsOut::send`] as often as wanted, then [`OctetsOut::finish`], while the socket is still open for sending.
 pub struct OctetsOut {
     api: SenderApi,
-    size: usize,
     batch: usize,
     way: Way,
 }
@@ -75,14 +74,14 @@ impl OctetsOut {
             _ => Err(io::ErrorKind::Unsupported.into()),
         };
         match way {
-            Ok(way) => Ok(OctetsOut { api, size, batch, way }),
+            Ok(way) => Ok(OctetsOut { api, batch, way }),
             Err(error) => Err(refuse_sender(api, why_not(api, &error))),
         }
     }
 
-    /// The most octets that one call may bring on their way, whole messages.
-    pub fn reach(&self) -> usize {
-        self.size * self.batch
+    /// The most messages that one call takes.
+    pub fn batch(&self) -> usize {
+        self.batch
     }
 
     /// Hands over the `want` octets that follow the first `at` of the message; returns how many the kernel took. Waits
