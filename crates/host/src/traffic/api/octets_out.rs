@@ -39,8 +39,9 @@ enum Way {
 /// io_uring(7). What a call costs beside the copying is mostly that its thread sleeps and is woken once the send buffer
 /// has room: from 128 KiB to 1 MiB a call, CPU time for an octet fell by a third on a veth in a virtual machine.
 const BATCH: usize = 8;
-/// The most messages to one call of those that take a vector.
+/// The most messages to one call of the other ways, and the most octets, for some of them hold as much in memory.
 const MOST_PARTS: usize = 64;
+const MOST_OCTETS: usize = 16 << 20;
 
 /// Chooses for one flow: what was asked for, if this machine has it, or else the fastest.
 pub fn choose(spec: &Spec, open: &Open) -> Result<SenderApi, TrafficError> {
@@ -60,7 +61,7 @@ impl OctetsOut {
         // Who says how large a message is means what one call brings.
         let usual = if spec.message_size.is_none() || by_ring { BATCH } else { 1 };
         let batch = spec.batch.map_or(usual, |batch| batch as usize);
-        let batch = if by_ring { batch } else { batch.min(MOST_PARTS) };
+        let batch = if by_ring { batch } else { batch.min(MOST_PARTS).min(MOST_OCTETS / size).max(1) };
         let way = match api {
             SenderApi::Plain => Ok(Way::Plain(AlignedBuffer::new(size, alignment))),
             SenderApi::Sendfile => {
