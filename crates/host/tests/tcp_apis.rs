@@ -100,7 +100,11 @@ fn every_pair_moves_every_octet_over_both_protocols() {
                 if sender == SenderApi::IoUringZerocopy {
                     assert!(sent.api.completions.unwrap() >= octets / u64::from(128u32 << 10));
                 }
-                assert!(received.api.octets_mapped.unwrap_or(0) <= octets);
+                // What loopback copies instead of lending, it copies into single pages, which can be mapped.
+                if (sender, receiver) == (SenderApi::Zerocopy, ReceiverApi::Zerocopy) {
+                    let mapped = received.api.octets_mapped.unwrap();
+                    assert!((octets / 2..=octets).contains(&mapped), "{mapped} of {octets} mapped");
+                }
             }
         }
     }

@@ -219,7 +219,8 @@ impl SendRing {
     /// Sends without a copy that the kernel is through with, and those among them that it copied after all; `None`
     /// where copying was asked for.
     pub fn completions(&self) -> Option<(u64, u64)> {
-        self.zero_copy.then_some((self.completions.saturating_sub(self.called_back), self.copied))
+        let completions = self.completions.saturating_sub(self.called_back);
+        self.zero_copy.then_some((completions, self.copied.min(completions)))
     }
 }
 
