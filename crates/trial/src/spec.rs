@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{ReceiverApi, SenderApi};
+use crate::pace::Pacing;
 use crate::units::OfferedLoad;
 use crate::wire::PROBE_LEN;
 
@@ -136,6 +137,8 @@ pub struct Spec {
     pub burst: u32,
     /// How the departures are spaced.
     pub spacing: Spacing,
+    /// Who keeps the senders to their schedule; `None`: what makes the departures smoothest.
+    pub pacing: Option<Pacing>,
     /// Octets of payload in each write or datagram; `None`: the workload's usual size.
     pub message_size: Option<u32>,
     /// Streams in each direction, each with a thread of its own.
@@ -214,6 +217,7 @@ impl Spec {
             rate: OfferedLoad::Unlimited,
             burst: 1,
             spacing: Spacing::Even,
+            pacing: None,
             message_size: None,
             streams: 1,
             ip: None,
@@ -301,6 +305,20 @@ impl Spec {
             let fit = ReceiverApi::ALL.into_iter().filter(|api| api.suits(self.workload)).map(ReceiverApi::name);
             return Err(unsuitable("receiver_api", api.name(), self.workload, fit));
         }
+        if let Some(pacing) = self.pacing {
+            if !pacing.suits(self.workload) {
+                let fit = Pacing::ALL.into_iter().filter(|pacing| pacing.suits(self.workload)).map(Pacing::name);
+                return Err(unsuitable("pacing", pacing.name(), self.workload, fit));
+            }
+            say(
+                self.rate == OfferedLoad::Unlimited,
+                "pacing is of a limited load; give it a rate like 100M, or leave it at auto",
+            )?;
+            say(
+                pacing == Pacing::Fq && (self.spacing != Spacing::Even || self.burst != 1),
+                "pacing fq knows a rate only, which it keeps evenly; spacing and burst need pacing application or txtime",
+            )?;
+        }
         match self.workload {
             Workload::TcpStream => {
                 say(size == 0 || size > MAX_MESSAGE, "message_size of tcp-stream must be 1 to 16M")?;
@@ -379,6 +397,12 @@ mod tests {
         check(Workload::TcpStream, |s| s.sender_api = Some(SenderApi::Sendmmsg), "auto, plain, sendfile");
         check(Workload::UdpStream, |s| s.receiver_api = Some(ReceiverApi::Trunc), "not for udp-stream");
         check(Workload::UdpStream, |s| s.batch = Some(0), "batch");
+        check(Workload::UdpStream, |s| s.pacing = Some(Pacing::Txtime), "rate");
+        let paced = |s: &mut Spec, pacing| (s.pacing, s.rate) = (Some(pacing), OfferedLoad::BitsPerSecond(1_000_000));
+        check(Workload::UdpStream, |s| paced(s, Pacing::Txtime), "");
+        check(Workload::TcpStream, |s| paced(s, Pacing::Txtime), "auto, application, fq");
+        check(Workload::TcpStream, |s| paced(s, Pacing::Fq), "");
+        check(Workload::TcpStream, |s| (paced(s, Pacing::Fq), s.burst = 2).0, "evenly");
         check(Workload::TcpStream, |s| s.congestion_control = Some("../x".to_owned()), "congestion_control");
     }
 }

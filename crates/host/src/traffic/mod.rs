@@ -19,6 +19,7 @@ mod sockets;
 mod task;
 mod tcp_stream;
 mod udp_stream;
+mod wait;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

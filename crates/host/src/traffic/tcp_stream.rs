@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use linerate_trial::departures::Departures;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::Extent;
 use socket2::Socket;
@@ -47,6 +48,7 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
     let started_ns = task.clock.now_ns();
     let mut pacer = task.pacer(size as u64, started_ns);
     let mut now = started_ns;
+    let mut departures = Departures::default();
     // Where in the message the next write starts: a write may take a part of it.
     let mut at = 0;
     while left > 0 && now < window.end_ns && !task.clock.stopped() {
@@ -59,9 +61,11 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
                 break;
             }
             wait_until(&task.clock, departure);
-            pacer.handle_now(task.clock.now_ns());
+            now = task.clock.now_ns();
+            pacer.handle_now(now);
             pacer.handle_sent();
         }
+        let called_ns = now;
         let want = (size - at).min(usize::try_from(left).unwrap_or(usize::MAX));
         match stream.write(&buffer.as_slice()[at..at + want]) {
             Ok(written) => {
@@ -76,6 +80,7 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
                 if window.contains(now) {
                     outcome.octets += written as u64;
                     outcome.messages += u64::from(at == 0 || left == 0);
+                    departures.handle_sent(called_ns, 1);
                 }
                 task.ledger.publish(outcome.octets_total, outcome.messages_total);
             }
@@ -84,6 +89,7 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
         }
     }
     outcome.elapsed_ns = task.elapsed_ns(window, now);
+    outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
     // The kernel's times run from the start, warm-up included.

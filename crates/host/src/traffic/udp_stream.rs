@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use linerate_trial::arrivals::Tracker;
+use linerate_trial::departures::Departures;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::Extent;
 use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Probe};
@@ -55,6 +56,7 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
     let mut now = task.clock.now_ns();
     let mut pacer = task.pacer(size as u64, now);
     let mut sequence = 0;
+    let mut departures = Departures::default();
     while sequence < limit && !task.clock.stopped() {
         if let Some(pacer) = &pacer {
             let departure = pacer.next_departure_ns();
@@ -96,6 +98,7 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
         outcome.messages_total = sequence;
         outcome.octets_total = sequence * size as u64;
         if measured {
+            departures.handle_sent(now, taken);
             outcome.messages += taken;
             outcome.octets += taken * size as u64;
         }
@@ -106,6 +109,7 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
         }
     }
     outcome.elapsed_ns = task.elapsed_ns(window, now);
+    outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
     outcome.end_marks = say_end(&task, socket, sequence)?;

@@ -216,6 +216,9 @@ impl Joined<'_> {
         figures.receiver_api = ApiUse::combine(pairs.iter().map(|pair| &pair.sink.api));
         figures.send_calls = Some(pairs.iter().map(|pair| pair.source.calls).sum());
         figures.receive_calls = Some(pairs.iter().map(|pair| pair.sink.calls).sum());
+        figures.pacing = pairs.iter().find_map(|pair| pair.source.pacing);
+        let departures: Vec<_> = pairs.iter().filter_map(|pair| pair.source.departure_gaps.as_ref()).collect();
+        figures.departure_gaps = merged(&departures);
         figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).sum());
         figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, pair.sink)).sum());
         figures.achieved_load_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum());
@@ -234,14 +237,12 @@ impl Joined<'_> {
         figures.packets_late = Some(arrivals.iter().map(|one| one.late).sum());
         let jitters: Vec<f64> = arrivals.iter().filter_map(|one| one.jitter_s).collect();
         figures.jitter_s = mean(&jitters);
-        let mut gaps = Histogram::default();
+        figures.arrival_gaps = merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>());
         for one in &arrivals {
-            gaps.merge(&one.gaps);
             for (&length, &count) in &one.loss_bursts {
                 *figures.loss_bursts.entry(length).or_default() += count;
             }
         }
-        figures.arrival_gaps = (gaps.count() > 0).then_some(gaps);
         figures
     }
 
@@ -410,6 +411,13 @@ impl Joined<'_> {
             })
             .collect()
     }
+}
+
+/// All of them in one; `None` of nothing.
+fn merged(histograms: &[&Histogram]) -> Option<Histogram> {
+    let mut all = Histogram::default();
+    histograms.iter().for_each(|one| all.merge(one));
+    (all.count() > 0).then_some(all)
 }
 
 /// Units per second over a flow's own measured time.

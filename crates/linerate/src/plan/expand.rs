@@ -304,6 +304,9 @@ pub(super) fn applies(name: &str, workload: Workload) -> Result<(), String> {
         "sender_api" | "batch" if !workload.is_stream() => {
             Err(format!("{name} is for streams; {workload} sends each request with a system call of its own"))
         }
+        "pacing" if !workload.is_stream() => {
+            Err(format!("pacing is for streams; {workload} sends each request when it is due"))
+        }
         "mss" | "nodelay" | "congestion_control" if workload.is_udp() => {
             Err(format!("{name} is an option of TCP; {workload} has no such thing"))
         }
