@@ -87,6 +87,18 @@ named! {
     }
 }
 
+named! {
+    /// Who notes when a datagram arrived (Documentation/networking/timestamping.rst).
+    Timestamps {
+        /// The application, when a receive has returned.
+        Application = "application",
+        /// The kernel, when the driver handed the packet over.
+        Kernel = "kernel",
+        /// The NIC, when the packet was on the wire.
+        Hardware = "hardware",
+    }
+}
+
 impl SenderApi {
     /// Whether this can carry the workload's data.
     pub const fn suits(self, workload: Workload) -> bool {

@@ -78,6 +78,8 @@ pub struct Tracker {
     ended: bool,
     /// Of the last different datagram of the measured part.
     last: Option<Last>,
+    /// Gaps of zero: those within a batch, which come by the million and are counted here until the end.
+    zero_gaps: u64,
     /// RFC 3550's J, nanoseconds.
     jitter_ns: f64,
     /// Counts so far; bursts, jitter and the rest are filled in by `finish`.
@@ -114,6 +116,7 @@ impl Tracker {
             short_bursts: [0; 64],
             ended: false,
             last: None,
+            zero_gaps: 0,
             jitter_ns: 0.0,
             arrivals: Arrivals::default(),
         }
@@ -144,6 +147,11 @@ impl Tracker {
             self.time(probe.sent_at_ns, now_ns);
         }
         true
+    }
+
+    /// The clock of the arrival times was set, or is another from now on: no difference spans this moment.
+    pub fn handle_clock_change(&mut self) {
+        self.last = None;
     }
 
     /// The sender's end mark arrived: it sent `sent` datagrams in all. The mark comes several times, as any
@@ -178,6 +186,7 @@ impl Tracker {
         for (length, &count) in (0..).zip(&self.short_bursts).filter(|&(_, &count)| count > 0) {
             self.arrivals.loss_bursts.insert(length, count);
         }
+        self.arrivals.gaps.record_n(0, self.zero_gaps);
         if self.arrivals.received > 1 {
             self.arrivals.jitter_s = Some(self.jitter_ns / 1e9);
         }
@@ -256,7 +265,10 @@ impl Tracker {
             // The probe carries 63 bits of time, so differences are taken modulo 2^63 and are signed in that.
             let d_ns = (transit_ns.wrapping_sub(last.transit_ns) << 1) as i64 >> 1;
             self.jitter_ns += (d_ns.unsigned_abs() as f64 - self.jitter_ns) / 16.0;
-            self.arrivals.gaps.record(now_ns.saturating_sub(last.arrived_ns));
+            match now_ns.saturating_sub(last.arrived_ns) {
+                0 => self.zero_gaps += 1,
+                gap_ns => self.arrivals.gaps.record(gap_ns),
+            }
         }
         self.last = Some(Last { arrived_ns: now_ns, transit_ns });
     }

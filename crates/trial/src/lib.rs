@@ -11,6 +11,7 @@ pub mod doubt;
 pub mod environment;
 pub mod flow;
 pub mod histogram;
+pub mod merged_drops;
 pub mod options;
 pub mod outcome;
 pub mod pace;

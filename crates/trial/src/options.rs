@@ -5,7 +5,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::api::{ReceiverApi, SenderApi};
+use crate::api::{ReceiverApi, SenderApi, Timestamps};
 use crate::pace::Pacing;
 use crate::spec::{CpuMethod, Direction, Extent, Ip, Spacing, Spec, Workload};
 use crate::units::{OfferedLoad, format_duration, format_size, parse_duration, parse_size};
@@ -26,7 +26,7 @@ const fn info(name: &'static str, allowed: &'static str, about: &'static str) ->
 }
 
 /// Every option there is, in the order in which records and help texts show them.
-pub const OPTIONS: [OptionInfo; 30] = [
+pub const OPTIONS: [OptionInfo; 31] = [
     info("workload", "tcp-stream | udp-stream | tcp-rr | udp-rr | tcp-crr", "what traffic"),
     info("direction", "tx | rx | both", "who sends, seen from the target; of requests, who asks"),
     info("duration", "time like 10s or 500ms", "how long to measure, after the warm-up"),
@@ -65,6 +65,7 @@ pub const OPTIONS: [OptionInfo; 30] = [
         "how data comes from the socket",
     ),
     info("batch", "1 to 1024, or auto", "messages to one system call, where the API takes many"),
+    info("timestamps", "application | kernel | hardware, or auto", "who notes when a datagram arrived"),
     info("alignment", "a power of two up to 1M", "alignment of the data buffers in memory"),
     info("pin", "true | false", "pin each stream's thread to a CPU"),
     info("probe", "true | false", "a udp-rr beside the stream, for delay under load"),
@@ -168,6 +169,10 @@ impl Spec {
                     if text == "auto" { None } else { Some(ReceiverApi::parse(text).ok_or_else(not_allowed)?) }
             }
             "batch" => self.batch = if text == "auto" { None } else { Some(number(text).ok_or_else(not_allowed)?) },
+            "timestamps" => {
+                self.timestamps =
+                    if text == "auto" { None } else { Some(Timestamps::parse(text).ok_or_else(not_allowed)?) }
+            }
             "alignment" => self.alignment = size()?,
             "pin" => self.pin = boolean(text).ok_or_else(not_allowed)?,
             "probe" => self.probe = boolean(text).ok_or_else(not_allowed)?,
@@ -220,6 +225,7 @@ impl Spec {
             ("sender_api", auto(self.sender_api.map(|api| api.name().to_owned()))),
             ("receiver_api", auto(self.receiver_api.map(|api| api.name().to_owned()))),
             ("batch", auto(self.batch.map(|batch| batch.to_string()))),
+            ("timestamps", auto(self.timestamps.map(|who| who.name().to_owned()))),
             ("alignment", format_size(self.alignment.into())),
             ("pin", self.pin.to_string()),
             ("probe", self.probe.to_string()),

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::ApiUse;
+use crate::api::{ApiUse, Timestamps};
 use crate::arrivals::Arrivals;
 use crate::cpu::{CpuShares, CpuUse};
 use crate::doubt::Doubt;
@@ -63,6 +63,9 @@ pub struct FlowOutcome {
     pub departure_gaps: Option<Histogram>,
     /// Datagrams as they arrived; a receiver of a UDP stream has it.
     pub arrivals: Option<Arrivals>,
+    /// Who noted when they arrived: what the times in `arrivals` are of.
+    #[serde(default)]
+    pub timestamps: Option<Timestamps>,
     /// Datagrams that this socket dropped because its buffer was full (SO_MEMINFO), over the whole trial.
     pub socket_drops: Option<u64>,
     /// Datagrams that the kernel refused to take (ENOBUFS and the like), over the whole trial. They bear

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::{ReceiverApi, SenderApi};
+use crate::api::{ReceiverApi, SenderApi, Timestamps};
 use crate::pace::Pacing;
 use crate::units::OfferedLoad;
 use crate::wire::PROBE_LEN;
@@ -167,6 +167,8 @@ pub struct Spec {
     pub receiver_api: Option<ReceiverApi>,
     /// The most messages to one system call, of the ways that take many; `None`: what measuring has shown to be best.
     pub batch: Option<u32>,
+    /// Who notes when datagrams of a UDP stream arrive; `None`: the NIC where it does so already, else the kernel.
+    pub timestamps: Option<Timestamps>,
     /// Alignment of the data buffers in memory, octets, a power of two.
     pub alignment: u32,
     /// Pin each stream's thread to a CPU, one after the other.
@@ -232,6 +234,7 @@ impl Spec {
             sender_api: None,
             receiver_api: None,
             batch: None,
+            timestamps: None,
             alignment: 4096,
             pin: false,
             probe: false,

@@ -147,6 +147,23 @@ impl Ethtool {
         }
     }
 
+    /// Whether the NIC is set up to stamp every packet that it receives: SIOCGHWTSTAMP, struct hwtstamp_config of
+    /// linux/net_tstamp.h. Errors where the driver does not tell, as those do that cannot stamp.
+    pub fn stamps_all_received(&self) -> io::Result<bool> {
+        const SIOCGHWTSTAMP: u32 = 0x89B1;
+        const HWTSTAMP_FILTER_ALL: u32 = 1;
+        // flags, tx_type, rx_filter: three ints.
+        let mut buffer = [0u64; 2];
+        let mut request = libc::ifreq {
+            ifr_name: self.interface,
+            ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: buffer.as_mut_ptr().cast() },
+        };
+        // SAFETY: `request` is a valid ifreq whose name ends in NUL, for `interface` is shorter than IFNAMSIZ. Its data
+        // points to `buffer`, exclusively ours during the call, to which the kernel writes three ints.
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCGHWTSTAMP as _, &raw mut request) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(get_u32(&buffer, 2) == HWTSTAMP_FILTER_ALL) }
+    }
+
     /// Makes the ioctl with `buffer` as the command's structure; its first field is set to `command`.
     fn ask(&self, command: u32, buffer: &mut [u64]) -> io::Result<()> {
         set_u32(buffer, 0, command);

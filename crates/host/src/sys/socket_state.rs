@@ -76,16 +76,24 @@ pub fn socket_drops(socket: &impl AsRawFd) -> Option<u64> {
 /// Lets a read return, and its thread wake, only when this many octets are there, the connection ends, or the read's
 /// time is over: SO_RCVLOWAT (socket(7)). The kernel keeps it within half the receive buffer.
 pub fn set_receive_low_water(socket: &impl AsRawFd, octets: u32) -> io::Result<()> {
-    let octets = libc::c_int::try_from(octets).unwrap_or(libc::c_int::MAX);
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, libc::c_int::try_from(octets).unwrap_or(libc::c_int::MAX))
+}
+
+/// Sets an option that is an int (setsockopt(2)).
+pub fn set_option(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the pointer and `len` describe `octets`, which outlives the call and is only read.
-    let status = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, (&raw const octets).cast(), len)
-    };
+    // SAFETY: the pointer and `len` describe `value`, which outlives the call and is only read.
+    let status = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn get_option(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int, octets: &mut [u8]) -> io::Result<usize> {
+/// Reads an option into `octets`; returns how many the kernel wrote (getsockopt(2)).
+pub fn get_option(
+    socket: &impl AsRawFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    octets: &mut [u8],
+) -> io::Result<usize> {
     let mut len = octets.len() as libc::socklen_t;
     // SAFETY: the pointer and `len` describe `octets`, which outlives the call; the kernel writes at most `len`.
     let status = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, octets.as_mut_ptr().cast(), &mut len) };

@@ -9,6 +9,7 @@
 //! ```
 //! [`Trial::stop`] ends it at any point. Dropping a trial stops it and waits for its threads.
 
+mod api;
 mod buffer;
 mod clock;
 mod connections;
@@ -62,6 +63,8 @@ pub enum TrafficError {
     NotOpened { flow: u16, workload: Workload, after: Duration },
     #[error("this machine does not accept the option {option}: {error}; leave it out or choose another value")]
     Option { option: &'static str, error: io::Error },
+    #[error("{option} {name} is not to be had here: {why}")]
+    Api { option: &'static str, name: &'static str, why: String },
     #[error("{what}: {error}; check the cable and the other end, and try again")]
     Moving { what: String, error: io::Error },
     #[error("no test traffic passed for {silent_s:.0} s{link}; check the cable and the other end")]
@@ -151,6 +154,7 @@ impl Trial {
         for (index, open) in open.into_iter().enumerate() {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());
+            let chosen = api::choose(&self.spec, self.end, &open, self.interface.as_deref())?;
             sampler.watch(flow, &open.socket, ledger.clone()).map_err(TrafficError::System)?;
             let task = Task {
                 spec: self.spec.clone(),
@@ -160,6 +164,7 @@ impl Trial {
                 clock: self.clock.clone(),
                 ledger,
                 open,
+                chosen,
                 index,
             };
             let alive = alive.clone();

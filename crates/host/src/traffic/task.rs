@@ -13,6 +13,7 @@ use linerate_trial::spec::{PROBE_PPS, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 use socket2::Socket;
 
+use super::api::Chosen;
 use super::clock::{TrialClock, Window};
 use super::ledger::Ledger;
 use super::sockets::{Open, Tokens};
@@ -31,6 +32,8 @@ pub struct Task {
     pub clock: Arc<TrialClock>,
     pub ledger: Arc<Ledger>,
     pub open: Open,
+    /// How its data goes through the socket.
+    pub chosen: Chosen,
     /// The flow's place among this end's, for pinning.
     pub index: usize,
 }
@@ -67,16 +70,16 @@ impl Task {
 
     fn run_role(self) -> Result<FlowOutcome, TrafficError> {
         let source = self.open.flow.source == self.end;
-        match (self.open.flow.workload, source) {
-            (Workload::TcpStream, true) => tcp_stream::send(self),
-            (Workload::TcpStream, false) => tcp_stream::receive(self),
-            (Workload::UdpStream, true) => udp_stream::send(self),
-            (Workload::UdpStream, false) => udp_stream::receive(self),
-            (Workload::TcpRr | Workload::UdpRr, true) => requests::ask(self),
-            (Workload::TcpRr, false) => requests::answer_tcp(self),
-            (Workload::UdpRr, false) => requests::answer_udp(self),
-            (Workload::TcpCrr, true) => connections::ask(self),
-            (Workload::TcpCrr, false) => connections::answer(self),
+        match (self.open.flow.workload, source, self.chosen) {
+            (Workload::TcpStream, true, _) => tcp_stream::send(self),
+            (Workload::TcpStream, false, _) => tcp_stream::receive(self),
+            (_, _, Chosen::Sender(api, asked)) => udp_stream::send(self, api, asked),
+            (_, _, Chosen::Receiver(api, timestamps)) => udp_stream::receive(self, api, timestamps),
+            (Workload::TcpRr | Workload::UdpRr, true, _) => requests::ask(self),
+            (Workload::TcpRr, false, _) => requests::answer_tcp(self),
+            (Workload::TcpCrr, true, _) => connections::ask(self),
+            (Workload::TcpCrr, false, _) => connections::answer(self),
+            (Workload::UdpRr | Workload::UdpStream, ..) => requests::answer_udp(self),
         }
     }
 
@@ -105,6 +108,7 @@ impl Task {
             pacing: None,
             departure_gaps: None,
             arrivals: None,
+            timestamps: None,
             socket_drops: None,
             send_errors: 0,
             end_marks: 0,

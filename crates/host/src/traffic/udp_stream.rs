@@ -4,26 +4,26 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::arrivals::Tracker;
 use linerate_trial::departures::Departures;
+use linerate_trial::merged_drops::MergedDrops;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::Extent;
 use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Probe};
 use socket2::Socket;
 
 use super::TrafficError;
-use super::buffer;
+use super::api::Asked;
+use super::api::datagrams_in::DatagramsIn;
+use super::api::datagrams_out::DatagramsOut;
 use super::sockets::{self, is_passing};
 use super::task::{Task, wait_until};
-use crate::sys::datagrams::DatagramBatch;
+use crate::sys::datagrams::{DatagramBatch, Received};
 use crate::sys::poll::wait_readable;
 use crate::sys::socket_state::socket_drops;
 use crate::sys::thread::thread_use;
 
-/// Datagrams in one system call, where nothing else bounds them.
-const BATCH: usize = 32;
-/// Memory of a batch: enough to make the system call cheap, little enough to stay in a small processor's cache.
-const BATCH_OCTETS: usize = 256 << 10;
 /// How long a receive may block before the thread looks whether it should end.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How often the end mark is sent until it is heard.
@@ -34,7 +34,7 @@ const END_PATIENCE_NS: u64 = 4_000_000_000;
 const LATE_NS: u64 = 50_000_000;
 
 /// Sends until the time is over, or the octets are sent.
-pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
+pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, TrafficError> {
     let mut outcome = task.blank(Role::Sender);
     let socket = &task.open.socket;
     let size = task.spec.message_octets() as usize;
@@ -42,16 +42,9 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
         Extent::Octets(octets) => octets.div_ceil(size as u64),
         Extent::Time(_) => u64::MAX,
     };
-    // Under a limited load only a burst leaves in one call, so that the pace on the wire is the pacer's.
-    let batch_len = BATCH.min(BATCH_OCTETS / size).max(1);
-    let batch_len =
-        if task.spec.rate.gap_ns(1).is_some() { batch_len.min(task.spec.burst as usize) } else { batch_len };
-    let mut batch = DatagramBatch::new(batch_len, size, task.spec.alignment as usize);
-    for index in 0..batch_len {
-        buffer::fill(batch.datagram_mut(index));
-    }
     wait_for_start(&task, socket)?;
     socket.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
+    let mut out = DatagramsOut::begin(api, asked, &task.spec, socket).map_err(TrafficError::System)?;
     let window = task.clock.sending();
     let mut now = task.clock.now_ns();
     let mut pacer = task.pacer(size as u64, now);
@@ -67,28 +60,31 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
             break;
         }
         let measured = window.contains(now);
-        let count = (batch_len as u64).min(limit - sequence) as usize;
+        let count = (out.count() as u64).min(limit - sequence) as usize;
         for index in 0..count {
             let probe = Probe { sequence: sequence + index as u64, measured, sent_at_ns: now };
-            let _ = probe.emit(batch.datagram_mut(index));
+            let _ = probe.emit(out.datagram_mut(index));
         }
         outcome.calls += 1;
-        let taken = match batch.send(socket, count) {
+        let taken = match out.send(socket, count) {
             Ok(sent) => sent as u64,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
             Err(error) if is_refused_once(&error) => {
-                // The number is used up: the receiver will miss it, and this counter says why.
-                outcome.send_errors += 1;
+                // The numbers are used up: the receiver will miss them, and this counter says why.
+                let refused = out.refused(count) as u64;
+                outcome.send_errors += refused;
                 if error.kind() != ErrorKind::ConnectionRefused {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                1
+                refused
             }
+            Err(error) if out.falls_back(&error, socket) => continue,
             Err(error) => {
                 let what = match error.raw_os_error() {
                     Some(libc::EMSGSIZE) => {
                         format!("datagrams of {size} octets cannot leave here; choose a smaller message_size")
                     }
+                    Some(libc::EIO) => format!("sender_api {api} cannot leave here; choose sendmmsg or auto"),
                     _ => "sending datagrams failed".to_owned(),
                 };
                 return Err(TrafficError::Moving { what, error });
@@ -111,79 +107,155 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
     outcome.elapsed_ns = task.elapsed_ns(window, now);
     outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
+    outcome.api = out.api_use();
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
+    out.finish(socket).map_err(TrafficError::System)?;
     outcome.end_marks = say_end(&task, socket, sequence)?;
     Ok(outcome)
 }
 
 /// Receives until the sender's end mark, and a little longer for what is late.
-pub fn receive(task: Task) -> Result<FlowOutcome, TrafficError> {
-    let mut outcome = task.blank(Role::Receiver);
+pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<FlowOutcome, TrafficError> {
     let socket = &task.open.socket;
     socket.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
-    let size = task.spec.message_octets() as usize;
-    let room = size.max(HANDSHAKE_LEN);
-    let mut batch = DatagramBatch::new(BATCH.min(BATCH_OCTETS / room).max(1), room, task.spec.alignment as usize);
-    let mut tracker = Tracker::new();
-    let by_octets = task.spec.expected_time().is_none();
-    let mut last_ns = 0;
-    let mut end_heard = false;
+    let mut inward = DatagramsIn::begin(api, timestamps, &task.spec);
+    let mut account = Account::new(&task, (api == ReceiverApi::UdpGro).then(MergedDrops::default));
     while !task.clock.stopped() {
-        let count = match batch.receive(socket) {
+        let count = match inward.receive(socket) {
             Ok(count) => count,
             Err(error) if is_passing(&error) || error.kind() == ErrorKind::ConnectionRefused => 0,
             Err(error) => return Err(TrafficError::Moving { what: "receiving datagrams failed".to_owned(), error }),
         };
         let now = task.clock.now_ns();
-        outcome.calls += u64::from(count > 0);
+        account.outcome.calls += u64::from(count > 0);
+        if count > 0 && inward.clock_was_set(now) {
+            account.tracker.handle_clock_change();
+        }
         for index in 0..count {
-            let (octets, len) = batch.received(index);
-            if len == HANDSHAKE_LEN
-                && let Some(handshake) = handle_handshake(&task, socket, octets)
+            let message = inward.received(index);
+            let Some(arrived_ns) = inward.arrived_ns(&message, now) else {
+                inward.handle_missing_stamp();
+                account.tracker.handle_clock_change();
+                let message = inward.received(index);
+                account.handle_message(&task, socket, &message, now, inward.arrived_ns(&message, now).unwrap_or(now));
+                continue;
+            };
+            account.handle_message(&task, socket, &message, now, arrived_ns);
+        }
+        if count > 0 {
+            account.publish(&task);
+        }
+        if account.is_over(&task, now) {
+            break;
+        }
+    }
+    let mut outcome = account.finish(&task);
+    outcome.api = inward.api_use();
+    outcome.timestamps = Some(inward.timestamps());
+    Ok(outcome)
+}
+
+/// What a receiver has heard so far.
+struct Account {
+    outcome: FlowOutcome,
+    tracker: Tracker,
+    /// What the socket drops, where it drops merged messages.
+    merged: Option<MergedDrops>,
+    size: usize,
+    /// Whether a number of octets ends the trial, rather than time.
+    by_octets: bool,
+    /// When the last datagram came, by the trial's clock.
+    last_ns: u64,
+    end_heard: bool,
+}
+
+impl Account {
+    fn new(task: &Task, merged: Option<MergedDrops>) -> Account {
+        Account {
+            outcome: task.blank(Role::Receiver),
+            tracker: Tracker::new(),
+            merged,
+            size: task.spec.message_octets() as usize,
+            by_octets: task.spec.expected_time().is_none(),
+            last_ns: 0,
+            end_heard: false,
+        }
+    }
+
+    /// The datagrams of one message, read at `now` and arrived at `arrived_ns` of whatever clock notes arrivals.
+    #[inline]
+    fn handle_message(&mut self, task: &Task, socket: &Socket, message: &Received<'_>, now: u64, arrived_ns: u64) {
+        // A message that was cut is of a stranger's length.
+        if message.octets.len() < message.len {
+            return;
+        }
+        if let Some(merged) = &mut self.merged
+            && message.segment == self.size
+            && let Some(probe) = Probe::parse(message.octets)
+        {
+            merged.handle_message(probe.sequence, (message.len / self.size) as u64, message.drops);
+        }
+        let mut window = None;
+        for octets in message.octets.chunks(message.segment) {
+            if octets.len() == HANDSHAKE_LEN
+                && let Some(handshake) = handle_handshake(task, socket, octets)
             {
                 if handshake.kind == HandshakeKind::End {
-                    tracker.handle_end(handshake.value);
-                    outcome.end_marks += 1;
-                    end_heard = true;
+                    self.tracker.handle_end(handshake.value);
+                    self.outcome.end_marks += 1;
+                    self.end_heard = true;
                     // Not an arrival of data, yet the link is alive: late ones may follow.
-                    last_ns = last_ns.max(1);
+                    self.last_ns = self.last_ns.max(1);
                 }
                 continue;
             }
             // A connected socket hears one peer only; what is of another length or no probe is counted by nobody.
-            let Some(probe) = Probe::parse(octets).filter(|_| len == size) else { continue };
-            // Where octets decide, the time runs from the first arrivals, so what came with them took none of it.
-            let first = task.clock.receiving_so_far().is_none_or(|window| window.start_ns == now);
-            let window = task.clock.receiving(now);
-            let new = tracker.handle_datagram(&probe, now);
-            last_ns = now;
-            outcome.messages_total += 1;
-            if new && window.contains(now) && !end_heard && !(by_octets && first) {
-                outcome.octets += size as u64;
-                outcome.messages += 1;
+            let Some(probe) = Probe::parse(octets).filter(|_| octets.len() == self.size) else { continue };
+            let counts = *window.get_or_insert_with(|| {
+                // Where octets decide, the time runs from the first arrivals, so what came with them took none of it.
+                let first = task.clock.receiving_so_far().is_none_or(|window| window.start_ns == now);
+                let window = task.clock.receiving(now);
+                window.contains(now) && !(self.by_octets && first)
+            });
+            let new = self.tracker.handle_datagram(&probe, arrived_ns);
+            self.last_ns = now;
+            self.outcome.messages_total += 1;
+            if new && counts && !self.end_heard {
+                self.outcome.messages += 1;
             }
         }
-        if count > 0 {
-            outcome.octets_total = outcome.messages_total * size as u64;
-            task.ledger.publish(outcome.octets_total, outcome.messages_total);
-            task.ledger.publish_missing(tracker.missing());
-        }
-        if end_heard && now.saturating_sub(last_ns) > LATE_NS {
-            break;
-        }
+    }
+
+    fn publish(&mut self, task: &Task) {
+        self.outcome.octets_total = self.outcome.messages_total * self.size as u64;
+        task.ledger.publish(self.outcome.octets_total, self.outcome.messages_total);
+        task.ledger.publish_missing(self.tracker.missing());
+    }
+
+    /// Whether nothing more is to be expected.
+    fn is_over(&self, task: &Task, now: u64) -> bool {
         let overdue = |window: super::clock::Window| now > window.end_ns.saturating_add(END_PATIENCE_NS);
-        if task.clock.receiving_so_far().is_some_and(overdue) {
-            break;
+        (self.end_heard && now.saturating_sub(self.last_ns) > LATE_NS)
+            || task.clock.receiving_so_far().is_some_and(overdue)
+    }
+
+    fn finish(mut self, task: &Task) -> FlowOutcome {
+        if let Some(window) = task.clock.receiving_so_far() {
+            self.outcome.elapsed_ns = task.elapsed_ns(window, self.last_ns);
         }
+        let socket = &task.open.socket;
+        self.outcome.octets = self.outcome.messages * self.size as u64;
+        self.outcome.thread = thread_use();
+        self.outcome.socket_drops = socket_drops(socket);
+        self.outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
+        let arrivals = self.tracker.finish();
+        if let Some(merged) = self.merged {
+            let messages = self.outcome.socket_drops.map(|drops| drops as u32);
+            self.outcome.socket_drops = messages.map(|drops| merged.finish(arrivals.sent_by_end_mark, drops));
+        }
+        self.outcome.arrivals = Some(arrivals);
+        self.outcome
     }
-    if let Some(window) = task.clock.receiving_so_far() {
-        outcome.elapsed_ns = task.elapsed_ns(window, last_ns);
-    }
-    outcome.thread = thread_use();
-    outcome.socket_drops = socket_drops(socket);
-    outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
-    outcome.arrivals = Some(tracker.finish());
-    Ok(outcome)
 }
 
 /// Waits for the start while answering hellos that the other end repeats because an answer was lost.
@@ -191,7 +263,7 @@ pub fn wait_for_start(task: &Task, socket: &Socket) -> Result<(), TrafficError> 
     if task.open.flow.listener() != task.end {
         return if task.clock.wait_for_start() { Ok(()) } else { Err(TrafficError::Stopped) };
     }
-    let mut batch = DatagramBatch::new(1, HANDSHAKE_LEN, 1);
+    let mut batch = DatagramBatch::incoming(1, HANDSHAKE_LEN, 1);
     while !task.clock.started() {
         if task.clock.stopped() {
             return Err(TrafficError::Stopped);
@@ -199,7 +271,7 @@ pub fn wait_for_start(task: &Task, socket: &Socket) -> Result<(), TrafficError> 
         // Not SO_RCVTIMEO: it counts in ticks, and a tick of 10 ms would be missing at the start of the trial.
         let readable = wait_readable(socket, Duration::from_millis(1)).map_err(TrafficError::System)?;
         if readable && batch.receive(socket).is_ok() {
-            let _ = handle_handshake(task, socket, batch.received(0).0);
+            let _ = handle_handshake(task, socket, batch.received(0).octets);
         }
     }
     Ok(())
@@ -227,7 +299,7 @@ pub fn say_end(task: &Task, socket: &Socket, sent: u64) -> Result<u64, TrafficEr
     let flow = task.open.flow;
     let end = Handshake { kind: HandshakeKind::End, flow: flow.id, token: task.tokens.hello, value: sent };
     socket.set_read_timeout(Some(Duration::from_nanos(END_PERIOD_NS))).map_err(TrafficError::System)?;
-    let mut batch = DatagramBatch::new(1, HANDSHAKE_LEN, 1);
+    let mut batch = DatagramBatch::incoming(1, HANDSHAKE_LEN, 1);
     let deadline = task.clock.now_ns() + END_PATIENCE_NS;
     let mut marks = 0;
     while !task.clock.stopped() && task.clock.now_ns() < deadline {
@@ -236,8 +308,13 @@ pub fn say_end(task: &Task, socket: &Socket, sent: u64) -> Result<u64, TrafficEr
         while task.clock.now_ns() < again {
             match batch.receive(socket) {
                 Ok(1)
-                    if sockets::expect(batch.received(0).0, HandshakeKind::EndHeard, flow, &task.tokens.answer)
-                        .is_some() =>
+                    if sockets::expect(
+                        batch.received(0).octets,
+                        HandshakeKind::EndHeard,
+                        flow,
+                        &task.tokens.answer,
+                    )
+                    .is_some() =>
                 {
                     return Ok(marks);
                 }

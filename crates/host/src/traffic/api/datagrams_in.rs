@@ -1,0 +1,203 @@
+//! Datagrams on their way from a socket, by the API that was chosen, and when each arrived.
+//! Knows no numbers; the caller reads the datagrams.
+
+use std::io;
+
+use linerate_trial::api::{ApiUse, ReceiverApi, Timestamps};
+use linerate_trial::spec::Spec;
+use linerate_wire::HANDSHAKE_LEN;
+use socket2::Socket;
+
+use super::{Chosen, is_paced, lacks, refuse_receiver};
+use crate::sys::datagrams::{self, DatagramBatch, MAX_PAYLOAD, Received};
+use crate::sys::ethtool::Ethtool;
+use crate::traffic::TrafficError;
+use crate::traffic::sockets::Open;
+
+/// Datagrams to one recvmmsg(2); see DatagramsOut.
+const BATCH: usize = 32;
+/// Merged messages to one recvmmsg(2): each has room for the longest there is.
+const MERGED_MESSAGES: usize = 4;
+/// Memory of a batch; see DatagramsOut.
+const BATCH_OCTETS: usize = 256 << 10;
+/// Where nothing was asked for, the receive buffer of a socket whose datagrams arrive merged: the system's usual
+/// 208 KiB hold three full messages, which is less than what comes while the receiver is woken.
+const MERGING_BUFFER: usize = 4 << 20;
+/// A wall clock that moved by more than this against the trial's was set.
+const CLOCK_STEP_NS: u64 = 1_000_000;
+
+/// A batch of received messages, the way they come, and who notes when.
+pub struct DatagramsIn {
+    api: ReceiverApi,
+    batch: DatagramBatch,
+    clock: ArrivalClock,
+}
+
+/// Chooses the API; sees that the kernel has it, and that the NIC stamps if it is to.
+pub fn choose(spec: &Spec, open: &Open, interface: Option<&str>) -> Result<Chosen, TrafficError> {
+    let socket = &open.socket;
+    let many = datagrams::has_many_calls(socket);
+    // Merged datagrams have one time of arrival, which is the truth only of a load that nothing spaces.
+    let api = match spec.receiver_api {
+        None if !is_paced(spec) && many && datagrams::set_merging(socket, true).is_ok() => ReceiverApi::UdpGro,
+        None if many => ReceiverApi::Recvmmsg,
+        None => ReceiverApi::Plain,
+        Some(api) => {
+            if api != ReceiverApi::Plain && !many {
+                let why = "this kernel has no recvmmsg (Linux 2.6.33 has); choose plain or auto";
+                return Err(refuse_receiver(api, why.to_owned()));
+            }
+            if api == ReceiverApi::UdpGro {
+                let why = |error| lacks("UDP_GRO", "5.0", "recvmmsg", &error);
+                datagrams::set_merging(socket, true).map_err(|error| refuse_receiver(api, why(error)))?;
+            }
+            api
+        }
+    };
+    if api == ReceiverApi::UdpGro && spec.socket_buffer.is_none() {
+        // Clamped at net.core.rmem_max, and the record tells what it became.
+        let _ = socket.set_recv_buffer_size(MERGING_BUFFER);
+    }
+    Ok(Chosen::Receiver(api, choose_timestamps(spec.timestamps, socket, interface)?))
+}
+
+fn choose_timestamps(
+    asked: Option<Timestamps>,
+    socket: &Socket,
+    interface: Option<&str>,
+) -> Result<Timestamps, TrafficError> {
+    let refuse = |who: Timestamps, why: String| TrafficError::Api { option: "timestamps", name: who.name(), why };
+    if asked == Some(Timestamps::Application) {
+        return Ok(Timestamps::Application);
+    }
+    let by_nic = interface
+        .is_some_and(|name| Ethtool::new(name).and_then(|ethtool| ethtool.stamps_all_received()).unwrap_or(false));
+    if asked == Some(Timestamps::Hardware) && !by_nic {
+        let name = interface.unwrap_or("the interface");
+        let why = format!(
+            "{name} does not stamp what it receives; have it do so where it can (hwstamp_ctl -i {name} -r 1), or choose \
+             kernel"
+        );
+        return Err(refuse(Timestamps::Hardware, why));
+    }
+    match datagrams::set_receive_timestamps(socket) {
+        Ok(()) if by_nic && asked != Some(Timestamps::Kernel) => Ok(Timestamps::Hardware),
+        Ok(()) => Ok(Timestamps::Kernel),
+        Err(_) if asked.is_none() => Ok(Timestamps::Application),
+        Err(error) => {
+            let who = asked.unwrap_or(Timestamps::Kernel);
+            Err(refuse(who, lacks("SO_TIMESTAMPING", "2.6.30", "application", &error)))
+        }
+    }
+}
+
+impl DatagramsIn {
+    /// The buffers, for the spec's datagrams.
+    pub fn begin(api: ReceiverApi, timestamps: Timestamps, spec: &Spec) -> DatagramsIn {
+        let room =
+            if api == ReceiverApi::UdpGro { MAX_PAYLOAD } else { (spec.message_octets() as usize).max(HANDSHAKE_LEN) };
+        let usual = match api {
+            ReceiverApi::Plain => 1,
+            ReceiverApi::UdpGro => MERGED_MESSAGES,
+            _ => BATCH.min(BATCH_OCTETS / room).max(1),
+        };
+        let messages = match spec.batch {
+            Some(batch) if api != ReceiverApi::Plain => batch as usize,
+            _ => usual,
+        };
+        DatagramsIn {
+            api,
+            batch: DatagramBatch::incoming(messages, room, spec.alignment as usize),
+            clock: ArrivalClock { who: timestamps, offset_ns: None },
+        }
+    }
+
+    /// Receives at least one message, by one system call. Returns how many.
+    #[inline]
+    pub fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
+        match self.api {
+            ReceiverApi::Plain => self.batch.receive_one(socket),
+            _ => self.batch.receive(socket),
+        }
+    }
+
+    /// A message of the last call: one datagram, or several of one size.
+    #[inline]
+    pub fn received(&self, index: usize) -> Received<'_> {
+        self.batch.received(index)
+    }
+
+    /// When a message arrived, by the clock that was chosen; `now_ns` is the trial's.
+    #[inline]
+    pub fn arrived_ns(&self, message: &Received<'_>, now_ns: u64) -> Option<u64> {
+        match self.clock.who {
+            Timestamps::Application => Some(now_ns),
+            Timestamps::Kernel => message.stamped_ns,
+            Timestamps::Hardware => message.nic_stamped_ns,
+        }
+    }
+
+    /// A message bore no stamp: the next clock takes over for good.
+    #[cold]
+    pub fn handle_missing_stamp(&mut self) {
+        self.clock.who = match self.clock.who {
+            Timestamps::Hardware => Timestamps::Kernel,
+            _ => Timestamps::Application,
+        };
+    }
+
+    /// Whether the clock of the arrivals was set since the last call of this; `now_ns` is the trial's clock.
+    #[inline]
+    pub fn clock_was_set(&mut self, now_ns: u64) -> bool {
+        self.clock.was_set(now_ns)
+    }
+
+    /// Who noted the arrivals.
+    pub fn timestamps(&self) -> Timestamps {
+        self.clock.who
+    }
+
+    /// What was used.
+    pub fn api_use(&self) -> ApiUse {
+        ApiUse { name: self.api.name().to_owned(), batch: self.batch.count() as u32, ..ApiUse::default() }
+    }
+}
+
+/// The clock in which arrivals are noted. The kernel's stamps are of the wall clock, which somebody may set; the
+/// gaps between arrivals must not jump with it.
+struct ArrivalClock {
+    who: Timestamps,
+    /// The wall clock less the trial's, as last seen.
+    offset_ns: Option<u64>,
+}
+
+impl ArrivalClock {
+    #[inline]
+    fn was_set(&mut self, now_ns: u64) -> bool {
+        if self.who != Timestamps::Kernel {
+            return false;
+        }
+        let offset_ns = datagrams::realtime_ns().wrapping_sub(now_ns);
+        let last = self.offset_ns.replace(offset_ns);
+        // A thread that was held up between the two readings looks the same, and costs one gap.
+        last.is_some_and(|last| offset_ns.wrapping_sub(last).cast_signed().unsigned_abs() > CLOCK_STEP_NS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_is_noticed() {
+        let mut clock = ArrivalClock { who: Timestamps::Kernel, offset_ns: None };
+        let now_ns = datagrams::realtime_ns();
+        assert!(!clock.was_set(now_ns));
+        // Seconds between the two readings of this test would be needed to fail here.
+        clock.offset_ns = Some(3_600_000_000_000);
+        assert!(clock.was_set(datagrams::realtime_ns()));
+        clock.who = Timestamps::Application;
+        clock.offset_ns = Some(3_600_000_000_000);
+        assert!(!clock.was_set(datagrams::realtime_ns()));
+    }
+}

@@ -1,0 +1,161 @@
+//! Datagrams on their way to a socket, by the API that was chosen.
+//! Knows neither numbers nor times; the caller fills the datagrams.
+
+use std::io;
+
+use linerate_trial::api::{ApiUse, SenderApi};
+use linerate_trial::spec::Spec;
+use socket2::Socket;
+
+use super::{Asked, Chosen, is_paced, lacks, refuse_sender};
+use crate::sys::datagrams::{self, DatagramBatch, MAX_PAYLOAD, MAX_SEGMENTS};
+use crate::traffic::TrafficError;
+use crate::traffic::buffer;
+use crate::traffic::sockets::Open;
+
+/// Datagrams to one sendmmsg(2). Beyond some 32 more of them save nothing measurable (`cargo xtask bench batches`),
+/// and each call stands longer between two looks at the clock.
+const BATCH: usize = 32;
+/// Messages to one sendmmsg(2) when each is cut into many datagrams.
+const SEGMENTED_MESSAGES: usize = 4;
+/// Memory of a batch: enough to make the system call cheap, little enough to stay in a small processor's cache.
+const BATCH_OCTETS: usize = 256 << 10;
+
+/// A batch of datagrams and the way they leave.
+pub struct DatagramsOut {
+    api: SenderApi,
+    asked: Asked,
+    batch: DatagramBatch,
+    size: usize,
+}
+
+/// Chooses the API; sees that the kernel has it and that the datagrams fit it.
+pub fn choose(spec: &Spec, open: &Open) -> Result<Chosen, TrafficError> {
+    let size = spec.message_octets();
+    let cut = || can_cut(open, size);
+    let Some(api) = spec.sender_api else {
+        // What is cut apart leaves back to back, so a paced load is never cut.
+        let api = match (is_paced(spec), datagrams::has_many_calls(&open.socket)) {
+            (false, true) if cut().is_ok() => SenderApi::SendmmsgUdpSegment,
+            (_, true) => SenderApi::Sendmmsg,
+            (_, false) => SenderApi::Plain,
+        };
+        return Ok(Chosen::Sender(api, Asked::Auto));
+    };
+    match api {
+        SenderApi::UdpSegment | SenderApi::SendmmsgUdpSegment => cut().map_err(|why| refuse_sender(api, why))?,
+        SenderApi::Sendmmsg if !datagrams::has_many_calls(&open.socket) => {
+            let why = "this kernel has no sendmmsg (Linux 3.0 has); choose plain or auto";
+            return Err(refuse_sender(api, why.to_owned()));
+        }
+        _ => {}
+    }
+    Ok(Chosen::Sender(api, Asked::ByName))
+}
+
+/// Whether the stack can cut datagrams of this size apart on the way to this peer.
+fn can_cut(open: &Open, size: u32) -> Result<(), String> {
+    let means = |error| lacks("UDP_SEGMENT", "4.18", "sendmmsg", &error);
+    // Set and taken back: the handshake's datagrams must stay whole.
+    datagrams::set_segment_size(&open.socket, size).map_err(means)?;
+    datagrams::set_segment_size(&open.socket, 0).map_err(means)?;
+    let headers = if open.peer.is_ipv4() { 28 } else { 48 };
+    match datagrams::path_mtu(&open.socket, open.peer.is_ipv4()) {
+        Ok(mtu) if size + headers > mtu => Err(format!(
+            "datagrams of {size} octets do not fit the MTU of {mtu} whole; choose a message_size of {} or less, or \
+             sendmmsg",
+            mtu - headers
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl DatagramsOut {
+    /// The buffers, filled, and the socket made ready; no other datagrams may be sent on it until
+    /// [`DatagramsOut::finish`].
+    pub fn begin(api: SenderApi, asked: Asked, spec: &Spec, socket: &Socket) -> io::Result<DatagramsOut> {
+        let size = spec.message_octets() as usize;
+        // Under a limited load only a burst leaves in one call, so that the pace on the wire is the pacer's.
+        let most = spec.batch.map_or(usize::MAX, |batch| batch as usize);
+        let most = if is_paced(spec) { most.min(spec.burst as usize) } else { most };
+        let fit = (BATCH_OCTETS / size).max(1);
+        let segments = MAX_SEGMENTS.min(MAX_PAYLOAD / size).min(most).max(1);
+        let (messages, segments) = match api {
+            SenderApi::UdpSegment => (1, segments),
+            SenderApi::SendmmsgUdpSegment => {
+                let usual = if spec.batch.is_some() { usize::MAX } else { SEGMENTED_MESSAGES };
+                (usual.min(most / segments).max(1), segments)
+            }
+            SenderApi::Sendmmsg if spec.batch.is_some() => (most, 1),
+            SenderApi::Sendmmsg => (BATCH.min(fit).min(most), 1),
+            _ => (1, 1),
+        };
+        let mut batch = DatagramBatch::outgoing(messages, segments, size, spec.alignment as usize);
+        for index in 0..batch.count() {
+            buffer::fill(batch.datagram_mut(index));
+        }
+        if segments > 1 {
+            datagrams::set_segment_size(socket, size as u32)?;
+        }
+        Ok(DatagramsOut { api, asked, batch, size })
+    }
+
+    /// The most datagrams that one call takes.
+    pub fn count(&self) -> usize {
+        self.batch.count()
+    }
+
+    /// The buffer of one datagram.
+    #[inline]
+    pub fn datagram_mut(&mut self, index: usize) -> &mut [u8] {
+        self.batch.datagram_mut(index)
+    }
+
+    /// Sends the first `count` datagrams with one system call. Returns how many the kernel took (at least one); the
+    /// error, if any, belongs to the first [`DatagramsOut::refused`].
+    #[inline]
+    pub fn send(&mut self, socket: &Socket, count: usize) -> io::Result<usize> {
+        match self.api {
+            SenderApi::Plain => datagrams::send_one(socket, self.batch.datagram_mut(0)).map(|()| 1),
+            _ => self.batch.send(socket, count),
+        }
+    }
+
+    /// How many of `count` datagrams an error costs: those of the first message.
+    pub fn refused(&self, count: usize) -> usize {
+        count.min(self.batch.segments())
+    }
+
+    /// After an error: becomes plain sendmmsg where it was `auto` that chose to have the datagrams cut apart and the
+    /// way out turns out not to do it: the kernel says EIO where the device computes no checksums (udp_send_skb).
+    pub fn falls_back(&mut self, error: &io::Error, socket: &Socket) -> bool {
+        let cannot_cut = matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE));
+        if self.asked == Asked::ByName || self.batch.segments() == 1 || !cannot_cut {
+            return false;
+        }
+        let count = self.batch.count().min(BATCH);
+        self.api = SenderApi::Sendmmsg;
+        self.batch = DatagramBatch::outgoing(count, 1, self.size, 64);
+        for index in 0..count {
+            buffer::fill(self.batch.datagram_mut(index));
+        }
+        datagrams::set_segment_size(socket, 0).is_ok()
+    }
+
+    /// Gives the socket back for other datagrams.
+    pub fn finish(&self, socket: &Socket) -> io::Result<()> {
+        if self.batch.segments() > 1 { datagrams::set_segment_size(socket, 0) } else { Ok(()) }
+    }
+
+    /// What was used.
+    pub fn api_use(&self) -> ApiUse {
+        let segments = self.batch.segments() as u32;
+        let cut = matches!(self.api, SenderApi::UdpSegment | SenderApi::SendmmsgUdpSegment);
+        ApiUse {
+            name: self.api.name().to_owned(),
+            batch: self.batch.count() as u32,
+            segments: cut.then_some(segments),
+            ..ApiUse::default()
+        }
+    }
+}
