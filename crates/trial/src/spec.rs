@@ -243,12 +243,19 @@ impl Spec {
         }
     }
 
-    /// Octets of each write or datagram. UDP's usual size fits an MTU of 1500 without fragments.
+    /// Octets of each write or datagram. UDP's usual size fits an MTU of 1500 without fragments. A write of TCP leaves
+    /// as one train of packets, so under a limited load its usual size is what a millisecond brings, in whole pages.
     pub fn message_octets(&self) -> u32 {
-        self.message_size.unwrap_or(match (self.workload, self.ip) {
-            (Workload::UdpStream, Some(Ip::V6)) => 1450,
-            (Workload::UdpStream, _) => 1470,
-            _ => 128 * 1024,
+        const PAGE: u32 = 4096;
+        const MOST: u32 = 128 * 1024;
+        self.message_size.unwrap_or(match (self.workload, self.ip, self.rate) {
+            (Workload::UdpStream, Some(Ip::V6), _) => 1450,
+            (Workload::UdpStream, ..) => 1470,
+            (Workload::TcpStream, _, OfferedLoad::BitsPerSecond(bits)) => {
+                let brought = u32::try_from(bits / 8 / 1000).unwrap_or(MOST);
+                (brought / PAGE * PAGE).clamp(PAGE, MOST)
+            }
+            _ => MOST,
         })
     }
 
@@ -314,8 +321,8 @@ impl Spec {
                 return Err(unsuitable("pacing", pacing.name(), self.workload, fit));
             }
             say(
-                self.rate == OfferedLoad::Unlimited,
-                "pacing is of a limited load; give it a rate like 100M, or leave it at auto",
+                pacing == Pacing::Txtime && self.sender_api.is_some_and(|api| api != SenderApi::Sendmmsg),
+                "pacing txtime sends with sendmmsg; leave sender_api at auto, or choose another pacing",
             )?;
             say(
                 pacing == Pacing::Fq && (self.spacing != Spacing::Even || self.burst != 1),
@@ -383,6 +390,18 @@ mod tests {
     }
 
     #[test]
+    fn a_paced_tcp_stream_writes_what_a_millisecond_brings() {
+        for (bits, octets) in [(1, 4096), (10_000_000, 4096), (100_000_000, 12_288), (40_000_000_000, 131_072)] {
+            let mut spec = Spec::new(Workload::TcpStream);
+            assert_eq!(spec.message_octets(), 131_072);
+            spec.rate = OfferedLoad::BitsPerSecond(bits);
+            assert_eq!(spec.message_octets(), octets, "{bits} bit/s");
+            spec.message_size = Some(7);
+            assert_eq!(spec.message_octets(), 7);
+        }
+    }
+
+    #[test]
     fn what_cannot_be_met_is_refused() {
         for workload in Workload::ALL {
             check(workload, |_| {}, "");
@@ -400,7 +419,6 @@ mod tests {
         check(Workload::TcpStream, |s| s.sender_api = Some(SenderApi::Sendmmsg), "auto, plain, sendfile");
         check(Workload::UdpStream, |s| s.receiver_api = Some(ReceiverApi::Trunc), "not for udp-stream");
         check(Workload::UdpStream, |s| s.batch = Some(0), "batch");
-        check(Workload::UdpStream, |s| s.pacing = Some(Pacing::Txtime), "rate");
         let paced = |s: &mut Spec, pacing| (s.pacing, s.rate) = (Some(pacing), OfferedLoad::BitsPerSecond(1_000_000));
         check(Workload::UdpStream, |s| paced(s, Pacing::Txtime), "");
         check(Workload::TcpStream, |s| paced(s, Pacing::Txtime), "auto, application, fq");

@@ -7,6 +7,7 @@ pub mod ethtool;
 pub mod machine;
 pub mod namespace;
 pub mod netlink;
+pub mod pacing;
 pub mod poll;
 pub mod socket_state;
 pub mod thread;

@@ -14,6 +14,7 @@ mod buffer;
 mod clock;
 mod connections;
 mod ledger;
+mod pacing;
 mod requests;
 mod sampler;
 mod sockets;
@@ -155,6 +156,7 @@ impl Trial {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());
             let chosen = api::choose(&self.spec, self.end, &open, self.interface.as_deref())?;
+            let paced = pacing::choose(&self.spec, self.end, &open, self.interface.as_deref())?;
             sampler.watch(flow, &open.socket, ledger.clone()).map_err(TrafficError::System)?;
             let task = Task {
                 spec: self.spec.clone(),
@@ -165,6 +167,7 @@ impl Trial {
                 ledger,
                 open,
                 chosen,
+                paced,
                 index,
             };
             let alive = alive.clone();

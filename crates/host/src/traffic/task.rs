@@ -16,6 +16,7 @@ use socket2::Socket;
 use super::api::Chosen;
 use super::clock::{TrialClock, Window};
 use super::ledger::Ledger;
+use super::pacing::Paced;
 use super::sockets::{Open, Tokens};
 use super::wait::bound_spin;
 pub use super::wait::wait_until;
@@ -34,6 +35,8 @@ pub struct Task {
     pub open: Open,
     /// How its data goes through the socket.
     pub chosen: Chosen,
+    /// Who keeps it to its offered load, if that is limited and this end sends.
+    pub paced: Option<Paced>,
     /// The flow's place among this end's, for pinning.
     pub index: usize,
 }
@@ -61,7 +64,8 @@ impl Task {
             // what its buffer holds: a linger time of zero makes closing a reset (socket(7), SO_LINGER).
             socket.set_linger(Some(Duration::ZERO)).map_err(TrafficError::System)?;
         }
-        let outcome = self.run_role()?;
+        let pacing = self.paced.map(|paced| paced.pacing);
+        let outcome = FlowOutcome { pacing, ..self.run_role()? };
         if is_tcp && !clock.stopped() {
             let _ = socket.set_linger(None);
         }

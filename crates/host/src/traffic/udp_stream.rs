@@ -9,6 +9,7 @@ use linerate_trial::arrivals::Tracker;
 use linerate_trial::departures::Departures;
 use linerate_trial::merged_drops::MergedDrops;
 use linerate_trial::outcome::{FlowOutcome, Role};
+use linerate_trial::pace::Pacer;
 use linerate_trial::spec::Extent;
 use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Probe};
 use socket2::Socket;
@@ -17,6 +18,8 @@ use super::TrafficError;
 use super::api::Asked;
 use super::api::datagrams_in::DatagramsIn;
 use super::api::datagrams_out::DatagramsOut;
+use super::clock::Window;
+use super::pacing::Paced;
 use super::sockets::{self, is_passing};
 use super::task::{Task, wait_until};
 use crate::sys::datagrams::{DatagramBatch, Received};
@@ -44,26 +47,39 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     };
     wait_for_start(&task, socket)?;
     socket.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
-    let mut out = DatagramsOut::begin(api, asked, &task.spec, socket).map_err(TrafficError::System)?;
+    let mut out = DatagramsOut::begin(api, asked, &task.spec, task.paced, socket).map_err(TrafficError::System)?;
     let window = task.clock.sending();
     let mut now = task.clock.now_ns();
     let mut pacer = task.pacer(size as u64, now);
     let mut sequence = 0;
     let mut departures = Departures::default();
+    let ahead = task.paced.filter(|paced| paced.lead_ns > 0);
+    if let Some(paced) = ahead {
+        paced.steer(socket, true).map_err(TrafficError::System)?;
+    }
     while sequence < limit && !task.clock.stopped() {
         if let Some(pacer) = &pacer {
-            let departure = pacer.next_departure_ns();
+            let departure = pacer.next_departure_ns().saturating_sub(ahead.map_or(0, |paced| paced.lead_ns));
             wait_until(&task.clock, departure.min(window.end_ns));
         }
         now = task.clock.now_ns();
         if now >= window.end_ns {
             break;
         }
-        let measured = window.contains(now);
-        let count = (out.count() as u64).min(limit - sequence) as usize;
-        for index in 0..count {
-            let probe = Probe { sequence: sequence + index as u64, measured, sent_at_ns: now };
-            let _ = probe.emit(out.datagram_mut(index));
+        let mut measured = window.contains(now);
+        let mut count = (out.count() as u64).min(limit - sequence) as usize;
+        if let (Some(paced), Some(pacer)) = (ahead, &pacer) {
+            measured = window.contains(pacer.next_departure_ns().max(now));
+            let due = Due { paced, window, now, measured, offset_ns: paced.clock_offset_ns(&task.clock) };
+            count = due.fill(&mut out, pacer.clone(), count, sequence);
+            if count == 0 {
+                break;
+            }
+        } else {
+            for index in 0..count {
+                let probe = Probe { sequence: sequence + index as u64, measured, sent_at_ns: now };
+                let _ = probe.emit(out.datagram_mut(index));
+            }
         }
         outcome.calls += 1;
         let taken = match out.send(socket, count) {
@@ -108,10 +124,48 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
     outcome.api = out.api_use();
+    if let Some(paced) = ahead {
+        // What stands in the queue leaves before the end mark, which bears no time.
+        wait_until(&task.clock, now.saturating_add(paced.most_lead_ns()));
+        paced.steer(socket, false).map_err(TrafficError::System)?;
+    }
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
     out.finish(socket).map_err(TrafficError::System)?;
     outcome.end_marks = say_end(&task, socket, sequence)?;
     Ok(outcome)
+}
+
+/// What is handed over ahead of its departure, where the kernel keeps the time.
+struct Due {
+    paced: Paced,
+    window: Window,
+    now: u64,
+    /// Whether the first of them belongs to the measured part; one that differs waits for the next call.
+    measured: bool,
+    /// From the trial's time to that which datagrams bear.
+    offset_ns: Option<u64>,
+}
+
+impl Due {
+    /// Writes the datagrams whose turn comes soon, at most `count`. Returns how many; none after the time is over.
+    fn fill(&self, out: &mut DatagramsOut, mut pacer: Pacer, count: usize, sequence: u64) -> usize {
+        pacer.handle_now(self.now);
+        for index in 0..count {
+            let departure = pacer.next_departure_ns().max(self.now);
+            let later = index > 0 && departure > self.now + self.paced.most_lead_ns();
+            if later || departure >= self.window.end_ns || self.window.contains(departure) != self.measured {
+                return index;
+            }
+            pacer.handle_sent();
+            let at_ns = departure.max(self.now + self.paced.least_notice_ns());
+            let probe = Probe { sequence: sequence + index as u64, measured: self.measured, sent_at_ns: at_ns };
+            let _ = probe.emit(out.datagram_mut(index));
+            if let Some(offset_ns) = self.offset_ns {
+                out.set_time(index, at_ns.wrapping_add(offset_ns));
+            }
+        }
+        count
+    }
 }
 
 /// Receives until the sender's end mark, and a little longer for what is late.
@@ -234,7 +288,7 @@ impl Account {
 
     /// Whether nothing more is to be expected.
     fn is_over(&self, task: &Task, now: u64) -> bool {
-        let overdue = |window: super::clock::Window| now > window.end_ns.saturating_add(END_PATIENCE_NS);
+        let overdue = |window: Window| now > window.end_ns.saturating_add(END_PATIENCE_NS);
         (self.end_heard && now.saturating_sub(self.last_ns) > LATE_NS)
             || task.clock.receiving_so_far().is_some_and(overdue)
     }
