@@ -313,12 +313,19 @@ impl Joined<'_> {
         let edge = 1.5 * f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst) * main.len() as f64
             / seconds;
         let off = achieved - asked;
+        let waited = main.iter().filter_map(|pair| pair.source.thread.run_delay_s).sum::<f64>();
+        // A hundredth of the senders' time: a switch to another thread and back takes some µs.
+        let why = if off < 0.0 && waited > 0.01 * seconds * main.len() as f64 {
+            format!("its threads waited for a CPU for {waited:.2} s, so give it more CPUs or less else to do")
+        } else {
+            "it or its link can do no more".to_owned()
+        };
         (off.abs() > (0.005 * asked).max(edge)).then(|| {
             Doubt::new(
                 DoubtKind::SenderFellBehind,
                 format!(
-                    "the sender was asked for {:.1} Mbit/s and offered {:.1} ({:+.1} %): it or its link can do no more; \
-                     read loss against what was offered",
+                    "the sender was asked for {:.1} Mbit/s and offered {:.1} ({:+.1} %): {why}; read loss against what \
+                     was offered",
                     asked / 1e6,
                     achieved / 1e6,
                     100.0 * off / asked
