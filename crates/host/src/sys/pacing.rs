@@ -100,6 +100,24 @@ mod tests {
     }
 
     #[test]
+    fn tcp_keeps_to_its_rate_by_itself() {
+        use std::io::{Read, Write};
+        const RATE: u64 = 10_000_000;
+        const OCTETS: usize = 4_000_000;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut receiver, _) = listener.accept().unwrap();
+        set_max_pacing_rate(&sender, RATE).unwrap();
+        let began = std::time::Instant::now();
+        let writer = std::thread::spawn(move || sender.write_all(&vec![0; OCTETS]));
+        receiver.read_exact(&mut vec![0; OCTETS]).unwrap();
+        writer.join().unwrap().unwrap();
+        // Ten segments go before the first acknowledgement, and loopback's are of 64 KiB.
+        let least_s = (OCTETS - 10 * 65_536) as f64 / RATE as f64;
+        assert!(began.elapsed().as_secs_f64() > 0.9 * least_s, "{:?}, not {least_s} s", began.elapsed());
+    }
+
+    #[test]
     fn a_clock_that_is_none_is_refused() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         set_txtime(&socket, Clock(libc::CLOCK_TAI)).unwrap();

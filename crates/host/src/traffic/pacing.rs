@@ -27,6 +27,14 @@ pub struct Paced {
 }
 
 impl Paced {
+    /// Datagrams that bear their times, whether or not anything below heeds them.
+    #[cfg(test)]
+    pub fn unheeded(socket: &Socket) -> Paced {
+        set_txtime(socket, Clock::MONOTONIC).unwrap();
+        let times = Times { clock: Clock::MONOTONIC, delta_ns: 0, priority: Some(3) };
+        Paced { pacing: Pacing::Txtime, lead_ns: LEAD_NS, times: Some(times) }
+    }
+
     /// How long before its departure a datagram is handed over at most.
     pub fn most_lead_ns(&self) -> u64 {
         // Some at a time: to be woken for each would cost what the sender's own pacing costs.

@@ -396,3 +396,61 @@ fn is_refused_once(error: &std::io::Error) -> bool {
         )
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use linerate_trial::spec::{Spacing, Spec, Workload};
+
+    use super::*;
+
+    /// Hands over what is due at each of some moments, as the sender does, and looks at what arrives.
+    #[test]
+    fn what_is_handed_over_ahead_bears_the_times_of_the_schedule() {
+        const GAP_NS: u64 = 100_000;
+        const START_NS: u64 = 10_000_000;
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.connect(receiver.local_addr().unwrap()).unwrap();
+        let socket = Socket::from(sender);
+        let paced = Paced::unheeded(&socket);
+        paced.steer(&socket, true).unwrap();
+        let spec = Spec { rate: "117600k".parse().unwrap(), ..Spec::new(Workload::UdpStream) };
+        let mut out = DatagramsOut::begin(SenderApi::Sendmmsg, Asked::Auto, &spec, Some(paced), &socket).unwrap();
+        assert_eq!(out.count(), 32, "not one by one");
+        // The measured part begins with departure 7 and ends before departure 25.
+        let window = Window { start_ns: START_NS + 7 * GAP_NS, end_ns: START_NS + 25 * GAP_NS };
+        let mut pacer = Pacer::new(GAP_NS as f64, 1, Spacing::Even, 0, START_NS);
+        let (mut sequence, mut calls) = (0, Vec::new());
+        loop {
+            // Woken on time, but for the third time: then it is 0.7 ms late.
+            let late = if calls.len() == 2 { 700_000 } else { 0 };
+            let now = pacer.next_departure_ns() - paced.lead_ns + late;
+            let measured = window.contains(pacer.next_departure_ns().max(now));
+            let due = Due { paced, window, now, measured, offset_ns: Some(0) };
+            let count = due.fill(&mut out, pacer.clone(), 32, sequence);
+            if count == 0 {
+                break;
+            }
+            assert_eq!(out.send(&socket, count).unwrap(), count);
+            (0..count).for_each(|_| pacer.handle_sent());
+            sequence += count as u64;
+            calls.push(count);
+        }
+        // From 0.5 ms to 1 ms ahead are six gaps; the end of the warm-up parts two calls.
+        assert_eq!(calls, [6, 1, 13, 5]);
+        receiver.set_nonblocking(true).unwrap();
+        let mut octets = [0; 1500];
+        for number in 0..25 {
+            let len = receiver.recv(&mut octets).unwrap();
+            let probe = Probe::parse(&octets[..len]).unwrap();
+            let due = START_NS + number * GAP_NS;
+            // The third call came after two of its departures, and too near to others.
+            let notice = START_NS + 9 * GAP_NS + paced.least_notice_ns();
+            let want = if (7..20).contains(&number) { due.max(notice) } else { due };
+            assert_eq!((probe.sequence, probe.sent_at_ns, probe.measured), (number, want, number >= 7), "{number}");
+        }
+        assert!(receiver.recv(&mut octets).is_err(), "no more than these");
+    }
+}
