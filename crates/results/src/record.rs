@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_trial::api::ApiUse;
+use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::budget::LossLine;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::Doubt;
@@ -199,6 +199,8 @@ pub struct FlowFigures {
     pub pacing: Option<Pacing>,
     /// Times between departures, by the sender's clock.
     pub departure_gaps: Option<Histogram>,
+    /// Who noted when datagrams arrived: what `jitter_s` and `arrival_gaps` are of. Of several streams, if they agree.
+    pub timestamps: Option<Timestamps>,
     /// Times between arrivals.
     pub arrival_gaps: Option<Histogram>,
     /// Runs of consecutive lost datagrams: length → how often.

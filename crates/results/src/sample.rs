@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_trial::api::ApiUse;
+use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::budget::LossLine;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::{Doubt, DoubtKind};
@@ -72,6 +72,7 @@ pub fn udp(index: u32, direction: Direction, mbit: u32, through: f64) -> Record 
         jitter_s: Some(f64::from(mbit) * 1.7e-8),
         pacing: Some(Pacing::Application),
         departure_gaps: Some(histogram(&[(9_800, sent / 2), (19_700, sent - sent / 2 - 1)])),
+        timestamps: Some(Timestamps::Kernel),
         arrival_gaps: Some(histogram(&[(9_000, received / 2), (21_000, received - received / 2 - 1)])),
         loss_bursts: if lost > 40 { BTreeMap::from([(1, lost - 40), (20, 2)]) } else { BTreeMap::new() },
         sender_api: Some(ApiUse { name: "sendmmsg".to_owned(), batch: 32, ..ApiUse::default() }),

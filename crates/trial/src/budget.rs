@@ -32,6 +32,8 @@ pub struct Datagrams {
     pub socket_drops: Option<u64>,
     /// IP fragments to a datagram; 0 and 1 both mean that none is fragmented.
     pub fragments: u32,
+    /// Datagrams to a buffer that the sender's stack cuts apart only on the way; 0 and 1 both mean that none is.
+    pub segments: u32,
     /// End marks that were lost (see [`crate::outcome::FlowOutcome::end_marks`]): counters take them for datagrams.
     pub marks_lost: u64,
     /// Both ends run on one kernel, as namespaces do: a veth then counts as sent-and-dropped what the receiving
@@ -96,7 +98,26 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Counters, receiver: &Counters
             ),
         ));
     }
+    budget.doubts.extend(doubt_segments(datagrams, &budget, explained));
     budget
+}
+
+/// Where drops were counted before the buffers were cut apart, each may have been of as many datagrams as a buffer
+/// holds. How many it held no counter tells, so nothing is multiplied.
+fn doubt_segments(datagrams: &Datagrams, budget: &LossBudget, explained: i128) -> Option<Doubt> {
+    let segments = i128::from(datagrams.segments.max(1));
+    let possible = explained * (segments - 1);
+    if budget.unaccounted <= 0 || possible < i128::from(budget.unaccounted) {
+        return None;
+    }
+    Some(Doubt::new(
+        DoubtKind::Segmented,
+        format!(
+            "counters saw {explained} drops, each of which may have been of a buffer of up to {segments} datagrams: that \
+             can be where the {} unaccounted ones went; send with sender_api=sendmmsg to have each counted",
+            budget.unaccounted
+        ),
+    ))
 }
 
 /// What the counters say of one entry of the table.
@@ -439,6 +460,22 @@ mod tests {
     }
 
     #[test]
+    fn drops_of_buffers_are_doubted_and_not_multiplied() {
+        let drops = counters(&[(Stage::Qdisc, "ve0 tbf drops", 10)]);
+        let budget = |segments, received| {
+            loss_budget(&Datagrams { segments, ..lost(1000, received) }, &drops, &Counters::default())
+        };
+        let of_buffers = budget(44, 560);
+        assert_eq!((of_buffers.lines[0].packets, of_buffers.unaccounted), (10, 430));
+        assert_eq!(of_buffers.doubts[0].kind, DoubtKind::Segmented);
+        assert!(of_buffers.doubts[0].detail.contains("sender_api=sendmmsg"), "{}", of_buffers.doubts[0].detail);
+        // Ten buffers cannot have held what is missing here, and nothing is unaccounted there.
+        assert!(budget(44, 500).doubts.is_empty());
+        assert!(budget(44, 990).doubts.is_empty());
+        assert!(budget(0, 560).doubts.is_empty());
+    }
+
+    #[test]
     fn fragments_are_datagrams_only_where_that_is_known() {
         let fragmented = |received| Datagrams { fragments: 3, ..lost(300, received) };
         // As Linux 6.18 counted 4000 octets through a full TBF: IP gives up at the first refused fragment.
@@ -504,7 +541,7 @@ mod tests {
         ) {
             let marks_lost = 0;
             let datagrams =
-                Datagrams { sent, send_errors, received_unique, socket_drops, fragments, marks_lost, shared_kernel };
+                Datagrams { sent, send_errors, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
             let budget = loss_budget(&datagrams, &sender, &receiver);
             let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
             prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);

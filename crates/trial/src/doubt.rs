@@ -37,6 +37,8 @@ pub enum DoubtKind {
     SharedMachine,
     /// The datagrams are larger than the MTU and travel as fragments.
     Fragmented,
+    /// Counters took buffers of many datagrams, which the stack had yet to cut apart, for one packet each.
+    Segmented,
     /// A socket buffer is not what was asked.
     SocketBufferClamped,
     /// The idle-capacity method could not calibrate on an idle machine.
@@ -58,6 +60,7 @@ impl DoubtKind {
             DoubtKind::CountersContradict => "counters-contradict",
             DoubtKind::SharedMachine => "shared-machine",
             DoubtKind::Fragmented => "fragmented",
+            DoubtKind::Segmented => "segmented",
             DoubtKind::SocketBufferClamped => "socket-buffer-clamped",
             DoubtKind::SoakNotCalibrated => "soak-not-calibrated",
             DoubtKind::EndMarkLost => "end-mark-lost",

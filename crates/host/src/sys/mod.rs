@@ -5,9 +5,24 @@
 pub mod datagrams;
 pub mod ethtool;
 pub mod machine;
+pub mod memory;
 pub mod namespace;
 pub mod netlink;
 pub mod pacing;
+pub mod pipe;
 pub mod poll;
 pub mod socket_state;
 pub mod thread;
+// The crate io-uring knows the layout of these only.
+#[cfg_attr(
+    not(any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64",
+        target_arch = "loongarch64",
+        target_arch = "powerpc64"
+    )),
+    path = "uring_absent.rs"
+)]
+pub mod uring;
+pub mod zero_copy;

@@ -74,16 +74,16 @@ impl Task {
 
     fn run_role(self) -> Result<FlowOutcome, TrafficError> {
         let source = self.open.flow.source == self.end;
-        match (self.open.flow.workload, source, self.chosen) {
-            (Workload::TcpStream, true, _) => tcp_stream::send(self),
-            (Workload::TcpStream, false, _) => tcp_stream::receive(self),
-            (_, _, Chosen::Sender(api, asked)) => udp_stream::send(self, api, asked),
-            (_, _, Chosen::Receiver(api, timestamps)) => udp_stream::receive(self, api, timestamps),
-            (Workload::TcpRr | Workload::UdpRr, true, _) => requests::ask(self),
-            (Workload::TcpRr, false, _) => requests::answer_tcp(self),
-            (Workload::TcpCrr, true, _) => connections::ask(self),
-            (Workload::TcpCrr, false, _) => connections::answer(self),
-            (Workload::UdpRr | Workload::UdpStream, ..) => requests::answer_udp(self),
+        match (self.chosen, self.open.flow.workload, source) {
+            (Chosen::OctetsOut(api), ..) => tcp_stream::send(self, api),
+            (Chosen::OctetsIn(api), ..) => tcp_stream::receive(self, api),
+            (Chosen::DatagramsOut(api, asked), ..) => udp_stream::send(self, api, asked),
+            (Chosen::DatagramsIn(api, timestamps), ..) => udp_stream::receive(self, api, timestamps),
+            (Chosen::Neither, Workload::TcpCrr, true) => connections::ask(self),
+            (Chosen::Neither, Workload::TcpCrr, false) => connections::answer(self),
+            (Chosen::Neither, _, true) => requests::ask(self),
+            (Chosen::Neither, Workload::TcpRr, false) => requests::answer_tcp(self),
+            (Chosen::Neither, _, false) => requests::answer_udp(self),
         }
     }
 

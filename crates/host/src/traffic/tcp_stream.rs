@@ -1,17 +1,19 @@
 //! A TCP stream: octets one way, as fast as asked.
 //! Knows one connection; parallel streams are several of these.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use linerate_trial::api::{ReceiverApi, SenderApi};
 use linerate_trial::departures::Departures;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::Extent;
 use socket2::Socket;
 
 use super::TrafficError;
-use super::buffer::AlignedBuffer;
+use super::api::octets_in::{OctetsIn, READ};
+use super::api::octets_out::OctetsOut;
 use super::sockets::is_passing;
 use super::task::{Task, tcp_summary, wait_until};
 use crate::sys::socket_state::set_receive_low_water;
@@ -22,11 +24,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How long the sender waits for the receiver to have read everything, and how long the receiver reads on after
 /// its time is over. What is still in flight then is no part of any figure.
 const DRAIN_NS: u64 = 100_000_000;
-/// The receiver's reads may bring this much, whatever the message size: TCP keeps no message bounds.
-const READ: usize = 512 << 10;
 
 /// Sends until the time is over, or the octets are sent.
-pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
+pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let moving = |what: &str| {
         let what = what.to_owned();
         move |error| TrafficError::Moving { what, error }
@@ -36,7 +36,7 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
     let mut stream: TcpStream = task.open.socket.try_clone().map_err(TrafficError::System)?.into();
     stream.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let size = task.spec.message_octets() as usize;
-    let buffer = AlignedBuffer::new(size, task.spec.alignment as usize);
+    let mut out = OctetsOut::new(api, &task.spec, &socket)?;
     let mut left = match task.spec.extent {
         Extent::Octets(octets) => octets,
         Extent::Time(_) => u64::MAX,
@@ -47,6 +47,8 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
     let window = task.clock.sending();
     let started_ns = task.clock.now_ns();
     let mut pacer = task.pacer(size as u64, started_ns);
+    // A paced message leaves by itself.
+    let reach = if pacer.is_some() { size } else { out.reach() };
     let mut now = started_ns;
     let mut departures = Departures::default();
     // Where in the message the next write starts: a write may take a part of it.
@@ -66,20 +68,19 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
             pacer.handle_sent();
         }
         let called_ns = now;
-        let want = (size - at).min(usize::try_from(left).unwrap_or(usize::MAX));
-        match stream.write(&buffer.as_slice()[at..at + want]) {
+        let want = (reach - at).min(usize::try_from(left).unwrap_or(usize::MAX));
+        match out.send(&socket, at, want, LOOK_AGAIN) {
             Ok(written) => {
                 now = task.clock.now_ns();
-                at = (at + written) % size;
                 left -= written as u64;
+                let messages = ((at + written) / size) as u64 + u64::from(left == 0 && (at + written) % size != 0);
+                at = (at + written) % size;
                 outcome.calls += 1;
                 outcome.octets_total += written as u64;
-                if at == 0 || left == 0 {
-                    outcome.messages_total += 1;
-                }
+                outcome.messages_total += messages;
                 if window.contains(now) {
                     outcome.octets += written as u64;
-                    outcome.messages += u64::from(at == 0 || left == 0);
+                    outcome.messages += messages;
                     departures.handle_sent(called_ns, 1);
                 }
                 task.ledger.publish(outcome.octets_total, outcome.messages_total);
@@ -88,6 +89,10 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
             Err(error) => return Err(moving("the connection broke while sending")(error)),
         }
     }
+    // Within a time, what the kernel has not taken by now is called back; what it took stays counted in all.
+    let patience = if task.spec.expected_time().is_some() { DRAIN_NS } else { u64::MAX };
+    outcome.octets_total += out.finish(&socket, Duration::from_nanos(patience), || task.clock.stopped()) as u64;
+    outcome.api = out.api_use();
     outcome.elapsed_ns = task.elapsed_ns(window, now);
     outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
@@ -156,17 +161,16 @@ impl Gathering {
 }
 
 /// Receives until the sender closes.
-pub fn receive(task: Task) -> Result<FlowOutcome, TrafficError> {
+pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError> {
     let mut outcome = task.blank(Role::Receiver);
     let socket = task.open.socket.try_clone().map_err(TrafficError::System)?;
-    let mut stream: TcpStream = task.open.socket.try_clone().map_err(TrafficError::System)?.into();
-    stream.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
-    let mut buffer = AlignedBuffer::new(READ, task.spec.alignment as usize);
+    socket.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
+    let mut inward = OctetsIn::new(api, &task.spec, &socket)?;
     let mut gathering = Gathering::new();
     let by_octets = task.spec.expected_time().is_none();
     let mut last_ns = 0;
     while !task.clock.stopped() {
-        match stream.read(buffer.as_mut_slice()) {
+        match inward.receive(&socket, LOOK_AGAIN) {
             Ok(0) => break,
             Ok(read) => {
                 let now = task.clock.now_ns();
@@ -210,6 +214,7 @@ pub fn receive(task: Task) -> Result<FlowOutcome, TrafficError> {
         outcome.elapsed_ns = task.elapsed_ns(window, last_ns);
         outcome.tcp = tcp_summary(&socket, (last_ns.saturating_sub(window.start_ns)) as f64 / 1e9);
     }
+    outcome.api = inward.api_use();
     outcome.thread = thread_use();
     outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
     Ok(outcome)

@@ -174,6 +174,7 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
     socket.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let mut inward = DatagramsIn::begin(api, timestamps, &task.spec);
     let mut account = Account::new(&task, (api == ReceiverApi::UdpGro).then(MergedDrops::default));
+    let mut gathering = Gathering::new(inward.count());
     while !task.clock.stopped() {
         let count = match inward.receive(socket) {
             Ok(count) => count,
@@ -202,11 +203,54 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
         if account.is_over(&task, now) {
             break;
         }
+        if let Some(wait) = gathering.handle_messages(count, now) {
+            std::thread::sleep(wait);
+        }
     }
     let mut outcome = account.finish(&task);
     outcome.api = inward.api_use();
     outcome.timestamps = Some(inward.timestamps());
     Ok(outcome)
+}
+
+/// How long the receiver lets messages come together before it looks for them: up to a tenth of a millisecond.
+///
+/// A thread that waits in a receive is woken for the first message that comes, on a virtual machine at some
+/// microseconds' cost to the CPU that delivered it, and finds that one alone. Asleep by its own timer it wakes nobody's
+/// CPU, and finds a batch. Below some 40,000 messages a second there is nothing to gather, and none is waited for.
+struct Gathering {
+    /// Messages that one call takes.
+    most: usize,
+    /// Mean time between messages, nanoseconds, over some eight calls.
+    gap_ns: u64,
+    last_ns: u64,
+}
+
+impl Gathering {
+    const WAIT_NS: u64 = 100_000;
+    /// Fewer than this are not worth a timer.
+    const LEAST: u64 = 4;
+    /// The usual receive buffer, 208 KiB, holds some ninety full-sized packets: a quarter of that.
+    const MOST: u64 = 24;
+
+    fn new(most: usize) -> Gathering {
+        Gathering { most, gap_ns: u64::MAX / 16, last_ns: 0 }
+    }
+
+    /// A call brought `count` messages. How long to wait before the next call, if at all.
+    #[inline]
+    fn handle_messages(&mut self, count: usize, now_ns: u64) -> Option<Duration> {
+        if count > 0 {
+            let gap_ns = now_ns.saturating_sub(self.last_ns) / count as u64;
+            self.gap_ns = (self.gap_ns * 7 + gap_ns.min(u64::MAX / 16)) / 8;
+            self.last_ns = now_ns;
+        }
+        // A full batch: more may be waiting.
+        if count == 0 || count == self.most || self.gap_ns > Gathering::WAIT_NS / Gathering::LEAST {
+            return None;
+        }
+        Some(Duration::from_nanos((self.gap_ns * Gathering::MOST).min(Gathering::WAIT_NS)))
+    }
 }
 
 /// What a receiver has heard so far.

@@ -238,6 +238,8 @@ impl Joined<'_> {
         let jitters: Vec<f64> = arrivals.iter().filter_map(|one| one.jitter_s).collect();
         figures.jitter_s = mean(&jitters);
         figures.arrival_gaps = merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>());
+        let who = pairs.iter().map(|pair| pair.sink.timestamps);
+        figures.timestamps = who.reduce(|all, one| all.filter(|_| all == one)).flatten();
         for one in &arrivals {
             for (&length, &count) in &one.loss_bursts {
                 *figures.loss_bursts.entry(length).or_default() += count;
@@ -349,6 +351,7 @@ impl Joined<'_> {
                 socket_drops: drops,
                 marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).sum(),
                 fragments,
+                segments: pairs.iter().filter_map(|pair| pair.source.api.segments).max().unwrap_or(0),
                 shared_kernel,
             };
             let (sender, receiver) =

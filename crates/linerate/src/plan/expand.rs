@@ -307,6 +307,9 @@ pub(super) fn applies(name: &str, workload: Workload) -> Result<(), String> {
         "pacing" if !workload.is_stream() => {
             Err(format!("pacing is for streams; {workload} sends each request when it is due"))
         }
+        "timestamps" if workload != Workload::UdpStream => {
+            Err(format!("timestamps is for udp-stream; {workload} has no arrivals of its own to note"))
+        }
         "mss" | "nodelay" | "congestion_control" if workload.is_udp() => {
             Err(format!("{name} is an option of TCP; {workload} has no such thing"))
         }

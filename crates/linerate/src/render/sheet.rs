@@ -223,7 +223,9 @@ fn doubted_by(kind: DoubtKind) -> &'static [About] {
         | DoubtKind::NoisyMachine
         | DoubtKind::SharedMachine
         | DoubtKind::SoakNotCalibrated => &[About::Cpu],
-        DoubtKind::CountersContradict | DoubtKind::EndMarkLost | DoubtKind::CountersMissing => &[About::Loss],
+        DoubtKind::CountersContradict | DoubtKind::EndMarkLost | DoubtKind::CountersMissing | DoubtKind::Segmented => {
+            &[About::Loss]
+        }
         DoubtKind::Fragmented | DoubtKind::SocketBufferClamped => &[About::Throughput, About::Loss],
     }
 }

@@ -72,7 +72,7 @@ fn ends(record: &Record) -> [(&'static str, &Machine); 2] {
 /// A row of figures for each source: its name with the unit, and how to write it.
 type Line = (&'static str, fn(&FlowFigures) -> Option<String>);
 
-const FIGURES: [Line; 30] = [
+const FIGURES: [Line; 31] = [
     ("throughput, Mbit/s of payload", |f| Some(figure(f.throughput_bps? / 1e6, 5))),
     ("achieved load, Mbit/s of payload", |f| Some(figure(f.achieved_load_bps? / 1e6, 5))),
     ("payload received, bytes", |f| Some(count(f.octets?))),
@@ -91,6 +91,7 @@ const FIGURES: [Line; 30] = [
     ("gap between departures, 99 %, µs", |f| {
         Some(figure(f.departure_gaps.as_ref()?.percentile_ns(99.0)? as f64 / 1e3, 3))
     }),
+    ("arrivals noted by the", |f| Some(f.timestamps?.name().to_owned())),
     ("gap between arrivals, median, µs", |f| {
         Some(figure(f.arrival_gaps.as_ref()?.percentile_ns(50.0)? as f64 / 1e3, 3))
     }),

@@ -8,7 +8,7 @@ use linerate_trial::spec::Spec;
 use linerate_wire::HANDSHAKE_LEN;
 use socket2::Socket;
 
-use super::{Chosen, is_paced, lacks, refuse_receiver};
+use super::{Chosen, is_paced, refuse_receiver, why_not};
 use crate::sys::datagrams::{self, DatagramBatch, MAX_PAYLOAD, Received};
 use crate::sys::ethtool::Ethtool;
 use crate::traffic::TrafficError;
@@ -48,7 +48,7 @@ pub fn choose(spec: &Spec, open: &Open, interface: Option<&str>) -> Result<Chose
                 return Err(refuse_receiver(api, why.to_owned()));
             }
             if api == ReceiverApi::UdpGro {
-                let why = |error| lacks("UDP_GRO", "5.0", "recvmmsg", &error);
+                let why = |error| why_not("UDP_GRO", "5.0", &error);
                 datagrams::set_merging(socket, true).map_err(|error| refuse_receiver(api, why(error)))?;
             }
             api
@@ -58,7 +58,7 @@ pub fn choose(spec: &Spec, open: &Open, interface: Option<&str>) -> Result<Chose
         // Clamped at net.core.rmem_max, and the record tells what it became.
         let _ = socket.set_recv_buffer_size(MERGING_BUFFER);
     }
-    Ok(Chosen::Receiver(api, choose_timestamps(spec.timestamps, socket, interface)?))
+    Ok(Chosen::DatagramsIn(api, choose_timestamps(spec.timestamps, socket, interface)?))
 }
 
 fn choose_timestamps(
@@ -86,7 +86,7 @@ fn choose_timestamps(
         Err(_) if asked.is_none() => Ok(Timestamps::Application),
         Err(error) => {
             let who = asked.unwrap_or(Timestamps::Kernel);
-            Err(refuse(who, lacks("SO_TIMESTAMPING", "2.6.30", "application", &error)))
+            Err(refuse(who, format!("SO_TIMESTAMPING: {error}; choose application or auto")))
         }
     }
 }
@@ -112,6 +112,11 @@ impl DatagramsIn {
         }
     }
 
+    /// The most messages that one call takes.
+    pub fn count(&self) -> usize {
+        self.batch.count()
+    }
+
     /// Receives at least one message, by one system call. Returns how many.
     #[inline]
     pub fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
@@ -127,23 +132,23 @@ impl DatagramsIn {
         self.batch.received(index)
     }
 
-    /// When a message arrived, by the clock that was chosen; `now_ns` is the trial's.
+    /// When a message arrived, by the clock that was chosen; `now_ns` is the trial's. `None`: the NIC should have stamped
+    /// it and did not.
     #[inline]
     pub fn arrived_ns(&self, message: &Received<'_>, now_ns: u64) -> Option<u64> {
         match self.clock.who {
             Timestamps::Application => Some(now_ns),
-            Timestamps::Kernel => message.stamped_ns,
+            // The kernel begins to stamp a moment after the first socket on the machine asks. Until then the time is
+            // that of reading, which is what SO_TIMESTAMPNS tells in that case too (__sock_recv_timestamp).
+            Timestamps::Kernel => Some(message.stamped_ns.unwrap_or_else(datagrams::realtime_ns)),
             Timestamps::Hardware => message.nic_stamped_ns,
         }
     }
 
-    /// A message bore no stamp: the next clock takes over for good.
+    /// The NIC did not stamp a message: the kernel's clock takes over for good.
     #[cold]
     pub fn handle_missing_stamp(&mut self) {
-        self.clock.who = match self.clock.who {
-            Timestamps::Hardware => Timestamps::Kernel,
-            _ => Timestamps::Application,
-        };
+        self.clock.who = Timestamps::Kernel;
     }
 
     /// Whether the clock of the arrivals was set since the last call of this; `now_ns` is the trial's clock.

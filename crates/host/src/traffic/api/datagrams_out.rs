@@ -8,7 +8,7 @@ use linerate_trial::pace::Pacing;
 use linerate_trial::spec::Spec;
 use socket2::Socket;
 
-use super::{Asked, Chosen, is_paced, lacks, refuse_sender};
+use super::{Asked, Chosen, is_paced, refuse_sender, why_not};
 use crate::sys::datagrams::{self, DatagramBatch, MAX_PAYLOAD, MAX_SEGMENTS};
 use crate::traffic::TrafficError;
 use crate::traffic::buffer;
@@ -42,7 +42,7 @@ pub fn choose(spec: &Spec, open: &Open) -> Result<Chosen, TrafficError> {
             (_, true) => SenderApi::Sendmmsg,
             (_, false) => SenderApi::Plain,
         };
-        return Ok(Chosen::Sender(api, Asked::Auto));
+        return Ok(Chosen::DatagramsOut(api, Asked::Auto));
     };
     match api {
         SenderApi::UdpSegment | SenderApi::SendmmsgUdpSegment => cut().map_err(|why| refuse_sender(api, why))?,
@@ -52,12 +52,12 @@ pub fn choose(spec: &Spec, open: &Open) -> Result<Chosen, TrafficError> {
         }
         _ => {}
     }
-    Ok(Chosen::Sender(api, Asked::ByName))
+    Ok(Chosen::DatagramsOut(api, Asked::ByName))
 }
 
 /// Whether the stack can cut datagrams of this size apart on the way to this peer.
 fn can_cut(open: &Open, size: u32) -> Result<(), String> {
-    let means = |error| lacks("UDP_SEGMENT", "4.18", "sendmmsg", &error);
+    let means = |error| why_not("UDP_SEGMENT", "4.18", &error);
     // Set and taken back: the handshake's datagrams must stay whole.
     datagrams::set_segment_size(&open.socket, size).map_err(means)?;
     datagrams::set_segment_size(&open.socket, 0).map_err(means)?;

@@ -2,14 +2,15 @@
 //! Knows no timing; the loops that move the data choose nothing.
 //!
 //! ```text
-//!   spec, socket ─→ choose ─→ Chosen ─→ DatagramsOut, DatagramsIn   (udp_stream)
+//!   spec, socket ─→ choose ─→ Chosen ─┬→ OctetsOut, OctetsIn         (tcp_stream)
+//!                                     └→ DatagramsOut, DatagramsIn   (udp_stream)
 //!                   before any traffic: what the kernel lacks is refused here, in one sentence
 //! ```
 
 pub mod datagrams_in;
 pub mod datagrams_out;
-
-use std::io;
+pub mod octets_in;
+pub mod octets_out;
 
 use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::flow::End;
@@ -23,10 +24,14 @@ use crate::sys::datagrams;
 /// How one flow's data goes through its socket at this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
-    /// Of the sender of a stream; whether it was asked for by name.
-    Sender(SenderApi, Asked),
-    /// Of the receiver of a stream, and who notes arrivals.
-    Receiver(ReceiverApi, Timestamps),
+    /// Of the sender of a TCP stream.
+    OctetsOut(SenderApi),
+    /// Of the receiver of a TCP stream.
+    OctetsIn(ReceiverApi),
+    /// Of the sender of a UDP stream; whether it was asked for by name.
+    DatagramsOut(SenderApi, Asked),
+    /// Of the receiver of a UDP stream, and who notes arrivals.
+    DatagramsIn(ReceiverApi, Timestamps),
     /// Requests and responses go by plain calls.
     Neither,
 }
@@ -48,10 +53,10 @@ pub fn choose(spec: &Spec, end: End, open: &Open, interface: Option<&str>) -> Re
         busy_poll(open)?;
     }
     match (flow.workload, flow.source == end) {
+        (Workload::TcpStream, true) => octets_out::choose(spec, open).map(Chosen::OctetsOut),
+        (Workload::TcpStream, false) => octets_in::choose(spec, open).map(Chosen::OctetsIn),
         (Workload::UdpStream, true) => datagrams_out::choose(spec, open),
         (Workload::UdpStream, false) => datagrams_in::choose(spec, open, interface),
-        (Workload::TcpStream, true) => Ok(Chosen::Sender(SenderApi::Plain, Asked::Auto)),
-        (Workload::TcpStream, false) => Ok(Chosen::Receiver(ReceiverApi::Plain, Timestamps::Application)),
         _ => Ok(Chosen::Neither),
     }
 }
@@ -60,25 +65,8 @@ pub fn choose(spec: &Spec, end: End, open: &Open, interface: Option<&str>) -> Re
 const BUSY_POLL_US: u32 = 50;
 
 fn busy_poll(open: &Open) -> Result<(), TrafficError> {
-    datagrams::set_busy_poll(&open.socket, BUSY_POLL_US).map_err(|error| {
-        let why = match error.raw_os_error() {
-            Some(libc::EPERM) => {
-                "SO_BUSY_POLL wants CAP_NET_ADMIN; run the agent as root, or set net.core.busy_read to 50".to_owned()
-            }
-            _ => lacks("SO_BUSY_POLL", "3.11", "another", &error),
-        };
-        TrafficError::Api { option: "receiver_api", name: ReceiverApi::BusyPoll.name(), why }
-    })
-}
-
-/// The sentence of a kernel without the means, or of whatever else it said.
-fn lacks(means: &str, since: &str, instead: &str, error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc::ENOPROTOOPT | libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL) => {
-            format!("this kernel has no {means} (Linux {since} has); choose {instead} or auto")
-        }
-        _ => format!("{means}: {error}; choose {instead} or auto"),
-    }
+    datagrams::set_busy_poll(&open.socket, BUSY_POLL_US)
+        .map_err(|error| refuse_receiver(ReceiverApi::BusyPoll, why_not("SO_BUSY_POLL", "3.11", &error)))
 }
 
 fn refuse_sender(api: SenderApi, why: String) -> TrafficError {
@@ -89,6 +77,30 @@ fn refuse_receiver(api: ReceiverApi, why: String) -> TrafficError {
     TrafficError::Api { option: "receiver_api", name: api.name(), why }
 }
 
+/// The end of the sentence about an API that is not to be had: what it needs, since when Linux has it, what to do.
+fn why_not(means: &str, since: &str, error: &std::io::Error) -> String {
+    let forbidden = means.starts_with("io_uring").then_some("kernel.io_uring_disabled forbids it, or a container does");
+    match (error.raw_os_error(), forbidden) {
+        (Some(libc::EPERM | libc::EACCES), Some(forbidden)) => {
+            format!("{means}: {forbidden}; allow it, or choose plain or auto")
+        }
+        (Some(libc::EPERM | libc::EACCES), None) => {
+            format!("{means} wants CAP_NET_ADMIN; run the agent as root, or choose plain or auto")
+        }
+        (Some(libc::ENOMEM), Some(_)) => {
+            format!("{means} may lock no more memory (RLIMIT_MEMLOCK); raise the limit, or choose plain or auto")
+        }
+        (Some(libc::ENFILE | libc::EMFILE), _) => {
+            format!("{means}: {error}; raise the limit of open files, or choose plain or auto")
+        }
+        // ENODEV: the mmap of a socket that has none.
+        (Some(libc::ENOPROTOOPT | libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::ENODEV) | None, _) => {
+            format!("this kernel has no {means} (Linux {since} has, on most architectures); choose plain or auto")
+        }
+        _ => format!("{means}: {error}; choose plain or auto"),
+    }
+}
+
 /// Whether the wire is to see each message when the pacer says so, rather than as fast as they go.
 fn is_paced(spec: &Spec) -> bool {
     spec.rate != OfferedLoad::Unlimited
@@ -96,19 +108,20 @@ fn is_paced(spec: &Spec) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[test]
     fn a_refusal_is_one_sentence_that_says_what_to_do() {
         let error = io::Error::from_raw_os_error(libc::ENOPROTOOPT);
-        let why = lacks("UDP_SEGMENT", "4.18", "sendmmsg", &error);
         assert_eq!(
-            refuse_sender(SenderApi::UdpSegment, why).to_string(),
-            "sender_api udp-segment is not to be had here: this kernel has no UDP_SEGMENT (Linux 4.18 has); choose \
-             sendmmsg or auto"
+            refuse_sender(SenderApi::UdpSegment, why_not("UDP_SEGMENT", "4.18", &error)).to_string(),
+            "sender_api udp-segment is not to be had here: this kernel has no UDP_SEGMENT (Linux 4.18 has, on most \
+             architectures); choose plain or auto"
         );
-        let error = io::Error::from_raw_os_error(libc::EACCES);
-        let why = lacks("UDP_GRO", "5.0", "recvmmsg", &error);
-        assert!(refuse_receiver(ReceiverApi::UdpGro, why).to_string().contains("Permission denied"));
+        let error = io::Error::from_raw_os_error(libc::EPERM);
+        let busy = refuse_receiver(ReceiverApi::BusyPoll, why_not("SO_BUSY_POLL", "3.11", &error)).to_string();
+        assert!(busy.contains("wants CAP_NET_ADMIN; run the agent as root"), "{busy}");
     }
 }

@@ -1,0 +1,126 @@
+//! Memory straight from the kernel: pages of our own, a file in memory, and the window on a socket's pages.
+//! Knows nothing of what the octets are.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+
+/// Pages that this process maps (mmap(2)).
+///
+/// Whoever hands the kernel octets without a copy must not reuse their memory until the kernel is done, for a segment
+/// sent again would carry what stands there then. Pages that are unmapped are the kernel's alone, and are not given to
+/// anybody before it lets go of them; memory of an allocator would be.
+pub struct Mapping {
+    base: *mut libc::c_void,
+    whole: usize,
+    first: usize,
+    len: usize,
+}
+
+// SAFETY: the pages belong to this value alone, and are reached through its borrows only.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// `len` octets of zeroes, the first at a multiple of `alignment`, a power of two, and of the page size.
+    pub fn new(len: usize, alignment: usize) -> io::Result<Mapping> {
+        let over = if alignment > page_octets() { alignment } else { 0 };
+        let whole = (len + over).max(1);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let base = map(whole, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
+        let first = if over == 0 { 0 } else { base.cast::<u8>().align_offset(alignment) };
+        Ok(Mapping { base, whole, first, len })
+    }
+
+    /// A window of `len` octets through which a socket can show what it received (TCP_ZEROCOPY_RECEIVE). There is
+    /// nothing in it before that: do not read it.
+    pub fn of_socket(socket: &impl AsRawFd, len: usize) -> io::Result<Mapping> {
+        let base = map(len, libc::PROT_READ, libc::MAP_SHARED, socket.as_raw_fd())?;
+        Ok(Mapping { base, whole: len, first: 0, len: 0 })
+    }
+
+    /// Where the octets begin.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.base.cast::<u8>().wrapping_add(self.first)
+    }
+
+    /// The octets; none of a socket's window.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: `first + len <= whole`, all of it mapped and readable as long as `self` lives.
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
+    }
+
+    /// The octets; none of a socket's window.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and writable where `len` is not zero; `self` is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.as_ptr().cast_mut(), self.len) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `map` returned, unmapped once; no borrow outlives `self`.
+        unsafe { libc::munmap(self.base, self.whole) };
+    }
+}
+
+fn map(len: usize, access: libc::c_int, flags: libc::c_int, fd: libc::c_int) -> io::Result<*mut libc::c_void> {
+    // SAFETY: no address is asked for, so nothing that is mapped already changes.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd, 0) };
+    if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base) }
+}
+
+/// Octets of a page of memory (sysconf(3), _SC_PAGESIZE).
+pub fn page_octets() -> usize {
+    // SAFETY: takes a number only.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// A file that exists in memory only (memfd_create(2), since Linux 3.17), holding these octets, sealed so that nobody
+/// can change what the kernel may send again.
+pub fn sealed_file(octets: &[u8]) -> io::Result<File> {
+    // By number, because old C libraries have no function for it.
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a constant that ends in a zero; the rest are numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_memfd_create, c"linerate".as_ptr(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given this descriptor, and nobody else has it.
+    let mut file = unsafe { File::from_raw_fd(fd as libc::c_int) };
+    io::Write::write_all(&mut file, octets)?;
+    let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
+    // SAFETY: takes numbers only.
+    let sealed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+    if sealed < 0 { Err(io::Error::last_os_error()) } else { Ok(file) }
+}
+
+/// Sends `len` octets of a file from `at` on, whose pages the stack takes as they are (sendfile(2)). Returns how many.
+#[inline]
+pub fn send_file(socket: &impl AsRawFd, file: &File, at: usize, len: usize) -> io::Result<usize> {
+    let mut at = at as libc::off_t;
+    // SAFETY: the kernel reads and writes the offset, which outlives the call; the rest are numbers.
+    let sent = unsafe { libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &raw mut at, len) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_stands_where_it_was_asked_to() {
+        for alignment in [1, 4096, 1 << 20] {
+            let mut memory = Mapping::new(10_000, alignment).unwrap();
+            assert_eq!(memory.as_ptr() as usize % alignment.max(page_octets()), 0);
+            memory.as_mut_slice().fill(7);
+            assert_eq!(memory.as_slice(), [7; 10_000]);
+        }
+    }
+
+    #[test]
+    fn nobody_writes_to_a_sealed_file() {
+        let mut file = sealed_file(b"octets").unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 6);
+        assert_eq!(io::Write::write(&mut file, b"more").unwrap_err().raw_os_error(), Some(libc::EPERM));
+    }
+}

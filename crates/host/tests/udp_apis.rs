@@ -1,0 +1,169 @@
+//! Every way that datagrams can go: real ones go through each, and both ends count the same.
+//! Both ends run in this process, over loopback.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use linerate_host::traffic::{Tokens, TrafficError, Trial};
+use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
+use linerate_trial::flow::End;
+use linerate_trial::outcome::FlowOutcome;
+use linerate_trial::spec::{Extent, Spec, Workload};
+use linerate_trial::units::OfferedLoad;
+
+const TOKENS: Tokens = Tokens { hello: *b"hello to the end", answer: *b"answer to begin." };
+
+/// Sender and receiver of the one flow; or why either would not.
+fn run(spec: &Spec, address: &str) -> Result<(FlowOutcome, FlowOutcome), TrafficError> {
+    let address: IpAddr = address.parse().unwrap();
+    let lo = || Some("lo".to_owned());
+    let mut target = Trial::prepare(spec.clone(), End::Target, address, lo(), TOKENS)?;
+    let mut host = Trial::prepare(spec.clone(), End::Host, address, lo(), TOKENS)?;
+    let (target_ports, host_ports) = (target.ports()?, host.ports()?);
+    let sending = std::thread::spawn(move || {
+        host.connect(address, &target_ports, |_| {})?;
+        host.start();
+        host.join()
+    });
+    let received = target.connect(address, &host_ports, |_| {}).and_then(|()| {
+        target.start();
+        target.join()
+    });
+    let sent = sending.join().unwrap();
+    Ok((sent?.flows.remove(0), received?.flows.remove(0)))
+}
+
+fn spec(sender: SenderApi, receiver: ReceiverApi) -> Spec {
+    let mut spec = Spec::new(Workload::UdpStream);
+    (spec.sender_api, spec.receiver_api) = (Some(sender), Some(receiver));
+    spec.extent = Extent::Time(Duration::from_millis(150));
+    spec.interval = Duration::from_millis(50);
+    spec
+}
+
+#[track_caller]
+fn check(spec: &Spec, address: &str) -> (FlowOutcome, FlowOutcome) {
+    let (sender, receiver) = run(spec, address).unwrap();
+    let what = format!("{:?} to {:?} over {address}", sender.api, receiver.api);
+    let arrivals = receiver.arrivals.as_ref().unwrap();
+    assert!(arrivals.received_total > 10, "{what}: {}", arrivals.received_total);
+    assert_eq!(arrivals.sent_by_end_mark, Some(sender.messages_total), "{what}");
+    let lost = sender.messages_total - arrivals.received_total;
+    // An end mark may be dropped like a datagram, and is none.
+    let more = receiver.socket_drops.unwrap() + sender.send_errors;
+    let marks = sender.end_marks - receiver.end_marks;
+    assert!(
+        (more - marks.min(more)..=more).contains(&lost),
+        "{what}: loopback loses in the socket only: {lost}, {more}"
+    );
+    assert_eq!(arrivals.duplicated_total, 0, "{what}");
+    assert_eq!(receiver.octets_total, arrivals.received_total * u64::from(spec.message_octets()), "{what}");
+    if let Some(api) = spec.sender_api {
+        assert_eq!(sender.api.name, api.name());
+    }
+    if let Some(api) = spec.receiver_api {
+        assert_eq!(receiver.api.name, api.name());
+    }
+    (sender, receiver)
+}
+
+fn senders() -> impl Iterator<Item = SenderApi> {
+    SenderApi::ALL.into_iter().filter(|api| api.suits(Workload::UdpStream))
+}
+
+fn receivers() -> impl Iterator<Item = ReceiverApi> {
+    ReceiverApi::ALL.into_iter().filter(|api| api.suits(Workload::UdpStream))
+}
+
+#[test]
+fn every_pair_moves_every_datagram_or_counts_it_as_dropped() {
+    for sender in senders() {
+        for receiver in receivers() {
+            for address in ["127.0.0.1", "::1"] {
+                check(&spec(sender, receiver), address);
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_batches_and_a_limited_rate_go_through_every_sender() {
+    for sender in senders() {
+        for (size, batch) in [(16, None), (40, Some(7)), (64, Some(1000)), (9000, Some(1))] {
+            let mut spec = spec(sender, ReceiverApi::UdpGro);
+            (spec.message_size, spec.batch) = (Some(size), batch);
+            let (sent, _) = check(&spec, "127.0.0.1");
+            assert!(batch.is_none_or(|batch| sent.api.batch <= batch), "{:?}", sent.api);
+        }
+        let mut paced = spec(sender, ReceiverApi::Recvmmsg);
+        (paced.rate, paced.burst) = (OfferedLoad::PacketsPerSecond(2000), 5);
+        let (sent, _) = check(&paced, "127.0.0.1");
+        assert!(sent.api.batch <= 5, "no more than a burst leaves at once: {:?}", sent.api);
+        assert!((250..=305).contains(&sent.messages), "0.15 s of 2000 a second, was {}", sent.messages);
+    }
+}
+
+#[test]
+fn a_number_of_octets_ends_in_the_middle_of_a_batch() {
+    for sender in senders() {
+        let mut spec = spec(sender, ReceiverApi::UdpGro);
+        spec.extent = Extent::Octets(1470 * 101 - 5);
+        let (sent, received) = check(&spec, "127.0.0.1");
+        assert_eq!((sent.messages_total, sent.octets_total), (101, 1470 * 101));
+        assert_eq!(received.messages_total + received.socket_drops.unwrap(), 101);
+    }
+}
+
+#[test]
+fn auto_cuts_datagrams_apart_only_where_nothing_is_paced() {
+    let of = |rate: OfferedLoad, size: u32| {
+        let mut spec = spec(SenderApi::Plain, ReceiverApi::Plain);
+        (spec.sender_api, spec.receiver_api, spec.rate, spec.message_size) = (None, None, rate, Some(size));
+        let (sent, received) = check(&spec, "127.0.0.1");
+        (sent.api.name, received.api.name)
+    };
+    let (sendmmsg, segmented) = ("sendmmsg".to_owned(), "sendmmsg-udp-segment".to_owned());
+    assert_eq!(of(OfferedLoad::Unlimited, 1470), (segmented, "udp-gro".to_owned()));
+    assert_eq!(of(OfferedLoad::PacketsPerSecond(2000), 1470), (sendmmsg, "recvmmsg".to_owned()));
+}
+
+#[test]
+fn datagrams_that_do_not_fit_the_mtu_are_not_cut_apart() {
+    // Loopback's MTU is 65536 on every Linux, so only the largest IPv4 payloads could be too large, and are not; the
+    // refusal is of what IPv6's larger header leaves.
+    for api in [SenderApi::UdpSegment, SenderApi::SendmmsgUdpSegment] {
+        let mut large = spec(api, ReceiverApi::Recvmmsg);
+        large.message_size = Some(65_500);
+        check(&large, "127.0.0.1");
+        let error = run(&large, "::1").unwrap_err().to_string();
+        assert!(error.contains("do not fit the MTU of 65536"), "{error}");
+        assert!(error.contains("message_size of 65488 or less, or sendmmsg"), "{error}");
+    }
+}
+
+#[test]
+fn the_record_says_who_noted_arrivals() {
+    for who in [Timestamps::Application, Timestamps::Kernel] {
+        let mut spec = spec(SenderApi::Sendmmsg, ReceiverApi::Recvmmsg);
+        (spec.timestamps, spec.rate) = (Some(who), OfferedLoad::PacketsPerSecond(2000));
+        let (_, received) = check(&spec, "127.0.0.1");
+        assert_eq!(received.timestamps, Some(who));
+        let gaps = &received.arrivals.unwrap().gaps;
+        let median_ns = gaps.percentile_ns(50.0).unwrap();
+        assert!((250_000..=1_000_000).contains(&median_ns), "2000 a second, noted by the {who}: {median_ns}");
+    }
+    let mut spec = spec(SenderApi::Sendmmsg, ReceiverApi::Recvmmsg);
+    spec.timestamps = Some(Timestamps::Hardware);
+    let error = run(&spec, "127.0.0.1").unwrap_err().to_string();
+    assert!(error.contains("timestamps hardware is not to be had here: lo does not stamp"), "{error}");
+}
+
+#[test]
+fn an_undersized_buffer_drops_and_every_drop_is_counted() {
+    for receiver in receivers() {
+        let mut spec = spec(SenderApi::SendmmsgUdpSegment, receiver);
+        spec.socket_buffer = Some(8 << 10);
+        let (sent, received) = check(&spec, "127.0.0.1");
+        assert!(received.socket_drops.unwrap() > sent.messages_total / 10, "{received:?}");
+    }
+}
