@@ -7,7 +7,7 @@ use xtask::{agent, agent_size, bench, ci, fresh, fuzz, picture, setup, test, tid
 
 const HELP: &str = "\
 cargo xtask test                            install what the tests need, then check and test everything
-cargo xtask ci                              what CI runs: the above, then the fuzz targets, then agent-size
+cargo xtask ci                              what CI runs: the above, then the fuzz targets, then agent-size and counts
 cargo xtask setup                           only install what the tests need (Debian; root or sudo)
 cargo xtask tidy                            only the rules of ARCHITECTURE.md and of the files
 cargo xtask agent                           build the static agent into target/agents

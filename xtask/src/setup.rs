@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::program::{is_installed, must, no_more};
 
 /// Each program that the build or a test starts, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("c++", "g++"), // libFuzzer's
     ("cc", "gcc"),
     ("ip", "iproute2"),
@@ -16,6 +16,7 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("nsenter", "util-linux"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
+    ("valgrind", "valgrind"),
 ];
 
 /// Installs what is missing.

@@ -7,6 +7,7 @@
 mod counts;
 mod overhead;
 mod peers;
+mod process;
 mod statistics;
 
 use std::ffi::OsString;

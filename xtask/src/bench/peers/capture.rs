@@ -2,8 +2,8 @@
 //! Knows no tool: all are watched from outside, in the same way.
 //!
 //! While traffic runs tcpdump is stopped (SIGSTOP). The kernel goes on stamping packets and putting them into the ring
-//! that it shares with tcpdump (packet(7), TPACKET_V3; the ring holds all of a run), so that no reader takes CPU time
-//! from the tool under test. Afterwards tcpdump is let on and writes down what it finds.
+//! that it shares with tcpdump (packet(7), PACKET_RX_RING; it holds all of a run), so that no reader takes CPU time from
+//! the tool under test. Afterwards tcpdump is let on and writes down what it finds.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use linerate_lab::LINK_NAME;
 
-use super::process::{Running, signal};
 use crate::bench::Bench;
+use crate::bench::process::{Running, signal};
 use crate::bench::statistics::quantile;
 
 /// KiB; a packet of 64 octets takes some 150 in it, so that this is eight seconds at 1 Gbit/s.
@@ -33,8 +33,9 @@ impl Capture {
     pub(super) fn start(bench: &Bench) -> Result<Capture, String> {
         let file = std::env::temp_dir().join(format!("linerate-bench-{}.pcap", std::process::id()));
         let path = file.display().to_string();
+        // In immediate mode, because the ring of the other (TPACKET_V3) hands its last block over a second late.
         // As itself: in a user namespace there is nobody else to become.
-        let words = ["-Z", "root", "-n", "-i", LINK_NAME, "-s", SNAP, "-B", RING_KIB];
+        let words = ["--immediate-mode", "-Z", "root", "-n", "-i", LINK_NAME, "-s", SNAP, "-B", RING_KIB];
         let words = [&words[..], &["--time-stamp-precision=nano", "-w", &path, "udp"]].concat();
         let tcpdump = Running::start(&bench.lab.host_netns(), "tcpdump", &words)?;
         let capture = Capture { tcpdump, file };

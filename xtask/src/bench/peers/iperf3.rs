@@ -33,7 +33,10 @@ fn ask(load: Load, seconds: u32, address: &str) -> Vec<String> {
 }
 
 fn read(load: Load, heard: &Heard) -> Result<Account, String> {
-    let report: Value = serde_json::from_str(heard.client).map_err(|_| unread("iperf3", heard))?;
+    // It warns of large datagrams outside of its JSON.
+    let start = heard.client.find('{').unwrap_or_default();
+    let mut reports = serde_json::Deserializer::from_str(&heard.client[start..]).into_iter::<Value>();
+    let report = reports.next().and_then(Result::ok).ok_or_else(|| unread("iperf3", heard))?;
     let received = &report["end"]["sum_received"];
     let figure = |name: &str| received[name].as_f64();
     let account = || {
@@ -70,6 +73,8 @@ mod tests {
     fn an_error_is_told() {
         let heard = Heard { client: r#"{"end":{},"error":"unable to connect"}"#, server: "" };
         assert_eq!(read(Load::Tcp, &heard).unwrap_err(), "iperf3: unable to connect");
+        let warned = "warning: large\n{\"end\":{},\"error\":\"x\"}\nwarning: large\n";
+        assert_eq!(read(Load::Tcp, &Heard { client: warned, server: "" }).unwrap_err(), "iperf3: x");
         let heard = Heard { client: "no json", server: "x\n\n" };
         assert_eq!(read(Load::Tcp, &heard).unwrap_err(), "iperf3 gave no figure; it said: no json; its server: x");
     }

@@ -10,7 +10,6 @@ mod iperf3;
 mod linerate;
 mod nuttcp;
 mod paced;
-mod process;
 mod procfs;
 mod requests;
 mod run;
@@ -61,6 +60,13 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
     println!("{versions}\n");
     let has_apis = has_apis(&bench)?;
     let idle = idle()?;
+    if idle > run::MOST_IDLE {
+        println!(
+            "This machine is in use: {:.0} % of a core while nothing runs here. There is no CPU time by GiB, and the rest \
+             is worth little; wait until it is quiet.\n",
+            idle * 100.0
+        );
+    }
     let mut summary = String::new();
     for mut work in works {
         if !has_apis {

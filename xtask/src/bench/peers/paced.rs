@@ -4,7 +4,7 @@
 use super::iperf::IPERF;
 use super::iperf3::IPERF3;
 use super::nuttcp::NUTTCP;
-use super::run::{Look, Run};
+use super::run::Look;
 use super::tool::Load;
 use super::work::{Better, Contender, Limit, Metric, Target, Work};
 
@@ -26,22 +26,16 @@ fn metrics() -> Vec<Metric> {
         }),
         less("rate error by the receiver, %", 4, |run, contender| Some(error_percent(run.account.bps(), contender))),
         less("datagrams lost, by the receiver", 0, |run, _| run.account.lost),
-        less("|gap − asked gap| between departures, median, µs", 3, |run, _| {
+        less("distance of a gap between departures from the asked one, median, µs", 3, |run, _| {
             Some(run.evenness?.error_median_s * 1e6)
         }),
-        less("|gap − asked gap| between departures, 99th percentile, µs", 2, |run, _| {
-            Some(run.evenness?.error_p99_s * 1e6)
-        }),
-        less("CPU of the sending processes, % of one core", 1, |run, _| Some(sender_share(run, run.sender_cpu_s?))),
+        less("the same, 99th percentile, µs", 2, |run, _| Some(run.evenness?.error_p99_s * 1e6)),
+        less("CPU of the sending processes, % of one core", 1, |run, _| Some(run.sender_cpu? * 100.0)),
         // Held against the line above: the record speaks of the threads that moved data only.
         less("the same of the sending thread by linerate's record, %", 1, |run, _| {
-            Some(sender_share(run, run.recorded_cpu_s?))
+            Some(run.recorded_cpu_s? / run.account.seconds * 100.0)
         }),
     ]
-}
-
-fn sender_share(run: &Run, cpu_s: f64) -> f64 {
-    cpu_s / run.account.seconds * 100.0
 }
 
 fn error_percent(bps: f64, contender: &Contender) -> f64 {
@@ -78,7 +72,7 @@ pub(super) fn works() -> Vec<Work> {
                         each packet and keeps it, and nobody reads. A run in which one was dropped, or whose count is not \
                         that of the link's own counter, is none. The first and the last twentieth of the packets are left \
                         out of rate and gaps, for all tools alike. CPU time is that of all processes at the sending end, \
-                        from /proc."
+                        from /proc, while all of them send."
                     .to_owned(),
                 contenders: vec![
                     Contender::linerate(load),

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use linerate_lab::{LINK_NAME, TARGET_IPV4};
 
 use super::capture::{Capture, Evenness};
-use super::process::{Running, signal};
 use super::tool::{Account, Heard, Load, Peer};
 use super::{linerate, procfs};
+use crate::bench::process::{Running, signal};
 use crate::bench::{Bench, records};
 
 /// Who runs.
@@ -36,16 +36,20 @@ pub(super) struct Look {
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub account: Account,
-    /// CPU seconds of the whole machine from the tool's start to its end, less what it takes while nothing runs.
-    pub busy_s: f64,
-    /// CPU seconds of the processes at the sending end.
-    pub sender_cpu_s: Option<f64>,
-    /// The same by linerate's own record.
+    /// CPU seconds of the whole machine from the tool's start to its end, less what it takes while nothing runs;
+    /// `None` on a machine that others use: whose time it was cannot be told.
+    pub busy_s: Option<f64>,
+    /// Share of one core that the processes at the sending end took while they sent.
+    pub sender_cpu: Option<f64>,
+    /// CPU seconds of the sending thread, by linerate's own record.
     pub recorded_cpu_s: Option<f64>,
     /// Share of one core that the busier agent's sampler took.
     pub sampler: Option<f64>,
     pub evenness: Option<Evenness>,
 }
+
+/// CPUs that may be busy while nothing runs, for a difference to mean something.
+pub(super) const MOST_IDLE: f64 = 0.1;
 
 /// Beyond the load's own time, for a tool to start and to end.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -69,11 +73,12 @@ impl Run {
         let (began, busy_before) = (Instant::now(), procfs::busy_s()?);
         let mut client = client(bench, who, load, seconds)?;
         let watch = match look.processes {
-            true => Some(Watch::start(bench, capture.as_ref().map(Capture::pid))?),
+            true => Some(Watch::start(bench, capture.as_ref().map(Capture::pid), seconds)?),
             false => None,
         };
         client.wait(Duration::from_secs(seconds.into()) + PATIENCE)?;
         let busy_s = procfs::busy_s()? - busy_before - idle * began.elapsed().as_secs_f64();
+        let busy_s = (idle <= MOST_IDLE).then_some(busy_s);
         let sent = sent(bench)? - sent_before;
         let seen = watch.map(Watch::finish).unwrap_or_default();
         let server = server.map(ended).unwrap_or_default();
@@ -98,7 +103,7 @@ impl Run {
             }
             _ => None,
         };
-        Ok(Run { account, busy_s, sender_cpu_s: seen.sender_cpu_s, recorded_cpu_s, sampler: seen.sampler, evenness })
+        Ok(Run { account, busy_s, sender_cpu: seen.sender_cpu, recorded_cpu_s, sampler: seen.sampler, evenness })
     }
 }
 
@@ -177,7 +182,7 @@ struct Watch {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    sender_cpu_s: Option<f64>,
+    sender_cpu: Option<f64>,
     sampler: Option<f64>,
 }
 
@@ -186,29 +191,31 @@ impl Watch {
     const SETTLED: Duration = Duration::from_millis(300);
     const PERIOD: Duration = Duration::from_millis(100);
 
-    fn start(bench: &Bench, but: Option<u32>) -> Result<Watch, String> {
+    fn start(bench: &Bench, but: Option<u32>, seconds: u32) -> Result<Watch, String> {
         let (host, target): (PathBuf, PathBuf) = (bench.host_namespace()?, bench.target_namespace()?);
         let (done, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Seen::default())));
         let (told, tell) = (done.clone(), seen.clone());
+        // A tool that sends for so long, and started after this, is still sending then.
+        let until = Instant::now() + Duration::from_secs(seconds.into());
         let thread = std::thread::spawn(move || {
             sleep(Watch::SETTLED);
             let senders: Vec<u32> = procfs::processes_in(&host).into_iter().filter(|&pid| Some(pid) != but).collect();
             let receivers = procfs::processes_in(&target);
             let agents: Vec<u32> =
                 senders.iter().chain(&receivers).copied().filter(|&pid| procfs::name_of(pid) == "linerate").collect();
-            let samplers = || agents.iter().map(|&pid| procfs::thread_cpu_s(pid, "sampler")).collect::<Vec<_>>();
-            let (began, first) = (Instant::now(), samplers());
-            while !told.load(Ordering::Relaxed) {
+            let sending = || senders.iter().map(|&pid| procfs::process_cpu_s(pid)).sum::<Option<f64>>();
+            let sampling = || agents.iter().map(|&pid| procfs::thread_cpu_s(pid, "sampler")).collect::<Vec<_>>();
+            let (began, first_sending, first_sampling) = (Instant::now(), sending(), sampling());
+            while !told.load(Ordering::Relaxed) && Instant::now() + Watch::PERIOD < until {
                 sleep(Watch::PERIOD);
-                // Those that have ended keep the last that was seen of them.
-                let cpu: Vec<f64> = senders.iter().filter_map(|&pid| procfs::process_cpu_s(pid)).collect();
-                let mut seen = tell.lock().expect("nobody panics with it");
-                if cpu.len() == senders.len() && !cpu.is_empty() {
-                    seen.sender_cpu_s = Some(cpu.iter().sum());
-                }
                 let span_s = began.elapsed().as_secs_f64();
-                let shares = first.iter().zip(samplers()).filter_map(|(first, now)| Some((now? - (*first)?) / span_s));
-                seen.sampler = shares.reduce(f64::max).or(seen.sampler);
+                let share = |first: Option<f64>, now: Option<f64>| Some((now? - first?) / span_s);
+                let sampler = first_sampling.iter().zip(sampling()).filter_map(|(first, now)| share(*first, now));
+                let sampler = sampler.reduce(f64::max);
+                let sender_cpu = if senders.is_empty() { None } else { share(first_sending, sending()) };
+                let mut seen = tell.lock().expect("nobody panics with it");
+                // Those that have ended keep the last that was seen of them.
+                *seen = Seen { sender_cpu: sender_cpu.or(seen.sender_cpu), sampler: sampler.or(seen.sampler) };
             }
         });
         Ok(Watch { done, seen, thread })

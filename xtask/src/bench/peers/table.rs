@@ -172,8 +172,8 @@ mod tests {
 
     fn run(gigabits: f64) -> Result<Run, String> {
         let account = Account { octets: gigabits * 1e9 / 8.0, seconds: 1.0, ..Account::default() };
-        let (busy_s, sender_cpu_s, recorded_cpu_s) = (1.0, None, None);
-        Ok(Run { account, busy_s, sender_cpu_s, recorded_cpu_s, sampler: None, evenness: None })
+        let (busy_s, sender_cpu, recorded_cpu_s) = (None, None, None);
+        Ok(Run { account, busy_s, sender_cpu, recorded_cpu_s, sampler: None, evenness: None })
     }
 
     fn work(limit: Limit) -> Work {

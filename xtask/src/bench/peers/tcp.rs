@@ -15,7 +15,7 @@ const CPU_BY_GIB: Metric = Metric {
     name: "CPU seconds of both machines for each GiB",
     better: Better::Less,
     digits: 3,
-    of: |run, _| Some(run.busy_s / (run.account.octets / f64::from(1 << 30))),
+    of: |run, _| Some(run.busy_s? / (run.account.octets / f64::from(1 << 30))),
 };
 
 pub(super) fn works() -> Vec<Work> {
