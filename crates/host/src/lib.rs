@@ -3,6 +3,7 @@
 
 pub mod counters;
 pub mod cpu;
+mod egress;
 pub mod environment;
 mod ethtool;
 pub mod interfaces;

@@ -10,6 +10,7 @@ use linerate_trial::doubt::Doubt;
 use linerate_trial::environment::Environment;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
+use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Counters;
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,7 @@ impl Record {
         }
         if let Some(figures) = &mut brief.result {
             figures.flow.arrival_gaps = None;
+            figures.flow.departure_gaps = None;
             if let Some(latency) = &mut figures.latency {
                 latency.histogram = Histogram::default();
             }
@@ -193,6 +195,10 @@ pub struct FlowFigures {
     pub loss_ratio: Option<f64>,
     /// Interarrival jitter (RFC 3550), seconds.
     pub jitter_s: Option<f64>,
+    /// Who kept the senders to their offered load.
+    pub pacing: Option<Pacing>,
+    /// Times between departures, by the sender's clock.
+    pub departure_gaps: Option<Histogram>,
     /// Who noted when datagrams arrived: what `jitter_s` and `arrival_gaps` are of. Of several streams, if they agree.
     pub timestamps: Option<Timestamps>,
     /// Times between arrivals.

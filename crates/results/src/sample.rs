@@ -10,6 +10,7 @@ use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::environment::{Amount, Cpu, Environment, IrqTime, Nic, Pause};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
+use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Direction, Spec, Workload};
 use linerate_trial::stage::{Counters, Stage};
 
@@ -69,6 +70,8 @@ pub fn udp(index: u32, direction: Direction, mbit: u32, through: f64) -> Record 
         packets_late: Some(0),
         loss_ratio: Some(lost as f64 / sent as f64),
         jitter_s: Some(f64::from(mbit) * 1.7e-8),
+        pacing: Some(Pacing::Application),
+        departure_gaps: Some(histogram(&[(9_800, sent / 2), (19_700, sent - sent / 2 - 1)])),
         timestamps: Some(Timestamps::Kernel),
         arrival_gaps: Some(histogram(&[(9_000, received / 2), (21_000, received - received / 2 - 1)])),
         loss_bursts: if lost > 40 { BTreeMap::from([(1, lost - 40), (20, 2)]) } else { BTreeMap::new() },
@@ -296,6 +299,7 @@ fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
             minor_faults: 19,
             voluntary_switches: 2201,
             involuntary_switches: 7,
+            run_delay_s: Some(0.004),
         }),
     }
 }

@@ -6,6 +6,7 @@ pub mod api;
 pub mod arrivals;
 pub mod budget;
 pub mod cpu;
+pub mod departures;
 pub mod doubt;
 pub mod environment;
 pub mod flow;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::api::{ReceiverApi, SenderApi, Timestamps};
+use crate::pace::Pacing;
 use crate::spec::{CpuMethod, Direction, Extent, Ip, Spacing, Spec, Workload};
 use crate::units::{OfferedLoad, format_duration, format_size, parse_duration, parse_size};
 
@@ -25,7 +26,7 @@ const fn info(name: &'static str, allowed: &'static str, about: &'static str) ->
 }
 
 /// Every option there is, in the order in which records and help texts show them.
-pub const OPTIONS: [OptionInfo; 30] = [
+pub const OPTIONS: [OptionInfo; 31] = [
     info("workload", "tcp-stream | udp-stream | tcp-rr | udp-rr | tcp-crr", "what traffic"),
     info("direction", "tx | rx | both", "who sends, seen from the target; of requests, who asks"),
     info("duration", "time like 10s or 500ms", "how long to measure, after the warm-up"),
@@ -39,6 +40,7 @@ pub const OPTIONS: [OptionInfo; 30] = [
     ),
     info("burst", "1 to 1000", "messages sent back to back under a limited rate"),
     info("spacing", "even | poisson", "how departures are spaced under a limited rate"),
+    info("pacing", "auto | application | fq, for udp-stream also txtime", "who keeps a sender to its rate"),
     info("message_size", "size like 1470 or 128K, or auto", "payload of each write or datagram"),
     info("streams", "1 to 128", "parallel streams in each direction"),
     info("ip", "4 | 6 | auto", "the Internet Protocol"),
@@ -135,6 +137,9 @@ impl Spec {
                     _ => return Err(not_allowed()),
                 }
             }
+            "pacing" => {
+                self.pacing = if text == "auto" { None } else { Some(Pacing::parse(text).ok_or_else(not_allowed)?) }
+            }
             "message_size" => self.message_size = if text == "auto" { None } else { Some(size()?) },
             "streams" => self.streams = number(text).ok_or_else(not_allowed)?,
             "ip" => {
@@ -205,6 +210,7 @@ impl Spec {
             ("rate", self.rate.to_string()),
             ("burst", self.burst.to_string()),
             ("spacing", if self.spacing == Spacing::Even { "even" } else { "poisson" }.to_owned()),
+            ("pacing", auto(self.pacing.map(|pacing| pacing.name().to_owned()))),
             ("message_size", format_size(self.message_octets().into())),
             ("streams", self.streams.to_string()),
             ("ip", auto(self.ip.map(|ip| if ip == Ip::V4 { "4" } else { "6" }.to_owned()))),

@@ -9,6 +9,7 @@ use crate::cpu::{CpuShares, CpuUse};
 use crate::doubt::Doubt;
 use crate::flow::End;
 use crate::histogram::Histogram;
+use crate::pace::Pacing;
 use crate::stage::Counters;
 
 /// What one end saw of a trial.
@@ -54,6 +55,12 @@ pub struct FlowOutcome {
     pub calls: u64,
     /// What the thread that moved the data used, over the whole trial.
     pub thread: ThreadUse,
+    /// Who kept this end to its offered load; a sender of a limited one has it.
+    #[serde(default)]
+    pub pacing: Option<Pacing>,
+    /// Times between departures in the measured part; a sender of a stream has it.
+    #[serde(default)]
+    pub departure_gaps: Option<Histogram>,
     /// Datagrams as they arrived; a receiver of a UDP stream has it.
     pub arrivals: Option<Arrivals>,
     /// Who noted when they arrived: what the times in `arrivals` are of.
@@ -160,7 +167,7 @@ pub struct TcpSummary {
     pub congestion_control: Option<String>,
 }
 
-/// What a thread used (getrusage(2), RUSAGE_THREAD).
+/// What a thread used (getrusage(2), RUSAGE_THREAD), and what it did not get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// User time, seconds.
@@ -175,6 +182,9 @@ pub struct ThreadUse {
     pub voluntary_switches: u64,
     /// Context switches because its time was up.
     pub involuntary_switches: u64,
+    /// Time for which it could have run and waited for a CPU, seconds; absent where the kernel does not tell.
+    #[serde(default)]
+    pub run_delay_s: Option<f64>,
 }
 
 impl std::ops::Add for ThreadUse {
@@ -188,6 +198,10 @@ impl std::ops::Add for ThreadUse {
             minor_faults: self.minor_faults + other.minor_faults,
             voluntary_switches: self.voluntary_switches + other.voluntary_switches,
             involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+            run_delay_s: match (self.run_delay_s, other.run_delay_s) {
+                (Some(one), Some(other)) => Some(one + other),
+                (one, other) => one.or(other),
+            },
         }
     }
 }

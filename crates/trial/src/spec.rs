@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{ReceiverApi, SenderApi, Timestamps};
+use crate::pace::Pacing;
 use crate::units::OfferedLoad;
 use crate::wire::PROBE_LEN;
 
@@ -136,6 +137,8 @@ pub struct Spec {
     pub burst: u32,
     /// How the departures are spaced.
     pub spacing: Spacing,
+    /// Who keeps the senders to their schedule; `None`: what makes the departures smoothest.
+    pub pacing: Option<Pacing>,
     /// Octets of payload in each write or datagram; `None`: the workload's usual size.
     pub message_size: Option<u32>,
     /// Streams in each direction, each with a thread of its own.
@@ -216,6 +219,7 @@ impl Spec {
             rate: OfferedLoad::Unlimited,
             burst: 1,
             spacing: Spacing::Even,
+            pacing: None,
             message_size: None,
             streams: 1,
             ip: None,
@@ -239,12 +243,19 @@ impl Spec {
         }
     }
 
-    /// Octets of each write or datagram. UDP's usual size fits an MTU of 1500 without fragments.
+    /// Octets of each write or datagram. UDP's usual size fits an MTU of 1500 without fragments. A write of TCP leaves
+    /// as one train of packets, so under a limited load its usual size is what a millisecond brings, in whole pages.
     pub fn message_octets(&self) -> u32 {
-        self.message_size.unwrap_or(match (self.workload, self.ip) {
-            (Workload::UdpStream, Some(Ip::V6)) => 1450,
-            (Workload::UdpStream, _) => 1470,
-            _ => 128 * 1024,
+        const PAGE: u32 = 4096;
+        const MOST: u32 = 128 * 1024;
+        self.message_size.unwrap_or(match (self.workload, self.ip, self.rate) {
+            (Workload::UdpStream, Some(Ip::V6), _) => 1450,
+            (Workload::UdpStream, ..) => 1470,
+            (Workload::TcpStream, _, OfferedLoad::BitsPerSecond(bits)) => {
+                let brought = u32::try_from(bits / 8 / 1000).unwrap_or(MOST);
+                (brought / PAGE * PAGE).clamp(PAGE, MOST)
+            }
+            _ => MOST,
         })
     }
 
@@ -303,6 +314,20 @@ impl Spec {
         if let Some(api) = self.receiver_api.filter(|api| !api.suits(self.workload)) {
             let fit = ReceiverApi::ALL.into_iter().filter(|api| api.suits(self.workload)).map(ReceiverApi::name);
             return Err(unsuitable("receiver_api", api.name(), self.workload, fit));
+        }
+        if let Some(pacing) = self.pacing {
+            if !pacing.suits(self.workload) {
+                let fit = Pacing::ALL.into_iter().filter(|pacing| pacing.suits(self.workload)).map(Pacing::name);
+                return Err(unsuitable("pacing", pacing.name(), self.workload, fit));
+            }
+            say(
+                pacing == Pacing::Txtime && self.sender_api.is_some_and(|api| api != SenderApi::Sendmmsg),
+                "pacing txtime sends with sendmmsg; leave sender_api at auto, or choose another pacing",
+            )?;
+            say(
+                pacing == Pacing::Fq && (self.spacing != Spacing::Even || self.burst != 1),
+                "pacing fq knows a rate only, which it keeps evenly; spacing and burst need pacing application or txtime",
+            )?;
         }
         match self.workload {
             Workload::TcpStream => {
@@ -365,6 +390,18 @@ mod tests {
     }
 
     #[test]
+    fn a_paced_tcp_stream_writes_what_a_millisecond_brings() {
+        for (bits, octets) in [(1, 4096), (10_000_000, 4096), (100_000_000, 12_288), (40_000_000_000, 131_072)] {
+            let mut spec = Spec::new(Workload::TcpStream);
+            assert_eq!(spec.message_octets(), 131_072);
+            spec.rate = OfferedLoad::BitsPerSecond(bits);
+            assert_eq!(spec.message_octets(), octets, "{bits} bit/s");
+            spec.message_size = Some(7);
+            assert_eq!(spec.message_octets(), 7);
+        }
+    }
+
+    #[test]
     fn what_cannot_be_met_is_refused() {
         for workload in Workload::ALL {
             check(workload, |_| {}, "");
@@ -382,6 +419,11 @@ mod tests {
         check(Workload::TcpStream, |s| s.sender_api = Some(SenderApi::Sendmmsg), "auto, plain, sendfile");
         check(Workload::UdpStream, |s| s.receiver_api = Some(ReceiverApi::Trunc), "not for udp-stream");
         check(Workload::UdpStream, |s| s.batch = Some(0), "batch");
+        let paced = |s: &mut Spec, pacing| (s.pacing, s.rate) = (Some(pacing), OfferedLoad::BitsPerSecond(1_000_000));
+        check(Workload::UdpStream, |s| paced(s, Pacing::Txtime), "");
+        check(Workload::TcpStream, |s| paced(s, Pacing::Txtime), "auto, application, fq");
+        check(Workload::TcpStream, |s| paced(s, Pacing::Fq), "");
+        check(Workload::TcpStream, |s| (paced(s, Pacing::Fq), s.burst = 2).0, "evenly");
         check(Workload::TcpStream, |s| s.congestion_control = Some("../x".to_owned()), "congestion_control");
     }
 }

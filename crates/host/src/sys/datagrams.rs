@@ -31,6 +31,8 @@ pub struct DatagramBatch {
     vectors: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
     control: Vec<Control>,
+    /// Octets of each that the kernel may write, or is to read.
+    control_len: usize,
 }
 
 /// Room for the control messages of one received message: an alignment and a length that struct cmsghdr accepts.
@@ -74,10 +76,30 @@ impl DatagramBatch {
         DatagramBatch::new(messages, segments, size, alignment)
     }
 
+    /// Makes room for a time of departure with each message; the socket must have SO_TXTIME.
+    pub fn with_times(mut self) -> DatagramBatch {
+        self.control = vec![Control([0; 128]); self.messages];
+        self.control_len = TIME_LEN;
+        self
+    }
+
+    /// The time at which one message is to leave, by the clock that the socket was told (SCM_TXTIME, linux/socket.h).
+    #[inline]
+    pub fn set_time(&mut self, index: usize, at_ns: u64) {
+        // SAFETY: a struct of integers, for which all zeroes is a value. It has padding on some targets.
+        let mut header: libc::cmsghdr = unsafe { std::mem::zeroed() };
+        (header.cmsg_len, header.cmsg_level, header.cmsg_type) = (TIME_LEN as _, libc::SOL_SOCKET, SCM_TXTIME);
+        let control = &mut self.control[index].0;
+        // SAFETY: `control` has room for 128 octets, more than a header, and stands at a multiple of 8.
+        unsafe { control.as_mut_ptr().cast::<libc::cmsghdr>().write(header) };
+        control[size_of::<libc::cmsghdr>()..TIME_LEN].copy_from_slice(&at_ns.to_ne_bytes());
+    }
+
     /// Buffers to receive `messages` messages of up to `room` octets.
     pub fn incoming(messages: usize, room: usize, alignment: usize) -> DatagramBatch {
         let mut batch = DatagramBatch::new(messages, 1, room, alignment);
         batch.control = vec![Control([0; 128]); messages];
+        batch.control_len = size_of::<Control>();
         batch
     }
 
@@ -87,7 +109,8 @@ impl DatagramBatch {
         let first = octets.as_ptr().align_offset(alignment);
         // SAFETY: both are plain C structures for which all-zero octets are a valid value.
         let (vectors, headers) = unsafe { (vec![std::mem::zeroed(); messages], vec![std::mem::zeroed(); messages]) };
-        DatagramBatch { octets, first, stride, size, segments, messages, vectors, headers, control: Vec::new() }
+        let control = Vec::new();
+        DatagramBatch { octets, first, stride, size, segments, messages, vectors, headers, control, control_len: 0 }
     }
 
     /// How many datagrams the batch holds.
@@ -198,7 +221,7 @@ impl DatagramBatch {
         header.msg_flags = 0;
         if let Some(control) = self.control.get_mut(index) {
             header.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_controllen = size_of::<Control>() as _;
+            header.msg_controllen = self.control_len as _;
         }
     }
 }
@@ -270,6 +293,10 @@ pub fn realtime_ns() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
+/// linux/socket.h; the same number as SO_TXTIME.
+const SCM_TXTIME: libc::c_int = 61;
+/// A control message of one time, which is a multiple of a machine word.
+const TIME_LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u64>();
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 
@@ -346,6 +373,21 @@ mod tests {
             assert_eq!((message.octets, message.len), (&[index as u8; 60][..], 100), "cut to the buffer, length kept");
             assert_eq!(message.segment, 100);
         }
+    }
+
+    #[test]
+    fn a_time_of_departure_goes_with_each_message_and_none_is_lost_where_nobody_heeds_it() {
+        let (sender, receiver) = pair();
+        let mut out = DatagramBatch::outgoing(4, 1, 100, 4096).with_times();
+        for index in 0..4 {
+            out.set_time(index, realtime_ns());
+        }
+        // A socket that was not told of a clock refuses the time: so the kernel does read it.
+        assert_eq!(out.send(&sender, 4).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        super::super::pacing::set_txtime(&sender, super::super::pacing::Clock::MONOTONIC).unwrap();
+        assert_eq!(out.send(&sender, 4).unwrap(), 4);
+        let mut inward = DatagramBatch::incoming(8, 100, 64);
+        assert_eq!(inward.receive(&receiver).unwrap(), 4);
     }
 
     #[test]

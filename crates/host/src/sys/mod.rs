@@ -8,6 +8,7 @@ pub mod machine;
 pub mod memory;
 pub mod namespace;
 pub mod netlink;
+pub mod pacing;
 pub mod pipe;
 pub mod poll;
 pub mod socket_state;

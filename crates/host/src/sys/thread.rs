@@ -70,7 +70,18 @@ pub fn thread_use() -> ThreadUse {
         minor_faults: usage.ru_minflt as u64,
         voluntary_switches: usage.ru_nvcsw as u64,
         involuntary_switches: usage.ru_nivcsw as u64,
+        run_delay_s: run_delay_s(),
     }
+}
+
+/// How long this thread has waited for a CPU while it could have run: the second figure of schedstat
+/// (Documentation/scheduler/sched-stats.rst, nanoseconds). Linux has the path since 3.17.
+fn run_delay_s() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let mut figures = text.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
+    let (ran_ns, waited_ns) = (figures.next()??, figures.next()??);
+    // A kernel without CONFIG_SCHED_INFO shows three zeros; a thread that asks has run.
+    (ran_ns > 0).then_some(waited_ns as f64 / 1e9)
 }
 
 /// The monotonic clock, which nobody steps: nanoseconds since some moment (clock_gettime(2), CLOCK_MONOTONIC).
@@ -176,5 +187,21 @@ mod tests {
         let after = thread_use();
         assert!(after.user_s + after.system_s > before.user_s + before.system_s);
         assert_eq!(ticks_per_second(), 100);
+    }
+
+    #[test]
+    fn a_thread_that_shares_its_cpu_waits_for_it() {
+        let cpu = allowed_cpus().unwrap()[0];
+        let busy = move || {
+            pin_to_cpu(cpu).unwrap();
+            let end = monotonic_ns() + 200_000_000;
+            while monotonic_ns() < end {}
+            thread_use().run_delay_s
+        };
+        let delays = [thread::spawn(busy), thread::spawn(busy)].map(|thread| thread.join().unwrap());
+        // A kernel that does not tell says nothing rather than 0.
+        if let [Some(one), Some(other)] = delays {
+            assert!(one + other > 0.1, "of 0.2 s each has half: {delays:?}");
+        }
     }
 }

@@ -14,12 +14,14 @@ mod buffer;
 mod clock;
 mod connections;
 mod ledger;
+mod pacing;
 mod requests;
 mod sampler;
 mod sockets;
 mod task;
 mod tcp_stream;
 mod udp_stream;
+mod wait;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -154,6 +156,7 @@ impl Trial {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());
             let chosen = api::choose(&self.spec, self.end, &open, self.interface.as_deref())?;
+            let paced = pacing::choose(&self.spec, self.end, &open, self.interface.as_deref())?;
             sampler.watch(flow, &open.socket, ledger.clone()).map_err(TrafficError::System)?;
             let task = Task {
                 spec: self.spec.clone(),
@@ -164,6 +167,7 @@ impl Trial {
                 ledger,
                 open,
                 chosen,
+                paced,
                 index,
             };
             let alive = alive.clone();

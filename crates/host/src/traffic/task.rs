@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_trial::api::ApiUse;
-use linerate_trial::flow::End;
+use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Role, TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacer;
 use linerate_trial::spec::{PROBE_PPS, Spec, Workload};
@@ -16,7 +16,10 @@ use socket2::Socket;
 use super::api::Chosen;
 use super::clock::{TrialClock, Window};
 use super::ledger::Ledger;
+use super::pacing::Paced;
 use super::sockets::{Open, Tokens};
+use super::wait::bound_spin;
+pub use super::wait::wait_until;
 use super::{TrafficError, connections, requests, tcp_stream, udp_stream};
 use crate::sys::socket_state::{Field32, Field64, TcpInfo};
 use crate::sys::thread;
@@ -32,6 +35,8 @@ pub struct Task {
     pub open: Open,
     /// How its data goes through the socket.
     pub chosen: Chosen,
+    /// Who keeps it to its offered load, if that is limited and this end sends.
+    pub paced: Option<Paced>,
     /// The flow's place among this end's, for pinning.
     pub index: usize,
 }
@@ -42,10 +47,10 @@ impl Task {
         if self.open.flow.probe {
             self.spec = Arc::new(probe_spec(&self.spec));
         }
-        if self.spec.pin
-            && let Ok(cpus) = thread::allowed_cpus()
-            && !cpus.is_empty()
-        {
+        let cpus = thread::allowed_cpus().unwrap_or_default();
+        // Before pinning: what counts is the CPUs that all threads of this end have.
+        bound_spin(Flow::of(&self.spec).iter().filter(|flow| flow.source == self.end).count(), cpus.len());
+        if self.spec.pin && !cpus.is_empty() {
             let cpu = cpus[self.index % cpus.len()];
             thread::pin_to_cpu(cpu)
                 .map_err(|error| TrafficError::Moving { what: format!("cannot pin a thread to CPU {cpu}"), error })?;
@@ -59,7 +64,8 @@ impl Task {
             // what its buffer holds: a linger time of zero makes closing a reset (socket(7), SO_LINGER).
             socket.set_linger(Some(Duration::ZERO)).map_err(TrafficError::System)?;
         }
-        let outcome = self.run_role()?;
+        let pacing = self.paced.map(|paced| paced.pacing);
+        let outcome = FlowOutcome { pacing, ..self.run_role()? };
         if is_tcp && !clock.stopped() {
             let _ = socket.set_linger(None);
         }
@@ -103,6 +109,8 @@ impl Task {
             api: ApiUse::default(),
             calls: 0,
             thread: ThreadUse::default(),
+            pacing: None,
+            departure_gaps: None,
             arrivals: None,
             timestamps: None,
             socket_drops: None,
@@ -182,46 +190,4 @@ pub fn tcp_sample(socket: &Socket) -> Option<TcpSample> {
         limited_by_receive_window_us: info.get64(Field64::RwndLimited),
         limited_by_send_buffer_us: info.get64(Field64::SndbufLimited),
     })
-}
-
-/// Sleeps until shortly before the deadline and spins through the rest, which is what sleeps end late by here: some
-/// 15 µs on a virtual machine, 60 µs and more on a slow board.
-///
-/// To spin longer costs more than CPU time in the figures. A thread that spins from one departure to the next uses
-/// its CPU up, and on a busy machine is then made to wait for milliseconds; one that sleeps is let in at once.
-pub fn wait_until(clock: &TrialClock, deadline_ns: u64) {
-    /// Sleeps shorter than this are not worth the switch.
-    const LEAST_NAP_NS: u64 = 4_000;
-    const NAP_NS: u64 = 100_000_000;
-    let mut napped = false;
-    while !clock.stopped() {
-        let now = clock.now_ns();
-        if now >= deadline_ns {
-            // Where departures are closer than the estimate nothing would ever correct it: forget it slowly.
-            if !napped {
-                LATE_NS.set(LATE_NS.get() * 63 / 64);
-            }
-            return;
-        }
-        let left = deadline_ns - now;
-        let late = LATE_NS.get();
-        if left < late + LEAST_NAP_NS {
-            std::hint::spin_loop();
-            continue;
-        }
-        napped = true;
-        let nap = (left - late).min(NAP_NS);
-        std::thread::sleep(std::time::Duration::from_nanos(nap));
-        let over = clock.now_ns().saturating_sub(now + nap);
-        // A mean over some eight sleeps; what took longer was no timer but somebody else's turn on the CPU.
-        LATE_NS.set((late * 7 + over.min(MOST_LATE_NS)) / 8);
-    }
-}
-
-/// The most that is spun through, so that a machine of one CPU is not starved by waiting.
-const MOST_LATE_NS: u64 = 60_000;
-
-thread_local! {
-    /// How late this thread's sleeps have ended.
-    static LATE_NS: std::cell::Cell<u64> = const { std::cell::Cell::new(10_000) };
 }

@@ -6,6 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use linerate_trial::api::{ApiUse, ReceiverApi, SenderApi};
+use linerate_trial::departures::Departures;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::Extent;
 use socket2::Socket;
@@ -50,6 +51,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let most = if pacer.is_some() { 1 } else { out.batch() };
     let mut reach = Reach::new(most, task.spec.batch.is_some());
     let mut now = started_ns;
+    let mut departures = Departures::default();
     // Where in the message the next write starts: a write may take a part of it.
     let mut at = 0;
     while left > 0 && now < window.end_ns && !task.clock.stopped() {
@@ -62,14 +64,16 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
                 break;
             }
             wait_until(&task.clock, departure);
-            pacer.handle_now(task.clock.now_ns());
+            now = task.clock.now_ns();
+            pacer.handle_now(now);
             pacer.handle_sent();
         }
+        let called_ns = now;
         let want = (reach.messages * size - at).min(usize::try_from(left).unwrap_or(usize::MAX));
         match out.send(&socket, at, want, LOOK_AGAIN) {
             Ok(written) => {
-                let began = std::mem::replace(&mut now, task.clock.now_ns());
-                reach.handle_sent(now - began);
+                now = task.clock.now_ns();
+                reach.handle_sent(now - called_ns);
                 left -= written as u64;
                 let messages = ((at + written) / size) as u64 + u64::from(left == 0 && (at + written) % size != 0);
                 at = (at + written) % size;
@@ -79,12 +83,13 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
                 if window.contains(now) {
                     outcome.octets += written as u64;
                     outcome.messages += messages;
+                    departures.handle_sent(called_ns, 1);
                 }
                 task.ledger.publish(outcome.octets_total, outcome.messages_total);
             }
             Err(error) if is_passing(&error) => {
-                let began = std::mem::replace(&mut now, task.clock.now_ns());
-                reach.handle_sent(now - began);
+                now = task.clock.now_ns();
+                reach.handle_sent(now - called_ns);
             }
             Err(error) => return Err(moving("the connection broke while sending")(error)),
         }
@@ -94,6 +99,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     outcome.octets_total += out.finish(&socket, Duration::from_nanos(patience), || task.clock.stopped()) as u64;
     outcome.api = ApiUse { batch: reach.largest as u32, ..out.api_use() };
     outcome.elapsed_ns = task.elapsed_ns(window, now);
+    outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
     // The kernel's times run from the start, warm-up included.

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::arrivals::Tracker;
+use linerate_trial::departures::Departures;
 use linerate_trial::merged_drops::MergedDrops;
 use linerate_trial::outcome::{FlowOutcome, Role};
+use linerate_trial::pace::Pacer;
 use linerate_trial::spec::Extent;
 use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Probe};
 use socket2::Socket;
@@ -16,6 +18,8 @@ use super::TrafficError;
 use super::api::Asked;
 use super::api::datagrams_in::DatagramsIn;
 use super::api::datagrams_out::DatagramsOut;
+use super::clock::Window;
+use super::pacing::Paced;
 use super::sockets::{self, is_passing};
 use super::task::{Task, wait_until};
 use crate::sys::datagrams::{DatagramBatch, Received};
@@ -43,25 +47,39 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     };
     wait_for_start(&task, socket)?;
     socket.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
-    let mut out = DatagramsOut::begin(api, asked, &task.spec, socket).map_err(TrafficError::System)?;
+    let mut out = DatagramsOut::begin(api, asked, &task.spec, task.paced, socket).map_err(TrafficError::System)?;
     let window = task.clock.sending();
     let mut now = task.clock.now_ns();
     let mut pacer = task.pacer(size as u64, now);
     let mut sequence = 0;
+    let mut departures = Departures::default();
+    let ahead = task.paced.filter(|paced| paced.lead_ns > 0);
+    if let Some(paced) = ahead {
+        paced.steer(socket, true).map_err(TrafficError::System)?;
+    }
     while sequence < limit && !task.clock.stopped() {
         if let Some(pacer) = &pacer {
-            let departure = pacer.next_departure_ns();
+            let departure = pacer.next_departure_ns().saturating_sub(ahead.map_or(0, |paced| paced.lead_ns));
             wait_until(&task.clock, departure.min(window.end_ns));
         }
         now = task.clock.now_ns();
         if now >= window.end_ns {
             break;
         }
-        let measured = window.contains(now);
-        let count = (out.count() as u64).min(limit - sequence) as usize;
-        for index in 0..count {
-            let probe = Probe { sequence: sequence + index as u64, measured, sent_at_ns: now };
-            let _ = probe.emit(out.datagram_mut(index));
+        let mut measured = window.contains(now);
+        let mut count = (out.count() as u64).min(limit - sequence) as usize;
+        if let (Some(paced), Some(pacer)) = (ahead, &pacer) {
+            measured = window.contains(pacer.next_departure_ns().max(now));
+            let due = Due { paced, window, now, measured, offset_ns: paced.clock_offset_ns(&task.clock) };
+            count = due.fill(&mut out, pacer.clone(), count, sequence);
+            if count == 0 {
+                break;
+            }
+        } else {
+            for index in 0..count {
+                let probe = Probe { sequence: sequence + index as u64, measured, sent_at_ns: now };
+                let _ = probe.emit(out.datagram_mut(index));
+            }
         }
         outcome.calls += 1;
         let taken = match out.send(socket, count) {
@@ -92,6 +110,7 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
         outcome.messages_total = sequence;
         outcome.octets_total = sequence * size as u64;
         if measured {
+            departures.handle_sent(now, taken);
             outcome.messages += taken;
             outcome.octets += taken * size as u64;
         }
@@ -102,12 +121,51 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
         }
     }
     outcome.elapsed_ns = task.elapsed_ns(window, now);
+    outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
     outcome.api = out.api_use();
+    if let Some(paced) = ahead {
+        // What stands in the queue leaves before the end mark, which bears no time.
+        wait_until(&task.clock, now.saturating_add(paced.most_lead_ns()));
+        paced.steer(socket, false).map_err(TrafficError::System)?;
+    }
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
     out.finish(socket).map_err(TrafficError::System)?;
     outcome.end_marks = say_end(&task, socket, sequence)?;
     Ok(outcome)
+}
+
+/// What is handed over ahead of its departure, where the kernel keeps the time.
+struct Due {
+    paced: Paced,
+    window: Window,
+    now: u64,
+    /// Whether the first of them belongs to the measured part; one that differs waits for the next call.
+    measured: bool,
+    /// From the trial's time to that which datagrams bear.
+    offset_ns: Option<u64>,
+}
+
+impl Due {
+    /// Writes the datagrams whose turn comes soon, at most `count`. Returns how many; none after the time is over.
+    fn fill(&self, out: &mut DatagramsOut, mut pacer: Pacer, count: usize, sequence: u64) -> usize {
+        pacer.handle_now(self.now);
+        for index in 0..count {
+            let departure = pacer.next_departure_ns().max(self.now);
+            let later = index > 0 && departure > self.now + self.paced.most_lead_ns();
+            if later || departure >= self.window.end_ns || self.window.contains(departure) != self.measured {
+                return index;
+            }
+            pacer.handle_sent();
+            let at_ns = departure.max(self.now + self.paced.least_notice_ns());
+            let probe = Probe { sequence: sequence + index as u64, measured: self.measured, sent_at_ns: at_ns };
+            let _ = probe.emit(out.datagram_mut(index));
+            if let Some(offset_ns) = self.offset_ns {
+                out.set_time(index, at_ns.wrapping_add(offset_ns));
+            }
+        }
+        count
+    }
 }
 
 /// Receives until the sender's end mark, and a little longer for what is late.
@@ -274,7 +332,7 @@ impl Account {
 
     /// Whether nothing more is to be expected.
     fn is_over(&self, task: &Task, now: u64) -> bool {
-        let overdue = |window: super::clock::Window| now > window.end_ns.saturating_add(END_PATIENCE_NS);
+        let overdue = |window: Window| now > window.end_ns.saturating_add(END_PATIENCE_NS);
         (self.end_heard && now.saturating_sub(self.last_ns) > LATE_NS)
             || task.clock.receiving_so_far().is_some_and(overdue)
     }
@@ -381,4 +439,62 @@ fn is_refused_once(error: &std::io::Error) -> bool {
                 | libc::EPERM
         )
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use linerate_trial::spec::{Spacing, Spec, Workload};
+
+    use super::*;
+
+    /// Hands over what is due at each of some moments, as the sender does, and looks at what arrives.
+    #[test]
+    fn what_is_handed_over_ahead_bears_the_times_of_the_schedule() {
+        const GAP_NS: u64 = 100_000;
+        const START_NS: u64 = 10_000_000;
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.connect(receiver.local_addr().unwrap()).unwrap();
+        let socket = Socket::from(sender);
+        let paced = Paced::unheeded(&socket);
+        paced.steer(&socket, true).unwrap();
+        let spec = Spec { rate: "117600k".parse().unwrap(), ..Spec::new(Workload::UdpStream) };
+        let mut out = DatagramsOut::begin(SenderApi::Sendmmsg, Asked::Auto, &spec, Some(paced), &socket).unwrap();
+        assert_eq!(out.count(), 32, "not one by one");
+        // The measured part begins with departure 7 and ends before departure 25.
+        let window = Window { start_ns: START_NS + 7 * GAP_NS, end_ns: START_NS + 25 * GAP_NS };
+        let mut pacer = Pacer::new(GAP_NS as f64, 1, Spacing::Even, 0, START_NS);
+        let (mut sequence, mut calls) = (0, Vec::new());
+        loop {
+            // Woken on time, but for the third time: then it is 0.7 ms late.
+            let late = if calls.len() == 2 { 700_000 } else { 0 };
+            let now = pacer.next_departure_ns() - paced.lead_ns + late;
+            let measured = window.contains(pacer.next_departure_ns().max(now));
+            let due = Due { paced, window, now, measured, offset_ns: Some(0) };
+            let count = due.fill(&mut out, pacer.clone(), 32, sequence);
+            if count == 0 {
+                break;
+            }
+            assert_eq!(out.send(&socket, count).unwrap(), count);
+            (0..count).for_each(|_| pacer.handle_sent());
+            sequence += count as u64;
+            calls.push(count);
+        }
+        // From 0.5 ms to 1 ms ahead are six gaps; the end of the warm-up parts two calls.
+        assert_eq!(calls, [6, 1, 13, 5]);
+        receiver.set_nonblocking(true).unwrap();
+        let mut octets = [0; 1500];
+        for number in 0..25 {
+            let len = receiver.recv(&mut octets).unwrap();
+            let probe = Probe::parse(&octets[..len]).unwrap();
+            let due = START_NS + number * GAP_NS;
+            // The third call came after two of its departures, and too near to others.
+            let notice = START_NS + 9 * GAP_NS + paced.least_notice_ns();
+            let want = if (7..20).contains(&number) { due.max(notice) } else { due };
+            assert_eq!((probe.sequence, probe.sent_at_ns, probe.measured), (number, want, number >= 7), "{number}");
+        }
+        assert!(receiver.recv(&mut octets).is_err(), "no more than these");
+    }
 }

@@ -216,6 +216,9 @@ impl Joined<'_> {
         figures.receiver_api = ApiUse::combine(pairs.iter().map(|pair| &pair.sink.api));
         figures.send_calls = Some(pairs.iter().map(|pair| pair.source.calls).sum());
         figures.receive_calls = Some(pairs.iter().map(|pair| pair.sink.calls).sum());
+        figures.pacing = pairs.iter().find_map(|pair| pair.source.pacing);
+        let departures: Vec<_> = pairs.iter().filter_map(|pair| pair.source.departure_gaps.as_ref()).collect();
+        figures.departure_gaps = merged(&departures);
         figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).sum());
         figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, pair.sink)).sum());
         figures.achieved_load_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum());
@@ -234,16 +237,14 @@ impl Joined<'_> {
         figures.packets_late = Some(arrivals.iter().map(|one| one.late).sum());
         let jitters: Vec<f64> = arrivals.iter().filter_map(|one| one.jitter_s).collect();
         figures.jitter_s = mean(&jitters);
+        figures.arrival_gaps = merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>());
         let who = pairs.iter().map(|pair| pair.sink.timestamps);
         figures.timestamps = who.reduce(|all, one| all.filter(|_| all == one)).flatten();
-        let mut gaps = Histogram::default();
         for one in &arrivals {
-            gaps.merge(&one.gaps);
             for (&length, &count) in &one.loss_bursts {
                 *figures.loss_bursts.entry(length).or_default() += count;
             }
         }
-        figures.arrival_gaps = (gaps.count() > 0).then_some(gaps);
         figures
     }
 
@@ -314,12 +315,19 @@ impl Joined<'_> {
         let edge = 1.5 * f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst) * main.len() as f64
             / seconds;
         let off = achieved - asked;
+        let waited = main.iter().filter_map(|pair| pair.source.thread.run_delay_s).sum::<f64>();
+        // A hundredth of the senders' time: a switch to another thread and back takes some µs.
+        let why = if off < 0.0 && waited > 0.01 * seconds * main.len() as f64 {
+            format!("its threads waited for a CPU for {waited:.2} s, so give it more CPUs or less else to do")
+        } else {
+            "it or its link can do no more".to_owned()
+        };
         (off.abs() > (0.005 * asked).max(edge)).then(|| {
             Doubt::new(
                 DoubtKind::SenderFellBehind,
                 format!(
-                    "the sender was asked for {:.1} Mbit/s and offered {:.1} ({:+.1} %): it or its link can do no more; \
-                     read loss against what was offered",
+                    "the sender was asked for {:.1} Mbit/s and offered {:.1} ({:+.1} %): {why}; read loss against what \
+                     was offered",
                     asked / 1e6,
                     achieved / 1e6,
                     100.0 * off / asked
@@ -413,6 +421,13 @@ impl Joined<'_> {
             })
             .collect()
     }
+}
+
+/// All of them in one; `None` of nothing.
+fn merged(histograms: &[&Histogram]) -> Option<Histogram> {
+    let mut all = Histogram::default();
+    histograms.iter().for_each(|one| all.merge(one));
+    (all.count() > 0).then_some(all)
 }
 
 /// Units per second over a flow's own measured time.

@@ -304,6 +304,9 @@ pub(super) fn applies(name: &str, workload: Workload) -> Result<(), String> {
         "sender_api" | "batch" if !workload.is_stream() => {
             Err(format!("{name} is for streams; {workload} sends each request with a system call of its own"))
         }
+        "pacing" if !workload.is_stream() => {
+            Err(format!("pacing is for streams; {workload} sends each request when it is due"))
+        }
         "timestamps" if workload != Workload::UdpStream => {
             Err(format!("timestamps is for udp-stream; {workload} has no arrivals of its own to note"))
         }

@@ -72,7 +72,7 @@ fn ends(record: &Record) -> [(&'static str, &Machine); 2] {
 /// A row of figures for each source: its name with the unit, and how to write it.
 type Line = (&'static str, fn(&FlowFigures) -> Option<String>);
 
-const FIGURES: [Line; 28] = [
+const FIGURES: [Line; 31] = [
     ("throughput, Mbit/s of payload", |f| Some(figure(f.throughput_bps? / 1e6, 5))),
     ("achieved load, Mbit/s of payload", |f| Some(figure(f.achieved_load_bps? / 1e6, 5))),
     ("payload received, bytes", |f| Some(count(f.octets?))),
@@ -84,6 +84,13 @@ const FIGURES: [Line; 28] = [
     ("datagrams reordered (RFC 4737)", |f| Some(count(f.packets_reordered?))),
     ("datagrams late", |f| Some(count(f.packets_late?))),
     ("jitter (RFC 3550), µs", |f| Some(figure(f.jitter_s? * 1e6, 3))),
+    ("paced by", |f| Some(f.pacing?.to_string())),
+    ("gap between departures, median, µs", |f| {
+        Some(figure(f.departure_gaps.as_ref()?.percentile_ns(50.0)? as f64 / 1e3, 3))
+    }),
+    ("gap between departures, 99 %, µs", |f| {
+        Some(figure(f.departure_gaps.as_ref()?.percentile_ns(99.0)? as f64 / 1e3, 3))
+    }),
     ("arrivals noted by the", |f| Some(f.timestamps?.name().to_owned())),
     ("gap between arrivals, median, µs", |f| {
         Some(figure(f.arrival_gaps.as_ref()?.percentile_ns(50.0)? as f64 / 1e3, 3))
@@ -279,13 +286,14 @@ fn threads(record: &Record) -> String {
     if ends(record).iter().all(|(_, machine)| machine.threads.is_none()) {
         return String::new();
     }
-    let lines: [ThreadLine; 4] = [
+    let lines: [ThreadLine; 5] = [
         ("user time, s", |t| figure(t.user_s, 3)),
         ("system time, s", |t| figure(t.system_s, 3)),
         ("page faults, major + minor", |t| format!("{} + {}", count(t.major_faults), count(t.minor_faults))),
         ("context switches, waited + forced", |t| {
             format!("{} + {}", count(t.voluntary_switches), count(t.involuntary_switches))
         }),
+        ("waited for a CPU, s", |t| t.run_delay_s.map_or(String::new(), |time| figure(time, 3))),
     ];
     let rows =
         lines.iter().map(|(name, of)| vec![(*name).to_owned(), value(&record.target, *of), value(&record.host, *of)]);

@@ -4,6 +4,7 @@
 use std::io;
 
 use linerate_trial::api::{ApiUse, SenderApi};
+use linerate_trial::pace::Pacing;
 use linerate_trial::spec::Spec;
 use socket2::Socket;
 
@@ -12,6 +13,7 @@ use crate::sys::datagrams::{self, DatagramBatch, MAX_PAYLOAD, MAX_SEGMENTS};
 use crate::sys::uring::DatagramRing;
 use crate::traffic::TrafficError;
 use crate::traffic::buffer;
+use crate::traffic::pacing::Paced;
 use crate::traffic::sockets::Open;
 
 /// Datagrams to one sendmmsg(2). Beyond some 32 more of them save nothing measurable (`cargo xtask bench batches`),
@@ -79,11 +81,19 @@ fn can_cut(open: &Open, size: u32) -> Result<(), String> {
 impl DatagramsOut {
     /// The buffers, filled, and the socket made ready; no other datagrams may be sent on it until
     /// [`DatagramsOut::finish`].
-    pub fn begin(api: SenderApi, asked: Asked, spec: &Spec, socket: &Socket) -> io::Result<DatagramsOut> {
+    pub fn begin(
+        api: SenderApi,
+        asked: Asked,
+        spec: &Spec,
+        paced: Option<Paced>,
+        socket: &Socket,
+    ) -> io::Result<DatagramsOut> {
         let size = spec.message_octets() as usize;
-        // Under a limited load only a burst leaves in one call, so that the pace on the wire is the pacer's.
+        // Under a limited load only a burst leaves in one call, so that the pace on the wire is the pacer's, unless it is
+        // the kernel that spaces them.
+        let spaced_below = paced.is_some_and(|paced| paced.lead_ns > 0);
         let most = spec.batch.map_or(usize::MAX, |batch| batch as usize);
-        let most = if is_paced(spec) { most.min(spec.burst as usize) } else { most };
+        let most = if is_paced(spec) && !spaced_below { most.min(spec.burst as usize) } else { most };
         let fit = (BATCH_OCTETS / size).max(1);
         let segments = MAX_SEGMENTS.min(MAX_PAYLOAD / size).min(most).max(1);
         let (messages, segments) = match api {
@@ -97,6 +107,9 @@ impl DatagramsOut {
             _ => (1, 1),
         };
         let mut batch = DatagramBatch::outgoing(messages, segments, size, spec.alignment as usize);
+        if paced.is_some_and(|paced| paced.pacing == Pacing::Txtime) {
+            batch = batch.with_times();
+        }
         for index in 0..batch.count() {
             buffer::fill(batch.datagram_mut(index));
         }
@@ -116,6 +129,12 @@ impl DatagramsOut {
     #[inline]
     pub fn datagram_mut(&mut self, index: usize) -> &mut [u8] {
         self.batch.datagram_mut(index)
+    }
+
+    /// The time that one datagram bears, where the kernel spaces them by time.
+    #[inline]
+    pub fn set_time(&mut self, index: usize, at_ns: u64) {
+        self.batch.set_time(index, at_ns);
     }
 
     /// Sends the first `count` datagrams with one system call. Returns how many the kernel took (at least one); the
