@@ -32,21 +32,54 @@ struct Loop {
     /// callgrind's number of the thread that runs it: 1 is main, 2 the first flow's.
     thread: u32,
     turns: u64,
+    by: By,
+}
+
+/// What the instructions are divided by.
+#[derive(PartialEq)]
+enum By {
+    /// A turn: a datagram, a write.
+    Turn,
+    /// A system call, where how much one brings is the kernel's choice.
+    Call,
 }
 
 const fn pure(name: &'static str, words: &'static [&'static str]) -> Loop {
-    Loop { name, words, thread: 1, turns: 20_000 }
+    Loop { name, words, thread: 1, turns: 20_000, by: By::Turn }
 }
 
-/// Receivers are not among them: how many datagrams or octets a call brings is the kernel's choice, and a call's share
-/// of each is another one from run to run.
-const LOOPS: [Loop; 6] = [
+const fn flow(name: &'static str, words: &'static [&'static str], turns: u64, by: By) -> Loop {
+    Loop { name, words, thread: 2, turns, by }
+}
+
+/// Receivers of datagrams take one message to a call, at a pace that loses none, so that each run is the same work.
+const LOOPS: [Loop; 11] = [
     pure("Pacer, a departure", &["pacer"]),
     pure("Probe, written and read", &["probe"]),
     pure("Tracker, a datagram in order", &["tracker"]),
     pure("Histogram, a value", &["histogram"]),
-    Loop { name: "UDP sender, a datagram, unpaced", words: &["udp-send"], thread: 2, turns: 20_000 },
-    Loop { name: "TCP sender, a write of 128 KiB", words: &["tcp-send"], thread: 2, turns: 4000 },
+    flow("UDP sender, plain: a datagram and its system call", &["udp-send", "sender_api=plain"], 10_000, By::Turn),
+    flow("UDP sender, sendmmsg: a datagram", &["udp-send", "sender_api=sendmmsg"], 20_000, By::Turn),
+    flow("UDP sender, cut apart: a datagram", &["udp-send", "sender_api=sendmmsg-udp-segment"], 44_000, By::Turn),
+    flow(
+        "UDP receiver, plain: a datagram and its system call",
+        &["udp-receive", "receiver_api=plain", "rate=5kpps"],
+        5000,
+        By::Turn,
+    ),
+    flow(
+        "UDP receiver, merged: a datagram",
+        &["udp-receive", "sender_api=udp-segment", "receiver_api=udp-gro", "burst=44", "rate=22kpps"],
+        22_000,
+        By::Turn,
+    ),
+    flow(
+        "TCP sender, plain: a write and its system call",
+        &["tcp-send", "sender_api=plain", "batch=1"],
+        4000,
+        By::Call,
+    ),
+    flow("TCP receiver, plain: a read and its system call", &["tcp-receive", "receiver_api=plain"], 8000, By::Call),
 ];
 
 /// Counts and prints; `--write` commits the counts to the document, `--check` fails where one rose.
@@ -62,8 +95,10 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
     let program = target_folder().join("release/examples/counts");
     let mut counts = Vec::new();
     for one in &LOOPS {
-        let of = |turns| instructions(&program, one, turns);
-        let instructions = (of(2 * one.turns)? as f64 - of(one.turns)? as f64) / one.turns as f64;
+        let of = |turns| count(&program, one, turns);
+        let (twice, once) = (of(2 * one.turns)?, of(one.turns)?);
+        let by = if one.by == By::Call { twice.calls as f64 - once.calls as f64 } else { one.turns as f64 };
+        let instructions = (twice.instructions as f64 - once.instructions as f64) / by;
         eprintln!("xtask: {}: {instructions:.1}", one.name);
         counts.push((one.name, instructions));
     }
@@ -101,8 +136,15 @@ fn risen(document: &str, counts: &[(&str, f64)]) -> Result<Vec<String>, String> 
     Ok(risen)
 }
 
-/// Instructions of the loop's thread, from its start to its end.
-fn instructions(program: &Path, one: &Loop, turns: u64) -> Result<u64, String> {
+/// What one run took.
+struct Ran {
+    /// Instructions of the loop's thread, from its start to its end.
+    instructions: u64,
+    /// System calls that moved data; 0 of a piece that makes none.
+    calls: u64,
+}
+
+fn count(program: &Path, one: &Loop, turns: u64) -> Result<Ran, String> {
     let folder = Folder::new()?;
     let file = folder.0.join("callgrind");
     let mut command = Command::new("valgrind");
@@ -115,7 +157,10 @@ fn instructions(program: &Path, one: &Loop, turns: u64) -> Result<u64, String> {
     running.wait(std::time::Duration::from_secs(120))?;
     let path = format!("{}-{:02}", file.display(), one.thread);
     let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}: {}", running.said().trim()))?;
-    totals(&text).ok_or_else(|| format!("callgrind counted nothing of {}: {}", one.name, running.said().trim()))
+    let nothing = || format!("callgrind counted nothing of {}: {}", one.name, running.said().trim());
+    let instructions = totals(&text).ok_or_else(nothing)?;
+    let calls = running.said().lines().find_map(|line| line.strip_prefix("calls ")?.trim().parse().ok()).unwrap_or(0);
+    Ok(Ran { instructions, calls })
 }
 
 /// callgrind's closing line: `totals: 12345`, or `summary:` before the first function.
