@@ -5,8 +5,6 @@
 pub mod agent;
 pub mod agent_size;
 pub mod bench;
-pub mod bench_iperf3;
-pub mod bench_overhead;
 pub mod ci;
 mod elf;
 pub mod fresh;

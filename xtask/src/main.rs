@@ -7,12 +7,14 @@ use xtask::{agent, agent_size, bench, ci, fresh, fuzz, picture, setup, test, tid
 
 const HELP: &str = "\
 cargo xtask test                            install what the tests need, then check and test everything
-cargo xtask ci                              what CI runs: the above, then the fuzz targets, then agent-size
+cargo xtask ci                              what CI runs: the above, then the fuzz targets, then agent-size and counts
 cargo xtask setup                           only install what the tests need (Debian; root or sudo)
 cargo xtask tidy                            only the rules of ARCHITECTURE.md and of the files
 cargo xtask agent                           build the static agent into target/agents
-cargo xtask agent-size [--write]            measure it against its limits; --write: into docs/benchmarks.md
-cargo xtask bench overhead|iperf3 [--write]  what is added to a trial; one TCP stream against iperf3
+cargo xtask agent-size [--write]            measure it against its limits; --write: into docs/benchmarks/
+cargo xtask bench peers [WORK…] [--write]   linerate and other tools on the same work; --rounds N, --seconds S
+cargo xtask bench counts [--check|--write]  instructions of the hot loops; --check: fail where they rose
+cargo xtask bench overhead [--write]        what is added to a trial
 cargo xtask fuzz [TARGET] [--seconds N]     feed the fuzz targets, 60 s each unless told otherwise
 cargo xtask fresh                           clone the last commit and run README.md's commands there
 cargo xtask picture                         what stands on standard input, as an SVG picture of a terminal

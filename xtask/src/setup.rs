@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::program::{is_installed, must, no_more};
 
 /// Each program that the build or a test starts, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("c++", "g++"), // libFuzzer's
     ("cc", "gcc"),
     ("ip", "iproute2"),
@@ -16,26 +16,30 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("nsenter", "util-linux"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
+    ("valgrind", "valgrind"),
 ];
 
 /// Installs what is missing.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     no_more(words)?;
-    let packages = missing(is_installed);
+    install(&PROGRAMS)
+}
+
+/// Installs those of these programs that are missing: each program, and the package that has it.
+pub(crate) fn install(programs: &[(&str, &'static str)]) -> Result<(), String> {
+    let packages = missing(programs, is_installed);
     if packages.is_empty() {
-        eprintln!("xtask: all that the tests need is installed");
+        eprintln!("xtask: all that is needed is installed");
         return Ok(());
     }
     let by_hand = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
+    let named = packages.join(", ");
     if !is_installed("apt-get") {
-        return Err(format!("the tests need {}; install them with this system's package manager", packages.join(", ")));
+        return Err(format!("{named} must be installed; do it with this system's package manager"));
     }
     let sudo = !is_root()?;
     if sudo && !is_installed("sudo") {
-        return Err(format!(
-            "the tests need {}, and neither root nor sudo is here; as root: {by_hand}",
-            packages.join(", ")
-        ));
+        return Err(format!("{named} must be installed, and neither root nor sudo is here; as root: {by_hand}"));
     }
     // A fresh machine has no package lists, or lists of packages that are no longer there.
     must(&mut apt_get(sudo, &["update", "-q"]))?;
@@ -44,8 +48,8 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     must(&mut apt_get(sudo, &install))
 }
 
-fn missing(is_installed: impl Fn(&str) -> bool) -> Vec<&'static str> {
-    PROGRAMS.iter().filter(|(program, _)| !is_installed(program)).map(|&(_, package)| package).collect()
+fn missing(programs: &[(&str, &'static str)], is_installed: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    programs.iter().filter(|(program, _)| !is_installed(program)).map(|&(_, package)| package).collect()
 }
 
 fn apt_get(sudo: bool, arguments: &[&str]) -> Command {
@@ -72,8 +76,8 @@ mod tests {
 
     #[test]
     fn only_what_is_missing_is_installed() {
-        assert!(missing(|_| true).is_empty());
-        assert_eq!(missing(|program| program != "sshd" && program != "ip"), ["iproute2", "openssh-server"]);
-        assert_eq!(missing(|_| false).len(), PROGRAMS.len());
+        assert!(missing(&PROGRAMS, |_| true).is_empty());
+        assert_eq!(missing(&PROGRAMS, |program| program != "sshd" && program != "ip"), ["iproute2", "openssh-server"]);
+        assert_eq!(missing(&PROGRAMS, |_| false).len(), PROGRAMS.len());
     }
 }

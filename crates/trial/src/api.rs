@@ -42,14 +42,14 @@ macro_rules! named {
 named! {
     /// How a sender hands its data to the socket.
     SenderApi {
-        /// TCP: one write(2) a message. UDP: one send(2) a datagram.
+        /// TCP: writev(2), several messages to a call unless paced or sized. UDP: one send(2) a datagram.
         Plain = "plain",
         /// TCP: sendfile(2) from a file in memory, whose pages the stack sends as they are.
         Sendfile = "sendfile",
         /// TCP: send(2) with MSG_ZEROCOPY; the kernel tells when it needs the octets no longer, and whether it had to
         /// copy them after all (Documentation/networking/msg_zerocopy.rst).
         Zerocopy = "zerocopy",
-        /// TCP: vmsplice(2) into a pipe and splice(2) from there to the socket.
+        /// TCP: vmsplice(2) into a pipe, and tee(2) and splice(2) from there to the socket.
         Splice = "splice",
         /// io_uring(7): several sends submitted with one system call.
         IoUring = "io-uring",

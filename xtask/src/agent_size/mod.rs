@@ -28,7 +28,7 @@ const TRIAL_LIMIT: f64 = 16.0 * MIB;
 const TRIAL: Duration = Duration::from_secs(3);
 
 /// The document and its part that `--write` replaces.
-const DOCUMENT: &str = "docs/benchmarks.md";
+const DOCUMENT: &str = "docs/benchmarks/README.md";
 const PART: &str = "agent-size";
 
 /// Builds, measures, prints; fails when a figure is over its limit.

@@ -75,9 +75,9 @@ pub fn page_octets() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// A file that exists in memory only (memfd_create(2), since Linux 3.17), holding these octets, sealed so that nobody
+/// A file that exists in memory only (memfd_create(2), since Linux 3.17), holding these octets so many times, sealed so that nobody
 /// can change what the kernel may send again.
-pub fn sealed_file(octets: &[u8]) -> io::Result<File> {
+pub fn sealed_file(octets: &[u8], times: usize) -> io::Result<File> {
     // By number, because old C libraries have no function for it.
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name is a constant that ends in a zero; the rest are numbers.
@@ -87,7 +87,9 @@ pub fn sealed_file(octets: &[u8]) -> io::Result<File> {
     }
     // SAFETY: the kernel has just given this descriptor, and nobody else has it.
     let mut file = unsafe { File::from_raw_fd(fd as libc::c_int) };
-    io::Write::write_all(&mut file, octets)?;
+    for _ in 0..times {
+        io::Write::write_all(&mut file, octets)?;
+    }
     let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
     // SAFETY: takes numbers only.
     let sealed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
@@ -119,8 +121,8 @@ mod tests {
 
     #[test]
     fn nobody_writes_to_a_sealed_file() {
-        let mut file = sealed_file(b"octets").unwrap();
-        assert_eq!(file.metadata().unwrap().len(), 6);
+        let mut file = sealed_file(b"octets", 2).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 12);
         assert_eq!(io::Write::write(&mut file, b"more").unwrap_err().raw_os_error(), Some(libc::EPERM));
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use io_uring::types::{BufRingEntry, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
+use super::datagrams::DatagramBatch;
 use super::memory::{Mapping, page_octets};
 
 /// Sends one message after the other on a TCP socket, several with one system call, in order: each is linked to the
@@ -22,8 +23,11 @@ pub struct SendRing {
     zero_copy: bool,
     /// Sends that were submitted and have no result yet.
     under_way: usize,
-    /// Messages whose octets the kernel may still need.
-    lent: usize,
+    /// Sends whose octets the kernel may still need. For a moment below zero: of a send that was called back, the
+    /// notification may come before the result.
+    lent: isize,
+    /// Sends of nothing, whose notification says nothing.
+    called_back: u64,
     /// What went wrong after octets had been taken, for the next call.
     failed: Option<io::Error>,
     completions: u64,
@@ -55,6 +59,7 @@ impl SendRing {
             zero_copy,
             under_way: 0,
             lent: 0,
+            called_back: 0,
             failed: None,
             completions: 0,
             copied: 0,
@@ -85,10 +90,11 @@ impl SendRing {
             return Err(error);
         }
         if self.under_way == 0 {
-            if self.lent > LENT * self.batch {
+            let most_lent = (LENT * self.batch) as isize;
+            if self.lent > most_lent {
                 let taken = self.wait(1, timeout)?;
                 debug_assert_eq!(taken, 0, "nothing was under way");
-                if self.lent > LENT * self.batch {
+                if self.lent > most_lent {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
             }
@@ -164,7 +170,9 @@ impl SendRing {
                 continue;
             }
             self.under_way -= 1;
-            self.lent += usize::from(cqueue::more(entry.flags()));
+            let notified = cqueue::more(entry.flags());
+            self.lent += isize::from(notified);
+            self.called_back += u64::from(notified && result < 0);
             match result {
                 0.. => taken += result as usize,
                 // The one before it in the chain was not sent whole; that one has the reason.
@@ -211,7 +219,8 @@ impl SendRing {
     /// Sends without a copy that the kernel is through with, and those among them that it copied after all; `None`
     /// where copying was asked for.
     pub fn completions(&self) -> Option<(u64, u64)> {
-        self.zero_copy.then_some((self.completions, self.copied))
+        let completions = self.completions.saturating_sub(self.called_back);
+        self.zero_copy.then_some((completions, self.copied.min(completions)))
     }
 }
 
@@ -345,6 +354,78 @@ impl Drop for ReceiveRing {
     }
 }
 
+/// Sends datagrams on a UDP socket, many with one system call. Each is linked to the one before, so that they leave in
+/// order, and that after one which the kernel refuses none follows: as with sendmmsg(2).
+pub struct DatagramRing {
+    ring: IoUring,
+    batch: usize,
+}
+
+impl DatagramRing {
+    /// How long a datagram may wait for room in the send buffer.
+    const PATIENCE: Duration = Duration::from_millis(50);
+
+    /// A ring for up to `batch` datagrams to a call.
+    pub fn new(batch: usize) -> io::Result<DatagramRing> {
+        let entries = batch.next_power_of_two();
+        let ring = make(entries, entries * 2)?;
+        require(&ring, opcode::Send::CODE)?;
+        Ok(DatagramRing { ring, batch })
+    }
+
+    /// Sends the first `count` datagrams of a batch on a connected socket. Returns how many the kernel took (at least
+    /// one); the error, if any, belongs to the first.
+    #[inline]
+    pub fn send(&mut self, socket: &impl AsRawFd, batch: &mut DatagramBatch, count: usize) -> io::Result<usize> {
+        let count = count.min(self.batch).min(batch.count());
+        let fd = Fd(socket.as_raw_fd());
+        let mut queue = self.ring.submission();
+        let mut submitted = 0;
+        for index in 0..count {
+            let octets = batch.datagram_mut(index);
+            let entry = opcode::Send::new(fd, octets.as_ptr(), octets.len() as u32).flags(libc::MSG_NOSIGNAL).build();
+            let entry = if index + 1 == count { entry } else { entry.flags(squeue::Flags::IO_LINK) };
+            // SAFETY: the batch is borrowed until this returns, which is not before each of these has its result.
+            if unsafe { queue.push(&entry) }.is_err() {
+                break;
+            }
+            submitted += 1;
+        }
+        drop(queue);
+        let (mut results, mut taken, mut failed) = (0, 0, None);
+        let mut entered = enter(&self.ring, submitted, Self::PATIENCE);
+        loop {
+            for entry in self.ring.completion() {
+                if entry.user_data() == CANCEL {
+                    continue;
+                }
+                results += 1;
+                match entry.result() {
+                    0.. => taken += 1,
+                    // The first of them has the reason; those after it were called back.
+                    error => failed = failed.or(Some(-error)),
+                }
+            }
+            if results == submitted {
+                break;
+            }
+            // The kernel ends what is called back at once, so this ends too.
+            let all = opcode::AsyncCancel2::new(io_uring::types::CancelBuilder::any()).build().user_data(CANCEL);
+            // SAFETY: the entry points at no memory.
+            let _ = unsafe { self.ring.submission().push(&all) };
+            entered = enter(&self.ring, 1, Self::PATIENCE);
+        }
+        match (taken, failed) {
+            (0, Some(libc::ECANCELED)) => Err(io::ErrorKind::WouldBlock.into()),
+            (0, Some(error)) => Err(io::Error::from_raw_os_error(error)),
+            _ => entered.map(|()| taken),
+        }
+    }
+}
+
+/// Whether io_uring is known on this architecture.
+pub const KNOWN: bool = true;
+
 /// Marks the completion of a cancellation.
 const CANCEL: u64 = u64::MAX;
 /// The one group of provided buffers.
@@ -385,5 +466,68 @@ fn enter(ring: &IoUring, completions: usize, timeout: Duration) -> io::Result<()
         Ok(_) => Ok(()),
         Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY)) => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn datagrams_leave_in_order_and_stop_at_the_first_that_is_refused() {
+        let Ok(mut ring) = DatagramRing::new(8) else {
+            println!("no io_uring on this machine");
+            return;
+        };
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.connect(receiver.local_addr().unwrap()).unwrap();
+        let mut batch = DatagramBatch::outgoing(16, 1, 100, 64);
+        for index in 0..16 {
+            batch.datagram_mut(index).fill(index as u8);
+        }
+        assert_eq!(ring.send(&sender, &mut batch, 16).unwrap(), 8, "as many as the ring holds");
+        receiver.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        let mut octets = [0; 200];
+        for index in 0..8 {
+            assert_eq!(receiver.recv(&mut octets).unwrap(), 100);
+            assert_eq!(octets[0], index);
+        }
+        let mut long = DatagramBatch::outgoing(4, 1, 65_530, 64);
+        let error = ring.send(&sender, &mut long, 4).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE), "no UDP datagram is that long");
+        assert_eq!(ring.send(&sender, &mut batch, 1).unwrap(), 1, "the ring is as good as new");
+    }
+
+    #[test]
+    fn a_full_socket_does_not_hold_a_sender_for_ever() {
+        let message = || {
+            let mut message = Mapping::new(100_000, 4096).unwrap();
+            message.as_mut_slice().fill(1);
+            message
+        };
+        let Ok(mut ring) = SendRing::new(message(), 4, false) else {
+            println!("no io_uring on this machine");
+            return;
+        };
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let sender = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut receiver, _) = listener.accept().unwrap();
+        let look = Duration::from_millis(5);
+        let mut taken = 0;
+        let mut at = 0;
+        // Nobody reads, so that the buffers are full after some megabytes.
+        loop {
+            match ring.send(&sender, at, 400_000, look) {
+                Ok(octets) => (taken, at) = (taken + octets, (at + octets) % 100_000),
+                Err(error) => break assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        taken += ring.finish(Duration::from_millis(20), || false);
+        drop((ring, sender));
+        let mut arrived = Vec::new();
+        io::Read::read_to_end(&mut receiver, &mut arrived).unwrap();
+        assert_eq!(arrived.len(), taken, "what was called back is counted as far as it went");
     }
 }

@@ -5,7 +5,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use super::datagrams::DatagramBatch;
 use super::memory::Mapping;
+
+/// Whether io_uring is known on this architecture.
+pub const KNOWN: bool = false;
 
 /// Cannot be made here.
 pub enum SendRing {}
@@ -43,6 +47,21 @@ impl ReceiveRing {
 
     /// Never called.
     pub fn receive(&mut self, _socket: &impl AsRawFd, _timeout: Duration) -> io::Result<usize> {
+        match *self {}
+    }
+}
+
+/// Cannot be made here.
+pub enum DatagramRing {}
+
+impl DatagramRing {
+    /// Always an error.
+    pub fn new(_batch: usize) -> io::Result<DatagramRing> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Never called.
+    pub fn send(&mut self, _socket: &impl AsRawFd, _batch: &mut DatagramBatch, _count: usize) -> io::Result<usize> {
         match *self {}
     }
 }

@@ -16,10 +16,15 @@ pub fn allow(socket: &impl AsRawFd) -> io::Result<()> {
 /// Sends octets without a copy; returns how many the kernel took. They must not change before the completion: let
 /// them stand in a [`Mapping`] that nobody writes to. ENOBUFS: too many completions are awaited.
 #[inline]
-pub fn send(socket: &impl AsRawFd, octets: &[u8]) -> io::Result<usize> {
+pub fn send(socket: &impl AsRawFd, octets: &[io::IoSlice<'_>]) -> io::Result<usize> {
     let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
-    // SAFETY: the pointer and length describe `octets`, which the kernel only reads.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), octets.as_ptr().cast(), octets.len(), flags) };
+    // SAFETY: a plain C structure for which all-zero octets are a valid value.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    // An IoSlice "is guaranteed to be ABI compatible with the iovec type on Unix platforms" (std).
+    header.msg_iov = octets.as_ptr().cast_mut().cast();
+    header.msg_iovlen = octets.len() as _;
+    // SAFETY: the header describes the slices, which outlive the call, and which the kernel only reads.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
 }
 

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use linerate_trial::api::{ReceiverApi, SenderApi};
+use linerate_trial::api::{ApiUse, ReceiverApi, SenderApi};
 use linerate_trial::departures::Departures;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::Extent;
@@ -48,7 +48,8 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let started_ns = task.clock.now_ns();
     let mut pacer = task.pacer(size as u64, started_ns);
     // A paced message leaves by itself.
-    let reach = if pacer.is_some() { size } else { out.reach() };
+    let most = if pacer.is_some() { 1 } else { out.batch() };
+    let mut reach = Reach::new(most, task.spec.batch.is_some());
     let mut now = started_ns;
     let mut departures = Departures::default();
     // Where in the message the next write starts: a write may take a part of it.
@@ -68,10 +69,11 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
             pacer.handle_sent();
         }
         let called_ns = now;
-        let want = (reach - at).min(usize::try_from(left).unwrap_or(usize::MAX));
+        let want = (reach.messages * size - at).min(usize::try_from(left).unwrap_or(usize::MAX));
         match out.send(&socket, at, want, LOOK_AGAIN) {
             Ok(written) => {
                 now = task.clock.now_ns();
+                reach.handle_sent(now - called_ns);
                 left -= written as u64;
                 let messages = ((at + written) / size) as u64 + u64::from(left == 0 && (at + written) % size != 0);
                 at = (at + written) % size;
@@ -85,14 +87,17 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
                 }
                 task.ledger.publish(outcome.octets_total, outcome.messages_total);
             }
-            Err(error) if is_passing(&error) => now = task.clock.now_ns(),
+            Err(error) if is_passing(&error) => {
+                now = task.clock.now_ns();
+                reach.handle_sent(now - called_ns);
+            }
             Err(error) => return Err(moving("the connection broke while sending")(error)),
         }
     }
     // Within a time, what the kernel has not taken by now is called back; what it took stays counted in all.
     let patience = if task.spec.expected_time().is_some() { DRAIN_NS } else { u64::MAX };
     outcome.octets_total += out.finish(&socket, Duration::from_nanos(patience), || task.clock.stopped()) as u64;
-    outcome.api = out.api_use();
+    outcome.api = ApiUse { batch: reach.largest as u32, ..out.api_use() };
     outcome.elapsed_ns = task.elapsed_ns(window, now);
     outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
@@ -116,6 +121,39 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
         outcome.tcp = tcp_summary(&socket, open_s);
     }
     Ok(outcome)
+}
+
+/// How many messages an unlimited sender hands over with one call: as many as leave within a millisecond or two.
+///
+/// Octets are counted when their call returns. At gigabits, and below, a call of one message takes a millisecond, and
+/// to wait for more would blur the time slices; above, fewer calls cost less.
+struct Reach {
+    messages: usize,
+    least: usize,
+    most: usize,
+    /// The most that were handed over.
+    largest: usize,
+}
+
+impl Reach {
+    const LONG_NS: u64 = 2_000_000;
+
+    /// At most so many; always so many where that was asked for.
+    fn new(most: usize, always: bool) -> Reach {
+        let least = if always { most } else { 1 };
+        Reach { messages: least, least, most, largest: least }
+    }
+
+    /// A call has returned after this time.
+    #[inline]
+    fn handle_sent(&mut self, took_ns: u64) {
+        if took_ns >= Reach::LONG_NS {
+            self.messages = (self.messages / 2).max(self.least);
+        } else if took_ns < Reach::LONG_NS / 2 && self.messages < self.most {
+            self.messages = (self.messages * 2).min(self.most);
+            self.largest = self.largest.max(self.messages);
+        }
+    }
 }
 
 /// How much the receiver lets come together before it is woken: what arrives in a tenth of a millisecond.
@@ -218,4 +256,28 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     outcome.thread = thread_use();
     outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
     Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_grow_while_they_are_short() {
+        let mut reach = Reach::new(8, false);
+        for _ in 0..10 {
+            reach.handle_sent(100_000);
+        }
+        assert_eq!((reach.messages, reach.largest), (8, 8), "10 Gbit/s and more");
+        for _ in 0..10 {
+            reach.handle_sent(8_000_000);
+        }
+        assert_eq!((reach.messages, reach.largest), (1, 8));
+        reach.handle_sent(1_500_000);
+        assert_eq!(reach.messages, 1, "neither long nor short");
+        let mut asked = Reach::new(3, true);
+        asked.handle_sent(8_000_000);
+        asked.handle_sent(100_000);
+        assert_eq!(asked.messages, 3);
+    }
 }

@@ -10,6 +10,7 @@ use socket2::Socket;
 
 use super::{Asked, Chosen, is_paced, refuse_sender, why_not};
 use crate::sys::datagrams::{self, DatagramBatch, MAX_PAYLOAD, MAX_SEGMENTS};
+use crate::sys::uring::DatagramRing;
 use crate::traffic::TrafficError;
 use crate::traffic::buffer;
 use crate::traffic::pacing::Paced;
@@ -28,6 +29,8 @@ pub struct DatagramsOut {
     api: SenderApi,
     asked: Asked,
     batch: DatagramBatch,
+    /// Of io_uring(7) only.
+    ring: Option<Box<DatagramRing>>,
     size: usize,
 }
 
@@ -49,6 +52,9 @@ pub fn choose(spec: &Spec, open: &Open) -> Result<Chosen, TrafficError> {
         SenderApi::Sendmmsg if !datagrams::has_many_calls(&open.socket) => {
             let why = "this kernel has no sendmmsg (Linux 3.0 has); choose plain or auto";
             return Err(refuse_sender(api, why.to_owned()));
+        }
+        SenderApi::IoUring => {
+            DatagramRing::new(BATCH).map_err(|error| refuse_sender(api, why_not("io_uring", "5.11", &error)))?;
         }
         _ => {}
     }
@@ -96,8 +102,8 @@ impl DatagramsOut {
                 let usual = if spec.batch.is_some() { usize::MAX } else { SEGMENTED_MESSAGES };
                 (usual.min(most / segments).max(1), segments)
             }
-            SenderApi::Sendmmsg if spec.batch.is_some() => (most, 1),
-            SenderApi::Sendmmsg => (BATCH.min(fit).min(most), 1),
+            SenderApi::Sendmmsg | SenderApi::IoUring if spec.batch.is_some() => (most, 1),
+            SenderApi::Sendmmsg | SenderApi::IoUring => (BATCH.min(fit).min(most), 1),
             _ => (1, 1),
         };
         let mut batch = DatagramBatch::outgoing(messages, segments, size, spec.alignment as usize);
@@ -110,7 +116,8 @@ impl DatagramsOut {
         if segments > 1 {
             datagrams::set_segment_size(socket, size as u32)?;
         }
-        Ok(DatagramsOut { api, asked, batch, size })
+        let ring = (api == SenderApi::IoUring).then(|| DatagramRing::new(batch.count())).transpose()?;
+        Ok(DatagramsOut { api, asked, batch, ring: ring.map(Box::new), size })
     }
 
     /// The most datagrams that one call takes.
@@ -134,6 +141,9 @@ impl DatagramsOut {
     /// error, if any, belongs to the first [`DatagramsOut::refused`].
     #[inline]
     pub fn send(&mut self, socket: &Socket, count: usize) -> io::Result<usize> {
+        if let Some(ring) = &mut self.ring {
+            return ring.send(socket, &mut self.batch, count);
+        }
         match self.api {
             SenderApi::Plain => datagrams::send_one(socket, self.batch.datagram_mut(0)).map(|()| 1),
             _ => self.batch.send(socket, count),

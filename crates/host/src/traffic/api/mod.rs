@@ -12,6 +12,8 @@ pub mod datagrams_out;
 pub mod octets_in;
 pub mod octets_out;
 
+use std::io;
+
 use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::flow::End;
 use linerate_trial::spec::{Spec, Workload};
@@ -19,7 +21,7 @@ use linerate_trial::units::OfferedLoad;
 
 use super::TrafficError;
 use super::sockets::Open;
-use crate::sys::datagrams;
+use crate::sys::{datagrams, uring};
 
 /// How one flow's data goes through its socket at this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,26 +80,28 @@ fn refuse_receiver(api: ReceiverApi, why: String) -> TrafficError {
 }
 
 /// The end of the sentence about an API that is not to be had: what it needs, since when Linux has it, what to do.
-fn why_not(means: &str, since: &str, error: &std::io::Error) -> String {
-    let forbidden = means.starts_with("io_uring").then_some("kernel.io_uring_disabled forbids it, or a container does");
-    match (error.raw_os_error(), forbidden) {
-        (Some(libc::EPERM | libc::EACCES), Some(forbidden)) => {
-            format!("{means}: {forbidden}; allow it, or choose plain or auto")
-        }
-        (Some(libc::EPERM | libc::EACCES), None) => {
-            format!("{means} wants CAP_NET_ADMIN; run the agent as root, or choose plain or auto")
-        }
-        (Some(libc::ENOMEM), Some(_)) => {
-            format!("{means} may lock no more memory (RLIMIT_MEMLOCK); raise the limit, or choose plain or auto")
-        }
-        (Some(libc::ENFILE | libc::EMFILE), _) => {
-            format!("{means}: {error}; raise the limit of open files, or choose plain or auto")
+fn why_not(means: &str, since: &str, error: &io::Error) -> String {
+    let by_ring = means.starts_with("io_uring");
+    match error.raw_os_error() {
+        None if by_ring && !uring::KNOWN => {
+            "linerate has no io_uring on this architecture; choose plain or auto".to_owned()
         }
         // ENODEV: the mmap of a socket that has none.
-        (Some(libc::ENOPROTOOPT | libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::ENODEV) | None, _) => {
-            format!("this kernel has no {means} (Linux {since} has, on most architectures); choose plain or auto")
+        Some(libc::ENOPROTOOPT | libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::ENODEV) | None => {
+            format!("this kernel has no {means} (Linux {since} has); choose plain or auto")
         }
-        _ => format!("{means}: {error}; choose plain or auto"),
+        Some(libc::EPERM | libc::EACCES) if by_ring => {
+            "io_uring is forbidden (kernel.io_uring_disabled, or a container's seccomp filter); allow it, or choose \
+             plain or auto"
+                .to_owned()
+        }
+        Some(libc::EPERM | libc::EACCES) => {
+            format!("{means} wants CAP_NET_ADMIN; run the agent as root, or choose plain or auto")
+        }
+        Some(libc::ENOMEM) if by_ring => {
+            "io_uring may lock no more memory (RLIMIT_MEMLOCK); raise the limit, or choose plain or auto".to_owned()
+        }
+        Some(_) => format!("{means}: {error}; choose plain or auto"),
     }
 }
 
@@ -108,8 +112,6 @@ fn is_paced(spec: &Spec) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
 
     #[test]
@@ -117,9 +119,20 @@ mod tests {
         let error = io::Error::from_raw_os_error(libc::ENOPROTOOPT);
         assert_eq!(
             refuse_sender(SenderApi::UdpSegment, why_not("UDP_SEGMENT", "4.18", &error)).to_string(),
-            "sender_api udp-segment is not to be had here: this kernel has no UDP_SEGMENT (Linux 4.18 has, on most \
-             architectures); choose plain or auto"
+            "sender_api udp-segment is not to be had here: this kernel has no UDP_SEGMENT (Linux 4.18 has); choose plain \
+             or auto"
         );
+        let refused = |errno| {
+            let error = io::Error::from_raw_os_error(errno);
+            refuse_receiver(ReceiverApi::IoUring, why_not("io_uring", "6.0", &error)).to_string()
+        };
+        assert_eq!(
+            refused(libc::ENOSYS),
+            "receiver_api io-uring is not to be had here: this kernel has no io_uring (Linux 6.0 has); choose plain or \
+             auto"
+        );
+        assert!(refused(libc::EPERM).contains("io_uring is forbidden (kernel.io_uring_disabled"));
+        assert!(refused(libc::ENOMEM).contains("RLIMIT_MEMLOCK"));
         let error = io::Error::from_raw_os_error(libc::EPERM);
         let busy = refuse_receiver(ReceiverApi::BusyPoll, why_not("SO_BUSY_POLL", "3.11", &error)).to_string();
         assert!(busy.contains("wants CAP_NET_ADMIN; run the agent as root"), "{busy}");

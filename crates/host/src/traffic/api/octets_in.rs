@@ -47,7 +47,8 @@ pub fn choose(spec: &Spec, open: &Open) -> Result<ReceiverApi, TrafficError> {
         // All of it is made once, to see that it can be, before any traffic.
         return OctetsIn::new(api, spec, &open.socket).map(|_| api);
     }
-    Ok(AUTO.into_iter().find(|&api| OctetsIn::new(api, spec, &open.socket).is_ok()).unwrap_or(ReceiverApi::Plain))
+    let has = |api: &ReceiverApi| OctetsIn::new(*api, spec, &open.socket).is_ok();
+    Ok(AUTO.into_iter().find(has).unwrap_or(ReceiverApi::Plain))
 }
 
 impl OctetsIn {
@@ -56,6 +57,7 @@ impl OctetsIn {
         let alignment = spec.alignment as usize;
         let buffer = || AlignedBuffer::new(READ, alignment);
         let way = match api {
+            // The socket has been told to poll; the call is the same.
             ReceiverApi::Plain | ReceiverApi::BusyPoll => Ok(Way::Plain(buffer())),
             ReceiverApi::Trunc => Ok(Way::Trunc),
             ReceiverApi::Splice => {
@@ -126,10 +128,32 @@ impl OctetsIn {
 
 /// The sentence of a machine that lacks the API, or of whatever else its kernel said.
 fn why_not(api: ReceiverApi, error: &io::Error) -> String {
-    let (means, since) = match api {
-        ReceiverApi::Splice => ("splice(2)", "2.6.17"),
-        ReceiverApi::Zerocopy => ("TCP_ZEROCOPY_RECEIVE", "4.18"),
-        _ => ("io_uring's multishot receive", "6.0"),
-    };
-    super::why_not(means, since, error)
+    match api {
+        ReceiverApi::Splice => super::why_not("splice(2)", "2.6.17", error),
+        ReceiverApi::Zerocopy => super::why_not("TCP_ZEROCOPY_RECEIVE", "4.18", error),
+        _ => super::why_not("io_uring's multishot receive", "6.0", error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_lacks_an_api_says_since_when_there_is_one() {
+        #[track_caller]
+        fn check(api: ReceiverApi, errno: i32, expected: &str) {
+            let error = io::Error::from_raw_os_error(errno);
+            assert_eq!(
+                refuse_receiver(api, why_not(api, &error)).to_string(),
+                format!("receiver_api {api} is not to be had here: {expected}; choose plain or auto")
+            );
+        }
+        // Of a socket without the window, the mmap is refused before the option is asked for.
+        for errno in [libc::ENODEV, libc::ENOPROTOOPT] {
+            check(ReceiverApi::Zerocopy, errno, "this kernel has no TCP_ZEROCOPY_RECEIVE (Linux 4.18 has)");
+        }
+        check(ReceiverApi::Splice, libc::ENOSYS, "this kernel has no splice(2) (Linux 2.6.17 has)");
+        check(ReceiverApi::IoUring, libc::EINVAL, "this kernel has no io_uring's multishot receive (Linux 6.0 has)");
+    }
 }

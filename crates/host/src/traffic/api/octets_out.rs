@@ -2,7 +2,7 @@
 //! Knows no schedule and no window; it hands over what it is told to, and counts what the kernel tells of it.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 use std::time::Duration;
 
 use linerate_trial::api::{ApiUse, SenderApi};
@@ -23,7 +23,7 @@ use crate::traffic::sockets::Open;
 /// [`OctetsOut::send`] as often as wanted, then [`OctetsOut::finish`], while the socket is still open for sending.
 pub struct OctetsOut {
     api: SenderApi,
-    size: usize,
+    batch: usize,
     way: Way,
 }
 
@@ -32,54 +32,57 @@ enum Way {
     Sendfile(File),
     Zerocopy(WithCompletions),
     Splice(ThroughPipe),
-    Ring(Box<SendRing>, usize),
+    Ring(Box<SendRing>),
 }
 
-/// The fastest first, of those that need no more of the kernel than Linux 3.17; the last is on every machine. None of
-/// them changes what is on the wire.
-const AUTO: [SenderApi; 2] = [SenderApi::Sendfile, SenderApi::Plain];
-
-/// Sends to one system call of io_uring(7).
+/// Messages to one system call where neither the size of a message nor their number was asked for, and always of
+/// io_uring(7). What a call costs beside the copying is mostly that its thread sleeps and is woken once the send buffer
+/// has room: from 128 KiB to 1 MiB a call, CPU time for an octet fell by a third on a veth in a virtual machine.
 const BATCH: usize = 8;
+/// The most messages to one call of the other ways, and the most octets, for some of them hold as much in memory.
+const MOST_PARTS: usize = 64;
+const MOST_OCTETS: usize = 16 << 20;
 
-/// Chooses for one flow: what was asked for, if this machine has it, or else the fastest that it has.
+/// Chooses for one flow: what was asked for, if this machine has it, or else the fastest.
 pub fn choose(spec: &Spec, open: &Open) -> Result<SenderApi, TrafficError> {
     if let Some(api) = spec.sender_api {
         // All of it is made once, to see that it can be, before any traffic.
         return OctetsOut::new(api, spec, &open.socket).map(|_| api);
     }
-    Ok(AUTO.into_iter().find(|&api| OctetsOut::new(api, spec, &open.socket).is_ok()).unwrap_or(SenderApi::Plain))
+    // Copying once is what was fastest (docs/method.md, "Socket APIs of TCP"), and every machine has it.
+    Ok(SenderApi::Plain)
 }
 
 impl OctetsOut {
     /// Gets everything ready, the socket too.
     pub fn new(api: SenderApi, spec: &Spec, socket: &Socket) -> Result<OctetsOut, TrafficError> {
         let (size, alignment) = (spec.message_octets() as usize, spec.alignment as usize);
+        let by_ring = matches!(api, SenderApi::IoUring | SenderApi::IoUringZerocopy);
+        // Who says how large a message is means what one call brings.
+        let usual = if spec.message_size.is_none() || by_ring { BATCH } else { 1 };
+        let batch = spec.batch.map_or(usual, |batch| batch as usize);
+        let batch = if by_ring { batch } else { batch.min(MOST_PARTS).min(MOST_OCTETS / size).max(1) };
         let way = match api {
             SenderApi::Plain => Ok(Way::Plain(AlignedBuffer::new(size, alignment))),
-            SenderApi::Sendfile => memory::sealed_file(AlignedBuffer::new(size, 1).as_slice()).map(Way::Sendfile),
-            SenderApi::Zerocopy => WithCompletions::new(size, alignment, socket).map(Way::Zerocopy),
-            SenderApi::Splice => ThroughPipe::new(size, alignment).map(Way::Splice),
-            SenderApi::IoUring | SenderApi::IoUringZerocopy => {
-                let batch = spec.batch.map_or(BATCH, |batch| batch as usize);
-                message(size, alignment)
-                    .and_then(|message| SendRing::new(message, batch, api == SenderApi::IoUringZerocopy))
-                    .map(|ring| Way::Ring(Box::new(ring), batch))
+            SenderApi::Sendfile => {
+                memory::sealed_file(AlignedBuffer::new(size, 1).as_slice(), batch).map(Way::Sendfile)
             }
+            SenderApi::Zerocopy => WithCompletions::new(size, alignment, socket).map(Way::Zerocopy),
+            SenderApi::Splice => ThroughPipe::new(size, batch, alignment).map(Way::Splice),
+            SenderApi::IoUring | SenderApi::IoUringZerocopy => message(size, alignment)
+                .and_then(|message| SendRing::new(message, batch, api == SenderApi::IoUringZerocopy))
+                .map(|ring| Way::Ring(Box::new(ring))),
             _ => Err(io::ErrorKind::Unsupported.into()),
         };
         match way {
-            Ok(way) => Ok(OctetsOut { api, size, way }),
+            Ok(way) => Ok(OctetsOut { api, batch, way }),
             Err(error) => Err(refuse_sender(api, why_not(api, &error))),
         }
     }
 
-    /// The most octets that one call may bring on their way, whole messages.
-    pub fn reach(&self) -> usize {
-        match &self.way {
-            Way::Ring(_, batch) => self.size * batch,
-            _ => self.size,
-        }
+    /// The most messages that one call takes.
+    pub fn batch(&self) -> usize {
+        self.batch
     }
 
     /// Hands over the `want` octets that follow the first `at` of the message; returns how many the kernel took. Waits
@@ -87,11 +90,18 @@ impl OctetsOut {
     #[inline]
     pub fn send(&mut self, socket: &Socket, at: usize, want: usize, timeout: Duration) -> io::Result<usize> {
         match &mut self.way {
-            Way::Plain(message) => (&*socket).write(&message.as_slice()[at..at + want]),
+            Way::Plain(message) => {
+                let message = message.as_slice();
+                if at + want <= message.len() {
+                    return (&*socket).write(&message[at..at + want]);
+                }
+                let (parts, count) = parts(message, at, want);
+                (&*socket).write_vectored(&parts[..count])
+            }
             Way::Sendfile(file) => memory::send_file(socket, file, at, want),
             Way::Zerocopy(way) => way.send(socket, at, want, timeout),
-            Way::Splice(way) => way.send(socket, at, want),
-            Way::Ring(ring, _) => ring.send(socket, at, want, timeout),
+            Way::Splice(way) => way.send(socket, want),
+            Way::Ring(ring) => ring.send(socket, at, want, timeout),
         }
     }
 
@@ -104,25 +114,38 @@ impl OctetsOut {
                 way.finish(socket, patience, stopped);
                 0
             }
-            Way::Ring(ring, _) => ring.finish(patience, stopped),
+            Way::Ring(ring) => ring.finish(patience, stopped),
         }
     }
 
     /// What was used, for the record.
     pub fn api_use(&self) -> ApiUse {
-        let (batch, completions) = match &self.way {
-            Way::Plain(_) | Way::Sendfile(_) | Way::Splice(_) => (1, None),
-            Way::Zerocopy(way) => (1, Some((way.done.sends, way.done.copied))),
-            Way::Ring(ring, batch) => (*batch, ring.completions()),
+        let completions = match &self.way {
+            Way::Plain(_) | Way::Sendfile(_) | Way::Splice(_) => None,
+            Way::Zerocopy(way) => Some((way.done.sends, way.done.copied)),
+            Way::Ring(ring) => ring.completions(),
         };
         ApiUse {
             name: self.api.name().to_owned(),
-            batch: batch as u32,
+            batch: self.batch as u32,
             completions: completions.map(|(all, _)| all),
             completions_copied: completions.map(|(_, copied)| copied),
             ..ApiUse::default()
         }
     }
+}
+
+/// The `want` octets that follow the first `at` of the message, in pieces of it, and how many pieces.
+#[inline]
+fn parts(message: &[u8], mut at: usize, want: usize) -> ([IoSlice<'_>; MOST_PARTS], usize) {
+    let mut parts = [IoSlice::new(&[]); MOST_PARTS];
+    let (mut left, mut count) = (want, 0);
+    while left > 0 && count < MOST_PARTS {
+        let part = left.min(message.len() - at);
+        parts[count] = IoSlice::new(&message[at..at + part]);
+        (left, count, at) = (left - part, count + 1, 0);
+    }
+    (parts, count)
 }
 
 /// A message in memory that the kernel can be lent.
@@ -160,7 +183,8 @@ impl WithCompletions {
             self.wait(socket, timeout)?;
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        match zero_copy::send(socket, &self.message.as_slice()[at..at + want]) {
+        let (parts, count) = parts(self.message.as_slice(), at, want);
+        match zero_copy::send(socket, &parts[..count]) {
             Ok(sent) => {
                 self.sends += 1;
                 Ok(sent)
@@ -198,8 +222,7 @@ impl WithCompletions {
 struct ThroughPipe {
     _message: Mapping,
     source: Pipe,
-    /// Octets of the message that the source holds; where the pipe is too small for all, the message is these again
-    /// and again.
+    /// Octets that the source holds; where the pipe is too small for a message, the message is these again and again.
     held: usize,
     pipe: Pipe,
     /// Octets that are in the pipe and not yet in the socket.
@@ -207,20 +230,28 @@ struct ThroughPipe {
 }
 
 impl ThroughPipe {
-    fn new(size: usize, alignment: usize) -> io::Result<ThroughPipe> {
+    fn new(size: usize, batch: usize, alignment: usize) -> io::Result<ThroughPipe> {
         let message = message(size, alignment)?;
-        // A page more: the message need not begin at a page's start.
-        let room = size + page_octets();
+        // A page more for each: a message need not begin at a page's start.
+        let room = (size + page_octets()) * batch;
         let (source, pipe) = (Pipe::new(room)?, Pipe::new(room)?);
-        let held = source.lend(message.as_slice())?;
+        let mut held = 0;
+        for _ in 0..batch {
+            match source.lend(message.as_slice()) {
+                Ok(lent) => held += lent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && held > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
         Ok(ThroughPipe { _message: message, source, held, pipe, inside: 0 })
     }
 
-    fn send(&mut self, socket: &Socket, at: usize, want: usize) -> io::Result<usize> {
+    /// Each call begins with the first octet of the message anew, wherever in it the last one ended: what counts is how
+    /// many there are, and the receiver does not look at them.
+    fn send(&mut self, socket: &Socket, want: usize) -> io::Result<usize> {
         if self.inside == 0 {
             self.inside = self.pipe.copy_from(&self.source, want.min(self.held))?;
         }
-        let _ = at;
         let sent = self.pipe.send(socket, self.inside.min(want), false)?;
         self.inside -= sent;
         Ok(sent)
@@ -229,12 +260,36 @@ impl ThroughPipe {
 
 /// The sentence of a machine that lacks the API, or of whatever else its kernel said.
 fn why_not(api: SenderApi, error: &io::Error) -> String {
-    let (means, since) = match api {
-        SenderApi::Sendfile => ("memfd_create(2)", "3.17"),
-        SenderApi::Zerocopy => ("MSG_ZEROCOPY", "4.14"),
-        SenderApi::Splice => ("vmsplice(2)", "2.6.17"),
-        SenderApi::IoUringZerocopy => ("io_uring's IORING_OP_SEND_ZC", "6.2"),
-        _ => ("io_uring", "5.11"),
-    };
-    super::why_not(means, since, error)
+    match api {
+        SenderApi::Sendfile => super::why_not("memfd_create(2)", "3.17", error),
+        SenderApi::Zerocopy => super::why_not("MSG_ZEROCOPY", "4.14", error),
+        SenderApi::Splice => super::why_not("vmsplice(2)", "2.6.17", error),
+        SenderApi::IoUringZerocopy => super::why_not("io_uring's IORING_OP_SEND_ZC", "6.2", error),
+        _ => super::why_not("io_uring", "5.11", error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_lacks_an_api_says_since_when_there_is_one() {
+        #[track_caller]
+        fn check(api: SenderApi, errno: i32, expected: &str) {
+            let error = io::Error::from_raw_os_error(errno);
+            assert_eq!(
+                refuse_sender(api, why_not(api, &error)).to_string(),
+                format!("sender_api {api} is not to be had here: {expected}; choose plain or auto")
+            );
+        }
+        // What each system call says where the kernel was built without it, or is older.
+        check(SenderApi::Sendfile, libc::ENOSYS, "this kernel has no memfd_create(2) (Linux 3.17 has)");
+        check(SenderApi::Zerocopy, libc::ENOPROTOOPT, "this kernel has no MSG_ZEROCOPY (Linux 4.14 has)");
+        check(SenderApi::Splice, libc::ENOSYS, "this kernel has no vmsplice(2) (Linux 2.6.17 has)");
+        check(SenderApi::IoUring, libc::ENOSYS, "this kernel has no io_uring (Linux 5.11 has)");
+        let part = "this kernel has no io_uring's IORING_OP_SEND_ZC (Linux 6.2 has)";
+        check(SenderApi::IoUringZerocopy, libc::EINVAL, part);
+        check(SenderApi::Splice, libc::EMFILE, "vmsplice(2): Too many open files (os error 24)");
+    }
 }

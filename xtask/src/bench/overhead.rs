@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use crate::bench::{Bench, median, range};
+use super::Bench;
+use super::statistics::{median, range};
 
 const TRIALS: u32 = 20;
 const DURATION_S: f64 = 0.2;

@@ -1,0 +1,126 @@
+//! `cargo xtask bench NAME`: speeds, measured with release builds between two namespaces that nothing limits.
+//! Knows how to run linerate and where its figures go; what is measured stands in a file for each benchmark.
+//!
+//! Measured, never gating: the machine that runs CI is shared with others. Only `counts`, which counts instructions
+//! and so finds the same on each machine, can fail.
+
+mod counts;
+mod overhead;
+mod peers;
+mod process;
+mod statistics;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use linerate_lab::{Lab, Privilege, Shape, enter_user_namespace, privilege};
+use serde_json::Value;
+
+use crate::agent_size::machine;
+use crate::markdown::with_part;
+use crate::program::{cargo, must, root};
+
+/// Runs the benchmark of this name.
+pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["peers", ..] => peers::run(&words[1..]),
+        ["counts", ..] => counts::run(&words[1..]),
+        ["overhead"] => overhead::run().map(|part| println!("{part}")),
+        ["overhead", "--write"] => {
+            let part = overhead::run()?;
+            println!("{part}");
+            write_part("docs/benchmarks/README.md", "bench-overhead", &part)
+        }
+        _ => Err("it is: cargo xtask bench peers|counts|overhead; see cargo xtask help".to_owned()),
+    }
+}
+
+/// Puts figures into their place in a document, under the machine that they were taken on.
+fn write_part(document: &str, place: &str, part: &str) -> Result<(), String> {
+    let path = root().join(document);
+    let text = fs::read_to_string(&path).map_err(|error| format!("{document}: {error}"))?;
+    let part = format!("{}\n\n{part}", machine()?);
+    let text = with_part(&text, place, &part).ok_or(format!("{document} has no line <!-- {place} -->"))?;
+    fs::write(&path, text).map_err(|error| format!("{document} cannot be written: {error}"))
+}
+
+/// Where cargo puts what it builds.
+fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Two namespaces, and the program.
+struct Bench {
+    lab: Lab,
+    program: PathBuf,
+    store: PathBuf,
+}
+
+impl Bench {
+    /// Builds the program and makes the lab. Must come before the first thread.
+    fn start() -> Result<Bench, String> {
+        must(&mut cargo(&["build", "--release", "--package", "linerate"]))?;
+        match privilege() {
+            Privilege::None { why } => return Err(why),
+            Privilege::UserNamespace => enter_user_namespace().map_err(|error| error.to_string())?,
+            Privilege::Root => {}
+        }
+        let lab = Lab::up(&Shape::unshaped()).map_err(|error| error.to_string())?;
+        let store = std::env::temp_dir().join(format!("linerate-bench-{}.sqlite", std::process::id()));
+        Ok(Bench { lab, program: target_folder().join("release/linerate"), store })
+    }
+
+    /// A run of a plan, ready to be started; it prints its records.
+    fn command(&self, plan: &str, options: &[(&str, &str)]) -> Command {
+        let endpoint = |path: PathBuf| format!("netns:{}", path.display());
+        let mut command = Command::new(&self.program);
+        command.args(["run", plan, "--json", "--quiet"]).arg("--store").arg(&self.store);
+        command.args(["--target", &endpoint(self.lab.target_netns()), "--host", &endpoint(self.lab.host_netns())]);
+        for (name, value) in options {
+            command.args(["--set", &format!("{name}={value}")]);
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a plan and returns its records.
+    fn linerate(&self, plan: &str, options: &[(&str, &str)], more: &[&str]) -> Result<Vec<Value>, String> {
+        let output = self.command(plan, options).args(more).output().map_err(|error| format!("linerate: {error}"))?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+        }
+        records(&String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// The host's network namespace as /proc names it; the host sends, or asks.
+    fn host_namespace(&self) -> Result<PathBuf, String> {
+        name_of(&self.lab.host_netns())
+    }
+
+    /// The target's, which receives, or answers.
+    fn target_namespace(&self) -> Result<PathBuf, String> {
+        name_of(&self.lab.target_netns())
+    }
+}
+
+fn name_of(namespace: &Path) -> Result<PathBuf, String> {
+    fs::read_link(namespace).map_err(|error| format!("{}: {error}", namespace.display()))
+}
+
+/// What linerate prints with `--json`: a record a line.
+fn records(text: &str) -> Result<Vec<Value>, String> {
+    text.lines().map(|line| serde_json::from_str(line).map_err(|error| error.to_string())).collect()
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        for suffix in ["", "-wal", "-shm"] {
+            let mut name = self.store.clone().into_os_string();
+            name.push(suffix);
+            let _ = fs::remove_file(name);
+        }
+    }
+}
