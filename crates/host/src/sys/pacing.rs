@@ -17,22 +17,13 @@ pub fn set_max_pacing_rate(socket: &impl AsRawFd, octets_per_s: u64) -> io::Resu
     }
 }
 
-/// The rate that [`set_max_pacing_rate`] set, as the kernel reads it back.
+/// The rate that [`set_max_pacing_rate`] set, as the kernel reads it back: a word of the kernel's.
 #[cfg(test)]
 fn max_pacing_rate(socket: &impl AsRawFd) -> io::Result<u64> {
-    let mut rate: libc::c_ulong = 0;
-    let mut len = size_of::<libc::c_ulong>() as libc::socklen_t;
-    // SAFETY: the pointer and `len` describe `rate`, which outlives the call; the kernel writes at most `len`.
-    let status = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw mut rate).cast(),
-            &raw mut len,
-        )
-    };
-    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(rate) }
+    let mut octets = [0; size_of::<libc::c_ulong>()];
+    super::socket_state::get_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &mut octets)?;
+    let word = libc::c_ulong::from_ne_bytes(octets);
+    word.to_string().parse().map_err(io::Error::other)
 }
 
 /// struct sock_txtime of linux/net_tstamp.h.
