@@ -131,6 +131,9 @@ pub struct ApiUse {
     pub name: String,
     /// The most messages (datagrams, writes, reads) to one system call.
     pub batch: u32,
+    /// Octets of a message; the sender of a stream has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_octets: Option<u32>,
     /// The most datagrams to one buffer that the stack cuts apart; a sender with segmentation offload has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<u32>,
@@ -152,6 +155,7 @@ impl ApiUse {
         uses.into_iter().filter(|one| !one.name.is_empty()).cloned().reduce(|all, one| ApiUse {
             name: all.name,
             batch: all.batch.max(one.batch),
+            message_octets: all.message_octets.max(one.message_octets),
             segments: all.segments.max(one.segments),
             completions: sum(all.completions, one.completions),
             completions_copied: sum(all.completions_copied, one.completions_copied),

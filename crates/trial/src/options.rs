@@ -197,6 +197,11 @@ impl Spec {
     /// Every option as understood, in the order of [`OPTIONS`], each as [`Spec::set`] reads it.
     pub fn asked(&self) -> Vec<(&'static str, String)> {
         let auto = |text: Option<String>| text.unwrap_or_else(|| "auto".to_owned());
+        // An unlimited TCP stream's depends on the connection's segments: the record's sender_api tells what it became.
+        let message_size = match (self.workload, self.rate, self.message_size) {
+            (Workload::TcpStream, OfferedLoad::Unlimited, None) => auto(None),
+            _ => format_size(self.message_octets().into()),
+        };
         let (extent, extent_text) = match self.extent {
             Extent::Time(time) => ("duration", format_duration(time)),
             Extent::Octets(octets) => ("bytes", format_size(octets)),
@@ -211,7 +216,7 @@ impl Spec {
             ("burst", self.burst.to_string()),
             ("spacing", if self.spacing == Spacing::Even { "even" } else { "poisson" }.to_owned()),
             ("pacing", auto(self.pacing.map(|pacing| pacing.name().to_owned()))),
-            ("message_size", format_size(self.message_octets().into())),
+            ("message_size", message_size),
             ("streams", self.streams.to_string()),
             ("ip", auto(self.ip.map(|ip| if ip == Ip::V4 { "4" } else { "6" }.to_owned()))),
             ("socket_buffer", auto(self.socket_buffer.map(|octets| format_size(octets.into())))),

@@ -202,6 +202,7 @@ impl DatagramBatch {
             nic_stamped_ns: None,
             drops: 0,
         };
+        #[allow(clippy::unnecessary_cast, reason = "of 32 bits in musl")]
         let told = self.headers[index].msg_hdr.msg_controllen as usize;
         if let Some(control) = self.control.get(index) {
             read_control(&control.0[..told.min(size_of::<Control>())], &mut received);
@@ -310,6 +311,7 @@ fn read_control(mut octets: &[u8], received: &mut Received<'_>) {
         // SAFETY: at least a header's octets are there, and any octets make a valid cmsghdr of integers; the read
         // asks for no alignment.
         let header = unsafe { octets.as_ptr().cast::<libc::cmsghdr>().read_unaligned() };
+        #[allow(clippy::unnecessary_cast, reason = "of 32 bits in musl")]
         let len = header.cmsg_len as usize;
         let Some(data) = octets.get(HEADER..len) else { return };
         match (header.cmsg_level, header.cmsg_type) {

@@ -35,8 +35,8 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let socket = task.open.socket.try_clone().map_err(TrafficError::System)?;
     let mut stream: TcpStream = task.open.socket.try_clone().map_err(TrafficError::System)?.into();
     stream.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
-    let size = task.spec.message_octets() as usize;
     let mut out = OctetsOut::new(api, &task.spec, &socket)?;
+    let size = out.size();
     let mut left = match task.spec.extent {
         Extent::Octets(octets) => octets,
         Extent::Time(_) => u64::MAX,

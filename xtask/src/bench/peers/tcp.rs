@@ -9,7 +9,7 @@ use super::tool::Load;
 use super::work::{Better, Contender, GIGABITS, Limit, Metric, Target, Work};
 
 /// The sender's and the receiver's interface that move the most.
-const BEST: (&str, &str) = ("sendfile", "trunc");
+const BEST: (&str, &str) = ("splice", "trunc");
 
 const CPU_BY_GIB: Metric = Metric {
     name: "CPU seconds of both machines for each GiB",

@@ -20,9 +20,9 @@ const BATCH: usize = 32;
 const MERGED_MESSAGES: usize = 4;
 /// Memory of a batch; see DatagramsOut.
 const BATCH_OCTETS: usize = 256 << 10;
-/// Where nothing was asked for, the receive buffer of a socket whose datagrams arrive merged: the system's usual
-/// 208 KiB hold three full messages, which is less than what comes while the receiver is woken.
-const MERGING_BUFFER: usize = 4 << 20;
+/// Where nothing was asked for, what all streams' receive buffers may hold together: the system's usual 208 KiB are a
+/// millisecond of a gigabit, and what a receiver loses that had to wait so long for a CPU is not the link's loss.
+const BUFFERS: usize = 4 << 20;
 /// A wall clock that moved by more than this against the trial's was set.
 const CLOCK_STEP_NS: u64 = 1_000_000;
 
@@ -54,9 +54,12 @@ pub fn choose(spec: &Spec, open: &Open, interface: Option<&str>) -> Result<Chose
             api
         }
     };
-    if api == ReceiverApi::UdpGro && spec.socket_buffer.is_none() {
-        // Clamped at net.core.rmem_max, and the record tells what it became.
-        let _ = socket.set_recv_buffer_size(MERGING_BUFFER);
+    if spec.socket_buffer.is_none() {
+        // Clamped at net.core.rmem_max, and the record tells what it became; never less than the system gives.
+        let wanted = BUFFERS / usize::from(spec.streams);
+        if socket.recv_buffer_size().is_ok_and(|given| given < wanted) {
+            let _ = socket.set_recv_buffer_size(wanted);
+        }
     }
     Ok(Chosen::DatagramsIn(api, choose_timestamps(spec.timestamps, socket, interface)?))
 }

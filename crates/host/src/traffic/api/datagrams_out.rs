@@ -183,6 +183,7 @@ impl DatagramsOut {
         ApiUse {
             name: self.api.name().to_owned(),
             batch: self.batch.count() as u32,
+            message_octets: Some(self.size as u32),
             segments: cut.then_some(segments),
             ..ApiUse::default()
         }
