@@ -8,6 +8,7 @@ mod counts;
 mod overhead;
 mod peers;
 mod process;
+mod sleeps;
 mod statistics;
 
 use std::ffi::OsString;
@@ -34,7 +35,13 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
             println!("{part}");
             write_part("docs/benchmarks/README.md", "bench-overhead", &part)
         }
-        _ => Err("it is: cargo xtask bench peers|counts|overhead; see cargo xtask help".to_owned()),
+        ["sleeps"] => sleeps::run().map(|part| println!("{part}")),
+        ["sleeps", "--write"] => {
+            let part = sleeps::run()?;
+            println!("{part}");
+            write_part("docs/benchmarks/peers.md", "bench-sleeps", &part)
+        }
+        _ => Err("it is: cargo xtask bench peers|counts|overhead|sleeps; see cargo xtask help".to_owned()),
     }
 }
 
