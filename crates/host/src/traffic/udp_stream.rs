@@ -174,7 +174,7 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
     socket.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let mut inward = DatagramsIn::begin(api, timestamps, &task.spec);
     let mut account = Account::new(&task, (api == ReceiverApi::UdpGro).then(MergedDrops::default));
-    let mut gathering = Gathering::new(inward.count());
+    let mut gathering = Gathering::new(&inward, task.spec.message_octets() as usize, socket);
     while !task.clock.stopped() {
         let count = match inward.receive(socket) {
             Ok(count) => count,
@@ -203,7 +203,9 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
         if account.is_over(&task, now) {
             break;
         }
-        if let Some(wait) = gathering.handle_messages(count, now) {
+        if let Some(wait) = gathering.handle_messages(count, now)
+            && inward.timestamps() != Timestamps::Application
+        {
             std::thread::sleep(wait);
         }
     }
@@ -213,28 +215,35 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
     Ok(outcome)
 }
 
-/// How long the receiver lets messages come together before it looks for them: up to a tenth of a millisecond.
+/// How long the receiver lets messages come together before it looks for them: up to a millisecond.
 ///
 /// A thread that waits in a receive is woken for the first message that comes, on a virtual machine at some
-/// microseconds' cost to the CPU that delivered it, and finds that one alone. Asleep by its own timer it wakes nobody's
-/// CPU, and finds a batch. Below some 40,000 messages a second there is nothing to gather, and none is waited for.
+/// microseconds' cost to the CPU that delivered it, and finds that one alone; and where that is the sender's CPU, its next
+/// departure is late. Asleep by its own timer it wakes nobody's CPU, and finds a batch. Below some 8,000 messages a second
+/// there is nothing to gather, and none is waited for; nor where the application notes the arrivals.
 struct Gathering {
     /// Messages that one call takes.
     most: usize,
+    /// Messages that may come together: within a quarter of the receive buffer.
+    room: u64,
     /// Mean time between messages, nanoseconds, over some eight calls.
     gap_ns: u64,
     last_ns: u64,
 }
 
 impl Gathering {
-    const WAIT_NS: u64 = 100_000;
+    const WAIT_NS: u64 = 1_000_000;
     /// Fewer than this are not worth a timer.
-    const LEAST: u64 = 4;
-    /// The usual receive buffer, 208 KiB, holds some ninety full-sized packets: a quarter of that.
-    const MOST: u64 = 24;
+    const LEAST: u64 = 8;
+    /// More than this would fall out of the processor's cache before they are read.
+    const MOST: u64 = 32;
+    /// What the kernel charges to the buffer for a packet beside its octets, and more (SKB_TRUESIZE).
+    const OVERHEAD: usize = 1024;
 
-    fn new(most: usize) -> Gathering {
-        Gathering { most, gap_ns: u64::MAX / 16, last_ns: 0 }
+    fn new(inward: &DatagramsIn, size: usize, socket: &Socket) -> Gathering {
+        let message = inward.message_octets(size) + Gathering::OVERHEAD;
+        let room = socket.recv_buffer_size().unwrap_or(0) / 4 / message;
+        Gathering { most: inward.count(), room: (room as u64).min(Gathering::MOST), gap_ns: u64::MAX / 16, last_ns: 0 }
     }
 
     /// A call brought `count` messages. How long to wait before the next call, if at all.
@@ -249,7 +258,8 @@ impl Gathering {
         if count == 0 || count == self.most || self.gap_ns > Gathering::WAIT_NS / Gathering::LEAST {
             return None;
         }
-        Some(Duration::from_nanos((self.gap_ns * Gathering::MOST).min(Gathering::WAIT_NS)))
+        let wait_ns = (self.gap_ns * self.room).min(Gathering::WAIT_NS);
+        (wait_ns >= self.gap_ns * Gathering::LEAST).then_some(Duration::from_nanos(wait_ns))
     }
 }
 

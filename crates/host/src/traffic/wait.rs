@@ -20,9 +20,9 @@ use super::clock::TrialClock;
 const MOST_LATE_NS: u64 = 60_000;
 /// Sleeps shorter than this are not worth the switch.
 const LEAST_NAP_NS: u64 = 4_000;
-/// Departures over which an estimate that nothing corrects is forgotten. Each sleep that is tried again between
-/// departures a few µs apart makes one of them late, so it must be tried seldom.
-const FORGET: u64 = 1024;
+/// How long an estimate stands that no sleep corrects, because departures are closer together than it: then half of it is
+/// tried. Each try makes a departure or two late, and those after it come back to back to make up for it.
+const TRY_AGAIN_NS: u64 = 1_000_000_000;
 /// How long to sleep at least where spinning is used up. A sleep costs some 15 µs of CPU time on a virtual machine, so
 /// shorter ones would leave little more to others than spinning does.
 const LEAST_SLEEP_PAST_NS: u64 = 50_000;
@@ -36,6 +36,8 @@ const MOST_CREDIT_NS: u64 = 1_000_000;
 thread_local! {
     /// How late this thread's sleeps have ended.
     static LATE_NS: Cell<u64> = const { Cell::new(10_000) };
+    /// When this thread last slept, or tried to.
+    static SLEPT_NS: Cell<u64> = const { Cell::new(0) };
     /// What this thread may spin; `None`: as much as it likes.
     static CREDIT: Cell<Option<Credit>> = const { Cell::new(None) };
 }
@@ -59,17 +61,16 @@ pub fn bound_spin(spinners: usize, cpus: usize) {
 
 /// Waits until the clock is at the deadline, or the trial is stopped.
 pub fn wait_until(clock: &TrialClock, deadline_ns: u64) {
-    let mut napped = false;
     while !clock.stopped() {
         let now = clock.now_ns();
         if now >= deadline_ns {
-            // Where departures are closer than the estimate nothing would ever correct it: forget it slowly.
-            if !napped {
-                LATE_NS.set(LATE_NS.get() * (FORGET - 1) / FORGET);
-            }
             return;
         }
         let left = deadline_ns - now;
+        if now.saturating_sub(SLEPT_NS.get()) > TRY_AGAIN_NS {
+            LATE_NS.set(LATE_NS.get() / 2);
+            SLEPT_NS.set(now);
+        }
         let late = LATE_NS.get();
         if left < late + LEAST_NAP_NS {
             match CREDIT.get() {
@@ -80,7 +81,7 @@ pub fn wait_until(clock: &TrialClock, deadline_ns: u64) {
             }
             continue;
         }
-        napped = true;
+        SLEPT_NS.set(now);
         let nap = (left - late).min(NAP_NS);
         std::thread::sleep(Duration::from_nanos(nap));
         let over = clock.now_ns().saturating_sub(now + nap);

@@ -120,6 +120,11 @@ impl DatagramsIn {
         self.batch.count()
     }
 
+    /// The most octets of a message that holds datagrams of this size.
+    pub fn message_octets(&self, size: usize) -> usize {
+        if self.api == ReceiverApi::UdpGro { MAX_PAYLOAD } else { size }
+    }
+
     /// Receives at least one message, by one system call. Returns how many.
     #[inline]
     pub fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
