@@ -149,8 +149,9 @@ fn the_record_says_who_noted_arrivals() {
         let (_, received) = check(&spec, "127.0.0.1");
         assert_eq!(received.timestamps, Some(who));
         let gaps = &received.arrivals.unwrap().gaps;
-        let median_ns = gaps.percentile_ns(50.0).unwrap();
-        assert!((250_000..=1_000_000).contains(&median_ns), "2000 a second, noted by the {who}: {median_ns}");
+        // The mean, for on a busy machine departures are late and those after them early.
+        let mean_ns = gaps.mean_ns().unwrap();
+        assert!((400_000.0..=650_000.0).contains(&mean_ns), "2000 a second, noted by the {who}: {mean_ns}");
     }
     let mut spec = spec(SenderApi::Sendmmsg, ReceiverApi::Recvmmsg);
     spec.timestamps = Some(Timestamps::Hardware);
