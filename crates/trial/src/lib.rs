@@ -5,6 +5,7 @@
 pub mod api;
 pub mod arrivals;
 pub mod budget;
+pub mod change;
 pub mod cpu;
 pub mod departures;
 pub mod doubt;
