@@ -244,12 +244,12 @@ fn parse_direction(text: &str) -> Option<Direction> {
     [Direction::Tx, Direction::Rx, Direction::Both].into_iter().find(|direction| direction.name() == text)
 }
 
-fn number<T: FromStr>(text: &str) -> Option<T> {
+pub(crate) fn number<T: FromStr>(text: &str) -> Option<T> {
     // `+5` and the like parse in Rust and are a slip of the finger here.
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-fn boolean(text: &str) -> Option<bool> {
+pub(crate) fn boolean(text: &str) -> Option<bool> {
     match text {
         "true" | "on" | "yes" => Some(true),
         "false" | "off" | "no" => Some(false),
