@@ -33,7 +33,6 @@ impl Settings {
 }
 
 fn path(name: &str) -> Result<String, SettingError> {
-    let sysctl =
-        name.strip_prefix("sysctl.").ok_or_else(|| SettingError(format!("this machine has no {name}")))?;
+    let sysctl = name.strip_prefix("sysctl.").ok_or_else(|| SettingError(format!("this machine has no {name}")))?;
     Ok(format!("/proc/sys/{}", sysctl.replace('.', "/")))
 }

@@ -36,6 +36,11 @@ impl SettingInfo {
         SettingInfo { may_cut_link: true, ..self }
     }
 
+    /// Whether its value is a list of CPUs, which has commas.
+    pub fn is_cpus(&self) -> bool {
+        self.syntax == Syntax::CpusOfEach
+    }
+
     /// What stands where the name has its `*`; `None` for another setting's name, or nothing there.
     pub fn rest_of<'a>(&self, name: &'a str) -> Option<&'a str> {
         let rest = name.strip_prefix(self.name.strip_suffix('*')?)?;

@@ -30,9 +30,13 @@ pub(super) fn set(custom: &Custom, value: &str) -> Result<(), String> {
         Custom::Commands { set, .. } => run(set, Some(value)).map(|_| ()),
         Custom::File { file } => {
             // Not made where it is missing: a file of a device is there or the device has no such thing.
-            let write = || fs::OpenOptions::new().write(true).truncate(true).open(file).and_then(|mut open| {
-                io::Write::write_all(&mut open, value.as_bytes())
-            });
+            let write = || {
+                fs::OpenOptions::new()
+                    .write(true)
+                    .truncate(true)
+                    .open(file)
+                    .and_then(|mut open| io::Write::write_all(&mut open, value.as_bytes()))
+            };
             write().map_err(|error| format!("{file} does not take '{value}': {error}; see what is allowed there"))
         }
     }

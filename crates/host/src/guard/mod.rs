@@ -50,10 +50,14 @@ pub enum GuardError {
     #[error("{0}")]
     Setting(String),
     /// What a setting was cannot be written down, so it is not touched.
-    #[error("no setting is changed, because its journal cannot be written ({0}); make /run writable, or set XDG_RUNTIME_DIR")]
+    #[error(
+        "no setting is changed, because its journal cannot be written ({0}); make /run writable, or set XDG_RUNTIME_DIR"
+    )]
     Journal(io::Error),
     /// Nobody would put it back.
-    #[error("no setting is changed, because its watchdog cannot be started ({0}); see the limits of this machine (ulimit -u)")]
+    #[error(
+        "no setting is changed, because its watchdog cannot be started ({0}); see the limits of this machine (ulimit -u)"
+    )]
     Watchdog(io::Error),
     /// Another agent of this machine has changed the same.
     #[error("another agent on this machine has changed {0}, and will put it back; set it on one end only")]
@@ -126,7 +130,8 @@ impl Guard {
     ) -> Result<Changed, GuardError> {
         let own = change.custom.as_ref();
         if own.is_some() != change.name.starts_with(CUSTOM) {
-            let sentence = format!("{}: settings of one's own begin with {CUSTOM}, and no other; rename it", change.name);
+            let sentence =
+                format!("{}: settings of one's own begin with {CUSTOM}, and no other; rename it", change.name);
             return Err(GuardError::Setting(sentence));
         }
         let name = change.name.as_str();
