@@ -277,11 +277,9 @@ impl Part {
 
     /// Every combination of the levels, dear factors varying slowest and else the first one, and what it asks for; or
     /// the first one that cannot be, with the sentence that says why.
-    pub(super) fn configurations(
-        &self,
-        custom: &[(String, Custom)],
-    ) -> Result<Vec<Configuration>, (Levels, String)> {
-        let dear = |name: &str| setting_of(name).and_then(|(_, name)| setting::find(name).ok()).map_or(0, |one| one.dear);
+    pub(super) fn configurations(&self, custom: &[(String, Custom)]) -> Result<Vec<Configuration>, (Levels, String)> {
+        let dear =
+            |name: &str| setting_of(name).and_then(|(_, name)| setting::find(name).ok()).map_or(0, |one| one.dear);
         let mut slowest_first: Vec<&(String, Vec<String>)> = self.factors.iter().collect();
         slowest_first.sort_by_key(|(name, _)| std::cmp::Reverse(dear(name)));
         let mut combinations: Vec<Levels> = vec![Vec::new()];
@@ -419,7 +417,8 @@ pub(super) fn canonical_levels(name: &str, text: &str) -> Result<Vec<String>, Ba
 pub(super) fn canonical(name: &str, text: &str) -> Result<String, BadOption> {
     if let Some((end, setting)) = setting_of(name) {
         return setting::canonical(setting, text).map_err(|complaint| {
-            let complaint = complaint.strip_prefix(setting).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&complaint);
+            let complaint =
+                complaint.strip_prefix(setting).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&complaint);
             BadOption::Value { name: format!("{end}.{setting}"), complaint: complaint.to_owned() }
         });
     }
@@ -548,9 +547,11 @@ mod tests {
 
     #[test]
     fn a_setting_can_follow_another() {
-        let text = "workload = 'tcp-stream'\n[options]\nhost.mtu = 'as target.mtu'\n[factors]\ntarget.mtu = '1500,9K'\n";
+        let text =
+            "workload = 'tcp-stream'\n[options]\nhost.mtu = 'as target.mtu'\n[factors]\ntarget.mtu = '1500,9K'\n";
         let trials = plan(text).trials(&[], None).unwrap();
-        let values = |trial: &PlannedTrial| trial.settings.iter().map(|one| one.change.value.clone()).collect::<Vec<_>>();
+        let values =
+            |trial: &PlannedTrial| trial.settings.iter().map(|one| one.change.value.clone()).collect::<Vec<_>>();
         assert_eq!([values(&trials[0]), values(&trials[1])], [["1500", "1500"], ["9216", "9216"]]);
     }
 

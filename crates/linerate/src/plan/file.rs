@@ -13,9 +13,8 @@ use super::{Part, Plan, PlanError, Report};
 
 const FORMAT: &str = "linerate.plan/1";
 /// The keys at the top of a file.
-const TOP: [&str; 12] = [
-    "format", "name", "about", "why", "report", "title", "workload", "repeat", "options", "factors", "custom", "part",
-];
+const TOP: [&str; 12] =
+    ["format", "name", "about", "why", "report", "title", "workload", "repeat", "options", "factors", "custom", "part"];
 /// The keys of a part.
 const PART: [&str; 5] = ["title", "workload", "repeat", "options", "factors"];
 /// The longest name of a plan, in characters.
