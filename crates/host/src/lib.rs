@@ -8,6 +8,7 @@ pub mod environment;
 mod ethtool;
 pub mod interfaces;
 mod netlink;
+pub mod settings;
 pub mod soak;
 pub mod sys;
 pub mod traffic;
