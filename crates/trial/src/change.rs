@@ -15,22 +15,23 @@ pub struct Change {
     pub custom: Option<Custom>,
 }
 
-/// How a setting of the user's own is read and set. Commands run by `/bin/sh` on the machine, as the agent's user.
+/// How a setting of the user's own is read and set, on its machine and as the agent's user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Custom {
+    /// Where its value comes from.
+    pub get: Access,
+    /// Where a value goes.
+    pub set: Access,
+}
+
+/// One way to a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Custom {
-    /// Two commands.
-    Commands {
-        /// Prints the value.
-        get: String,
-        /// Sets the value, which is its `$1`.
-        set: String,
-    },
-    /// A file that holds the value, such as a module's parameter in sysfs.
-    File {
-        /// Its path.
-        file: String,
-    },
+pub enum Access {
+    /// A file, such as a module's parameter in sysfs.
+    File(String),
+    /// A program and its arguments, run without a shell. `{value}` in an argument stands for the value to set.
+    Command(Vec<String>),
 }
 
 /// What the names of a user's own settings begin with.

@@ -9,7 +9,6 @@
 //!     └──── both are killed ───┘ the next agent of this network namespace, before it does anything else
 //! ```
 
-mod custom;
 mod journal;
 mod put_back;
 mod watch;
@@ -135,6 +134,7 @@ impl Guard {
             return Err(GuardError::Setting(sentence));
         }
         let name = change.name.as_str();
+        let interface = put_back::interface_of(interface, name);
         let now = put_back::read(interface, name, own).map_err(GuardError::Setting)?;
         let entry = Entry {
             name: name.to_owned(),

@@ -1,26 +1,39 @@
 //! Puts settings back to what a journal says they were.
 //! Knows no process: the agent does it at the end, its watchdog when it is dead, the next agent when both are.
 
-use linerate_trial::change::{Custom, PutBack};
+use linerate_trial::change::{Access, CUSTOM, Custom, PutBack};
 
-use super::custom;
 use super::journal::{Entry, Journal};
-use crate::settings::Settings;
+use crate::settings::{self, SettingError, Settings};
+
+/// The settings of a machine or of an interface, with one of the user's own.
+fn settings(interface: Option<&str>, name: &str, own: Option<&Custom>) -> Settings {
+    let access = |access: &Access| match access {
+        Access::File(path) => settings::Access::File(path.into()),
+        Access::Command(words) => settings::Access::Command(words.clone()),
+    };
+    let custom = own.map(|own| settings::Custom {
+        name: name.trim_start_matches(CUSTOM).to_owned(),
+        get: access(&own.get),
+        set: access(&own.set),
+    });
+    Settings::new(interface).with_custom(custom.into_iter().collect())
+}
 
 /// The value of a setting now.
 pub(super) fn read(interface: Option<&str>, name: &str, own: Option<&Custom>) -> Result<String, String> {
-    match own {
-        Some(own) => custom::get(own),
-        None => Settings::new(interface).get(name).map_err(|error| error.to_string()),
-    }
+    settings(interface, name, own).get(name).map_err(|error| error.to_string())
 }
 
 /// Gives a setting a value.
 pub(super) fn write(interface: Option<&str>, name: &str, own: Option<&Custom>, value: &str) -> Result<(), String> {
-    match own {
-        Some(own) => custom::set(own, value),
-        None => Settings::new(interface).set(name, value).map_err(|error| error.to_string()),
-    }
+    settings(interface, name, own).set(name, value).map_err(|error| error.to_string())
+}
+
+/// The interface, for a setting that belongs to one; a sysctl is the same by whatever interface it was asked for.
+pub(super) fn interface_of<'a>(interface: Option<&'a str>, name: &str) -> Option<&'a str> {
+    let is_of_one = || matches!(Settings::new(None).get(name), Err(SettingError::NoInterface { .. }));
+    interface.filter(|_| is_of_one())
 }
 
 /// Puts back what the journal holds and `wanted` picks, the last change first. One that fails holds nobody up, and

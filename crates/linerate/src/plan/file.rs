@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use linerate_trial::change::{CUSTOM, Custom};
+use linerate_trial::change::{Access, CUSTOM, Custom};
 use linerate_trial::options::{self, BadOption, OPTIONS, nearest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -229,18 +229,38 @@ impl<'t> Reader<'t> {
             for key in &keys {
                 self.known(key, &["get", "set", "file"])?;
             }
-            let text = |key: &str| {
+            let access = |key: &str| {
                 let found = keys.iter().find(|entry| entry.key == key);
-                found.map(|entry| self.string(entry).map(str::to_owned)).transpose()
+                found.map(|entry| self.access(entry)).transpose()
             };
-            let how = match (text("get")?, text("set")?, text("file")?) {
-                (Some(get), Some(set), None) => Custom::Commands { get, set },
-                (None, None, Some(file)) => Custom::File { file },
+            let how = match (access("get")?, access("set")?, access("file")?) {
+                (Some(get), Some(set), None) => Custom { get, set },
+                (None, None, Some(file @ Access::File(_))) => Custom { get: file.clone(), set: file },
                 _ => return Err(wrong(&own.at)),
             };
             read.push((name, how));
         }
         Ok(read)
+    }
+
+    /// A file, or a program with its arguments.
+    fn access(&self, entry: &Entry<'t>) -> Result<Access, PlanError> {
+        let wrong = || {
+            let sentence = format!(
+                "{}: write a file like \"/sys/module/NAME/parameters/budget\", or a program with its arguments, like \
+                 [\"devmem\", \"0x400d0000\", \"32\", \"{{value}}\"]",
+                entry.key
+            );
+            self.complaint(&entry.value.span(), sentence)
+        };
+        match entry.value.get_ref() {
+            DeValue::String(path) if path.starts_with('/') => Ok(Access::File(path.to_string())),
+            DeValue::Array(words) if !words.is_empty() => {
+                let words = words.iter().map(|word| word.get_ref().as_str().map(str::to_owned));
+                words.collect::<Option<_>>().map(Access::Command).ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
+        }
     }
 
     fn known(&self, entry: &Entry<'t>, allowed: &[&str]) -> Result<(), PlanError> {
@@ -474,7 +494,8 @@ mod tests {
         check(&options("interval = 'as interval'"), "4:1", "name one that has a value");
         check(&options("interval = 'as duration'"), "4:1", "nothing here sets duration");
         check("[custom]\nx = 1\n", "3:1", "with get and set, or with file");
-        check("[custom.x]\nget = 'true'\n", "2:9", "with get and set, or with file");
+        check("[custom.x]\nget = ['true']\n", "2:9", "with get and set, or with file");
+        check("[custom.x]\nget = 'true'\n", "3:7", "or a program with its arguments");
         check("[custom.x]\ngit = 'true'\n", "3:1", "did you mean 'get'?");
         check(&factors("rate = '1M..2M'"), "4:8", "write first..last:step");
         check(&factors("rate = ['1M',\n  'fast']"), "5:3", "'fast' is no rate");
