@@ -268,7 +268,7 @@ pub fn full() -> Record {
     });
     record.target.counters.add(Stage::DriverRxRing, "ifb0 tbf drops", 18_707);
     record.target.settings = vec![Changed {
-        name: "target.mtu".to_owned(),
+        name: "mtu".to_owned(),
         asked: "9001".to_owned(),
         set: Some("9001".to_owned()),
         read_back: Some("9000".to_owned()),

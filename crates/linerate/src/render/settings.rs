@@ -17,7 +17,8 @@ pub(crate) fn readings(readings: &[Reading], kept: &[(String, String)], json: bo
     }
     let width = readings.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
     let line = |one: &Reading| {
-        let was = original(&one.name).map(|was| format!("  (was {was}; restore puts that back)")).unwrap_or_default();
+        let was = original(&one.name).filter(|was| one.value.as_deref() != Some(*was));
+        let was = was.map(|was| format!("  (was {was}; restore puts that back)")).unwrap_or_default();
         Some(format!("{:<width$}  {}{was}\n", one.name, one.value.as_deref()?))
     };
     printable(&readings.iter().filter_map(line).collect::<String>())
