@@ -346,4 +346,24 @@ mod tests {
             assert_eq!(agrees(name, asked, read), want, "{name} {asked} {read}");
         }
     }
+
+    /// Each entry of the table has a row in the page with its name, whether it cuts the link and its cost, and the page
+    /// has no other.
+    #[test]
+    fn the_documentation_has_the_table() {
+        let page = include_str!("../../../docs/settings.md");
+        let rows: Vec<Vec<&str>> = page
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+            .collect();
+        for setting in SETTINGS {
+            let name = format!("`{}`", setting.name);
+            let row = rows.iter().find(|row| row[0] == name);
+            let row = row.unwrap_or_else(|| panic!("docs/settings.md does not describe {name}"));
+            let cuts = if setting.may_cut_link { "yes" } else { "no" };
+            assert_eq!(row[3..5], [cuts, setting.dear.to_string().as_str()], "{name}");
+        }
+        assert_eq!(rows.len(), SETTINGS.len(), "docs/settings.md has rows of settings that there are not");
+    }
 }
