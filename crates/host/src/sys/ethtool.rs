@@ -22,7 +22,7 @@ const MOST_STATISTICS: usize = 65_536;
 /// these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
-    /// struct ethtool_cmd. Only read here.
+    /// struct ethtool_cmd.
     Settings,
     /// struct ethtool_coalesce.
     Coalesce,
