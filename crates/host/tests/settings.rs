@@ -162,6 +162,21 @@ fn each_is_set_and_seen_by_others_and_put_back() {
     assert_eq!(other_end(), elsewhere, "the interface of the same name in the other namespace was touched");
 }
 
+/// The /sys of this process shows its own namespace, which has a `lo` of the same number and address.
+#[test]
+fn the_interface_of_the_namespace_is_meant_not_that_of_the_process() {
+    let Some(pair) = Pair::make("interfaces of one name") else { return };
+    let own = || std::fs::read_to_string("/sys/class/net/lo/gro_flush_timeout").unwrap();
+    let before = own();
+    pair.within(|| {
+        let settings = Settings::new(Some("lo"));
+        settings.set("gro_flush_timeout", "12345ns").unwrap();
+        assert_eq!(settings.get("gro_flush_timeout").as_deref(), Ok("12345ns"));
+    });
+    assert_eq!(pair.seen(&pair.a, "cat /sys/class/net/lo/gro_flush_timeout"), "12345");
+    assert_eq!(own(), before);
+}
+
 /// A veth polls by NAPI while it has GRO; only then is there something to put on a thread.
 #[test]
 fn a_thread_polls_when_it_is_told_to() {

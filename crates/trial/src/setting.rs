@@ -222,7 +222,35 @@ pub fn agrees(name: &str, asked: &str, read_back: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Whatever somebody writes is refused in one line, or has one form, which stays as it is.
+        #[test]
+        fn nonsense_is_refused_and_sense_is_stable(
+            at in 0..SETTINGS.len(),
+            end in "(net[.]core[.])?[a-z0-9./-]{0,12}|all|[0-9]{1,3}",
+            text in "(on|off|auto|none|unlimited|only:|forced |advertise |tbf |fq |limit |rate |[0-9]{1,6}|[0-9]+=|[KMGa-z/+,. -]|\\PC){0,8}",
+        ) {
+            let name = SETTINGS[at].name.replace('*', &end);
+            match canonical(&name, &text) {
+                Ok(once) => {
+                    prop_assert_eq!(canonical(&name, &once), Ok(once.clone()));
+                    prop_assert!(agrees(&name, &text, &once));
+                }
+                Err(complaint) => prop_assert!(!complaint.is_empty()),
+            }
+        }
+
+        #[test]
+        fn any_name_is_found_or_not(name in "\\PC{0,20}") {
+            if let Err(complaint) = find(&name) {
+                prop_assert!(complaint.contains(&name));
+            }
+        }
+    }
 
     #[track_caller]
     fn check(name: &str, text: &str, want: &str) {
