@@ -71,6 +71,11 @@ impl Netlink {
         self.exchange(family, 0, payload, handle_reply)
     }
 
+    /// The number of a generic family; ENOENT where the kernel has none of this name.
+    pub(crate) fn generic_family(&mut self, name: &'static [u8]) -> io::Result<u16> {
+        self.family(name)
+    }
+
     /// Sends a request of a kind that changes something: `payload` begins with the kind's own header.
     pub(crate) fn change(&mut self, message_type: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
         self.exchange(message_type, flags, payload, |_| ())

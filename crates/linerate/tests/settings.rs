@@ -20,7 +20,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 const RESTLESS: &str = r#"
 format = "linerate.plan/1"
 workload = "tcp-rr"
-repeat = 1000
+repeat = 100
 [options]
 duration = "3ms"
 warmup = "0s"
@@ -143,9 +143,16 @@ fn whoever_is_killed_and_when_the_settings_are_what_they_were() {
         let from_start = chance.below(4) == 0;
         let after = Duration::from_micros(chance.below(150_000));
         let what = format!("kill {kill} of seed {seed}: {victim:?} after {after:?}, from the start: {from_start}");
-        let running = Running::start(bench.run_command(&path, &["--quiet", "--store", &bench.folder.path("store")]));
+        let mut running = Running::start(bench.run_command(&path, &["--quiet"]));
         if !from_start {
-            bench.wait_until("settings are changed", IN_TIME, || state(&bench) != before);
+            let mut ended = false;
+            bench.wait_until(&what, LONG, || {
+                ended = running.has_ended();
+                ended || state(&bench) != before
+            });
+            if ended {
+                panic!("{what}: it ended by itself: {:#?}", running.wait(IN_TIME));
+            }
         }
         std::thread::sleep(after);
         let victims = victim.processes(&bench, running.id());

@@ -227,7 +227,35 @@ pub fn agrees(name: &str, asked: &str, read_back: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Whatever somebody writes is refused in one line, or has one form, which stays as it is.
+        #[test]
+        fn nonsense_is_refused_and_sense_is_stable(
+            at in 0..SETTINGS.len(),
+            end in "(net[.]core[.])?[a-z0-9./-]{0,12}|all|[0-9]{1,3}",
+            text in "(on|off|auto|none|unlimited|only:|forced |advertise |tbf |fq |limit |rate |[0-9]{1,6}|[0-9]+=|[KMGa-z/+,. -]|\\PC){0,8}",
+        ) {
+            let name = SETTINGS[at].name.replace('*', &end);
+            match canonical(&name, &text) {
+                Ok(once) => {
+                    prop_assert_eq!(canonical(&name, &once), Ok(once.clone()));
+                    prop_assert!(agrees(&name, &text, &once));
+                }
+                Err(complaint) => prop_assert!(!complaint.is_empty()),
+            }
+        }
+
+        #[test]
+        fn any_name_is_found_or_not(name in "\\PC{0,20}") {
+            if let Err(complaint) = find(&name) {
+                prop_assert!(complaint.contains(&name));
+            }
+        }
+    }
 
     #[track_caller]
     fn check(name: &str, text: &str, want: &str) {
@@ -350,5 +378,25 @@ mod tests {
         ] {
             assert_eq!(agrees(name, asked, read), want, "{name} {asked} {read}");
         }
+    }
+
+    /// Each entry of the table has a row in the page with its name, whether it cuts the link and its cost, and the page
+    /// has no other.
+    #[test]
+    fn the_documentation_has_the_table() {
+        let page = include_str!("../../../docs/settings.md");
+        let rows: Vec<Vec<&str>> = page
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+            .collect();
+        for setting in SETTINGS {
+            let name = format!("`{}`", setting.name);
+            let row = rows.iter().find(|row| row[0] == name);
+            let row = row.unwrap_or_else(|| panic!("docs/settings.md does not describe {name}"));
+            let cuts = if setting.may_cut_link { "yes" } else { "no" };
+            assert_eq!(row[3..5], [cuts, setting.dear.to_string().as_str()], "{name}");
+        }
+        assert_eq!(rows.len(), SETTINGS.len(), "docs/settings.md has rows of settings that there are not");
     }
 }

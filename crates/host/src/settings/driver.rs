@@ -1,9 +1,12 @@
 //! What a driver keeps as one number or switch each: coalescing, rings, channels, pause frames, EEE.
 //! Knows the numbers of ethtool's attributes; which values a driver takes, only the driver knows.
 
+use std::io;
+
 use super::{SettingError, Subject};
 use crate::ethtool::{self, Get, Set};
 use crate::netlink::{Netlink, attributes, push_attribute};
+use crate::sys::ethtool::{Ethtool, Words};
 
 /// One of them: where it stands in a driver's answer and in what it is told.
 struct Knob {
@@ -113,6 +116,9 @@ pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
     }
     let attribute = knob.attribute(value).ok_or_else(|| subject.refused(value, "it is no number of 32 bits"))?;
     let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
+    if lacks_ethtool(&mut netlink) {
+        return knob.set_older(subject.interface, value).map_err(|error| subject.not_written(value, &error, None));
+    }
     ethtool::set(&mut netlink, knob.set, subject.interface, &attribute).map_err(|error| {
         let said = netlink.said();
         let most = knob.most.and_then(|most| number_in(&answer, most));
@@ -128,8 +134,53 @@ pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
 fn ask(subject: &Subject) -> Result<(&'static Knob, Vec<u8>), SettingError> {
     let knob = Knob::of(subject.name).ok_or_else(|| subject.absent("the driver does not have it"))?;
     let mut netlink = Netlink::generic().map_err(|error| subject.not_read(&error, None))?;
-    let answer = ethtool::ask(&mut netlink, knob.get, subject.interface);
+    let answer = match ethtool::ask(&mut netlink, knob.get, subject.interface) {
+        // Of old kernels, and of new ones that were built without it.
+        Err(_) if lacks_ethtool(&mut netlink) => knob.ask_older(subject.interface),
+        answer => answer,
+    };
     answer.map(|answer| (knob, answer)).map_err(|error| subject.not_read(&error, netlink.said()))
+}
+
+/// Whether the kernel has no ethtool over netlink: before Linux 5.6, or without CONFIG_ETHTOOL_NETLINK.
+pub(super) fn lacks_ethtool(netlink: &mut Netlink) -> bool {
+    netlink.generic_family(b"ethtool").is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT))
+}
+
+/// The older way, an ioctl with a structure. The attributes were made in the order of its words, so a word's number
+/// is the attribute's less one for the header; EEE's differ.
+impl Knob {
+    fn older(&self) -> (Words, u16) {
+        match self.get {
+            Get::Coalesce => (Words::Coalesce, 2),
+            Get::Rings => (Words::Rings, 2),
+            Get::Channels => (Words::Channels, 2),
+            Get::Eee => (Words::Eee, 1),
+            _ => (Words::Pause, 2),
+        }
+    }
+
+    /// An answer as netlink would have it.
+    fn ask_older(&self, interface: &str) -> io::Result<Vec<u8>> {
+        let (words, first) = self.older();
+        let mut answer = Vec::new();
+        for (attribute, word) in (first..).zip(Ethtool::new(interface)?.words(words)?) {
+            push_attribute(&mut answer, attribute, &word.to_ne_bytes());
+        }
+        Ok(answer)
+    }
+
+    fn set_older(&self, interface: &str, value: &str) -> io::Result<()> {
+        let (which, first) = self.older();
+        let ethtool = Ethtool::new(interface)?;
+        let mut words = ethtool.words(which)?;
+        let word = words.get_mut(usize::from(self.attribute - first)).ok_or(io::ErrorKind::InvalidInput)?;
+        *word = match (self.switch, value.parse()) {
+            (true, _) => u32::from(value == "on"),
+            (false, value) => value.map_err(|_| io::ErrorKind::InvalidInput)?,
+        };
+        ethtool.set_words(which, &words)
+    }
 }
 
 #[cfg(test)]
@@ -190,5 +241,21 @@ mod tests {
         assert_eq!(rx.read(&answer(&[(9, &word(7))])), None);
         assert_eq!(rx.read(&[]), None);
         assert_eq!(Knob::of("pause.rx").unwrap().read(&answer(&[(2, &[1])])), None);
+    }
+
+    /// Both ways tell the same of every interface here that has such things.
+    #[test]
+    fn the_older_way_agrees_with_the_newer() {
+        for link in crate::interfaces::links().unwrap() {
+            for knob in &KNOBS {
+                let newer = ethtool::ask(&mut Netlink::generic().unwrap(), knob.get, &link.name);
+                // A driver may answer to one alone: only its word in both counts, and netlink leaves out what it lacks.
+                let (Ok(newer), Ok(older)) = (newer, knob.ask_older(&link.name)) else { continue };
+                if let Some(value) = knob.read(&newer) {
+                    assert_eq!(knob.read(&older), Some(value), "{} of {}", knob.name, link.name);
+                }
+            }
+        }
+        assert!(!lacks_ethtool(&mut Netlink::generic().unwrap()));
     }
 }

@@ -6,9 +6,10 @@ use std::io;
 
 use linerate_trial::setting::syntax::FeatureState;
 
-use super::{SettingError, Subject};
+use super::{SettingError, Subject, driver};
 use crate::ethtool::{self, BitSet, Get, Set};
 use crate::netlink::{Netlink, attributes};
+use crate::sys::ethtool::{Ethtool, Words};
 
 // linux/ethtool_netlink.h.
 const HW: u16 = 2;
@@ -17,7 +18,8 @@ const ACTIVE: u16 = 4;
 const NOCHANGE: u16 = 5;
 
 /// What a short name stands for, as ethtool(8) has it: names of the kernel (net/ethtool/common.c), of which a `*`
-/// stands for any part.
+/// stands for any part. Not the TSO that gives all segments one IP identification ("mangleid"): drivers have it off
+/// until somebody wants just that.
 const SHORT: [(&str, &str); 11] = [
     ("rx_checksum", "rx-checksum"),
     ("tx_checksum", "tx-checksum-*"),
@@ -65,7 +67,10 @@ impl Features {
         let matches = |name: &str| match pattern.split_once('*') {
             None => name == pattern,
             Some((start, end)) => {
-                name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+                name.len() >= start.len() + end.len()
+                    && name.starts_with(start)
+                    && name.ends_with(end)
+                    && !name.contains("-mangleid-")
             }
         };
         names.iter().map(String::as_str).filter(|name| matches(name)).collect()
@@ -107,13 +112,43 @@ pub(super) fn changeable(interface: &str) -> io::Result<Vec<String>> {
     Ok(Features::read(&answer).changeable.into_iter().collect())
 }
 
+/// What a short name is by the older way, an ioctl, which kernels before 5.6 have alone.
+fn older(subject: &Subject) -> Option<Words> {
+    let words = match subject.name {
+        "rx_checksum" => Words::RxChecksum,
+        "tx_checksum" => Words::TxChecksum,
+        "sg" => Words::ScatterGather,
+        "tso" => Words::Tso,
+        "gso" => Words::Gso,
+        "gro" => Words::Gro,
+        _ => return None,
+    };
+    let lacks = Netlink::generic().is_ok_and(|mut netlink| driver::lacks_ethtool(&mut netlink));
+    lacks.then_some(words)
+}
+
 /// `feature` is the kernel's name behind `feature.`, else nothing.
 pub(super) fn get(subject: &Subject, feature: &str) -> Result<String, SettingError> {
+    if let Some(words) = older(subject) {
+        let words = Ethtool::new(subject.interface).and_then(|ethtool| ethtool.words(words));
+        let words = words.map_err(|error| subject.not_read(&error, None))?;
+        return Ok(if words.contains(&0) { "off" } else { "on" }.to_owned());
+    }
     let features = ask(subject)?;
     Ok(features.state(&parts(subject, &features, feature)?).text())
 }
 
 pub(super) fn set(subject: &Subject, feature: &str, value: &str) -> Result<(), SettingError> {
+    if let Some(words) = older(subject) {
+        let on = match FeatureState::parse(value) {
+            Some(FeatureState::On) => 1,
+            Some(FeatureState::Off) => 0,
+            _ => return Err(subject.refused(value, "this kernel has it on or off only")),
+        };
+        return Ethtool::new(subject.interface)
+            .and_then(|ethtool| ethtool.set_words(words, &[on]))
+            .map_err(|error| subject.not_written(value, &error, None));
+    }
     let features = ask(subject)?;
     let parts = parts(subject, &features, feature)?;
     let state = FeatureState::parse(value).ok_or_else(|| subject.refused(value, "it is neither on nor off"))?;
@@ -189,7 +224,8 @@ mod tests {
 
     #[test]
     fn short_names_cover_what_ethtool_has_them_cover() {
-        let names = "tx-tcp-segmentation tx-tcp6-segmentation tx-tcp-ecn-segmentation tx-udp-segmentation \
+        let names = "tx-tcp-segmentation tx-tcp6-segmentation tx-tcp-ecn-segmentation tx-tcp-mangleid-segmentation \
+                     tx-udp-segmentation \
                      tx-checksum-ipv4 tx-checksum-sctp rx-checksum rx-gro rx-gro-list tx-scatter-gather \
                      tx-scatter-gather-fraglist";
         let features = features(names, "", "");

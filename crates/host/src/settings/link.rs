@@ -29,12 +29,9 @@ pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
     if attribute == IFLA_MTU {
         keep_addresses(subject, number)?;
     }
-    let result = Netlink::route().and_then(|mut netlink| {
-        let changed = change(&mut netlink, subject.interface, attribute, number);
-        Ok((changed, netlink.said()))
-    });
-    let (changed, said) = result.map_err(|error| subject.not_written(value, &error, None))?;
-    changed.map_err(|error| subject.not_written(value, &error, said))
+    let mut netlink = Netlink::route().map_err(|error| subject.not_written(value, &error, None))?;
+    change(&mut netlink, subject.interface, attribute, number)
+        .map_err(|error| subject.not_written(value, &error, netlink.said()))
 }
 
 fn change(netlink: &mut Netlink, interface: &str, attribute: u16, value: u32) -> io::Result<()> {

@@ -1,11 +1,14 @@
 //! Speed, duplex and autonegotiation of a link: three views of one state, each of which puts the whole back.
 //! Knows ethtool's link modes by their names, so it needs no list of them.
 
+use std::io;
+
 use linerate_trial::setting::syntax::{LinkMode, mode_of};
 
-use super::{SettingError, Subject};
+use super::{SettingError, Subject, driver};
 use crate::ethtool::{self, BitSet, Get, Set};
 use crate::netlink::{Netlink, attributes, push_attribute};
+use crate::sys::ethtool::{Ethtool, Words};
 
 // linux/ethtool_netlink.h.
 const AUTONEG: u16 = 2;
@@ -144,16 +147,94 @@ pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
     }
     let attributes = state.change(&mode).map_err(|reason| subject.refused(value, reason))?;
     let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
+    if driver::lacks_ethtool(&mut netlink) {
+        return set_older(subject.interface, &attributes).map_err(|error| subject.not_written(value, &error, None));
+    }
     ethtool::set(&mut netlink, Set::LinkModes, subject.interface, &attributes)
         .map_err(|error| subject.not_written(value, &error, netlink.said()))
 }
 
 fn ask(subject: &Subject) -> Result<State, SettingError> {
     let mut netlink = Netlink::generic().map_err(|error| subject.not_read(&error, None))?;
-    match ethtool::ask(&mut netlink, Get::LinkModes, subject.interface) {
+    let answer = match ethtool::ask(&mut netlink, Get::LinkModes, subject.interface) {
+        Err(_) if driver::lacks_ethtool(&mut netlink) => ask_older(subject.interface),
+        answer => answer,
+    };
+    match answer {
         Ok(answer) => State::read(&answer).ok_or_else(|| subject.absent("the driver offers no link modes")),
         Err(error) => Err(subject.not_read(&error, netlink.said())),
     }
+}
+
+/// The modes that the older way has bits for, and Autoneg (linux/ethtool.h, SUPPORTED_… and ADVERTISED_…).
+const OLDER: [(&str, u32); 9] = [
+    ("10baseT/Half", 0),
+    ("10baseT/Full", 1),
+    ("100baseT/Half", 2),
+    ("100baseT/Full", 3),
+    ("1000baseT/Half", 4),
+    ("1000baseT/Full", 5),
+    ("Autoneg", 6),
+    ("10000baseT/Full", 12),
+    ("2500baseX/Full", 15),
+];
+
+/// An answer as netlink would have it, by the ioctl that kernels before 5.6 have alone.
+fn ask_older(interface: &str) -> io::Result<Vec<u8>> {
+    Ok(answer_of(&Ethtool::new(interface)?.words(Words::Settings)?))
+}
+
+fn set_older(interface: &str, change: &[u8]) -> io::Result<()> {
+    let ethtool = Ethtool::new(interface)?;
+    let words = ethtool.words(Words::Settings)?;
+    ethtool.set_words(Words::Settings, &changed(&words, change))
+}
+
+/// struct ethtool_cmd behind its command: supported, advertising, then speed (16 bits), duplex, port; PHY's address,
+/// transceiver, autoneg, mdio_support; maxtxpkt, maxrxpkt, then the speed's upper 16 bits.
+fn answer_of(words: &[u32]) -> Vec<u8> {
+    let octets: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let half = |at: usize| u32::from(u16::from_ne_bytes([octets[at], octets[at + 1]]));
+    let mut answer = Vec::new();
+    push_attribute(&mut answer, AUTONEG, &[octets[14]]);
+    let known = OLDER.iter().filter(|(_, bit)| words[0] & 1 << bit != 0);
+    let bits = known.map(|(name, bit)| ((*name).to_owned(), words[1] & 1 << bit != 0)).collect();
+    BitSet { bits }.push(&mut answer, OURS);
+    // SPEED_UNKNOWN in the old 16 bits.
+    let speed = Some(half(24) << 16 | half(8)).filter(|&speed| speed != 0xffff).unwrap_or(u32::MAX);
+    push_attribute(&mut answer, SPEED, &speed.to_ne_bytes());
+    push_attribute(&mut answer, DUPLEX, &[octets[10]]);
+    answer
+}
+
+/// The structure with a change in it.
+fn changed(words: &[u32], change: &[u8]) -> Vec<u32> {
+    let mut octets: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let mut advertising = words[1];
+    for (kind, content) in attributes(change) {
+        match (kind, content) {
+            (AUTONEG, [autoneg]) => {
+                octets[14] = *autoneg;
+                // ADVERTISED_Autoneg goes with it.
+                advertising = advertising & !(1 << 6) | u32::from(*autoneg) << 6;
+            }
+            (DUPLEX, [duplex]) => octets[10] = *duplex,
+            (SPEED, [a, b, c, d]) => {
+                let speed = u32::from_ne_bytes([*a, *b, *c, *d]);
+                octets[8..10].copy_from_slice(&(speed as u16).to_ne_bytes());
+                octets[24..26].copy_from_slice(&((speed >> 16) as u16).to_ne_bytes());
+            }
+            (OURS, set) => {
+                for (name, on) in BitSet::read(set).bits {
+                    let bit = OLDER.iter().find(|(known, _)| *known == name).map_or(0, |(_, bit)| 1u32 << bit);
+                    advertising = if on { advertising | bit } else { advertising & !bit };
+                }
+            }
+            _ => {}
+        }
+    }
+    octets[4..8].copy_from_slice(&advertising.to_ne_bytes());
+    octets.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect()
 }
 
 #[cfg(test)]
@@ -241,5 +322,39 @@ mod tests {
         assert!(fixed.change(&LinkMode::Auto).unwrap_err().contains("cannot agree"));
         assert!(fixed.change(&LinkMode::Speed(100)).is_ok(), "forced, for there is nobody to ask");
         assert_eq!(State::read(&[]), None);
+    }
+
+    /// A PHY as a driver of Linux 3.0 tells it: 10, 100 and 1000 Mbit/s, all offered, a link of 1000 Mbit/s.
+    fn older() -> Vec<u32> {
+        let half = |low: [u8; 2], high: [u8; 2]| u32::from_ne_bytes([low[0], low[1], high[0], high[1]]);
+        let supported = 0b110_1111 | 1 << 7 | 1 << 9;
+        vec![supported, supported, half(1000u16.to_ne_bytes(), [1, 2]), half([0, 0], [1, 0]), 0, 0, 0, 0, 0, 0]
+    }
+
+    #[test]
+    fn the_older_way_tells_and_takes_the_same() {
+        let words = older();
+        let state = State::read(&answer_of(&words)).unwrap();
+        assert_eq!((text(&state, "speed").as_deref(), state.speed, state.full), (Some("auto"), Some(1000), Some(true)));
+        for (name, value) in [
+            ("speed", "100"),
+            ("speed", "forced 100 half"),
+            ("duplex", "full"),
+            ("autoneg", "advertise 10baseT/Half+1000baseT/Full"),
+        ] {
+            let change = state.change(&LinkMode::parse(name, value).unwrap()).unwrap();
+            let now = changed(&words, &change);
+            let after = State::read(&answer_of(&now)).unwrap();
+            assert_eq!(text(&after, name).as_deref(), Some(value), "{name}");
+            // Port, PHY's address and transceiver are nobody's business.
+            assert_eq!((now[0], now[2].to_ne_bytes()[3]), (words[0], words[2].to_ne_bytes()[3]));
+            let back = after.change(&state.mode(name).unwrap()).unwrap();
+            let back = State::read(&answer_of(&changed(&now, &back))).unwrap();
+            assert_eq!(back.mode(name), Some(LinkMode::Auto), "{name}");
+        }
+        let forced = state.change(&LinkMode::Forced { speed: 100_000, full: true }).unwrap();
+        assert_eq!(State::read(&answer_of(&changed(&words, &forced))).unwrap().speed, Some(100_000));
+        let down = [words[0], words[1], u32::MAX, words[3], 0, 0, 0, 0, 0, 0];
+        assert_eq!(State::read(&answer_of(&down)).unwrap().speed, None);
     }
 }

@@ -39,7 +39,7 @@ pub enum SettingError {
         name: String,
     },
     /// The machine, its kernel or its driver does not have it.
-    #[error("{name} is not there{of}: {reason}; leave it out, or try another driver or kernel")]
+    #[error("{name} is not there{of}: {reason}; leave it out")]
     Absent {
         /// The setting.
         name: String,

@@ -316,6 +316,7 @@ fn burst_of(ticks: u64, octets_per_s: u64) -> u64 {
 
 fn change(netlink: &mut Netlink, interface: &str, wanted: &Discipline) -> io::Result<()> {
     let index = sys::netlink::interface_index(interface)?;
+    let (told, _) = ask(interface)?;
     let mut payload = message(index, 0, TC_H_ROOT);
     if wanted.kind() == "default" {
         return match netlink.change(libc::RTM_DELQDISC, 0, &payload) {
@@ -324,15 +325,22 @@ fn change(netlink: &mut Netlink, interface: &str, wanted: &Discipline) -> io::Re
             result => result,
         };
     }
+    payload = message(index, free_handle(&told), TC_H_ROOT);
     push_attribute(&mut payload, TCA_KIND, &[wanted.kind().as_bytes(), &[0]].concat());
     let options = options_of(wanted).ok_or(io::Error::from_raw_os_error(libc::ERANGE))?;
     if !options.is_empty() {
         push_attribute(&mut payload, TCA_OPTIONS, &options);
     }
-    // With EXCL beside the other two the kernel makes a new one even of the same kind, in one step: what is not named
-    // then is its default and not what was there (tc_modify_qdisc in net/sched/sch_api.c, "This magic test").
-    let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE | libc::NLM_F_EXCL) as u16;
+    let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
     netlink.change(libc::RTM_NEWQDISC, flags, &payload)
+}
+
+/// A handle that is free. With one of its own, the kernel makes a new qdisc even of the same kind, in one step: what is
+/// not named then is its default and not what was there (tc_modify_qdisc in net/sched/sch_api.c).
+fn free_handle(told: &[Told]) -> u32 {
+    let taken = |major: u32| told.iter().any(|one| one.handle >> 16 == major || one.parent >> 16 == major);
+    // The kernel itself counts from 0x8000 up, and people from 1.
+    (1..0x7fff).rev().find(|&major| !taken(major)).unwrap_or(0) << 16
 }
 
 /// The content of TCA_OPTIONS; `None` for a number that is too large.

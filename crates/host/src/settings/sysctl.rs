@@ -77,7 +77,11 @@ pub(super) fn set(subject: &Subject, name: &str, value: &str) -> Result<(), Sett
     if mode(&path) & 0o222 == 0 {
         return Err(subject.fixed(now));
     }
-    files::write(&path, value).map_err(|error| subject.not_written(value, &error, None))
+    files::write(&path, value).map_err(|error| match error.raw_os_error() {
+        // The file is there; what it names is not, such as a congestion control.
+        Some(libc::ENOENT) => subject.refused(value, "the kernel has none of this name"),
+        _ => subject.not_written(value, &error, None),
+    })
 }
 
 fn mode(path: &Path) -> u32 {

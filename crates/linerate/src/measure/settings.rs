@@ -8,6 +8,7 @@ use linerate_control::{Client, ControlError, Pending};
 use linerate_trial::change::{Change, Changed, PutBack, Reading};
 use linerate_trial::flow::End;
 use linerate_trial::setting;
+use linerate_trial::spec::Ip;
 
 use super::conduct::{TrialError, of_control};
 use super::pair::{ANSWER_TIME, Pair};
@@ -125,11 +126,17 @@ impl Settings {
 pub(crate) fn foreseen(pair: &Pair, trials: &[PlannedTrial]) -> Result<Vec<(u32, String)>, ControlError> {
     let mut asked: Vec<(End, Option<String>, Change, Option<String>)> = Vec::new();
     let mut refused = Vec::new();
+    let mut routes: Vec<(Option<Ip>, Result<Route, String>)> = Vec::new();
     for trial in trials {
-        let route = match pair.route(trial.spec.ip) {
-            Ok(route) => route,
+        let known = routes.iter().position(|(ip, _)| *ip == trial.spec.ip);
+        let place = known.unwrap_or_else(|| {
+            routes.push((trial.spec.ip, pair.route(trial.spec.ip)));
+            routes.len() - 1
+        });
+        let route = match &routes[place].1 {
+            Ok(route) => *route,
             Err(sentence) => {
-                refused.push((trial.index, sentence));
+                refused.push((trial.index, sentence.clone()));
                 continue;
             }
         };

@@ -1,7 +1,7 @@
 //! What the values of settings look like, and the one way in which each is written.
 //! Knows the forms; which setting has which stands in the table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::discipline::Discipline;
 use crate::options::{boolean, number};
@@ -216,7 +216,7 @@ pub fn parse_cpus(text: &str) -> Option<Vec<u32>> {
     if text == "none" || text.is_empty() {
         return Some(Vec::new());
     }
-    let mut cpus = Vec::new();
+    let mut cpus = BTreeSet::new();
     for range in text.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (filled(first)?, filled(last)?);
@@ -225,9 +225,7 @@ pub fn parse_cpus(text: &str) -> Option<Vec<u32>> {
         }
         cpus.extend(first..=last);
     }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Some(cpus)
+    Some(cpus.into_iter().collect())
 }
 
 /// One value for all of several things, or a value for each by its number.
