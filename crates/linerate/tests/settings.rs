@@ -100,7 +100,8 @@ impl Victim {
         let agent = |netns: &std::path::Path| {
             let netns = netns.display().to_string();
             let found = all.iter().filter(move |(_, command)| command.contains(" agent ") && command.contains(&netns));
-            found.map(|(id, _)| *id).collect::<Vec<u32>>()
+            // A watchdog that is just being started still has its agent's command line, and another parent.
+            found.map(|(id, _)| *id).filter(|id| parent(*id) == Some(controller)).collect::<Vec<u32>>()
         };
         let is_watchdog = |command: &str| command.starts_with("linerate-watchdog");
         match self {
@@ -121,6 +122,12 @@ impl Victim {
             }
         }
     }
+}
+
+/// The fourth field of proc_pid_stat(5).
+fn parent(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Kills somebody at a random moment of a campaign, again and again. `LINERATE_KILLS` says how often (CI: 200), and
