@@ -15,7 +15,7 @@ use crate::measure::campaign::{self, CampaignError, Order};
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings;
 use crate::output::out;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, PlannedTrial};
 use crate::progress::Progress;
 use crate::render;
 use crate::render::Repeats;
@@ -70,7 +70,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
 
 /// Says which trials will fail for a setting that a machine does not have.
 fn foresee(order: &OwnedOrder, pair: &Pair, progress: &Progress) -> Result<()> {
-    let refused = settings::foreseen(pair, &order.trials)?;
+    // What else may be missing, such as a route, is told by the trials themselves.
+    let set: Vec<PlannedTrial> = order.trials.iter().filter(|trial| !trial.settings.is_empty()).cloned().collect();
+    let refused = settings::foreseen(pair, &set)?;
     if let Some((_, sentence)) = refused.first() {
         let (count, all) = (refused.len(), order.trials.len());
         progress.say(&format!(
@@ -112,7 +114,7 @@ pub(crate) struct Wanted {
 /// An order that owns its plan.
 pub(crate) struct OwnedOrder {
     pub(crate) plan: Plan,
-    trials: Vec<plan::PlannedTrial>,
+    trials: Vec<PlannedTrial>,
     plan_text: String,
     resume: Option<Campaign>,
 }
