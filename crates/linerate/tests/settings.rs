@@ -366,6 +366,9 @@ fn a_change_that_cuts_the_conversation_is_taken_back() {
     // One that it bears stays.
     set("mtu=1400").wait(LONG).check_done();
     assert_eq!(state(&bench)[0].matches("mtu 1400").count(), 1, "{:?}", state(&bench));
+    let target = bench.target();
+    Running::start(bench.linerate(&["target", &target, "restore"])).wait(IN_TIME).check_done();
+    assert_eq!(state(&bench)[0].matches("mtu 1500").count(), 1, "{:?}", state(&bench));
 }
 
 #[test]
