@@ -6,7 +6,7 @@
 //!   {"begun":{"format":"linerate.settings/1","boot":"…","namespace":"…","process":812,"by":"ann on desk"}}
 //!   {"change":{"name":"mtu","interface":"eth0","original":"1500"}}
 //!   {"put-back":{"name":"mtu","interface":"eth0"}}
-//!   {"kept":null}
+//!   "kept"
 //! ```
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
