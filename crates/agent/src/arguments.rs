@@ -4,6 +4,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::settings::Commands;
+
 /// What the command line asks for.
 pub struct Arguments {
     /// The network namespace to work in, as a path.
@@ -24,7 +26,11 @@ pub enum Task {
         address: String,
         /// Where the key is.
         psk_file: PathBuf,
+        /// Whether who has the key may also have commands run.
+        commands: Commands,
     },
+    /// Watches over another agent, and puts back what this journal says when it has ended.
+    Watch(PathBuf),
     /// Makes a key.
     NewPsk(PathBuf),
 }
@@ -40,6 +46,8 @@ fn help(program: &str) -> String {
          --listen ADDR:PORT  wait for controllers on the network; they must have the key\n  \
          --psk-file FILE     the key: 64 hexadecimal digits, readable by its owner only\n  \
          --new-psk FILE      make a new key\n  \
+         --allow-commands    with --listen: let who has the key also run commands here, as custom settings need\n  \
+         --watch JOURNAL     wait for the end of standard input, then put settings back; an agent starts this by itself\n  \
          --netns PATH        work in this network namespace, such as /run/netns/NAME\n  \
          --help, --version\n"
     )
@@ -51,6 +59,7 @@ impl Arguments {
         use lexopt::prelude::{Long, Short, ValueExt};
         let mut parser = lexopt::Parser::from_args(arguments);
         let (mut stdio, mut listen, mut psk_file, mut new_psk, mut netns) = (false, None, None, None, None);
+        let (mut watch, mut commands) = (None, Commands::Refused);
         let see = |error: lexopt::Error| format!("{error}; see {program} --help");
         while let Some(argument) = parser.next().map_err(see)? {
             match argument {
@@ -58,6 +67,8 @@ impl Arguments {
                 Long("listen") => listen = Some(parser.value().and_then(|v| v.string()).map_err(see)?),
                 Long("psk-file") => psk_file = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("new-psk") => new_psk = Some(PathBuf::from(parser.value().map_err(see)?)),
+                Long("allow-commands") => commands = Commands::Allowed,
+                Long("watch") => watch = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("netns") => netns = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("help") | Short('h') => return Ok(Arguments { netns, task: Task::Print(help(program)) }),
                 Long("version") | Short('V') => {
@@ -69,16 +80,17 @@ impl Arguments {
                 other => return Err(see(other.unexpected())),
             }
         }
-        let task = match (stdio, listen, new_psk) {
-            (true, None, None) => Task::Stdio,
-            (false, Some(address), None) => {
+        let task = match (stdio, listen, new_psk, watch) {
+            (true, None, None, None) => Task::Stdio,
+            (false, None, None, Some(journal)) => Task::Watch(journal),
+            (false, Some(address), None, None) => {
                 let psk_file = psk_file.ok_or(
                     "--listen demands a key, so that nobody else can use this machine to send traffic: \
                      make one with --new-psk FILE and name it with --psk-file FILE",
                 )?;
-                Task::Listen { address, psk_file }
+                Task::Listen { address, psk_file, commands }
             }
-            (false, None, Some(path)) => Task::NewPsk(path),
+            (false, None, Some(path), None) => Task::NewPsk(path),
             _ => return Err(format!("give one of --stdio, --listen and --new-psk; see {program} --help")),
         };
         Ok(Arguments { netns, task })
@@ -103,6 +115,9 @@ mod tests {
         check("--stdio", "");
         check("--stdio --netns /run/netns/a", "");
         check("--listen 127.0.0.1:0 --psk-file key", "");
+        check("--listen 127.0.0.1:0 --psk-file key --allow-commands", "");
+        check("--watch journal", "");
+        check("--watch journal --stdio", "give one of");
         check("--new-psk key", "");
         check("--help", "");
         check("", "give one of");

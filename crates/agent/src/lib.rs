@@ -6,15 +6,18 @@
 
 mod arguments;
 mod session;
+mod settings;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
 use linerate_control::{Limits, Link, Listener, Psk};
+use linerate_host::guard;
 use linerate_host::sys::namespace;
 
 use arguments::{Arguments, Task};
+use settings::Commands;
 
 /// Runs the agent with these arguments, which exclude the program's name. `program` is how the user called it.
 pub fn run(program: &str, arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -41,16 +44,23 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
         }
         Task::Stdio => {
             let link = Link::stdio().map_err(|error| format!("standard input and output cannot be used: {error}"))?;
-            session::converse(link);
+            // Whoever started this process can run commands here anyway.
+            session::converse(link, program, Commands::Allowed);
         }
-        Task::Listen { address, psk_file } => {
+        Task::Watch(journal) => guard::watch(&journal)?,
+        Task::Listen { address, psk_file, commands } => {
             let psk = Psk::read(&psk_file).map_err(|error| error.to_string())?;
             let listener = Listener::bind(address.as_str(), psk, Limits::default())
                 .map_err(|error| format!("cannot listen on {address}: {error}; choose another address or port"))?;
             if let Ok(address) = listener.local_addr() {
                 eprintln!("{program}: listening on {address}");
             }
-            listener.serve(|link, _| session::converse(link));
+            // Also before the first controller comes: the machine may have other uses than measuring.
+            for note in guard::recover() {
+                eprintln!("{program}: {note}");
+            }
+            let program = program.to_owned();
+            listener.serve(move |link, _| session::converse(link, &program, commands));
         }
     }
     Ok(())

@@ -10,22 +10,34 @@
 use std::net::IpAddr;
 use std::thread::JoinHandle;
 
-use linerate_control::message::{Address, Event, Prepare, RefusalKind, Reply, Request, RequestLine};
+use linerate_control::message::{
+    Address, CUSTOM_SETTINGS, Event, Prepare, RefusalKind, Reply, Request, RequestLine, SETTINGS,
+};
 use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
 use linerate_host::traffic::{Stopper, Tokens, Trial};
-use linerate_host::{counters, environment, interfaces};
+use linerate_host::{counters, environment, guard, interfaces};
 
-/// Holds one conversation to its end. Traffic ends with it.
-pub fn converse(link: Link) {
-    let mut session = Session { lease: None, trial: TrialState::None };
-    let server = Server::new(concat!("linerate-agent ", env!("CARGO_PKG_VERSION")));
+use crate::settings::{Commands, SettingsOf};
+
+/// Holds one conversation to its end. Traffic ends with it, and settings are put back.
+pub fn converse(link: Link, program: &str, commands: Commands) {
+    let mut session = Session { lease: None, trial: TrialState::None, settings: SettingsOf::new(program, commands) };
+    let mut server = Server::new(concat!("linerate-agent ", env!("CARGO_PKG_VERSION")));
+    server.capabilities.push(SETTINGS.to_owned());
+    if commands == Commands::Allowed {
+        server.capabilities.push(CUSTOM_SETTINGS.to_owned());
+    }
+    // Before anything is read: what a dead agent has left is no state to measure in, nor to take for the original.
+    server.notes = guard::recover();
     serve(link, &server, |line, outlet| session.handle(line, outlet));
     session.end_trial();
+    session.settings.end();
 }
 
 struct Session {
     lease: Option<Lease>,
     trial: TrialState,
+    settings: SettingsOf,
 }
 
 enum TrialState {
@@ -35,13 +47,13 @@ enum TrialState {
 }
 
 /// Why a request was not carried out.
-struct Refusal(RefusalKind, String);
+pub(crate) struct Refusal(pub(crate) RefusalKind, pub(crate) String);
 
 fn failed(error: impl std::fmt::Display) -> Refusal {
     Refusal(RefusalKind::Failed, error.to_string())
 }
 
-fn out_of_order(sentence: &str) -> Refusal {
+pub(crate) fn out_of_order(sentence: &str) -> Refusal {
     Refusal(RefusalKind::OutOfOrder, sentence.to_owned())
 }
 
@@ -61,10 +73,12 @@ impl Session {
                     other => failed(other),
                 })?;
                 self.lease = Some(lease);
+                self.settings.by = holder.name;
                 Ok(Reply::Done)
             }
             Request::Release => {
                 self.end_trial();
+                self.settings.end();
                 self.lease = None;
                 Ok(Reply::Done)
             }
@@ -91,6 +105,18 @@ impl Session {
                 self.end_trial();
                 Ok(Reply::Done)
             }
+            Request::Get { interface, names, custom } => self.settings.get(interface.as_deref(), &names, &custom),
+            Request::Set { .. } | Request::Confirm | Request::Keep | Request::Restore { .. }
+                if self.lease.is_none() =>
+            {
+                Err(out_of_order("settings need the lease; ask for it first"))
+            }
+            Request::Set { interface, changes, confirm_within_s } => {
+                self.settings.set(interface.as_deref(), &changes, confirm_within_s)
+            }
+            Request::Confirm => self.settings.confirm(),
+            Request::Keep => self.settings.keep(),
+            Request::Restore { names, kept } => Ok(self.settings.restore(&names, kept)),
             Request::Ping => Ok(Reply::Done),
         }
     }

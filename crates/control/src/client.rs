@@ -66,6 +66,8 @@ struct State {
     pending: HashMap<u64, Asked>,
     events: Option<SyncSender<AgentEvent>>,
     heard: Instant,
+    /// Until then silence is no news: what was asked for may cut the conversation for a while.
+    patience: Instant,
     lost: Option<ControlError>,
 }
 
@@ -107,7 +109,8 @@ impl Client {
             why: format!("this program cannot start a thread ({error}); see the limits of this machine (ulimit -u)"),
         };
         let writer = LineWriter::new(writer, LONGEST_FROM_CONTROLLER).map_err(out_of_threads)?;
-        let hello = Hello { linerate: PROTOCOL, program: options.program.clone(), capabilities: Vec::new() };
+        let program = options.program.clone();
+        let hello = Hello { linerate: PROTOCOL, program, capabilities: Vec::new(), notes: Vec::new() };
         let _ = writer.send(&hello);
 
         let (greeting_sent, greeting) = mpsc::sync_channel(1);
@@ -157,8 +160,15 @@ impl Client {
         };
 
         let (events_sent, events) = mpsc::sync_channel(EVENTS);
-        let state =
-            State { next: 1, pending: HashMap::new(), events: Some(events_sent), heard: Instant::now(), lost: None };
+        let now = Instant::now();
+        let state = State {
+            next: 1,
+            pending: HashMap::new(),
+            events: Some(events_sent),
+            heard: now,
+            patience: now,
+            lost: None,
+        };
         let shared =
             Arc::new(Shared { machine: machine.clone(), writer, guard: Mutex::new(guard), state: Mutex::new(state) });
         let _ = go_sent.send(Arc::clone(&shared));
@@ -191,6 +201,13 @@ impl Client {
     /// Asks; the answer is for [`Pending::wait`]. Two agents are asked at the same time this way.
     pub fn send(&self, request: Request) -> Pending {
         self.shared.ask(request)
+    }
+
+    /// Bears silence for so long from now: what is asked for next may cut the conversation for a while.
+    pub fn bear_silence(&self, time: Duration) {
+        let until = Instant::now() + time;
+        let mut state = self.shared.lock();
+        state.patience = state.patience.max(until);
     }
 
     /// What the agent tells unasked, in order.
@@ -367,12 +384,12 @@ impl Shared {
         let tick = every.min(Duration::from_millis(250));
         let mut pinged = Instant::now();
         while stop.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
-            let heard = {
+            let (heard, bears) = {
                 let state = self.lock();
                 if state.lost.is_some() {
                     return;
                 }
-                state.heard
+                (state.heard, Instant::now() < state.patience)
             };
             let silent = heard.elapsed();
             // A grandchild may hold the pipe open after the agent's death, so the pipe's end alone is no news.
@@ -381,7 +398,7 @@ impl Shared {
                 std::thread::sleep(Duration::from_millis(200));
                 return self.lose_child("its agent ended");
             }
-            if silent >= silence {
+            if silent >= silence && !bears {
                 return self.lose(format!(
                     "its agent was silent for {} s; check the cable and the power of that machine, and try again",
                     silence.as_secs_f64()

@@ -7,6 +7,7 @@
 
 use std::net::IpAddr;
 
+use linerate_trial::change::{Change, Changed, Custom, PutBack, Reading};
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
@@ -27,7 +28,15 @@ pub struct Hello {
     /// What the speaker can do beyond the first version.
     #[serde(default)]
     pub capabilities: Vec<String>,
+    /// What an agent has to tell before it is asked: a sentence for each setting that it found changed and put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
+
+/// The capability to change settings and put them back.
+pub const SETTINGS: &str = "settings";
+/// The capability to change settings of the user's own: to run the controller's commands.
+pub const CUSTOM_SETTINGS: &str = "custom-settings";
 
 impl Hello {
     /// Reads a first line of any version: only [`Hello::linerate`] is certain to keep its meaning.
@@ -38,7 +47,8 @@ impl Hello {
         }
         serde_json::from_str(line).ok().or_else(|| {
             let AnyVersion { linerate } = serde_json::from_str(line).ok()?;
-            Some(Hello { linerate, program: "another linerate".to_owned(), capabilities: Vec::new() })
+            let program = "another linerate".to_owned();
+            Some(Hello { linerate, program, capabilities: Vec::new(), notes: Vec::new() })
         })
     }
 }
@@ -88,14 +98,65 @@ pub enum Request {
     Start,
     /// To end the trial now, whatever its state.
     Stop,
+    /// The machine's settings as they are.
+    Get {
+        /// The interface that they belong to, unless they are the machine's.
+        interface: Option<String>,
+        /// Which; all that the machine has, when none is named.
+        names: Vec<String>,
+        /// How those among them are read that are the user's own: (name, how).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        custom: Vec<(String, Custom)>,
+    },
+    /// To change settings: all of these, or none. They are put back when the conversation ends, however it ends.
+    /// Needs the lease.
+    Set {
+        /// The interface that they belong to, unless they are the machine's.
+        interface: Option<String>,
+        /// In this order.
+        changes: Vec<Change>,
+        /// The changes may cut the conversation: unless [`Request::Confirm`] comes within this time, seconds, the
+        /// agent takes them back by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        confirm_within_s: Option<f64>,
+    },
+    /// The last changes did not cut the conversation: they may stay. Needs the lease.
+    Confirm,
+    /// What this conversation has changed stays when it ends, until [`Request::Restore`] of what is kept. Needs the
+    /// lease.
+    Keep,
+    /// To put settings back. Needs the lease.
+    Restore {
+        /// Which; all that this conversation has changed, when none is named.
+        #[serde(default)]
+        names: Vec<String>,
+        /// Also what conversations before this one have changed to stay.
+        #[serde(default)]
+        kept: bool,
+    },
     /// A sign of life; answered at once.
     Ping,
 }
 
 impl Request {
     /// The names of all requests, as [`Request::name`] gives them.
-    pub const NAMES: [&str; 10] =
-        ["lease", "release", "describe", "addresses", "counters", "prepare", "connect", "start", "stop", "ping"];
+    pub const NAMES: [&str; 15] = [
+        "lease",
+        "release",
+        "describe",
+        "addresses",
+        "counters",
+        "prepare",
+        "connect",
+        "start",
+        "stop",
+        "ping",
+        "get",
+        "set",
+        "confirm",
+        "keep",
+        "restore",
+    ];
 
     /// The request's name, as the line says it.
     pub const fn name(&self) -> &'static str {
@@ -110,6 +171,11 @@ impl Request {
             Request::Start => Request::NAMES[7],
             Request::Stop => Request::NAMES[8],
             Request::Ping => Request::NAMES[9],
+            Request::Get { .. } => Request::NAMES[10],
+            Request::Set { .. } => Request::NAMES[11],
+            Request::Confirm => Request::NAMES[12],
+            Request::Keep => Request::NAMES[13],
+            Request::Restore { .. } => Request::NAMES[14],
         }
     }
 }
@@ -194,6 +260,24 @@ pub enum Reply {
         ports: Vec<(u16, u16)>,
         /// The interface that has the local address.
         interface: Option<String>,
+    },
+    /// To [`Request::Get`].
+    Settings {
+        /// One for each name, in the order asked for.
+        settings: Vec<Reading>,
+        /// What is changed to stay: (name, value before the first change).
+        #[serde(default)]
+        kept: Vec<(String, String)>,
+    },
+    /// To [`Request::Set`].
+    Changed {
+        /// One for each change, in the order asked for.
+        settings: Vec<Changed>,
+    },
+    /// To [`Request::Restore`].
+    Restored {
+        /// In the order in which they were put back. One that could not be says why.
+        settings: Vec<PutBack>,
     },
 }
 
@@ -300,6 +384,11 @@ mod tests {
             Request::Start,
             Request::Stop,
             Request::Ping,
+            Request::Get { interface: None, names: Vec::new(), custom: Vec::new() },
+            Request::Set { interface: None, changes: Vec::new(), confirm_within_s: None },
+            Request::Confirm,
+            Request::Keep,
+            Request::Restore { names: Vec::new(), kept: false },
         ] {
             assert_eq!(serde_json::to_value(&request).unwrap()["type"], request.name());
         }

@@ -19,6 +19,8 @@ pub struct Server {
     pub program: String,
     /// What the agent can do beyond the first version.
     pub capabilities: Vec<String>,
+    /// What the agent has to tell before it is asked.
+    pub notes: Vec<String>,
     /// A controller that is silent for so long is gone.
     pub silence: Duration,
 }
@@ -26,7 +28,12 @@ pub struct Server {
 impl Server {
     /// The usual silence: 10 s, ten heartbeats of a controller.
     pub fn new(program: impl Into<String>) -> Server {
-        Server { program: program.into(), capabilities: Vec::new(), silence: Duration::from_secs(10) }
+        Server {
+            program: program.into(),
+            capabilities: Vec::new(),
+            notes: Vec::new(),
+            silence: Duration::from_secs(10),
+        }
     }
 }
 
@@ -87,6 +94,7 @@ pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &
         linerate: PROTOCOL,
         program: server.program.clone(),
         capabilities: server.capabilities.clone(),
+        notes: server.notes.clone(),
     });
     let state = Mutex::new(State { heard: Instant::now(), ended: None });
     let outlet = Outlet(Arc::new(Shared { writer, silence: server.silence, state }));

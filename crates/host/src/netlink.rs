@@ -7,6 +7,7 @@
 
 use std::io;
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use netlink_bindings::nlctrl;
@@ -29,6 +30,8 @@ pub(crate) struct Netlink {
     sequence: u32,
     /// Generic netlink's number of a family, by its name.
     families: Vec<(&'static [u8], u16)>,
+    /// What the kernel said in words about the last request.
+    said: Option<String>,
 }
 
 impl Netlink {
@@ -45,7 +48,15 @@ impl Netlink {
     fn open(protocol: u16) -> io::Result<Netlink> {
         let socket = UdpSocket::from(sys::netlink::open(i32::from(protocol))?);
         socket.set_read_timeout(Some(PATIENCE))?;
-        Ok(Netlink { socket, protocol, sequence: 0, families: Vec::new() })
+        // Words beside the error number, since Linux 4.12; an older kernel refuses, and does without.
+        let _ = sys::netlink::ask_for_words(socket.as_fd());
+        Ok(Netlink { socket, protocol, sequence: 0, families: Vec::new(), said: None })
+    }
+
+    /// What the kernel said in words when it answered the last request (NLMSGERR_ATTR_MSG): why it refused, or a
+    /// warning beside a success.
+    pub(crate) fn said(&mut self) -> Option<String> {
+        self.said.take()
     }
 
     /// Sends `payload`, which begins with struct genlmsghdr, to a generic family, and hands each reply's to
@@ -58,6 +69,27 @@ impl Netlink {
     ) -> io::Result<()> {
         let family = self.family(family)?;
         self.exchange(family, 0, payload, handle_reply)
+    }
+
+    /// The number of a generic family; ENOENT where the kernel has none of this name.
+    pub(crate) fn generic_family(&mut self, name: &'static [u8]) -> io::Result<u16> {
+        self.family(name)
+    }
+
+    /// Sends a request of a kind that changes something: `payload` begins with the kind's own header.
+    pub(crate) fn change(&mut self, message_type: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
+        self.exchange(message_type, flags, payload, |_| ())
+    }
+
+    /// Sends a request like [`Netlink::change`], and hands each reply to `handle_reply`.
+    pub(crate) fn raw_request(
+        &mut self,
+        message_type: u16,
+        flags: u16,
+        payload: &[u8],
+        handle_reply: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        self.exchange(message_type, flags, payload, handle_reply)
     }
 
     /// Sends a request and hands each reply to `handle_reply`, until the kernel says that was all.
@@ -98,6 +130,7 @@ impl Netlink {
         mut handle_reply: impl FnMut(&[u8]),
     ) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
+        self.said = None;
         let flags = flags | (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
         let mut message = Vec::with_capacity(HEADER_LEN + payload.len());
         message.extend(((HEADER_LEN + payload.len()) as u32).to_ne_bytes());
@@ -121,6 +154,9 @@ impl Netlink {
                 }
                 match i32::from(message.message_type) {
                     libc::NLMSG_ERROR | libc::NLMSG_DONE => {
+                        if i32::from(message.message_type) == libc::NLMSG_ERROR {
+                            self.said = words(message.flags, message.payload);
+                        }
                         return match read_i32(message.payload) {
                             None | Some(0) => Ok(()),
                             Some(code) => Err(io::Error::from_raw_os_error(code.wrapping_neg())),
@@ -137,6 +173,7 @@ impl Netlink {
 
 struct Message<'a> {
     message_type: u16,
+    flags: u16,
     sequence: u32,
     payload: &'a [u8],
 }
@@ -156,10 +193,40 @@ fn messages(mut buffer: &[u8]) -> impl Iterator<Item = io::Result<Message<'_>>> 
         buffer = &buffer[length.next_multiple_of(4).min(buffer.len())..];
         Some(Ok(Message {
             message_type: u16::from_ne_bytes([message[4], message[5]]),
+            flags: u16::from_ne_bytes([message[6], message[7]]),
             sequence: u32::from_ne_bytes([message[8], message[9], message[10], message[11]]),
             payload: &message[HEADER_LEN..],
         }))
     })
+}
+
+/// The words in an acknowledgement, struct nlmsgerr: the error, the request's header, the request itself unless it
+/// was left out, then attributes (Documentation/userspace-api/netlink/intro.rst, "Ext ACK").
+fn words(flags: u16, payload: &[u8]) -> Option<String> {
+    // linux/netlink.h.
+    const NLM_F_CAPPED: u16 = 0x100;
+    const NLM_F_ACK_TLVS: u16 = 0x200;
+    const NLMSGERR_ATTR_MSG: u16 = 1;
+    if flags & NLM_F_ACK_TLVS == 0 {
+        return None;
+    }
+    let request = payload.get(4..)?;
+    let request_len = match flags & NLM_F_CAPPED {
+        0 => usize::try_from(read_i32(request)?).ok()?.checked_next_multiple_of(4)?,
+        _ => HEADER_LEN,
+    };
+    let (_, text) = attributes(request.get(request_len..)?).find(|(kind, _)| *kind == NLMSGERR_ATTR_MSG)?;
+    let text = String::from_utf8_lossy(text);
+    let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Appends an attribute: length, type, content, and what makes its length a multiple of four.
+pub(crate) fn push_attribute(to: &mut Vec<u8>, kind: u16, content: &[u8]) {
+    to.extend(((4 + content.len()) as u16).to_ne_bytes());
+    to.extend(kind.to_ne_bytes());
+    to.extend(content);
+    to.resize(to.len().next_multiple_of(4), 0);
 }
 
 fn read_i32(bytes: &[u8]) -> Option<i32> {
@@ -184,11 +251,28 @@ mod tests {
     use super::*;
 
     fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
-        let mut bytes = ((4 + content.len()) as u16).to_ne_bytes().to_vec();
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(content);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        let mut bytes = Vec::new();
+        push_attribute(&mut bytes, kind, content);
         bytes
+    }
+
+    #[test]
+    fn the_kernels_words_are_found_behind_the_request() {
+        let mut request = 18u32.to_ne_bytes().to_vec();
+        request.resize(20, 9);
+        let mut whole = (-22i32).to_ne_bytes().to_vec();
+        whole.extend(&request);
+        whole.extend(attribute(2, &[0; 4]));
+        whole.extend(attribute(1, b"too large\0"));
+        assert_eq!(words(0x200, &whole).as_deref(), Some("too large"));
+        assert_eq!(words(0, &whole), None);
+        let mut capped = (-22i32).to_ne_bytes().to_vec();
+        capped.extend([0; HEADER_LEN]);
+        capped.extend(attribute(1, b"too large\0"));
+        assert_eq!(words(0x300, &capped).as_deref(), Some("too large"));
+        for cut in 0..whole.len() {
+            assert_eq!(words(0x200, &whole[..cut]).filter(|words| words.len() > 9), None);
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(crate) enum Command {
         /// The built-in plan, or the plan file, to show; without one, list them
         plan: Option<String>,
     },
-    /// Look at one machine
+    /// Look at one machine, and change its settings
     Target(TargetArgs),
     /// List, show and export what was measured
     Records(RecordsArgs),
@@ -90,6 +90,9 @@ pub(crate) struct RunArgs {
     /// Carry on the last unfinished campaign of this plan between these machines
     #[arg(long)]
     pub(crate) resume: bool,
+    /// Measure nothing: show every trial in its order, which will be skipped and why, and the time it will all take
+    #[arg(long, conflicts_with_all = ["resume", "json", "csv", "markdown"])]
+    pub(crate) dry_run: bool,
     /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target_address: Option<IpAddr>,
@@ -173,6 +176,31 @@ pub(crate) enum Look {
         #[command(flatten)]
         look: LookArgs,
     },
+    /// Its settings as they are
+    Get {
+        /// Settings like mtu, gro or coalesce.rx_usecs; all that it has, when none is named (docs/settings.md)
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        #[command(flatten)]
+        look: LookArgs,
+    },
+    /// Change its settings; they stay until restore puts them back, or the machine restarts
+    ///
+    /// What a setting was is written down on the machine before it is changed. A change that cuts the way to the
+    /// machine is taken back by the machine itself after five seconds. `linerate run` changes settings for its trials
+    /// only (`--set target.mtu=9000`), and needs neither this nor restore.
+    Set {
+        /// Settings and their values, like mtu=9000 gro=off; all are changed, or none
+        #[arg(value_name = "NAME=VALUE", required = true, value_parser = name_and_value)]
+        settings: Vec<(String, String)>,
+        #[command(flatten)]
+        look: LookArgs,
+    },
+    /// Put back what set has changed
+    Restore {
+        #[command(flatten)]
+        look: LookArgs,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -251,6 +279,8 @@ fn set_help() -> String {
     for option in &linerate_trial::options::OPTIONS {
         text += &format!("  {:<18}  {}: {}\n", option.name, option.about, option.allowed);
     }
+    text += "\nSettings of a machine are options too, as target.NAME and host.NAME: target.mtu=1500,9000, host.gro=off.\n\
+             docs/settings.md lists them. They are put back when the trials are done, however they end.\n";
     text + "\nExamples:\n  \
             linerate run tcp --target root@board\n  \
             linerate run udp-sweep --target root@board --set rate=50M..500M:50M --set duration=5s\n  \

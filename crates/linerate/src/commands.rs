@@ -2,9 +2,11 @@
 //! Knows which is which.
 
 mod demo;
+mod dry_run;
 mod plans;
 mod records;
 mod run;
+mod settings;
 mod shell;
 mod target;
 
@@ -12,11 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use linerate_control::{ConnectOptions, Psk};
+use linerate_control::{Client, ConnectOptions, Psk};
 use linerate_results::store::Store;
 
 use crate::cli::{Cli, Command, ReachArgs, StoreArgs};
 use crate::interrupt;
+use crate::output::say;
 use crate::plan::Report;
 use crate::render;
 use crate::render::Repeats;
@@ -42,6 +45,13 @@ fn connect_options(reach: &ReachArgs) -> Result<ConnectOptions> {
     let psk = reach.psk_file.as_deref().map(Psk::read).transpose()?;
     let remote_agent = reach.remote_agent.clone();
     Ok(ConnectOptions { remote_agent, psk, interrupted: interrupt::requested, ..ConnectOptions::default() })
+}
+
+/// Says what an agent has to tell before it is asked: settings that it found changed, and put back.
+fn say_notes(client: &Client) {
+    for note in &client.hello().notes {
+        say(format_args!("linerate: {}: {note}", client.machine()));
+    }
 }
 
 /// The store that the user named, or the usual one, made if it is not there.

@@ -2,7 +2,7 @@
 //! Knows no terminal beyond a progress line, and no format of output.
 //!
 //! ```text
-//!   pair (two agents, leased) ─→ route (addresses) ─→ campaign ─→ for each trial: conduct ─→ join ─→ store
+//!   pair (two agents, leased) ─→ route (addresses) ─→ campaign ─→ for each trial: settings ─→ conduct ─→ join ─→ store
 //! ```
 
 pub(crate) mod campaign;
@@ -10,3 +10,4 @@ pub(crate) mod conduct;
 pub(crate) mod join;
 pub(crate) mod pair;
 pub(crate) mod route;
+pub(crate) mod settings;

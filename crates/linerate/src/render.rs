@@ -10,6 +10,7 @@ mod number;
 pub(crate) mod picture;
 #[cfg(test)]
 mod sample;
+pub(crate) mod settings;
 mod sheet;
 pub(crate) mod show;
 pub(crate) mod summary;

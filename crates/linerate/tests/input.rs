@@ -128,6 +128,9 @@ fn command_lines_that_make_no_sense() {
     check_usage(&["run", "tcp", "--target", "local", "--repeat", "often"], &["often"]);
     check_usage(&["run", "tcp", "--target", "local", "--target-address", "here"], &["here"]);
     check_usage(&["levitate"], &["levitate"]);
+    check_usage(&["target", "local", "set"], &["NAME=VALUE"]);
+    check_usage(&["target", "local", "set", "mtu"], &["sets nothing", "NAME=VALUE"]);
+    check_usage(&["run", "tcp", "--target", "local", "--dry-run", "--json"], &["--dry-run", "--json"]);
     check_usage(&["agent"], &["give one of"]);
     check_usage(&["agent", "--listen", "127.0.0.1:0"], &["demands a key"]);
 }
@@ -218,6 +221,15 @@ fn a_look_at_what_is_not_there() {
         let arguments = ["target", "local", look, "--interface", "nonsense0"];
         check(&bench, &arguments, &["the target (local)", "no interface nonsense0", "lo"]);
     }
+    let target = |words: &[&str], parts: &[&str]| check(&bench, &[&["target", "local"], words].concat(), parts);
+    target(&["get", "mtuu"], &["there is no setting 'mtuu'", "did you mean 'mtu'?"]);
+    target(
+        &["get", "coalesce.rx_usecs", "--interface", "lo"],
+        &["the target (local)", "coalesce.rx_usecs is not there"],
+    );
+    target(&["set", "mtu=big"], &["mtu: 'big' is not allowed", "octets like 1500"]);
+    target(&["set", "mtu=1500", "target.mtu=9000"], &["mtu is set twice"]);
+    target(&["set", "custom.x=1"], &["custom.x is for a plan to define"]);
     let watch = |interval: &str| check(&bench, &["target", "local", "watch", "--interval", interval], &["--interval"]);
     watch("0");
     watch("soon");

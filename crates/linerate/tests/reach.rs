@@ -187,7 +187,8 @@ impl ByHand {
             stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line).map_err(drop))
         });
         let mut hand = ByHand { child, lines };
-        let hello = Hello { linerate: PROTOCOL, program: "by hand".to_owned(), capabilities: Vec::new() };
+        let hello =
+            Hello { linerate: PROTOCOL, program: "by hand".to_owned(), capabilities: Vec::new(), notes: Vec::new() };
         hand.say(&serde_json::to_string(&hello).unwrap());
         assert!(hand.hear().contains("\"linerate\":1"));
         hand

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::budget::LossLine;
+use linerate_trial::change::Changed;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::Doubt;
 use linerate_trial::environment::Environment;
@@ -127,7 +128,7 @@ pub struct Machine {
     pub environment: Environment,
     /// Settings that were changed for this trial.
     #[serde(default)]
-    pub settings: Vec<Setting>,
+    pub settings: Vec<Changed>,
     /// CPU use during the measured part.
     pub cpu: Option<CpuUse>,
     /// What its counters grew by during the whole trial.
@@ -136,21 +137,6 @@ pub struct Machine {
     /// What the threads that moved the data used, over the whole trial.
     #[serde(default)]
     pub threads: Option<ThreadUse>,
-}
-
-/// A setting of a machine, asked for, set, and read back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Setting {
-    /// Its name.
-    pub name: String,
-    /// What was asked.
-    pub asked: String,
-    /// What was written.
-    pub set: Option<String>,
-    /// What was read afterwards.
-    pub read_back: Option<String>,
-    /// What it was before.
-    pub original: Option<String>,
 }
 
 /// The figures of a trial. With `direction` both, sums over the two directions, which stand apart in `directions`.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::budget::LossLine;
+use linerate_trial::change::Changed;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::environment::{Amount, Cpu, Environment, IrqTime, Nic, Pause};
@@ -266,8 +267,8 @@ pub fn full() -> Record {
         ..other.intervals[0].tcp.clone().expect("the example has it")
     });
     record.target.counters.add(Stage::DriverRxRing, "ifb0 tbf drops", 18_707);
-    record.target.settings = vec![Setting {
-        name: "target.mtu".to_owned(),
+    record.target.settings = vec![Changed {
+        name: "mtu".to_owned(),
         asked: "9001".to_owned(),
         set: Some("9001".to_owned()),
         read_back: Some("9000".to_owned()),

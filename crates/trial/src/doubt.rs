@@ -47,6 +47,8 @@ pub enum DoubtKind {
     EndMarkLost,
     /// A counter source could not be read.
     CountersMissing,
+    /// A setting is not what was asked: the machine took it and made something else of it, or nothing.
+    SettingNotTaken,
 }
 
 impl DoubtKind {
@@ -65,6 +67,7 @@ impl DoubtKind {
             DoubtKind::SoakNotCalibrated => "soak-not-calibrated",
             DoubtKind::EndMarkLost => "end-mark-lost",
             DoubtKind::CountersMissing => "counters-missing",
+            DoubtKind::SettingNotTaken => "setting-not-taken",
         }
     }
 }

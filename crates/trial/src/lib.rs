@@ -5,6 +5,7 @@
 pub mod api;
 pub mod arrivals;
 pub mod budget;
+pub mod change;
 pub mod cpu;
 pub mod departures;
 pub mod doubt;
@@ -15,6 +16,7 @@ pub mod merged_drops;
 pub mod options;
 pub mod outcome;
 pub mod pace;
+pub mod setting;
 pub mod spec;
 pub mod stage;
 pub mod units;

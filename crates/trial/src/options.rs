@@ -6,7 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::api::{ReceiverApi, SenderApi, Timestamps};
+use crate::flow::End;
 use crate::pace::Pacing;
+use crate::setting;
 use crate::spec::{CpuMethod, Direction, Extent, Ip, Spacing, Spec, Workload};
 use crate::units::{OfferedLoad, format_duration, format_size, parse_duration, parse_size};
 
@@ -100,15 +102,37 @@ pub fn find(name: &str) -> Result<&'static OptionInfo, BadOption> {
     if let Some(found) = OPTIONS.iter().find(|option| option.name == name) {
         return Ok(found);
     }
-    let hint = if name.starts_with("target.") || name.starts_with("host.") {
-        "settings of a machine cannot be changed by this version".to_owned()
+    let hint = if setting_of(name).is_some() {
+        "it is a setting of a machine, and no option of a trial".to_owned()
     } else {
         match nearest(name, OPTIONS.map(|option| option.name)) {
             Some(near) => format!("did you mean '{near}'?"),
-            None => format!("options are {}", OPTIONS.map(|option| option.name).join(", ")),
+            None => format!(
+                "options are {}, and settings of a machine like target.mtu or host.gro",
+                OPTIONS.map(|option| option.name).join(", ")
+            ),
         }
     };
     Err(BadOption::Unknown { name: name.to_owned(), hint })
+}
+
+/// The machine and the setting that a name like `target.mtu` means; `None`: it is an option of the trial, or nothing.
+pub fn setting_of(name: &str) -> Option<(End, &str)> {
+    [End::Target, End::Host].into_iter().find_map(|end| {
+        let setting = name.strip_prefix(end.name())?.strip_prefix('.')?;
+        Some((end, setting))
+    })
+}
+
+/// What may stand at an option, or at a setting of a machine; the error names the nearest ones.
+pub fn allowed(name: &str) -> Result<&'static str, BadOption> {
+    match setting_of(name) {
+        Some((_, setting)) => match setting::find(setting) {
+            Ok(found) => Ok(found.allowed),
+            Err(complaint) => Err(BadOption::Value { name: name.to_owned(), complaint }),
+        },
+        None => find(name).map(|found| found.allowed),
+    }
 }
 
 impl Spec {
@@ -249,12 +273,12 @@ fn parse_direction(text: &str) -> Option<Direction> {
     [Direction::Tx, Direction::Rx, Direction::Both].into_iter().find(|direction| direction.name() == text)
 }
 
-fn number<T: FromStr>(text: &str) -> Option<T> {
+pub(crate) fn number<T: FromStr>(text: &str) -> Option<T> {
     // `+5` and the like parse in Rust and are a slip of the finger here.
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-fn boolean(text: &str) -> Option<bool> {
+pub(crate) fn boolean(text: &str) -> Option<bool> {
     match text {
         "true" | "on" | "yes" => Some(true),
         "false" | "off" | "no" => Some(false),
@@ -265,7 +289,12 @@ fn boolean(text: &str) -> Option<bool> {
 /// The levels of an option that a text names: one value, a list `1M,2M`, or a range `50M..1G:50M` whose end is
 /// reached at most, of an option that counts something.
 pub fn levels(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
-    find(name)?;
+    allowed(name)?;
+    // A list of CPUs has commas of its own.
+    let is_cpus = |(_, setting): (End, &str)| setting::find(setting).is_ok_and(|found| found.is_cpus());
+    if setting_of(name).is_some_and(is_cpus) {
+        return Ok(vec![text.trim().to_owned()]);
+    }
     let mut levels = Vec::new();
     for part in text.split(',') {
         match part.split_once("..") {
@@ -309,6 +338,7 @@ fn range(name: &str, part: &str, first: &str, rest: &str) -> Result<Vec<String>,
             (|text| parse_size(text).ok(), format_size)
         }
         "burst" | "streams" | "mss" | "dscp" | "outstanding" | "batch" | "seed" => (number, |n| n.to_string()),
+        _ if setting_of(name).is_some() => (number, |n| n.to_string()),
         _ => return Err(bad("only options that count something have ranges; write a list, or")),
     };
     let read = |text: &str| read(text).ok_or_else(|| bad("first, last and step must be of one kind"));
@@ -384,7 +414,7 @@ mod tests {
         check_complaint("rate", "-5M", "write bits per second like 100M");
         check_complaint("direction", "up", "write tx | rx | both");
         check_complaint("strems", "4", "did you mean 'streams'?");
-        check_complaint("target.mtu", "9000", "settings of a machine");
+        check_complaint("target.mtu", "9000", "a setting of a machine");
         check_complaint("mss", "-1", "'-1' is not allowed");
         check_complaint("repeat", "3", "belongs to the plan");
         check_complaint("message_size", "5G", "not allowed");
@@ -396,6 +426,9 @@ mod tests {
         assert_eq!(levels("rate", "1kpps..2kpps:600pps").unwrap(), ["1kpps", "1600pps"]);
         assert_eq!(levels("message_size", "64,1K..2K:1K").unwrap(), ["64", "1K", "2K"]);
         assert_eq!(levels("direction", "rx,tx").unwrap(), ["rx", "tx"]);
+        assert_eq!(levels("target.mtu", "1500,4000..9000:5000").unwrap(), ["1500", "4000", "9000"]);
+        assert_eq!(levels("host.rps.all", "0,2").unwrap(), ["0,2"], "a list of CPUs is one level");
+        assert!(levels("target.mtuu", "1500").unwrap_err().to_string().contains("did you mean 'mtu'?"));
         for bad in ["1M..2M", "2M..1M:1M", "1M..2M:0", "1..1G:1", "1M..x:1M"] {
             assert!(levels("rate", bad).is_err(), "{bad}");
         }

@@ -18,8 +18,9 @@ const DRVINFO_LEN: usize = 196;
 /// No driver has this many statistics; a count beyond it is garbage.
 const MOST_STATISTICS: usize = 65_536;
 
-/// Settings that can be read as words of 32 bits; kernels before 5.6, which have no ethtool netlink, have these.
-#[derive(Clone, Copy, Debug)]
+/// Settings that can be read and written as words of 32 bits; kernels before 5.6, which have no ethtool netlink, have
+/// these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
     /// struct ethtool_cmd.
     Settings,
@@ -27,18 +28,42 @@ pub enum Words {
     Coalesce,
     /// struct ethtool_ringparam.
     Rings,
+    /// struct ethtool_channels.
+    Channels,
     /// struct ethtool_pauseparam.
     Pause,
+    /// struct ethtool_eee.
+    Eee,
+    /// struct ethtool_value, as those below.
+    RxChecksum,
+    /// Checksums of what is sent.
+    TxChecksum,
+    /// Scatter-gather.
+    ScatterGather,
+    /// TCP segmentation.
+    Tso,
+    /// Generic segmentation.
+    Gso,
+    /// Generic receive offload.
+    Gro,
 }
 
 impl Words {
-    /// The command, and how many words its structure has.
-    fn command(self) -> (u32, usize) {
+    /// The command that reads, the one that writes, and how many words the structure has with the command.
+    fn commands(self) -> (u32, u32, usize) {
         match self {
-            Words::Settings => (0x01, 11),
-            Words::Coalesce => (0x0e, 23),
-            Words::Rings => (0x10, 9),
-            Words::Pause => (0x12, 4),
+            Words::Settings => (0x01, 0x02, 11),
+            Words::Coalesce => (0x0e, 0x0f, 23),
+            Words::Rings => (0x10, 0x11, 9),
+            Words::Channels => (0x3c, 0x3d, 9),
+            Words::Pause => (0x12, 0x13, 4),
+            Words::Eee => (0x44, 0x45, 10),
+            Words::RxChecksum => (0x14, 0x15, 2),
+            Words::TxChecksum => (0x16, 0x17, 2),
+            Words::ScatterGather => (0x18, 0x19, 2),
+            Words::Tso => (0x1e, 0x1f, 2),
+            Words::Gso => (0x23, 0x24, 2),
+            Words::Gro => (0x2b, 0x2c, 2),
         }
     }
 }
@@ -129,10 +154,23 @@ impl Ethtool {
 
     /// The words of a structure after the command, in its order.
     pub fn words(&self, which: Words) -> io::Result<Vec<u32>> {
-        let (command, count) = which.command();
+        let (command, _, count) = which.commands();
         let mut buffer = [0u64; 12];
         self.ask(command, &mut buffer)?;
         Ok((1..count).map(|at| get_u32(&buffer, at)).collect())
+    }
+
+    /// Writes what [`Ethtool::words`] reads.
+    pub fn set_words(&self, which: Words, words: &[u32]) -> io::Result<()> {
+        let (_, command, count) = which.commands();
+        if words.len() + 1 != count {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut buffer = [0u64; 12];
+        for (at, word) in words.iter().enumerate() {
+            set_u32(&mut buffer, at + 1, *word);
+        }
+        self.ask(command, &mut buffer)
     }
 
     fn statistics_count(&self) -> io::Result<usize> {
@@ -173,9 +211,9 @@ impl Ethtool {
         };
         // SAFETY: `request` is a valid ifreq whose name ends in NUL, for `interface` is shorter than IFNAMSIZ.
         // Its data points to `buffer`, exclusively ours during the call and not kept after it.
-        // The kernel writes the command's structure there: 196 octets for GDRVINFO, 20 for GSSET_INFO with
-        // one bit set and 92 at most for Words, for which the callers make room; for GSTRINGS and GSTATS as many entries as the driver
-        // has, for which the caller makes more than twice the room that the driver asked for just before.
+        // The kernel reads or writes the command's structure there: 196 octets for GDRVINFO, 20 for GSSET_INFO with one
+        // bit set and 92 at most for Words, for which the callers make room; for GSTRINGS and GSTATS as many entries as
+        // the driver has, for which the caller makes more than twice the room that the driver asked for just before.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

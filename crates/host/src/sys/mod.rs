@@ -11,6 +11,7 @@ pub mod netlink;
 pub mod pacing;
 pub mod pipe;
 pub mod poll;
+pub mod signals;
 pub mod socket_state;
 pub mod thread;
 // The crate io-uring knows the layout of these only.

@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// A netlink socket of the calling thread's network namespace (netlink(7)); `protocol` as NETLINK_ROUTE.
 pub fn open(protocol: i32) -> io::Result<OwnedFd> {
@@ -14,6 +14,30 @@ pub fn open(protocol: i32) -> io::Result<OwnedFd> {
     }
     // SAFETY: `fd` was just made, is open, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Has the kernel put words beside its error numbers, and leave the request out of its answers (NETLINK_EXT_ACK and
+/// NETLINK_CAP_ACK, netlink(7)).
+pub fn ask_for_words(socket: BorrowedFd<'_>) -> io::Result<()> {
+    const NETLINK_CAP_ACK: libc::c_int = 10;
+    const NETLINK_EXT_ACK: libc::c_int = 11;
+    let on: libc::c_int = 1;
+    for option in [NETLINK_EXT_ACK, NETLINK_CAP_ACK] {
+        // SAFETY: the descriptor is open during the call; the kernel reads one int from a live int.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_NETLINK,
+                option,
+                (&raw const on).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// The index of an interface in the calling thread's network namespace (if_nametoindex(3)).

@@ -56,6 +56,28 @@ pub fn set_timer_slack_ns(slack_ns: u32) -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns as libc::c_ulong) })
 }
 
+/// Whether a child of this process has ended. It is not reaped (waitid(2), WNOWAIT), so its number, and that of its
+/// group, stay its own.
+pub fn has_ended(child: u32) -> io::Result<bool> {
+    // SAFETY: a struct of integers and unions of them, for which all zeroes is a value.
+    let mut status: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the kernel fills the struct, which lives on.
+    check(unsafe { libc::waitid(libc::P_PID, child as libc::id_t, &raw mut status, options) })?;
+    // Nothing to tell leaves it zero.
+    Ok(status.si_signo != 0)
+}
+
+/// Ends a process group, such as that of a command with what it started (kill(2)). `leader` must be a child of this
+/// process that made its own group.
+pub fn kill_group(leader: u32) -> io::Result<()> {
+    // kill(2) takes 0 and -1 for many processes that are none of ours.
+    let leader = libc::pid_t::try_from(leader).ok().filter(|&leader| leader > 1);
+    let leader = leader.ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::kill(-leader, libc::SIGKILL) })
+}
+
 /// What this thread has used so far (getrusage(2), RUSAGE_THREAD); nothing where the kernel is older than 2.6.26.
 pub fn thread_use() -> ThreadUse {
     // SAFETY: a struct of integers, for which all zeroes is a value.

@@ -8,13 +8,14 @@ use linerate_results::record::Record;
 use linerate_results::store::{Campaign, Store};
 use serde::{Deserialize, Serialize};
 
-use super::{connect_options, open_store, report};
+use super::{connect_options, dry_run, open_store, report, say_notes};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
 use crate::measure::pair::{GivenAddresses, Pair};
+use crate::measure::settings;
 use crate::output::out;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, PlannedTrial};
 use crate::progress::Progress;
 use crate::render;
 use crate::render::Repeats;
@@ -29,6 +30,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         overrides.push(("cpu_method".to_owned(), method.to_owned()));
     }
     let options = connect_options(&arguments.reach)?;
+    if arguments.dry_run {
+        return dry_run::dry_run(&plan, &plan.trials(&overrides, arguments.repeat)?, arguments, &options);
+    }
     let mut store = open_store(&arguments.store)?;
     let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), overrides, repeat: arguments.repeat };
     let order = if arguments.resume { resume(&wanted, arguments, &store)? } else { wanted.begin()? };
@@ -37,6 +41,10 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
     let progress = Progress::new(arguments.quiet);
     let pair = Pair::connect(&arguments.target, &arguments.host, given, &options)?;
+    for client in [&pair.target, &pair.host] {
+        say_notes(client);
+    }
+    foresee(&order, &pair, &progress)?;
     let mut records = match &order.resume {
         Some(campaign) => {
             let begun = store.records_of(&campaign.id)?;
@@ -58,6 +66,20 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         out!("{}", shown(&order.plan, arguments.output, &records));
     }
     status(ended)
+}
+
+/// Says which trials will fail for a setting that a machine does not have.
+fn foresee(order: &OwnedOrder, pair: &Pair, progress: &Progress) -> Result<()> {
+    // What else may be missing, such as a route, is told by the trials themselves.
+    let set: Vec<PlannedTrial> = order.trials.iter().filter(|trial| !trial.settings.is_empty()).cloned().collect();
+    let refused = settings::foreseen(pair, &set)?;
+    if let Some((_, sentence)) = refused.first() {
+        let (count, all) = (refused.len(), order.trials.len());
+        progress.say(&format!(
+            "linerate: {count} of {all} trials cannot be measured, the first because of this: {sentence}"
+        ));
+    }
+    Ok(())
 }
 
 /// What is left to print at the end.
@@ -92,7 +114,7 @@ pub(crate) struct Wanted {
 /// An order that owns its plan.
 pub(crate) struct OwnedOrder {
     pub(crate) plan: Plan,
-    trials: Vec<plan::PlannedTrial>,
+    trials: Vec<PlannedTrial>,
     plan_text: String,
     resume: Option<Campaign>,
 }

@@ -1,5 +1,5 @@
 //! `linerate target`: one machine as it is, and its counters as they move.
-//! Knows no trials, and changes nothing.
+//! Knows no trials, and changes nothing; [`super::settings`] does.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use linerate_control::{Client, ControlError};
 use linerate_trial::stage::Counters;
 use linerate_trial::units::parse_duration;
 
-use super::connect_options;
+use super::{connect_options, say_notes, settings};
 use crate::cli::{Look, LookArgs, TargetArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
@@ -19,17 +19,34 @@ use crate::render;
 
 /// Looks at the machine.
 pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
-    let (Look::Info(look) | Look::Counters(look) | Look::Watch { look, .. }) = &arguments.look;
+    let (Look::Info(look)
+    | Look::Counters(look)
+    | Look::Watch { look, .. }
+    | Look::Get { look, .. }
+    | Look::Set { look, .. }
+    | Look::Restore { look }) = &arguments.look;
     // Bad input is told before a machine is touched.
+    let changes = match &arguments.look {
+        Look::Get { names, .. } => settings::check_names(names).map(|()| Vec::new())?,
+        Look::Set { settings, .. } => settings::changes(settings)?,
+        _ => Vec::new(),
+    };
     let interval = match &arguments.look {
         Look::Watch { interval, .. } => parse_duration(interval).map_err(|bad| anyhow::anyhow!("--interval: {bad}"))?,
         _ => Default::default(),
     };
     interrupt::listen();
     let client = Client::connect(&arguments.endpoint, "target", &connect_options(&look.reach)?)?;
+    say_notes(&client);
+    if let Look::Restore { look } = &arguments.look {
+        return settings::restore(&client, look.json);
+    }
     let addresses = addresses(&client)?;
     let interface = interface(&client, look, &addresses)?;
     match &arguments.look {
+        Look::Get { names, look } => return settings::get(&client, interface, names, look.json),
+        Look::Set { look, .. } => return settings::set(&client, interface, changes, look.json),
+        Look::Restore { .. } => {}
         Look::Info(_) => {
             let request = Request::Describe { interface: Some(interface) };
             let Reply::Environment(environment) = client.request(request, ANSWER_TIME)? else {

@@ -11,6 +11,7 @@ use linerate_trial::spec::{Extent, Spec};
 use super::conduct::{TrialError, conduct};
 use super::join::{self, Label};
 use super::pair::Pair;
+use super::settings::Settings;
 use crate::interrupt;
 use crate::plan::{Plan, PlannedTrial};
 use crate::progress::Progress;
@@ -34,6 +35,8 @@ pub(crate) enum CampaignError {
     Lost { sentence: String, finished: usize },
     #[error("trials fail one after the other; the last said: {sentence}{}", kept(*.finished))]
     Failing { sentence: String, finished: usize },
+    #[error("{}{}", .sentences.join("; "), kept(*.finished))]
+    NotPutBack { sentences: Vec<String>, finished: usize },
     #[error("interrupted{}; --resume carries on where it stopped", kept(*.finished))]
     Interrupted { finished: usize },
 }
@@ -49,12 +52,37 @@ fn kept(finished: usize) -> String {
 /// Trials in a row that may fail because traffic does not pass, before there is no use in going on.
 const FAILURES_IN_A_ROW: u32 = 2;
 
-/// Carries the plan out. `heard` gets each record once it is stored. Returns how many trials failed.
+/// Carries the plan out, and puts settings back. `heard` gets each record once it is stored. Returns how many trials
+/// failed.
 pub(crate) fn run(
     order: &Order<'_>,
     pair: &Pair,
     store: &mut Store,
     progress: &Progress,
+    heard: &mut dyn FnMut(&Record),
+) -> Result<usize, CampaignError> {
+    let mut settings = Settings::default();
+    let mut finished = 0;
+    let ended = trials(order, pair, store, progress, &mut settings, &mut |record| {
+        finished += usize::from(record.error.is_none());
+        heard(record);
+    });
+    let sentences = settings.end(pair);
+    match ended {
+        Ok(_) if !sentences.is_empty() => Err(CampaignError::NotPutBack { sentences, finished }),
+        ended => {
+            sentences.iter().for_each(|sentence| progress.say(&format!("linerate: {sentence}")));
+            ended
+        }
+    }
+}
+
+fn trials(
+    order: &Order<'_>,
+    pair: &Pair,
+    store: &mut Store,
+    progress: &Progress,
+    settings: &mut Settings,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
     let mut ids = Ids::default();
@@ -86,7 +114,8 @@ pub(crate) fn run(
         let began = Instant::now();
         let (id, started_at) = ids.next();
         progress.trial(place, todo.len(), &describe(trial), pace.left());
-        let conducted = conduct(pair, &trial.spec, &|elapsed_s| progress.tick(elapsed_s, pace.left()));
+        let conducted =
+            conduct(pair, &trial.spec, &trial.settings, settings, &|elapsed_s| progress.tick(elapsed_s, pace.left()));
         let error = conducted.outcomes.as_ref().err().cloned();
         if matches!(error, Some(TrialError::Interrupted)) {
             return Err(CampaignError::Interrupted { finished });

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use linerate_control::message::{Event, Prepare, Reply, Request, Secret};
 use linerate_control::{AgentEvent, ControlError};
+use linerate_trial::change::Changed;
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
@@ -13,7 +14,9 @@ use linerate_trial::spec::{Ip, Spec};
 
 use super::pair::{ANSWER_TIME, Pair};
 use super::route::Route;
+use super::settings::Settings;
 use crate::interrupt;
+use crate::plan::WantedSetting;
 
 /// What both ends saw of a trial.
 pub(crate) struct Conducted {
@@ -21,6 +24,8 @@ pub(crate) struct Conducted {
     pub(crate) spec: Spec,
     /// The addresses.
     pub(crate) route: Option<Route>,
+    /// What was changed on the target and on the host.
+    pub(crate) settings: [Vec<Changed>; 2],
     /// The target as it was; empty where it could not be asked.
     pub(crate) target: Environment,
     /// The host as it was.
@@ -57,22 +62,36 @@ const GRACE: Duration = Duration::from_secs(9);
 const FAR: Duration = Duration::from_millis(100);
 const NEAR: Duration = Duration::from_millis(2);
 
-/// Runs one trial. `progress` hears how many seconds of it have passed.
-pub(crate) fn conduct(pair: &Pair, spec: &Spec, progress: &dyn Fn(f64)) -> Conducted {
+/// Runs one trial, with both machines set for it. `progress` hears how many seconds of it have passed.
+pub(crate) fn conduct(
+    pair: &Pair,
+    spec: &Spec,
+    wanted: &[WantedSetting],
+    settings: &mut Settings,
+    progress: &dyn Fn(f64),
+) -> Conducted {
     let mut conducted = Conducted {
         spec: spec.clone(),
         route: None,
+        settings: [Vec::new(), Vec::new()],
         target: Environment::default(),
         host: Environment::default(),
         outcomes: Err(TrialError::Interrupted),
     };
-    conducted.outcomes = run(pair, &mut conducted, progress);
+    conducted.outcomes = run(pair, &mut conducted, wanted, settings, progress);
     conducted
 }
 
-fn run(pair: &Pair, conducted: &mut Conducted, progress: &dyn Fn(f64)) -> Result<Box<[Outcome; 2]>, TrialError> {
+fn run(
+    pair: &Pair,
+    conducted: &mut Conducted,
+    wanted: &[WantedSetting],
+    settings: &mut Settings,
+    progress: &dyn Fn(f64),
+) -> Result<Box<[Outcome; 2]>, TrialError> {
     let route = pair.route(conducted.spec.ip).map_err(TrialError::Refused)?;
     conducted.route = Some(route);
+    conducted.settings = settings.reach(pair, route, wanted)?;
     conducted.spec.ip = Some(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 });
     // What a trial before this one left unread is not of this one.
     for end in [End::Target, End::Host] {
@@ -229,7 +248,7 @@ fn wait_both(pending: [linerate_control::Pending; 2]) -> Result<[Reply; 2], Tria
     Ok([target.map_err(of_control)?, host.map_err(of_control)?])
 }
 
-fn of_control(error: ControlError) -> TrialError {
+pub(super) fn of_control(error: ControlError) -> TrialError {
     match error {
         ControlError::Refused { .. } => TrialError::Refused(error.to_string()),
         ControlError::Interrupted => TrialError::Interrupted,

@@ -15,6 +15,7 @@ use linerate_trial::environment::Environment;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Slice, TcpSummary, ThreadUse};
+use linerate_trial::setting;
 use linerate_trial::spec::{Direction, Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
@@ -34,7 +35,7 @@ pub(crate) struct Label {
 
 /// Makes the record.
 pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
-    let Conducted { spec, route, target, host, outcomes } = conducted;
+    let Conducted { spec, route, settings, target, host, outcomes } = conducted;
     let [target_endpoint, host_endpoint] = label.endpoints;
     let machine = |endpoint, environment, address: Option<String>| Machine {
         endpoint,
@@ -65,11 +66,13 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
         doubts: Vec::new(),
         error: None,
     };
+    [record.target.settings, record.host.settings] = settings;
     match outcomes {
         Err(error) => record.error = Some(error.to_string()),
         Ok(outcomes) => {
             let [target, host] = *outcomes;
             Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host }.fill(&mut record);
+            doubt_settings(&mut record);
             record.target.cpu = target.cpu;
             record.target.counters = target.counters;
             record.target.threads =
@@ -81,6 +84,25 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
         }
     }
     record
+}
+
+/// Doubts a setting that is not what was asked.
+fn doubt_settings(record: &mut Record) {
+    for (end, machine) in [(End::Target, &record.target), (End::Host, &record.host)] {
+        for one in &machine.settings {
+            let read = one.read_back.as_deref();
+            if !read.is_some_and(|read| setting::agrees(&one.name, &one.asked, read)) {
+                let read = read.map_or_else(|| "could not be read".to_owned(), |read| format!("is {read}"));
+                record.doubts.push(Doubt::new(
+                    DoubtKind::SettingNotTaken,
+                    format!(
+                        "{end}.{} was to be {} and {read}; choose a value that the machine keeps",
+                        one.name, one.asked
+                    ),
+                ));
+            }
+        }
+    }
 }
 
 /// A flow as both of its ends saw it.

@@ -114,7 +114,7 @@ fn reach(reply: Reply, endpoint: &Endpoint, given: Option<IpAddr>, is_one: bool)
 }
 
 /// Who measures: a random name for agents, and one for people.
-fn holder() -> Holder {
+pub(crate) fn holder() -> Holder {
     let mut octets = [0u8; 16];
     // Without chance there is still the process, which no other controller of this machine has.
     let _ = getrandom::fill(&mut octets);

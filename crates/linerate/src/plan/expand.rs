@@ -4,7 +4,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use linerate_trial::options::{self, BadOption, parse_workload};
+use linerate_trial::change::{CUSTOM, Change, Custom};
+use linerate_trial::flow::End;
+use linerate_trial::options::{self, BadOption, parse_workload, setting_of};
+use linerate_trial::setting;
 use linerate_trial::spec::{Extent, Spec, Workload};
 
 use super::{Part, Plan, PlanError};
@@ -22,7 +25,28 @@ pub(crate) struct PlannedTrial {
     pub(crate) factors: Levels,
     /// What is asked of the two machines. Valid.
     pub(crate) spec: Spec,
+    /// How the machines are set for it, in the plan's order.
+    pub(crate) settings: Vec<WantedSetting>,
 }
+
+/// A setting that a trial wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WantedSetting {
+    /// Whose.
+    pub(crate) end: End,
+    /// Which, and its value.
+    pub(crate) change: Change,
+}
+
+impl WantedSetting {
+    /// What a change of it costs, from 0 to 9.
+    fn dear(&self) -> u8 {
+        setting::find(&self.change.name).map_or(0, |found| found.dear)
+    }
+}
+
+/// From here on a change costs so much that its levels are not interleaved: seconds in which the link is down.
+const DEAREST: u8 = 5;
 
 /// More trials than this are a slip of the finger.
 const MAX_TRIALS: u64 = 100_000;
@@ -32,6 +56,8 @@ impl Plan {
     ///
     /// Repeats are the outermost loop: A B C, A B C, and not A A, B B, C C. A machine that warms up, or a neighbour
     /// on the link that wakes up, then hits all configurations alike, and a difference between two of them is theirs.
+    /// Settings that are dear to change vary slowest, and the dearest not within a round at all: all repeats of one
+    /// level, then all of the next.
     pub(crate) fn trials(
         &self,
         overrides: &[(String, String)],
@@ -42,21 +68,27 @@ impl Plan {
             .map_err(|complaint| PlanError::Override(format!("plan {}: {complaint}", self.name)))?;
         let mut configurations = Vec::new();
         for (number, part) in &parts {
-            let specs = part.configurations().map_err(|(place, complaint)| PlanError::Trial {
+            let specs = part.configurations(&self.custom).map_err(|(place, complaint)| PlanError::Trial {
                 plan: self.name.clone(),
                 configuration: self.describe(*number, &place),
                 complaint,
             })?;
             configurations.push((*number, part.repeat, specs));
         }
+        let mut blocks: Vec<Vec<&WantedSetting>> = Vec::new();
+        for one in configurations.iter().flat_map(|(_, _, specs)| specs) {
+            if !blocks.contains(&one.dearest()) {
+                blocks.push(one.dearest());
+            }
+        }
         let rounds = parts.iter().map(|(_, part)| part.repeat).max().unwrap_or(0);
         let mut trials: Vec<PlannedTrial> = Vec::with_capacity(count as usize);
-        for repeat in 0..rounds {
+        for (block, repeat) in blocks.iter().flat_map(|block| (0..rounds).map(move |repeat| (block, repeat))) {
             for (part, _, specs) in configurations.iter().filter(|(_, repeats, _)| repeat < *repeats) {
-                for (factors, spec) in specs {
+                for one in specs.iter().filter(|one| one.dearest() == *block) {
                     let index = trials.len() as u32;
-                    let (factors, spec) = (factors.clone(), spec.clone());
-                    trials.push(PlannedTrial { index, part: *part, repeat, factors, spec });
+                    let Configuration { factors, spec, settings } = one.clone();
+                    trials.push(PlannedTrial { index, part: *part, repeat, factors, spec, settings });
                 }
             }
         }
@@ -82,6 +114,7 @@ impl Plan {
                 continue;
             }
             let levels = canonical_levels(name, text).map_err(|error| PlanError::Override(error.to_string()))?;
+            defined(name, &self.custom).map_err(PlanError::Override)?;
             wanted.push((name, levels));
         }
         let given = |name: &str| wanted.iter().any(|(other, _)| *other == name);
@@ -155,6 +188,31 @@ impl Plan {
 /// Factors, each with one of its levels, in the plan's order.
 type Levels = Vec<(String, String)>;
 
+/// One combination of the levels of a part, and what it asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Configuration {
+    factors: Levels,
+    spec: Spec,
+    settings: Vec<WantedSetting>,
+}
+
+impl Configuration {
+    /// The settings that it shares with the trials beside it.
+    fn dearest(&self) -> Vec<&WantedSetting> {
+        self.settings.iter().filter(|wanted| wanted.dear() >= DEAREST).collect()
+    }
+}
+
+/// Whether the plan says how this setting is read and set, where that is for it to say.
+pub(super) fn defined(name: &str, custom: &[(String, Custom)]) -> Result<(), String> {
+    match setting_of(name) {
+        Some((_, setting)) if setting.starts_with(CUSTOM) && !custom.iter().any(|(own, _)| own == setting) => Err(
+            format!("{name}: the plan does not define {setting}; give it a [{setting}] with get and set, or a file"),
+        ),
+        _ => Ok(()),
+    }
+}
+
 impl Part {
     /// The trials of this part, repeats included.
     fn count(&self) -> u64 {
@@ -170,6 +228,9 @@ impl Part {
 
     /// Whether each of its workloads, otherwise as usual, could be measured with this option.
     fn accepts(&self, name: &str, text: &str) -> Result<(), String> {
+        if setting_of(name).is_some() {
+            return canonical(name, text).map(|_| ()).map_err(|error| error.to_string());
+        }
         for workload in self.workloads() {
             applies(name, workload)?;
             let mut spec = Spec::new(workload);
@@ -214,11 +275,15 @@ impl Part {
         self.factors.retain(|(other, _)| other != name);
     }
 
-    /// Every combination of the levels, the first factor varying slowest, and what it asks for; or the first one that
-    /// cannot be, with the sentence that says why.
-    pub(super) fn configurations(&self) -> Result<Vec<(Levels, Spec)>, (Levels, String)> {
+    /// Every combination of the levels, dear factors varying slowest and else the first one, and what it asks for; or
+    /// the first one that cannot be, with the sentence that says why.
+    pub(super) fn configurations(&self, custom: &[(String, Custom)]) -> Result<Vec<Configuration>, (Levels, String)> {
+        let dear =
+            |name: &str| setting_of(name).and_then(|(_, name)| setting::find(name).ok()).map_or(0, |one| one.dear);
+        let mut slowest_first: Vec<&(String, Vec<String>)> = self.factors.iter().collect();
+        slowest_first.sort_by_key(|(name, _)| std::cmp::Reverse(dear(name)));
         let mut combinations: Vec<Levels> = vec![Vec::new()];
-        for (name, levels) in &self.factors {
+        for (name, levels) in slowest_first {
             combinations = combinations
                 .iter()
                 .flat_map(|start| {
@@ -230,18 +295,27 @@ impl Part {
                 })
                 .collect();
         }
+        let place = |name: &str| self.factors.iter().position(|(other, _)| other == name);
         combinations
             .into_iter()
-            .map(|factors| match self.spec(&factors) {
-                Ok(spec) => Ok((factors, spec)),
-                Err(complaint) => Err((factors, complaint)),
+            .map(|mut factors| {
+                factors.sort_by_key(|(name, _)| place(name));
+                match self.asked(&factors, custom) {
+                    Ok((spec, settings)) => Ok(Configuration { factors, spec, settings }),
+                    Err(complaint) => Err((factors, complaint)),
+                }
             })
             .collect()
     }
 
-    fn spec(&self, factors: &[(String, String)]) -> Result<Spec, String> {
+    fn asked(
+        &self,
+        factors: &[(String, String)],
+        custom: &[(String, Custom)],
+    ) -> Result<(Spec, Vec<WantedSetting>), String> {
         // Every part has a workload; the one that stands here first is always replaced.
         let mut spec = Spec::new(Workload::TcpStream);
+        let mut settings = Vec::new();
         let set: Vec<&(String, String)> = self.options.iter().chain(factors).collect();
         for (name, text) in &set {
             // `as NAME` waits for nothing: it takes the text of the option it names, fixed or varying.
@@ -255,13 +329,20 @@ impl Part {
                 },
                 None => text,
             };
-            spec.set(name, text).map_err(|error| error.to_string())?;
+            let Some((end, setting)) = setting_of(name) else {
+                spec.set(name, text).map_err(|error| error.to_string())?;
+                continue;
+            };
+            defined(name, custom)?;
+            let value = canonical(name, text).map_err(|error| error.to_string())?;
+            let custom = custom.iter().find(|(own, _)| own == setting).map(|(_, how)| how.clone());
+            settings.push(WantedSetting { end, change: Change { name: setting.to_owned(), value, custom } });
         }
         for (name, _) in &set {
             applies(name, spec.workload)?;
         }
         spec.validate()?;
-        Ok(spec)
+        Ok((spec, settings))
     }
 }
 
@@ -334,6 +415,13 @@ pub(super) fn canonical_levels(name: &str, text: &str) -> Result<Vec<String>, Ba
 
 /// One value, written in one way only.
 pub(super) fn canonical(name: &str, text: &str) -> Result<String, BadOption> {
+    if let Some((end, setting)) = setting_of(name) {
+        return setting::canonical(setting, text).map_err(|complaint| {
+            let complaint =
+                complaint.strip_prefix(setting).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&complaint);
+            BadOption::Value { name: format!("{end}.{setting}"), complaint: complaint.to_owned() }
+        });
+    }
     let mut spec = Spec::new(Workload::UdpStream);
     spec.set(name, text)?;
     // What `auto` becomes depends on the workload and the address, so it stays what was asked.
@@ -440,6 +528,34 @@ mod tests {
     }
 
     #[test]
+    fn dear_settings_change_least_often() {
+        let text = "workload = 'tcp-stream'\n[factors]\ndirection = 'tx,rx'\ntarget.mtu = [1500, 9000]\n";
+        let round = |n: u32| ["tx,1500", "rx,1500", "tx,9000", "rx,9000"].map(|levels| format!("{n}:{levels}"));
+        let both: Vec<String> = round(0).into_iter().chain(round(1)).collect();
+        check(text, "", Some(2), &both.iter().map(String::as_str).collect::<Vec<_>>());
+        let trials = plan(text).trials(&[], None).unwrap();
+        assert_eq!((trials[2].settings[0].end, trials[2].settings[0].change.value.as_str()), (End::Target, "9000"));
+        // A link that is taken down for seconds is not taken down in each round.
+        let text = "workload = 'tcp-stream'\n[factors]\ndirection = 'tx,rx'\ntarget.speed = [100, '1G']\n";
+        check(
+            text,
+            "",
+            Some(2),
+            &["0:tx,100", "0:rx,100", "1:tx,100", "1:rx,100", "0:tx,1000", "0:rx,1000", "1:tx,1000", "1:rx,1000"],
+        );
+    }
+
+    #[test]
+    fn a_setting_can_follow_another() {
+        let text =
+            "workload = 'tcp-stream'\n[options]\nhost.mtu = 'as target.mtu'\n[factors]\ntarget.mtu = '1500,9K'\n";
+        let trials = plan(text).trials(&[], None).unwrap();
+        let values =
+            |trial: &PlannedTrial| trial.settings.iter().map(|one| one.change.value.clone()).collect::<Vec<_>>();
+        assert_eq!([values(&trials[0]), values(&trials[1])], [["1500", "1500"], ["9216", "9216"]]);
+    }
+
+    #[test]
     fn an_end_by_bytes_takes_the_place_of_time_and_warm_up() {
         let trials = plan(MIXED).trials(&sets("bytes=1M"), None).unwrap();
         assert_eq!((trials[0].spec.extent, trials[0].spec.warmup), (Extent::Octets(1 << 20), Duration::ZERO));
@@ -481,7 +597,9 @@ mod tests {
     fn bad_overrides_are_refused() {
         check_refused(SWEEP, "rate=-5M", None, "rate: '-5M' is no rate; write bits per second like 100M");
         check_refused(SWEEP, "rats=5M", None, "there is no option 'rats'; did you mean 'rate'?");
-        check_refused(SWEEP, "target.mtu=9000", None, "settings of a machine cannot be changed by this version");
+        check_refused(SWEEP, "target.mtu=big", None, "target.mtu: 'big' is not allowed; write octets like 1500");
+        check_refused(SWEEP, "target.mtuu=9000", None, "target.mtuu: there is no setting 'mtuu'; did you mean 'mtu'?");
+        check_refused(SWEEP, "host.custom.x=1", None, "the plan does not define custom.x");
         check_refused(SWEEP, "rate=5M rate=6M", None, "set twice; several levels are written rate=A,B");
         check_refused(SWEEP, "rate=", None, "is no rate");
         check_refused(SWEEP, "message_size=1K,1024", None, "level 1K is there twice");

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use linerate_trial::change::{Access, CUSTOM, Custom};
 use linerate_trial::options::{self, BadOption, OPTIONS, nearest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -12,8 +13,8 @@ use super::{Part, Plan, PlanError, Report};
 
 const FORMAT: &str = "linerate.plan/1";
 /// The keys at the top of a file.
-const TOP: [&str; 11] =
-    ["format", "name", "about", "why", "report", "title", "workload", "repeat", "options", "factors", "part"];
+const TOP: [&str; 12] =
+    ["format", "name", "about", "why", "report", "title", "workload", "repeat", "options", "factors", "custom", "part"];
 /// The keys of a part.
 const PART: [&str; 5] = ["title", "workload", "repeat", "options", "factors"];
 /// The longest name of a plan, in characters.
@@ -86,12 +87,13 @@ impl<'t> Reader<'t> {
             why: text("why")?.unwrap_or_default().trim().to_owned(),
             report: get("report").map(|entry| self.report(entry)).transpose()?.unwrap_or(Report::Table),
             parts: Vec::new(),
+            custom: get("custom").map(|entry| self.custom(entry)).transpose()?.unwrap_or_default(),
             source: self.text.to_owned(),
         };
         match get("part") {
             None => {
                 let part: Vec<&Entry<'t>> = entries.iter().filter(|entry| PART.contains(&entry.key)).collect();
-                plan.parts.push(self.part(&part, &(0..0), repeat)?);
+                plan.parts.push(self.part(&part, &(0..0), repeat, &plan.custom)?);
             }
             Some(parts) => {
                 // `repeat` at the top is for every part that gives none.
@@ -101,14 +103,14 @@ impl<'t> Reader<'t> {
                         format!("'{}' belongs in each [[part]] of a plan that has parts; move it there", entry.key);
                     return Err(self.complaint(&entry.at, sentence));
                 }
-                plan.parts = self.parts(parts, repeat)?;
+                plan.parts = self.parts(parts, repeat, &plan.custom)?;
                 expand::check_count(&plan.parts).map_err(|sentence| self.complaint(&parts.at, sentence))?;
             }
         }
         Ok(plan)
     }
 
-    fn parts(&self, parts: &Entry<'t>, repeat: u32) -> Result<Vec<Part>, PlanError> {
+    fn parts(&self, parts: &Entry<'t>, repeat: u32, custom: &[(String, Custom)]) -> Result<Vec<Part>, PlanError> {
         let wrong = || self.complaint(&parts.at, "parts are written as [[part]], in double brackets".to_owned());
         let list = parts.value.get_ref().as_array().ok_or_else(wrong)?;
         if list.is_empty() {
@@ -120,12 +122,18 @@ impl<'t> Reader<'t> {
             for entry in &entries {
                 self.known(entry, &PART)?;
             }
-            read.push(self.part(&entries.iter().collect::<Vec<_>>(), &part.span(), repeat)?);
+            read.push(self.part(&entries.iter().collect::<Vec<_>>(), &part.span(), repeat, custom)?);
         }
         Ok(read)
     }
 
-    fn part(&self, entries: &[&Entry<'t>], at: &Range<usize>, repeat: u32) -> Result<Part, PlanError> {
+    fn part(
+        &self,
+        entries: &[&Entry<'t>],
+        at: &Range<usize>,
+        repeat: u32,
+        custom: &[(String, Custom)],
+    ) -> Result<Part, PlanError> {
         let mut part = Part { title: None, repeat, options: Vec::new(), factors: Vec::new() };
         // Where each option stands, for complaints about several of them.
         let mut places: Vec<(String, Range<usize>)> = Vec::new();
@@ -166,12 +174,18 @@ impl<'t> Reader<'t> {
                 places.push((name, at));
             }
         }
-        self.suits(&part, &places, at)?;
+        self.suits(&part, &places, at, custom)?;
         Ok(part)
     }
 
     /// Whether the part as a whole can be measured.
-    fn suits(&self, part: &Part, places: &[(String, Range<usize>)], at: &Range<usize>) -> Result<(), PlanError> {
+    fn suits(
+        &self,
+        part: &Part,
+        places: &[(String, Range<usize>)],
+        at: &Range<usize>,
+        custom: &[(String, Custom)],
+    ) -> Result<(), PlanError> {
         let of = |name: &str| places.iter().find(|(other, _)| other == name).map(|(_, at)| at);
         if of("workload").is_none() {
             let sentence = format!("it needs a workload: {}", OPTIONS[0].allowed);
@@ -182,12 +196,13 @@ impl<'t> Reader<'t> {
             return Err(self.complaint(at, sentence));
         }
         for (name, at) in places {
+            expand::defined(name, custom).map_err(|sentence| self.complaint(at, sentence))?;
             for workload in part.workloads() {
                 expand::applies(name, workload).map_err(|sentence| self.complaint(at, sentence))?;
             }
         }
         expand::check_count([part]).map_err(|sentence| self.complaint(at, sentence))?;
-        part.configurations().map(|_| ()).map_err(|(levels, sentence)| {
+        part.configurations(custom).map(|_| ()).map_err(|(levels, sentence)| {
             // The sentence names the options that cannot be met together; the last of them in the file is the line to
             // look at.
             let sentences = sentence.replace("warm-up", "warmup");
@@ -198,6 +213,54 @@ impl<'t> Reader<'t> {
             let with = if levels.is_empty() { String::new() } else { format!(" (with {})", levels.join(", ")) };
             self.complaint(at, format!("{sentence}{with}"))
         })
+    }
+
+    /// `[custom.NAME]`: how a setting of the user's own is read and set.
+    fn custom(&self, entry: &Entry<'t>) -> Result<Vec<(String, Custom)>, PlanError> {
+        let wrong = |at: &Range<usize>| {
+            let sentence = "settings of one's own are written as [custom.NAME], with get and set, or with file";
+            self.complaint(at, sentence.to_owned())
+        };
+        let mut read = Vec::new();
+        for own in entries(entry.value.get_ref().as_table().ok_or_else(|| wrong(&entry.at))?) {
+            let name = format!("{CUSTOM}{}", own.key);
+            self.check(&own.at, options::allowed(&format!("target.{name}")))?;
+            let keys = entries(own.value.get_ref().as_table().ok_or_else(|| wrong(&own.at))?);
+            for key in &keys {
+                self.known(key, &["get", "set", "file"])?;
+            }
+            let access = |key: &str| {
+                let found = keys.iter().find(|entry| entry.key == key);
+                found.map(|entry| self.access(entry)).transpose()
+            };
+            let how = match (access("get")?, access("set")?, access("file")?) {
+                (Some(get), Some(set), None) => Custom { get, set },
+                (None, None, Some(file @ Access::File(_))) => Custom { get: file.clone(), set: file },
+                _ => return Err(wrong(&own.at)),
+            };
+            read.push((name, how));
+        }
+        Ok(read)
+    }
+
+    /// A file, or a program with its arguments.
+    fn access(&self, entry: &Entry<'t>) -> Result<Access, PlanError> {
+        let wrong = || {
+            let sentence = format!(
+                "{}: write a file like \"/sys/module/NAME/parameters/budget\", or a program with its arguments, like \
+                 [\"devmem\", \"0x400d0000\", \"32\", \"{{value}}\"]",
+                entry.key
+            );
+            self.complaint(&entry.value.span(), sentence)
+        };
+        match entry.value.get_ref() {
+            DeValue::String(path) if path.starts_with('/') => Ok(Access::File(path.to_string())),
+            DeValue::Array(words) if !words.is_empty() => {
+                let words = words.iter().map(|word| word.get_ref().as_str().map(str::to_owned));
+                words.collect::<Option<_>>().map(Access::Command).ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
+        }
     }
 
     fn known(&self, entry: &Entry<'t>, allowed: &[&str]) -> Result<(), PlanError> {
@@ -229,7 +292,7 @@ impl<'t> Reader<'t> {
                 format!("'{name}' is no option; what follows [options] or [factors] belongs to it, so move it up");
             return Err(self.complaint(at, sentence));
         }
-        self.check(at, options::find(name)).map(|_| ())
+        self.check(at, options::allowed(name)).map(|_| ())
     }
 
     fn option(&self, name: &str, value: &Spanned<DeValue<'t>>) -> Result<String, PlanError> {
@@ -245,7 +308,7 @@ impl<'t> Reader<'t> {
             value => scalar(value).ok_or_else(|| self.complaint(&at, not_scalar(name)))?,
         };
         if let Some(of) = copied(&text) {
-            self.check(&at, options::find(of))?;
+            self.check(&at, options::allowed(of))?;
             return Ok(text);
         }
         canonical(name, &text).map_err(|error| match canonical_levels(name, &text) {
@@ -332,7 +395,7 @@ impl<'t> Reader<'t> {
 }
 
 fn not_scalar(name: &str) -> String {
-    let allowed = options::find(name).map_or("a value", |option| option.allowed);
+    let allowed = options::allowed(name).unwrap_or("a value");
     format!("{name}: write {allowed}; texts in quotes, numbers, true and false as they are")
 }
 
@@ -417,7 +480,10 @@ mod tests {
         check(&options("rate = 1979-05-27"), "4:8", "rate: write bits per second like 100M");
         check(&options("nodelay = true"), "4:1", "nodelay is an option of TCP; udp-stream");
         check(&options("request_size = 1"), "4:1", "udp-stream has message_size");
-        check(&options("target.mtu = 9000"), "4:8", "settings of a machine cannot be changed by this version");
+        check(&options("target.mtu = 'big'"), "4:14", "target.mtu: 'big' is not allowed; write octets");
+        check(&options("target.mtuu = 9000"), "4:8", "did you mean 'mtu'?");
+        check(&options("target.custom.x = 1"), "4:15", "the plan does not define custom.x");
+        check(&factors("target.mtu = [1500, '1500']"), "4:21", "the level 1500 is there twice");
         check(&options("repeat = 3"), "4:1", "stands beside the workload");
         check(&options("about = 'x'"), "4:1", "so move it up");
         check(&options("workload = 'udp-stream'"), "4:1", "already set in line 2");
@@ -427,7 +493,10 @@ mod tests {
         check(&options("rate = 'as message_sise'"), "4:8", "did you mean 'message_size'?");
         check(&options("interval = 'as interval'"), "4:1", "name one that has a value");
         check(&options("interval = 'as duration'"), "4:1", "nothing here sets duration");
-        check(&factors("'target.mtu' = [1500, 9000]"), "4:1", "settings of a machine");
+        check("[custom]\nx = 1\n", "3:1", "with get and set, or with file");
+        check("[custom.x]\nget = ['true']\n", "2:9", "with get and set, or with file");
+        check("[custom.x]\nget = 'true'\n", "3:7", "or a program with its arguments");
+        check("[custom.x]\ngit = 'true'\n", "3:1", "did you mean 'get'?");
         check(&factors("rate = '1M..2M'"), "4:8", "write first..last:step");
         check(&factors("rate = ['1M',\n  'fast']"), "5:3", "'fast' is no rate");
         check(&factors("rate = ['1M', '1000K']"), "4:15", "the level 1M is there twice");

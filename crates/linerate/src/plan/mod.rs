@@ -10,11 +10,12 @@ mod show;
 use std::io::Read;
 use std::path::Path;
 
+use linerate_trial::change::Custom;
 use linerate_trial::options::nearest;
 
 pub(crate) use builtin::{builtin_names, builtins};
 pub(crate) use demo::demo_plans;
-pub(crate) use expand::{ExpectedTime, PlannedTrial};
+pub(crate) use expand::{ExpectedTime, PlannedTrial, WantedSetting};
 pub(crate) use show::{plan_text, plans_table};
 
 /// What to measure: parts, each a workload with fixed options and factors that vary.
@@ -30,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) report: Report,
     /// What is measured, in this order.
     pub(crate) parts: Vec<Part>,
+    /// Settings of the user's own, `custom.NAME`, and how they are read and set.
+    pub(crate) custom: Vec<(String, Custom)>,
     /// The text that this was read from. Kept with a campaign, so that a resumed one expands to the same trials
     /// even when the file has changed since, or the built-in plan in a newer version.
     pub(crate) source: String,

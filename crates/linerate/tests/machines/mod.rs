@@ -352,6 +352,15 @@ impl Ran {
         self
     }
 
+    /// Sees that it failed in sentences with these parts, however many: a campaign that went on has one for each trial.
+    #[track_caller]
+    pub fn check_sentence_of_many(&self, parts: &[&str]) -> &Ran {
+        assert_eq!((self.status.code(), self.status.signal()), (Some(2), None), "{self:#?}");
+        assert!(self.stderr.lines().all(|line| line.starts_with("linerate: ")), "{self:#?}");
+        assert!(parts.iter().all(|part| self.stderr.contains(part)), "{parts:?} {self:#?}");
+        self
+    }
+
     /// The records that it printed as JSON Lines.
     #[track_caller]
     pub fn json(&self) -> Vec<serde_json::Value> {

@@ -1,0 +1,244 @@
+//! Offloads: features of an interface that are on or off, by the kernel's names or by short ones for several.
+//! Knows which features a short name stands for; whether one can be changed, the driver says.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use linerate_trial::setting::syntax::FeatureState;
+
+use super::{SettingError, Subject, driver};
+use crate::ethtool::{self, BitSet, Get, Set};
+use crate::netlink::{Netlink, attributes};
+use crate::sys::ethtool::{Ethtool, Words};
+
+// linux/ethtool_netlink.h.
+const HW: u16 = 2;
+const WANTED: u16 = 3;
+const ACTIVE: u16 = 4;
+const NOCHANGE: u16 = 5;
+
+/// What a short name stands for, as ethtool(8) has it: names of the kernel (net/ethtool/common.c), of which a `*`
+/// stands for any part. Not the TSO that gives all segments one IP identification ("mangleid"): drivers have it off
+/// until somebody wants just that.
+const SHORT: [(&str, &str); 11] = [
+    ("rx_checksum", "rx-checksum"),
+    ("tx_checksum", "tx-checksum-*"),
+    ("sg", "tx-scatter-gather*"),
+    ("tso", "tx-tcp*-segmentation"),
+    ("gso", "tx-generic-segmentation"),
+    ("udp_segmentation", "tx-udp-segmentation"),
+    ("gro", "rx-gro"),
+    ("gro_hw", "rx-gro-hw"),
+    ("gro_list", "rx-gro-list"),
+    ("udp_gro_forwarding", "rx-udp-gro-forwarding"),
+    ("lro", "rx-lro"),
+];
+
+/// The features of an interface, by name.
+#[derive(Debug, Default)]
+struct Features {
+    /// All that the kernel has names for and of which the interface could speak.
+    known: BTreeSet<String>,
+    changeable: BTreeSet<String>,
+    wanted: BTreeSet<String>,
+    active: BTreeSet<String>,
+}
+
+impl Features {
+    fn read(answer: &[u8]) -> Features {
+        let set = |wanted: u16| {
+            let content = attributes(answer).find(|(kind, _)| *kind == wanted);
+            content.map(|(_, content)| BitSet::read(content)).unwrap_or_default()
+        };
+        let on = |set: &BitSet| -> BTreeSet<String> {
+            set.bits.iter().filter(|(_, on)| *on).map(|(name, _)| name.clone()).collect()
+        };
+        let (hw, active, nochange) = (set(HW), set(ACTIVE), on(&set(NOCHANGE)));
+        Features {
+            known: [&hw, &active].iter().flat_map(|set| set.bits.iter().map(|(name, _)| name.clone())).collect(),
+            changeable: on(&hw).difference(&nochange).cloned().collect(),
+            wanted: on(&set(WANTED)),
+            active: on(&active),
+        }
+    }
+
+    /// Those that `pattern` covers.
+    fn covered<'a>(names: &'a BTreeSet<String>, pattern: &str) -> Vec<&'a str> {
+        let matches = |name: &str| match pattern.split_once('*') {
+            None => name == pattern,
+            Some((start, end)) => {
+                name.len() >= start.len() + end.len()
+                    && name.starts_with(start)
+                    && name.ends_with(end)
+                    && !name.contains("-mangleid-")
+            }
+        };
+        names.iter().map(String::as_str).filter(|name| matches(name)).collect()
+    }
+
+    /// The state of these features, which can be changed. Only what is wanted can be put back, so where not all is as
+    /// it is wanted and not all is wanted alike, what is wanted is told.
+    fn state(&self, parts: &[&str]) -> FeatureState {
+        let all = |set: &BTreeSet<String>| parts.iter().all(|part| set.contains(*part));
+        let none = |set: &BTreeSet<String>| parts.iter().all(|part| !set.contains(*part));
+        if all(&self.wanted) && all(&self.active) {
+            FeatureState::On
+        } else if none(&self.wanted) && none(&self.active) {
+            FeatureState::Off
+        } else if all(&self.wanted) && none(&self.active) {
+            FeatureState::OffWanted
+        } else if none(&self.wanted) {
+            FeatureState::OnUnwanted
+        } else {
+            let wanted = parts.iter().filter(|part| self.wanted.contains(**part));
+            FeatureState::Only(wanted.map(|part| (*part).to_owned()).collect())
+        }
+    }
+}
+
+/// What to ask for so that these features get into a state: each by name, and whether it is wanted.
+fn wanted(parts: &[&str], state: &FeatureState) -> BitSet {
+    let on = |part: &str| match state {
+        FeatureState::On | FeatureState::OffWanted => true,
+        FeatureState::Off | FeatureState::OnUnwanted => false,
+        FeatureState::Only(these) => these.iter().any(|this| this == part),
+    };
+    BitSet { bits: parts.iter().map(|part| ((*part).to_owned(), on(part))).collect() }
+}
+
+/// The kernel's names of the features of an interface that can be changed.
+pub(super) fn changeable(interface: &str) -> io::Result<Vec<String>> {
+    let answer = ethtool::ask(&mut Netlink::generic()?, Get::Features, interface)?;
+    Ok(Features::read(&answer).changeable.into_iter().collect())
+}
+
+/// What a short name is by the older way, an ioctl, which kernels before 5.6 have alone.
+fn older(subject: &Subject) -> Option<Words> {
+    let words = match subject.name {
+        "rx_checksum" => Words::RxChecksum,
+        "tx_checksum" => Words::TxChecksum,
+        "sg" => Words::ScatterGather,
+        "tso" => Words::Tso,
+        "gso" => Words::Gso,
+        "gro" => Words::Gro,
+        _ => return None,
+    };
+    let lacks = Netlink::generic().is_ok_and(|mut netlink| driver::lacks_ethtool(&mut netlink));
+    lacks.then_some(words)
+}
+
+/// `feature` is the kernel's name behind `feature.`, else nothing.
+pub(super) fn get(subject: &Subject, feature: &str) -> Result<String, SettingError> {
+    if let Some(words) = older(subject) {
+        let words = Ethtool::new(subject.interface).and_then(|ethtool| ethtool.words(words));
+        let words = words.map_err(|error| subject.not_read(&error, None))?;
+        return Ok(if words.contains(&0) { "off" } else { "on" }.to_owned());
+    }
+    let features = ask(subject)?;
+    Ok(features.state(&parts(subject, &features, feature)?).text())
+}
+
+pub(super) fn set(subject: &Subject, feature: &str, value: &str) -> Result<(), SettingError> {
+    if let Some(words) = older(subject) {
+        let on = match FeatureState::parse(value) {
+            Some(FeatureState::On) => 1,
+            Some(FeatureState::Off) => 0,
+            _ => return Err(subject.refused(value, "this kernel has it on or off only")),
+        };
+        return Ethtool::new(subject.interface)
+            .and_then(|ethtool| ethtool.set_words(words, &[on]))
+            .map_err(|error| subject.not_written(value, &error, None));
+    }
+    let features = ask(subject)?;
+    let parts = parts(subject, &features, feature)?;
+    let state = FeatureState::parse(value).ok_or_else(|| subject.refused(value, "it is neither on nor off"))?;
+    if let FeatureState::Only(these) = &state
+        && let Some(stranger) = these.iter().find(|this| !parts.contains(&this.as_str()))
+    {
+        return Err(subject.refused(value, format!("it has {}, and no {stranger}", parts.join(", "))));
+    }
+    let mut attributes = Vec::new();
+    wanted(&parts, &state).push(&mut attributes, WANTED);
+    let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
+    ethtool::set(&mut netlink, Set::Features, subject.interface, &attributes)
+        .map_err(|error| subject.not_written(value, &error, netlink.said()))
+}
+
+fn ask(subject: &Subject) -> Result<Features, SettingError> {
+    let mut netlink = Netlink::generic().map_err(|error| subject.not_read(&error, None))?;
+    match ethtool::ask(&mut netlink, Get::Features, subject.interface) {
+        Ok(answer) => Ok(Features::read(&answer)),
+        Err(error) => Err(subject.not_read(&error, netlink.said())),
+    }
+}
+
+/// Which features the subject is, of those that can be changed.
+fn parts<'a>(subject: &Subject, features: &'a Features, feature: &str) -> Result<Vec<&'a str>, SettingError> {
+    let short = SHORT.iter().find(|(short, _)| *short == subject.name).map(|(_, pattern)| *pattern);
+    let pattern = if feature.is_empty() { short.unwrap_or_default() } else { feature };
+    let parts = Features::covered(&features.changeable, pattern);
+    if !parts.is_empty() {
+        return Ok(parts);
+    }
+    if Features::covered(&features.known, pattern).is_empty() {
+        return Err(subject.absent("the kernel has no feature of this name"));
+    }
+    let active = !Features::covered(&features.active, pattern).is_empty();
+    Err(subject.fixed(if active { "on" } else { "off" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn features(changeable: &str, wanted: &str, active: &str) -> Features {
+        let set = |names: &str| names.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>();
+        Features { known: set(changeable), changeable: set(changeable), wanted: set(wanted), active: set(active) }
+    }
+
+    #[track_caller]
+    fn check(wanted_now: &str, active: &str, want: &str) {
+        let all = "a b";
+        let features = features(all, wanted_now, active);
+        let parts = ["a", "b"];
+        let state = features.state(&parts);
+        assert_eq!(state.text(), want);
+        // What is told puts back what is wanted, and only that can be.
+        let state = FeatureState::parse(want).unwrap();
+        let again: Vec<String> =
+            wanted(&parts, &state).bits.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect();
+        assert_eq!(again.join(" "), wanted_now);
+    }
+
+    #[test]
+    fn a_state_puts_itself_back() {
+        check("a b", "a b", "on");
+        check("", "", "off");
+        check("a b", "", "off (wanted)");
+        check("", "a b", "on (unwanted)");
+        check("", "a", "on (unwanted)");
+        check("a", "a", "only:a");
+        check("b", "", "only:b");
+        check("a b", "a", "only:a+b");
+    }
+
+    #[test]
+    fn short_names_cover_what_ethtool_has_them_cover() {
+        let names = "tx-tcp-segmentation tx-tcp6-segmentation tx-tcp-ecn-segmentation tx-tcp-mangleid-segmentation \
+                     tx-udp-segmentation \
+                     tx-checksum-ipv4 tx-checksum-sctp rx-checksum rx-gro rx-gro-list tx-scatter-gather \
+                     tx-scatter-gather-fraglist";
+        let features = features(names, "", "");
+        for (short, want) in [
+            ("tso", "tx-tcp-ecn-segmentation tx-tcp-segmentation tx-tcp6-segmentation"),
+            ("tx_checksum", "tx-checksum-ipv4 tx-checksum-sctp"),
+            ("rx_checksum", "rx-checksum"),
+            ("gro", "rx-gro"),
+            ("sg", "tx-scatter-gather tx-scatter-gather-fraglist"),
+        ] {
+            let subject = Subject { name: short, interface: "eth0" };
+            assert_eq!(parts(&subject, &features, "").unwrap().join(" "), want);
+        }
+        assert!(parts(&Subject { name: "lro", interface: "eth0" }, &features, "").is_err());
+    }
+}

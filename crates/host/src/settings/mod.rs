@@ -1,0 +1,356 @@
+//! The settings of one machine, and of one interface of it: read and written by name.
+//! Knows where each is; when to change one, and to put it back, is for others to say.
+//!
+//! Whatever [`Settings::get`] tells, [`Settings::set`] takes, and then it is as it was: a setting of which that is not
+//! so is refused before it is touched. Everything happens in the network namespace of the calling thread.
+
+use std::io;
+use std::path::PathBuf;
+
+use linerate_trial::setting::{self, SETTINGS};
+
+pub use custom::{Access, Custom};
+use files::Files;
+
+mod cpu;
+mod custom;
+mod driver;
+mod features;
+mod files;
+mod link;
+mod link_modes;
+mod qdisc;
+mod queues;
+mod sysctl;
+
+/// Why a setting was not read or not written. Each is one sentence that says what to try.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// There is no such setting anywhere.
+    #[error("{0}")]
+    Unknown(String),
+    /// The setting exists; the value does not suit it.
+    #[error("{0}")]
+    Value(String),
+    /// It belongs to an interface, and the agent was given none.
+    #[error("{name} belongs to an interface, and none was given; name the interface")]
+    NoInterface {
+        /// The setting.
+        name: String,
+    },
+    /// The machine, its kernel or its driver does not have it.
+    #[error("{name} is not there{of}: {reason}; leave it out")]
+    Absent {
+        /// The setting.
+        name: String,
+        /// ` on INTERFACE`, or nothing.
+        of: String,
+        /// What was missing, in the kernel's own words where it has some.
+        reason: String,
+    },
+    /// It can be read and never changed.
+    #[error("{name} is {value}{of}, and the driver cannot change it; leave it out")]
+    Fixed {
+        /// The setting.
+        name: String,
+        /// ` on INTERFACE`, or nothing.
+        of: String,
+        /// What it is.
+        value: String,
+    },
+    /// What is there now, or what would be lost, could not be made again.
+    #[error("{name} is left alone because it could not be put back: {reason}")]
+    CannotPutBack {
+        /// The setting.
+        name: String,
+        /// Why, and what to do about it.
+        reason: String,
+    },
+    /// The kernel or the driver refused the value.
+    #[error("{name} cannot be {value}{of}: {reason}; try another value")]
+    Refused {
+        /// The setting.
+        name: String,
+        /// ` on INTERFACE`, or nothing.
+        of: String,
+        /// What it was to be.
+        value: String,
+        /// The kernel's own words where it has some, else its error.
+        reason: String,
+    },
+    /// The agent may not.
+    #[error("{name} may not be {done}{of} by this user ({reason}); run the agent as root")]
+    NotPermitted {
+        /// The setting.
+        name: String,
+        /// ` on INTERFACE`, or nothing.
+        of: String,
+        /// `read` or `changed`.
+        done: &'static str,
+        /// The kernel's error.
+        reason: String,
+    },
+}
+
+/// Whether the link may go down and come up again when this setting changes, so that it has to be waited for.
+pub fn reloads_link(name: &str) -> bool {
+    setting::find(name).is_ok_and(|info| info.may_cut_link && !["qdisc", "sysctl.*", "custom.*"].contains(&info.name))
+}
+
+/// A machine's settings, and those of an interface.
+pub struct Settings {
+    interface: Option<String>,
+    custom: Vec<Custom>,
+    files: Files,
+}
+
+impl Settings {
+    /// The machine's, and those of `interface`, as the calling thread's network namespace has it.
+    pub fn new(interface: Option<&str>) -> Settings {
+        Settings { interface: interface.map(str::to_owned), custom: Vec::new(), files: Files::new() }
+    }
+
+    /// With settings that a plan defines; they are called `custom.NAME`.
+    pub fn with_custom(self, custom: Vec<Custom>) -> Settings {
+        Settings { custom, ..self }
+    }
+
+    /// The names of all that this machine has and this agent may read, in the order of the table.
+    pub fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for info in SETTINGS {
+            let candidates = match info.name {
+                "feature.*" => self.in_family(info.name, features::changeable),
+                "irq_affinity.*" | "rps.*" | "xps.*" => queues::names(self, info.name),
+                "cpuidle.state.*" => cpu::state_names(&self.files),
+                "sysctl.*" => sysctl::names(self.interface.as_deref()),
+                "custom.*" => self.custom.iter().map(|custom| format!("custom.{}", custom.name)).collect(),
+                // Commands may take their time; files are read below.
+                name => vec![name.to_owned()],
+            };
+            names.extend(candidates.into_iter().filter(|name| info.name == "custom.*" || self.get(name).is_ok()));
+        }
+        names
+    }
+
+    fn in_family(&self, family: &str, of: impl Fn(&str) -> io::Result<Vec<String>>) -> Vec<String> {
+        let found = self.interface.as_deref().and_then(|interface| of(interface).ok()).unwrap_or_default();
+        found.into_iter().map(|name| family.replace('*', &name)).collect()
+    }
+
+    /// Reads a setting, in a form that [`Settings::set`] takes.
+    pub fn get(&self, name: &str) -> Result<String, SettingError> {
+        let info = setting::find(name).map_err(SettingError::Unknown)?;
+        let rest = info.rest_of(name).unwrap_or_default();
+        match info.name {
+            "mtu" | "queue_length" => link::get(&self.of_interface(name)?),
+            "qdisc" => qdisc::get(&self.of_interface(name)?),
+            "speed" | "duplex" | "autoneg" => link_modes::get(&self.of_interface(name)?),
+            "irq_affinity.*"
+            | "rps.*"
+            | "xps.*"
+            | "rfs.rps_flow_cnt"
+            | "napi.threaded"
+            | "gro_flush_timeout"
+            | "napi_defer_hard_irqs" => queues::get(&self.of_interface(name)?, &self.files, info.name, rest),
+            "governor" | "cpuidle.max_latency_us" | "cpuidle.state.*" => {
+                cpu::get(&self.of_machine(name), &self.files, info.name, rest)
+            }
+            "busy_poll" | "busy_read" | "rfs.rps_sock_flow_entries" => {
+                sysctl::get(&self.of_machine(name), &format!("net.core.{}", name.trim_start_matches("rfs.")))
+            }
+            "sysctl.*" => sysctl::get(&self.of_machine(name), rest),
+            "custom.*" => self.custom(name, rest)?.get(&self.of_machine(name)),
+            "receiver_scheduling" => Err(self.of_machine(name).of_the_agent()),
+            _ if driver::knows(name) => driver::get(&self.of_interface(name)?),
+            _ => features::get(&self.of_interface(name)?, rest),
+        }
+    }
+
+    /// Writes a setting. What became of it is read with [`Settings::get`]: a driver may round, or ignore. After a
+    /// change that [`reloads_link`], the link may be down for a while.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
+        let info = setting::find(name).map_err(SettingError::Unknown)?;
+        let value = &setting::canonical(name, value).map_err(SettingError::Value)?;
+        let rest = info.rest_of(name).unwrap_or_default();
+        match info.name {
+            "mtu" | "queue_length" => link::set(&self.of_interface(name)?, value),
+            "qdisc" => qdisc::set(&self.of_interface(name)?, value),
+            "speed" | "duplex" | "autoneg" => link_modes::set(&self.of_interface(name)?, value),
+            "irq_affinity.*"
+            | "rps.*"
+            | "xps.*"
+            | "rfs.rps_flow_cnt"
+            | "napi.threaded"
+            | "gro_flush_timeout"
+            | "napi_defer_hard_irqs" => queues::set(&self.of_interface(name)?, &self.files, info.name, rest, value),
+            "governor" | "cpuidle.max_latency_us" | "cpuidle.state.*" => {
+                cpu::set(&self.of_machine(name), &self.files, info.name, rest, value)
+            }
+            "busy_poll" | "busy_read" | "rfs.rps_sock_flow_entries" => {
+                sysctl::set(&self.of_machine(name), &format!("net.core.{}", name.trim_start_matches("rfs.")), value)
+            }
+            "sysctl.*" => sysctl::set(&self.of_machine(name), rest, value),
+            "custom.*" => self.custom(name, rest)?.set(&self.of_machine(name), value),
+            "receiver_scheduling" => Err(self.of_machine(name).of_the_agent()),
+            _ if driver::knows(name) => driver::set(&self.of_interface(name)?, value),
+            _ => features::set(&self.of_interface(name)?, rest, value),
+        }
+    }
+
+    fn custom(&self, name: &str, rest: &str) -> Result<&Custom, SettingError> {
+        self.custom.iter().find(|custom| custom.name == rest).ok_or_else(|| {
+            SettingError::Unknown(format!(
+                "there is no setting '{name}'; the plan must define how it is read and written"
+            ))
+        })
+    }
+
+    fn of_machine<'a>(&self, name: &'a str) -> Subject<'a> {
+        Subject { name, interface: "" }
+    }
+
+    fn of_interface<'a>(&'a self, name: &'a str) -> Result<Subject<'a>, SettingError> {
+        match self.interface.as_deref() {
+            Some(interface) => Ok(Subject { name, interface }),
+            None => Err(SettingError::NoInterface { name: name.to_owned() }),
+        }
+    }
+
+    /// With files below other places than /sys and /proc.
+    #[cfg(test)]
+    fn below(root: &std::path::Path) -> Settings {
+        Settings { interface: None, custom: Vec::new(), files: Files::below(root) }
+    }
+}
+
+/// What is read or written: it makes the sentences of what goes wrong.
+struct Subject<'a> {
+    name: &'a str,
+    /// Empty for what belongs to no interface.
+    interface: &'a str,
+}
+
+impl Subject<'_> {
+    fn of(&self) -> String {
+        if self.interface.is_empty() { String::new() } else { format!(" on {}", self.interface) }
+    }
+
+    fn absent(&self, reason: impl Into<String>) -> SettingError {
+        SettingError::Absent { name: self.name.to_owned(), of: self.of(), reason: reason.into() }
+    }
+
+    fn fixed(&self, value: impl Into<String>) -> SettingError {
+        SettingError::Fixed { name: self.name.to_owned(), of: self.of(), value: value.into() }
+    }
+
+    fn cannot_put_back(&self, reason: impl Into<String>) -> SettingError {
+        SettingError::CannotPutBack { name: self.name.to_owned(), reason: reason.into() }
+    }
+
+    fn refused(&self, value: &str, reason: impl Into<String>) -> SettingError {
+        let reason = reason.into();
+        SettingError::Refused { name: self.name.to_owned(), of: self.of(), value: value.to_owned(), reason }
+    }
+
+    fn of_the_agent(&self) -> SettingError {
+        self.absent("it belongs to the threads of one agent, not to the machine")
+    }
+
+    /// Why it could not be read, with what the kernel said in words.
+    fn not_read(&self, error: &io::Error, said: Option<String>) -> SettingError {
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => self.not_permitted("read", error),
+            _ => self.absent(reason(error, said)),
+        }
+    }
+
+    /// Why it could not be written, with what the kernel said in words.
+    fn not_written(&self, value: &str, error: &io::Error, said: Option<String>) -> SettingError {
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => self.not_permitted("changed", error),
+            Some(libc::EOPNOTSUPP | libc::ENODEV | libc::ENOENT) => self.absent(reason(error, said)),
+            _ => self.refused(value, reason(error, said)),
+        }
+    }
+
+    fn not_permitted(&self, done: &'static str, error: &io::Error) -> SettingError {
+        SettingError::NotPermitted { name: self.name.to_owned(), of: self.of(), done, reason: text_of(error) }
+    }
+}
+
+fn reason(error: &io::Error, said: Option<String>) -> String {
+    match (said, error.raw_os_error()) {
+        (Some(said), _) => format!("{said} ({})", text_of(error)),
+        (None, Some(libc::EOPNOTSUPP)) => "the driver does not support it".to_owned(),
+        (None, Some(libc::ENODEV)) => "there is no such interface".to_owned(),
+        (None, _) => text_of(error),
+    }
+}
+
+/// The error without std's number behind it.
+fn text_of(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// The files of `path` that are directories named `prefix` and a number, by the number.
+fn numbered(path: &std::path::Path, prefix: &str) -> Vec<(u32, PathBuf)> {
+    let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
+    let mut found: Vec<(u32, PathBuf)> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let number = entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()?;
+            Some((number, entry.path()))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_not_there_are_refused() {
+        let settings = Settings::new(None);
+        for (name, contains) in [
+            ("mtuu", "did you mean 'mtu'?"),
+            ("mtu", "name the interface"),
+            ("custom.turbo", "the plan must define"),
+            ("receiver_scheduling", "threads of one agent"),
+        ] {
+            let error = settings.get(name).unwrap_err().to_string();
+            assert!(error.contains(contains), "{error}");
+        }
+        assert_eq!(
+            settings.set("gro", "maybe").unwrap_err().to_string(),
+            "gro: 'maybe' is not allowed; write on | off"
+        );
+        assert!(Settings::new(Some("no-such-one")).get("mtu").unwrap_err().to_string().contains("no-such-one"));
+    }
+
+    #[test]
+    fn changes_for_which_the_link_is_waited_for() {
+        for (name, want) in [("mtu", true), ("ring.rx", true), ("speed", true), ("qdisc", false), ("gro", false)] {
+            assert_eq!(reloads_link(name), want, "{name}");
+        }
+        assert!(!reloads_link("sysctl.net.core.rmem_max") && !reloads_link("nonsense"));
+    }
+
+    #[test]
+    fn every_setting_of_the_table_has_a_place() {
+        let settings = Settings::new(Some("lo"));
+        for info in SETTINGS {
+            let name = match info.name {
+                "sysctl.*" => "sysctl.net.core.rmem_max".to_owned(),
+                "feature.*" => "feature.rx-gro".to_owned(),
+                name => name.replace('*', "0"),
+            };
+            // Whatever this machine has: none may be unknown but what a plan defines.
+            let unknown = matches!(settings.get(&name), Err(SettingError::Unknown(_)));
+            assert_eq!(unknown, info.name == "custom.*", "{name}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Sysctls of net.core, net.ipv4 and net.ipv6, as the calling thread's network namespace has them (proc(5)).
+//! Knows which of them do more than they say, and leaves those alone.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{SettingError, Subject, files};
+use crate::interfaces;
+
+const ROOT: &str = "/proc/sys";
+
+/// Names of which a change cannot be undone by writing the old value, and why (Documentation/networking/ip-sysctl.rst,
+/// net/ipv4/devinet.c, net/ipv6/addrconf.c). `*` stands for an interface, `all` or `default`.
+const NOT_PUT_BACK: [(&str, &str); 8] = [
+    ("net.ipv4.ip_forward", "it resets other sysctls of every interface; use net.ipv4.conf.INTERFACE.forwarding"),
+    ("net.ipv4.conf.all.forwarding", "it resets the same sysctl of every interface; use that of one interface"),
+    ("net.ipv4.conf.default.forwarding", "it resets other sysctls; use that of one interface"),
+    ("net.ipv6.conf.all.forwarding", "it sets the same sysctl of every interface; use that of one interface"),
+    ("net.ipv6.conf.all.disable_ipv6", "it takes addresses away; use another way to turn IPv6 off"),
+    ("net.ipv6.conf.all.proxy_ndp", "it sets the same sysctl of every interface; use that of one interface"),
+    ("net.ipv6.conf.all.disable_policy", "it sets the same sysctl of every interface; use that of one interface"),
+    ("net.ipv6.conf.all.ignore_routes_with_linkdown", "it sets every interface's; use that of one interface"),
+];
+
+/// Keys that belong in no record.
+const SECRETS: [&str; 3] = ["tcp_fastopen_key", "stable_secret", "netdev_rss_key"];
+
+/// The file of a sysctl. A dot separates, or belongs to an interface's name (`eth0.5`): the longest name that is there
+/// counts. `None` where there is no such file. No part is empty, so none is `..`.
+fn path_of(root: &Path, name: &str) -> Option<PathBuf> {
+    let (mut path, mut rest) = (root.to_owned(), name);
+    loop {
+        let ends = rest.match_indices('.').map(|(at, _)| at).chain([rest.len()]);
+        let end = ends.rev().find(|&end| {
+            let part = &rest[..end];
+            !part.starts_with('.') && !part.contains('/') && path.join(part).exists()
+        })?;
+        path.push(&rest[..end]);
+        match rest.get(end + 1..) {
+            None => return path.is_file().then_some(path),
+            Some(further) => rest = further,
+        }
+    }
+}
+
+fn find(subject: &Subject, name: &str) -> Result<PathBuf, SettingError> {
+    let path = path_of(Path::new(ROOT), name)
+        .ok_or_else(|| subject.absent("this kernel, or this network namespace, has no such sysctl"))?;
+    if SECRETS.iter().any(|secret| name.ends_with(secret)) {
+        return Err(subject.absent("it is a key, which belongs in no record"));
+    }
+    Ok(path)
+}
+
+pub(super) fn get(subject: &Subject, name: &str) -> Result<String, SettingError> {
+    let path = find(subject, name)?;
+    match files::read(&path) {
+        // What is empty is no value that could be written again.
+        Ok(value) if value.is_empty() => Err(subject.absent("it is empty")),
+        Ok(value) => Ok(value),
+        Err(_) if mode(&path) & 0o444 == 0 => Err(subject.cannot_put_back("it can be written and not read")),
+        Err(error) => Err(subject.not_read(&error, None)),
+    }
+}
+
+pub(super) fn set(subject: &Subject, name: &str, value: &str) -> Result<(), SettingError> {
+    let path = find(subject, name)?;
+    if let Some((_, why)) = NOT_PUT_BACK.iter().find(|(known, _)| *known == name) {
+        return Err(subject.cannot_put_back(*why));
+    }
+    let now = get(subject, name)?;
+    if now == value {
+        return Ok(());
+    }
+    keep_addresses(subject, name, value)?;
+    if mode(&path) & 0o222 == 0 {
+        return Err(subject.fixed(now));
+    }
+    files::write(&path, value).map_err(|error| match error.raw_os_error() {
+        // The file is there; what it names is not, such as a congestion control.
+        Some(libc::ENOENT) => subject.refused(value, "the kernel has none of this name"),
+        _ => subject.not_written(value, &error, None),
+    })
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).map_or(0o666, |metadata| metadata.permissions().mode())
+}
+
+/// An interface that loses IPv6 loses its addresses (addrconf_ifdown in the kernel); those of the link come back.
+fn keep_addresses(subject: &Subject, name: &str, value: &str) -> Result<(), SettingError> {
+    let interface = name.strip_prefix("net.ipv6.conf.").and_then(|rest| rest.strip_suffix(".disable_ipv6"));
+    let Some(interface) = interface.filter(|_| value != "0") else { return Ok(()) };
+    let addresses = interfaces::addresses().unwrap_or_default();
+    match addresses.iter().find(|a| a.interface == interface && a.address.is_ipv6() && !a.scope_link) {
+        None => Ok(()),
+        Some(lost) => {
+            let lost = lost.address;
+            Err(subject.cannot_put_back(format!("it takes the address {lost} away from {interface}; remove it first")))
+        }
+    }
+}
+
+/// What this network namespace has: the sysctls of the three trees themselves, and those of `interface`.
+pub(super) fn names(interface: Option<&str>) -> Vec<String> {
+    let mut trees: Vec<(String, PathBuf)> = ["net.core", "net.ipv4", "net.ipv6"]
+        .map(|tree| (tree.to_owned(), Path::new(ROOT).join(tree.replace('.', "/"))))
+        .into();
+    // A slash, or `..`, is no interface and must not become a path.
+    if let Some(interface) = interface.filter(|interface| !interface.contains('/') && !interface.starts_with('.')) {
+        for family in ["ipv4.conf", "ipv4.neigh", "ipv6.conf", "ipv6.neigh"] {
+            let path = Path::new(ROOT).join("net").join(family.replace('.', "/")).join(interface);
+            trees.push((format!("net.{family}.{interface}"), path));
+        }
+    }
+    let mut names = Vec::new();
+    for (tree, path) in trees {
+        let Ok(entries) = fs::read_dir(path) else { continue };
+        let of_tree = entries.filter_map(|entry| {
+            let entry = entry.ok().filter(|entry| entry.path().is_file() && mode(&entry.path()) & 0o200 != 0)?;
+            let name = format!("{tree}.{}", entry.file_name().to_str()?);
+            let left_alone = NOT_PUT_BACK.iter().any(|(known, _)| *known == name);
+            (!left_alone).then(|| format!("sysctl.{name}"))
+        });
+        let from = names.len();
+        names.extend(of_tree);
+        names[from..].sort();
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dots_separate_or_belong_to_an_interface() {
+        let root = std::env::temp_dir().join(format!("settings-sysctl-{}", std::process::id()));
+        for directory in ["net/ipv4/conf/eth0", "net/ipv4/conf/eth0.5", "net/core"] {
+            fs::create_dir_all(root.join(directory)).unwrap();
+            fs::write(root.join(directory).join("rp_filter"), "1").unwrap();
+        }
+        fs::write(root.join("secret"), "1").unwrap();
+        for (name, want) in [
+            ("net.ipv4.conf.eth0.rp_filter", Some("net/ipv4/conf/eth0/rp_filter")),
+            ("net.ipv4.conf.eth0.5.rp_filter", Some("net/ipv4/conf/eth0.5/rp_filter")),
+            ("net.core.rp_filter", Some("net/core/rp_filter")),
+            ("net.core.no_such", None),
+            ("net.core", None),
+            ("net.core.", None),
+            ("net.core...secret", None),
+            ("net.core./../../secret", None),
+            ("..", None),
+            ("", None),
+        ] {
+            assert_eq!(path_of(&root, name), want.map(|path| root.join(path)), "{name}");
+        }
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_put_back_is_left_alone() {
+        for (name, value, contains) in [
+            ("net.ipv4.ip_forward", "1", "net.ipv4.conf.INTERFACE.forwarding"),
+            ("net.ipv4.route.flush", "1", "could not be put back"),
+            ("net.ipv4.tcp_fastopen_key", "1-2-3-4", "belongs in no record"),
+            ("net.core.no_such", "1", "no such sysctl"),
+        ] {
+            let setting = format!("sysctl.{name}");
+            let subject = Subject { name: &setting, interface: "" };
+            let error = set(&subject, name, value).unwrap_err().to_string();
+            assert!(error.contains(contains), "{error}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `linerate run … --dry-run`: every trial in its order, what will be skipped and why, and the time it takes.
+//! Knows no traffic, and changes nothing: both machines are asked what they have.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use linerate_control::ConnectOptions;
+
+use super::say_notes;
+use crate::cli::RunArgs;
+use crate::interrupt;
+use crate::measure::pair::{GivenAddresses, Pair};
+use crate::measure::settings::foreseen;
+use crate::output::out;
+use crate::plan::{ExpectedTime, Plan, PlannedTrial, WantedSetting};
+
+/// Shows what a run would do.
+pub(super) fn dry_run(
+    plan: &Plan,
+    trials: &[PlannedTrial],
+    arguments: &RunArgs,
+    options: &ConnectOptions,
+) -> Result<ExitCode> {
+    interrupt::listen();
+    let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
+    let pair = Pair::connect(&arguments.target, &arguments.host, given, options)?;
+    for client in [&pair.target, &pair.host] {
+        say_notes(client);
+    }
+    let refused = foreseen(&pair, trials)?;
+    pair.end();
+    out!("{}", shown(plan, trials, &refused));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each trial, then what it comes to.
+fn shown(plan: &Plan, trials: &[PlannedTrial], refused: &[(u32, String)]) -> String {
+    let mut text = String::new();
+    let wide = trials.len().to_string().len();
+    let mut before: &[WantedSetting] = &[];
+    let mut changes = 0;
+    for trial in trials {
+        let why = refused.iter().find(|(index, _)| *index == trial.index).map(|(_, sentence)| sentence);
+        let mut words = vec![format!("{} {}", trial.spec.workload, trial.spec.direction)];
+        words.extend(
+            trial
+                .factors
+                .iter()
+                .filter(|(name, _)| name != "workload" && name != "direction")
+                .map(|(name, level)| format!("{name}={level}")),
+        );
+        // What is fixed is a setting as well, and what is changed on a machine must be seen.
+        for one in &trial.settings {
+            let word = format!("{}.{}={}", one.end, one.change.name, one.change.value);
+            if !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        let skipped = why.map(|sentence| format!("  skipped: {sentence}")).unwrap_or_default();
+        text += &format!("{:>wide$}  repeat {}  {}{skipped}\n", trial.index + 1, trial.repeat + 1, words.join(" "));
+        if why.is_none() {
+            changes += trial.settings.iter().filter(|one| !before.contains(one)).count();
+            before = &trial.settings;
+        }
+    }
+    let measured = trials.iter().filter(|trial| !refused.iter().any(|(index, _)| *index == trial.index));
+    let time = ExpectedTime::of(measured.clone());
+    text += &format!(
+        "\nplan {}: {}, {} of them skipped; the traffic of the others takes {time}, and each costs a little beside it\n",
+        plan.name,
+        counted(trials.len(), "trial"),
+        refused.len(),
+    );
+    if changes > 0 {
+        text += &format!("{} on the way, all put back at the end\n", counted(changes, "change of a setting"));
+    }
+    text
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match (count, what.split_once(' ')) {
+        (1, _) => format!("1 {what}"),
+        (_, Some((noun, rest))) => format!("{count} {noun}s {rest}"),
+        (_, None) => format!("{count} {what}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matrix_with_a_machine_that_lacks_something() {
+        let text = "format = 'linerate.plan/1'\nworkload = 'udp-stream'\nrepeat = 2\n[options]\nhost.gro = 'off'\n\
+                    duration = '5s'\n[factors]\nrate = '100M,200M'\ntarget.mtu = [1500, 9000]\n";
+        let plan = Plan::parse(text, "mtu.toml", "mtu").unwrap();
+        let trials = plan.trials(&[], None).unwrap();
+        let refused: Vec<(u32, String)> = trials
+            .iter()
+            .filter(|trial| trial.factors[1].1 == "9000")
+            .map(|trial| (trial.index, "the target: mtu is not there; leave it out".to_owned()))
+            .collect();
+        insta::assert_snapshot!(shown(&plan, &trials, &refused));
+    }
+}

@@ -1,0 +1,106 @@
+//! `linerate target ENDPOINT get|set|restore`: the settings of one machine, by hand.
+//! Knows no trials; what a campaign changes is its own to put back.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow, bail};
+use linerate_control::message::{Request, SETTINGS};
+use linerate_control::{Client, ControlError};
+use linerate_trial::change::{CUSTOM, Change};
+use linerate_trial::setting;
+
+use crate::measure::conduct::TrialError;
+use crate::measure::pair::{ANSWER_TIME, holder};
+use crate::measure::settings;
+use crate::output::{out, say};
+use crate::render::settings as render;
+
+/// Sees that each of these is a setting, before a machine is touched.
+pub(super) fn check_names<'n>(names: impl IntoIterator<Item = &'n String>) -> Result<()> {
+    for name in names {
+        let name = bare(name);
+        setting::find(name).map_err(|complaint| anyhow!(complaint))?;
+        if name.starts_with(CUSTOM) {
+            bail!("{name} is for a plan to define, with how it is read and set; see docs/plans.md");
+        }
+    }
+    Ok(())
+}
+
+/// The changes that the user wrote, each with its value written in one way.
+pub(super) fn changes(written: &[(String, String)]) -> Result<Vec<Change>> {
+    check_names(written.iter().map(|(name, _)| name))?;
+    let mut changes: Vec<Change> = Vec::new();
+    for (name, value) in written {
+        let name = bare(name).to_owned();
+        let value = setting::canonical(&name, value).map_err(|complaint| anyhow!(complaint))?;
+        if changes.iter().any(|other| other.name == name) {
+            bail!("{name} is set twice; leave one of them out");
+        }
+        changes.push(Change { name, value, custom: None });
+    }
+    Ok(changes)
+}
+
+/// Plans write `target.mtu`; here there is one machine only, and both mean the same.
+fn bare(name: &str) -> &str {
+    name.strip_prefix("target.").unwrap_or(name)
+}
+
+/// Shows settings.
+pub(super) fn get(client: &Client, interface: String, names: &[String], json: bool) -> Result<ExitCode> {
+    can(client)?;
+    let names: Vec<String> = names.iter().map(|name| bare(name).to_owned()).collect();
+    let is_all = names.is_empty();
+    let (readings, kept) = settings::get(client, Some(interface), names, Vec::new())?;
+    out!("{}", render::readings(&readings, &kept, json));
+    let mut status = ExitCode::SUCCESS;
+    if !is_all {
+        for error in readings.iter().filter_map(|one| one.error.as_ref()) {
+            say(format_args!("linerate: {}: {error}", client.machine()));
+            status = ExitCode::from(2);
+        }
+    }
+    Ok(status)
+}
+
+/// Changes settings, to stay.
+pub(super) fn set(client: &Client, interface: String, changes: Vec<Change>, json: bool) -> Result<ExitCode> {
+    can(client)?;
+    lease(client)?;
+    let cut = changes.iter().any(|change| settings::may_cut(&change.name));
+    let changed = settings::set(client, Some(interface), changes, cut).map_err(|error| match error {
+        TrialError::Refused(sentence) | TrialError::Traffic(sentence) | TrialError::Lost(sentence) => anyhow!(sentence),
+        TrialError::Interrupted => anyhow!("interrupted; nothing is changed"),
+    })?;
+    client.request(Request::Keep, ANSWER_TIME)?;
+    out!("{}", render::changed(&changed, json));
+    if !json {
+        let endpoint = &client.machine().endpoint;
+        out!("\nThis stays until `linerate target {endpoint} restore`, or until the machine restarts.\n");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Puts back what was changed to stay.
+pub(super) fn restore(client: &Client, json: bool) -> Result<ExitCode> {
+    can(client)?;
+    lease(client)?;
+    let told = settings::restore(client, &[], true)?;
+    out!("{}", render::put_back(&told, json));
+    for one in told.iter().filter(|one| one.error.is_some()) {
+        say(format_args!("linerate: {}: {}", client.machine(), one.sentence()));
+    }
+    Ok(if told.iter().any(|one| one.error.is_some()) { ExitCode::from(2) } else { ExitCode::SUCCESS })
+}
+
+fn lease(client: &Client) -> Result<(), ControlError> {
+    client.request(Request::Lease { holder: holder() }, ANSWER_TIME).map(|_| ())
+}
+
+fn can(client: &Client) -> Result<()> {
+    if !client.hello().capabilities.iter().any(|one| one == SETTINGS) {
+        bail!("{}: its agent changes no settings; install the same version of linerate there", client.machine());
+    }
+    Ok(())
+}

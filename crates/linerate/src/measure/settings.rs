@@ -1,0 +1,289 @@
+//! Both machines set as a trial wants them, and put back at the end.
+//! Knows no trial's traffic. That settings go back when this process dies is the agents' business.
+
+use std::time::{Duration, Instant};
+
+use linerate_control::message::{Reply, Request, SETTINGS};
+use linerate_control::{Client, ControlError, Pending};
+use linerate_trial::change::{Change, Changed, PutBack, Reading};
+use linerate_trial::flow::End;
+use linerate_trial::setting;
+use linerate_trial::spec::Ip;
+
+use super::conduct::{TrialError, of_control};
+use super::pair::{ANSWER_TIME, Pair};
+use super::route::Route;
+use crate::plan::{PlannedTrial, WantedSetting};
+
+/// An agent that hears nothing for so long after a change that may cut the conversation takes it back. Links come
+/// up again within four seconds at 1000BASE-T; an ssh that hears nothing for six ends.
+const CONFIRM_TIME: Duration = Duration::from_secs(5);
+/// A conversation over TCP needs a while after the link is back: retransmissions double their distance (RFC 6298).
+const AFTER_CUT: Duration = Duration::from_secs(7);
+/// How long a link has to come back.
+const LINK_TIME: Duration = Duration::from_secs(15);
+/// A command of the user's own has ten seconds on the machine, and a change needs three of them.
+const CHANGE_TIME: Duration = Duration::from_secs(45);
+
+/// What is changed at the moment.
+#[derive(Default)]
+pub(crate) struct Settings {
+    /// Of the target, and of the host.
+    applied: [Vec<Applied>; 2],
+}
+
+/// A change, the interface it was made for, and what came of it.
+struct Applied {
+    change: Change,
+    interface: Option<String>,
+    changed: Changed,
+}
+
+impl Settings {
+    /// Sets both machines as a trial wants them: what it does not name is what it was before the campaign, and what
+    /// is already as wanted is left alone.
+    pub(crate) fn reach(
+        &mut self,
+        pair: &Pair,
+        route: Route,
+        wanted: &[WantedSetting],
+    ) -> Result<[Vec<Changed>; 2], TrialError> {
+        for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
+            let wanted: Vec<&Change> = wanted.iter().filter(|one| one.end == end).map(|one| &one.change).collect();
+            let interface = pair.interface(end, address).map(str::to_owned);
+            if self.reach_one(pair.client(end), end, interface, &wanted)? {
+                wait_for_link(pair, route)?;
+            }
+        }
+        let told = |end: usize| self.applied[end].iter().map(|one| one.changed.clone()).collect();
+        Ok([told(0), told(1)])
+    }
+
+    /// Returns whether the link may have gone down.
+    fn reach_one(
+        &mut self,
+        client: &Client,
+        end: End,
+        interface: Option<String>,
+        wanted: &[&Change],
+    ) -> Result<bool, TrialError> {
+        let applied = &mut self.applied[end as usize];
+        let is_wanted =
+            |one: &Applied| one.interface == interface && wanted.iter().any(|change| change.name == one.change.name);
+        let mut cut = false;
+        let others: Vec<String> =
+            applied.iter().filter(|one| !is_wanted(one)).map(|one| one.change.name.clone()).collect();
+        if !others.is_empty() {
+            let told = restore(client, &others, false).map_err(of_control)?;
+            applied.retain(|one| !others.contains(&one.change.name));
+            if let Some(failed) = told.iter().find(|one| one.error.is_some()) {
+                return Err(TrialError::Refused(format!("{}: {}", client.machine(), failed.sentence())));
+            }
+            cut |= others.iter().any(|name| may_cut(name));
+        }
+        let missing: Vec<Change> = wanted
+            .iter()
+            .filter(|change| !applied.iter().any(|one| one.change == ***change))
+            .map(|change| (*change).clone())
+            .collect();
+        if missing.is_empty() {
+            return Ok(cut);
+        }
+        cut |= missing.iter().any(|change| may_cut(&change.name));
+        for changed in set(client, interface.clone(), missing.clone(), cut)? {
+            let Some(change) = missing.iter().find(|change| change.name == changed.name) else { continue };
+            applied.retain(|one| one.change.name != change.name);
+            applied.push(Applied { change: change.clone(), interface: interface.clone(), changed });
+        }
+        Ok(cut)
+    }
+
+    /// Puts everything back, on both machines at the same time. A sentence for each that could not be.
+    pub(crate) fn end(self, pair: &Pair) -> Vec<String> {
+        let both = [End::Target, End::Host].map(|end| {
+            let is_changed = !self.applied[end as usize].is_empty();
+            is_changed.then(|| ask_restore(pair.client(end), &[], false))
+        });
+        let both = both.map(|pending| pending.map_or(Ok(Vec::new()), told));
+        let mut sentences = Vec::new();
+        for (end, back) in [End::Target, End::Host].into_iter().zip(both) {
+            let machine = pair.client(end).machine();
+            match back {
+                Ok(back) => {
+                    let failed = back.iter().filter(|one| one.error.is_some());
+                    sentences.extend(failed.map(|one| format!("{machine}: {}", one.sentence())));
+                }
+                // Whoever is gone puts its settings back by itself.
+                Err(ControlError::Lost { .. }) => {}
+                Err(error) => sentences.push(error.to_string()),
+            }
+        }
+        sentences
+    }
+}
+
+/// Why each trial that cannot be measured cannot, as far as that is known before: (index, sentence).
+pub(crate) fn foreseen(pair: &Pair, trials: &[PlannedTrial]) -> Result<Vec<(u32, String)>, ControlError> {
+    let mut asked: Vec<(End, Option<String>, Change, Option<String>)> = Vec::new();
+    let mut refused = Vec::new();
+    let mut routes: Vec<(Option<Ip>, Result<Route, String>)> = Vec::new();
+    for trial in trials {
+        let known = routes.iter().position(|(ip, _)| *ip == trial.spec.ip);
+        let place = known.unwrap_or_else(|| {
+            routes.push((trial.spec.ip, pair.route(trial.spec.ip)));
+            routes.len() - 1
+        });
+        let route = match &routes[place].1 {
+            Ok(route) => *route,
+            Err(sentence) => {
+                refused.push((trial.index, sentence.clone()));
+                continue;
+            }
+        };
+        for WantedSetting { end, change } in &trial.settings {
+            let address = if *end == End::Target { route.target } else { route.host };
+            let interface = pair.interface(*end, address).map(str::to_owned);
+            let known = asked.iter().find(|(e, i, c, _)| e == end && *i == interface && c.name == change.name);
+            let error = match known {
+                Some((.., error)) => error.clone(),
+                None => {
+                    let error = error_of(pair.client(*end), interface.clone(), change)?;
+                    asked.push((*end, interface, change.clone(), error.clone()));
+                    error
+                }
+            };
+            if let Some(error) = error {
+                refused.push((trial.index, format!("the {end}: {error}")));
+                break;
+            }
+        }
+    }
+    Ok(refused)
+}
+
+/// Why this setting is not even there; `None`: it is.
+fn error_of(client: &Client, interface: Option<String>, change: &Change) -> Result<Option<String>, ControlError> {
+    if !can(client) {
+        return Ok(Some(CANNOT.to_owned()));
+    }
+    let custom = change.custom.iter().map(|how| (change.name.clone(), how.clone())).collect();
+    match get(client, interface, vec![change.name.clone()], custom) {
+        Ok((settings, _)) => Ok(settings.into_iter().find_map(|one| one.error)),
+        Err(ControlError::Refused { message, .. }) => Ok(Some(message)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Settings of a machine, and those among all that were changed to stay: (name, original).
+type Readings = (Vec<Reading>, Vec<(String, String)>);
+
+/// Reads settings; all that the machine has, when none is named.
+pub(crate) fn get(
+    client: &Client,
+    interface: Option<String>,
+    names: Vec<String>,
+    custom: Vec<(String, linerate_trial::change::Custom)>,
+) -> Result<Readings, ControlError> {
+    match client.request(Request::Get { interface, names, custom }, CHANGE_TIME)? {
+        Reply::Settings { settings, kept } => Ok((settings, kept)),
+        _ => Ok((Vec::new(), Vec::new())),
+    }
+}
+
+/// Makes these changes, and sees that the machine can still be reached. `cut`: that is in question.
+pub(crate) fn set(
+    client: &Client,
+    interface: Option<String>,
+    changes: Vec<Change>,
+    cut: bool,
+) -> Result<Vec<Changed>, TrialError> {
+    if !can(client) {
+        return Err(TrialError::Refused(format!("{}: {CANNOT}", client.machine())));
+    }
+    let confirm_within_s = cut.then(|| CONFIRM_TIME.as_secs_f64());
+    let names: Vec<String> = changes.iter().map(|change| format!("{}={}", change.name, change.value)).collect();
+    if cut {
+        client.bear_silence(CONFIRM_TIME + AFTER_CUT);
+    }
+    let reply =
+        client.request(Request::Set { interface, changes, confirm_within_s }, CHANGE_TIME).map_err(of_control)?;
+    let Reply::Changed { settings } = reply else { return Ok(Vec::new()) };
+    if cut {
+        // That this arrives is the proof; an agent that did not hear it has taken the changes back.
+        client.request(Request::Confirm, CONFIRM_TIME + AFTER_CUT).map_err(|error| match error {
+            ControlError::Refused { machine, .. } => TrialError::Refused(format!(
+                "{machine} could not be reached for {} s after {}, and took that back; choose a value that the link \
+                 bears, or reach the machine by another way",
+                CONFIRM_TIME.as_secs(),
+                names.join(" and ")
+            )),
+            other => of_control(other),
+        })?;
+    }
+    Ok(settings)
+}
+
+/// Puts settings back. `kept`: also what was changed to stay.
+pub(crate) fn restore(client: &Client, names: &[String], kept: bool) -> Result<Vec<PutBack>, ControlError> {
+    told(ask_restore(client, names, kept))
+}
+
+fn ask_restore(client: &Client, names: &[String], kept: bool) -> Pending {
+    client.bear_silence(CONFIRM_TIME + AFTER_CUT);
+    client.send(Request::Restore { names: names.to_vec(), kept })
+}
+
+fn told(pending: Pending) -> Result<Vec<PutBack>, ControlError> {
+    match pending.wait(CHANGE_TIME)? {
+        Reply::Restored { settings } => Ok(settings),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Whether a change of this setting may cut the conversation or take the link down.
+pub(crate) fn may_cut(name: &str) -> bool {
+    setting::find(name).is_ok_and(|found| found.may_cut_link)
+}
+
+const CANNOT: &str = "its agent changes no settings; install the same version of linerate there";
+
+fn can(client: &Client) -> bool {
+    client.hello().capabilities.iter().any(|one| one == SETTINGS)
+}
+
+/// Waits until both ends have a carrier and their addresses.
+fn wait_for_link(pair: &Pair, route: Route) -> Result<(), TrialError> {
+    let deadline = Instant::now() + LINK_TIME;
+    for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
+        let Some(interface) = pair.interface(end, address).map(str::to_owned) else { continue };
+        loop {
+            let client = pair.client(end);
+            let request = Request::Describe { interface: Some(interface.clone()) };
+            let described = client.request(request, ANSWER_TIME).map_err(of_control)?;
+            let has_carrier = match described {
+                Reply::Environment(environment) => environment.nic.is_none_or(|nic| nic.link_detected != Some(false)),
+                _ => true,
+            };
+            let has_address = match client.request(Request::Addresses, ANSWER_TIME).map_err(of_control)? {
+                Reply::Addresses { addresses, .. } => addresses.iter().any(|one| one.up && one.address == address),
+                _ => true,
+            };
+            if has_carrier && has_address {
+                break;
+            }
+            if Instant::now() >= deadline {
+                let missing = if has_carrier { format!("its address {address}") } else { "its carrier".to_owned() };
+                return Err(TrialError::Refused(format!(
+                    "the {end}'s interface {interface} did not get {missing} back within {} s after the settings were \
+                     changed; choose values that both ends of the cable can have",
+                    LINK_TIME.as_secs()
+                )));
+            }
+            if crate::interrupt::requested() {
+                return Err(TrialError::Interrupted);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Settings of one machine for people: as they are, as they were changed, as they were put back.
+//! Knows no machine; the same facts stand in records for both ends.
+
+use linerate_trial::change::{Changed, PutBack, Reading};
+
+use super::printable;
+use super::show::grid;
+
+/// Settings as they are; what cannot be read is left out. `kept`: what was changed to stay, with its original.
+pub(crate) fn readings(readings: &[Reading], kept: &[(String, String)], json: bool) -> String {
+    let original = |name: &str| kept.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
+    if json {
+        let read = readings.iter().filter_map(|one| Some((one.name.clone(), one.value.clone()?.into())));
+        let kept = kept.iter().map(|(name, value)| (name.clone(), value.clone().into()));
+        let (read, kept): (serde_json::Map<_, _>, serde_json::Map<_, _>) = (read.collect(), kept.collect());
+        return format!("{}\n", serde_json::json!({ "settings": read, "originals": kept }));
+    }
+    let width = readings.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
+    let line = |one: &Reading| {
+        let was = original(&one.name).filter(|was| one.value.as_deref() != Some(*was));
+        let was = was.map(|was| format!("  (was {was}; restore puts that back)")).unwrap_or_default();
+        Some(format!("{:<width$}  {}{was}\n", one.name, one.value.as_deref()?))
+    };
+    printable(&readings.iter().filter_map(line).collect::<String>())
+}
+
+/// Settings that were changed.
+pub(crate) fn changed(changed: &[Changed], json: bool) -> String {
+    if json {
+        return format!("{}\n", serde_json::json!({ "settings": changed }));
+    }
+    let or = |value: &Option<String>| value.clone().unwrap_or_default();
+    let rows = changed
+        .iter()
+        .map(|one| vec![one.name.clone(), one.asked.clone(), or(&one.set), or(&one.read_back), or(&one.original)]);
+    printable(&grid(["setting", "asked", "set", "read back", "was"].map(str::to_owned).to_vec(), rows.collect()))
+}
+
+/// Settings that were put back; what could not be is told elsewhere.
+pub(crate) fn put_back(told: &[PutBack], json: bool) -> String {
+    if json {
+        return format!("{}\n", serde_json::json!({ "settings": told }));
+    }
+    if told.is_empty() {
+        return "Nothing was changed to stay; there is nothing to put back.\n".to_owned();
+    }
+    let done = told.iter().filter(|one| one.error.is_none());
+    printable(&done.map(|one| format!("{}\n", one.sentence())).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_a_machine() {
+        let read = |name: &str, value: Option<&str>, error: Option<&str>| Reading {
+            name: name.to_owned(),
+            value: value.map(str::to_owned),
+            error: error.map(str::to_owned),
+        };
+        let read = [
+            read("mtu", Some("9000"), None),
+            read("coalesce.rx_usecs", None, Some("coalesce.rx_usecs is not there on eth0")),
+            read("gro", Some("on"), None),
+        ];
+        let kept = [("mtu".to_owned(), "1500".to_owned())];
+        let after = [Changed {
+            name: "mtu".to_owned(),
+            asked: "9001".to_owned(),
+            set: Some("9001".to_owned()),
+            read_back: Some("9000".to_owned()),
+            original: Some("1500".to_owned()),
+        }];
+        let back = |name: &str, error: Option<&str>| PutBack {
+            name: name.to_owned(),
+            interface: Some("eth0".to_owned()),
+            original: "1500".to_owned(),
+            error: error.map(str::to_owned),
+        };
+        let text = format!(
+            "{}\n{}\n{}\n{}{}",
+            readings(&read, &kept, false),
+            changed(&after, false),
+            put_back(&[back("mtu", None), back("speed", Some("it is down"))], false),
+            put_back(&[], false),
+            readings(&read, &kept, true),
+        );
+        insta::assert_snapshot!(text);
+    }
+}

@@ -1,0 +1,385 @@
+//! Settings are put back, whoever dies and when; with two machines made of namespaces, and the real programs.
+//! Knows no figures.
+
+mod machines;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use linerate_lab::{Shape, TARGET_IPV4};
+use machines::{Bench, Ran, Running, signal};
+
+const IN_TIME: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(30);
+/// An agent bears so long a silence of its controller.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// A campaign that changes settings all the time: trials of a few milliseconds, each set otherwise.
+const RESTLESS: &str = r#"
+format = "linerate.plan/1"
+workload = "tcp-rr"
+repeat = 100
+[options]
+duration = "3ms"
+warmup = "0s"
+interval = "10ms"
+host.mtu = "as target.mtu"
+host.sysctl.net.ipv4.tcp_sack = "as target.sysctl.net.ipv4.tcp_sack"
+[factors]
+target.mtu = [1400, 9000]
+target.gro = ["on", "off"]
+target.sysctl.net.ipv4.tcp_sack = [0, 1]
+target.custom.word = ["one", "two"]
+"#;
+
+/// Two machines joined by nothing but a cable, which takes any MTU at once.
+fn bench(name: &str) -> Option<Bench> {
+    Bench::of(name, &Shape { tx_rate_bps: None, rx_rate_bps: None, ..Shape::modest_board() })
+}
+
+/// The plan, with a file of this test as one of the settings.
+fn plan(bench: &Bench) -> String {
+    let (path, word) = (bench.folder.path("restless.toml"), bench.folder.path("word"));
+    fs::write(&word, "zero\n").unwrap();
+    fs::write(&path, format!("{RESTLESS}\n[custom.word]\nfile = \"{word}\"\n")).unwrap();
+    path
+}
+
+/// What the campaign changes, as it is now on both machines.
+fn state(bench: &Bench) -> Vec<String> {
+    let read = || {
+        let sack = fs::read_to_string("/proc/sys/net/ipv4/tcp_sack")?;
+        let mtu = fs::read_to_string("/proc/sys/net/ipv6/conf/eth0/mtu")?;
+        Ok(format!("sack {} mtu {}", sack.trim(), mtu.trim()))
+    };
+    let word = fs::read_to_string(bench.folder.path("word")).unwrap_or_default();
+    vec![bench.lab().in_target(read).unwrap(), bench.lab().in_host(read).unwrap(), word.trim().to_owned()]
+}
+
+/// What the target's agent says of its settings; a new agent, after all else has ended.
+#[track_caller]
+fn told(bench: &Bench, names: &[&str]) -> Ran {
+    let (target, mut words) = (bench.target(), vec!["target"]);
+    words.extend([target.as_str(), "get"]);
+    words.extend(names);
+    Running::start(bench.linerate(&words)).wait(IN_TIME)
+}
+
+/// splitmix64 (Steele, Lea and Flood 2014): a seed makes the same choices again.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+/// Who is killed.
+#[derive(Clone, Copy, Debug)]
+enum Victim {
+    Controller,
+    TargetAgent,
+    HostAgent,
+    /// The agents with their watchdogs: the next agents must put things back.
+    AgentsAndWatchdogs,
+    Everything,
+}
+
+impl Victim {
+    const ALL: [Victim; 5] =
+        [Victim::Controller, Victim::TargetAgent, Victim::HostAgent, Victim::AgentsAndWatchdogs, Victim::Everything];
+
+    fn processes(self, bench: &Bench, controller: u32) -> Vec<u32> {
+        let all = bench.processes();
+        let agent = |netns: &std::path::Path| {
+            let netns = netns.display().to_string();
+            let found = all.iter().filter(move |(_, command)| command.contains(" agent ") && command.contains(&netns));
+            // A watchdog that is just being started still has its agent's command line, and another parent.
+            found.map(|(id, _)| *id).filter(|id| parent(*id) == Some(controller)).collect::<Vec<u32>>()
+        };
+        let is_watchdog = |command: &str| command.starts_with("linerate-watchdog");
+        match self {
+            Victim::Controller => vec![controller],
+            Victim::TargetAgent => agent(&bench.lab().target_netns()),
+            Victim::HostAgent => agent(&bench.lab().host_netns()),
+            // The watchdogs first: an agent's death is what they wait for.
+            Victim::AgentsAndWatchdogs => {
+                let mut found: Vec<u32> = all.iter().filter(|(_, c)| is_watchdog(c)).map(|(id, _)| *id).collect();
+                found.extend(agent(&bench.lab().target_netns()));
+                found.extend(agent(&bench.lab().host_netns()));
+                found
+            }
+            Victim::Everything => {
+                let mut found: Vec<u32> = all.iter().map(|(id, _)| *id).collect();
+                found.sort_by_key(|id| !all.iter().any(|(other, c)| other == id && is_watchdog(c)));
+                found
+            }
+        }
+    }
+}
+
+/// The fourth field of proc_pid_stat(5).
+fn parent(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Kills somebody at a random moment of a campaign, again and again. `LINERATE_KILLS` says how often (CI: 200), and
+/// `LINERATE_SEED` repeats what was seen.
+#[test]
+fn whoever_is_killed_and_when_the_settings_are_what_they_were() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let kills = number("LINERATE_KILLS").unwrap_or(20);
+    let seed = number("LINERATE_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    println!("LINERATE_KILLS={kills} LINERATE_SEED={seed}");
+    let Some(bench) = bench("kills") else { return };
+    let path = plan(&bench);
+    let before = state(&bench);
+    let gro = told(&bench, &["gro"]).stdout;
+    let mut chance = Chance(seed);
+    let mut changed = 0;
+    for kill in 0..kills {
+        let victim = Victim::ALL[chance.below(Victim::ALL.len() as u64) as usize];
+        // Mostly in the midst of the changes; sometimes while nobody has changed anything, or just begins to.
+        let from_start = chance.below(4) == 0;
+        let after = Duration::from_micros(chance.below(150_000));
+        let what = format!("kill {kill} of seed {seed}: {victim:?} after {after:?}, from the start: {from_start}");
+        let mut running = Running::start(bench.run_command(&path, &["--quiet"]));
+        if !from_start {
+            let mut ended = false;
+            bench.wait_until(&what, LONG, || {
+                ended = running.has_ended();
+                ended || state(&bench) != before
+            });
+            if ended {
+                panic!("{what}: it ended by itself: {:#?}", running.wait(IN_TIME));
+            }
+        }
+        std::thread::sleep(after);
+        let victims = victim.processes(&bench, running.id());
+        changed += u64::from(state(&bench) != before);
+        let list: Vec<String> = victims.iter().map(u32::to_string).collect();
+        let _ =
+            Command::new("/bin/sh").args(["-c", &format!("kill -9 {}", list.join(" "))]).stderr(Stdio::null()).status();
+        if victims.is_empty() {
+            // Nobody was there yet; the controller always is.
+            running.signal("KILL");
+        }
+        let ran = running.wait(LONG);
+        assert!(!ran.stderr.contains("panicked"), "{what}: {ran:#?}");
+        bench.check_nothing_runs(SILENCE + IN_TIME);
+        if matches!(victim, Victim::AgentsAndWatchdogs | Victim::Everything) {
+            // Nobody was left: the next agents of both machines see to it.
+            for endpoint in [bench.target(), bench.host()] {
+                let ran = Running::start(bench.linerate(&["target", &endpoint, "get", "mtu"])).wait(IN_TIME);
+                ran.check_done();
+            }
+        }
+        assert_eq!(state(&bench), before, "{what}");
+        assert_eq!(told(&bench, &["gro"]).stdout, gro, "{what}");
+    }
+    println!("{kills} kills, {changed} of them while settings were changed; all were put back");
+    assert!(changed * 2 >= kills, "{changed} of {kills}: too few of them meant anything");
+}
+
+/// Starts the restless campaign, and waits until settings are changed.
+#[track_caller]
+fn begin(bench: &Bench) -> (Running, Vec<String>) {
+    let path = plan(bench);
+    let before = state(bench);
+    let running = Running::start(bench.run_command(&path, &["--quiet"]));
+    bench.wait_until("settings are changed", IN_TIME, || {
+        let now = state(bench);
+        now.iter().zip(&before).all(|(now, before)| now != before)
+    });
+    (running, before)
+}
+
+#[test]
+fn an_interrupt_puts_settings_back() {
+    let Some(bench) = bench("interrupt") else { return };
+    let (running, before) = begin(&bench);
+    running.signal("INT");
+    let ran = running.wait(IN_TIME);
+    ran.check_sentence(&["interrupted"]);
+    assert_eq!(state(&bench), before);
+    bench.check_nothing_runs(Duration::from_millis(500));
+}
+
+#[test]
+fn a_controller_that_is_silent_is_not_waited_for() {
+    let Some(bench) = bench("mute") else { return };
+    let (running, before) = begin(&bench);
+    running.signal("STOP");
+    let began = Instant::now();
+    bench.wait_until("settings are put back", SILENCE + IN_TIME, || state(&bench) == before);
+    assert!(began.elapsed() > SILENCE / 2, "{:?}: too early to be the end of the lease", began.elapsed());
+    running.signal("KILL");
+    running.signal("CONT");
+    running.wait(IN_TIME);
+    bench.check_nothing_runs(IN_TIME);
+    assert_eq!(state(&bench), before);
+}
+
+#[test]
+fn an_agent_that_finds_settings_changed_says_so() {
+    let Some(bench) = bench("recover") else { return };
+    let (running, before) = begin(&bench);
+    let victims = Victim::Everything.processes(&bench, running.id());
+    let list: Vec<String> = victims.iter().map(u32::to_string).collect();
+    let _ = Command::new("/bin/sh").args(["-c", &format!("kill -9 {}", list.join(" "))]).status();
+    running.wait(IN_TIME);
+    bench.check_nothing_runs(IN_TIME);
+    assert_ne!(state(&bench), before, "nobody was left to put them back");
+    let ran = told(&bench, &["mtu", "gro"]);
+    ran.check_done();
+    assert!(ran.stderr.contains("had left changed were put back") && ran.stderr.contains("mtu of eth0"), "{ran:#?}");
+    assert_eq!(told(&bench, &["mtu"]).stderr, "", "it is told once");
+    Running::start(bench.linerate(&["target", &bench.host(), "get", "mtu"])).wait(IN_TIME).check_done();
+    assert_eq!(state(&bench), before);
+}
+
+#[test]
+fn a_setting_made_by_hand_stays_until_it_is_restored() {
+    let Some(bench) = bench("by-hand") else { return };
+    let before = state(&bench);
+    let target = bench.target();
+    let run = |words: &[&str]| {
+        let mut all = vec!["target", target.as_str()];
+        all.extend(words);
+        Running::start(bench.linerate(&all)).wait(IN_TIME)
+    };
+    let ran = run(&["set", "mtu=4000", "sysctl.net.ipv4.tcp_sack=0"]);
+    ran.check_done();
+    assert!(ran.stdout.contains("This stays until `linerate target netns:"), "{ran:#?}");
+    assert!(ran.stdout.contains("restore"), "{ran:#?}");
+    bench.check_nothing_runs(Duration::from_millis(500));
+    let ran = run(&["get", "mtu", "target.gro"]);
+    assert!(ran.check_done().stdout.contains("(was 1500; restore puts that back)"), "{ran:#?}");
+    // Once more, and a campaign in between, which puts back to what it found.
+    run(&["set", "mtu=5000"]).check_done();
+    let path = plan(&bench);
+    bench.run(&path, &["--repeat", "1"], LONG).check_done();
+    let ran = run(&["get", "mtu", "--json"]);
+    assert_eq!(ran.check_done().json()[0]["settings"]["mtu"], "5000");
+    let ran = run(&["restore"]);
+    assert!(ran.check_done().stdout.contains("mtu of eth0 is 1500 again"), "{ran:#?}");
+    assert_eq!(state(&bench)[..2], before[..2]);
+    assert!(run(&["restore"]).check_done().stdout.contains("nothing to put back"));
+}
+
+#[test]
+fn what_was_changed_stands_in_the_record() {
+    let Some(bench) = bench("recorded") else { return };
+    let path = plan(&bench);
+    let ran = bench.run(&path, &["--repeat", "2", "--json"], LONG);
+    let records = ran.check_done().json();
+    assert_eq!(records.len(), 32);
+    for record in &records {
+        let settings = record["target"]["settings"].as_array().unwrap();
+        let of = |name: &str| settings.iter().find(|one| one["name"] == name).expect(name);
+        let mtu = &record["trial"]["factors"]["target.mtu"];
+        let told = of("mtu");
+        assert_eq!([&told["asked"], &told["set"], &told["read_back"]], [mtu; 3], "{settings:#?}");
+        assert_eq!((&told["original"], &of("custom.word")["original"]), (&"1500".into(), &"zero".into()));
+        assert_eq!(&record["host"]["settings"][0]["read_back"], mtu);
+        assert_eq!(record["target"]["environment"]["nic"]["mtu"].to_string(), mtu.as_str().unwrap());
+        assert!(record["doubts"].as_array().unwrap().iter().all(|doubt| doubt["kind"] != "setting-not-taken"));
+    }
+}
+
+#[test]
+fn a_level_that_the_machine_refuses_fails_its_trials_only() {
+    let Some(bench) = bench("refused") else { return };
+    let before = state(&bench);
+    let more = ["--set", "duration=20ms", "--set", "warmup=0s", "--set", "interval=10ms"];
+    let refused: Vec<&str> = more.iter().copied().chain(["--set", "target.speed=100,1000"]).collect();
+    let ran = bench.run("tcp-rr", &[&refused[..], &["--dry-run"]].concat(), LONG);
+    let text = &ran.check_done().stdout;
+    assert_eq!(text.matches("skipped: the target: speed is not there on eth0").count(), 2, "{text}");
+    assert!(bench.records().is_empty(), "nothing is measured");
+    bench.run("tcp-rr", &refused, LONG).check_sentence_of_many(&["speed is not there", "2 trials failed"]);
+    let records = bench.records();
+    assert!(records.iter().all(|record| record.error.as_ref().is_some_and(|error| error.contains("speed"))));
+    // A value that is refused, between two that are not.
+    let some: Vec<&str> = more.iter().copied().chain(["--set", "target.mtu=1400,40,1300"]).collect();
+    bench.run("tcp-rr", &some, LONG);
+    let errors: Vec<bool> = bench.records()[2..].iter().map(|record| record.error.is_some()).collect();
+    assert_eq!(
+        errors,
+        [false, true, false],
+        "{:#?}",
+        bench.records()[2..].iter().map(|r| &r.error).collect::<Vec<_>>()
+    );
+    assert_eq!(state(&bench)[..2], before[..2]);
+}
+
+/// An agent in the target that listens on the very link that is to be cut.
+struct Listening(Child, String, String);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        signal(self.0.id(), "KILL");
+        let _ = self.0.wait();
+    }
+}
+
+fn listening(bench: &Bench) -> Listening {
+    let key = bench.folder.path("key");
+    Running::start(bench.linerate(&["agent", "--new-psk", &key])).wait(IN_TIME).check_done();
+    let netns = bench.lab().target_netns().display().to_string();
+    let address = format!("{TARGET_IPV4}:0");
+    let mut command = bench.linerate(&["agent", "--listen", &address, "--psk-file", &key, "--netns", &netns]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.rsplit(' ').next().unwrap().trim().to_owned();
+    Listening(child, format!("tcp:{address}"), key)
+}
+
+#[test]
+fn a_change_that_cuts_the_conversation_is_taken_back() {
+    let Some(bench) = bench("cut") else { return };
+    let agent = listening(&bench);
+    let set = |value: &str| {
+        let words = ["target", &agent.1, "set", value, "--psk-file", &agent.2, "--interface", "eth0"];
+        let command = bench.linerate(&words);
+        bench.lab().in_host(|| Ok(Running::start(command))).unwrap()
+    };
+    let qdisc = || {
+        let ran = told(&bench, &["qdisc"]);
+        ran.check_done().stdout.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    let before = qdisc();
+    // No packet fits the bucket: nothing that the target says arrives any more.
+    let began = Instant::now();
+    let ran = set("qdisc=tbf rate 1M burst 20 limit 2000").wait(LONG);
+    ran.check_sentence(&["could not be reached for 5 s after qdisc=tbf", "took that back"]);
+    assert!(began.elapsed() > Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(qdisc(), before);
+    // One that it bears stays.
+    set("mtu=1400").wait(LONG).check_done();
+    assert_eq!(state(&bench)[0].matches("mtu 1400").count(), 1, "{:?}", state(&bench));
+    let target = bench.target();
+    Running::start(bench.linerate(&["target", &target, "restore"])).wait(IN_TIME).check_done();
+    assert_eq!(state(&bench)[0].matches("mtu 1500").count(), 1, "{:?}", state(&bench));
+}
+
+#[test]
+fn a_key_alone_runs_no_commands() {
+    let Some(bench) = bench("commands") else { return };
+    let agent = listening(&bench);
+    let path = plan(&bench);
+    let words =
+        ["run", &path, "--target", &agent.1, "--psk-file", &agent.2, "--repeat", "1", "--set", "target.mtu=1500"];
+    let mut command = bench.linerate(&words);
+    command.args(["--set", "target.gro=off", "--set", "target.sysctl.net.ipv4.tcp_sack=1", "--dry-run"]);
+    let ran = bench.lab().in_host(|| Ok(Running::start(command))).unwrap().wait(LONG);
+    assert!(ran.check_done().stdout.contains("--allow-commands"), "{ran:#?}");
+}

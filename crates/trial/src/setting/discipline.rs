@@ -1,0 +1,249 @@
+//! Queueing disciplines as people write them: a kind and its parameters, `tbf rate 100M burst 32K limit 64K`.
+//! Knows the parameters' names and units; how the kernel has them is known where they are set.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::options::{boolean, number};
+use crate::units::{OfferedLoad, format_duration, format_size, parse_duration, parse_size};
+
+/// What a parameter counts, and in what its number is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Packets, flows, buckets.
+    Count,
+    /// Octets.
+    Octets,
+    /// Bits per second.
+    Rate,
+    /// Nanoseconds.
+    Time,
+    /// 0 or 1.
+    Switch,
+}
+
+use Unit::{Count, Octets, Rate, Switch, Time};
+
+/// A kind, its parameters in the order in which they are written, and how many of the first must be there.
+type Kind = (&'static str, &'static [(&'static str, Unit)], usize);
+
+/// The kinds that can be read back and made again. `default` is whatever the kernel makes by itself.
+const KINDS: &[Kind] = &[
+    ("default", &[], 0),
+    ("noqueue", &[], 0),
+    ("pfifo_fast", &[], 0),
+    ("mq", &[], 0),
+    ("pfifo", &[("limit", Count)], 0),
+    ("bfifo", &[("limit", Octets)], 0),
+    (
+        "fq",
+        &[
+            ("limit", Count),
+            ("flow_limit", Count),
+            ("quantum", Octets),
+            ("initial_quantum", Octets),
+            ("maxrate", Rate),
+            ("pacing", Switch),
+            ("buckets", Count),
+            ("orphan_mask", Count),
+            ("refill_delay", Time),
+            ("low_rate_threshold", Rate),
+            ("ce_threshold", Time),
+            ("timer_slack", Time),
+            ("horizon", Time),
+            ("horizon_drop", Switch),
+            ("offload_horizon", Time),
+        ],
+        0,
+    ),
+    (
+        "fq_codel",
+        &[
+            ("limit", Count),
+            ("flows", Count),
+            ("target", Time),
+            ("interval", Time),
+            ("quantum", Octets),
+            ("ecn", Switch),
+            ("ce_threshold", Time),
+            ("drop_batch", Count),
+            ("memory_limit", Octets),
+        ],
+        0,
+    ),
+    ("tbf", &[("rate", Rate), ("burst", Octets), ("limit", Octets)], 3),
+];
+
+/// A queueing discipline, with those parameters that are not left to the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discipline {
+    kind: &'static Kind,
+    /// By the parameter's place in the kind's list.
+    values: Vec<Option<u64>>,
+}
+
+impl Discipline {
+    /// One of this kind without parameters; `None` for a kind that is not known.
+    pub fn new(kind: &str) -> Option<Discipline> {
+        let kind = KINDS.iter().find(|(known, _, _)| *known == kind)?;
+        Some(Discipline { kind, values: vec![None; kind.1.len()] })
+    }
+
+    /// Reads a kind and its parameters. The error is one sentence.
+    pub fn parse(text: &str) -> Result<Discipline, String> {
+        let mut words = text.split_whitespace();
+        let kind = words.next().unwrap_or_default();
+        let kinds = || KINDS.iter().map(|(kind, _, _)| *kind).collect::<Vec<_>>().join(" | ");
+        let mut discipline = Discipline::new(kind)
+            .ok_or_else(|| format!("'{kind}' is no qdisc that can be put back; write {}", kinds()))?;
+        while let Some(name) = words.next() {
+            // ip-link's and tc's own way of a switch that is off: `noecn`, `nopacing`.
+            let (name, value) = match name.strip_prefix("no").filter(|name| discipline.unit_of(name) == Some(Switch)) {
+                Some(name) => (name, "off"),
+                None => (name, words.next().unwrap_or_default()),
+            };
+            let unit = discipline.unit_of(name).ok_or_else(|| match discipline.kind.1 {
+                [] => format!("{kind} has no parameters; '{name}' is too much"),
+                all => {
+                    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+                    format!("{kind} has no parameter '{name}'; it has {}", names.join(", "))
+                }
+            })?;
+            let value = read(unit, value)
+                .ok_or_else(|| format!("'{value}' is no {name} of {kind}; write {}", example(unit)))?;
+            discipline.set(name, value);
+        }
+        let (_, parameters, required) = discipline.kind;
+        match parameters.iter().take(*required).zip(&discipline.values).find(|(_, value)| value.is_none()) {
+            Some(((missing, _), _)) => {
+                Err(format!("{kind} needs a {missing}; write 'tbf rate 100M burst 32K limit 64K'"))
+            }
+            None => Ok(discipline),
+        }
+    }
+
+    /// Its kind, as the kernel calls it.
+    pub fn kind(&self) -> &'static str {
+        self.kind.0
+    }
+
+    /// A parameter: a count, octets, bits per second, nanoseconds, or 0 or 1.
+    pub fn get(&self, name: &str) -> Option<u64> {
+        let at = self.kind.1.iter().position(|(known, _)| *known == name)?;
+        self.values[at]
+    }
+
+    /// Sets a parameter that the kind has; others are left out.
+    pub fn set(&mut self, name: &str, value: u64) {
+        if let Some(at) = self.kind.1.iter().position(|(known, _)| *known == name) {
+            self.values[at] = Some(value);
+        }
+    }
+
+    /// Whether this is of the kind of `other` and has its parameters, whatever else it has.
+    pub fn has_all_of(&self, other: &Discipline) -> bool {
+        self.kind() == other.kind()
+            && other.values.iter().zip(&self.values).all(|(wanted, have)| wanted.is_none() || wanted == have)
+    }
+
+    fn unit_of(&self, name: &str) -> Option<Unit> {
+        self.kind.1.iter().find(|(known, _)| *known == name).map(|(_, unit)| *unit)
+    }
+}
+
+impl fmt::Display for Discipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
+        for ((name, unit), value) in self.kind.1.iter().zip(&self.values) {
+            if let Some(value) = *value {
+                write!(f, " {name} {}", write_value(*unit, value))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(unit: Unit, text: &str) -> Option<u64> {
+    match unit {
+        // The kernel's fields have 32 bits.
+        Count => number::<u32>(text).filter(|_| !text.is_empty()).map(u64::from),
+        Octets => parse_size(text).ok().filter(|&octets| octets <= u64::from(u32::MAX)),
+        Rate => {
+            // tc(8) writes `100mbit`, and `bps` for octets per second, which is bits here: refuse what is not sure.
+            let lower = text.to_ascii_lowercase();
+            if lower.ends_with("bps") || lower.ends_with("pps") {
+                return None;
+            }
+            match lower.strip_suffix("bit").unwrap_or(&lower).parse() {
+                Ok(OfferedLoad::BitsPerSecond(bits)) if bits >= 8 => Some(bits / 8 * 8),
+                _ => None,
+            }
+        }
+        Time => parse_duration(text)
+            .ok()
+            .filter(|time| time.is_zero() || text.ends_with(|c: char| c.is_ascii_alphabetic()))
+            .and_then(|time| u64::try_from(time.as_nanos()).ok()),
+        Switch => boolean(text).map(u64::from),
+    }
+}
+
+fn write_value(unit: Unit, value: u64) -> String {
+    match unit {
+        Count => value.to_string(),
+        Octets => format_size(value),
+        Rate => OfferedLoad::BitsPerSecond(value).to_string(),
+        Time => format_duration(Duration::from_nanos(value)),
+        Switch => if value != 0 { "on" } else { "off" }.to_owned(),
+    }
+}
+
+fn example(unit: Unit) -> &'static str {
+    match unit {
+        Count => "a whole number",
+        Octets => "octets like 1514 or 32K",
+        Rate => "bits per second like 100M",
+        Time => "a time with its unit, like 5ms",
+        Switch => "on or off",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: &str) {
+        assert_eq!(Discipline::parse(text).map(|discipline| discipline.to_string()).as_deref(), Ok(want));
+        assert_eq!(Discipline::parse(want).map(|discipline| discipline.to_string()).as_deref(), Ok(want));
+    }
+
+    #[test]
+    fn disciplines_are_written_in_one_way() {
+        check("pfifo_fast", "pfifo_fast");
+        check("tbf limit 65536 burst 32k rate 100mbit", "tbf rate 100M burst 32K limit 64K");
+        check("tbf rate 1.5gbit burst 1M limit 2M", "tbf rate 1500M burst 1M limit 2M");
+        check("fq nopacing quantum 3028 limit 10", "fq limit 10 quantum 3028 pacing off");
+        check("fq_codel target 5ms noecn interval 100000us", "fq_codel target 5ms interval 100ms ecn off");
+        check("pfifo limit 7", "pfifo limit 7");
+        check("bfifo limit 7", "bfifo limit 7");
+    }
+
+    #[test]
+    fn complaints_say_what_is_allowed() {
+        for (text, contains) in [
+            ("", "is no qdisc"),
+            ("htb", "'htb' is no qdisc that can be put back; write default | noqueue"),
+            ("pfifo_fast limit 5", "has no parameters"),
+            ("pfifo depth 5", "it has limit"),
+            ("pfifo limit", "write a whole number"),
+            ("pfifo limit 4294967296", "write a whole number"),
+            ("tbf rate 100M", "tbf needs a burst"),
+            ("tbf rate 100Mbps burst 1K limit 1K", "bits per second like 100M"),
+            ("tbf rate 10kpps burst 1K limit 1K", "bits per second like 100M"),
+            ("fq_codel target 5", "a time with its unit"),
+        ] {
+            let complaint = Discipline::parse(text).unwrap_err();
+            assert!(complaint.contains(contains), "{complaint}");
+        }
+    }
+}
