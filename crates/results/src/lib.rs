@@ -12,4 +12,5 @@ pub mod record;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod select;
+pub mod stats;
 pub mod store;
