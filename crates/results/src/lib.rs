@@ -2,10 +2,13 @@
 //! Never measures, and reads no clock: times and names are arguments.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 mod error;
 #[cfg(test)]
 mod faults;
 pub mod id;
+pub mod metric;
+pub mod observation;
 #[cfg(test)]
 mod page;
 pub mod record;

@@ -13,8 +13,11 @@ pub(crate) mod noise;
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// The chance of a false alarm that is accepted, over everything that one command judges.
-pub const ALPHA: f64 = 0.05;
+/// The chance of a false alarm at which tests are made, over everything that one command judges. What is promised is
+/// 5 %: the rest is for what no test reckons with, such as the choice between pairs and independent samples.
+pub const ALPHA: f64 = 0.04;
+/// What of the 5 % that an interval may miss lies beyond each of its ends.
+pub(crate) const TAIL: f64 = 0.025;
 /// The chance with which a difference that is there should be found: what "could have shown" and "needs" mean.
 pub const POWER: f64 = 0.8;
 
@@ -31,8 +34,9 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// Holm's correction (S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
-/// Statistics 6, 1979): the p values as they count when all of these are judged at once. Below 0.05, such a value
-/// is a finding; the chance that there is any false one among them is 5 % at most, however they depend on each other.
+/// Statistics 6, 1979): the p values as they count when all of these are judged at once. A finding is
+/// what stays below the level; the chance of any false one among them is no more than the level, however they depend
+/// on each other.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));

@@ -27,7 +27,7 @@ pub struct Change {
 /// and one far value weighs no more than one. Then those go, the weakest first, that the rank test between the two
 /// neighbouring stretches does not bear out, as in M. Daly and others, "The use of change point detection to
 /// identify software performance regressions" (ICPE 2020). The place was looked for among all places, so the test's
-/// 5 % are shared among them (Bonferroni).
+/// level is shared among them (Bonferroni).
 pub fn changes(values: &[f64]) -> Vec<Change> {
     let mut cuts = vec![0];
     cuts.extend(best_cuts(values));

@@ -2,7 +2,7 @@
 //! Knows no units and no direction of better.
 
 use super::null::{EXACT, Null, doubled_ranks, nearly_normal};
-use super::{ALPHA, POWER, normal_cdf, normal_upper, select};
+use super::{POWER, TAIL, normal_cdf, normal_upper, select};
 
 /// How far a candidate lies above a baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -153,9 +153,9 @@ impl Shift {
 /// Which order statistic from either end bounds 95 %, and the probability beyond each bound.
 fn quantile(exact: Option<&Null>, of: u64, deviation: f64) -> (u64, f64) {
     match exact {
-        Some(null) => null.quantile(ALPHA / 2.0),
+        Some(null) => null.quantile(TAIL),
         None => {
-            let k = (of as f64 / 2.0 - normal_upper(ALPHA / 2.0) * deviation).floor().max(0.0);
+            let k = (of as f64 / 2.0 - normal_upper(TAIL) * deviation).floor().max(0.0);
             (k as u64, normal_cdf((k - of as f64 / 2.0) / deviation))
         }
     }
