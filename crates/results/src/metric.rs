@@ -329,7 +329,11 @@ mod tests {
         let record = sample::full();
         let missing: Vec<&str> =
             METRICS.iter().filter(|metric| metric.of(&record).is_none()).map(|metric| metric.name).collect();
-        assert_eq!(missing, ["jitter_s", "latency_p99.9_s", "latency_p99.99_s"], "of both directions, and of 200 samples");
+        assert_eq!(
+            missing,
+            ["jitter_s", "latency_p99.9_s", "latency_p99.99_s"],
+            "of both directions, and of 200 samples"
+        );
         assert!(METRICS.iter().all(|metric| metric.of(&sample::failed(0)).is_none()));
     }
 }

@@ -1,0 +1,196 @@
+//! A second account of every record in the store: its figures in columns, and what stood around it once for all
+//! records that share it. For comparisons and histories, which read a hundred thousand records at once.
+//! Everything here is derived: it can be thrown away and made again from the records.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+
+use super::{Store, StoreError, read};
+use crate::metric::{METRICS, Metric};
+use crate::observation::{Around, Observation};
+use crate::record::Record;
+use crate::select::Selection;
+
+/// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
+const DERIVATION: u32 = 1;
+
+const COLUMNS: &str = "record, campaign, started_at, trial_index, repeat, doubts, failed, around";
+
+/// The tables. What is kept of `figures` in the file is this text, by which an older derivation is known.
+fn tables() -> [String; 3] {
+    let metrics: String = METRICS.iter().map(|metric| format!(", \"{}\" REAL", metric.name)).collect();
+    [
+        format!(
+            "CREATE TABLE figures (record TEXT PRIMARY KEY NOT NULL, campaign TEXT NOT NULL, started_at TEXT NOT NULL, \
+             trial_index INTEGER NOT NULL, repeat INTEGER NOT NULL, doubts TEXT NOT NULL, failed INTEGER NOT NULL, \
+             around INTEGER NOT NULL{metrics}) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
+        ),
+        "CREATE INDEX figures_by_campaign ON figures (campaign)".to_owned(),
+        "CREATE TABLE around (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT".to_owned(),
+    ]
+}
+
+/// One point of a history: a figure of one trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The campaign's identifier.
+    pub campaign: String,
+    /// When the trial started, RFC 3339.
+    pub started_at: String,
+    /// What stood around it.
+    pub around: Arc<Around>,
+    /// The figure, in the record's unit.
+    pub value: f64,
+}
+
+/// Whether the tables are there, and of this derivation.
+pub(super) fn are_current(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    let sql = "SELECT sql FROM sqlite_schema WHERE name = 'figures'";
+    let found: Option<String> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+    Ok(found.is_some_and(|found| found == tables()[0]))
+}
+
+/// Makes the tables, and fills them from the records. A record that this program cannot read is left out, as it
+/// could not be compared either.
+pub(super) fn make(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.execute_batch("DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS around;")?;
+    connection.execute_batch(&tables().join(";"))?;
+    let mut statement = connection.prepare("SELECT json FROM records ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Ok(record) = read(row.get_ref(0)?.as_str()?) {
+            insert(connection, &record)?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds a record's row; in the transaction that adds the record.
+pub(super) fn insert(connection: &Connection, record: &Record) -> Result<(), rusqlite::Error> {
+    let Observation { id, campaign, started_at, index, repeat, doubts, failed, around, values } =
+        Observation::of(record);
+    let text = serde_json::to_string(&*around).unwrap_or_default();
+    let known = connection
+        .prepare_cached("SELECT id FROM around WHERE text = ?1")?
+        .query_row([&text], |row| row.get::<_, i64>(0))
+        .optional()?;
+    let around = match known {
+        Some(id) => id,
+        None => connection.prepare_cached("INSERT INTO around (text) VALUES (?1)")?.insert([&text])?,
+    };
+    let mut row: Vec<Value> = [id, campaign, started_at].map(Value::Text).into();
+    row.extend([Value::Integer(index.into()), Value::Integer(repeat.into()), Value::Text(doubts)]);
+    row.extend([Value::Integer(failed.into()), Value::Integer(around)]);
+    row.extend(values.into_iter().map(|value| value.map_or(Value::Null, Value::Real)));
+    let marks: Vec<String> = (1..=row.len()).map(|number| format!("?{number}")).collect();
+    let sql = format!("INSERT INTO figures ({COLUMNS}{}) VALUES ({})", metric_columns(), marks.join(", "));
+    connection.prepare_cached(&sql)?.execute(params_from_iter(row))?;
+    Ok(())
+}
+
+fn metric_columns() -> String {
+    METRICS.iter().map(|metric| format!(", \"{}\"", metric.name)).collect()
+}
+
+impl Store {
+    /// What a comparison needs of the records that are wanted, in the order in which they were made.
+    pub fn observations(&self, wanted: &Selection) -> Result<Vec<Observation>, StoreError> {
+        let (clauses, values) = wanted.clauses();
+        let sql = format!("SELECT {COLUMNS}{} FROM figures{clauses} ORDER BY record", metric_columns());
+        let mut arounds = Arounds::of(self);
+        let mut read = |row: &Row<'_>| -> Result<Option<Observation>, rusqlite::Error> {
+            let around = arounds.get(row.get(7)?)?;
+            if !wanted.wants(&around) {
+                return Ok(None);
+            }
+            let value = |at: usize| row.get::<_, Option<f64>>(8 + at);
+            Ok(Some(Observation {
+                id: row.get(0)?,
+                campaign: row.get(1)?,
+                started_at: row.get(2)?,
+                index: row.get(3)?,
+                repeat: row.get(4)?,
+                doubts: row.get(5)?,
+                failed: row.get(6)?,
+                around,
+                values: (0..METRICS.len()).map(value).collect::<Result<_, _>>()?,
+            }))
+        };
+        Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
+    }
+
+    /// One metric of the records that are wanted, in the order in which they were made; those without it are left out.
+    pub fn points(&self, metric: &Metric, wanted: &Selection) -> Result<Vec<Point>, StoreError> {
+        let (clauses, values) = wanted.clauses();
+        let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, metric.name);
+        let sql = format!(
+            "SELECT campaign, started_at, around, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
+             ORDER BY record"
+        );
+        let mut arounds = Arounds::of(self);
+        let mut read = |row: &Row<'_>| -> Result<Option<Point>, rusqlite::Error> {
+            let around = arounds.get(row.get(2)?)?;
+            if !wanted.wants(&around) {
+                return Ok(None);
+            }
+            Ok(Some(Point { campaign: row.get(0)?, started_at: row.get(1)?, around, value: row.get(3)? }))
+        };
+        Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
+    }
+
+    /// The identifier of the campaign that these words mean: `last`, `last~2` (two before the last), a plan's name
+    /// (its last campaign), or an identifier or the beginning of it, in capitals or not.
+    pub fn campaign_called(&self, words: &str) -> Result<String, StoreError> {
+        let ids = |sql: &str, values: Vec<Value>| self.rows(sql, values, |row| row.get::<_, String>(0));
+        let unknown = || StoreError::Unknown { what: "campaign", id: words.to_owned() };
+        let back = match words.strip_prefix("last") {
+            Some("") => Some(0),
+            Some(rest) => rest.strip_prefix('~').and_then(|number| number.parse::<u32>().ok()),
+            None => None,
+        };
+        if let Some(back) = back {
+            let sql = "SELECT id FROM campaigns ORDER BY id DESC LIMIT 1 OFFSET ?1";
+            return ids(sql, vec![Value::Integer(back.into())])?.pop().ok_or_else(unknown);
+        }
+        let of_plan = "SELECT id FROM campaigns WHERE plan = ?1 ORDER BY id DESC LIMIT 1";
+        if let Some(id) = ids(of_plan, vec![Value::Text(words.to_owned())])?.pop() {
+            return Ok(id);
+        }
+        let first = words.to_ascii_uppercase();
+        let last = format!("{first}{}", "Z".repeat(26_usize.saturating_sub(first.len())));
+        let sql = "SELECT id FROM campaigns WHERE id >= ?1 AND id <= ?2 ORDER BY id";
+        let mut found = ids(sql, vec![Value::Text(first), Value::Text(last)])?;
+        match found.len() {
+            _ if words.is_empty() => Err(unknown()),
+            0 => Err(unknown()),
+            1 => Ok(found.remove(0)),
+            count => Err(StoreError::Ambiguous { prefix: words.to_owned(), count: count as u64 }),
+        }
+    }
+}
+
+/// What stands around records, each read once.
+struct Arounds<'a> {
+    connection: &'a Connection,
+    known: HashMap<i64, Arc<Around>>,
+}
+
+impl Arounds<'_> {
+    fn of(store: &Store) -> Arounds<'_> {
+        Arounds { connection: &store.connection, known: HashMap::new() }
+    }
+
+    fn get(&mut self, id: i64) -> Result<Arc<Around>, rusqlite::Error> {
+        if let Some(known) = self.known.get(&id) {
+            return Ok(Arc::clone(known));
+        }
+        let mut statement = self.connection.prepare_cached("SELECT text FROM around WHERE id = ?1")?;
+        let text: String = statement.query_row([id], |row| row.get(0))?;
+        let around: Arc<Around> = Arc::new(serde_json::from_str(&text).unwrap_or_default());
+        self.known.insert(id, Arc::clone(&around));
+        Ok(around)
+    }
+}
