@@ -6,6 +6,7 @@ pub mod compare;
 mod error;
 #[cfg(test)]
 mod faults;
+pub mod history;
 pub mod id;
 pub mod metric;
 pub mod observation;

@@ -23,6 +23,7 @@ pub enum Verdict {
     /// The noise is too large for this number of repeats.
     CannotTell {
         /// About how many more repeats of each side it takes; absent where the noise is not known.
+        #[serde(skip_serializing_if = "Option::is_none")]
         more: Option<u32>,
     },
     /// The two figures mean different things.
