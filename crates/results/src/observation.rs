@@ -1,7 +1,7 @@
 //! What a comparison needs of a record: its figures, and the facts that stand around them.
 //! Knows no store and no statistics; the record itself stays the truth.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use linerate_trial::environment::Environment;
@@ -62,7 +62,9 @@ impl Observation {
         facts.extend(latency.map(|latency| ("latency_of".to_owned(), latency.of.clone())));
         machine_facts("target", &record.target, &mut facts);
         machine_facts("host", &record.host, &mut facts);
-        let kinds: Vec<&str> = record.doubts.iter().map(|doubt| doubt.kind.name()).collect();
+        // Each once: either end may have brought it.
+        let kinds: BTreeSet<&str> = record.doubts.iter().map(|doubt| doubt.kind.name()).collect();
+        let kinds: Vec<&str> = kinds.into_iter().collect();
         Observation {
             id: record.id.clone(),
             campaign: record.campaign.clone(),

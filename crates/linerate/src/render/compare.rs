@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use linerate_results::compare::gate::{Gate, Outcome};
 use linerate_results::compare::verdict::{Verdict, points};
-use linerate_results::compare::{Comparison, Judged, Side};
+use linerate_results::compare::{Comparison, Found, Judged, Side};
 use linerate_results::metric::{Difference, Metric};
 
 use super::csv::line;
@@ -183,20 +183,24 @@ fn cells(judged: &Judged) -> [String; 9] {
         },
         None => String::new(),
     };
+    // The interval stands once, beside what people read first.
     [
         metric.title.to_owned(),
         metric.unit.to_owned(),
         runs,
         value(judged.baseline.median),
         value(judged.candidate.median),
-        found.map(|found| interval(found.shift, found.interval, metric.scale, "")).unwrap_or_default(),
-        relative,
+        found
+            .map(|found| interval(found.shift, found.interval.filter(|_| relative.is_empty()), metric.scale, ""))
+            .unwrap_or_default(),
+        relative.clone(),
         found.map(|found| probability(found.p_corrected)).unwrap_or_default(),
-        found.and_then(|found| found.detectable).map(|size| detectable(metric, size)).unwrap_or_default(),
+        found.map(|found| could_show(metric, &found)).unwrap_or_default(),
     ]
 }
 
-fn detectable(metric: &Metric, size: f64) -> String {
+fn could_show(metric: &Metric, found: &Found) -> String {
+    let Some(size) = found.detectable else { return "nothing".to_owned() };
     match metric.difference {
         Difference::Relative => format!("{} %", figure(size * 100.0, 2)),
         Difference::Absolute if metric.unit == "%" => format!("{} points", figure(size * metric.scale, 2)),

@@ -151,16 +151,12 @@ pub(super) fn incomparable(configuration: &Configuration<'_>, metric: &Metric, c
 /// Why the metric's difference may have another cause than what is compared, and the records' doubts of it.
 pub(super) fn doubtful(configuration: &Configuration<'_>, metric: &Metric, compared: &[String]) -> Vec<String> {
     let mut doubts = broken(configuration, metric, compared, Effect::Doubtful);
-    for (whose, side) in [("baseline", &configuration.baseline), ("candidate", &configuration.candidate)] {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for one in side {
-            for kind in one.doubts.split(',').filter(|kind| doubts_of(kind, metric.about)) {
-                *counts.entry(kind).or_default() += 1;
-            }
-        }
-        let told =
-            counts.into_iter().map(|(kind, count)| format!("{kind} in {count} of {} {whose} records", side.len()));
-        doubts.extend(told);
+    let sides = [&configuration.baseline, &configuration.candidate];
+    let kinds: BTreeSet<&str> =
+        sides.iter().flat_map(|side| side.iter().flat_map(|one| one.doubts.split(','))).collect();
+    let kinds: Vec<&str> = kinds.into_iter().filter(|kind| doubts_of(kind, metric.about)).collect();
+    if !kinds.is_empty() {
+        doubts.push(format!("records doubt such figures: {}", kinds.join(", ")));
     }
     doubts
 }
