@@ -194,3 +194,76 @@ impl Arounds<'_> {
         Ok(around)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use linerate_trial::spec::Direction;
+
+    use super::*;
+    use crate::compare::{Wish, compare};
+    use crate::history::history;
+    use crate::{id, sample};
+
+    /// A store in a file, quickly written, of `campaigns` of these loads and repeats, the machine started anew before
+    /// each. How long does it take to read and judge? In numbers: `cargo test --release -p linerate-results --
+    /// --ignored --nocapture how_long`.
+    fn store(name: &str, campaigns: u64, loads: u32, repeats: u32) -> (Store, std::path::PathBuf) {
+        let path = std::env::temp_dir().join(format!("linerate-speed-{name}-{}.sqlite", std::process::id()));
+        let mut store = Store::open(&path).unwrap();
+        store.connection.pragma_update(None, "synchronous", "OFF").unwrap();
+        let mut noise = crate::stats::noise::Noise::new(1);
+        for campaign in 0..campaigns {
+            for repeat in 0..repeats {
+                for load in 0..loads {
+                    let mbit = 100 + load;
+                    let slower = if campaign > campaigns / 2 { 0.95 } else { 1.0 };
+                    let through = f64::from(mbit) * slower * (0.9 + 0.01 * noise.normal());
+                    let mut record = sample::udp(repeat * loads + load, Direction::Rx, mbit, through);
+                    let start = 1_700_000_000_000 + campaign * 3_600_000;
+                    record.id = id::id(start + u64::from(record.trial.index), [7; 10]);
+                    (record.campaign, record.trial.repeat) = (id::id(start, [1; 10]), repeat);
+                    for machine in [&mut record.target, &mut record.host] {
+                        machine.environment.boot_id = Some(format!("boot {campaign}"));
+                    }
+                    store.insert(&record).unwrap();
+                }
+            }
+        }
+        (store, path)
+    }
+
+    #[test]
+    #[ignore = "writes a gigabyte; run it with --release to know how long comparing takes"]
+    fn how_long_comparing_and_histories_take() {
+        let remove = |path: &std::path::Path| {
+            for end in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(format!("{}{end}", path.display()));
+            }
+        };
+        let (_, path) = store("compare", 2, 1000, 10);
+        let begin = Instant::now();
+        let store_ = Store::open(&path).unwrap();
+        let all = store_.observations(&Selection::default()).unwrap();
+        let read = begin.elapsed();
+        let (baseline, candidate): (Vec<&Observation>, Vec<&Observation>) =
+            all.iter().partition(|one| one.campaign == all[0].campaign);
+        let comparison = compare(&baseline, &candidate, &Wish::default());
+        println!("two campaigns of {} records: {:?}, of which {read:?} to read", baseline.len(), begin.elapsed());
+        assert_eq!((baseline.len(), candidate.len(), comparison.unmatched.len()), (10_000, 10_000, 0));
+        remove(&path);
+
+        let (_, path) = store("history", 1000, 10, 10);
+        let begin = Instant::now();
+        let store_ = Store::open(&path).unwrap();
+        let metric = Metric::find("throughput").unwrap();
+        let points = store_.points(metric, &Selection::default()).unwrap();
+        let read = begin.elapsed();
+        let series = history(&points, 1000);
+        println!("a history of {} records: {:?}, of which {read:?} to read", points.len(), begin.elapsed());
+        assert_eq!((points.len(), series.len()), (100_000, 10));
+        assert!(series.iter().all(|series| series.changes.len() == 1 && series.changes[0].at.abs_diff(501) <= 1));
+        remove(&path);
+    }
+}
