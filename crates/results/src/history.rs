@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::observation::Around;
+use crate::observation::{Around, Asked};
 use crate::stats::change::changes;
 use crate::stats::median;
 use crate::store::Point;
@@ -57,31 +57,18 @@ const NO_CONFIGURATION: [&str; 6] = ["duration", "warmup", "interval", "seed", "
 
 /// The series of these points, each of its last `last` campaigns.
 pub fn history(points: &[Point], last: usize) -> Vec<Series> {
-    let names = varying(points);
-    let mut keys: HashMap<*const Around, Arc<str>> = HashMap::new();
+    let mut seen = BTreeSet::new();
+    let asked = points.iter().map(|point| &*point.around.asked).filter(|asked| seen.insert(std::ptr::from_ref(*asked)));
+    let mut names = Asked::varying(&asked.collect::<Vec<_>>());
+    names.retain(|name| !NO_CONFIGURATION.contains(name));
+    let mut keys: HashMap<*const Asked, Arc<str>> = HashMap::new();
     let mut grouped: BTreeMap<Arc<str>, Vec<&Point>> = BTreeMap::new();
     for point in points {
-        let key = keys.entry(Arc::as_ptr(&point.around)).or_insert_with(|| {
-            let level = |name: &&str| point.around.get(name).map(|level| format!("{name}={level}"));
-            names.iter().filter_map(level).collect::<Vec<_>>().join(" ").into()
-        });
+        let asked = &point.around.asked;
+        let key = keys.entry(Arc::as_ptr(asked)).or_insert_with(|| asked.named(&names));
         grouped.entry(Arc::clone(key)).or_default().push(point);
     }
     grouped.into_iter().map(|(key, points)| series(key.to_string(), &points, last)).collect()
-}
-
-/// What tells configurations apart: factors, options and the two ends, as far as they vary.
-fn varying(points: &[Point]) -> Vec<&str> {
-    let mut seen: BTreeSet<*const Around> = BTreeSet::new();
-    let arounds: Vec<&Around> =
-        points.iter().map(|point| &*point.around).filter(|around| seen.insert(*around)).collect();
-    let mut names: BTreeSet<&str> = BTreeSet::from(["target.endpoint", "host.endpoint"]);
-    for around in &arounds {
-        names.extend(around.facts.keys().map(String::as_str).filter(|name| !name.contains('.')));
-        names.extend(around.factors.keys().map(String::as_str));
-    }
-    names.retain(|name| !NO_CONFIGURATION.contains(name));
-    names.into_iter().filter(|name| arounds.iter().any(|around| around.get(name) != arounds[0].get(name))).collect()
 }
 
 fn series(configuration: String, points: &[&Point], last: usize) -> Series {
@@ -116,8 +103,8 @@ fn series(configuration: String, points: &[&Point], last: usize) -> Series {
 }
 
 fn changed_facts(before: &Around, after: &Around) -> Vec<(String, String, String)> {
-    let names: BTreeSet<&String> = before.facts.keys().chain(after.facts.keys()).collect();
-    let of = |around: &Around, name: &String| around.facts.get(name).cloned().unwrap_or_default();
+    let names: BTreeSet<&String> = before.facts().chain(after.facts()).map(|(name, _)| name).collect();
+    let of = |around: &Around, name: &String| around.get(name).unwrap_or_default().to_owned();
     let both = names.into_iter().map(|name| (name.clone(), of(before, name), of(after, name)));
     both.filter(|(_, before, after)| before != after).collect()
 }

@@ -28,26 +28,66 @@ pub struct Observation {
     pub doubts: String,
     /// It has no figures.
     pub failed: bool,
-    /// What stands around it; shared by those around which the same stands.
-    pub around: Arc<Around>,
+    /// What stands around it.
+    pub around: Around,
     /// The figures, in the order of [`METRICS`].
     pub values: Vec<Option<f64>>,
 }
 
-/// What stands around a trial: all that was asked, and all that is known of both machines.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What stands around a trial: all that was asked, and all that is known of both machines. Both parts are shared by
+/// those trials that have them in common: many trials ask the same, and a machine is the same for many.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Around {
+    /// What was asked.
+    pub asked: Arc<Asked>,
+    /// What is known of the machines by name, such as `target.kernel` or `host.nic.mtu`.
+    pub machines: Arc<BTreeMap<String, String>>,
+}
+
+/// What was asked of a trial, and between which ends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
     /// The levels that distinguish this configuration: factor → level.
     pub factors: BTreeMap<String, String>,
-    /// Everything else by name: options as `--set` has them, `plan`, and of a machine such as `target.kernel`,
-    /// `host.nic.mtu`.
+    /// Options as `--set` has them, `plan`, `latency_of`, `target.endpoint` and `host.endpoint`.
     pub facts: BTreeMap<String, String>,
+}
+
+impl Asked {
+    /// The level of a factor, or the option of this name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.factors.get(name).or_else(|| self.facts.get(name)).map(String::as_str)
+    }
+
+    /// The names of these that vary among several: what tells configurations apart.
+    pub(crate) fn varying<'a>(all: &[&'a Asked]) -> Vec<&'a str> {
+        let names: BTreeSet<&str> =
+            all.iter().flat_map(|asked| asked.factors.keys().chain(asked.facts.keys())).map(String::as_str).collect();
+        let varies = |name: &&str| all.iter().any(|asked| asked.get(name) != all[0].get(name));
+        names.into_iter().filter(varies).collect()
+    }
+
+    /// The levels of these names, as `rate=100M direction=tx`.
+    pub(crate) fn named(&self, names: &[&str]) -> Arc<str> {
+        let level = |name: &&str| self.get(name).map(|level| format!("{name}={level}"));
+        names.iter().filter_map(level).collect::<Vec<_>>().join(" ").into()
+    }
 }
 
 impl Around {
     /// The level of a factor, or the fact of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.factors.get(name).or_else(|| self.facts.get(name)).map(String::as_str)
+        self.asked.get(name).or_else(|| self.machines.get(name).map(String::as_str))
+    }
+
+    /// Everything by name; of a setting that is a factor too, both.
+    pub(crate) fn facts(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.asked.factors.iter().chain(&self.asked.facts).chain(&*self.machines)
+    }
+
+    /// Where the two parts are: alike for those that share them.
+    pub(crate) fn place(&self) -> (*const Asked, *const BTreeMap<String, String>) {
+        (Arc::as_ptr(&self.asked), Arc::as_ptr(&self.machines))
     }
 }
 
@@ -60,8 +100,11 @@ impl Observation {
         facts.insert("direction".to_owned(), record.direction.name().to_owned());
         let latency = record.result.as_ref().and_then(|figures| figures.latency.as_ref());
         facts.extend(latency.map(|latency| ("latency_of".to_owned(), latency.of.clone())));
-        machine_facts("target", &record.target, &mut facts);
-        machine_facts("host", &record.host, &mut facts);
+        let mut machines = BTreeMap::new();
+        for (whose, machine) in [("target", &record.target), ("host", &record.host)] {
+            facts.insert(format!("{whose}.endpoint"), machine.endpoint.clone());
+            machine_facts(whose, machine, &mut machines);
+        }
         // Each once: either end may have brought it.
         let kinds: BTreeSet<&str> = record.doubts.iter().map(|doubt| doubt.kind.name()).collect();
         let kinds: Vec<&str> = kinds.into_iter().collect();
@@ -73,7 +116,10 @@ impl Observation {
             repeat: record.trial.repeat,
             doubts: kinds.join(","),
             failed: record.result.is_none(),
-            around: Arc::new(Around { factors: record.trial.factors.clone(), facts }),
+            around: Around {
+                asked: Arc::new(Asked { factors: record.trial.factors.clone(), facts }),
+                machines: Arc::new(machines),
+            },
             values: METRICS.iter().map(|metric| metric.of(record)).collect(),
         }
     }
@@ -85,7 +131,6 @@ impl Observation {
 }
 
 fn machine_facts(whose: &str, machine: &Machine, facts: &mut BTreeMap<String, String>) {
-    facts.insert(format!("{whose}.endpoint"), machine.endpoint.clone());
     let mut environment: Environment = machine.environment.clone();
     if let Some(nic) = &mut environment.nic {
         // A counter, and no state.

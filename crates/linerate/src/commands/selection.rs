@@ -61,7 +61,7 @@ pub(super) fn why_none(store: &Store, words: &str, selection: &Selection) -> Res
         }
         if values.is_empty() {
             let mut names: BTreeSet<&str> = BTreeSet::new();
-            all.iter().for_each(|one| names.extend(one.around.factors.keys().map(String::as_str)));
+            all.iter().for_each(|one| names.extend(one.around.asked.factors.keys().map(String::as_str)));
             let names: Vec<&str> = names.into_iter().collect();
             bail!("'{words}' picks no records: none has a {name}; their factors are {}", names.join(", "));
         }

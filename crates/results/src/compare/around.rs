@@ -115,12 +115,14 @@ pub(super) fn differs(matched: &Matched<'_>, compared: &[String]) -> Vec<Differs
 /// Every fact of a side, with all the values that it has there.
 fn facts(matched: &Matched<'_>, which: Which) -> BTreeMap<String, BTreeSet<String>> {
     let mut facts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut seen: BTreeSet<*const Around> = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for around in matched.both.iter().flat_map(|one| arounds(one.side(which))) {
-        if !seen.insert(around) {
+        // Of a part that was seen, there is nothing new to hear.
+        let (asked, machines) = around.place();
+        if !seen.insert((Some(asked), None)) & !seen.insert((None, Some(machines))) {
             continue;
         }
-        for (name, value) in around.facts.iter().chain(&around.factors) {
+        for (name, value) in around.facts() {
             if !facts.contains_key(name) {
                 facts.insert(name.clone(), BTreeSet::new());
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Judged;
 use super::verdict::{Round, Sides};
 use crate::metric::Metric;
-use crate::observation::{Around, Observation};
+use crate::observation::{Around, Asked, Observation};
 
 /// Observations of one configuration, both sides; none of failed trials.
 pub(super) struct Configuration<'a> {
@@ -75,26 +75,21 @@ pub(super) fn matched<'a>(
     candidate: &[&'a Observation],
     compared: &[String],
 ) -> Matched<'a> {
-    let (of_baseline, of_candidate) = (arounds(baseline), arounds(candidate));
-    let mut names: BTreeSet<&str> = BTreeSet::from(["target.endpoint", "host.endpoint"]);
-    for around in of_baseline.iter().chain(&of_candidate) {
-        // An option's name has no point; a machine's state may vary and is no configuration.
-        names.extend(around.facts.keys().map(String::as_str).filter(|name| !name.contains('.')));
-        names.extend(around.factors.keys().map(String::as_str));
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for side in [baseline, candidate] {
+        let mut seen = BTreeSet::new();
+        let asked = side.iter().map(|one| &*one.around.asked).filter(|asked| seen.insert(std::ptr::from_ref(*asked)));
+        names.extend(Asked::varying(&asked.collect::<Vec<_>>()));
     }
-    let varies = |name: &str| {
-        [&of_baseline, &of_candidate].into_iter().any(|side| side.iter().any(|one| one.get(name) != side[0].get(name)))
-    };
-    names.retain(|name| *name != "latency_of" && !compared.iter().any(|other| other == name) && varies(name));
+    names.retain(|name| *name != "latency_of" && !compared.iter().any(|other| other == name));
+    let names: Vec<&str> = names.into_iter().collect();
 
-    let mut keys: HashMap<*const Around, Arc<str>> = HashMap::new();
+    let mut keys: HashMap<*const Asked, Arc<str>> = HashMap::new();
     let mut grouped: BTreeMap<Arc<str>, Configuration<'a>> = BTreeMap::new();
     for (is_candidate, side) in [(false, baseline), (true, candidate)] {
         for &one in side.iter().filter(|one| !one.failed) {
-            let key = keys.entry(Arc::as_ptr(&one.around)).or_insert_with(|| {
-                let level = |name: &&str| one.around.get(name).map(|level| format!("{name}={level}"));
-                names.iter().filter_map(level).collect::<Vec<_>>().join(" ").into()
-            });
+            let asked = &one.around.asked;
+            let key = keys.entry(Arc::as_ptr(asked)).or_insert_with(|| asked.named(&names));
             let empty = || Configuration { name: key.to_string(), baseline: Vec::new(), candidate: Vec::new() };
             let configuration = grouped.entry(Arc::clone(key)).or_insert_with(empty);
             if is_candidate { configuration.candidate.push(one) } else { configuration.baseline.push(one) }
@@ -155,6 +150,6 @@ pub(super) fn notes(matched: &Matched<'_>, judged: &[Judged]) -> Vec<String> {
 
 /// The different surroundings of a side.
 pub(super) fn arounds<'a>(side: &[&'a Observation]) -> Vec<&'a Around> {
-    let mut seen: BTreeSet<*const Around> = BTreeSet::new();
-    side.iter().map(|one| &one.around).filter(|around| seen.insert(Arc::as_ptr(around))).map(Arc::as_ref).collect()
+    let mut seen = BTreeSet::new();
+    side.iter().map(|one| &one.around).filter(|around| seen.insert(around.place())).collect()
 }

@@ -2,22 +2,23 @@
 //! records that share it. For comparisons and histories, which read a hundred thousand records at once.
 //! Everything here is derived: it can be thrown away and made again from the records.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+use serde::de::DeserializeOwned;
 
 use super::{Store, StoreError, read};
 use crate::metric::{METRICS, Metric};
-use crate::observation::{Around, Observation};
+use crate::observation::{Around, Asked, Observation};
 use crate::record::Record;
 use crate::select::Selection;
 
 /// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
 const DERIVATION: u32 = 1;
 
-const COLUMNS: &str = "record, campaign, started_at, trial_index, repeat, doubts, failed, around";
+const COLUMNS: &str = "record, campaign, started_at, trial_index, repeat, doubts, failed, asked, machines";
 
 /// The tables. What is kept of `figures` in the file is this text, by which an older derivation is known.
 fn tables() -> [String; 3] {
@@ -26,7 +27,7 @@ fn tables() -> [String; 3] {
         format!(
             "CREATE TABLE figures (record TEXT PRIMARY KEY NOT NULL, campaign TEXT NOT NULL, started_at TEXT NOT NULL, \
              trial_index INTEGER NOT NULL, repeat INTEGER NOT NULL, doubts TEXT NOT NULL, failed INTEGER NOT NULL, \
-             around INTEGER NOT NULL{metrics}) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
+             asked INTEGER NOT NULL, machines INTEGER NOT NULL{metrics}) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
         ),
         "CREATE INDEX figures_by_campaign ON figures (campaign)".to_owned(),
         "CREATE TABLE around (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT".to_owned(),
@@ -41,7 +42,7 @@ pub struct Point {
     /// When the trial started, RFC 3339.
     pub started_at: String,
     /// What stood around it.
-    pub around: Arc<Around>,
+    pub around: Around,
     /// The figure, in the record's unit.
     pub value: f64,
 }
@@ -72,23 +73,28 @@ pub(super) fn make(connection: &Connection) -> Result<(), rusqlite::Error> {
 pub(super) fn insert(connection: &Connection, record: &Record) -> Result<(), rusqlite::Error> {
     let Observation { id, campaign, started_at, index, repeat, doubts, failed, around, values } =
         Observation::of(record);
-    let text = serde_json::to_string(&*around).unwrap_or_default();
-    let known = connection
-        .prepare_cached("SELECT id FROM around WHERE text = ?1")?
-        .query_row([&text], |row| row.get::<_, i64>(0))
-        .optional()?;
-    let around = match known {
-        Some(id) => id,
-        None => connection.prepare_cached("INSERT INTO around (text) VALUES (?1)")?.insert([&text])?,
-    };
+    let asked = kept(connection, &serde_json::to_string(&*around.asked).unwrap_or_default())?;
+    let machines = kept(connection, &serde_json::to_string(&*around.machines).unwrap_or_default())?;
     let mut row: Vec<Value> = [id, campaign, started_at].map(Value::Text).into();
     row.extend([Value::Integer(index.into()), Value::Integer(repeat.into()), Value::Text(doubts)]);
-    row.extend([Value::Integer(failed.into()), Value::Integer(around)]);
+    row.extend([failed.into(), asked, machines].map(Value::Integer));
     row.extend(values.into_iter().map(|value| value.map_or(Value::Null, Value::Real)));
     let marks: Vec<String> = (1..=row.len()).map(|number| format!("?{number}")).collect();
     let sql = format!("INSERT INTO figures ({COLUMNS}{}) VALUES ({})", metric_columns(), marks.join(", "));
     connection.prepare_cached(&sql)?.execute(params_from_iter(row))?;
     Ok(())
+}
+
+/// The number under which a text is kept; each text once.
+fn kept(connection: &Connection, text: &str) -> Result<i64, rusqlite::Error> {
+    let known = connection
+        .prepare_cached("SELECT id FROM around WHERE text = ?1")?
+        .query_row([text], |row| row.get::<_, i64>(0))
+        .optional()?;
+    match known {
+        Some(id) => Ok(id),
+        None => connection.prepare_cached("INSERT INTO around (text) VALUES (?1)")?.insert([text]),
+    }
 }
 
 fn metric_columns() -> String {
@@ -102,11 +108,11 @@ impl Store {
         let sql = format!("SELECT {COLUMNS}{} FROM figures{clauses} ORDER BY record", metric_columns());
         let mut arounds = Arounds::of(self);
         let mut read = |row: &Row<'_>| -> Result<Option<Observation>, rusqlite::Error> {
-            let around = arounds.get(row.get(7)?)?;
+            let around = arounds.get(row.get(7)?, row.get(8)?)?;
             if !wanted.wants(&around) {
                 return Ok(None);
             }
-            let value = |at: usize| row.get::<_, Option<f64>>(8 + at);
+            let value = |at: usize| row.get::<_, Option<f64>>(9 + at);
             Ok(Some(Observation {
                 id: row.get(0)?,
                 campaign: row.get(1)?,
@@ -127,16 +133,16 @@ impl Store {
         let (clauses, values) = wanted.clauses();
         let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, metric.name);
         let sql = format!(
-            "SELECT campaign, started_at, around, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
+            "SELECT campaign, started_at, asked, machines, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
              ORDER BY record"
         );
         let mut arounds = Arounds::of(self);
         let mut read = |row: &Row<'_>| -> Result<Option<Point>, rusqlite::Error> {
-            let around = arounds.get(row.get(2)?)?;
+            let around = arounds.get(row.get(2)?, row.get(3)?)?;
             if !wanted.wants(&around) {
                 return Ok(None);
             }
-            Ok(Some(Point { campaign: row.get(0)?, started_at: row.get(1)?, around, value: row.get(3)? }))
+            Ok(Some(Point { campaign: row.get(0)?, started_at: row.get(1)?, around, value: row.get(4)? }))
         };
         Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
@@ -172,27 +178,39 @@ impl Store {
     }
 }
 
-/// What stands around records, each read once.
+/// What stands around records, each part read once.
 struct Arounds<'a> {
     connection: &'a Connection,
-    known: HashMap<i64, Arc<Around>>,
+    asked: HashMap<i64, Arc<Asked>>,
+    machines: HashMap<i64, Arc<BTreeMap<String, String>>>,
 }
 
 impl Arounds<'_> {
     fn of(store: &Store) -> Arounds<'_> {
-        Arounds { connection: &store.connection, known: HashMap::new() }
+        Arounds { connection: &store.connection, asked: HashMap::new(), machines: HashMap::new() }
     }
 
-    fn get(&mut self, id: i64) -> Result<Arc<Around>, rusqlite::Error> {
-        if let Some(known) = self.known.get(&id) {
-            return Ok(Arc::clone(known));
-        }
-        let mut statement = self.connection.prepare_cached("SELECT text FROM around WHERE id = ?1")?;
-        let text: String = statement.query_row([id], |row| row.get(0))?;
-        let around: Arc<Around> = Arc::new(serde_json::from_str(&text).unwrap_or_default());
-        self.known.insert(id, Arc::clone(&around));
-        Ok(around)
+    fn get(&mut self, asked: i64, machines: i64) -> Result<Around, rusqlite::Error> {
+        Ok(Around {
+            asked: part(self.connection, &mut self.asked, asked)?,
+            machines: part(self.connection, &mut self.machines, machines)?,
+        })
     }
+}
+
+fn part<T: DeserializeOwned + Default>(
+    connection: &Connection,
+    known: &mut HashMap<i64, Arc<T>>,
+    id: i64,
+) -> Result<Arc<T>, rusqlite::Error> {
+    if let Some(known) = known.get(&id) {
+        return Ok(Arc::clone(known));
+    }
+    let mut statement = connection.prepare_cached("SELECT text FROM around WHERE id = ?1")?;
+    let text: String = statement.query_row([id], |row| row.get(0))?;
+    let part: Arc<T> = Arc::new(serde_json::from_str(&text).unwrap_or_default());
+    known.insert(id, Arc::clone(&part));
+    Ok(part)
 }
 
 #[cfg(test)]
