@@ -107,12 +107,7 @@ fn pieces(shown: &Shown<'_>) -> Vec<Piece> {
     let mut notes = footnotes.lines();
     notes.push(summary(comparison));
     notes.extend(comparison.notes.iter().cloned());
-    notes.extend(comparison.doubts.iter().map(|doubt| {
-        format!(
-            "Doubts carried by the records: {} in {} of the baseline and {} of the candidate ('records show' has them).",
-            doubt.kind, doubt.baseline, doubt.candidate
-        )
-    }));
+    notes.extend(doubts(comparison));
     notes.extend(unmatched(comparison));
     notes.extend(gates.iter().map(|gate| format!("Gate '{gate}': {}.", outcome(gate.of(comparison)))));
     pieces.push(Piece::Heading(String::new()));
@@ -269,6 +264,19 @@ fn summary(comparison: &Comparison) -> String {
         String::new()
     };
     format!("Verdicts: {}.{among}", counts.join(", "))
+}
+
+/// The doubts that the records carry, in one sentence.
+fn doubts(comparison: &Comparison) -> Option<String> {
+    let told =
+        comparison.doubts.iter().map(|doubt| format!("{} in {} and {}", doubt.kind, doubt.baseline, doubt.candidate));
+    let told = told.collect::<Vec<_>>().join(", ");
+    let (baseline, candidate) = (comparison.baseline.records, comparison.candidate.records);
+    (!told.is_empty()).then(|| {
+        format!(
+            "Of {baseline} and {candidate} records, so many carry a doubt: {told}. 'records show' has the sentences."
+        )
+    })
 }
 
 fn unmatched(comparison: &Comparison) -> Option<String> {
