@@ -344,10 +344,10 @@ fn compare_help() -> String {
     format!(
         "{SELECT_HELP}\n\n{}\nExamples:\n  \
          linerate compare last~1 last                          the last two campaigns\n  \
-         linerate compare last:mtu=1500 last:mtu=9000          two levels of a factor\n  \
+         linerate compare last:target.mtu=1500 last:target.mtu=9000\n  \
          linerate compare :plan=tcp,until=1d :plan=tcp,since=1d\n  \
          linerate compare --null last                          how noisy is it?\n  \
-         linerate compare main last --fail-if 'throughput worse 3%' --fail-if 'loss worse 0.1%'\n\n\
+         linerate compare 01M7Y0 last --fail-if 'throughput worse 3%' --fail-if 'loss worse 0.1%'\n\n\
          docs/method.md says how a difference is judged.",
         metrics_help()
     )

@@ -256,3 +256,113 @@ impl Side {
 fn name_of<S: serde::Serializer>(metric: &&'static Metric, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(metric.name)
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::spec::Direction;
+
+    use super::*;
+    use crate::record::Record;
+    use crate::{id, sample};
+
+    /// Eight rounds of these loads in one campaign, received as `through` says.
+    fn campaign(
+        name: &str,
+        loads: &[u32],
+        through: impl Fn(u32, u32) -> f64,
+        change: impl Fn(&mut Record),
+    ) -> Vec<Observation> {
+        let mut made = Vec::new();
+        for repeat in 0..8 {
+            for &load in loads {
+                let mut record = sample::udp(made.len() as u32, Direction::Rx, load, through(repeat, load));
+                // Campaign B an hour after A.
+                let hours = u64::from(name.as_bytes()[0]);
+                record.id = id::id(hours * 3_600_000 + made.len() as u64, [1; 10]);
+                (record.campaign, record.trial.repeat) = (name.to_owned(), repeat);
+                change(&mut record);
+                made.push(Observation::of(&record));
+            }
+        }
+        made
+    }
+
+    fn all(side: &[Observation]) -> Vec<&Observation> {
+        side.iter().collect()
+    }
+
+    fn noise(repeat: u32, load: u32) -> f64 {
+        f64::from(load) * (0.9 + 0.0005 * f64::from(repeat * 3 % 8))
+    }
+
+    /// The verdict on a metric of each configuration.
+    fn verdicts(comparison: &Comparison, metric: &str) -> Vec<(String, String)> {
+        let of = comparison.judged.iter().filter(|judged| judged.metric.short() == metric);
+        of.map(|judged| (judged.configuration.clone(), judged.verdict.words(judged.metric))).collect()
+    }
+
+    #[test]
+    fn each_configuration_is_judged_by_itself() {
+        let baseline = campaign("A", &[100, 200, 300], noise, |_| {});
+        let candidate =
+            campaign("B", &[100, 200, 400], |r, load| noise(r, load) * if load == 200 { 0.9 } else { 1.0 }, |_| {});
+        let comparison = compare(&all(&baseline), &all(&candidate), &Wish::default());
+        let said = verdicts(&comparison, "throughput");
+        assert_eq!(said[0].0, "rate=100M");
+        assert!(said[0].1.starts_with("the same within 0."), "{said:?}");
+        assert_eq!(said[1..], [("rate=200M".to_owned(), "slower".to_owned())]);
+        assert_eq!(
+            comparison.unmatched,
+            [("baseline".to_owned(), "rate=300M".to_owned()), ("candidate".to_owned(), "rate=400M".to_owned())]
+        );
+        assert_eq!((comparison.baseline.records, comparison.differs.len()), (24, 0), "{:?}", comparison.differs);
+    }
+
+    #[test]
+    fn what_differs_decides_what_can_be_compared() {
+        let baseline = campaign("A", &[100], noise, |_| {});
+        let check = |on: &[&str], change: fn(&mut Record), metric: &str, contains: &str| {
+            let candidate = campaign("B", &[100], noise, change);
+            let wish = Wish { compared: on.iter().map(|name| (*name).to_owned()).collect(), ..Wish::default() };
+            let comparison = compare(&all(&baseline), &all(&candidate), &wish);
+            let said = verdicts(&comparison, metric);
+            let judged = comparison.judged.iter().find(|judged| judged.metric.short() == metric).unwrap();
+            let told = format!("{} | {}", said[0].1, judged.doubts.join(" | "));
+            assert!(told.contains(contains), "'{contains}' is missing: {told}");
+            assert!(!comparison.differs.is_empty());
+        };
+        let speed: fn(&mut Record) = |r| r.host.environment.nic.as_mut().unwrap().speed_mbps = Some(100);
+        check(&[], speed, "throughput", "not comparable: the link's speed in Mbit/s (host) is 1000 against 100");
+        check(&["host.speed_mbps"], speed, "throughput", "the same within");
+        let ticks: fn(&mut Record) =
+            |r| r.target.environment.cpu.irq_time = Some(linerate_trial::environment::IrqTime::Precise);
+        check(&[], ticks, "target_us_per_kib", "not comparable: how the kernel accounts for interrupts (target)");
+        check(&[], ticks, "host_us_per_kib", "the same within");
+        check(&[], ticks, "throughput", "the same within");
+        let agent: fn(&mut Record) = |r| r.target.environment.agent_version = Some("0.2.0".to_owned());
+        check(&[], agent, "throughput", "the agent's version (target) is 0.1.0 against 0.2.0");
+        let size: fn(&mut Record) = |r| drop(r.asked.insert("message_size".to_owned(), "64".to_owned()));
+        check(&[], size, "loss", "not comparable: the size of messages");
+        check(&["message_size"], size, "throughput", "the same within");
+    }
+
+    #[test]
+    fn a_side_that_differs_from_itself_is_doubted() {
+        // The first, fourth, fifth and eighth repeats are of another kind: no drift does that.
+        let uneven = |repeat: u32, load: u32| noise(repeat, load) * if matches!(repeat % 4, 0 | 3) { 0.7 } else { 1.0 };
+        let baseline = campaign("A", &[100], uneven, |_| {});
+        let candidate = campaign("B", &[100], |r, load| noise(r, load) * 0.5, |_| {});
+        let wish = Wish { metrics: vec![Metric::find("throughput").unwrap()], ..Wish::default() };
+        let (one, other) = split(&all(&baseline));
+        assert_eq!((one.len(), other.len()), (4, 4));
+        let itself = compare(&one, &other, &wish);
+        assert_eq!(verdicts(&itself, "throughput")[0].1, "faster");
+        let mut comparison = compare(&all(&baseline), &all(&candidate), &wish);
+        comparison.doubt_by("baseline", &itself);
+        assert_eq!(verdicts(&comparison, "throughput")[0].1, "slower");
+        assert!(
+            comparison.judged[0].doubts.iter().any(|doubt| doubt.contains("the baseline differs from itself (faster)"))
+        );
+        assert!(comparison.notes[0].contains("not in turns"), "{:?}", comparison.notes);
+    }
+}

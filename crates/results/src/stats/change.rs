@@ -128,9 +128,12 @@ impl Fit {
         let row = |at: usize| &self.below[at * self.quantiles..(at + 1) * self.quantiles];
         let all = 2 * (end - start);
         // Of a count `low` of `all`: low ln (low / all) + (all - low) ln (1 - low / all).
-        let counted = row(start).iter().zip(row(end)).map(|(from, to)| (to - from) as usize);
-        let entropy: f64 = counted.map(|low| self.weighed[low] + self.weighed[all - low]).sum::<f64>()
-            - self.quantiles as f64 * self.weighed[all];
+        let weighed = &self.weighed[..=all];
+        let mut entropy = -(self.quantiles as f64) * weighed[all];
+        for (from, to) in row(start).iter().zip(row(end)) {
+            let low = ((to - from) as usize).min(all);
+            entropy += weighed[low] + weighed[all - low];
+        }
         -self.scale * entropy / 2.0
     }
 }
