@@ -11,7 +11,7 @@ use linerate_control::Endpoint;
 #[derive(Parser, Debug)]
 #[command(name = "linerate", version, max_term_width = 100, propagate_version = false)]
 #[command(after_help = "Start with `linerate demo`: it needs no hardware and no root.\n\nExit status: 0 done, 1 a \
-                        judgement failed (nothing in this version judges), 2 the command could not do its work.")]
+                        judgement failed (a gate of compare), 2 the command could not do its work.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -33,6 +33,12 @@ pub(crate) enum Command {
     Target(TargetArgs),
     /// List, show and export what was measured
     Records(RecordsArgs),
+    /// Is the difference real? Hold two campaigns, or two levels of a factor, against each other
+    #[command(after_help = SELECT_HELP, after_long_help = compare_help())]
+    Compare(CompareArgs),
+    /// A metric over the campaigns in the store, and where it changed
+    #[command(after_help = SELECT_HELP, after_long_help = history_help())]
+    History(HistoryArgs),
     /// Be an agent, as linerate-agent is (see `linerate agent --help`)
     ///
     /// Generate, receive and count test traffic on this machine, for a controller.
@@ -252,6 +258,69 @@ pub(crate) enum RecordsCommand {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct CompareArgs {
+    /// What to compare with: CAMPAIGN, CAMPAIGN:NAME=VALUE, or :NAME=VALUE of all campaigns
+    #[arg(value_name = "BASELINE")]
+    pub(crate) baseline: String,
+    /// What to compare with it; left out with --null, the baseline is compared with itself only
+    #[arg(value_name = "CANDIDATE", required_unless_present = "null")]
+    pub(crate) candidate: Option<String>,
+    /// Judge this metric; may be given several times. By default the usual ones that both sides have
+    #[arg(long, value_name = "METRIC")]
+    pub(crate) metric: Vec<String>,
+    /// What the sides differ in on purpose beside the levels given, such as target.kernel; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) on: Vec<String>,
+    /// A difference smaller than this part of the baseline does not matter, like 1%; by default each metric's own
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) margin: Option<String>,
+    /// Split each side against itself too: where it differs from itself, the verdict is doubted
+    #[arg(long)]
+    pub(crate) null: bool,
+    /// End with status 1 if the comparison shows this, like "throughput worse 3%"; may be given several times
+    #[arg(long, value_name = "GATE")]
+    pub(crate) fail_if: Vec<String>,
+    /// For git bisect run: status 0 good, 1 bad, 125 cannot tell; by --fail-if, or else by anything worse
+    #[arg(long)]
+    pub(crate) bisect: bool,
+    #[command(flatten)]
+    pub(crate) output: TableArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct HistoryArgs {
+    /// The metric, like throughput or latency_p99
+    #[arg(value_name = "METRIC")]
+    pub(crate) metric: String,
+    /// Of which records: CAMPAIGN, CAMPAIGN:NAME=VALUE, or :NAME=VALUE of all campaigns; by default all there are
+    #[arg(value_name = "SELECTION")]
+    pub(crate) selection: Option<String>,
+    /// Only the last N campaigns of each configuration
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=2000))]
+    pub(crate) last: u16,
+    #[command(flatten)]
+    pub(crate) output: TableArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Args, Debug, Clone, Copy)]
+#[group(multiple = false)]
+pub(crate) struct TableArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print a row for each line of the table as CSV
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Print the tables in Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct FilterArgs {
     /// Only of this plan
     #[arg(long)]
@@ -285,6 +354,42 @@ fn set_help() -> String {
             linerate run tcp --target root@board\n  \
             linerate run udp-sweep --target root@board --set rate=50M..500M:50M --set duration=5s\n  \
             linerate run tcp-stream --target netns:b --host netns:a --set direction=tx,rx --json"
+}
+
+/// How records are picked.
+const SELECT_HELP: &str = "CAMPAIGN is an identifier or its beginning, `last`, `last~1` (the one before), or a plan's \
+                           name (its last campaign). NAME is a factor, an option, plan, since, until, or what a \
+                           record knows of a machine, such as target.kernel; several are joined by commas.";
+
+fn metrics_help() -> String {
+    let mut text = "Metrics (* judged by default where both sides have them):\n".to_owned();
+    for metric in &linerate_results::metric::METRICS {
+        let star = if metric.usual { '*' } else { ' ' };
+        text += &format!("  {star} {:<22} {}, {}\n", metric.short(), metric.title, metric.unit);
+    }
+    text
+}
+
+fn compare_help() -> String {
+    format!(
+        "{SELECT_HELP}\n\n{}\nExamples:\n  \
+         linerate compare last~1 last                          the last two campaigns\n  \
+         linerate compare last:target.mtu=1500 last:target.mtu=9000\n  \
+         linerate compare :plan=tcp,until=1d :plan=tcp,since=1d\n  \
+         linerate compare --null last                          how noisy is it?\n  \
+         linerate compare 01M7Y0 last --fail-if 'throughput worse 3%' --fail-if 'loss worse 0.1%'\n\n\
+         docs/method.md says how a difference is judged.",
+        metrics_help()
+    )
+}
+
+fn history_help() -> String {
+    format!(
+        "{SELECT_HELP}\n\n{}\nExamples:\n  \
+         linerate history throughput\n  \
+         linerate history latency_p99 :plan=rr,since=30d --markdown",
+        metrics_help()
+    )
 }
 
 fn endpoint(text: &str) -> Result<Endpoint, String> {

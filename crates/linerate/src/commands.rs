@@ -1,11 +1,14 @@
 //! The commands, one file each.
 //! Knows which is which.
 
+mod compare;
 mod demo;
 mod dry_run;
+mod history;
 mod plans;
 mod records;
 mod run;
+mod selection;
 mod settings;
 mod shell;
 mod target;
@@ -32,6 +35,8 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
         Command::Plans { plan } => plans::plans(plan.as_deref()),
         Command::Target(arguments) => target::look(&arguments),
         Command::Records(arguments) => records::records(&arguments.command),
+        Command::Compare(arguments) => compare::compare(&arguments),
+        Command::History(arguments) => history::history(&arguments),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),
         // `main` takes this road before the command line is read.

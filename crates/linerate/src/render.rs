@@ -1,7 +1,10 @@
 //! Records as people and programs read them: one file a format, each from the records alone.
 //! Prints nothing and measures nothing: every renderer makes a text of `&[Record]`.
 
+pub(crate) mod compare;
 pub(crate) mod csv;
+mod forms;
+pub(crate) mod history;
 pub(crate) mod json;
 pub(crate) mod list;
 pub(crate) mod machine;

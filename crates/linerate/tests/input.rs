@@ -8,6 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use linerate_results::store::{Campaign, Store};
+use linerate_results::{id, sample};
+use linerate_trial::spec::Direction;
 use machines::{Bench, Ran, Running};
 
 /// Nothing here has to wait for anything.
@@ -127,6 +130,8 @@ fn command_lines_that_make_no_sense() {
     check_usage(&["run", "tcp", "--target", "local", "--json", "--csv"], &["--json", "--csv"]);
     check_usage(&["run", "tcp", "--target", "local", "--repeat", "often"], &["often"]);
     check_usage(&["run", "tcp", "--target", "local", "--target-address", "here"], &["here"]);
+    check_usage(&["compare"], &["<BASELINE>"]);
+    check_usage(&["compare", "a", "b", "--json", "--csv"], &["--json", "--csv"]);
     check_usage(&["levitate"], &["levitate"]);
     check_usage(&["target", "local", "set"], &["NAME=VALUE"]);
     check_usage(&["target", "local", "set", "mtu"], &["sets nothing", "NAME=VALUE"]);
@@ -194,6 +199,109 @@ fn records_that_are_not_there() {
     let ran = Running::start(bench.linerate(&["records", "list"])).wait(SOON);
     ran.check_done();
     assert!(ran.stdout.contains("No such records"), "an empty store is no mistake: {ran:?}");
+}
+
+#[test]
+fn comparisons_of_what_is_not_there() {
+    let bench = Bench::bare("comparisons");
+    check(&bench, &["compare", "last", "last~1"], &["the store has no campaign last", "linerate records list"]);
+    check(&bench, &["history", "throughput"], &["no record has a throughput"]);
+    // The first of these commands has made the folder.
+    let mut store = Store::open(&bench.store_path()).unwrap();
+    for (campaign, plan) in [(1, "tcp"), (2, "mine")] {
+        let mut records: Vec<_> = (0..6).map(|repeat| sample::tcp(repeat, Direction::Rx, 900.0, false)).collect();
+        for (at, record) in (0_u32..).zip(&mut records) {
+            record.id = id::id(campaign * 1_000_000 + u64::from(at), [1; 10]);
+            (record.campaign, record.trial.repeat) = (id::id(campaign * 1_000_000, [2; 10]), at);
+            store.insert(record).unwrap();
+        }
+        let record = &records[0];
+        store
+            .campaign_begin(&Campaign {
+                id: record.campaign.clone(),
+                plan: plan.to_owned(),
+                plan_text: String::new(),
+                target: record.target.endpoint.clone(),
+                host: record.host.endpoint.clone(),
+                started_at: record.started_at.clone(),
+                planned: 6,
+                finished_at: None,
+            })
+            .unwrap();
+    }
+    drop(store);
+    let refused = |arguments: &[&str], parts: &[&str]| {
+        let arguments = [&["compare"], arguments].concat();
+        check(&bench, &arguments, parts);
+    };
+    refused(&["nowhere", "last"], &["the store has no campaign nowhere"]);
+    refused(&["00000", "last"], &["2", "begin"]);
+    refused(&["last", "last"], &["6 records are on both sides", "--null last"]);
+    refused(&["last:direction=tx", "last"], &["none has direction=tx; there are rx"]);
+    refused(&["last:mtu=9000", "last"], &["none has a mtu; their factors are direction"]);
+    refused(&["last:direction", "last"], &["'direction'", "NAME=VALUE"]);
+    refused(&["last:ip=4,ip=6", "last"], &["ip twice"]);
+    refused(&["", "last"], &["picks nothing"]);
+    refused(&[":since=soon", "last"], &["'soon' is no time"]);
+    refused(&["tcp", "mine", "--metric", "thruput"], &["there is no metric 'thruput'", "did you mean 'throughput'"]);
+    refused(&["tcp", "mine", "--metric", "loss"], &["none of the metrics in common"]);
+    refused(&["tcp", "mine", "--margin", "much"], &["--margin", "'much'"]);
+    refused(&["tcp", "mine", "--fail-if", "throughput"], &["--fail-if", "METRIC worse 3%"]);
+    refused(&["tcp", "mine", "--fail-if", "host_cpu_busy worse"], &["--metric"]);
+    refused(&["tcp", "mine", "--fail-if", "loss worse", "--metric", "throughput"], &["add --metric loss"]);
+    check(&bench, &["history", "speed"], &["there is no metric 'speed'", "throughput"]);
+    check(&bench, &["history", "throughput", "last:streams=7"], &["none has streams=7; there are 1"]);
+    check_usage(&["compare", "last"], &["<CANDIDATE>"]);
+    check_usage(&["history", "throughput", "--last", "0"], &["--last"]);
+
+    let ends = |arguments: &[&str], status: i32, part: &str| {
+        let ran = Running::start(bench.linerate(&[&["compare"], arguments].concat())).wait(SOON);
+        assert_eq!(ran.status.code(), Some(status), "{arguments:?}: {ran:?}");
+        assert!(ran.stdout.contains(part), "{arguments:?}: {ran:?}");
+    };
+    ends(&["tcp", "mine"], 0, "the same within 0 %");
+    ends(&["tcp", "mine", "--fail-if", "throughput worse 3%"], 0, "passed");
+    ends(&["tcp", "mine", "--bisect"], 0, "the same");
+    ends(&["tcp", "mine", "--null"], 0, "the same");
+    ends(&["--null", "mine", "--json"], 0, "linerate.comparison/1");
+    let ran = Running::start(bench.linerate(&["history", "throughput", "--csv"])).wait(SOON);
+    assert_eq!(ran.stdout.lines().count(), 3, "{ran:?}");
+}
+
+#[test]
+fn gates_end_with_their_status() {
+    let bench = Bench::bare("gates");
+    fs::create_dir_all(bench.store_path().parent().unwrap()).unwrap();
+    let mut store = Store::open(&bench.store_path()).unwrap();
+    for repeat in 0..8_u32 {
+        // Of 1 stream; of 2, a tenth less; of 4, anything.
+        let noise = f64::from(repeat * 3 % 8);
+        let wild = [300.0, 900.0, 1200.0, 600.0, 1000.0, 800.0, 1100.0, 1300.0][repeat as usize];
+        for (at, streams, mbit) in [(0, "1", 900.0 + noise), (1, "2", 810.0 + noise), (2, "4", wild)] {
+            let mut record = sample::tcp(3 * repeat + at, Direction::Rx, mbit, false);
+            record.trial.repeat = repeat;
+            record.trial.factors.insert("streams".to_owned(), streams.to_owned());
+            record.asked.insert("streams".to_owned(), streams.to_owned());
+            store.insert(&record).unwrap();
+        }
+    }
+    drop(store);
+    let ends = |levels: [&str; 2], more: &[&str], status: i32| {
+        let sides = levels.map(|level| format!(":streams={level}"));
+        let arguments = [&["compare", &sides[0], &sides[1], "--metric", "throughput"], more].concat();
+        let ran = Running::start(bench.linerate(&arguments)).wait(SOON);
+        assert_eq!(ran.status.code(), Some(status), "{arguments:?}: {ran:?}");
+    };
+    let gate = ["--fail-if", "throughput worse 3%"];
+    ends(["1", "2"], &[], 0);
+    ends(["1", "2"], &gate, 1);
+    ends(["1", "2"], &["--fail-if", "throughput worse 20%"], 0);
+    ends(["2", "1"], &gate, 0);
+    ends(["1", "4"], &gate, 0);
+    ends(["1", "2"], &["--bisect"], 1);
+    ends(["2", "1"], &["--bisect"], 0);
+    ends(["1", "4"], &["--bisect"], 125);
+    ends(["1", "4"], &[&gate[..], &["--bisect"]].concat(), 125);
 }
 
 #[test]

@@ -84,8 +84,8 @@ pub enum StoreError {
         /// As it was given.
         id: String,
     },
-    /// More than one record begins like this.
-    #[error("{count} records begin with {prefix}; give more of the identifier")]
+    /// More than one record or campaign begins like this.
+    #[error("{count} identifiers begin with {prefix}; give more of it")]
     Ambiguous {
         /// As it was given.
         prefix: String,

@@ -2,14 +2,19 @@
 //! Never measures, and reads no clock: times and names are arguments.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 mod error;
 #[cfg(test)]
 mod faults;
+pub mod history;
 pub mod id;
+pub mod metric;
+pub mod observation;
 #[cfg(test)]
 mod page;
 pub mod record;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod select;
+pub mod stats;
 pub mod store;

@@ -5,6 +5,7 @@ use linerate_trial::spec::Workload;
 use rusqlite::types::Value;
 
 use crate::id;
+use crate::observation::Around;
 
 /// What the wanted records have in common; an empty filter wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,5 +45,43 @@ impl Filter {
             sql += &format!(" LIMIT ?{}", values.len());
         }
         (sql, values)
+    }
+}
+
+/// Which observations make one side of a comparison, or a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Only of this campaign.
+    pub campaign: Option<String>,
+    /// Made at this time or later, milliseconds since 1970.
+    pub since_ms: Option<u64>,
+    /// Made before this time.
+    pub until_ms: Option<u64>,
+    /// Only with these levels of factors, or these facts: name and value.
+    pub levels: Vec<(String, String)>,
+}
+
+impl Selection {
+    /// The clauses behind `FROM figures`, and what stands for their `?N`.
+    pub(crate) fn clauses(&self) -> (String, Vec<Value>) {
+        let conditions = [
+            ("campaign =", self.campaign.clone()),
+            ("record >=", self.since_ms.map(id::first_of)),
+            ("record <", self.until_ms.map(id::first_of)),
+        ];
+        let (mut sql, mut values) = (String::new(), Vec::new());
+        for (condition, value) in conditions {
+            if let Some(value) = value {
+                values.push(Value::Text(value));
+                let word = if values.len() == 1 { "WHERE" } else { "AND" };
+                sql += &format!(" {word} {condition} ?{}", values.len());
+            }
+        }
+        (sql, values)
+    }
+
+    /// Whether a trial with this around it is wanted.
+    pub(crate) fn wants(&self, around: &Around) -> bool {
+        self.levels.iter().all(|(name, value)| around.get(name) == Some(value))
     }
 }

@@ -1,6 +1,8 @@
 //! The store: one SQLite file with every record, and the campaigns they belong to.
 //! Knows no default path and no clock; where the file is and what time it is are arguments.
 
+mod figures;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +10,7 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, ffi, params};
 
+pub use self::figures::Point;
 pub use crate::error::StoreError;
 use crate::error::said;
 use crate::id;
@@ -74,7 +77,9 @@ pub struct Listed {
 }
 
 /// The version of the tables below, kept in the file's `user_version`.
-pub(crate) const SCHEMA: i64 = 1;
+pub(crate) const SCHEMA: i64 = 2;
+/// Layout 1 had no figures in columns; they are made when such a store is opened.
+const WITHOUT_FIGURES: i64 = 1;
 /// "line" in ASCII, kept in the file's `application_id`: how a store is told from any other SQLite file.
 const APPLICATION: i64 = 0x6c69_6e65;
 /// How long to wait for another process that writes. A transaction of ours takes milliseconds.
@@ -290,7 +295,26 @@ impl Store {
         if new {
             self.make_tables()?;
         }
+        if !figures::are_current(&self.connection).map_err(said)? {
+            self.make_figures()?;
+        }
         Ok(self)
+    }
+
+    /// Makes what is derived from the records, in a store that has none or that of another version of linerate.
+    fn make_figures(&self) -> Result<(), StoreError> {
+        let said = |error| said(&self.path, error);
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(said)?;
+        let made = || {
+            // Another process may have made them since we looked.
+            if !figures::are_current(&self.connection)? {
+                figures::make(&self.connection)?;
+            }
+            self.connection.pragma_update(None, "user_version", SCHEMA)
+        };
+        let made = made();
+        self.connection.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" }).map_err(said)?;
+        made.map_err(said)
     }
 
     /// Whether the file is empty; an error when it is no store, or a later one.
@@ -304,7 +328,7 @@ impl Store {
         );
         match (tables, application, version) {
             (0, 0, 0) => Ok(true),
-            (_, APPLICATION, SCHEMA) => Ok(false),
+            (_, APPLICATION, SCHEMA | WITHOUT_FIGURES) => Ok(false),
             (_, APPLICATION, found) if found > SCHEMA => Err(StoreError::Newer { path: self.path.clone(), found }),
             _ => Err(StoreError::NotAStore(self.path.clone())),
         }
@@ -336,7 +360,7 @@ impl Store {
             if !new {
                 return Ok(());
             }
-            let names = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {SCHEMA};");
+            let names = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {WITHOUT_FIGURES};");
             self.connection.execute_batch(&format!("{TABLES}{names}")).map_err(said)
         });
         self.connection.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" }).map_err(said)?;
@@ -368,6 +392,7 @@ impl Store {
                 json,
             ],
         )?;
+        figures::insert(&transaction, record)?;
         transaction.commit()
     }
 
@@ -452,7 +477,9 @@ mod tests {
     use linerate_trial::spec::{Direction, Workload};
 
     use super::*;
+    use crate::observation::Observation;
     use crate::sample;
+    use crate::select::Selection;
 
     /// A folder that goes away with the test.
     struct Folder(PathBuf);
@@ -552,6 +579,81 @@ mod tests {
         assert_eq!(store.latest_campaign().unwrap().unwrap().id, "3");
         assert!(matches!(store.campaign_finish("4", ""), Err(StoreError::Unknown { .. })));
         assert_eq!(store.finished_trials("2").unwrap(), BTreeSet::new());
+    }
+
+    #[test]
+    fn an_older_store_gets_its_figures() {
+        let folder = Folder::new("older");
+        let path = folder.0.join("records.db");
+        let records = [sample::udp(0, Direction::Rx, 600, 400.0), sample::rr(1, "64"), sample::failed(2)];
+        let mut store = Store::open(&path).unwrap();
+        records.iter().for_each(|record| store.insert(record).unwrap());
+        let all = Selection::default();
+        let want: Vec<Observation> = records.iter().map(Observation::of).collect();
+        assert_eq!(store.observations(&all).unwrap(), want);
+        let drop_them = "DROP TABLE figures; DROP TABLE around; PRAGMA user_version = 1;";
+        store.connection.execute_batch(drop_them).unwrap();
+        drop(store);
+        // One of them, an older linerate wrote in a way that this one does not understand.
+        let strange = "INSERT INTO records SELECT '01ARZ3NDEKTSV4RRFFQ69G5FAV', campaign, plan, trial_index, repeat,
+            workload, direction, started_at, target, host, throughput_bps, loss_ratio, transactions_per_s, failed,
+            '{}' FROM records LIMIT 1";
+        Connection::open(&path).unwrap().execute(strange, []).unwrap();
+        let store = Store::open(&path).unwrap();
+        assert_eq!(store.observations(&all).unwrap(), want);
+        let version: i64 = store.connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        assert_eq!(version, SCHEMA);
+        // Of another derivation: made again.
+        store.connection.execute_batch("DROP TABLE figures; CREATE TABLE figures (x)").unwrap();
+        drop(store);
+        assert_eq!(Store::open(&path).unwrap().observations(&all).unwrap(), want);
+    }
+
+    #[test]
+    fn observations_are_selected() {
+        let mut store = Store::in_memory().unwrap();
+        for index in 0..3 {
+            store.insert(&sample::udp(index, Direction::Rx, 100, 100.0)).unwrap();
+        }
+        store.insert(&sample::udp(3, Direction::Tx, 200, 200.0)).unwrap();
+        store.insert(&sample::ttcp(4, 0)).unwrap();
+        let check = |wanted: Selection, want: &[u32]| {
+            let found: Vec<u32> = store.observations(&wanted).unwrap().iter().map(|one| one.index).collect();
+            assert_eq!(found, want, "{wanted:?}");
+            let metric = crate::metric::Metric::find("throughput").unwrap();
+            assert_eq!(store.points(metric, &wanted).unwrap().len(), want.len());
+        };
+        let none = Selection::default;
+        let level = |name: &str, value: &str| Selection { levels: vec![(name.to_owned(), value.to_owned())], ..none() };
+        check(none(), &[0, 1, 2, 3, 4]);
+        check(level("rate", "200M"), &[3]);
+        check(level("workload", "tcp-stream"), &[4]);
+        check(level("target.kernel", "6.12.48"), &[0, 1, 2, 3, 4]);
+        check(level("rate", "7M"), &[]);
+        let start = 1_795_230_000_000;
+        check(Selection { since_ms: Some(start + 1000), until_ms: Some(start + 3000), ..none() }, &[1, 2]);
+        check(Selection { campaign: Some("other".to_owned()), ..none() }, &[]);
+    }
+
+    #[test]
+    fn campaigns_are_called_by_many_names() {
+        let mut store = Store::in_memory().unwrap();
+        for (id, plan) in [("01A", "tcp"), ("01B", "udp"), ("02C", "tcp")] {
+            store.campaign_begin(&Campaign { plan: plan.to_owned(), ..campaign(id) }).unwrap();
+        }
+        let check = |words: &str, want: Option<&str>| {
+            assert_eq!(store.campaign_called(words).ok().as_deref(), want, "{words}");
+        };
+        check("last", Some("02C"));
+        check("last~1", Some("01B"));
+        check("last~3", None);
+        check("udp", Some("01B"));
+        check("tcp", Some("02C"));
+        check("02", Some("02C"));
+        check("01b", Some("01B"));
+        check("01", None);
+        check("", None);
+        check("zebra", None);
     }
 
     #[test]

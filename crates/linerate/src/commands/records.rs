@@ -75,7 +75,7 @@ fn filter_of(arguments: &FilterArgs) -> Result<Filter> {
 }
 
 /// A time, a day, or an age, as milliseconds since 1970.
-fn unix_ms(text: &str) -> Result<u64> {
+pub(super) fn unix_ms(text: &str) -> Result<u64> {
     if let Ok(age) = parse_duration(text) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         return Ok(now.saturating_sub(age).as_millis() as u64);

@@ -168,7 +168,7 @@ fn lost_at(record: &Record, stage: Stage) -> Option<u64> {
 
 /// "Fields containing line breaks (CRLF), double quotes, and commas should be enclosed in double-quotes", and a
 /// double quote inside is doubled (RFC 4180, section 2).
-fn line(fields: impl Iterator<Item = String>) -> String {
+pub(super) fn line(fields: impl Iterator<Item = String>) -> String {
     let quoted = |field: String| match field.contains([',', '"', '\r', '\n']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
         false => field,

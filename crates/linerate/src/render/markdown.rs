@@ -38,12 +38,12 @@ fn heading(heading: &Heading) -> String {
     escaped(&words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
 }
 
-fn line(cells: impl Iterator<Item = String>) -> String {
+pub(super) fn line(cells: impl Iterator<Item = String>) -> String {
     format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
 }
 
 /// A bar would end the cell; a star, an underscore or a bracket would be dress.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         match c {

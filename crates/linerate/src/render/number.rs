@@ -39,18 +39,6 @@ pub(super) fn percent(ratio: f64) -> String {
     }
 }
 
-/// The middle value; of an even number, the mean of the two in the middle.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(sorted[middle]),
-        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
-    }
-}
-
 fn grouped(digits: &str) -> String {
     let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
     let mut text = sign.to_owned();
@@ -90,12 +78,5 @@ mod tests {
     #[test]
     fn a_little_is_not_nothing() {
         assert_eq!([0.0, 0.000_02, 0.323, 0.9999, 1.0].map(percent), ["0.0", "0.002", "32.3", "> 99.9", "100.0"]);
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
 }

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use linerate_results::record::{FlowFigures, Record};
+use linerate_results::stats::median;
 use linerate_trial::spec::{Direction, Workload};
 
-use super::number::{count, figure, median};
+use super::number::{count, figure};
 use super::printable;
 use super::sheet::offered_load_bps;
 

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_results::record::{FlowFigures, Machine, Record, ServiceDemand};
+use linerate_results::stats::median;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::units::{OfferedLoad, parse_duration, parse_size};
 
-use super::number::{count, figure, median, percent};
+use super::number::{count, figure, percent};
 
 /// Whether the repeats of a configuration stand in one row or in a row each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use linerate_results::record::{FlowFigures, Machine, Record};
+use linerate_results::stats::median;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Stage;
 
-use super::number::{count, figure, median, percent};
+use super::number::{count, figure, percent};
 use super::printable;
 use super::sheet::offered_load_bps;
 

@@ -1,0 +1,162 @@
+//! `linerate compare`: is the difference real?
+//! Knows the sides, the gates and the exit status; judging is done in `results`, showing in `render`.
+
+use std::collections::HashSet;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use linerate_results::compare::gate::{Gate, Outcome, no_metric};
+use linerate_results::compare::verdict::Verdict;
+use linerate_results::compare::{self, Comparison, Wish};
+use linerate_results::metric::Metric;
+use linerate_results::observation::Observation;
+
+use super::selection::{compared, observations, selection};
+use super::{open_store, terminal_width};
+use crate::cli::{CompareArgs, TableArgs};
+use crate::output::{out, say};
+use crate::render;
+use crate::render::compare::Shown;
+
+/// `git bisect run` takes this as "skip".
+const CANNOT_TELL: u8 = 125;
+
+/// Compares, shows, and judges by the gates.
+pub(crate) fn compare(arguments: &CompareArgs) -> Result<ExitCode> {
+    let metrics = arguments.metric.iter().map(|name| metric(name)).collect::<Result<Vec<_>>>()?;
+    let gates = gates(&arguments.fail_if)?;
+    if let Some(gate) =
+        gates.iter().find(|gate| !metrics.is_empty() && !metrics.iter().any(|m| m.name == gate.metric.name))
+    {
+        bail!("the gate '{gate}' needs its metric judged; add --metric {}", gate.metric.short());
+    }
+    let mut wish = Wish { compared: arguments.on.clone(), metrics, margin: margin(arguments.margin.as_deref())? };
+    // A gate may be on a metric that is not judged by default.
+    if wish.metrics.is_empty() && gates.iter().any(|gate| !gate.metric.usual) {
+        bail!("a gate is on a metric that is not judged by default; name all that shall be judged with --metric");
+    }
+
+    let store = open_store(&arguments.store)?;
+    let wanted = selection(&store, &arguments.baseline)?;
+    let baseline = observations(&store, &arguments.baseline, &wanted)?;
+    let baseline: Vec<&Observation> = baseline.iter().collect();
+    let Some(words) = &arguments.candidate else {
+        let itself = null(&baseline, &wish);
+        check_judged(&itself)?;
+        let names = [format!("{}, one half", arguments.baseline), format!("{}, the other", arguments.baseline)];
+        show(arguments.output, &Shown { comparison: &itself, names, gates: &[] });
+        return Ok(status(&itself, &gates, arguments.bisect));
+    };
+    let other = selection(&store, words)?;
+    let candidate = observations(&store, words, &other)?;
+    let candidate: Vec<&Observation> = candidate.iter().collect();
+    let ids: HashSet<&str> = baseline.iter().map(|one| one.id.as_str()).collect();
+    let shared = candidate.iter().filter(|one| ids.contains(one.id.as_str())).count();
+    if shared > 0 {
+        bail!(
+            "{shared} records are on both sides; pick sides that share none, or compare one with itself by --null {}",
+            arguments.baseline
+        );
+    }
+    wish.compared.extend(compared(&wanted, &other));
+    let mut comparison = compare::compare(&baseline, &candidate, &wish);
+    check_judged(&comparison)?;
+    if arguments.null {
+        for (whose, side) in [("baseline", &baseline), ("candidate", &candidate)] {
+            comparison.doubt_by(whose, &null(side, &wish));
+        }
+    }
+    let names = [arguments.baseline.clone(), words.clone()];
+    show(arguments.output, &Shown { comparison: &comparison, names, gates: &gates });
+    Ok(status(&comparison, &gates, arguments.bisect))
+}
+
+fn null(side: &[&Observation], wish: &Wish) -> Comparison {
+    let (one, other) = compare::split(side);
+    let wish = Wish { compared: Vec::new(), ..wish.clone() };
+    compare::compare(&one, &other, &wish)
+}
+
+fn check_judged(comparison: &Comparison) -> Result<()> {
+    if !comparison.judged.is_empty() {
+        return Ok(());
+    }
+    if comparison.baseline.records == 0 || comparison.candidate.records == 0 {
+        bail!("one side has no trial with figures; its records say why ('linerate records list')");
+    }
+    if let Some((whose, configuration)) = comparison.unmatched.first() {
+        bail!(
+            "the two sides have no configuration in common: only the {whose} has {configuration}; name what they \
+             differ in on purpose with --on"
+        );
+    }
+    bail!("both sides have none of the metrics in common; 'linerate compare --help' lists them")
+}
+
+fn show(output: TableArgs, shown: &Shown<'_>) {
+    match output {
+        TableArgs { json: true, .. } => out!("{}", render::compare::json(shown)),
+        TableArgs { csv: true, .. } => out!("{}", render::compare::csv(shown)),
+        TableArgs { markdown: true, .. } => out!("{}", render::compare::markdown(shown)),
+        _ => out!("{}", render::compare::text(shown, terminal_width())),
+    }
+}
+
+/// The exit status by the gates; with `--bisect` and without gates, by anything that is worse.
+fn status(comparison: &Comparison, gates: &[Gate], bisect: bool) -> ExitCode {
+    let outcome = match (gates, bisect) {
+        ([], false) => return ExitCode::SUCCESS,
+        ([], true) => {
+            let is = |wanted: fn(&Verdict) -> bool| comparison.judged.iter().any(|judged| wanted(&judged.verdict));
+            if is(|verdict| *verdict == Verdict::Worse) {
+                Outcome::Failed
+            } else if is(|verdict| matches!(verdict, Verdict::CannotTell { .. } | Verdict::NotComparable { .. })) {
+                Outcome::Unknown
+            } else {
+                Outcome::Passed
+            }
+        }
+        (gates, _) => gates.iter().map(|gate| gate.of(comparison)).max().unwrap_or(Outcome::Unknown),
+    };
+    for gate in gates {
+        match gate.of(comparison) {
+            Outcome::Failed => say(format_args!("linerate: failed: {gate}")),
+            Outcome::Unknown => {
+                say(format_args!("linerate: cannot tell: {gate}; the noise hides it, or it has no value"))
+            }
+            Outcome::Passed => {}
+        }
+    }
+    match outcome {
+        Outcome::Failed => ExitCode::from(1),
+        Outcome::Unknown if bisect => ExitCode::from(CANNOT_TELL),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// The metric of this name.
+pub(super) fn metric(name: &str) -> Result<&'static Metric> {
+    match Metric::find(name) {
+        Some(metric) => Ok(metric),
+        None => bail!("{}", no_metric(name)),
+    }
+}
+
+fn gates(texts: &[String]) -> Result<Vec<Gate>> {
+    let mut gates = Vec::new();
+    for text in texts {
+        match text.parse() {
+            Ok(gate) => gates.push(gate),
+            Err(complaint) => bail!("--fail-if: {complaint}"),
+        }
+    }
+    Ok(gates)
+}
+
+fn margin(text: Option<&str>) -> Result<Option<f64>> {
+    let Some(text) = text else { return Ok(None) };
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Some(percent / 100.0)),
+        _ => bail!("--margin: '{text}' is not allowed; write a percentage above 0, like 1%"),
+    }
+}

@@ -1,0 +1,38 @@
+//! `linerate history`: a metric over campaigns, and where it changed.
+//! Knows the selection; change points are found in `results`, shown in `render`.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use linerate_results::history;
+use linerate_results::select::Selection;
+
+use super::compare::metric;
+use super::selection::{selection, why_none};
+use super::{open_store, terminal_width};
+use crate::cli::{HistoryArgs, TableArgs};
+use crate::output::out;
+use crate::render;
+
+/// Shows the history.
+pub(crate) fn history(arguments: &HistoryArgs) -> Result<ExitCode> {
+    let metric = metric(&arguments.metric)?;
+    let store = open_store(&arguments.store)?;
+    let wanted = match &arguments.selection {
+        Some(words) => selection(&store, words)?,
+        None => Selection::default(),
+    };
+    let points = store.points(metric, &wanted)?;
+    if points.is_empty() {
+        why_none(&store, arguments.selection.as_deref().unwrap_or_default(), &wanted)?;
+        bail!("no record has a {}; 'linerate records list' shows what there is", metric.short());
+    }
+    let series = history::history(&points, arguments.last.into());
+    match arguments.output {
+        TableArgs { json: true, .. } => out!("{}", render::history::json(metric, &series)),
+        TableArgs { csv: true, .. } => out!("{}", render::history::csv(metric, &series)),
+        TableArgs { markdown: true, .. } => out!("{}", render::history::markdown(metric, &series)),
+        _ => out!("{}", render::history::text(metric, &series, terminal_width())),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,395 @@
+//! A comparison as people and programs read it: first what differs around the two sides, then their figures.
+//! Judges nothing.
+
+use std::collections::BTreeMap;
+
+use linerate_results::compare::gate::{Gate, Outcome};
+use linerate_results::compare::verdict::{Verdict, points};
+use linerate_results::compare::{Comparison, Found, Judged, Side};
+use linerate_results::metric::{Difference, Metric};
+
+use super::csv::line;
+use super::forms::{self, Piece, numbers, words};
+use super::number::figure;
+use super::printable;
+
+/// A comparison, and what the user called its sides.
+pub(crate) struct Shown<'a> {
+    pub(crate) comparison: &'a Comparison,
+    pub(crate) names: [String; 2],
+    pub(crate) gates: &'a [Gate],
+}
+
+/// For a terminal of this width.
+pub(crate) fn text(shown: &Shown<'_>, width: Option<u16>) -> String {
+    forms::text(&pieces(shown), width)
+}
+
+/// Ready to paste.
+pub(crate) fn markdown(shown: &Shown<'_>) -> String {
+    forms::markdown(&pieces(shown))
+}
+
+/// One object.
+pub(crate) fn json(shown: &Shown<'_>) -> String {
+    let mut value = serde_json::to_value(shown.comparison).unwrap_or_default();
+    let gates: Vec<_> = shown
+        .gates
+        .iter()
+        .map(|gate| serde_json::json!({"gate": gate.to_string(), "outcome": outcome(gate.of(shown.comparison))}))
+        .collect();
+    if let Some(object) = value.as_object_mut() {
+        object.insert("format".to_owned(), "linerate.comparison/1".into());
+        object.insert("gates".to_owned(), gates.into());
+    }
+    for (side, name) in ["baseline", "candidate"].into_iter().zip(&shown.names) {
+        value[side]["asked"] = name.as_str().into();
+    }
+    format!("{value}\n")
+}
+
+/// A line for each judgement, figures in the record's units.
+pub(crate) fn csv(shown: &Shown<'_>) -> String {
+    let mut text = line(CSV.iter().map(|(name, _)| (*name).to_owned()));
+    for judged in &shown.comparison.judged {
+        text += &line(CSV.iter().map(|(_, value)| value(judged).unwrap_or_default()));
+    }
+    text
+}
+
+type Column = (&'static str, fn(&Judged) -> Option<String>);
+
+const CSV: [Column; 18] = [
+    ("configuration", |j| Some(j.configuration.clone())),
+    ("metric", |j| Some(j.metric.name.to_owned())),
+    ("baseline_count", |j| Some(j.baseline.count.to_string())),
+    ("baseline_median", |j| number(j.baseline.median)),
+    ("candidate_count", |j| Some(j.candidate.count.to_string())),
+    ("candidate_median", |j| number(j.candidate.median)),
+    ("shift", |j| number(Some(j.found?.shift))),
+    ("shift_low", |j| number(Some(j.found?.interval?.0))),
+    ("shift_high", |j| number(Some(j.found?.interval?.1))),
+    ("relative", |j| number(j.found?.relative)),
+    ("relative_low", |j| number(Some(j.found?.relative_interval?.0))),
+    ("relative_high", |j| number(Some(j.found?.relative_interval?.1))),
+    ("p", |j| number(Some(j.found?.p))),
+    ("p_corrected", |j| number(Some(j.found?.p_corrected))),
+    ("paired", |j| Some(j.found?.paired.to_string())),
+    ("detectable", |j| number(j.found?.detectable)),
+    ("verdict", |j| Some(j.verdict.words(j.metric))),
+    ("doubts", |j| Some(j.doubts.join("; "))),
+];
+
+fn number(value: Option<f64>) -> Option<String> {
+    Some(value?.to_string())
+}
+
+fn pieces(shown: &Shown<'_>) -> Vec<Piece> {
+    let Shown { comparison, names, gates } = shown;
+    let mut pieces = vec![Piece::Lines(vec![
+        format!("baseline: {}", side(&names[0], &comparison.baseline)),
+        format!("candidate: {}", side(&names[1], &comparison.candidate)),
+    ])];
+    if comparison.differs.is_empty() {
+        pieces.push(Piece::Heading("Nothing that is recorded differs between the two sides.".to_owned()));
+    } else {
+        pieces.push(Piece::Heading("What differs around the two sides".to_owned()));
+        let rows = comparison.differs.iter().map(|differs| {
+            let purpose = if differs.on_purpose { " (compared)" } else { "" };
+            vec![format!("{}{purpose}", differs.name), several(&differs.baseline), several(&differs.candidate)]
+        });
+        let titles = vec![words("name"), words("baseline"), words("candidate")];
+        pieces.push(Piece::Grid { titles, rows: rows.collect() });
+    }
+    let mut footnotes = Footnotes::default();
+    pieces.push(Piece::Heading("Figures: medians, shift with its 95 % interval, and verdict".to_owned()));
+    pieces.push(figures(comparison, &mut footnotes));
+    let mut notes = footnotes.lines();
+    notes.push(summary(comparison));
+    notes.extend(comparison.notes.iter().cloned());
+    notes.extend(doubts(comparison));
+    notes.extend(unmatched(comparison));
+    notes.extend(gates.iter().map(|gate| format!("Gate '{gate}': {}.", outcome(gate.of(comparison)))));
+    pieces.push(Piece::Heading(String::new()));
+    pieces.push(Piece::Lines(notes));
+    // Markdown needs no empty heading.
+    pieces.retain(|piece| !matches!(piece, Piece::Heading(text) if text.is_empty()));
+    pieces
+}
+
+fn figures(comparison: &Comparison, footnotes: &mut Footnotes) -> Piece {
+    let with_configuration = comparison.judged.iter().any(|judged| !judged.configuration.is_empty());
+    let mut titles = vec![
+        words("metric"),
+        words("unit"),
+        numbers("runs"),
+        numbers("baseline"),
+        numbers("candidate"),
+        numbers("shift"),
+        numbers("difference"),
+        numbers("p"),
+        numbers("could show"),
+        words("verdict"),
+    ];
+    if with_configuration {
+        titles.insert(0, words("configuration"));
+    }
+    let mut before = "";
+    let rows = comparison.judged.iter().map(|judged| {
+        let mut row = Vec::new();
+        if with_configuration {
+            let same = before == judged.configuration;
+            row.push(if same { String::new() } else { judged.configuration.clone() });
+            before = &judged.configuration;
+        }
+        row.extend(cells(judged));
+        let verdict = match &judged.verdict {
+            Verdict::NotComparable { .. } => "not comparable".to_owned(),
+            verdict => verdict.words(judged.metric),
+        };
+        let why = match &judged.verdict {
+            Verdict::NotComparable { why } => Some(why.clone()),
+            _ => None,
+        };
+        let marks = footnotes.marks(why.iter().chain(&judged.doubts));
+        row.push(format!("{verdict}{marks}"));
+        row
+    });
+    let rows = rows.collect();
+    Piece::Grid { titles, rows }
+}
+
+fn cells(judged: &Judged) -> [String; 9] {
+    let metric = judged.metric;
+    let value = |value: Option<f64>| value.map(|value| figure(value * metric.scale, 4)).unwrap_or_default();
+    let runs = match (judged.baseline.count, judged.candidate.count) {
+        (a, b) if a == b => a.to_string(),
+        (a, b) => format!("{a}, {b}"),
+    };
+    let found = judged.found;
+    let interval = |estimate: f64, ends: Option<(f64, f64)>, scale: f64, unit: &str| {
+        let ends = ends.map(|(low, high)| format!(" [{}, {}]", plus(low * scale), plus(high * scale)));
+        format!("{}{unit}{}", plus(estimate * scale), ends.unwrap_or_default())
+    };
+    let relative = match found {
+        Some(found) => match (metric.difference, found.relative) {
+            (Difference::Relative, Some(relative)) => interval(relative, found.relative_interval, 100.0, " %"),
+            _ => String::new(),
+        },
+        None => String::new(),
+    };
+    // The interval stands once, beside what people read first.
+    [
+        metric.title.to_owned(),
+        metric.unit.to_owned(),
+        runs,
+        value(judged.baseline.median),
+        value(judged.candidate.median),
+        found
+            .map(|found| interval(found.shift, found.interval.filter(|_| relative.is_empty()), metric.scale, ""))
+            .unwrap_or_default(),
+        relative.clone(),
+        found.map(|found| probability(found.p_corrected)).unwrap_or_default(),
+        found.map(|found| could_show(metric, &found)).unwrap_or_default(),
+    ]
+}
+
+fn could_show(metric: &Metric, found: &Found) -> String {
+    let Some(size) = found.detectable else { return "nothing".to_owned() };
+    match metric.difference {
+        Difference::Relative => format!("{} %", figure(size * 100.0, 2)),
+        Difference::Absolute if metric.unit == "%" => format!("{} points", figure(size * metric.scale, 2)),
+        Difference::Absolute => format!("{} {}", figure(size * metric.scale, 2), points(metric)),
+    }
+}
+
+/// A number with its sign, three digits.
+fn plus(value: f64) -> String {
+    let text = figure(value, 3);
+    if value > 0.0 { format!("+{text}") } else { text }
+}
+
+fn probability(p: f64) -> String {
+    match p {
+        p if p < 0.001 => "< 0.001".to_owned(),
+        p if p >= 0.9995 => "1".to_owned(),
+        p => format!("{p:.3}"),
+    }
+}
+
+/// Up to four values; a state that varied more is only counted.
+fn several(values: &[String]) -> String {
+    let short = |text: &String| match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.clone(),
+    };
+    match values {
+        [] => "unknown".to_owned(),
+        [..] if values.len() > 4 => format!("{} different values", values.len()),
+        values => values.iter().map(short).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn side(name: &str, side: &Side) -> String {
+    let short = |time: &Option<String>| {
+        time.as_deref().map(|time| time.get(..19).unwrap_or(time).replace('T', " ")).unwrap_or_default()
+    };
+    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let campaigns = match &side.campaigns[..] {
+        [one] => format!("campaign {one}"),
+        campaigns => plural(campaigns.len(), "campaign"),
+    };
+    let failed = if side.failed > 0 { format!(", {} failed", plural(side.failed, "trial")) } else { String::new() };
+    let (first, last) = (short(&side.first), short(&side.last));
+    let times = if first == last { first } else { format!("{first} to {last}") };
+    format!("{name} ({}{failed}, {campaigns}, {times} UTC)", plural(side.records, "record"))
+}
+
+/// How the judgements came out, in one sentence, and what p is.
+fn summary(comparison: &Comparison) -> String {
+    let mut counts: BTreeMap<(u8, String), usize> = BTreeMap::new();
+    for judged in &comparison.judged {
+        let kind = match &judged.verdict {
+            Verdict::Better | Verdict::Worse => (0, judged.verdict.words(judged.metric)),
+            Verdict::Same { .. } => (1, "the same".to_owned()),
+            Verdict::CannotTell { .. } => (2, "cannot tell".to_owned()),
+            Verdict::NotComparable { .. } => (3, "not comparable".to_owned()),
+        };
+        *counts.entry(kind).or_default() += 1;
+    }
+    let counts: Vec<String> = counts.into_iter().map(|((_, words), count)| format!("{count} {words}")).collect();
+    let among = if comparison.family > 1 {
+        format!(" p is corrected for {} judgements at once (Holm).", comparison.family)
+    } else {
+        String::new()
+    };
+    format!("Verdicts: {}.{among}", counts.join(", "))
+}
+
+/// The doubts that the records carry, in one sentence.
+fn doubts(comparison: &Comparison) -> Option<String> {
+    let told =
+        comparison.doubts.iter().map(|doubt| format!("{} in {} and {}", doubt.kind, doubt.baseline, doubt.candidate));
+    let told = told.collect::<Vec<_>>().join(", ");
+    let (baseline, candidate) = (comparison.baseline.records, comparison.candidate.records);
+    (!told.is_empty()).then(|| {
+        format!(
+            "Of {baseline} and {candidate} records, so many carry a doubt: {told}. 'records show' has the sentences."
+        )
+    })
+}
+
+fn unmatched(comparison: &Comparison) -> Option<String> {
+    let (whose, first) = comparison.unmatched.first()?;
+    let more = comparison.unmatched.len() - 1;
+    let others = if more > 0 { format!(", and {more} more that one side lacks") } else { String::new() };
+    Some(format!("Not compared: only the {whose} has {first}{others}."))
+}
+
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Passed => "passed",
+        Outcome::Unknown => "cannot tell",
+        Outcome::Failed => "failed",
+    }
+}
+
+/// Sentences that stand beneath a table once, and in it as numbers.
+#[derive(Default)]
+struct Footnotes(Vec<String>);
+
+impl Footnotes {
+    fn marks<'a>(&mut self, sentences: impl Iterator<Item = &'a String>) -> String {
+        let mut marks = String::new();
+        for sentence in sentences {
+            let at = self.0.iter().position(|known| known == sentence).unwrap_or_else(|| {
+                self.0.push(sentence.clone());
+                self.0.len() - 1
+            });
+            marks += &format!(" ({})", at + 1);
+        }
+        marks
+    }
+
+    fn lines(&self) -> Vec<String> {
+        (1..).zip(&self.0).map(|(number, sentence)| printable(&format!("({number}) {sentence}."))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_results::compare::{Wish, compare};
+    use linerate_results::observation::Observation;
+    use linerate_results::sample;
+    use linerate_trial::spec::Direction;
+
+    use super::*;
+
+    /// Two levels of a factor in one campaign, in turns; the second is faster, and its governor is another one.
+    fn comparison(change: impl Fn(&mut linerate_results::record::Record)) -> Comparison {
+        let (mut baseline, mut candidate) = (Vec::new(), Vec::new());
+        for repeat in 0..8_u32 {
+            for (level, side) in [("1500", &mut baseline), ("9000", &mut candidate)] {
+                let wobble = f64::from(repeat * 5 % 7);
+                let is_large = level == "9000";
+                let mut record = sample::tcp(2 * repeat + u32::from(is_large), Direction::Rx, 900.0 + wobble, false);
+                record.trial.repeat = repeat;
+                record.trial.factors.insert("target.mtu".to_owned(), level.to_owned());
+                record.target.environment.nic.as_mut().unwrap().mtu = level.parse().ok();
+                if is_large {
+                    record.target.environment.cpu.governor = Some("powersave".to_owned());
+                    let result = record.result.as_mut().unwrap();
+                    result.flow.throughput_bps = result.flow.throughput_bps.map(|bps| bps * 1.04);
+                    change(&mut record);
+                }
+                side.push(Observation::of(&record));
+            }
+        }
+        let wish = Wish { compared: vec!["target.mtu".to_owned()], ..Wish::default() };
+        compare(&baseline.iter().collect::<Vec<_>>(), &candidate.iter().collect::<Vec<_>>(), &wish)
+    }
+
+    fn shown(comparison: &Comparison, draw: impl Fn(&Shown<'_>) -> String) -> String {
+        let names = ["last:target.mtu=1500".to_owned(), "last:target.mtu=9000".to_owned()];
+        let gates = ["throughput worse 3%".parse().unwrap()];
+        draw(&Shown { comparison, names, gates: &gates })
+    }
+
+    #[test]
+    fn a_table_for_people() {
+        let comparison = comparison(|_| {});
+        insta::assert_snapshot!(shown(&comparison, |shown| text(shown, None)));
+    }
+
+    #[test]
+    fn a_narrow_terminal() {
+        let comparison = comparison(|_| {});
+        let text = shown(&comparison, |shown| text(shown, Some(100)));
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn ready_to_paste() {
+        let comparison = comparison(|_| {});
+        insta::assert_snapshot!(shown(&comparison, markdown));
+    }
+
+    #[test]
+    fn for_programs() {
+        let comparison = comparison(|_| {});
+        insta::assert_snapshot!("for_programs_csv", shown(&comparison, csv));
+        let json: serde_json::Value = serde_json::from_str(&shown(&comparison, json)).unwrap();
+        insta::assert_snapshot!("for_programs_json", serde_json::to_string_pretty(&json).unwrap());
+    }
+
+    #[test]
+    fn what_means_other_things_is_not_compared() {
+        let comparison = comparison(|record| {
+            record.target.cpu.as_mut().unwrap().method = "soak".to_owned();
+            record.target.environment.nic.as_mut().unwrap().firmware = Some("\u{1b}[2J".to_owned());
+        });
+        let text = shown(&comparison, |shown| text(shown, None));
+        assert!(text.contains("how CPU time is measured (target) is /proc/stat against soak"), "{text}");
+        assert!(text.contains("not comparable (") && text.contains("faster (") && !text.contains('\u{1b}'), "{text}");
+    }
+}

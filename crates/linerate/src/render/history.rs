@@ -1,0 +1,216 @@
+//! A metric over campaigns as people and programs read it.
+//! Finds no changes; it shows them.
+
+use linerate_results::history::{ChangePoint, Series};
+use linerate_results::metric::{Difference, Metric};
+use linerate_results::stats::median;
+
+use super::csv::line;
+use super::forms::{self, Piece, numbers, words};
+use super::number::figure;
+
+/// Bars of a small picture, from the least to the most.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const PICTURE: usize = 40;
+
+/// For a terminal of this width.
+pub(crate) fn text(metric: &Metric, series: &[Series], width: Option<u16>) -> String {
+    forms::text(&pieces(metric, series), width)
+}
+
+/// Ready to paste.
+pub(crate) fn markdown(metric: &Metric, series: &[Series]) -> String {
+    forms::markdown(&pieces(metric, series))
+}
+
+/// One object, figures in the record's units.
+pub(crate) fn json(metric: &Metric, series: &[Series]) -> String {
+    let value = serde_json::json!({"format": "linerate.history/1", "metric": metric.name, "series": series});
+    format!("{value}\n")
+}
+
+/// A line for each campaign of each configuration, figures in the record's unit.
+pub(crate) fn csv(metric: &Metric, series: &[Series]) -> String {
+    let titles = ["configuration", "campaign", "started_at", "metric", "count", "median", "change"];
+    let mut text = line(titles.map(str::to_owned).into_iter());
+    for series in series {
+        for (at, moment) in series.moments.iter().enumerate() {
+            let change = series.changes.iter().find(|change| change.at == at).map(|change| judged(metric, change));
+            let (campaign, started_at) = (moment.campaign.clone(), moment.started_at.clone());
+            let fields = [
+                series.configuration.clone(),
+                campaign,
+                started_at,
+                metric.name.to_owned(),
+                moment.count.to_string(),
+                moment.median.to_string(),
+                change.unwrap_or_default().to_owned(),
+            ];
+            text += &line(fields.into_iter());
+        }
+    }
+    text
+}
+
+fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
+    let value = |value: f64| figure(value * metric.scale, 4);
+    let rows = series.iter().map(|one| {
+        let medians: Vec<f64> = one.moments.iter().map(|moment| moment.median).collect();
+        let ends = |pick: fn(f64, f64) -> f64| medians.iter().copied().reduce(pick).map(value).unwrap_or_default();
+        vec![
+            named(&one.configuration),
+            medians.len().to_string(),
+            ends(f64::min),
+            median(&medians).map(value).unwrap_or_default(),
+            ends(f64::max),
+            medians.last().copied().map(value).unwrap_or_default(),
+            picture(&medians),
+        ]
+    });
+    let titles = vec![
+        words("configuration"),
+        numbers("campaigns"),
+        numbers("least"),
+        numbers("median"),
+        numbers("most"),
+        numbers("latest"),
+        words("oldest to latest"),
+    ];
+    let mut pieces = vec![
+        Piece::Heading(format!("{}, {}: medians of campaigns", metric.title, metric.unit)),
+        Piece::Grid { titles, rows: rows.collect() },
+    ];
+    let rows: Vec<Vec<String>> = series
+        .iter()
+        .flat_map(|one| one.changes.iter().map(move |change| (one, change)))
+        .map(|(one, change)| {
+            let started = change.started_at.get(..19).unwrap_or(&change.started_at).replace('T', " ");
+            let (before, after) = (value(change.before), value(change.after));
+            let words = judged(metric, change).to_owned();
+            vec![
+                named(&one.configuration),
+                change.campaign.clone(),
+                started,
+                before,
+                after,
+                size(metric, change),
+                words,
+                with(change),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        pieces.push(Piece::Lines(vec!["No change points.".to_owned()]));
+        return pieces;
+    }
+    let titles = vec![
+        words("configuration"),
+        words("from campaign"),
+        words("of"),
+        numbers("before"),
+        numbers("after"),
+        numbers("change"),
+        words(""),
+        words("what else changed there"),
+    ];
+    pieces.push(Piece::Heading("Change points".to_owned()));
+    pieces.push(Piece::Grid { titles, rows });
+    pieces
+}
+
+fn named(configuration: &str) -> String {
+    if configuration.is_empty() { "all".to_owned() } else { configuration.to_owned() }
+}
+
+fn judged(metric: &Metric, change: &ChangePoint) -> &'static str {
+    metric.words[usize::from(!metric.improves(change.after - change.before))]
+}
+
+fn size(metric: &Metric, change: &ChangePoint) -> String {
+    let shift = change.after - change.before;
+    let sign = if shift > 0.0 { "+" } else { "" };
+    match metric.difference {
+        Difference::Relative if change.before != 0.0 => {
+            format!("{sign}{} %", figure(shift / change.before.abs() * 100.0, 3))
+        }
+        _ => format!("{sign}{}", figure(shift * metric.scale, 3)),
+    }
+}
+
+/// The first few facts that changed with it.
+fn with(change: &ChangePoint) -> String {
+    let told = change.with.iter().take(3).map(|(name, before, after)| format!("{name}: {before} → {after}"));
+    let more = change.with.len().saturating_sub(3);
+    let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("{}{rest}", told.collect::<Vec<_>>().join("; "))
+}
+
+/// The values as bars; of many, the medians of as many stretches as there is room for.
+fn picture(values: &[f64]) -> String {
+    let columns = values.len().min(PICTURE);
+    let stretch = |column: usize| &values[column * values.len() / columns..(column + 1) * values.len() / columns];
+    let drawn: Vec<f64> = (0..columns).filter_map(|column| median(stretch(column))).collect();
+    let (low, high) = drawn.iter().fold((f64::MAX, f64::MIN), |(low, high), &value| (low.min(value), high.max(value)));
+    let bar = |value: f64| {
+        let height = if high > low { (value - low) / (high - low) } else { 0.5 };
+        BARS[((height * BARS.len() as f64) as usize).min(BARS.len() - 1)]
+    };
+    drawn.into_iter().map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_results::history::history;
+    use linerate_results::observation::Observation;
+    use linerate_results::sample;
+    use linerate_results::store::Point;
+    use linerate_trial::spec::Direction;
+
+    use super::*;
+
+    /// Thirty campaigns in both directions; in one direction the twentieth brought another kernel, and slower.
+    fn found() -> Vec<Series> {
+        let mut points = Vec::new();
+        for campaign in 0..30_u32 {
+            for (index, direction) in [(0, Direction::Tx), (1, Direction::Rx)] {
+                let slower = if campaign >= 19 && index == 1 { 40.0 } else { 0.0 };
+                let spike = if campaign == 9 { 300.0 } else { 0.0 };
+                let mbit = 900.0 - slower - spike + f64::from(campaign * 7 % 5);
+                let mut record = sample::tcp(index, direction, mbit, false);
+                record.target.environment.kernel = Some(if campaign >= 19 { "6.12.60" } else { "6.12.48" }.to_owned());
+                points.push(Point {
+                    campaign: format!("{campaign:026}"),
+                    started_at: format!("2026-11-{:02}T03:00:00Z", campaign + 1),
+                    around: Observation::of(&record).around,
+                    value: mbit * 1e6,
+                });
+            }
+        }
+        history(&points, 1000)
+    }
+
+    #[test]
+    fn a_change_among_campaigns() {
+        let metric = Metric::find("throughput").unwrap();
+        insta::assert_snapshot!(text(metric, &found(), None));
+        insta::assert_snapshot!("ready_to_paste", markdown(metric, &found()));
+    }
+
+    #[test]
+    fn for_programs() {
+        let metric = Metric::find("throughput").unwrap();
+        let text = csv(metric, &found());
+        assert_eq!(text.lines().count(), 61);
+        assert_eq!(text.matches(",slower").count(), 1, "{text}");
+        let json: serde_json::Value = serde_json::from_str(&json(metric, &found())).unwrap();
+        assert_eq!(json["series"][0]["changes"][0]["campaign"], "00000000000000000000000019", "{json}");
+    }
+
+    #[test]
+    fn pictures() {
+        assert_eq!(picture(&[1.0, 2.0, 3.0]), "▁▅█");
+        assert_eq!(picture(&[5.0, 5.0]), "▅▅");
+        assert_eq!(picture(&[]), "");
+        assert_eq!(picture(&[1.0; 1000]).chars().count(), PICTURE);
+    }
+}

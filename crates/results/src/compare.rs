@@ -1,0 +1,368 @@
+//! Two sides held against each other: what differs around them, and what differs in their figures, for real or by
+//! noise.
+//! Measures nothing and prints nothing; chance and time do not come in.
+
+mod around;
+pub mod gate;
+mod matching;
+#[cfg(test)]
+mod simulation;
+pub mod verdict;
+
+use serde::Serialize;
+
+pub use around::{Differs, DoubtCount};
+pub use matching::split;
+
+use crate::metric::{Difference, METRICS, Metric};
+use crate::observation::Observation;
+use crate::stats::shift::{Method, Shift};
+use crate::stats::{ALPHA, holm, median};
+use matching::Configuration;
+use verdict::{Sides, Verdict};
+
+/// What is compared, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// What the sides are told apart by on purpose, such as `mtu`: said, and no reason against a comparison.
+    pub compared: Vec<String>,
+    /// The metrics to judge; where none are named, the usual ones that both sides have.
+    pub metrics: Vec<&'static Metric>,
+    /// A smaller difference than this does not matter, as a part of the baseline; absent, each metric's own.
+    pub margin: Option<f64>,
+}
+
+/// Two sides held against each other.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// What the candidate is compared with.
+    pub baseline: Side,
+    /// What is compared with it.
+    pub candidate: Side,
+    /// What differs around them, on purpose or not.
+    pub differs: Vec<Differs>,
+    /// The doubts that the records carry.
+    pub doubts: Vec<DoubtCount>,
+    /// What a reader should know of the comparison as a whole.
+    pub notes: Vec<String>,
+    /// The judgements, by configuration.
+    pub judged: Vec<Judged>,
+    /// How many judgements share the accepted chance of a false alarm.
+    pub family: usize,
+    /// Configurations that only one side has: which side, and the configuration.
+    pub unmatched: Vec<(String, String)>,
+}
+
+/// One of the two.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Side {
+    /// Records with figures.
+    pub records: usize,
+    /// Trials that failed.
+    pub failed: usize,
+    /// The campaigns that they come from.
+    pub campaigns: Vec<String>,
+    /// When the first started, RFC 3339.
+    pub first: Option<String>,
+    /// When the last started.
+    pub last: Option<String>,
+}
+
+/// One metric of one configuration, judged.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    /// The configuration, as `rate=100M direction=tx`; empty where there is one only.
+    pub configuration: String,
+    /// The metric.
+    #[serde(serialize_with = "name_of")]
+    pub metric: &'static Metric,
+    /// The values' medians and numbers, in the record's unit.
+    pub baseline: Summary,
+    /// The other side's.
+    pub candidate: Summary,
+    /// Candidate less baseline; absent where a side has no value.
+    #[serde(flatten)]
+    pub found: Option<Found>,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Why this one is to be read with care.
+    pub doubts: Vec<String>,
+}
+
+/// The values of one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// How many.
+    pub count: usize,
+    /// Their median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub median: Option<f64>,
+}
+
+/// A shift, in the metric's unit.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Found {
+    /// Hodges and Lehmann's estimate.
+    pub shift: f64,
+    /// Its 95 % interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<(f64, f64)>,
+    /// The shift as a part of the baseline's median; absent where that is 0, or the metric is told as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relative: Option<f64>,
+    /// The interval's ends likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relative_interval: Option<(f64, f64)>,
+    /// The test's p by itself.
+    pub p: f64,
+    /// As it counts among all that is judged (Holm).
+    pub p_corrected: f64,
+    /// Whether the repeats were taken as pairs.
+    pub paired: bool,
+    /// The smallest difference that this many repeats would have shown, of the same kind as the metric's margin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
+}
+
+/// Holds two sides against each other.
+pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Wish) -> Comparison {
+    let matched = matching::matched(baseline, candidate, &wish.compared);
+    let differs = around::differs(&matched, &wish.compared);
+    let mut trials: Vec<(&Configuration, &'static Metric, Option<Sides>)> = Vec::new();
+    for configuration in &matched.both {
+        for metric in metrics(configuration, &wish.metrics) {
+            let reason = around::incomparable(configuration, metric, &wish.compared);
+            trials.push((configuration, metric, reason.is_none().then(|| configuration.sides(metric))));
+        }
+    }
+    let family = trials.iter().filter(|(_, _, sides)| sides.as_ref().is_some_and(Sides::could_tell)).count();
+    let alpha = ALPHA / family.max(1) as f64;
+    let shifts: Vec<Option<Shift>> = trials.iter().map(|(_, _, sides)| sides.as_ref()?.shift(alpha)).collect();
+    let corrected = corrected(&trials, &shifts);
+    let judged = trials.iter().zip(shifts).zip(corrected).map(|(((configuration, metric, sides), shift), p)| {
+        let all = configuration.sides(metric);
+        let verdict = match (sides, &shift) {
+            (None, _) => Verdict::NotComparable {
+                why: around::incomparable(configuration, metric, &wish.compared).unwrap_or_default(),
+            },
+            (Some(sides), Some(shift)) => verdict::verdict(metric, sides, shift, p, alpha, wish.margin),
+            (Some(_), None) => Verdict::CannotTell { more: None },
+        };
+        let base = median(&all.baseline);
+        Judged {
+            configuration: configuration.name.clone(),
+            metric,
+            baseline: Summary { count: all.baseline.len(), median: base },
+            candidate: Summary { count: all.candidate.len(), median: median(&all.candidate) },
+            found: shift.map(|shift| found(metric, base, &shift, p, alpha)),
+            verdict,
+            doubts: around::doubtful(configuration, metric, &wish.compared),
+        }
+    });
+    let judged: Vec<Judged> = judged.collect();
+    Comparison {
+        baseline: Side::of(baseline),
+        candidate: Side::of(candidate),
+        doubts: around::doubts(&matched),
+        notes: matching::notes(&matched, &judged),
+        differs,
+        judged,
+        family,
+        unmatched: matched.unmatched(),
+    }
+}
+
+impl Comparison {
+    /// Marks what a comparison of a side with itself found different: there the noise is not what the tests take it
+    /// for. `whose` is `baseline` or `candidate`.
+    pub fn doubt_by(&mut self, whose: &str, itself: &Comparison) {
+        for alarm in itself.judged.iter().filter(|judged| judged.verdict.is_found()) {
+            let same = |judged: &&mut Judged| {
+                judged.metric.name == alarm.metric.name && judged.configuration == alarm.configuration
+            };
+            for judged in self.judged.iter_mut().filter(same) {
+                judged.doubts.push(format!(
+                    "the {whose} differs from itself ({}): its repeats are not alike, whatever the verdict says",
+                    alarm.verdict.words(alarm.metric)
+                ));
+            }
+        }
+    }
+}
+
+/// What is judged of a configuration: what both sides have values of.
+fn metrics(configuration: &Configuration, wanted: &[&'static Metric]) -> Vec<&'static Metric> {
+    let has = |metric: &Metric| {
+        let any = |side: &[&Observation]| side.iter().any(|one| one.value(metric).is_some());
+        any(&configuration.baseline) && any(&configuration.candidate)
+    };
+    if !wanted.is_empty() {
+        return wanted.iter().copied().filter(|metric| has(metric)).collect();
+    }
+    let by_octets = METRICS.iter().any(|metric| metric.name == "target_us_per_kib" && has(metric));
+    METRICS
+        .iter()
+        .filter(|metric| metric.usual && has(metric))
+        // By packets and by octets, CPU time says nearly the same; each more judgement takes from the others.
+        .filter(|metric| !(by_octets && metric.name.ends_with("_us_per_packet")))
+        .collect()
+}
+
+/// Holm's p for each trial, among those that could come to a finding at all.
+fn corrected(trials: &[(&Configuration, &'static Metric, Option<Sides>)], shifts: &[Option<Shift>]) -> Vec<f64> {
+    let places: Vec<usize> = (0..trials.len())
+        .filter(|&at| trials[at].2.as_ref().is_some_and(Sides::could_tell) && shifts[at].is_some())
+        .collect();
+    let p: Vec<f64> = places.iter().map(|&at| shifts[at].map_or(1.0, |shift| shift.p)).collect();
+    let mut corrected = vec![1.0; trials.len()];
+    for (at, p) in places.into_iter().zip(holm(&p)) {
+        corrected[at] = p;
+    }
+    corrected
+}
+
+fn found(metric: &Metric, base: Option<f64>, shift: &Shift, p_corrected: f64, alpha: f64) -> Found {
+    let of = verdict::unit_of_difference(metric, base);
+    let relative = of.filter(|_| metric.difference == Difference::Relative);
+    Found {
+        shift: shift.estimate,
+        interval: shift.interval,
+        relative: relative.map(|of| shift.estimate / of),
+        relative_interval: relative.and_then(|of| shift.interval.map(|(low, high)| (low / of, high / of))),
+        p: shift.p,
+        p_corrected,
+        paired: shift.method == Method::SignedRank,
+        detectable: of.and_then(|of| Some(shift.detectable(alpha)? / of)),
+    }
+}
+
+impl Side {
+    fn of(observations: &[&Observation]) -> Side {
+        let failed = observations.iter().filter(|one| one.failed).count();
+        let mut campaigns: Vec<String> = observations.iter().map(|one| one.campaign.clone()).collect();
+        campaigns.sort();
+        campaigns.dedup();
+        let started = || observations.iter().map(|one| &one.started_at);
+        Side {
+            records: observations.len() - failed,
+            failed,
+            campaigns,
+            first: started().min().cloned(),
+            last: started().max().cloned(),
+        }
+    }
+}
+
+fn name_of<S: serde::Serializer>(metric: &&'static Metric, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(metric.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::spec::Direction;
+
+    use super::*;
+    use crate::record::Record;
+    use crate::{id, sample};
+
+    /// Eight rounds of these loads in one campaign, received as `through` says.
+    fn campaign(
+        name: &str,
+        loads: &[u32],
+        through: impl Fn(u32, u32) -> f64,
+        change: impl Fn(&mut Record),
+    ) -> Vec<Observation> {
+        let mut made = Vec::new();
+        for repeat in 0..8 {
+            for &load in loads {
+                let mut record = sample::udp(made.len() as u32, Direction::Rx, load, through(repeat, load));
+                // Campaign B an hour after A.
+                let hours = u64::from(name.as_bytes()[0]);
+                record.id = id::id(hours * 3_600_000 + made.len() as u64, [1; 10]);
+                (record.campaign, record.trial.repeat) = (name.to_owned(), repeat);
+                change(&mut record);
+                made.push(Observation::of(&record));
+            }
+        }
+        made
+    }
+
+    fn all(side: &[Observation]) -> Vec<&Observation> {
+        side.iter().collect()
+    }
+
+    fn noise(repeat: u32, load: u32) -> f64 {
+        f64::from(load) * (0.9 + 0.0005 * f64::from(repeat * 3 % 8))
+    }
+
+    /// The verdict on a metric of each configuration.
+    fn verdicts(comparison: &Comparison, metric: &str) -> Vec<(String, String)> {
+        let of = comparison.judged.iter().filter(|judged| judged.metric.short() == metric);
+        of.map(|judged| (judged.configuration.clone(), judged.verdict.words(judged.metric))).collect()
+    }
+
+    #[test]
+    fn each_configuration_is_judged_by_itself() {
+        let baseline = campaign("A", &[100, 200, 300], noise, |_| {});
+        let candidate =
+            campaign("B", &[100, 200, 400], |r, load| noise(r, load) * if load == 200 { 0.9 } else { 1.0 }, |_| {});
+        let comparison = compare(&all(&baseline), &all(&candidate), &Wish::default());
+        let said = verdicts(&comparison, "throughput");
+        assert_eq!(said[0].0, "rate=100M");
+        assert!(said[0].1.starts_with("the same within 0."), "{said:?}");
+        assert_eq!(said[1..], [("rate=200M".to_owned(), "slower".to_owned())]);
+        assert_eq!(
+            comparison.unmatched,
+            [("baseline".to_owned(), "rate=300M".to_owned()), ("candidate".to_owned(), "rate=400M".to_owned())]
+        );
+        assert_eq!((comparison.baseline.records, comparison.differs.len()), (24, 0), "{:?}", comparison.differs);
+    }
+
+    #[test]
+    fn what_differs_decides_what_can_be_compared() {
+        let baseline = campaign("A", &[100], noise, |_| {});
+        let check = |on: &[&str], change: fn(&mut Record), metric: &str, contains: &str| {
+            let candidate = campaign("B", &[100], noise, change);
+            let wish = Wish { compared: on.iter().map(|name| (*name).to_owned()).collect(), ..Wish::default() };
+            let comparison = compare(&all(&baseline), &all(&candidate), &wish);
+            let said = verdicts(&comparison, metric);
+            let judged = comparison.judged.iter().find(|judged| judged.metric.short() == metric).unwrap();
+            let told = format!("{} | {}", said[0].1, judged.doubts.join(" | "));
+            assert!(told.contains(contains), "'{contains}' is missing: {told}");
+            assert!(!comparison.differs.is_empty());
+        };
+        let speed: fn(&mut Record) = |r| r.host.environment.nic.as_mut().unwrap().speed_mbps = Some(100);
+        check(&[], speed, "throughput", "not comparable: the link's speed in Mbit/s (host) is 1000 against 100");
+        check(&["host.speed_mbps"], speed, "throughput", "the same within");
+        let ticks: fn(&mut Record) =
+            |r| r.target.environment.cpu.irq_time = Some(linerate_trial::environment::IrqTime::Precise);
+        check(&[], ticks, "target_us_per_kib", "not comparable: how the kernel accounts for interrupts (target)");
+        check(&[], ticks, "host_us_per_kib", "the same within");
+        check(&[], ticks, "throughput", "the same within");
+        let agent: fn(&mut Record) = |r| r.target.environment.agent_version = Some("0.2.0".to_owned());
+        check(&[], agent, "throughput", "the agent's version (target) is 0.1.0 against 0.2.0");
+        let size: fn(&mut Record) = |r| drop(r.asked.insert("message_size".to_owned(), "64".to_owned()));
+        check(&[], size, "loss", "not comparable: the size of messages");
+        check(&["message_size"], size, "throughput", "the same within");
+    }
+
+    #[test]
+    fn a_side_that_differs_from_itself_is_doubted() {
+        // The first, fourth, fifth and eighth repeats are of another kind: no drift does that.
+        let uneven = |repeat: u32, load: u32| noise(repeat, load) * if matches!(repeat % 4, 0 | 3) { 0.7 } else { 1.0 };
+        let baseline = campaign("A", &[100], uneven, |_| {});
+        let candidate = campaign("B", &[100], |r, load| noise(r, load) * 0.5, |_| {});
+        let wish = Wish { metrics: vec![Metric::find("throughput").unwrap()], ..Wish::default() };
+        let (one, other) = split(&all(&baseline));
+        assert_eq!((one.len(), other.len()), (4, 4));
+        let itself = compare(&one, &other, &wish);
+        assert_eq!(verdicts(&itself, "throughput")[0].1, "faster");
+        let mut comparison = compare(&all(&baseline), &all(&candidate), &wish);
+        comparison.doubt_by("baseline", &itself);
+        assert_eq!(verdicts(&comparison, "throughput")[0].1, "slower");
+        assert!(
+            comparison.judged[0].doubts.iter().any(|doubt| doubt.contains("the baseline differs from itself (faster)"))
+        );
+        assert!(comparison.notes[0].contains("not in turns"), "{:?}", comparison.notes);
+    }
+}

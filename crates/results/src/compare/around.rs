@@ -1,0 +1,240 @@
+//! What differs around the two sides, and what that does to their figures.
+//! Knows facts by name, and no statistics.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linerate_trial::doubt::DoubtKind;
+use serde::Serialize;
+
+use super::matching::{Configuration, Matched, Which, arounds};
+use crate::metric::{About, Metric};
+use crate::observation::Around;
+
+/// A fact that is not the same on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Differs {
+    /// Its name, such as `rate` or `target.kernel`.
+    pub name: String,
+    /// What it is on the baseline's side; several where it varies; none where it is unknown.
+    pub baseline: Vec<String>,
+    /// And on the candidate's.
+    pub candidate: Vec<String>,
+    /// It is what the sides are compared by.
+    pub on_purpose: bool,
+}
+
+/// How many records of each side carry a doubt of this kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DoubtCount {
+    /// The kind, as records name it.
+    pub kind: String,
+    /// Of the baseline.
+    pub baseline: usize,
+    /// Of the candidate.
+    pub candidate: usize,
+}
+
+/// What a difference in a fact does to a figure.
+#[derive(Clone, Copy, PartialEq)]
+enum Effect {
+    /// The two figures mean different things.
+    Incomparable,
+    /// It may be the cause.
+    Doubtful,
+}
+
+/// Which figures a rule is for.
+type Figures = fn(About) -> bool;
+
+/// A fact that changes what figures mean or may explain their difference. `{end}` stands for the machine that the
+/// figure is of, or for either where it is of none.
+struct Rule {
+    fact: &'static str,
+    words: &'static str,
+    figures: Figures,
+    effect: Effect,
+}
+
+const fn rule(fact: &'static str, words: &'static str, figures: Figures, effect: Effect) -> Rule {
+    Rule { fact, words, figures, effect }
+}
+
+const ALL: Figures = |_| true;
+const CPU: Figures = |about| matches!(about, About::CpuByOctets(_) | About::CpuByPackets(_));
+const BY_PACKETS: Figures = |about| matches!(about, About::CpuByPackets(_));
+const TRAFFIC: Figures = |about| matches!(about, About::Rate | About::Loss | About::Delay);
+const DELAY: Figures = |about| about == About::Delay;
+
+const RULES: [Rule; 22] = [
+    rule("workload", "the workload", ALL, Effect::Incomparable),
+    rule("direction", "the direction", ALL, Effect::Incomparable),
+    rule("latency_of", "what was timed", DELAY, Effect::Incomparable),
+    rule("rate", "the offered load", ALL, Effect::Incomparable),
+    rule("streams", "the number of streams", ALL, Effect::Incomparable),
+    rule("message_size", "the size of messages", ALL, Effect::Incomparable),
+    rule("request_size", "the size of requests", ALL, Effect::Incomparable),
+    rule("response_size", "the size of responses", ALL, Effect::Incomparable),
+    rule("outstanding", "how many requests are under way", ALL, Effect::Incomparable),
+    rule("probe", "the probe beside the stream", TRAFFIC, Effect::Doubtful),
+    rule("cpu_method", "how CPU time is measured", TRAFFIC, Effect::Doubtful),
+    rule("{end}.cpu.method", "how CPU time is measured", CPU, Effect::Incomparable),
+    rule("{end}.cpu.irq_time", "how the kernel accounts for interrupts", CPU, Effect::Incomparable),
+    rule("{end}.nic.mtu", "the size of frames (MTU)", BY_PACKETS, Effect::Incomparable),
+    rule("{end}.nic.mtu", "the size of frames (MTU)", ALL, Effect::Doubtful),
+    rule("{end}.nic.speed_mbps", "the link's speed in Mbit/s", ALL, Effect::Incomparable),
+    rule("{end}.nic.duplex", "the link's duplex", ALL, Effect::Incomparable),
+    rule("{end}.cpu.governor", "the frequency governor", ALL, Effect::Doubtful),
+    rule("{end}.cpu.max_frequency_khz", "the highest CPU frequency in kHz", ALL, Effect::Doubtful),
+    rule("{end}.cpu.count", "the number of CPUs", ALL, Effect::Doubtful),
+    rule("{end}.cpu.model", "the processor", ALL, Effect::Doubtful),
+    rule("{end}.agent_version", "the agent's version", ALL, Effect::Doubtful),
+];
+
+/// Every fact that is not the same on both sides; what is compared first, then options, then the machines.
+pub(super) fn differs(matched: &Matched<'_>, compared: &[String]) -> Vec<Differs> {
+    let (baseline, candidate) = (facts(matched, Which::Baseline), facts(matched, Which::Candidate));
+    let names: BTreeSet<&String> = baseline.keys().chain(candidate.keys()).collect();
+    let values = |side: &BTreeMap<String, BTreeSet<String>>, name: &String| -> Vec<String> {
+        side.get(name).map(|values| values.iter().cloned().collect()).unwrap_or_default()
+    };
+    let mut differs: Vec<Differs> = names
+        .into_iter()
+        .filter(|name| baseline.get(*name) != candidate.get(*name))
+        .map(|name| Differs {
+            name: name.clone(),
+            baseline: values(&baseline, name),
+            candidate: values(&candidate, name),
+            on_purpose: is_on_purpose(name, compared),
+        })
+        .collect();
+    let order = |one: &Differs| (!one.on_purpose, one.name.contains('.'), !one.name.starts_with("target."));
+    differs.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.name.cmp(&b.name)));
+    differs
+}
+
+/// Every fact of a side, with all the values that it has there.
+fn facts(matched: &Matched<'_>, which: Which) -> BTreeMap<String, BTreeSet<String>> {
+    let mut facts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for around in matched.both.iter().flat_map(|one| arounds(one.side(which))) {
+        // Of a part that was seen, there is nothing new to hear.
+        let (asked, machines) = around.place();
+        if !seen.insert((Some(asked), None)) & !seen.insert((None, Some(machines))) {
+            continue;
+        }
+        for (name, value) in around.facts() {
+            if !facts.contains_key(name) {
+                facts.insert(name.clone(), BTreeSet::new());
+            }
+            if let Some(values) = facts.get_mut(name).filter(|values| !values.contains(value)) {
+                values.insert(value.clone());
+            }
+        }
+    }
+    facts
+}
+
+/// A factor like `target.mtu` shows in the facts as `target.nic.mtu`.
+fn is_on_purpose(name: &str, compared: &[String]) -> bool {
+    compared.iter().any(|factor| {
+        let (whose, what) = match factor.split_once('.') {
+            Some((whose @ ("target" | "host"), what)) => (whose, what),
+            _ => ("", factor.as_str()),
+        };
+        name == factor || (name.starts_with(whose) && name.ends_with(&format!(".{what}")))
+    })
+}
+
+/// Why the metric's two figures mean different things, if they do.
+pub(super) fn incomparable(configuration: &Configuration<'_>, metric: &Metric, compared: &[String]) -> Option<String> {
+    broken(configuration, metric, compared, Effect::Incomparable).into_iter().next()
+}
+
+/// Why the metric's difference may have another cause than what is compared, and the records' doubts of it.
+pub(super) fn doubtful(configuration: &Configuration<'_>, metric: &Metric, compared: &[String]) -> Vec<String> {
+    let mut doubts = broken(configuration, metric, compared, Effect::Doubtful);
+    let sides = [&configuration.baseline, &configuration.candidate];
+    let kinds: BTreeSet<&str> =
+        sides.iter().flat_map(|side| side.iter().flat_map(|one| one.doubts.split(','))).collect();
+    let kinds: Vec<&str> = kinds.into_iter().filter(|kind| doubts_of(kind, metric.about)).collect();
+    if !kinds.is_empty() {
+        doubts.push(format!("records doubt such figures: {}", kinds.join(", ")));
+    }
+    doubts
+}
+
+/// How many records carry which doubt.
+pub(super) fn doubts(matched: &Matched<'_>) -> Vec<DoubtCount> {
+    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    for configuration in &matched.both {
+        for (at, side) in [&configuration.baseline, &configuration.candidate].into_iter().enumerate() {
+            for kind in side.iter().flat_map(|one| one.doubts.split(',')).filter(|kind| !kind.is_empty()) {
+                counts.entry(kind).or_default()[at] += 1;
+            }
+        }
+    }
+    let count =
+        |(kind, [baseline, candidate]): (&str, [usize; 2])| DoubtCount { kind: kind.to_owned(), baseline, candidate };
+    counts.into_iter().map(count).collect()
+}
+
+fn broken(configuration: &Configuration<'_>, metric: &Metric, compared: &[String], effect: Effect) -> Vec<String> {
+    let (baseline, candidate) = (arounds(&configuration.baseline), arounds(&configuration.candidate));
+    let mut sentences = Vec::new();
+    for rule in RULES.iter().filter(|rule| rule.effect == effect && (rule.figures)(metric.about)) {
+        for fact in facts_of(rule, metric.about) {
+            if is_on_purpose(&fact, compared) {
+                continue;
+            }
+            let (a, b) = (values(&baseline, &fact), values(&candidate, &fact));
+            let whose = fact.split_once('.').map_or(String::new(), |(end, _)| format!(" ({end})"));
+            let words = rule.words;
+            // What is unknown on one side is in the table of differences.
+            if a != b && !a.is_empty() && !b.is_empty() {
+                sentences.push(format!("{words}{whose} is {} against {}", joined(&a), joined(&b)));
+            } else if a.len() > 1 && effect == Effect::Doubtful {
+                sentences.push(format!("{words}{whose} changed while it was measured: {}", joined(&a)));
+            }
+        }
+    }
+    sentences
+}
+
+/// The rule's fact on the machines that the figure depends on.
+fn facts_of(rule: &Rule, about: About) -> Vec<String> {
+    if !rule.fact.contains("{end}") {
+        return vec![rule.fact.to_owned()];
+    }
+    let of_link = rule.fact.contains(".nic.");
+    let ends = match about {
+        About::CpuByOctets(end) | About::CpuByPackets(end) if !of_link => vec![end.name()],
+        _ => vec!["target", "host"],
+    };
+    ends.into_iter().map(|end| rule.fact.replace("{end}", end)).collect()
+}
+
+fn values<'a>(side: &[&'a Around], name: &str) -> BTreeSet<&'a str> {
+    side.iter().filter_map(|around| around.get(name)).collect()
+}
+
+fn joined(values: &BTreeSet<&str>) -> String {
+    values.iter().copied().collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a doubt of this kind is about such a figure; one that is not known here is about all.
+fn doubts_of(kind: &str, about: About) -> bool {
+    if kind.is_empty() {
+        return false;
+    }
+    let cpu = CPU(about);
+    match serde_json::from_value(kind.into()) {
+        Ok(DoubtKind::IrqTimeByTicks | DoubtKind::ShortForCpu | DoubtKind::SoakNotCalibrated) => cpu,
+        Ok(DoubtKind::SharedMachine) => cpu,
+        Ok(DoubtKind::CountersContradict | DoubtKind::CountersMissing) => false,
+        Ok(DoubtKind::EndMarkLost) => about == About::Loss,
+        Ok(DoubtKind::SenderFellBehind | DoubtKind::Fragmented | DoubtKind::SocketBufferClamped) => {
+            matches!(about, About::Rate | About::Loss)
+        }
+        _ => true,
+    }
+}

@@ -1,0 +1,155 @@
+//! Which observations of the two sides belong together: those of one configuration, and in it those of one round.
+//! Knows facts and names; what they mean for a figure is judged elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::Judged;
+use super::verdict::{Round, Sides};
+use crate::metric::Metric;
+use crate::observation::{Around, Asked, Observation};
+
+/// Observations of one configuration, both sides; none of failed trials.
+pub(super) struct Configuration<'a> {
+    /// What tells it from others, as `rate=100M direction=tx`.
+    pub(super) name: String,
+    pub(super) baseline: Vec<&'a Observation>,
+    pub(super) candidate: Vec<&'a Observation>,
+}
+
+/// All configurations.
+pub(super) struct Matched<'a> {
+    /// Those that both sides have.
+    pub(super) both: Vec<Configuration<'a>>,
+    only_baseline: Vec<String>,
+    only_candidate: Vec<String>,
+}
+
+impl Matched<'_> {
+    pub(super) fn unmatched(&self) -> Vec<(String, String)> {
+        let of = |whose: &str, names: &[String]| -> Vec<(String, String)> {
+            names.iter().map(|name| (whose.to_owned(), name.clone())).collect()
+        };
+        [of("baseline", &self.only_baseline), of("candidate", &self.only_candidate)].concat()
+    }
+}
+
+/// One of the two sides.
+#[derive(Clone, Copy)]
+pub(super) enum Which {
+    Baseline,
+    Candidate,
+}
+
+impl<'a> Configuration<'a> {
+    /// The observations of one side.
+    pub(super) fn side(&self, which: Which) -> &[&'a Observation] {
+        match which {
+            Which::Baseline => &self.baseline,
+            Which::Candidate => &self.candidate,
+        }
+    }
+    /// The values of a metric, and the rounds among them.
+    pub(super) fn sides(&self, metric: &Metric) -> Sides {
+        let values = |side: &[&Observation]| side.iter().filter_map(|one| one.value(metric)).collect();
+        let mut rounds = Vec::new();
+        let mut of_round: HashMap<(&str, u32), &Observation> = HashMap::new();
+        for one in self.baseline.iter().filter(|one| one.value(metric).is_some()) {
+            of_round.insert((&one.campaign, one.repeat), one);
+        }
+        for one in &self.candidate {
+            let Some(other) = of_round.get(&(one.campaign.as_str(), one.repeat)) else { continue };
+            if let (Some(baseline), Some(candidate)) = (other.value(metric), one.value(metric)) {
+                rounds.push(Round { baseline, candidate, baseline_first: other.index < one.index });
+            }
+        }
+        Sides { baseline: values(&self.baseline), candidate: values(&self.candidate), rounds }
+    }
+}
+
+/// Puts together what is of one configuration: what has the same of everything that varies within a side, but for
+/// what the two are compared by. What is alike within each side, and differs between them, tells no configurations
+/// apart; it is among the differences.
+pub(super) fn matched<'a>(
+    baseline: &[&'a Observation],
+    candidate: &[&'a Observation],
+    compared: &[String],
+) -> Matched<'a> {
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for side in [baseline, candidate] {
+        let mut seen = BTreeSet::new();
+        let asked = side.iter().map(|one| &*one.around.asked).filter(|asked| seen.insert(std::ptr::from_ref(*asked)));
+        names.extend(Asked::varying(&asked.collect::<Vec<_>>()));
+    }
+    names.retain(|name| *name != "latency_of" && !compared.iter().any(|other| other == name));
+    let names: Vec<&str> = names.into_iter().collect();
+
+    let mut keys: HashMap<*const Asked, Arc<str>> = HashMap::new();
+    let mut grouped: BTreeMap<Arc<str>, Configuration<'a>> = BTreeMap::new();
+    for (is_candidate, side) in [(false, baseline), (true, candidate)] {
+        for &one in side.iter().filter(|one| !one.failed) {
+            let asked = &one.around.asked;
+            let key = keys.entry(Arc::as_ptr(asked)).or_insert_with(|| asked.named(&names));
+            let empty = || Configuration { name: key.to_string(), baseline: Vec::new(), candidate: Vec::new() };
+            let configuration = grouped.entry(Arc::clone(key)).or_insert_with(empty);
+            if is_candidate { configuration.candidate.push(one) } else { configuration.baseline.push(one) }
+        }
+    }
+    let mut matched = Matched { both: Vec::new(), only_baseline: Vec::new(), only_candidate: Vec::new() };
+    for configuration in grouped.into_values() {
+        match (configuration.baseline.is_empty(), configuration.candidate.is_empty()) {
+            (false, false) => matched.both.push(configuration),
+            (_, true) => matched.only_baseline.push(configuration.name),
+            _ => matched.only_candidate.push(configuration.name),
+        }
+    }
+    // In the order in which they were first measured.
+    matched.both.sort_by(|a, b| a.baseline[0].index.cmp(&b.baseline[0].index).then_with(|| a.name.cmp(&b.name)));
+    matched
+}
+
+/// A side in two halves that should be alike: of each configuration the first, fourth, fifth, eighth … in time and
+/// the others, so that a steady drift hits both alike.
+pub fn split<'a>(side: &[&'a Observation]) -> (Vec<&'a Observation>, Vec<&'a Observation>) {
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    for mut configuration in matched(side, side, &[]).both {
+        configuration.baseline.sort_by(|a, b| a.id.cmp(&b.id));
+        for (at, observation) in configuration.baseline.into_iter().enumerate() {
+            if matches!(at % 4, 0 | 3) { one.push(observation) } else { other.push(observation) }
+        }
+    }
+    (one, other)
+}
+
+/// What a reader should know of the comparison as a whole.
+pub(super) fn notes(matched: &Matched<'_>, judged: &[Judged]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let ends = |which| {
+        let ids = || matched.both.iter().flat_map(move |one| one.side(which)).map(|one| one.id.as_str());
+        Some((ids().min()?, ids().max()?))
+    };
+    let (baseline, candidate) = (ends(Which::Baseline), ends(Which::Candidate));
+    if let (Some(a), Some(b)) = (baseline, candidate)
+        && (a.1 < b.0 || b.1 < a.0)
+    {
+        notes.push(
+            "One side was measured after the other, not in turns: whatever changed between them is in the \
+             difference. A campaign with both as levels of a factor measures in turns."
+                .to_owned(),
+        );
+    }
+    let paired = judged.iter().filter(|judged| judged.found.is_some_and(|found| found.paired)).count();
+    if paired > 0 {
+        notes.push(format!(
+            "In {paired} of {} judgements the values of one round were taken as pairs, because the rounds drift.",
+            judged.len()
+        ));
+    }
+    notes
+}
+
+/// The different surroundings of a side.
+pub(super) fn arounds<'a>(side: &[&'a Observation]) -> Vec<&'a Around> {
+    let mut seen = BTreeSet::new();
+    side.iter().map(|one| &one.around).filter(|around| seen.insert(around.place())).collect()
+}

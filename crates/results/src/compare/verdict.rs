@@ -1,0 +1,238 @@
+//! The verdict: better, worse, the same within so much, or cannot tell and how many repeats it takes.
+//! Knows numbers of both sides and the metric's direction; what stands around them is judged elsewhere.
+
+use serde::Serialize;
+
+use crate::metric::{Better, Difference, Metric};
+use crate::stats::shift::{Method, Shift, between, within_pairs};
+use crate::stats::{ALPHA, median};
+
+/// What came of a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum Verdict {
+    /// The candidate is better, and it is not noise.
+    Better,
+    /// The candidate is worse, and it is not noise.
+    Worse,
+    /// If there is a difference, it is no larger than this, in the metric's kind of difference.
+    Same {
+        /// The larger end of the interval.
+        within: f64,
+    },
+    /// The noise is too large for this number of repeats.
+    CannotTell {
+        /// About how many more repeats of each side it takes; absent where the noise is not known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        more: Option<u32>,
+    },
+    /// The two figures mean different things.
+    NotComparable {
+        /// One sentence.
+        why: String,
+    },
+}
+
+impl Verdict {
+    /// Better or worse.
+    pub fn is_found(&self) -> bool {
+        matches!(self, Verdict::Better | Verdict::Worse)
+    }
+
+    /// In words, with the metric's own for better and worse.
+    pub fn words(&self, metric: &Metric) -> String {
+        match self {
+            Verdict::Better => metric.words[0].to_owned(),
+            Verdict::Worse => metric.words[1].to_owned(),
+            Verdict::Same { within } => match metric.difference {
+                Difference::Relative => format!("the same within {} %", tidy(within * 100.0)),
+                Difference::Absolute => format!("the same within {} {}", tidy(within * metric.scale), points(metric)),
+            },
+            Verdict::CannotTell { more: None } => "cannot tell: needs repeats".to_owned(),
+            Verdict::CannotTell { more: Some(more @ ..=999) } => {
+                format!("cannot tell: needs about {more} more repeat{}", if *more == 1 { "" } else { "s" })
+            }
+            Verdict::CannotTell { .. } => "cannot tell: needs over 1,000 more repeats".to_owned(),
+            Verdict::NotComparable { why } => format!("not comparable: {why}"),
+        }
+    }
+}
+
+/// The unit in which an absolute difference of this metric is told.
+pub fn points(metric: &Metric) -> &'static str {
+    if metric.unit == "%" { "percentage points" } else { metric.unit }
+}
+
+/// Rounded up to two digits, so that "within" stays true.
+fn tidy(value: f64) -> String {
+    if value <= 0.0 {
+        return "0".to_owned();
+    }
+    let step = 10_f64.powf(value.log10().floor() - 1.0);
+    let rounded = (value / step * (1.0 - 1e-12)).ceil() * step;
+    let behind = (-step.log10().round()).max(0.0) as usize;
+    let text = format!("{rounded:.behind$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// The values of one metric on both sides.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sides {
+    /// The baseline's.
+    pub baseline: Vec<f64>,
+    /// The candidate's.
+    pub candidate: Vec<f64>,
+    /// Those among them that one round of one campaign measured one after the other.
+    pub rounds: Vec<Round>,
+}
+
+/// A round of a campaign, with one value of each side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Round {
+    /// The baseline's value.
+    pub baseline: f64,
+    /// The candidate's.
+    pub candidate: f64,
+    /// The baseline was measured first.
+    pub baseline_first: bool,
+}
+
+/// Rounds are pairs only where they have at least this much in common, from 0 (nothing) to 1 (all).
+const ALIKE: f64 = 0.3;
+
+impl Sides {
+    /// Whether there are enough values for any finding at all, if it stood alone.
+    pub fn could_tell(&self) -> bool {
+        self.harmonic_mean().is_some_and(|each| Method::RankSum.least_p(each) <= ALPHA)
+    }
+
+    fn harmonic_mean(&self) -> Option<u32> {
+        let (n, m) = (self.baseline.len() as f64, self.candidate.len() as f64);
+        (n > 0.0 && m > 0.0).then(|| (2.0 * n * m / (n + m)) as u32)
+    }
+
+    /// How far the candidate lies above the baseline, by pairs where the rounds are pairs.
+    pub fn shift(&self, alpha: f64) -> Option<Shift> {
+        if self.are_pairs(alpha) {
+            within_pairs(&self.rounds.iter().map(|round| round.candidate - round.baseline).collect::<Vec<_>>())
+        } else {
+            between(&self.baseline, &self.candidate)
+        }
+    }
+
+    /// Whether rounds are to be taken as pairs, which takes a drift out of the comparison. Three conditions:
+    ///
+    /// - There are enough of them that signed ranks can come to a finding.
+    /// - Each side went first in at least a fifth of them. Where one side always goes first, a drift within the
+    ///   round would stand in every difference, and pairs would be surer of it the more there are.
+    /// - The rounds have something in common: their intraclass correlation (R. A. Fisher, "Statistical methods for
+    ///   research workers", 1925, section 38) is 0.3 or more. It does not change when the two values of a round
+    ///   change places, and signed ranks ask nothing else than that this is as likely; so looking at it first does
+    ///   not spoil the test.
+    fn are_pairs(&self, alpha: f64) -> bool {
+        let n = self.rounds.len();
+        let first = self.rounds.iter().filter(|round| round.baseline_first).count();
+        let whole = n == self.baseline.len() && n == self.candidate.len();
+        let mixed = 5 * first >= n && 5 * (n - first) >= n;
+        whole && mixed && Method::SignedRank.least_p(n as u32) <= alpha && intraclass(&self.rounds) >= ALIKE
+    }
+}
+
+fn intraclass(rounds: &[Round]) -> f64 {
+    let n = rounds.len() as f64;
+    let means: Vec<f64> = rounds.iter().map(|round| (round.baseline + round.candidate) / 2.0).collect();
+    let mean = means.iter().sum::<f64>() / n;
+    let among = 2.0 * means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let within = rounds.iter().map(|round| (round.candidate - round.baseline).powi(2)).sum::<f64>() / 2.0 / n;
+    if among + within > 0.0 { (among - within) / (among + within) } else { 0.0 }
+}
+
+/// What 1 means in a difference of this metric: its baseline's median, or 1; absent where the median is 0.
+pub(super) fn unit_of_difference(metric: &Metric, base: Option<f64>) -> Option<f64> {
+    match metric.difference {
+        Difference::Absolute => Some(1.0),
+        Difference::Relative => base.map(f64::abs).filter(|base| *base > 0.0),
+    }
+}
+
+/// The verdict on a shift, whose p among all that is judged is `p`; `alpha` is this judgement's share of the level.
+pub fn verdict(metric: &Metric, sides: &Sides, shift: &Shift, p: f64, alpha: f64, margin: Option<f64>) -> Verdict {
+    let unit = unit_of_difference(metric, median(&sides.baseline));
+    let margin = margin.unwrap_or(metric.margin);
+    let size = shift.estimate.abs();
+    if p <= ALPHA && size > unit.unwrap_or(0.0) * metric.resolution {
+        return if (shift.estimate > 0.0) == (metric.better == Better::Up) { Verdict::Better } else { Verdict::Worse };
+    }
+    if let Some((low, high)) = shift.interval {
+        let within = low.abs().max(high.abs());
+        if within <= unit.unwrap_or(0.0) * margin.max(metric.resolution) {
+            // Finer than it is measured it is not the same.
+            let within = unit.map_or(0.0, |unit| within / unit);
+            return Verdict::Same { within: if within > 0.0 { within.max(metric.resolution) } else { 0.0 } };
+        }
+    }
+    let each = shift.each.floor() as u32;
+    let needed = shift.repeats_for(size.max(unit.unwrap_or(0.0) * margin), alpha);
+    Verdict::CannotTell { more: needed.map(|needed| needed.saturating_sub(each).max(1)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(metric: &str, baseline: &[f64], candidate: &[f64], words: &str) {
+        let metric = Metric::find(metric).unwrap();
+        let sides = Sides { baseline: baseline.to_vec(), candidate: candidate.to_vec(), rounds: Vec::new() };
+        let shift = sides.shift(ALPHA).unwrap();
+        assert_eq!(verdict(metric, &sides, &shift, shift.p, ALPHA, None).words(metric), words, "{shift:?}");
+    }
+
+    #[test]
+    fn verdicts_in_words() {
+        let base = [940.0, 941.0, 942.0, 939.0, 940.5];
+        let plus = |by: f64| base.map(|value| value + by);
+        check("throughput", &base, &plus(50.0), "faster");
+        check("throughput", &base, &plus(-50.0), "slower");
+        check("throughput", &base, &plus(0.1), "the same within 0.23 %");
+        check("throughput", &base, &base, "the same within 0.22 %");
+        check("throughput", &[940.0; 5], &[940.4; 5], "the same within 0.1 %");
+        check("latency_p99", &base, &plus(50.0), "slower");
+        check("latency_p99", &base, &plus(-50.0), "faster");
+        check("loss", &[0.0; 5], &[0.0; 5], "the same within 0 percentage points");
+        check("loss", &[0.0; 5], &[0.01, 0.02, 0.01, 0.03, 0.015], "loses more");
+        check("loss", &[0.0, 0.0, 0.0, 0.0, 0.0005], &[0.0; 5], "the same within 0.05 percentage points");
+        check("jitter", &[0.0; 5], &[0.0; 5], "the same within 0 %");
+        check("target_us_per_kib", &base, &plus(-400.0), "cheaper");
+        check("throughput", &[900.0, 1000.0, 950.0], &[600.0, 700.0, 650.0], "cannot tell: needs about 1 more repeat");
+        check("throughput", &[900.0], &[600.0], "cannot tell: needs repeats");
+        check(
+            "throughput",
+            &[100.0, 900.0, 500.0, 300.0],
+            &[200.0, 800.0, 450.0, 350.0],
+            "cannot tell: needs over 1,000 more repeats",
+        );
+    }
+
+    #[test]
+    fn rounds_are_pairs_only_when_they_are() {
+        let rounds = |n: usize, drift: f64, always_first: bool| -> Vec<Round> {
+            let wobble = |at: usize| (at * 7 % 5) as f64;
+            let round = |at: usize| {
+                let base = 100.0 + drift * at as f64;
+                let baseline_first = always_first || at.is_multiple_of(2);
+                Round { baseline: base + wobble(at), candidate: base + wobble(at + 1), baseline_first }
+            };
+            (0..n).map(round).collect()
+        };
+        let is_paired = |rounds: Vec<Round>| {
+            let baseline = rounds.iter().map(|round| round.baseline).collect();
+            let candidate = rounds.iter().map(|round| round.candidate).collect();
+            Sides { baseline, candidate, rounds }.shift(ALPHA).unwrap().method == Method::SignedRank
+        };
+        assert!(is_paired(rounds(10, 5.0, false)));
+        assert!(!is_paired(rounds(10, 0.0, false)), "nothing in common");
+        assert!(!is_paired(rounds(10, 5.0, true)), "the drift would stand in every difference");
+        assert!(!is_paired(rounds(5, 5.0, false)), "too few for signed ranks");
+    }
+}

@@ -1,0 +1,164 @@
+//! A metric over campaigns: for each configuration a series of medians, and where it changed.
+//! Knows no store and prints nothing.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::observation::{Around, Asked};
+use crate::stats::change::changes;
+use crate::stats::median;
+use crate::store::Point;
+
+/// One configuration over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// What tells it from the others, as `rate=100M direction=tx`; empty where there is one only.
+    pub configuration: String,
+    /// A moment a campaign, oldest first.
+    pub moments: Vec<Moment>,
+    /// Where it changed.
+    pub changes: Vec<ChangePoint>,
+}
+
+/// A campaign's value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Moment {
+    /// The campaign's identifier.
+    pub campaign: String,
+    /// When its first trial of this configuration started, RFC 3339.
+    pub started_at: String,
+    /// How many trials.
+    pub count: usize,
+    /// Their median, in the record's unit.
+    pub median: f64,
+}
+
+/// From this campaign on, the values are others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChangePoint {
+    /// Its place in the series, from 0.
+    pub at: usize,
+    /// The campaign's identifier.
+    pub campaign: String,
+    /// When it started, RFC 3339.
+    pub started_at: String,
+    /// The median of the stretch before.
+    pub before: f64,
+    /// The median of the stretch that begins.
+    pub after: f64,
+    /// Facts that were alike in the last campaign before and are others in this one: name, before, after.
+    pub with: Vec<(String, String, String)>,
+}
+
+/// How long was measured, and by which seed, makes no other configuration.
+const NO_CONFIGURATION: [&str; 6] = ["duration", "warmup", "interval", "seed", "repeat", "latency_of"];
+
+/// The series of these points, each of its last `last` campaigns.
+pub fn history(points: &[Point], last: usize) -> Vec<Series> {
+    let mut seen = BTreeSet::new();
+    let asked = points.iter().map(|point| &*point.around.asked).filter(|asked| seen.insert(std::ptr::from_ref(*asked)));
+    let mut names = Asked::varying(&asked.collect::<Vec<_>>());
+    names.retain(|name| !NO_CONFIGURATION.contains(name));
+    let mut keys: HashMap<*const Asked, Arc<str>> = HashMap::new();
+    let mut grouped: BTreeMap<Arc<str>, Vec<&Point>> = BTreeMap::new();
+    for point in points {
+        let asked = &point.around.asked;
+        let key = keys.entry(Arc::as_ptr(asked)).or_insert_with(|| asked.named(&names));
+        grouped.entry(Arc::clone(key)).or_default().push(point);
+    }
+    grouped.into_iter().map(|(key, points)| series(key.to_string(), &points, last)).collect()
+}
+
+fn series(configuration: String, points: &[&Point], last: usize) -> Series {
+    let mut of_campaign: BTreeMap<&str, Vec<&Point>> = BTreeMap::new();
+    for point in points {
+        of_campaign.entry(&point.campaign).or_default().push(point);
+    }
+    // Identifiers sort by time.
+    let skip = of_campaign.len().saturating_sub(last);
+    let campaigns: Vec<(&str, Vec<&Point>)> = of_campaign.into_iter().skip(skip).collect();
+    let moments: Vec<Moment> = campaigns
+        .iter()
+        .filter_map(|(campaign, points)| {
+            let values: Vec<f64> = points.iter().map(|point| point.value).collect();
+            let (started_at, count) = (points[0].started_at.clone(), points.len());
+            Some(Moment { campaign: (*campaign).to_owned(), started_at, count, median: median(&values)? })
+        })
+        .collect();
+    let medians: Vec<f64> = moments.iter().map(|moment| moment.median).collect();
+    let changes = changes(&medians).into_iter().map(|change| {
+        let moment = &moments[change.at];
+        ChangePoint {
+            at: change.at,
+            campaign: moment.campaign.clone(),
+            started_at: moment.started_at.clone(),
+            before: change.before,
+            after: change.after,
+            with: changed_facts(&campaigns[change.at - 1].1[0].around, &campaigns[change.at].1[0].around),
+        }
+    });
+    Series { configuration, changes: changes.collect(), moments }
+}
+
+fn changed_facts(before: &Around, after: &Around) -> Vec<(String, String, String)> {
+    let names: BTreeSet<&String> = before.facts().chain(after.facts()).map(|(name, _)| name).collect();
+    let of = |around: &Around, name: &String| around.get(name).unwrap_or_default().to_owned();
+    let both = names.into_iter().map(|name| (name.clone(), of(before, name), of(after, name)));
+    both.filter(|(_, before, after)| before != after).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Observation;
+    use crate::sample;
+
+    fn points(values: &[f64], kernel: impl Fn(usize) -> &'static str) -> Vec<Point> {
+        let mut points = Vec::new();
+        for (campaign, value) in values.iter().enumerate() {
+            for repeat in 0..3 {
+                let mut record = sample::ttcp(0, repeat);
+                record.target.environment.kernel = Some(kernel(campaign).to_owned());
+                let around = Observation::of(&record).around;
+                let campaign = format!("{campaign:026}");
+                let started_at = record.started_at.clone();
+                points.push(Point { campaign, started_at, around, value: value + f64::from(repeat) });
+            }
+        }
+        points
+    }
+
+    #[test]
+    fn a_change_says_what_changed_with_it() {
+        let values: Vec<f64> = (0..24).map(|at| if at < 12 { 900.0 } else { 850.0 } + (at * 7 % 5) as f64).collect();
+        let found = history(&points(&values, |at| if at < 12 { "6.1" } else { "6.12" }), 1000);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].configuration.as_str(), found[0].moments.len()), ("", 24));
+        assert_eq!((found[0].moments[3].count, found[0].moments[0].median), (3, 901.0));
+        let change = &found[0].changes[..];
+        assert_eq!(change.len(), 1, "{change:?}");
+        assert_eq!((change[0].at, change[0].campaign.as_str()), (12, "00000000000000000000000012"));
+        assert_eq!(change[0].with, [("target.kernel".to_owned(), "6.1".to_owned(), "6.12".to_owned())]);
+        assert_eq!(history(&points(&values, |_| "6.1"), 10)[0].changes, [], "only the last ten");
+    }
+
+    #[test]
+    fn configurations_are_kept_apart() {
+        let mut records = vec![sample::udp(0, linerate_trial::spec::Direction::Rx, 100, 90.0)];
+        records.push(sample::udp(1, linerate_trial::spec::Direction::Rx, 200, 150.0));
+        let points: Vec<Point> = records
+            .iter()
+            .map(|record| Point {
+                campaign: record.campaign.clone(),
+                started_at: record.started_at.clone(),
+                around: Observation::of(record).around,
+                value: 1.0,
+            })
+            .collect();
+        let names: Vec<String> = history(&points, 9).into_iter().map(|series| series.configuration).collect();
+        assert_eq!(names, ["rate=100M", "rate=200M"]);
+        assert_eq!(history(&[], 9), []);
+    }
+}

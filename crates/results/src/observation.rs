@@ -1,0 +1,187 @@
+//! What a comparison needs of a record: its figures, and the facts that stand around them.
+//! Knows no store and no statistics; the record itself stays the truth.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use linerate_trial::environment::Environment;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::metric::{METRICS, Metric};
+use crate::record::{Machine, Record};
+
+/// A record, as far as it is compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// The record's identifier; sorts by time.
+    pub id: String,
+    /// The campaign's identifier.
+    pub campaign: String,
+    /// When it started, RFC 3339, UTC.
+    pub started_at: String,
+    /// Which trial of the campaign, from 0.
+    pub index: u32,
+    /// Which repeat of its configuration, from 0.
+    pub repeat: u32,
+    /// The names of its doubts, joined by commas.
+    pub doubts: String,
+    /// It has no figures.
+    pub failed: bool,
+    /// What stands around it.
+    pub around: Around,
+    /// The figures, in the order of [`METRICS`].
+    pub values: Vec<Option<f64>>,
+}
+
+/// What stands around a trial: all that was asked, and all that is known of both machines. Both parts are shared by
+/// those trials that have them in common: many trials ask the same, and a machine is the same for many.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Around {
+    /// What was asked.
+    pub asked: Arc<Asked>,
+    /// What is known of the machines by name, such as `target.kernel` or `host.nic.mtu`.
+    pub machines: Arc<BTreeMap<String, String>>,
+}
+
+/// What was asked of a trial, and between which ends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The levels that distinguish this configuration: factor → level.
+    pub factors: BTreeMap<String, String>,
+    /// Options as `--set` has them, `plan`, `latency_of`, `target.endpoint` and `host.endpoint`.
+    pub facts: BTreeMap<String, String>,
+}
+
+impl Asked {
+    /// The level of a factor, or the option of this name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.factors.get(name).or_else(|| self.facts.get(name)).map(String::as_str)
+    }
+
+    /// The names of these that vary among several: what tells configurations apart.
+    pub(crate) fn varying<'a>(all: &[&'a Asked]) -> Vec<&'a str> {
+        let names: BTreeSet<&str> =
+            all.iter().flat_map(|asked| asked.factors.keys().chain(asked.facts.keys())).map(String::as_str).collect();
+        let varies = |name: &&str| all.iter().any(|asked| asked.get(name) != all[0].get(name));
+        names.into_iter().filter(varies).collect()
+    }
+
+    /// The levels of these names, as `rate=100M direction=tx`.
+    pub(crate) fn named(&self, names: &[&str]) -> Arc<str> {
+        let level = |name: &&str| self.get(name).map(|level| format!("{name}={level}"));
+        names.iter().filter_map(level).collect::<Vec<_>>().join(" ").into()
+    }
+}
+
+impl Around {
+    /// The level of a factor, or the fact of this name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.asked.get(name).or_else(|| self.machines.get(name).map(String::as_str))
+    }
+
+    /// Everything by name; of a setting that is a factor too, both.
+    pub(crate) fn facts(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.asked.factors.iter().chain(&self.asked.facts).chain(&*self.machines)
+    }
+
+    /// Where the two parts are: alike for those that share them.
+    pub(crate) fn place(&self) -> (*const Asked, *const BTreeMap<String, String>) {
+        (Arc::as_ptr(&self.asked), Arc::as_ptr(&self.machines))
+    }
+}
+
+impl Observation {
+    /// What a comparison needs of this record.
+    pub fn of(record: &Record) -> Observation {
+        let mut facts = record.asked.clone();
+        facts.insert("plan".to_owned(), record.plan.clone());
+        facts.insert("workload".to_owned(), record.workload.name().to_owned());
+        facts.insert("direction".to_owned(), record.direction.name().to_owned());
+        let latency = record.result.as_ref().and_then(|figures| figures.latency.as_ref());
+        facts.extend(latency.map(|latency| ("latency_of".to_owned(), latency.of.clone())));
+        let mut machines = BTreeMap::new();
+        for (whose, machine) in [("target", &record.target), ("host", &record.host)] {
+            facts.insert(format!("{whose}.endpoint"), machine.endpoint.clone());
+            machine_facts(whose, machine, &mut machines);
+        }
+        // Each once: either end may have brought it.
+        let kinds: BTreeSet<&str> = record.doubts.iter().map(|doubt| doubt.kind.name()).collect();
+        let kinds: Vec<&str> = kinds.into_iter().collect();
+        Observation {
+            id: record.id.clone(),
+            campaign: record.campaign.clone(),
+            started_at: record.started_at.clone(),
+            index: record.trial.index,
+            repeat: record.trial.repeat,
+            doubts: kinds.join(","),
+            failed: record.result.is_none(),
+            around: Around {
+                asked: Arc::new(Asked { factors: record.trial.factors.clone(), facts }),
+                machines: Arc::new(machines),
+            },
+            values: METRICS.iter().map(|metric| metric.of(record)).collect(),
+        }
+    }
+
+    /// The figure, in the record's unit.
+    pub fn value(&self, metric: &Metric) -> Option<f64> {
+        self.values.get(metric.place()).copied().flatten()
+    }
+}
+
+fn machine_facts(whose: &str, machine: &Machine, facts: &mut BTreeMap<String, String>) {
+    let mut environment: Environment = machine.environment.clone();
+    if let Some(nic) = &mut environment.nic {
+        // A counter, and no state.
+        nic.carrier_changes = None;
+    }
+    if let Ok(value) = serde_json::to_value(environment) {
+        flatten(whose, &value, facts);
+    }
+    if let Some(cpu) = &machine.cpu {
+        facts.insert(format!("{whose}.cpu.method"), cpu.method.clone());
+    }
+    for setting in &machine.settings {
+        let is = setting.read_back.as_ref().or(setting.set.as_ref()).unwrap_or(&setting.asked);
+        let text = if *is == setting.asked { is.clone() } else { format!("{is} (asked {})", setting.asked) };
+        facts.insert(setting.name.clone(), text);
+    }
+}
+
+/// Every leaf by its path: `target.nic.rings.rx.current`.
+fn flatten(path: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| flatten(&format!("{path}.{name}"), value, facts))
+        }
+        Value::Null => {}
+        Value::String(text) => drop(facts.insert(path.to_owned(), text.clone())),
+        other => drop(facts.insert(path.to_owned(), other.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn facts_have_names_that_people_can_say() {
+        let around = Observation::of(&sample::full()).around;
+        for (name, value) in [
+            ("rate", "300M"),
+            ("workload", "udp-stream"),
+            ("target.kernel", "6.12.48"),
+            ("target.nic.mtu", "1500"),
+            ("target.mtu", "9000 (asked 9001)"),
+            ("target.cpu.governor", "performance"),
+            ("target.cpu.method", "/proc/stat"),
+            ("host.nic.rings.rx.current", "512"),
+            ("host.sysctls.net.core.rmem_max", "212992"),
+        ] {
+            assert_eq!(around.get(name), Some(value), "{name}");
+        }
+        assert_eq!(around.get("target.nic.carrier_changes"), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! Change points of a series: from where on it is another series.
+//! Knows no times and no metrics; a point is a place.
+
+use super::{ALPHA, median, shift};
+
+/// Fewer neighbours than these are a spike, and no change.
+pub const SHORTEST: usize = 4;
+/// What each further change point costs, in units of ln n.
+const PENALTY: f64 = 3.0;
+
+/// From here on, the series is another one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// The first place of the new stretch, from 0.
+    pub at: usize,
+    /// The median since the change before.
+    pub before: f64,
+    /// The median until the next change.
+    pub after: f64,
+    /// The rank test of the two stretches.
+    pub p: f64,
+}
+
+/// The change points, in order. Where they may be is found by ED-PELT (K. Haynes, P. Fearnhead and I. A. Eckley, "A
+/// computationally efficient nonparametric approach for changepoint detection", Statistics and Computing 27, 2017):
+/// the cost of a stretch is how badly its empirical distribution fits it, so that nothing is assumed of the noise,
+/// and one far value weighs no more than one. Then those go, the weakest first, that the rank test between the two
+/// neighbouring stretches does not bear out, as in M. Daly and others, "The use of change point detection to
+/// identify software performance regressions" (ICPE 2020). The place was looked for among all places, so the test's
+/// level is shared among them (Bonferroni).
+pub fn changes(values: &[f64]) -> Vec<Change> {
+    let mut cuts = vec![0];
+    cuts.extend(best_cuts(values));
+    cuts.push(values.len());
+    let borne_out = ALPHA / values.len() as f64;
+    loop {
+        let p = |at: usize| {
+            let (before, after) = (&values[cuts[at - 1]..cuts[at]], &values[cuts[at]..cuts[at + 1]]);
+            shift::between(before, after).map_or(1.0, |shift| shift.p)
+        };
+        let inner = 1..cuts.len() - 1;
+        let Some((at, weakest)) = inner.clone().map(|at| (at, p(at))).max_by(|a, b| a.1.total_cmp(&b.1)) else {
+            return Vec::new();
+        };
+        if weakest > borne_out {
+            cuts.remove(at);
+            continue;
+        }
+        let middle = |at: usize| median(&values[cuts[at]..cuts[at + 1]]).unwrap_or(f64::NAN);
+        return inner.map(|at| Change { at: cuts[at], before: middle(at - 1), after: middle(at), p: p(at) }).collect();
+    }
+}
+
+/// The cuts of least cost, each stretch at least [`SHORTEST`] long.
+fn best_cuts(values: &[f64]) -> Vec<usize> {
+    let n = values.len();
+    if n < 2 * SHORTEST {
+        return Vec::new();
+    }
+    let fit = Fit::of(values);
+    let penalty = PENALTY * (n as f64).ln();
+    let mut best = vec![f64::INFINITY; n + 1];
+    let mut last = vec![0; n + 1];
+    best[0] = -penalty;
+    let mut starts = vec![0];
+    for end in SHORTEST..=n {
+        let costs: Vec<f64> = starts.iter().map(|&start| best[start] + fit.cost(start, end)).collect();
+        for (&start, cost) in starts.iter().zip(&costs) {
+            if cost + penalty < best[end] {
+                (best[end], last[end]) = (cost + penalty, start);
+            }
+        }
+        // A start that is behind already stays behind (R. Killick, P. Fearnhead and I. A. Eckley, "Optimal detection
+        // of changepoints with a linear computational cost", JASA 107, 2012, theorem 3.1).
+        let mut keep = costs.iter().map(|cost| *cost <= best[end]);
+        starts.retain(|_| keep.next().unwrap_or(true));
+        starts.push(end + 1 - SHORTEST);
+        // A stretch that starts before the shortest one could have ended is none.
+        starts.retain(|&start| start == 0 || start >= SHORTEST);
+    }
+    let mut cuts = Vec::new();
+    let mut end = last[n];
+    while end > 0 {
+        cuts.push(end);
+        end = last[end];
+    }
+    cuts.reverse();
+    cuts
+}
+
+/// How many of the first values lie below each of some quantiles, counted beforehand.
+struct Fit {
+    /// For each place, for each quantile: twice the count below it, a value on it counting half.
+    below: Vec<u32>,
+    quantiles: usize,
+    scale: f64,
+    /// x ln x of every count there may be: logarithms are what all the time went into.
+    weighed: Vec<f64>,
+}
+
+impl Fit {
+    fn of(values: &[f64]) -> Fit {
+        let n = values.len();
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let quantiles = ((4.0 * (n as f64).ln()).ceil() as usize).clamp(1, n);
+        let c = (2.0 * n as f64 - 1.0).ln();
+        // Dense in the tails, as section 3.1 of the paper has them.
+        let limits: Vec<f64> = (1..=quantiles)
+            .map(|k| {
+                let exponent = c * (1.0 - (2.0 * k as f64 - 1.0) / quantiles as f64);
+                sorted[((n as f64 / (1.0 + exponent.exp())) as usize).min(n - 1)]
+            })
+            .collect();
+        let mut below = vec![0; (n + 1) * quantiles];
+        for (at, value) in values.iter().enumerate() {
+            for (k, limit) in limits.iter().enumerate() {
+                let counted = if value < limit { 2 } else { u32::from(value == limit) };
+                below[(at + 1) * quantiles + k] = below[at * quantiles + k] + counted;
+            }
+        }
+        let weighed = (0..=2 * n).map(|count| if count == 0 { 0.0 } else { count as f64 * (count as f64).ln() });
+        Fit { below, quantiles, scale: 2.0 * c / quantiles as f64, weighed: weighed.collect() }
+    }
+
+    /// Minus twice the log-likelihood of the stretch under its own empirical distribution.
+    fn cost(&self, start: usize, end: usize) -> f64 {
+        let row = |at: usize| &self.below[at * self.quantiles..(at + 1) * self.quantiles];
+        let all = 2 * (end - start);
+        // Of a count `low` of `all`: low ln (low / all) + (all - low) ln (1 - low / all).
+        let weighed = &self.weighed[..=all];
+        let mut entropy = -(self.quantiles as f64) * weighed[all];
+        for (from, to) in row(start).iter().zip(row(end)) {
+            let low = ((to - from) as usize).min(all);
+            entropy += weighed[low] + weighed[all - low];
+        }
+        -self.scale * entropy / 2.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::noise::Noise;
+
+    /// The places of the changes of a series that is 100, with this noise, and from each step on another.
+    #[track_caller]
+    fn check(n: usize, steps: &[(usize, f64)], noise: f64, seed: u64, want: &[usize]) {
+        let mut chance = Noise::new(seed);
+        let level = |at: usize| steps.iter().rev().find(|step| step.0 <= at).map_or(100.0, |step| step.1);
+        let values: Vec<f64> = (0..n).map(|at| level(at) + noise * chance.normal()).collect();
+        let found: Vec<usize> = changes(&values).iter().map(|change| change.at).collect();
+        let near = found.len() == want.len() && found.iter().zip(want).all(|(f, w)| f.abs_diff(*w) <= 1);
+        assert!(near, "seed {seed}: {found:?} and not {want:?} of {values:?}");
+    }
+
+    #[test]
+    fn steps_are_found_where_they_are() {
+        check(40, &[(20, 95.0)], 1.0, 1, &[20]);
+        check(40, &[(20, 105.0)], 1.0, 2, &[20]);
+        check(60, &[(20, 95.0), (40, 100.0)], 1.0, 3, &[20, 40]);
+        check(200, &[(50, 97.0), (120, 104.0), (150, 100.0)], 0.5, 4, &[50, 120, 150]);
+        check(16, &[(8, 90.0)], 1.0, 5, &[8]);
+        check(30, &[(25, 90.0)], 1.0, 6, &[25]);
+    }
+
+    #[test]
+    fn a_spike_is_no_change() {
+        check(40, &[(20, 50.0), (21, 100.0)], 1.0, 7, &[]);
+        check(40, &[(10, 300.0), (11, 100.0), (30, 10.0), (31, 100.0)], 1.0, 8, &[]);
+        check(40, &[(39, 50.0)], 1.0, 9, &[]);
+        check(60, &[(10, 50.0), (11, 100.0), (30, 95.0)], 1.0, 10, &[30]);
+    }
+
+    #[test]
+    fn no_change_is_no_change() {
+        check(40, &[], 0.0, 1, &[]);
+        check(3, &[], 1.0, 1, &[]);
+        assert_eq!(changes(&[]), []);
+        let before = changes(&[[1.0; 6], [2.0; 6]].concat());
+        assert_eq!(before.len(), 1);
+        assert_eq!((before[0].at, before[0].before, before[0].after), (6, 1.0, 2.0));
+    }
+
+    #[test]
+    fn noise_alone_seldom_has_a_change() {
+        type Draw = fn(&mut Noise) -> f64;
+        let kinds: [(&str, Draw); 3] =
+            [("normal", Noise::normal), ("skewed", Noise::skewed), ("bimodal", Noise::bimodal)];
+        for (name, draw) in kinds {
+            for (n, rounds) in [(20, 600), (60, 300), (200, 100)] {
+                let seed = n as u64 * 1000;
+                let mut chance = Noise::new(seed);
+                let alarms = (0..rounds)
+                    .filter(|_| !changes(&(0..n).map(|_| draw(&mut chance)).collect::<Vec<_>>()).is_empty())
+                    .count();
+                println!("{name}, {n} points, seed {seed}: {alarms} of {rounds} series have a change");
+                assert!(alarms * 20 <= rounds, "{name}, {n} points, seed {seed}: {alarms} of {rounds}");
+            }
+        }
+    }
+}

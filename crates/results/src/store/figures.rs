@@ -1,0 +1,287 @@
+//! A second account of every record in the store: its figures in columns, and what stood around it once for all
+//! records that share it. For comparisons and histories, which read a hundred thousand records at once.
+//! Everything here is derived: it can be thrown away and made again from the records.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+use serde::de::DeserializeOwned;
+
+use super::{Store, StoreError, read};
+use crate::metric::{METRICS, Metric};
+use crate::observation::{Around, Asked, Observation};
+use crate::record::Record;
+use crate::select::Selection;
+
+/// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
+const DERIVATION: u32 = 1;
+
+const COLUMNS: &str = "record, campaign, started_at, trial_index, repeat, doubts, failed, asked, machines";
+
+/// The tables. What is kept of `figures` in the file is this text, by which an older derivation is known.
+fn tables() -> [String; 3] {
+    let metrics: String = METRICS.iter().map(|metric| format!(", \"{}\" REAL", metric.name)).collect();
+    [
+        format!(
+            "CREATE TABLE figures (record TEXT PRIMARY KEY NOT NULL, campaign TEXT NOT NULL, started_at TEXT NOT NULL, \
+             trial_index INTEGER NOT NULL, repeat INTEGER NOT NULL, doubts TEXT NOT NULL, failed INTEGER NOT NULL, \
+             asked INTEGER NOT NULL, machines INTEGER NOT NULL{metrics}) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
+        ),
+        "CREATE INDEX figures_by_campaign ON figures (campaign)".to_owned(),
+        "CREATE TABLE around (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT".to_owned(),
+    ]
+}
+
+/// One point of a history: a figure of one trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The campaign's identifier.
+    pub campaign: String,
+    /// When the trial started, RFC 3339.
+    pub started_at: String,
+    /// What stood around it.
+    pub around: Around,
+    /// The figure, in the record's unit.
+    pub value: f64,
+}
+
+/// Whether the tables are there, and of this derivation.
+pub(super) fn are_current(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    let sql = "SELECT sql FROM sqlite_schema WHERE name = 'figures'";
+    let found: Option<String> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+    Ok(found.is_some_and(|found| found == tables()[0]))
+}
+
+/// Makes the tables, and fills them from the records. A record that this program cannot read is left out, as it
+/// could not be compared either.
+pub(super) fn make(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.execute_batch("DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS around;")?;
+    connection.execute_batch(&tables().join(";"))?;
+    let mut statement = connection.prepare("SELECT json FROM records ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Ok(record) = read(row.get_ref(0)?.as_str()?) {
+            insert(connection, &record)?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds a record's row; in the transaction that adds the record.
+pub(super) fn insert(connection: &Connection, record: &Record) -> Result<(), rusqlite::Error> {
+    let Observation { id, campaign, started_at, index, repeat, doubts, failed, around, values } =
+        Observation::of(record);
+    let asked = kept(connection, &serde_json::to_string(&*around.asked).unwrap_or_default())?;
+    let machines = kept(connection, &serde_json::to_string(&*around.machines).unwrap_or_default())?;
+    let mut row: Vec<Value> = [id, campaign, started_at].map(Value::Text).into();
+    row.extend([Value::Integer(index.into()), Value::Integer(repeat.into()), Value::Text(doubts)]);
+    row.extend([failed.into(), asked, machines].map(Value::Integer));
+    row.extend(values.into_iter().map(|value| value.map_or(Value::Null, Value::Real)));
+    let marks: Vec<String> = (1..=row.len()).map(|number| format!("?{number}")).collect();
+    let sql = format!("INSERT INTO figures ({COLUMNS}{}) VALUES ({})", metric_columns(), marks.join(", "));
+    connection.prepare_cached(&sql)?.execute(params_from_iter(row))?;
+    Ok(())
+}
+
+/// The number under which a text is kept; each text once.
+fn kept(connection: &Connection, text: &str) -> Result<i64, rusqlite::Error> {
+    let known = connection
+        .prepare_cached("SELECT id FROM around WHERE text = ?1")?
+        .query_row([text], |row| row.get::<_, i64>(0))
+        .optional()?;
+    match known {
+        Some(id) => Ok(id),
+        None => connection.prepare_cached("INSERT INTO around (text) VALUES (?1)")?.insert([text]),
+    }
+}
+
+fn metric_columns() -> String {
+    METRICS.iter().map(|metric| format!(", \"{}\"", metric.name)).collect()
+}
+
+impl Store {
+    /// What a comparison needs of the records that are wanted, in the order in which they were made.
+    pub fn observations(&self, wanted: &Selection) -> Result<Vec<Observation>, StoreError> {
+        let (clauses, values) = wanted.clauses();
+        let sql = format!("SELECT {COLUMNS}{} FROM figures{clauses} ORDER BY record", metric_columns());
+        let mut arounds = Arounds::of(self);
+        let mut read = |row: &Row<'_>| -> Result<Option<Observation>, rusqlite::Error> {
+            let around = arounds.get(row.get(7)?, row.get(8)?)?;
+            if !wanted.wants(&around) {
+                return Ok(None);
+            }
+            let value = |at: usize| row.get::<_, Option<f64>>(9 + at);
+            Ok(Some(Observation {
+                id: row.get(0)?,
+                campaign: row.get(1)?,
+                started_at: row.get(2)?,
+                index: row.get(3)?,
+                repeat: row.get(4)?,
+                doubts: row.get(5)?,
+                failed: row.get(6)?,
+                around,
+                values: (0..METRICS.len()).map(value).collect::<Result<_, _>>()?,
+            }))
+        };
+        Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
+    }
+
+    /// One metric of the records that are wanted, in the order in which they were made; those without it are left out.
+    pub fn points(&self, metric: &Metric, wanted: &Selection) -> Result<Vec<Point>, StoreError> {
+        let (clauses, values) = wanted.clauses();
+        let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, metric.name);
+        let sql = format!(
+            "SELECT campaign, started_at, asked, machines, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
+             ORDER BY record"
+        );
+        let mut arounds = Arounds::of(self);
+        let mut read = |row: &Row<'_>| -> Result<Option<Point>, rusqlite::Error> {
+            let around = arounds.get(row.get(2)?, row.get(3)?)?;
+            if !wanted.wants(&around) {
+                return Ok(None);
+            }
+            Ok(Some(Point { campaign: row.get(0)?, started_at: row.get(1)?, around, value: row.get(4)? }))
+        };
+        Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
+    }
+
+    /// The identifier of the campaign that these words mean: `last`, `last~2` (two before the last), a plan's name
+    /// (its last campaign), or an identifier or the beginning of it, in capitals or not.
+    pub fn campaign_called(&self, words: &str) -> Result<String, StoreError> {
+        let ids = |sql: &str, values: Vec<Value>| self.rows(sql, values, |row| row.get::<_, String>(0));
+        let unknown = || StoreError::Unknown { what: "campaign", id: words.to_owned() };
+        let back = match words.strip_prefix("last") {
+            Some("") => Some(0),
+            Some(rest) => rest.strip_prefix('~').and_then(|number| number.parse::<u32>().ok()),
+            None => None,
+        };
+        if let Some(back) = back {
+            let sql = "SELECT id FROM campaigns ORDER BY id DESC LIMIT 1 OFFSET ?1";
+            return ids(sql, vec![Value::Integer(back.into())])?.pop().ok_or_else(unknown);
+        }
+        let of_plan = "SELECT id FROM campaigns WHERE plan = ?1 ORDER BY id DESC LIMIT 1";
+        if let Some(id) = ids(of_plan, vec![Value::Text(words.to_owned())])?.pop() {
+            return Ok(id);
+        }
+        let first = words.to_ascii_uppercase();
+        let last = format!("{first}{}", "Z".repeat(26_usize.saturating_sub(first.len())));
+        let sql = "SELECT id FROM campaigns WHERE id >= ?1 AND id <= ?2 ORDER BY id";
+        let mut found = ids(sql, vec![Value::Text(first), Value::Text(last)])?;
+        match found.len() {
+            _ if words.is_empty() => Err(unknown()),
+            0 => Err(unknown()),
+            1 => Ok(found.remove(0)),
+            count => Err(StoreError::Ambiguous { prefix: words.to_owned(), count: count as u64 }),
+        }
+    }
+}
+
+/// What stands around records, each part read once.
+struct Arounds<'a> {
+    connection: &'a Connection,
+    asked: HashMap<i64, Arc<Asked>>,
+    machines: HashMap<i64, Arc<BTreeMap<String, String>>>,
+}
+
+impl Arounds<'_> {
+    fn of(store: &Store) -> Arounds<'_> {
+        Arounds { connection: &store.connection, asked: HashMap::new(), machines: HashMap::new() }
+    }
+
+    fn get(&mut self, asked: i64, machines: i64) -> Result<Around, rusqlite::Error> {
+        Ok(Around {
+            asked: part(self.connection, &mut self.asked, asked)?,
+            machines: part(self.connection, &mut self.machines, machines)?,
+        })
+    }
+}
+
+fn part<T: DeserializeOwned + Default>(
+    connection: &Connection,
+    known: &mut HashMap<i64, Arc<T>>,
+    id: i64,
+) -> Result<Arc<T>, rusqlite::Error> {
+    if let Some(known) = known.get(&id) {
+        return Ok(Arc::clone(known));
+    }
+    let mut statement = connection.prepare_cached("SELECT text FROM around WHERE id = ?1")?;
+    let text: String = statement.query_row([id], |row| row.get(0))?;
+    let part: Arc<T> = Arc::new(serde_json::from_str(&text).unwrap_or_default());
+    known.insert(id, Arc::clone(&part));
+    Ok(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use linerate_trial::spec::Direction;
+
+    use super::*;
+    use crate::compare::{Wish, compare};
+    use crate::history::history;
+    use crate::{id, sample};
+
+    /// A store in a file, quickly written, of `campaigns` of these loads and repeats, the machine started anew before
+    /// each. How long does it take to read and judge? In numbers: `cargo test --release -p linerate-results --
+    /// --ignored --nocapture how_long`.
+    fn store(name: &str, campaigns: u64, loads: u32, repeats: u32) -> (Store, std::path::PathBuf) {
+        let path = std::env::temp_dir().join(format!("linerate-speed-{name}-{}.sqlite", std::process::id()));
+        let mut store = Store::open(&path).unwrap();
+        store.connection.pragma_update(None, "synchronous", "OFF").unwrap();
+        let mut noise = crate::stats::noise::Noise::new(1);
+        for campaign in 0..campaigns {
+            for repeat in 0..repeats {
+                for load in 0..loads {
+                    let mbit = 100 + load;
+                    let slower = if campaign > campaigns / 2 { 0.95 } else { 1.0 };
+                    let through = f64::from(mbit) * slower * (0.9 + 0.01 * noise.normal());
+                    let mut record = sample::udp(repeat * loads + load, Direction::Rx, mbit, through);
+                    let start = 1_700_000_000_000 + campaign * 3_600_000;
+                    record.id = id::id(start + u64::from(record.trial.index), [7; 10]);
+                    (record.campaign, record.trial.repeat) = (id::id(start, [1; 10]), repeat);
+                    for machine in [&mut record.target, &mut record.host] {
+                        machine.environment.boot_id = Some(format!("boot {campaign}"));
+                    }
+                    store.insert(&record).unwrap();
+                }
+            }
+        }
+        (store, path)
+    }
+
+    #[test]
+    #[ignore = "writes a gigabyte; run it with --release to know how long comparing takes"]
+    fn how_long_comparing_and_histories_take() {
+        let remove = |path: &std::path::Path| {
+            for end in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(format!("{}{end}", path.display()));
+            }
+        };
+        let (_, path) = store("compare", 2, 1000, 10);
+        let begin = Instant::now();
+        let store_ = Store::open(&path).unwrap();
+        let all = store_.observations(&Selection::default()).unwrap();
+        let read = begin.elapsed();
+        let (baseline, candidate): (Vec<&Observation>, Vec<&Observation>) =
+            all.iter().partition(|one| one.campaign == all[0].campaign);
+        let comparison = compare(&baseline, &candidate, &Wish::default());
+        println!("two campaigns of {} records: {:?}, of which {read:?} to read", baseline.len(), begin.elapsed());
+        assert_eq!((baseline.len(), candidate.len(), comparison.unmatched.len()), (10_000, 10_000, 0));
+        remove(&path);
+
+        let (_, path) = store("history", 1000, 10, 10);
+        let begin = Instant::now();
+        let store_ = Store::open(&path).unwrap();
+        let metric = Metric::find("throughput").unwrap();
+        let points = store_.points(metric, &Selection::default()).unwrap();
+        let read = begin.elapsed();
+        let series = history(&points, 1000);
+        println!("a history of {} records: {:?}, of which {read:?} to read", points.len(), begin.elapsed());
+        assert_eq!((points.len(), series.len()), (100_000, 10));
+        assert!(series.iter().all(|series| series.changes.len() == 1 && series.changes[0].at.abs_diff(501) <= 1));
+        remove(&path);
+    }
+}
