@@ -105,6 +105,11 @@ impl Observation {
             facts.insert(format!("{whose}.endpoint"), machine.endpoint.clone());
             machine_facts(whose, machine, &mut machines);
         }
+        if let Some(figures) = &record.result {
+            let used = [("sender_api", &figures.flow.sender_api), ("receiver_api", &figures.flow.receiver_api)];
+            let used = used.into_iter().filter_map(|(name, api)| Some((name, api.as_ref()?)));
+            machines.extend(used.map(|(name, api)| (format!("used.{name}"), api.name.clone())));
+        }
         // Each once: either end may have brought it.
         let kinds: BTreeSet<&str> = record.doubts.iter().map(|doubt| doubt.kind.name()).collect();
         let kinds: Vec<&str> = kinds.into_iter().collect();
@@ -145,7 +150,7 @@ fn machine_facts(whose: &str, machine: &Machine, facts: &mut BTreeMap<String, St
     for setting in &machine.settings {
         let is = setting.read_back.as_ref().or(setting.set.as_ref()).unwrap_or(&setting.asked);
         let text = if *is == setting.asked { is.clone() } else { format!("{is} (asked {})", setting.asked) };
-        facts.insert(setting.name.clone(), text);
+        facts.insert(format!("{whose}.{}", setting.name), text);
     }
 }
 

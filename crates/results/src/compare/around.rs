@@ -65,7 +65,7 @@ const BY_PACKETS: Figures = |about| matches!(about, About::CpuByPackets(_));
 const TRAFFIC: Figures = |about| matches!(about, About::Rate | About::Loss | About::Delay);
 const DELAY: Figures = |about| about == About::Delay;
 
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 24] = [
     rule("workload", "the workload", ALL, Effect::Incomparable),
     rule("direction", "the direction", ALL, Effect::Incomparable),
     rule("latency_of", "what was timed", DELAY, Effect::Incomparable),
@@ -83,6 +83,8 @@ const RULES: [Rule; 22] = [
     rule("{end}.nic.mtu", "the size of frames (MTU)", ALL, Effect::Doubtful),
     rule("{end}.nic.speed_mbps", "the link's speed in Mbit/s", ALL, Effect::Incomparable),
     rule("{end}.nic.duplex", "the link's duplex", ALL, Effect::Incomparable),
+    rule("used.sender_api", "the API of the senders", CPU, Effect::Incomparable),
+    rule("used.receiver_api", "the API of the receivers", CPU, Effect::Incomparable),
     rule("{end}.cpu.governor", "the frequency governor", ALL, Effect::Doubtful),
     rule("{end}.cpu.max_frequency_khz", "the highest CPU frequency in kHz", ALL, Effect::Doubtful),
     rule("{end}.cpu.count", "the number of CPUs", ALL, Effect::Doubtful),
@@ -231,7 +233,7 @@ fn doubts_of(kind: &str, about: About) -> bool {
         Ok(DoubtKind::IrqTimeByTicks | DoubtKind::ShortForCpu | DoubtKind::SoakNotCalibrated) => cpu,
         Ok(DoubtKind::SharedMachine) => cpu,
         Ok(DoubtKind::CountersContradict | DoubtKind::CountersMissing) => false,
-        Ok(DoubtKind::EndMarkLost) => about == About::Loss,
+        Ok(DoubtKind::EndMarkLost | DoubtKind::Segmented) => about == About::Loss,
         Ok(DoubtKind::SenderFellBehind | DoubtKind::Fragmented | DoubtKind::SocketBufferClamped) => {
             matches!(about, About::Rate | About::Loss)
         }
