@@ -21,6 +21,9 @@ const COLUMNS: [&str; 2] = ["hot loop", "instructions"];
 /// What may be more than the committed count before it is a failure: as a share, and in instructions, because a
 /// compiler that places one instruction elsewhere has done no harm.
 const TOLERANCE: f64 = 0.03;
+/// The same of a loop that goes through the kernel: how often it waits, and which buckets its histograms open, differs
+/// from run to run.
+const TOLERANCE_OF_FLOWS: f64 = 0.12;
 const TOLERANCE_INSTRUCTIONS: f64 = 1.0;
 
 /// A loop whose turns are counted.
@@ -110,7 +113,10 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
     }
     if check {
         let text = fs::read_to_string(root().join(DOCUMENT)).map_err(|error| format!("{DOCUMENT}: {error}"))?;
-        let risen = risen(&text, &counts)?;
+        let risen = risen(&text, &counts, |name| {
+            let is_flow = LOOPS.iter().any(|one| one.name == name && one.thread > 1);
+            if is_flow { TOLERANCE_OF_FLOWS } else { TOLERANCE }
+        })?;
         if !risen.is_empty() {
             return Err(format!(
                 "the hot loops grew: {}; if it must be so: cargo xtask bench counts --write",
@@ -122,14 +128,14 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
 }
 
 /// Those that are above what the document has, a clause each.
-fn risen(document: &str, counts: &[(&str, f64)]) -> Result<Vec<String>, String> {
+fn risen(document: &str, counts: &[(&str, f64)], tolerance: impl Fn(&str) -> f64) -> Result<Vec<String>, String> {
     let rows = table(document, COLUMNS).ok_or(format!("{DOCUMENT} has no counts; cargo xtask bench counts --write"))?;
     let mut risen = Vec::new();
     for (name, count) in counts {
         let committed = rows.iter().find(|(row, _)| row == name).and_then(|(_, text)| text.parse::<f64>().ok());
         let committed =
             committed.ok_or(format!("{DOCUMENT} has no count of {name}; cargo xtask bench counts --write"))?;
-        if *count > committed * (1.0 + TOLERANCE) + TOLERANCE_INSTRUCTIONS {
+        if *count > committed * (1.0 + tolerance(name)) + TOLERANCE_INSTRUCTIONS {
             risen.push(format!("{name} {committed:.1} → {count:.1}"));
         }
     }
@@ -198,15 +204,15 @@ mod tests {
     #[test]
     fn a_count_may_rise_a_little() {
         let text = "| hot loop | instructions |\n|---|--:|\n| a | 100.0 |\n| b | 10.0 |\n";
-        assert_eq!(risen(text, &[("a", 103.9), ("b", 11.2)]).unwrap(), Vec::<String>::new());
-        assert_eq!(risen(text, &[("a", 104.1), ("b", 9.0)]).unwrap(), ["a 100.0 → 104.1"]);
-        assert!(risen(text, &[("c", 1.0)]).is_err() && risen("", &[]).is_err());
+        assert_eq!(risen(text, &[("a", 103.9), ("b", 11.2)], |_| 0.03).unwrap(), Vec::<String>::new());
+        assert_eq!(risen(text, &[("a", 104.1), ("b", 9.0)], |_| 0.03).unwrap(), ["a 100.0 → 104.1"]);
+        assert!(risen(text, &[("c", 1.0)], |_| 0.03).is_err() && risen("", &[], |_| 0.03).is_err());
     }
 
     #[test]
     fn the_document_has_every_count() {
         let text = fs::read_to_string(root().join(DOCUMENT)).unwrap();
         let counts = LOOPS.each_ref().map(|one| (one.name, 0.0));
-        assert_eq!(risen(&text, &counts), Ok(Vec::new()));
+        assert_eq!(risen(&text, &counts, |_| 0.0), Ok(Vec::new()));
     }
 }
