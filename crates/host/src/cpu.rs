@@ -63,7 +63,18 @@ pub struct StatTimes {
 impl StatReading {
     /// Reads the file.
     pub fn read() -> io::Result<StatReading> {
-        let text = fs::read_to_string("/proc/stat")?;
+        // One read, as a rule: the lines of CPU times come first, and what follows is long on a machine of many interrupts.
+        let mut file = fs::File::open("/proc/stat")?;
+        let (mut octets, mut len) = (vec![0; 16 << 10], 0);
+        loop {
+            let read = file.read(&mut octets[len..])?;
+            len += read;
+            if read == 0 || octets[..len].windows(5).any(|five| five == b"\nintr") {
+                break;
+            }
+            octets.resize(octets.len().max(2 * len), 0);
+        }
+        let text = String::from_utf8_lossy(&octets[..len]);
         StatReading::parse(&text).ok_or_else(|| io::Error::other("/proc/stat has no line of CPU times"))
     }
 
