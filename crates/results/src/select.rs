@@ -31,14 +31,7 @@ impl Filter {
             ("workload =", self.workload.map(|workload| workload.name().to_owned())),
             ("id >=", self.since_ms.map(id::first_of)),
         ];
-        let (mut sql, mut values) = (String::new(), Vec::new());
-        for (condition, value) in conditions {
-            if let Some(value) = value {
-                values.push(Value::Text(value));
-                let word = if values.len() == 1 { "WHERE" } else { "AND" };
-                sql += &format!(" {word} {condition} ?{}", values.len());
-            }
-        }
+        let (mut sql, mut values) = all_of(conditions);
         sql += " ORDER BY id DESC";
         if let Some(limit) = self.limit {
             values.push(Value::Integer(limit.into()));
@@ -64,24 +57,28 @@ pub struct Selection {
 impl Selection {
     /// The clauses behind `FROM figures`, and what stands for their `?N`.
     pub(crate) fn clauses(&self) -> (String, Vec<Value>) {
-        let conditions = [
+        all_of([
             ("campaign =", self.campaign.clone()),
             ("record >=", self.since_ms.map(id::first_of)),
             ("record <", self.until_ms.map(id::first_of)),
-        ];
-        let (mut sql, mut values) = (String::new(), Vec::new());
-        for (condition, value) in conditions {
-            if let Some(value) = value {
-                values.push(Value::Text(value));
-                let word = if values.len() == 1 { "WHERE" } else { "AND" };
-                sql += &format!(" {word} {condition} ?{}", values.len());
-            }
-        }
-        (sql, values)
+        ])
     }
 
     /// Whether a trial with this around it is wanted.
     pub(crate) fn wants(&self, around: &Around) -> bool {
         self.levels.iter().all(|(name, value)| around.get(name) == Some(value))
     }
+}
+
+/// A WHERE clause of those conditions that have a value to compare with, and what stands for its `?N`.
+fn all_of<const N: usize>(conditions: [(&str, Option<String>); N]) -> (String, Vec<Value>) {
+    let (mut sql, mut values) = (String::new(), Vec::new());
+    for (condition, value) in conditions {
+        if let Some(value) = value {
+            values.push(Value::Text(value));
+            let word = if values.len() == 1 { "WHERE" } else { "AND" };
+            sql += &format!(" {word} {condition} ?{}", values.len());
+        }
+    }
+    (sql, values)
 }

@@ -260,8 +260,8 @@ pub fn set_segment_size(socket: &impl AsRawFd, size: u32) -> io::Result<()> {
 /// Has the stack merge datagrams of one size before this socket, and tell with each message how many the socket dropped
 /// before it (SO_RXQ_OVFL, socket(7)). Since Linux 5.0; older kernels say ENOPROTOOPT.
 pub fn set_merging(socket: &impl AsRawFd, on: bool) -> io::Result<()> {
-    set_option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, on.into())?;
-    set_option(socket, libc::IPPROTO_UDP, UDP_GRO, on.into())
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, libc::c_int::from(on))?;
+    set_option(socket, libc::IPPROTO_UDP, UDP_GRO, libc::c_int::from(on))
 }
 
 /// Has the kernel tell with each message when it arrived: its own time, and the NIC's where the NIC stamps

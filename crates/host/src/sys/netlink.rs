@@ -3,7 +3,9 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+
+use super::socket_state::set_option;
 
 /// A netlink socket of the calling thread's network namespace (netlink(7)); `protocol` as NETLINK_ROUTE.
 pub fn open(protocol: i32) -> io::Result<OwnedFd> {
@@ -21,21 +23,8 @@ pub fn open(protocol: i32) -> io::Result<OwnedFd> {
 pub fn ask_for_words(socket: BorrowedFd<'_>) -> io::Result<()> {
     const NETLINK_CAP_ACK: libc::c_int = 10;
     const NETLINK_EXT_ACK: libc::c_int = 11;
-    let on: libc::c_int = 1;
     for option in [NETLINK_EXT_ACK, NETLINK_CAP_ACK] {
-        // SAFETY: the descriptor is open during the call; the kernel reads one int from a live int.
-        let result = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_NETLINK,
-                option,
-                (&raw const on).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        set_option(&socket, libc::SOL_NETLINK, option, 1)?;
     }
     Ok(())
 }

@@ -4,15 +4,17 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
+use super::socket_state::set_option;
+
 /// The most octets a second that TCP, or the fq queueing discipline, lets leave from this socket (socket(7); Linux 3.13).
 /// A rate beyond 34 Gbit/s needs a kernel of 64 bits and Linux 5.0; others take it for what they can hold.
 pub fn set_max_pacing_rate(socket: &impl AsRawFd, octets_per_s: u64) -> io::Result<()> {
     // All ones in 32 bits mean no limit.
     match u32::try_from(octets_per_s).ok().filter(|&rate| rate != u32::MAX) {
-        Some(rate) => set_option(socket, libc::SO_MAX_PACING_RATE, &rate),
+        Some(rate) => set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate),
         None => {
             let rate = libc::c_ulong::try_from(octets_per_s).unwrap_or(libc::c_ulong::MAX - 1);
-            set_option(socket, libc::SO_MAX_PACING_RATE, &rate)
+            set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate)
         }
     }
 }
@@ -27,6 +29,7 @@ fn max_pacing_rate(socket: &impl AsRawFd) -> io::Result<u64> {
 }
 
 /// struct sock_txtime of linux/net_tstamp.h.
+#[derive(Clone, Copy)]
 #[repr(C)]
 struct SockTxtime {
     clockid: libc::clockid_t,
@@ -36,12 +39,12 @@ struct SockTxtime {
 /// Announces that each datagram bears its time of departure by this clock (SO_TXTIME, Linux 4.19).
 pub fn set_txtime(socket: &impl AsRawFd, clock: Clock) -> io::Result<()> {
     const SO_TXTIME: libc::c_int = 61;
-    set_option(socket, SO_TXTIME, &SockTxtime { clockid: clock.0, flags: 0 })
+    set_option(socket, libc::SOL_SOCKET, SO_TXTIME, SockTxtime { clockid: clock.0, flags: 0 })
 }
 
 /// The priority of what is sent on this socket from now on (SO_PRIORITY, socket(7); up to 6 without privilege).
 pub fn set_priority(socket: &impl AsRawFd, priority: u32) -> io::Result<()> {
-    set_option(socket, libc::SO_PRIORITY, &(priority as libc::c_int))
+    set_option(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, priority as libc::c_int)
 }
 
 /// A clock of the kernel (clock_gettime(2)).
@@ -62,14 +65,6 @@ impl Clock {
         }
         Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
-}
-
-fn set_option<T>(socket: &impl AsRawFd, name: libc::c_int, value: &T) -> io::Result<()> {
-    let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the pointer and `len` describe `value`, which outlives the call and is only read.
-    let status =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, std::ptr::from_ref(value).cast(), len) };
-    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

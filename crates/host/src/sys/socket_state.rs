@@ -79,9 +79,9 @@ pub fn set_receive_low_water(socket: &impl AsRawFd, octets: u32) -> io::Result<(
     set_option(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, libc::c_int::try_from(octets).unwrap_or(libc::c_int::MAX))
 }
 
-/// Sets an option that is an int (setsockopt(2)).
-pub fn set_option(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    let len = size_of::<libc::c_int>() as libc::socklen_t;
+/// Sets an option whose value is an int, another integer, or a plain C structure (setsockopt(2)).
+pub fn set_option<T: Copy>(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the pointer and `len` describe `value`, which outlives the call and is only read.
     let status = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
