@@ -11,6 +11,7 @@ mod link;
 mod listen;
 pub mod message;
 pub mod noise;
+pub mod serial;
 mod server;
 
 pub use client::{AgentEvent, Client, Pending};

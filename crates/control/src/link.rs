@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,7 @@ pub struct Guard(Held);
 enum Held {
     Child(Box<HeldChild>),
     Tcp(TcpStream),
+    Unix(UnixStream),
     Nothing,
 }
 
@@ -83,6 +85,12 @@ impl Link {
         Link { reader: Box::new(reader), writer: Box::new(writer), guard: Guard(Held::Tcp(socket)) }
     }
 
+    /// A conversation over a socket of this machine, which is shut down at the end.
+    pub(crate) fn over_unix(socket: UnixStream) -> io::Result<Link> {
+        let (reader, writer) = (socket.try_clone()?, socket.try_clone()?);
+        Ok(Link { reader: Box::new(reader), writer: Box::new(writer), guard: Guard(Held::Unix(socket)) })
+    }
+
     /// Starts a child and speaks on its standard input and output.
     pub(crate) fn start(mut command: Command, start: Start) -> io::Result<Link> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -109,7 +117,7 @@ impl Guard {
     pub(crate) fn has_ended(&mut self) -> bool {
         match &mut self.0 {
             Held::Child(held) => held.wait(Duration::ZERO).is_some(),
-            Held::Tcp(_) | Held::Nothing => false,
+            Held::Tcp(_) | Held::Unix(_) | Held::Nothing => false,
         }
     }
 
@@ -132,6 +140,7 @@ impl Guard {
         match &mut self.0 {
             Held::Child(held) => held.end(),
             Held::Tcp(socket) => drop(socket.shutdown(Shutdown::Both)),
+            Held::Unix(socket) => drop(socket.shutdown(Shutdown::Both)),
             Held::Nothing => (),
         }
     }
