@@ -1,10 +1,12 @@
 //! The commands, one file each.
 //! Knows which is which.
 
+mod boards;
 mod compare;
 mod demo;
 mod dry_run;
 mod history;
+mod lab;
 mod plans;
 mod records;
 mod run;
@@ -37,6 +39,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
         Command::Records(arguments) => records::records(&arguments.command),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::History(arguments) => history::history(&arguments),
+        Command::Lab(arguments) => lab::lab(&arguments),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),
         // `main` takes this road before the command line is read.
@@ -49,7 +52,8 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
 fn connect_options(reach: &ReachArgs) -> Result<ConnectOptions> {
     let psk = reach.psk_file.as_deref().map(Psk::read).transpose()?;
     let remote_agent = reach.remote_agent.clone();
-    Ok(ConnectOptions { remote_agent, psk, interrupted: interrupt::requested, ..ConnectOptions::default() })
+    let boards = boards::folders().ok().map(|folders| folders.running);
+    Ok(ConnectOptions { remote_agent, psk, boards, interrupted: interrupt::requested, ..ConnectOptions::default() })
 }
 
 /// Says what an agent has to tell before it is asked: settings that it found changed, and put back.

@@ -46,6 +46,14 @@ impl Progress {
         }
     }
 
+    /// What is being done before a trial can be.
+    pub(crate) fn doing(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+            bar.tick();
+        }
+    }
+
     /// Says a sentence on standard error, above the line.
     pub(crate) fn say(&self, sentence: &str) {
         match &self.bar {

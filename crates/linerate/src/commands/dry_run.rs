@@ -6,13 +6,14 @@ use std::process::ExitCode;
 use anyhow::Result;
 use linerate_control::ConnectOptions;
 
-use super::say_notes;
+use super::{boards, say_notes};
 use crate::cli::RunArgs;
 use crate::interrupt;
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings::foreseen;
 use crate::output::out;
 use crate::plan::{ExpectedTime, Plan, PlannedTrial, WantedSetting};
+use crate::progress::Progress;
 
 /// Shows what a run would do.
 pub(super) fn dry_run(
@@ -21,9 +22,11 @@ pub(super) fn dry_run(
     arguments: &RunArgs,
     options: &ConnectOptions,
 ) -> Result<ExitCode> {
+    let host = boards::usual_host(&arguments.target, &arguments.host);
+    let _started = boards::start_for(&[&arguments.target, &host], &Progress::new(arguments.quiet))?;
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
-    let pair = Pair::connect(&arguments.target, &arguments.host, given, options)?;
+    let pair = Pair::connect(&arguments.target, &host, given, options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }

@@ -10,11 +10,12 @@ use linerate_control::{Client, ControlError};
 use linerate_trial::stage::Counters;
 use linerate_trial::units::parse_duration;
 
-use super::{connect_options, say_notes, settings};
+use super::{boards, connect_options, say_notes, settings};
 use crate::cli::{Look, LookArgs, TargetArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
+use crate::progress::Progress;
 use crate::render;
 
 /// Looks at the machine.
@@ -34,6 +35,11 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
     let interval = match &arguments.look {
         Look::Watch { interval, .. } => parse_duration(interval).map_err(|bad| anyhow::anyhow!("--interval: {bad}"))?,
         _ => Default::default(),
+    };
+    let _started = match &arguments.look {
+        // What is kept on a board that ends at once is kept for nobody.
+        Look::Set { .. } | Look::Restore { .. } => None,
+        _ => boards::start_for(&[&arguments.endpoint], &Progress::new(false))?,
     };
     interrupt::listen();
     let client = Client::connect(&arguments.endpoint, "target", &connect_options(&look.reach)?)?;
