@@ -137,7 +137,7 @@ impl PlannedTrial {
 
 /// Whether every level of this factor or option, if it is `boot`, is one that the plan defines.
 pub(super) fn defined(name: &str, levels: &[String], boots: &[Boot]) -> Result<(), String> {
-    if !setting_of(name).is_some_and(|(_, setting)| setting == BOOT) {
+    if setting_of(name).is_none_or(|(_, setting)| setting != BOOT) {
         return Ok(());
     }
     let is_unknown = |level: &&String| !level.starts_with("as ") && !boots.iter().any(|boot| boot.name == **level);
