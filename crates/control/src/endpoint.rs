@@ -197,6 +197,8 @@ pub struct ConnectOptions {
     pub boards: Option<PathBuf>,
     /// How long until a machine counts as unreachable.
     pub connect_timeout: Duration,
+    /// How long instead where a person may have to type a password.
+    pub typing: Duration,
     /// Time between two signs of life.
     pub heartbeat: Duration,
     /// An agent that is silent for so long is lost.
@@ -214,6 +216,7 @@ impl Default for ConnectOptions {
             psk: None,
             boards: None,
             connect_timeout: Duration::from_secs(8),
+            typing: Duration::from_secs(120),
             heartbeat: Duration::from_secs(1),
             // Together with the second that a silent child has to end by itself, less than ten seconds.
             silence: Duration::from_secs(6),
@@ -444,6 +447,9 @@ mod tests {
         check("netns:/proc/7/ns/net", Endpoint::Netns("/proc/7/ns/net".into()), "netns:/proc/7/ns/net");
         check("exec:ip vrf exec a:b c", Endpoint::Exec("ip vrf exec a:b c".into()), "exec:ip vrf exec a:b c");
         check("board1", ssh(None, "board1", None), "ssh:board1");
+        let board = |end| Endpoint::Board { name: "sabrelite".to_owned(), end };
+        check("board:sabrelite", board(End::Target), "board:sabrelite");
+        check("board:sabrelite/host", board(End::Host), "board:sabrelite/host");
         check("ssh:local", ssh(None, "local", None), "ssh:local");
         check("root@10.0.0.2:2222", ssh(Some("root"), "10.0.0.2", Some(2222)), "ssh:root@10.0.0.2:2222");
         check("ssh:me@corp@jump", ssh(Some("me@corp"), "jump", None), "ssh:me@corp@jump");
@@ -480,7 +486,8 @@ mod tests {
         refuse("netns:", "missing");
         refuse("netns:..", "no name");
         refuse("exec: ", "missing");
-        refuse("board:imx6", "not in this version");
+        refuse("board:", "name of the board is missing");
+        refuse("board:../x", "no name of a board");
         refuse("iperf3:host", "not in this version");
         refuse("host\n", "no name of a host");
     }

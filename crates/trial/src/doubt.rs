@@ -49,6 +49,10 @@ pub enum DoubtKind {
     CountersMissing,
     /// A setting is not what was asked: the machine took it and made something else of it, or nothing.
     SettingNotTaken,
+    /// A machine was booted as something, and nothing tells whether it is that.
+    BootUnchecked,
+    /// A machine is emulated: it shows what a driver does, not how fast it is.
+    Emulated,
 }
 
 impl DoubtKind {
@@ -68,6 +72,8 @@ impl DoubtKind {
             DoubtKind::EndMarkLost => "end-mark-lost",
             DoubtKind::CountersMissing => "counters-missing",
             DoubtKind::SettingNotTaken => "setting-not-taken",
+            DoubtKind::BootUnchecked => "boot-unchecked",
+            DoubtKind::Emulated => "emulated",
         }
     }
 }

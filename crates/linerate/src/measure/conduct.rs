@@ -12,6 +12,7 @@ use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec};
 
+use super::carrier::{self, Down};
 use super::pair::{ANSWER_TIME, Pair};
 use super::route::Route;
 use super::settings::Settings;
@@ -32,6 +33,20 @@ pub(crate) struct Conducted {
     pub(crate) host: Environment,
     /// What each end saw, target and host, or why there is nothing.
     pub(crate) outcomes: Result<Box<[Outcome; 2]>, TrialError>,
+}
+
+impl Conducted {
+    /// A trial that came to nothing before it began.
+    pub(crate) fn without(spec: &Spec, error: TrialError) -> Conducted {
+        Conducted {
+            spec: spec.clone(),
+            route: None,
+            settings: [Vec::new(), Vec::new()],
+            target: Environment::default(),
+            host: Environment::default(),
+            outcomes: Err(error),
+        }
+    }
 }
 
 /// Why a trial has no outcome. Each is one sentence.
@@ -70,14 +85,7 @@ pub(crate) fn conduct(
     settings: &mut Settings,
     progress: &dyn Fn(f64),
 ) -> Conducted {
-    let mut conducted = Conducted {
-        spec: spec.clone(),
-        route: None,
-        settings: [Vec::new(), Vec::new()],
-        target: Environment::default(),
-        host: Environment::default(),
-        outcomes: Err(TrialError::Interrupted),
-    };
+    let mut conducted = Conducted::without(spec, TrialError::Interrupted);
     conducted.outcomes = run(pair, &mut conducted, wanted, settings, progress);
     conducted
 }
@@ -98,7 +106,9 @@ fn run(
         while pair.client(end).events().try_recv().is_ok() {}
     }
     let describe = |end, address| {
-        pair.client(end).send(Request::Describe { interface: pair.interface(end, address).map(str::to_owned) })
+        let interface = pair.interface(end, address).map(str::to_owned);
+        let modules = pair.modules[end as usize].clone();
+        pair.client(end).send(Request::Describe { interface, modules })
     };
     let descriptions = [describe(End::Target, route.target), describe(End::Host, route.host)];
     let (hello, answer) = (secret()?, secret()?);
@@ -230,13 +240,8 @@ fn lost_machine(pair: &Pair) -> Option<TrialError> {
 /// The sentence, with what the ends say of their links where one is down.
 fn with_links(pair: &Pair, route: Route, sentence: &str) -> String {
     let mut sentence = sentence.to_owned();
-    for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
-        let Some(interface) = pair.interface(end, address) else { continue };
-        let request = Request::Describe { interface: Some(interface.to_owned()) };
-        if let Ok(Reply::Environment(environment)) = pair.client(end).request(request, Duration::from_secs(1))
-            && environment.nic.and_then(|nic| nic.link_detected) == Some(false)
-            && !sentence.contains("no carrier")
-        {
+    for Down { end, interface } in carrier::down(pair, route) {
+        if !sentence.contains("no carrier") {
             sentence.push_str(&format!(" (the {end}'s interface {interface} has no carrier)"));
         }
     }

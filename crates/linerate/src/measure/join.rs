@@ -15,7 +15,7 @@ use linerate_trial::environment::Environment;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Slice, TcpSummary, ThreadUse};
-use linerate_trial::setting;
+use linerate_trial::setting::{self, BOOT};
 use linerate_trial::spec::{Direction, Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
@@ -73,6 +73,7 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
             let [target, host] = *outcomes;
             Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host }.fill(&mut record);
             doubt_settings(&mut record);
+            doubt_boards(&mut record);
             record.target.cpu = target.cpu;
             record.target.counters = target.counters;
             record.target.threads =
@@ -86,12 +87,32 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
     record
 }
 
+/// Doubts every figure of a machine that is emulated.
+fn doubt_boards(record: &mut Record) {
+    if [&record.target, &record.host].iter().any(|machine| machine.endpoint.starts_with("board:")) {
+        record.doubts.push(Doubt::new(
+            DoubtKind::Emulated,
+            "each instruction of the board is carried out in software by the machine that measures, and no MAC waits for \
+             a cable: its speed, loss and CPU use say nothing of the hardware; measure on the board itself",
+        ));
+    }
+}
+
 /// Doubts a setting that is not what was asked.
 fn doubt_settings(record: &mut Record) {
     for (end, machine) in [(End::Target, &record.target), (End::Host, &record.host)] {
         for one in &machine.settings {
             let read = one.read_back.as_deref();
-            if !read.is_some_and(|read| setting::agrees(&one.name, &one.asked, read)) {
+            if one.name == BOOT && read.is_none() {
+                let level = &one.asked;
+                record.doubts.push(Doubt::new(
+                    DoubtKind::BootUnchecked,
+                    format!(
+                        "the {end} is {level} by the word of a command: boot.{level} names nothing to look at; give it \
+                         a kernel, a build or a srcversion"
+                    ),
+                ));
+            } else if !read.is_some_and(|read| setting::agrees(&one.name, &one.asked, read)) {
                 let read = read.map_or_else(|| "could not be read".to_owned(), |read| format!("is {read}"));
                 record.doubts.push(Doubt::new(
                     DoubtKind::SettingNotTaken,

@@ -227,9 +227,12 @@ fn doubted_by(kind: DoubtKind) -> &'static [About] {
         DoubtKind::CountersContradict | DoubtKind::EndMarkLost | DoubtKind::CountersMissing | DoubtKind::Segmented => {
             &[About::Loss]
         }
-        DoubtKind::Fragmented | DoubtKind::SocketBufferClamped | DoubtKind::SettingNotTaken => {
-            &[About::Throughput, About::Loss]
-        }
+        // Loss is the emulator's too: a ring runs full while it finds no time.
+        DoubtKind::Emulated => &[About::Throughput, About::Loss, About::Cpu],
+        DoubtKind::Fragmented
+        | DoubtKind::SocketBufferClamped
+        | DoubtKind::SettingNotTaken
+        | DoubtKind::BootUnchecked => &[About::Throughput, About::Loss],
     }
 }
 
