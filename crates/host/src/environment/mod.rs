@@ -7,6 +7,8 @@ mod machine;
 mod nic;
 mod sysctls;
 
+pub(crate) use machine::kernel_is_at_least;
+
 /// The machine, and `interface` on it, seen from the calling thread's network namespace. What cannot be read is
 /// absent; the agent's version is for the agent to fill in.
 pub fn describe(interface: Option<&str>) -> Environment {
