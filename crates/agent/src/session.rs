@@ -105,8 +105,8 @@ impl Session {
                 self.lease = None;
                 Ok(Reply::Done)
             }
-            Request::Describe { interface } => {
-                let mut environment = environment::describe(interface.as_deref());
+            Request::Describe { interface, modules } => {
+                let mut environment = environment::describe(interface.as_deref(), &modules);
                 environment.agent_version = Some(env!("CARGO_PKG_VERSION").to_owned());
                 Ok(Reply::Environment(Box::new(environment)))
             }
@@ -163,6 +163,9 @@ impl Session {
             Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(failed)?;
         if let Some(wanted) = prepare.registers {
             trial.watch_registers(wanted);
+        }
+        if let Some(scheduling) = self.settings.receivers() {
+            trial.schedule_receivers(scheduling).map_err(failed)?;
         }
         let ports = trial.ports().map_err(failed)?;
         self.trial = TrialState::Ready { trial, connected: false };

@@ -14,6 +14,7 @@ use super::clock::TrialClock;
 use super::sockets::Open;
 use crate::egress::{self, Timer};
 use crate::environment::kernel_is_at_least;
+use crate::qdiscs;
 use crate::sys::pacing::{Clock, set_max_pacing_rate, set_priority, set_txtime};
 
 /// How one flow's departures are kept in time.
@@ -145,5 +146,5 @@ fn by_times(open: &Open, interface: Option<&str>) -> Result<Paced, TrafficError>
 }
 
 fn timer(interface: Option<&str>) -> Option<Timer> {
-    egress::timer(&egress::disciplines(interface?).ok()?)
+    egress::timer(&qdiscs::of(interface?).ok()?)
 }
