@@ -8,6 +8,9 @@
 pub(crate) mod campaign;
 pub(crate) mod conduct;
 pub(crate) mod join;
+mod luck;
+pub(crate) mod narrow;
 pub(crate) mod pair;
 pub(crate) mod route;
 pub(crate) mod settings;
+pub(crate) mod time_left;

@@ -9,27 +9,23 @@ use linerate_control::ConnectOptions;
 use super::say_notes;
 use crate::cli::RunArgs;
 use crate::interrupt;
+use crate::measure::campaign::Order;
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings::foreseen;
 use crate::output::out;
 use crate::plan::{ExpectedTime, Plan, PlannedTrial, WantedSetting};
 
 /// Shows what a run would do.
-pub(super) fn dry_run(
-    plan: &Plan,
-    trials: &[PlannedTrial],
-    arguments: &RunArgs,
-    options: &ConnectOptions,
-) -> Result<ExitCode> {
+pub(super) fn dry_run(order: &Order<'_>, arguments: &RunArgs, options: &ConnectOptions) -> Result<ExitCode> {
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
     let pair = Pair::connect(&arguments.target, &arguments.host, given, options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
-    let refused = foreseen(&pair, trials)?;
+    let refused = foreseen(&pair, &order.trials)?;
     pair.end();
-    out!("{}", shown(plan, trials, &refused));
+    out!("{}", shown(order.plan, &order.trials, &refused));
     Ok(ExitCode::SUCCESS)
 }
 
