@@ -82,8 +82,8 @@ impl Session {
                 self.lease = None;
                 Ok(Reply::Done)
             }
-            Request::Describe { interface } => {
-                let mut environment = environment::describe(interface.as_deref());
+            Request::Describe { interface, modules } => {
+                let mut environment = environment::describe(interface.as_deref(), &modules);
                 environment.agent_version = Some(env!("CARGO_PKG_VERSION").to_owned());
                 Ok(Reply::Environment(Box::new(environment)))
             }

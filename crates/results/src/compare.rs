@@ -221,18 +221,17 @@ impl Comparison {
             let what = "whatever makes that difference between like and like is in every other difference too.";
             return format!("the second side is not like the first: {}; {what}", alarms.join(", "));
         }
-        if self.family == 0 {
-            return "too few repeats to tell whether the two sides are alike.".to_owned();
+        let could =
+            self.judged.iter().filter(|judged| judged.found.is_some_and(|found| found.detectable.is_some())).count();
+        match (could, self.judged.len()) {
+            (0, _) => "too few repeats to tell whether the two sides are alike.".to_owned(),
+            (1, 1) => "one side is like the other in the one judgement.".to_owned(),
+            (could, all) if could == all => format!("one side is like the other in all {all} judgements."),
+            (could, all) => format!(
+                "one side is like the other in {could} judgements; {} more have too few repeats to tell.",
+                all - could
+            ),
         }
-        let relative = self.judged.iter().filter_map(|judged| Some((judged.found?.relative?.abs(), judged)));
-        let most = relative.max_by(|a, b| a.0.total_cmp(&b.0));
-        let most = most.map(|(part, judged)| format!("; the largest shift is {:.1} % of {}", part * 100.0, of(judged)));
-        format!(
-            "no difference between the two sides in {} judgement{}{}.",
-            self.judged.len(),
-            if self.judged.len() == 1 { "" } else { "s" },
-            most.unwrap_or_default()
-        )
     }
 }
 

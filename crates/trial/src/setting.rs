@@ -59,6 +59,9 @@ const fn info(name: &'static str, syntax: Syntax, allowed: &'static str, about: 
     SettingInfo::new(name, syntax, allowed, about)
 }
 
+/// The setting that is reached by booting the machine, which is the controller's business and no agent's.
+pub const BOOT: &str = "boot";
+
 /// Every setting there is, in the order in which help texts and docs/settings.md show them.
 pub const SETTINGS: &[SettingInfo] = &[
     info("mtu", Syntax::Size { most: 65_535 }, "octets like 1500 or 9000", "the largest packet of the interface")
@@ -173,6 +176,14 @@ pub const SETTINGS: &[SettingInfo] = &[
     )
     .cuts(),
     info("custom.*", Syntax::Text, "what its command or file takes", "a setting that the plan defines").dear(5).cuts(),
+    info(
+        BOOT,
+        Syntax::Name,
+        "a name that the plan defines as [boot.NAME]",
+        "what the machine is booted as: a kernel, a driver",
+    )
+    .dear(9)
+    .cuts(),
 ];
 
 /// The table's entry for a setting; the error is one sentence with the nearest names.
@@ -300,6 +311,7 @@ mod tests {
         check("sysctl.net.ipv4.tcp_rmem", " 4096\t64K  6291456 ", "4096 65536 6291456");
         check("sysctl.net.ipv4.tcp_congestion_control", "bbr", "bbr");
         check("custom.turbo", "as it  likes", "as it  likes");
+        check("boot", "mainline-6.6", "mainline-6.6");
     }
 
     #[test]
@@ -319,6 +331,7 @@ mod tests {
         check_refused("sysctl.net.core.rmem_max", "1\n2", "one line");
         check_refused("sysctl.net.core.rmem_max", "", "not allowed");
         check_refused("governor", "../x", "a name");
+        check_refused("boot", "two words", "[boot.NAME]");
     }
 
     #[track_caller]

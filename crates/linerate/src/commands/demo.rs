@@ -63,7 +63,7 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
         let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), changes };
         let order = wanted.begin()?;
         let mut records = Vec::new();
-        let ended = campaign::run(&order.borrow(), &pair, &mut store, &progress, &mut |record: &Record| {
+        let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {
             records.push(record.in_brief());
         });
         progress.clear();

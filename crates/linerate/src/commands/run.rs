@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use linerate_results::compare::{self, Wish};
 use linerate_results::observation::Observation;
-use linerate_results::record::Record;
+use linerate_results::record::{NullSide, Record};
 use linerate_results::stats::sequential::{LEAST_MAX, MOST_MAX};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::pace::SplitMix64;
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
     let progress = Progress::new(arguments.quiet);
-    let pair = Pair::connect(&arguments.target, &arguments.host, given, &options)?;
+    let mut pair = Pair::connect(&arguments.target, &arguments.host, given, &options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         }
         None => Vec::new(),
     };
-    let ended = campaign::run(&order.borrow(), &pair, &mut store, &progress, &mut |record: &Record| {
+    let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {
         // A consumer of JSON Lines may want each record as it comes.
         if arguments.output.json {
             progress.print(&render::json::json(std::slice::from_ref(record)));
@@ -188,7 +188,10 @@ fn shown(plan: &Plan, output: OutputArgs, records: &[Record]) -> String {
         OutputArgs { json: true, .. } => String::new(),
         OutputArgs { csv: true, .. } => render::csv::csv(records),
         OutputArgs { markdown: true, .. } => render::markdown::markdown(records, Repeats::Together),
-        _ => report(plan.report, records),
+        _ => {
+            let counted = |record: &&Record| record.trial.null_side != Some(NullSide::B);
+            report(plan.report, &records.iter().filter(counted).cloned().collect::<Vec<_>>())
+        }
     }
 }
 

@@ -6,8 +6,10 @@ use std::time::{Instant, SystemTime};
 
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store, StoreError};
+use linerate_trial::flow::End;
 
-use super::conduct::{TrialError, conduct};
+use super::boot::Boots;
+use super::conduct::{Conducted, TrialError, conduct};
 use super::join::{self, Label};
 use super::luck::Luck;
 use super::narrow::Narrowing;
@@ -57,18 +59,19 @@ fn kept(finished: usize) -> String {
 /// failed.
 pub(crate) fn run(
     order: &Order<'_>,
-    pair: &Pair,
+    pair: &mut Pair,
     store: &mut Store,
     progress: &Progress,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
-    let mut settings = Settings::default();
+    let mut machines = Machines::default();
     let mut finished = 0;
-    let ended = trials(order, pair, store, progress, &mut settings, &mut |record| {
+    let ended = trials(order, pair, store, progress, &mut machines, &mut |record| {
         finished += usize::from(record.error.is_none());
         heard(record);
     });
-    let sentences = settings.end(pair);
+    let sentences = machines.settings.end(pair);
+    machines.boots.stays().iter().for_each(|sentence| progress.say(&format!("linerate: {sentence}")));
     match ended {
         Ok(_) if !sentences.is_empty() => Err(CampaignError::NotPutBack { sentences, finished }),
         ended => {
@@ -78,16 +81,23 @@ pub(crate) fn run(
     }
 }
 
+/// What is changed on both machines at the moment.
+#[derive(Default)]
+struct Machines {
+    settings: Settings,
+    boots: Boots,
+}
+
 fn trials(
     order: &Order<'_>,
-    pair: &Pair,
+    pair: &mut Pair,
     store: &mut Store,
     progress: &Progress,
-    settings: &mut Settings,
+    machines: &mut Machines,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
     let mut ids = Ids::default();
-    let endpoints = &pair.names;
+    let endpoints = pair.names.clone();
     let (campaign, done) = match &order.resume {
         Some(campaign) => (campaign.id.clone(), store.finished_trials(&campaign.id)?),
         None => {
@@ -123,12 +133,22 @@ fn trials(
         if interrupt::requested() {
             return Err(CampaignError::Interrupted { finished });
         }
+        let Machines { settings, boots } = &mut *machines;
+        let booted = boots.reach(pair, &order.plan.boots, trial, settings, progress);
+        pace.boots = (boots.needed(todo[place..].iter().copied()), boots.usual());
         let began = Instant::now();
         let (id, started_at) = ids.next();
         pace.trial_begins(trial);
         progress.trial(place, todo.len(), &trial.words(), pace.left());
-        let conducted =
-            conduct(pair, &trial.spec, &trial.settings, settings, &|elapsed_s| progress.tick(elapsed_s, pace.left()));
+        let mut conducted = match booted {
+            Ok(()) => conduct(pair, &trial.spec, &trial.settings, settings, &|elapsed_s| {
+                progress.tick(elapsed_s, pace.left());
+            }),
+            Err(error) => Conducted::without(&trial.spec, error),
+        };
+        for (end, told) in [End::Target, End::Host].into_iter().zip(&mut conducted.settings) {
+            told.splice(0..0, boots.changed(end).cloned());
+        }
         let error = conducted.outcomes.as_ref().err().cloned();
         if matches!(error, Some(TrialError::Interrupted)) {
             return Err(CampaignError::Interrupted { finished });

@@ -24,6 +24,8 @@ pub(crate) struct Pace {
     seen: [Seen; 4],
     settings: Vec<WantedSetting>,
     at_most: bool,
+    /// Boots that are still needed, and what one takes.
+    pub(crate) boots: (u32, Option<Duration>),
 }
 
 /// What a trial is for its time.
@@ -64,7 +66,7 @@ impl Pace {
         }
         // The next trial is at the end, so that it can be taken away.
         left.reverse();
-        Pace { left, place: 0, seen: Default::default(), settings: Vec::new(), at_most }
+        Pace { left, place: 0, seen: Default::default(), settings: Vec::new(), at_most, boots: (0, None) }
     }
 
     /// The next trial is not needed.
@@ -87,7 +89,10 @@ impl Pace {
 
     /// Counted from the start of the present trial; `None` while nobody can know.
     pub(crate) fn left(&self) -> Option<TimeLeft> {
-        let mut time = Duration::ZERO;
+        let mut time = match self.boots {
+            (0, _) => Duration::ZERO,
+            (more, usual) => usual? * more,
+        };
         for kind in &self.left {
             time += kind.asked.unwrap_or_default() + self.beside(*kind)?;
         }

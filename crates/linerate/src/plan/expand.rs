@@ -13,7 +13,7 @@ use linerate_trial::setting;
 use linerate_trial::spec::{Extent, Spec, Workload};
 
 use super::order::{Entry, RoundOrder, round_of};
-use super::{Changes, Part, Plan, PlanError};
+use super::{Changes, Part, Plan, PlanError, boot};
 
 /// One measurement that a plan asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,6 +154,7 @@ impl Plan {
                 }
             }
         }
+        boot::agree(&trials).map_err(|complaint| PlanError::Override(format!("plan {}: {complaint}", self.name)))?;
         Ok(trials)
     }
 
@@ -189,6 +190,7 @@ impl Plan {
             }
             let levels = canonical_levels(name, text).map_err(|error| PlanError::Override(error.to_string()))?;
             defined(name, &self.custom).map_err(PlanError::Override)?;
+            boot::defined(name, &levels, &self.boots).map_err(PlanError::Override)?;
             wanted.push((name, levels));
         }
         let given = |name: &str| wanted.iter().any(|(other, _)| *other == name);

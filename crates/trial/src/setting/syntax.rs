@@ -33,6 +33,7 @@ pub(super) enum Syntax {
     Discipline,
     Scheduling,
     Sysctl,
+    Name,
     Text,
 }
 
@@ -312,6 +313,7 @@ pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint>
         Syntax::Discipline => Discipline::parse(text).map(|discipline| discipline.to_string()).map_err(Some),
         Syntax::Scheduling => scheduling(text).ok_or(None),
         Syntax::Sysctl => Ok(text.split_whitespace().map(without_suffix).collect::<Vec<_>>().join(" ")),
+        Syntax::Name => is_word(text).then(|| text.to_owned()).ok_or(None),
         Syntax::Text => Ok(text.to_owned()),
     }
 }
