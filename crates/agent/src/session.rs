@@ -132,8 +132,11 @@ impl Session {
             .and_then(|all| all.into_iter().find(|one| one.address == prepare.local))
             .map(|one| one.interface);
         let tokens = Tokens { hello: prepare.hello.0, answer: prepare.answer.0 };
-        let trial =
+        let mut trial =
             Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(failed)?;
+        if let Some(scheduling) = self.settings.receivers() {
+            trial.schedule_receivers(scheduling).map_err(failed)?;
+        }
         let ports = trial.ports().map_err(failed)?;
         self.trial = TrialState::Ready { trial, connected: false };
         Ok(Reply::Prepared { ports, interface })

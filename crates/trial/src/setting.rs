@@ -2,9 +2,11 @@
 //! Knows no machine; whether one has a setting, and what it makes of a value, is found out there.
 
 use crate::options::nearest;
+pub use scheduling::Scheduling;
 use syntax::Syntax;
 
 pub mod discipline;
+mod scheduling;
 pub mod syntax;
 
 /// One setting, or a family of them, as help texts and error messages show it.
@@ -61,6 +63,9 @@ const fn info(name: &'static str, syntax: Syntax, allowed: &'static str, about: 
 
 /// The setting that is reached by booting the machine, which is the controller's business and no agent's.
 pub const BOOT: &str = "boot";
+
+/// The setting of the agent's own threads, which end with their trial.
+pub const RECEIVER_SCHEDULING: &str = "receiver_scheduling";
 
 /// Every setting there is, in the order in which help texts and docs/settings.md show them.
 pub const SETTINGS: &[SettingInfo] = &[
@@ -163,9 +168,9 @@ pub const SETTINGS: &[SettingInfo] = &[
     ),
     info("cpuidle.state.*", Syntax::SwitchOfEach, ON_OFF, "one idle state of all CPUs, by number"),
     info(
-        "receiver_scheduling",
+        RECEIVER_SCHEDULING,
         Syntax::Scheduling,
-        "other | fifo:1 to fifo:99 | rr:1 to rr:99",
+        "other | nice:-20 to nice:19 | fifo:1 to fifo:99 | rr:1 to rr:99",
         "scheduling class and priority of the agent's receiving threads",
     ),
     info(
@@ -307,6 +312,9 @@ mod tests {
         check("cpuidle.max_latency_us", "unlimited", "unlimited");
         check("cpuidle.state.1", "off", "off");
         check("receiver_scheduling", "fifo:50", "fifo:50");
+        check("receiver_scheduling", "rr:05", "rr:5");
+        check("receiver_scheduling", "nice:-5", "nice:-5");
+        check("receiver_scheduling", "nice:0", "other");
         check("sysctl.net.core.rmem_max", "16M", "16777216");
         check("sysctl.net.ipv4.tcp_rmem", " 4096\t64K  6291456 ", "4096 65536 6291456");
         check("sysctl.net.ipv4.tcp_congestion_control", "bbr", "bbr");
@@ -328,6 +336,8 @@ mod tests {
         check_refused("speed", "fast", "Mbit/s like 100");
         check_refused("speed", "forced 0 full", "Mbit/s like 100");
         check_refused("receiver_scheduling", "fifo:100", "fifo:99");
+        check_refused("receiver_scheduling", "fifo:-1", "fifo:99");
+        check_refused("receiver_scheduling", "nice:20", "nice:19");
         check_refused("sysctl.net.core.rmem_max", "1\n2", "one line");
         check_refused("sysctl.net.core.rmem_max", "", "not allowed");
         check_refused("governor", "../x", "a name");
