@@ -154,6 +154,6 @@ mod tests {
     fn both_sides_of_a_pair_have_as_many() {
         let (ran, _) = run(true, 1, noisy);
         let of_quiet: Vec<u32> = ran.iter().filter(|one| one.0 == 0).map(|one| one.1).collect();
-        assert!(of_quiet.chunks(2).all(|pair| pair[0] == pair[1]) && of_quiet.len() % 2 == 0, "{of_quiet:?}");
+        assert!(of_quiet.chunks(2).all(|pair| pair[0] == pair[1]) && of_quiet.len().is_multiple_of(2), "{of_quiet:?}");
     }
 }

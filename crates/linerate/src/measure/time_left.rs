@@ -101,7 +101,7 @@ impl Pace {
 
     /// What such a trial costs beside what it asks for.
     fn beside(&self, kind: Kind) -> Option<Duration> {
-        let mean = |place: usize| Some(self.seen[place].took.checked_div(self.seen[place].trials)?);
+        let mean = |place: usize| self.seen[place].took.checked_div(self.seen[place].trials);
         let place = kind.place();
         // As long as there was none of its kind, one with changes is taken for one without, and the other way.
         match mean(place).or_else(|| mean(place ^ 1)) {
