@@ -111,7 +111,7 @@ mod tests {
         truth: f64,
         part: f64,
         max: usize,
-        rule: &dyn Fn(&[f64]) -> Option<(f64, f64)>,
+        rule: &impl Fn(&[f64]) -> Option<(f64, f64)>,
     ) -> (bool, usize) {
         let mut values = Vec::new();
         loop {
