@@ -16,6 +16,7 @@ mod watch;
 use std::io;
 
 use linerate_trial::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
+use linerate_trial::setting;
 
 use crate::settings::Settings;
 use journal::{Entry, Journal};
@@ -158,7 +159,7 @@ impl Guard {
             }
         };
         // What is there already is left alone: to write it again may reload the link.
-        if now != change.value {
+        if !setting::stands(name, &change.value, &now) {
             // Also where the machine refuses: it may have changed something before it did.
             before.push(entry);
             put_back::write(interface, name, own, &change.value).map_err(GuardError::Setting)?;
