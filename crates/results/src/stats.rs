@@ -9,7 +9,7 @@ mod select;
 pub mod sequential;
 pub mod shift;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "sample"))]
 pub(crate) mod noise;
 
 use statrs::distribution::{ContinuousCDF, Normal};
