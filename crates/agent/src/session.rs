@@ -129,7 +129,9 @@ impl Session {
                 self.end_trial();
                 Ok(Reply::Done)
             }
-            Request::Get { interface, names, custom } => self.settings.get(interface.as_deref(), &names, &custom),
+            Request::Get { interface, names, custom, values } => {
+                self.settings.get(interface.as_deref(), &names, &custom, &values)
+            }
             Request::Set { .. } | Request::Confirm | Request::Keep | Request::Restore { .. }
                 if self.lease.is_none() =>
             {

@@ -123,6 +123,10 @@ pub enum Request {
         /// How those among them are read that are the user's own: (name, how).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         custom: Vec<(String, Custom)>,
+        /// Values that they might be given, in the order of the names: the error of one that could not have it says
+        /// why, as far as the machine knows that without changing anything.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        values: Vec<String>,
     },
     /// To change settings: all of these, or none. They are put back when the conversation ends, however it ends.
     /// Needs the lease.
@@ -408,7 +412,7 @@ mod tests {
             Request::Start,
             Request::Stop,
             Request::Ping,
-            Request::Get { interface: None, names: Vec::new(), custom: Vec::new() },
+            Request::Get { interface: None, names: Vec::new(), custom: Vec::new(), values: Vec::new() },
             Request::Set { interface: None, changes: Vec::new(), confirm_within_s: None },
             Request::Confirm,
             Request::Keep,

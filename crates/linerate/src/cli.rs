@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use linerate_control::Endpoint;
 
+use crate::plan::RoundOrder;
+
 /// Measure how well an Ethernet port works, and see where its packets go.
 #[derive(Parser, Debug)]
 #[command(name = "linerate", version, max_term_width = 100, propagate_version = false)]
 #[command(after_help = "Start with `linerate demo`: it needs no hardware and no root.\n\nExit status: 0 done, 1 a \
-                        judgement failed (a gate of compare), 2 the command could not do its work.")]
+                        judgement failed (an expectation of run, a gate of compare), 2 the command could not do its work.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -90,6 +92,27 @@ pub(crate) struct RunArgs {
     /// How often to measure each configuration; by default as the plan says
     #[arg(long, value_name = "N")]
     pub(crate) repeat: Option<u32>,
+    /// Repeat each configuration until the 95 % interval of its median lies within this, like 1%
+    ///
+    /// The median is that of the throughput, or of the transactions per second. The plan's repeats, or those of
+    /// --repeat, are the least. Looking after each repeat is reckoned with (docs/method.md).
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) precision: Option<String>,
+    /// With --precision, the most repeats [default: 30]
+    #[arg(long, value_name = "N", requires = "precision")]
+    pub(crate) max_repeats: Option<u32>,
+    /// The order of the trials in each round; by default random where there are repeats
+    #[arg(long, value_enum, value_name = "ORDER")]
+    pub(crate) order: Option<RoundOrder>,
+    /// The order that this seed gives: a dry run prints its seed, and records have theirs (trial.order_seed)
+    #[arg(long, value_name = "N", conflicts_with = "order")]
+    pub(crate) seed: Option<u32>,
+    /// Measure everything twice in each round, as two sides that must be alike: compare doubts what they contradict
+    #[arg(long)]
+    pub(crate) null: bool,
+    /// What must be, like "throughput > 900M" or "loss < 0.1% with rate=300M"; status 1 if it is not. May be repeated
+    #[arg(long, value_name = "EXPECTATION")]
+    pub(crate) expect: Vec<String>,
     /// How CPU use is measured; the same as --set cpu_method=METHOD
     #[arg(long, value_enum, value_name = "METHOD")]
     pub(crate) cpu_method: Option<CpuMethodArg>,

@@ -4,6 +4,7 @@
 
 pub mod compare;
 mod error;
+pub mod expect;
 #[cfg(test)]
 mod faults;
 pub mod history;

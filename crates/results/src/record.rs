@@ -118,6 +118,40 @@ pub struct TrialPlace {
     pub repeat: u32,
     /// The levels that distinguish this configuration: factor → level.
     pub factors: BTreeMap<String, String>,
+    /// Which configuration of the plan, from 0, in the plan's order; absent in records of earlier versions.
+    #[serde(default)]
+    pub configuration: Option<u32>,
+    /// What the order of the campaign's trials was drawn from; absent where they ran in the plan's order.
+    #[serde(default)]
+    pub order_seed: Option<u32>,
+    /// In a campaign with A/A trials: which of the two sides that measure the same.
+    #[serde(default)]
+    pub null_side: Option<NullSide>,
+}
+
+/// One side of an A/A pair: a configuration that is measured twice in each round. The two must be alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NullSide {
+    /// The one that counts as the configuration's trials.
+    A,
+    /// The other, measured only to be held against it.
+    B,
+}
+
+impl NullSide {
+    /// The side of this name.
+    pub fn find(name: &str) -> Option<NullSide> {
+        [NullSide::A, NullSide::B].into_iter().find(|side| side.name() == name)
+    }
+
+    /// As records write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NullSide::A => "a",
+            NullSide::B => "b",
+        }
+    }
 }
 
 /// One machine during the trial.
