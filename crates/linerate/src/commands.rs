@@ -9,6 +9,7 @@ mod history;
 mod lab;
 mod plans;
 mod records;
+mod registers;
 mod run;
 mod selection;
 mod settings;
