@@ -55,7 +55,7 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
             let open = || std::fs::File::options().read(true).write(true).open(&device);
             let (said, answers) = open().and_then(|port| Ok((port.try_clone()?, port))).map_err(cannot)?;
             // Whoever is at this machine's serial port is at this machine.
-            serial::converse_in_turn(said, answers, |link| session::converse(link, program, Commands::Allowed))
+            serial::converse_in_turn(said, answers, |link| session::converse(link, program, Permissions::ALL))
                 .map_err(cannot)?;
         }
         Task::Watch(journal) => guard::watch(&journal)?,
