@@ -84,6 +84,36 @@ pub struct FlowOutcome {
     pub socket_buffer: Option<u64>,
 }
 
+impl FlowOutcome {
+    /// An account with nothing in it yet.
+    pub fn new(id: u16, role: Role) -> FlowOutcome {
+        FlowOutcome {
+            id,
+            role,
+            octets: 0,
+            messages: 0,
+            octets_total: 0,
+            messages_total: 0,
+            elapsed_ns: 0,
+            slices: Vec::new(),
+            api: ApiUse::default(),
+            calls: 0,
+            thread: ThreadUse::default(),
+            pacing: None,
+            departure_gaps: None,
+            arrivals: None,
+            timestamps: None,
+            socket_drops: None,
+            send_errors: 0,
+            end_marks: 0,
+            latency: None,
+            timeouts: None,
+            tcp: None,
+            socket_buffer: None,
+        }
+    }
+}
+
 /// What an end does in a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -14,6 +14,7 @@ use socket2::Socket;
 use super::TrafficError;
 use super::api::octets_in::{OctetsIn, READ};
 use super::api::octets_out::OctetsOut;
+use super::clock::Leaving;
 use super::sockets::is_passing;
 use super::task::{Task, tcp_summary, wait_until};
 use crate::sys::socket_state::set_receive_low_water;
@@ -207,7 +208,8 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     let mut gathering = Gathering::new();
     let by_octets = task.spec.expected_time().is_none();
     let mut last_ns = 0;
-    while !task.clock.stopped() {
+    let mut leaving = Leaving::default();
+    while !task.clock.aborted() {
         match inward.receive(&socket, LOOK_AGAIN) {
             Ok(0) => break,
             Ok(read) => {
@@ -225,7 +227,7 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
                 }
                 task.ledger.publish(outcome.octets_total, outcome.messages_total);
                 gathering.handle_read(&socket, read, now);
-                if now > window.end_ns.saturating_add(DRAIN_NS) {
+                if now > window.end_ns.saturating_add(DRAIN_NS) || leaving.is_over(&task.clock, true, now) {
                     break;
                 }
             }
@@ -233,10 +235,11 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
                 let now = task.clock.now_ns();
                 let over =
                     task.clock.receiving_so_far().is_some_and(|window| now > window.end_ns.saturating_add(DRAIN_NS));
-                if over {
+                if over || leaving.is_over(&task.clock, false, now) {
                     break;
                 }
             }
+            Err(_) if task.clock.stopped() => break,
             // A reset after the measured part is how a sender leaves that would not wait; before it, it is a loss.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                 let now = task.clock.now_ns();
