@@ -5,3 +5,5 @@ pub mod datagram;
 pub mod message;
 pub mod parameters;
 pub mod results;
+pub mod server;
+pub mod terms;

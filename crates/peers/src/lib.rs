@@ -1,4 +1,6 @@
 //! Other tools' protocols, both roles: what they say, and how a test of theirs goes.
 //! Knows no plans, no records and no terminal.
 
+pub mod deadline;
 pub mod iperf3;
+pub mod served;

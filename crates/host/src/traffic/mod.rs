@@ -264,6 +264,11 @@ impl Trial {
         self.clock.stop();
     }
 
+    /// Whether every flow has ended; [`Trial::join`] then returns at once.
+    pub fn has_ended(&self) -> bool {
+        self.running.iter().all(|(_, thread)| thread.is_finished())
+    }
+
     /// A handle by which another thread can stop this trial.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.clock.clone())
