@@ -192,6 +192,7 @@ impl Trial {
             running: Vec::new(),
             sampler: None,
             before: Snapshot::default(),
+            receivers: None,
         };
         let open = flows.into_iter().map(|(flow, socket)| Open::adopt(flow, socket));
         let open = open.collect::<Result<Vec<_>, _>>()?;
