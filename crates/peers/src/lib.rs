@@ -4,3 +4,4 @@
 pub mod deadline;
 pub mod iperf3;
 pub mod served;
+pub mod test;

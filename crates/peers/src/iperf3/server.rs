@@ -16,16 +16,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::interfaces;
-use linerate_host::traffic::{Foreign, Framing, Trial};
+use linerate_host::traffic::Trial;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::datagram::{self, Counters};
+use super::datagram;
 use super::message::{Cookie, MAX_TEXT, State, read_json, write_json, write_state};
 use super::parameters::{MAX_PARAMETERS, Parameters};
 use super::results::Results;
+use super::sockets::{framing, prepare, settle};
 use super::terms::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of, spec_of};
 use crate::deadline::Timed;
 use crate::served::{Limits, Served};
@@ -74,8 +75,12 @@ struct Waiting {
     client: IpAddr,
     workload: Workload,
     wanted: usize,
-    streams: mpsc::Sender<Socket>,
+    streams: mpsc::Sender<Opened>,
 }
+
+/// A stream of a test, and its place among all that came to this server: the client numbers streams as it opens them,
+/// and threads may hear of them in another order.
+type Opened = (usize, Socket);
 
 impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
@@ -123,14 +128,17 @@ impl Server {
         heard: &'env (impl Fn(Served) + Sync),
     ) -> io::Result<()> {
         let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
+        let mut count = 0;
         while !over() {
             let mut idle = true;
             match door.tcp.accept() {
                 Ok((stream, peer)) => {
                     idle = false;
+                    count += 1;
+                    let place = count;
                     // Beyond these nobody is heard: the kernel's queue holds some more.
                     if self.shared.strangers.fetch_add(1, Ordering::Relaxed) < STRANGERS {
-                        let work = move || self.receive(stream, peer, is_over, heard);
+                        let work = move || self.receive((place, stream), peer, is_over, heard);
                         if thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
                             self.shared.strangers.fetch_sub(1, Ordering::Relaxed);
                         }
@@ -145,7 +153,7 @@ impl Server {
             // An error is an ICMP message about a peer that is gone.
             if let Ok((_, peer)) = door.udp.recv_from(&mut octets) {
                 idle = false;
-                self.open_datagrams(door, peer);
+                self.open_datagrams(door, peer, &mut count);
             }
             if idle {
                 thread::sleep(Duration::from_millis(2));
@@ -157,7 +165,7 @@ impl Server {
     /// A connection: a stream that a test waits for, or a test.
     fn receive(
         &self,
-        stream: TcpStream,
+        (place, stream): (usize, TcpStream),
         peer: SocketAddr,
         is_over: &(impl Fn(usize) -> bool + Sync),
         heard: &(impl Fn(Served) + Sync),
@@ -167,7 +175,7 @@ impl Server {
         let Ok(cookie) = cookie else { return };
         let wants = |waiting: &Waiting| waiting.cookie == cookie && waiting.workload == Workload::TcpStream;
         if let Some(test) = self.shared.claim(wants) {
-            let _ = test.send(stream.into());
+            let _ = test.send((place, stream.into()));
             return;
         }
         if self.shared.tests.fetch_add(1, Ordering::Relaxed) >= self.limits.tests {
@@ -185,14 +193,15 @@ impl Server {
     }
 
     /// A datagram from somebody unknown: the first of a stream, if a test of a client at that address waits for one.
-    fn open_datagrams(&self, door: &Door, peer: SocketAddr) {
+    fn open_datagrams(&self, door: &Door, peer: SocketAddr, count: &mut usize) {
         let mut unknown = vec![peer];
         while let Some(peer) = unknown.pop() {
             let wants = |waiting: &Waiting| waiting.client == peer.ip() && waiting.workload == Workload::UdpStream;
             let Some(test) = self.shared.claim(wants) else { continue };
             let Ok(socket) = connected(door, peer, &mut unknown) else { continue };
             if socket.send(&datagram::REPLY).is_ok() {
-                let _ = test.send(socket);
+                *count += 1;
+                let _ = test.send((*count, socket));
             }
         }
     }
@@ -248,7 +257,7 @@ impl Shared {
     }
 
     /// The first test that waits for such a stream, which is one fewer then.
-    fn claim(&self, wants: impl Fn(&Waiting) -> bool) -> Option<mpsc::Sender<Socket>> {
+    fn claim(&self, wants: impl Fn(&Waiting) -> bool) -> Option<mpsc::Sender<Opened>> {
         let mut waiting = self.waiting();
         let test = waiting.iter_mut().find(|waiting| waiting.wanted > 0 && wants(waiting))?;
         test.wanted -= 1;
@@ -310,7 +319,7 @@ impl Test<'_> {
         let lost = |what: &'static str| move |error: io::Error| format!("the client {what}: {error}");
         let flows = self.streams(spec).map_err(lost("did not open its streams"))?;
         let asked = Spec { extent: Extent::Time(patience(spec)), ..spec.clone() };
-        let framing = framing(parameters, spec);
+        let framing = framing(parameters);
         let trial = Trial::adopt(asked, framing, End::Target, local, interface, flows, |_| {})
             .map_err(|error| error.to_string())?;
         self.say(State::TestStart).and_then(|()| self.say(State::TestRunning)).map_err(lost("went away"))?;
@@ -362,18 +371,19 @@ impl Test<'_> {
         Ok(streams)
     }
 
-    fn collect(&self, opened: &mpsc::Receiver<Socket>, wanted: usize) -> io::Result<Vec<Socket>> {
+    fn collect(&self, opened: &mpsc::Receiver<Opened>, wanted: usize) -> io::Result<Vec<Socket>> {
         let deadline = Instant::now() + STREAMS_TIME;
         let mut sockets = Vec::new();
         while sockets.len() < wanted {
             match opened.recv_timeout(LOOK_AGAIN) {
-                Ok(socket) => sockets.push(socket),
+                Ok(opened) => sockets.push(opened),
                 Err(_) if (self.over)() || self.has_left() => return Err(ErrorKind::ConnectionAborted.into()),
                 Err(_) if Instant::now() > deadline => return Err(ErrorKind::TimedOut.into()),
                 Err(_) => {}
             }
         }
-        Ok(sockets)
+        sockets.sort_by_key(|(place, _)| *place);
+        Ok(sockets.into_iter().map(|(_, socket)| socket).collect())
     }
 
     /// Whether the client has closed its control connection.
@@ -453,60 +463,6 @@ fn patience(spec: &Spec) -> Duration {
         Extent::Time(time) if spec.direction == Direction::Tx && !time.is_zero() => time,
         Extent::Time(time) if !time.is_zero() => time + SAFETY,
         _ => LONGEST,
-    }
-}
-
-/// What the client asked of its sockets. What the kernel refuses stays as it was: a client of iperf3 is not told, and the
-/// record says what it became.
-fn prepare(socket: &Socket, spec: &Spec) -> io::Result<()> {
-    if let Some(octets) = spec.socket_buffer {
-        let _ = socket.set_send_buffer_size(octets as usize);
-        let _ = socket.set_recv_buffer_size(octets as usize);
-    }
-    if spec.workload == Workload::TcpStream {
-        socket.set_tcp_nodelay(spec.nodelay())?;
-        if let Some(mss) = spec.mss {
-            let _ = socket.set_tcp_mss(mss.into());
-        }
-        if let Some(name) = &spec.congestion_control {
-            let _ = socket.set_tcp_congestion(name.as_bytes());
-        }
-    }
-    if spec.dscp != 0 {
-        let octet = u32::from(spec.dscp) << 2;
-        let _ = socket.set_tos_v4(octet).or_else(|_| socket.set_tclass_v6(octet));
-    }
-    Ok(())
-}
-
-/// What the datagrams look like that the client asked for.
-pub(super) fn framing(parameters: &Parameters, spec: &Spec) -> Framing {
-    if spec.workload != Workload::UdpStream {
-        return Framing::Own;
-    }
-    let foreign = if parameters.udp_counters_64bit {
-        Foreign {
-            head: Vec::new(),
-            emit: |probe, octets| datagram::emit(Counters::Long, probe, octets),
-            parse: |octets| datagram::parse(Counters::Long, octets),
-        }
-    } else {
-        Foreign {
-            head: Vec::new(),
-            emit: |probe, octets| datagram::emit(Counters::Short, probe, octets),
-            parse: |octets| datagram::parse(Counters::Short, octets),
-        }
-    };
-    Framing::Foreign(Arc::new(foreign))
-}
-
-/// What each end alone cannot know: how many datagrams the sender sent.
-pub(super) fn settle(ours: &mut Outcome, theirs: &Outcome) {
-    for flow in &mut ours.flows {
-        let sent = theirs.flows.iter().find(|one| one.id == flow.id).map(|one| one.messages_total);
-        if let Some(arrivals) = &mut flow.arrivals {
-            arrivals.sent_by_end_mark = sent;
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use linerate_trial::arrivals::Arrivals;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
-use linerate_trial::spec::{Direction, Extent, MAX_MESSAGE, MAX_STREAMS, Spec, Workload};
+use linerate_trial::spec::{Direction, Extent, MAX_MESSAGE, MAX_STREAMS, Spacing, Spec, Workload};
 use linerate_trial::stage::Counters;
 use linerate_trial::units::OfferedLoad;
 
@@ -19,6 +19,9 @@ use crate::served::Limits;
 
 /// How long a server waits beyond the time that was asked for.
 pub const SAFETY: Duration = Duration::from_secs(40);
+
+/// The version that this implementation behaves like: 3.13 and later count what was left out apart.
+const CLIENT_VERSION: &str = "3.17";
 
 /// Error codes of iperf3 (`iperf_api.h`), which a server sends with [`super::message::State::ServerError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +93,62 @@ fn check(spec: &Spec, limits: &Limits) -> Result<Spec, Refused> {
         return Err(Refused::Rate);
     }
     Ok(spec.clone())
+}
+
+/// A trial as a client asks a server for it; or one sentence about what iperf3 cannot do.
+pub fn parameters_of(spec: &Spec) -> Result<Parameters, String> {
+    let cannot = |what: &str, instead: &str| Err(format!("iperf3 has no {what}; {instead}"));
+    let (sends, receives) = (spec.direction != Direction::Rx, spec.direction != Direction::Tx);
+    if !spec.workload.is_stream() {
+        return cannot(spec.workload.name(), "choose tcp-stream or udp-stream, or a target with linerate's agent");
+    }
+    if spec.probe {
+        return cannot("probe beside a stream", "leave probe out, or choose a target with linerate's agent");
+    }
+    if sends && spec.spacing != Spacing::Even {
+        return cannot("spacing but an even one", "leave spacing out, or choose direction=rx");
+    }
+    if receives && spec.warmup.subsec_nanos() != 0 {
+        return cannot("warm-up but of whole seconds", "choose warmup=1s, or none");
+    }
+    let (num, time) = match spec.extent {
+        Extent::Octets(_) if sends => {
+            return cannot(
+                "end of a stream of its server's by a number of bytes",
+                "choose a duration, or direction=rx",
+            );
+        }
+        Extent::Octets(octets) => (octets.saturating_mul(spec.streams.into()), 0),
+        // The client ends the test, to the millisecond; the server has this for its own safety.
+        Extent::Time(time) => (0, time.as_secs() + u64::from(time.subsec_nanos() != 0)),
+    };
+    let size = spec.message_octets();
+    if spec.workload == Workload::TcpStream && size > 1 << 20 {
+        return cannot("message_size above 1M", "choose a smaller one");
+    }
+    let is_udp = spec.workload == Workload::UdpStream;
+    Ok(Parameters {
+        tcp: !is_udp,
+        udp: is_udp,
+        omit: spec.warmup.as_secs(),
+        time,
+        num,
+        parallel: spec.streams.into(),
+        len: Some(size.into()),
+        mss: spec.mss.map(u64::from),
+        nodelay: !is_udp && spec.nodelay(),
+        reverse: spec.direction == Direction::Tx,
+        bidirectional: spec.direction == Direction::Both,
+        window: spec.socket_buffer.map(u64::from),
+        bandwidth: spec.rate.bits_per_second(size.into()).map(|bits| bits as u64),
+        pacing_timer: Some(1000),
+        burst: (spec.burst > 1).then_some(spec.burst.into()),
+        tos: (spec.dscp != 0).then_some(u64::from(spec.dscp) << 2),
+        congestion: spec.congestion_control.clone(),
+        udp_counters_64bit: is_udp,
+        client_version: Some(CLIENT_VERSION.to_owned()),
+        ..Parameters::default()
+    })
 }
 
 /// iperf3's number of the stream that was opened as the `n`th, from 0: the second is 3.
@@ -217,6 +276,43 @@ mod tests {
         assert_eq!((spec.workload, spec.direction, spec.streams), (Workload::UdpStream, Direction::Tx, 2));
         assert_eq!((spec.rate, spec.dscp), (OfferedLoad::BitsPerSecond(5_000_000), 46));
         assert_eq!((spec.warmup, spec.extent), (Duration::from_secs(1), Extent::Time(Duration::from_secs(10))));
+    }
+
+    #[test]
+    fn a_trial_asked_for_and_understood_is_the_same() {
+        for (workload, direction, rate) in [
+            (Workload::TcpStream, Direction::Rx, OfferedLoad::Unlimited),
+            (Workload::TcpStream, Direction::Both, OfferedLoad::BitsPerSecond(7_000_000)),
+            (Workload::UdpStream, Direction::Tx, OfferedLoad::BitsPerSecond(5_000_000)),
+        ] {
+            let mut spec = Spec::new(workload);
+            (spec.direction, spec.rate, spec.streams, spec.dscp, spec.burst) = (direction, rate, 3, 46, 4);
+            (spec.socket_buffer, spec.message_size, spec.warmup) = (Some(100_000), Some(1400), Duration::from_secs(2));
+            if workload == Workload::TcpStream {
+                (spec.mss, spec.nodelay, spec.congestion_control) = (Some(1000), Some(true), Some("reno".to_owned()));
+            }
+            let text = serde_json::to_string(&parameters_of(&spec).unwrap()).unwrap();
+            assert_eq!(spec_of(&parameters(&text), &Limits::default()).unwrap(), spec, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_iperf3_has_not_is_said() {
+        #[track_caller]
+        fn check(workload: Workload, change: impl FnOnce(&mut Spec), contains: &str) {
+            let mut spec = Spec::new(workload);
+            change(&mut spec);
+            let sentence = parameters_of(&spec).unwrap_err();
+            assert!(sentence.contains(contains), "{sentence}");
+        }
+        check(Workload::TcpRr, |_| {}, "iperf3 has no tcp-rr; choose tcp-stream or udp-stream");
+        check(Workload::UdpStream, |spec| spec.probe = true, "leave probe out");
+        check(Workload::UdpStream, |spec| spec.warmup = Duration::from_millis(1500), "whole seconds");
+        check(
+            Workload::TcpStream,
+            |spec| (spec.direction, spec.extent) = (Direction::Tx, Extent::Octets(1000)),
+            "choose a duration",
+        );
     }
 
     #[test]
