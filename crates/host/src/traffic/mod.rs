@@ -33,11 +33,13 @@ use std::time::Duration;
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome};
+use linerate_trial::registers::{AroundTrial, Wanted};
 use linerate_trial::setting::Scheduling;
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
 use socket2::Socket;
 
 use crate::counters::{self, Snapshot};
+use crate::registers;
 use crate::scheduling;
 use crate::soak::Soak;
 
@@ -96,6 +98,7 @@ pub struct Trial {
     running: Vec<(Flow, JoinHandle<Result<FlowOutcome, TrafficError>>)>,
     sampler: Option<JoinHandle<Sampled>>,
     before: Snapshot,
+    registers: Option<Box<AroundTrial>>,
     receivers: Option<Scheduling>,
 }
 
@@ -116,21 +119,34 @@ impl Trial {
             .filter(|flow| flow.listener() == end)
             .map(|flow| Ok((flow.id, Some(sockets::listen(flow, &spec, local)?))))
             .collect::<Result<Vec<_>, TrafficError>>()?;
-        let clock = Arc::new(TrialClock::new(&spec));
-        Ok(Trial {
+        let mut trial = Trial::new(spec, end, local, interface);
+        (trial.waiting, trial.tokens) = (waiting, tokens);
+        Ok(trial)
+    }
+
+    /// A trial without flows.
+    fn new(spec: Spec, end: End, local: IpAddr, interface: Option<String>) -> Trial {
+        Trial {
+            clock: Arc::new(TrialClock::new(&spec)),
             spec: Arc::new(spec),
             framing: Framing::Own,
             end,
             local,
-            tokens,
+            // Nobody hears these: whoever opens flows with a handshake has tokens of the trial's own.
+            tokens: Tokens { hello: [0; 16], answer: [0; 16] },
             interface,
-            clock,
-            waiting,
+            waiting: Vec::new(),
             running: Vec::new(),
             sampler: None,
             before: Snapshot::default(),
+            registers: None,
             receivers: None,
-        })
+        }
+    }
+
+    /// Has registers read too, before and after the traffic.
+    pub fn watch_registers(&mut self, wanted: Wanted) {
+        self.registers = Some(Box::new(AroundTrial { wanted, ..AroundTrial::default() }));
     }
 
     /// Has the threads that receive, or answer, scheduled so. Refused where they could lock the machine up.
@@ -179,21 +195,8 @@ impl Trial {
         flows: Vec<(Flow, Socket)>,
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<Trial, TrafficError> {
-        let clock = Arc::new(TrialClock::new(&spec));
-        let mut trial = Trial {
-            spec: Arc::new(spec),
-            framing,
-            end,
-            local,
-            tokens: Tokens { hello: [0; 16], answer: [0; 16] },
-            interface,
-            clock,
-            waiting: Vec::new(),
-            running: Vec::new(),
-            sampler: None,
-            before: Snapshot::default(),
-            receivers: None,
-        };
+        let mut trial = Trial::new(spec, end, local, interface);
+        trial.framing = framing;
         let open = flows.into_iter().map(|(flow, socket)| Open::adopt(flow, socket));
         let open = open.collect::<Result<Vec<_>, _>>()?;
         let soak = trial.soak()?;
@@ -213,6 +216,10 @@ impl Trial {
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<(), TrafficError> {
         if let Some(interface) = &self.interface {
+            // Registers first: reading them takes longer, and counters are to be read next to the traffic.
+            if let Some(around) = &mut self.registers {
+                around.before = registers::read(interface, &around.wanted);
+            }
             self.before = counters::snapshot(interface);
         }
         let (alive, all_ended) = mpsc::channel::<()>();
@@ -336,7 +343,19 @@ impl Trial {
         for flow in &flows {
             doubts.extend(self.doubts_of(flow));
         }
-        Ok(Outcome { end: self.end, flows, cpu: sampled.cpu, cpu_slices: sampled.cpu_slices, counters, doubts })
+        let mut registers = self.registers.take().map(|around| *around);
+        if let (Some(around), Some(interface)) = (&mut registers, &self.interface) {
+            around.after = registers::read(interface, &around.wanted);
+        }
+        Ok(Outcome {
+            end: self.end,
+            flows,
+            cpu: sampled.cpu,
+            cpu_slices: sampled.cpu_slices,
+            counters,
+            registers,
+            doubts,
+        })
     }
 
     /// What can be doubted of a flow by looking at this end alone.
