@@ -33,6 +33,21 @@ pub struct Outcome {
     pub doubts: Vec<Doubt>,
 }
 
+impl Outcome {
+    /// What an end saw that tells of its flows only.
+    pub fn of_flows(end: End, flows: Vec<FlowOutcome>) -> Outcome {
+        Outcome {
+            end,
+            flows,
+            cpu: None,
+            cpu_slices: Vec::new(),
+            counters: Counters::default(),
+            registers: None,
+            doubts: Vec::new(),
+        }
+    }
+}
+
 /// One flow, from one end. Octets and packets are payload; "measured" is what followed the warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {

@@ -9,7 +9,6 @@ use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Direction, Extent, MAX_MESSAGE, MAX_STREAMS, Spacing, Spec, Workload};
-use linerate_trial::stage::Counters;
 use linerate_trial::units::OfferedLoad;
 
 use super::datagram::MIN_LEN;
@@ -226,7 +225,7 @@ pub fn outcome_of(spec: &Spec, end: End, results: &Results) -> Outcome {
     });
     let mut flows: Vec<FlowOutcome> = flows.collect();
     flows.sort_by_key(|flow| flow.id);
-    Outcome { end, flows, cpu: None, cpu_slices: Vec::new(), counters: Counters::default(), doubts: Vec::new() }
+    Outcome::of_flows(end, flows)
 }
 
 fn flow_outcome(spec: &Spec, end: End, flow: Flow, stream: &StreamResults) -> FlowOutcome {
