@@ -93,7 +93,9 @@ impl Desk {
             None => self.begin(&host)?,
         };
         let (id, started_at) = self.ids.next();
-        let trial = TrialPlace { index: self.tests, repeat: 0, factors: BTreeMap::new() };
+        let (configuration, order_seed, null_side) = (None, None, None);
+        let factors = BTreeMap::new();
+        let trial = TrialPlace { index: self.tests, repeat: 0, factors, configuration, order_seed, null_side };
         self.tests += 1;
         let label =
             Label { id, started_at, campaign, plan: PLAN.to_owned(), trial, endpoints: ["local".to_owned(), host] };
