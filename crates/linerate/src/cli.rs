@@ -205,6 +205,12 @@ pub(crate) enum Look {
         #[command(flatten)]
         look: LookArgs,
     },
+    /// Registers of its MAC and PHY by their vendors' names, with their bit fields (docs/registers.md)
+    ///
+    /// They come from the driver's register dump (ethtool -d), the PHY's management bus and, where asked for, physical
+    /// memory. Reading needs root there. A register that reading clears is read only if it is named.
+    #[command(after_help = REGISTERS_HELP)]
+    Registers(RegistersArgs),
     /// Its settings as they are
     Get {
         /// Settings like mtu, gro or coalesce.rx_usecs; all that it has, when none is named (docs/settings.md)
@@ -230,6 +236,34 @@ pub(crate) enum Look {
         #[command(flatten)]
         look: LookArgs,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RegistersArgs {
+    /// Registers like ENET_RCR, fields like ENET_RCR.FCE, patterns like 'ENET_IEEE_*', addresses that a definition
+    /// names; all that reading does not clear, when none is named
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Show what changes, until Ctrl-C; looks every second, or every so many
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
+    pub(crate) watch: Option<String>,
+    /// With --watch: end after so many looks
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub(crate) count: Option<u64>,
+    /// Read registers that reading clears, too
+    #[arg(long)]
+    pub(crate) clearing: bool,
+    /// Read from /dev/mem what the register dump lacks: only at addresses of definitions
+    #[arg(long)]
+    pub(crate) allow_dev_mem: bool,
+    /// Definitions of your own: a file, or a folder of *.regs; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) definitions: Vec<PathBuf>,
+    /// The PHY's address on the management bus; by default the one that the interface uses
+    #[arg(long, value_name = "ADDRESS", value_parser = clap::value_parser!(u8).range(0..=31))]
+    pub(crate) phy: Option<u8>,
+    #[command(flatten)]
+    pub(crate) look: LookArgs,
 }
 
 #[derive(Args, Debug)]
@@ -361,6 +395,11 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u32>,
 }
+
+const REGISTERS_HELP: &str = "Examples:\n  \
+                              linerate target root@board registers ENET_RCR\n  \
+                              linerate target root@board registers 'ENET_IEEE_*' --watch\n  \
+                              linerate target root@board registers BMSR STAT1000.IDLE_ERRORS";
 
 /// The short help's word about `--set`.
 const SET_HINT: &str = "`linerate run --help` lists the options that --set takes.";

@@ -16,6 +16,8 @@ use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Counters;
 use serde::{Deserialize, Serialize};
 
+use crate::registers::RegisterChanges;
+
 /// The name of this format.
 pub const FORMAT: &str = "linerate.record/1";
 
@@ -74,6 +76,7 @@ impl Record {
         for machine in [&mut brief.target, &mut brief.host] {
             machine.environment = Environment::default();
             machine.counters = Counters::default();
+            machine.registers = None;
         }
         if let Some(figures) = &mut brief.result {
             figures.flow.arrival_gaps = None;
@@ -171,6 +174,9 @@ pub struct Machine {
     /// What the threads that moved the data used, over the whole trial.
     #[serde(default)]
     pub threads: Option<ThreadUse>,
+    /// What changed in the registers of its MAC and PHY over the whole trial; with `registers` on.
+    #[serde(default)]
+    pub registers: Option<RegisterChanges>,
 }
 
 /// The figures of a trial. With `direction` both, sums over the two directions, which stand apart in `directions`.

@@ -12,6 +12,7 @@ use linerate_trial::stage::Stage;
 
 use super::number::{count, figure, percent, signed};
 use super::printable;
+use super::registers;
 use super::sheet::offered_load_bps;
 use super::table::{plain, trimmed};
 
@@ -37,6 +38,7 @@ pub(crate) fn show(record: &Record) -> String {
     part("CPU time by unit of work, of the whole machine", demand(record));
     part("Threads that moved the data, whole trial", threads(record));
     part("Counters that moved, whole trial", counters(record));
+    part("Registers that changed, whole trial", registers::changes(record));
     part("Settings that were changed for this trial", settings(record));
     part("Machines", environments(record));
     printable(&text)
