@@ -6,6 +6,7 @@ pub mod compare;
 mod error;
 #[cfg(test)]
 mod faults;
+pub mod findings;
 pub mod history;
 pub mod id;
 pub mod metric;
