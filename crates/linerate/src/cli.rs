@@ -151,6 +151,13 @@ pub(crate) struct OutputArgs {
     pub(crate) markdown: bool,
 }
 
+impl OutputArgs {
+    /// Nothing but records may be on standard output.
+    pub(crate) fn is_for_programs(self) -> bool {
+        self.json || self.csv || self.markdown
+    }
+}
+
 #[derive(ValueEnum, Clone, Copy, Debug)]
 pub(crate) enum CpuMethodArg {
     /// By the kernel's accounting, /proc/stat

@@ -56,8 +56,8 @@ use serde::Serialize;
 
 use crate::record::Record;
 pub use absent::{Absent, absent};
-pub use trouble::trouble;
 use case::Case;
+pub use trouble::trouble;
 
 /// Something that a record shows, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

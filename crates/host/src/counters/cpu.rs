@@ -41,7 +41,11 @@ pub(super) fn read(folder: &Path) -> Vec<Reading> {
 fn below(folder: &Path, name: &str) -> Vec<std::path::PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let is_one = |entry: &fs::DirEntry| {
-        entry.file_name().to_str().and_then(|text| text.strip_prefix(name)).is_some_and(|rest| rest.parse::<u32>().is_ok())
+        entry
+            .file_name()
+            .to_str()
+            .and_then(|text| text.strip_prefix(name))
+            .is_some_and(|rest| rest.parse::<u32>().is_ok())
     };
     entries.flatten().filter(is_one).map(|entry| entry.path()).collect()
 }

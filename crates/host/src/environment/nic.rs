@@ -116,11 +116,8 @@ fn modes_of(answer: &[u8]) -> Option<LinkModes> {
         bits.iter().filter(|(_, on)| all || *on).map(|(name, _)| name.clone()).collect()
     };
     let (ours, peer) = (set(OURS), set(PEER));
-    let modes = LinkModes {
-        supported: names(&ours, true),
-        advertised: names(&ours, false),
-        partner: names(&peer, false),
-    };
+    let modes =
+        LinkModes { supported: names(&ours, true), advertised: names(&ours, false), partner: names(&peer, false) };
     (modes != LinkModes::default()).then_some(modes)
 }
 

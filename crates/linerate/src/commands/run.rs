@@ -8,7 +8,7 @@ use linerate_results::record::Record;
 use linerate_results::store::{Campaign, Store};
 use serde::{Deserialize, Serialize};
 
-use super::{connect_options, dry_run, open_store, report, say_notes};
+use super::{connect_options, dry_run, open_store, report, say_notes, terminal_width};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
@@ -19,6 +19,7 @@ use crate::plan::{self, Plan, PlannedTrial};
 use crate::progress::Progress;
 use crate::render;
 use crate::render::Repeats;
+use crate::render::explain::{First, in_three_lines};
 
 /// Carries a plan out, and shows what came of it.
 pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
@@ -52,7 +53,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         }
         None => Vec::new(),
     };
+    let mut firsts = Vec::new();
     let ended = campaign::run(&order.borrow(), &pair, &mut store, &progress, &mut |record: &Record| {
+        firsts.push(First::of(record));
         // A consumer of JSON Lines may want each record as it comes.
         if arguments.output.json {
             progress.print(&render::json::json(std::slice::from_ref(record)));
@@ -64,6 +67,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     records.sort_by_key(|record| record.trial.index);
     if !records.is_empty() {
         out!("{}", shown(&order.plan, arguments.output, &records));
+        if !arguments.output.is_for_programs() {
+            out!("\n{}", in_three_lines(&firsts, true, terminal_width()));
+        }
     }
     status(ended)
 }
@@ -120,6 +126,12 @@ pub(crate) struct OwnedOrder {
 }
 
 impl OwnedOrder {
+    /// The levels of a factor, in the plan's order.
+    pub(crate) fn levels_of(&self, factor: &str) -> Vec<String> {
+        let factors = self.plan.parts.iter().flat_map(|part| &part.factors);
+        factors.filter(|(name, _)| name == factor).flat_map(|(_, levels)| levels.clone()).collect()
+    }
+
     /// The order as a campaign takes it.
     pub(crate) fn borrow(&self) -> Order<'_> {
         Order {

@@ -61,7 +61,11 @@ pub fn absent(record: &Record) -> Vec<Absent> {
 fn of_machine(case: &Case<'_>, side: Side<'_>, say: &mut impl FnMut(String, &str)) {
     let end = side.end;
     if case.record.result.is_some() && side.cpu(case).is_none() {
-        let how = if case.doubts(DoubtKind::ShortForCpu) { "measure longer" } else { "look why /proc/stat cannot be read there" };
+        let how = if case.doubts(DoubtKind::ShortForCpu) {
+            "measure longer"
+        } else {
+            "look why /proc/stat cannot be read there"
+        };
         say(format!("what the {end}'s CPUs did"), how);
     }
     let Some(nic) = side.nic() else {
@@ -74,13 +78,16 @@ fn of_machine(case: &Case<'_>, side: Side<'_>, say: &mut impl FnMut(String, &str
         say(format!("the {end}'s driver statistics"), how);
     }
     if is_hardware && nic.pause.is_none() {
-        say(format!("whether the {end} obeys and sends pause frames"), "its driver does not tell; try linerate target registers");
+        say(
+            format!("whether the {end} obeys and sends pause frames"),
+            "its driver does not tell; try linerate target registers",
+        );
     }
     if side.machine.counters.0.contains_key(&Stage::Unplaced) {
         let moved = side.sum(Stage::Unplaced, |_| true).unwrap_or(0);
         if moved > 0 && case.is_troubled() {
             let how = "linerate records show lists them; no table says at which stage they count";
-            say(format!("what some counters of the {end}'s driver mean that moved"), how);
+            say(format!("the meaning of counters that moved at the {end}"), how);
         }
     }
 }

@@ -26,14 +26,22 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .finds(case, Some(side.end), Sureness::Likely, share, sentence)
         .because(format!("TCP had nothing to send {} of the time", percent(share)))
         .because_of(side.thread_shares(case).map(|(worked, waited)| {
-            format!("the sending thread worked {} of the time and waited for a CPU {}", percent(worked), percent(waited))
+            format!(
+                "the sending thread worked {} of the time and waited for a CPU {}",
+                percent(worked),
+                percent(waited)
+            )
         }))
         .because(short)
         .wrong_if("It is wrong if larger messages do not shorten the time in which TCP has nothing to send.")
         .explains(&["sender-cpu"]);
     let message = case.asked_octets("message_size");
     Some(if message.is_some_and(|octets| octets < 65_536) {
-        finding.because_of(message.map(|octets| format!("message_size is {octets} octets"))).attempt("message_size", "128K", "throughput")
+        finding.because_of(message.map(|octets| format!("message_size is {octets} octets"))).attempt(
+            "message_size",
+            "128K",
+            "throughput",
+        )
     } else {
         finding
     })

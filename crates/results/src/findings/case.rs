@@ -225,7 +225,11 @@ impl<'a> Case<'a> {
     /// How far counters of drops are to be believed: not all the way where they contradict each other.
     pub(super) fn sure_of_drops(&self) -> Sureness {
         let surplus = self.record.unaccounted.map_or(0, |rest| rest.min(0).unsigned_abs());
-        if surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64 { Sureness::Likely } else { Sureness::Sure }
+        if surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64 {
+            Sureness::Likely
+        } else {
+            Sureness::Sure
+        }
     }
 
     /// Drops that any counter saw, of either machine.
@@ -354,7 +358,10 @@ impl<'a> Side<'a> {
         let time = case.whole_s()? * case.streams();
         // Threads of both directions are counted together.
         let time = if case.record.direction == Direction::Both { time * 2.0 } else { time };
-        Some((((threads.user_s + threads.system_s) / time).min(1.0), (threads.run_delay_s.unwrap_or(0.0) / time).min(1.0)))
+        Some((
+            ((threads.user_s + threads.system_s) / time).min(1.0),
+            (threads.run_delay_s.unwrap_or(0.0) / time).min(1.0),
+        ))
     }
 
     /// Whether its threads, or one of its CPUs, had nothing left: a clause that says so, and how far.

@@ -210,11 +210,17 @@ fn losses() -> Vec<FaultCase> {
             r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 51_040);
         }),
         // raspberrypi/linux#6898: one drop, counted twice under names that look independent.
-        case("macb: one drop counted twice", "contradiction", &["receive-ring", "fifo-overrun"], udp(Rx, 300, 250.0), |r| {
-            let lost = lose(r, 8_000);
-            r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
-            r.target.counters.add(Stage::MacRxFifo, "link rx_over_errors", lost);
-        }),
+        case(
+            "macb: one drop counted twice",
+            "contradiction",
+            &["receive-ring", "fifo-overrun"],
+            udp(Rx, 300, 250.0),
+            |r| {
+                let lost = lose(r, 8_000);
+                r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
+                r.target.counters.add(Stage::MacRxFifo, "link rx_over_errors", lost);
+            },
+        ),
     ]
 }
 
@@ -341,8 +347,7 @@ fn out_of_cpu() -> Vec<FaultCase> {
 fn slow_answers() -> Vec<FaultCase> {
     vec![
         case("EEE at 1 Gbit/s", "eee", &[], rr(110e-6), |r| {
-            nic(&mut r.target).eee =
-                Some(Eee { enabled: Some(true), active: Some(true), tx_lpi_timer_us: Some(20) });
+            nic(&mut r.target).eee = Some(Eee { enabled: Some(true), active: Some(true), tx_lpi_timer_us: Some(20) });
         }),
         case("report 1: wait mode", "idle-states", &[], rr(190e-6), |r| {
             r.target.environment.cpu.idle_states = vec![
@@ -416,12 +421,14 @@ fn hardware(record: &mut Record) {
     }
     record.target.environment.cpu.idle_states.clear();
     record.host.environment.cpu.idle_states.clear();
-    (nic(&mut record.host).driver, record.host.environment.machine) = (Some("igb".to_owned()), Some("a server".to_owned()));
+    (nic(&mut record.host).driver, record.host.environment.machine) =
+        (Some("igb".to_owned()), Some("a server".to_owned()));
     // A stream's thread and CPU with time left.
     for machine in [&mut record.target, &mut record.host] {
         cpus(machine, &[CpuShares { busy: 0.4, system: 0.25, softirq: 0.1, user: 0.05, ..CpuShares::default() }; 4]);
     }
-    (record.loss_budget, record.unaccounted) = (record.loss_budget.as_ref().map(|_| Vec::new()), record.unaccounted.map(|_| 0));
+    (record.loss_budget, record.unaccounted) =
+        (record.loss_budget.as_ref().map(|_| Vec::new()), record.unaccounted.map(|_| 0));
 }
 
 fn nic(machine: &mut Machine) -> &mut linerate_trial::environment::Nic {

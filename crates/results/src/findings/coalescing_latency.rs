@@ -35,7 +35,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let sentence = format!("Answers wait for interrupts that the {}'s interface holds back.", side.end);
     Some(
         RULE.finds(case, Some(side.end), Sureness::Likely, part.min(1.0), sentence)
-            .because(format!("half of the answers took {} µs or more; coalescing may hold {sum_us} µs of it, {}", tidy(median * 1e6), percent(part)))
+            .because(format!(
+                "half of the answers took {} µs or more; coalescing may hold {sum_us} µs of it, {}",
+                tidy(median * 1e6),
+                percent(part)
+            ))
             .because(format!("coalesce.rx_usecs of the {} is {most}", side.end))
             .attempt(side.setting("coalesce.rx_usecs"), "0", "latency_p50")
             .wrong_if("It is wrong if the median round trip stays what it is without coalescing."),

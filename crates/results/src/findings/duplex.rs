@@ -31,7 +31,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .iter()
         .filter_map(|side| side.sum(Stage::MacTx, |name| name.contains("collision") || name.ends_with("_col")))
         .sum();
-    let damaged: u64 = case.sides().iter().filter_map(|side| side.sum(Stage::Link, |name| name.starts_with("link "))).sum();
+    let damaged: u64 =
+        case.sides().iter().filter_map(|side| side.sum(Stage::Link, |name| name.starts_with("link "))).sum();
     let sure = match (is_mismatch, collisions + damaged) {
         (true, _) => Sureness::Sure,
         (false, 1..) => Sureness::Likely,

@@ -35,11 +35,22 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if part < PART || timer.is_some_and(|timer| f64::from(timer) * 1e-6 > apart_s) {
         return None;
     }
-    let sentence = format!("The {}'s link sleeps between packets (Energy-Efficient Ethernet), and each way wakes it up.", side.end);
+    let sentence = format!(
+        "The {}'s link sleeps between packets (Energy-Efficient Ethernet), and each way wakes it up.",
+        side.end
+    );
     Some(
         RULE.finds(case, Some(side.end), Sureness::Likely, part.min(1.0), sentence)
-            .because(format!("half of the answers took {} µs or more; two wake-ups are {} µs, {}", tidy(median * 1e6), 2.0 * wake_us, percent(part)))
-            .because(format!("EEE is active, its timer {}", timer.map_or("unknown".to_owned(), |timer| format!("{timer} µs"))))
+            .because(format!(
+                "half of the answers took {} µs or more; two wake-ups are {} µs, {}",
+                tidy(median * 1e6),
+                2.0 * wake_us,
+                percent(part)
+            ))
+            .because(format!(
+                "EEE is active, its timer {}",
+                timer.map_or("unknown".to_owned(), |timer| format!("{timer} µs"))
+            ))
             .because(format!("requests were {} µs apart", tidy(apart_s * 1e6)))
             .attempt(side.setting("eee"), "off", "latency_p50")
             .wrong_if("It is wrong if the median round trip stays what it is with EEE off.")

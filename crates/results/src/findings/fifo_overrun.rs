@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
                MAC RX FIFO, by the counters that the loss budget names.",
     source: "IEEE 802.3, annex 31B (pause) and clause 28B (its negotiation); Linux Documentation/networking/statistics.rst, \
              rx_fifo_errors and rx_over_errors.",
-    suggests: &["pause.autoneg", "pause.tx", "pause.rx"],
+    suggests: &["pause.tx", "pause.rx"],
     find,
 };
 
@@ -28,9 +28,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let of = |side: super::case::Side<'_>| side.nic().and_then(|nic| nic.pause);
     let (sends, obeys) = (of(receiver).and_then(|pause| pause.tx), of(sender).and_then(|pause| pause.rx));
     let partner = receiver.nic().and_then(|nic| nic.link_modes.as_ref()).map(|modes| &modes.partner);
-    let not_agreed = partner.is_some_and(|modes| {
-        !modes.is_empty() && !modes.iter().any(|mode| mode == "Pause" || mode == "Asym_Pause")
-    });
+    let not_agreed = partner
+        .is_some_and(|modes| !modes.is_empty() && !modes.iter().any(|mode| mode == "Pause" || mode == "Asym_Pause"));
     let word = |on: Option<bool>| on.map_or("unknown", |on| if on { "on" } else { "off" });
     let off = sends == Some(false) || obeys == Some(false) || not_agreed;
     let sentence = format!(
@@ -55,12 +54,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             if not_agreed { "; the other end of the cable offers none" } else { "" }
         ))
         .wrong_if("It is wrong if the FIFO overruns as often with pause frames on at both ends, and sent (counter pause tx_frames).");
-    if off || sends.is_none() {
-        if of(receiver).and_then(|pause| pause.autoneg) == Some(true) && sends == Some(false) {
-            finding = finding.attempt(receiver.setting("pause.autoneg"), "off", case.metric());
+    // One that is on is not to be turned on; of two that are off, the one that sends comes first.
+    for (side, on, name) in [(receiver, sends, "pause.tx"), (sender, obeys, "pause.rx")] {
+        if on != Some(true) || not_agreed {
+            finding = finding.attempt(side.setting(name), "on", case.metric());
         }
-        finding = finding.attempt(receiver.setting("pause.tx"), "on", case.metric());
-        finding = finding.attempt(sender.setting("pause.rx"), "on", case.metric());
     }
     Some(finding)
 }

@@ -30,7 +30,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             RULE.finds(case, Some(side.end), sure, slow.unwrap_or(0.3), sentence)
                 .because(match slow {
                     Some(share) => format!("they ran below their highest frequency {} of the time", percent(share)),
-                    None => "at which frequency they ran, the kernel does not count (0 of its statistics are there)".to_owned(),
+                    None => "at which frequency they ran, the kernel does not count (0 of its statistics are there)"
+                        .to_owned(),
                 })
                 .because(needed)
                 .attempt(side.setting("governor"), "performance", case.metric())

@@ -39,7 +39,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .because_of(fell_behind)
         .because_of(out_of_cpu.map(|(_, clauses)| clauses.join(", ")))
         .because(short)
-        .because_of(left.filter(|_| !case.shares_machine()).map(|busy| format!("the target's busiest CPU was busy {}", percent(busy))))
+        .because_of(
+            left.filter(|_| !case.shares_machine())
+                .map(|busy| format!("the target's busiest CPU was busy {}", percent(busy))),
+        )
         .wrong_if("It is wrong if a faster machine, or a second one, as the host gets no more out of the target.")
         .explains(&["sender-cpu", "receiver-cpu", "send-buffer", "receive-window", "application-limited"]);
     if let Some(shaper) = qdisc.filter(|kind| ["tbf", "htb", "hfsc", "cake"].contains(kind)) {
@@ -56,6 +59,10 @@ fn fell_behind(case: &Case<'_>) -> Option<String> {
     let asked = case.asked_bps().filter(|bps| bps.is_finite())?;
     let sent = case.flow()?.achieved_load_bps?;
     (case.sender.end == End::Host && case.loss_ratio()? < 0.001 && sent < 0.98 * asked).then(|| {
-        format!("the host sent {} of {} Mbit/s that it was asked for, and that arrived", tidy(sent / 1e6), tidy(asked / 1e6))
+        format!(
+            "the host sent {} of {} Mbit/s that it was asked for, and that arrived",
+            tidy(sent / 1e6),
+            tidy(asked / 1e6)
+        )
     })
 }

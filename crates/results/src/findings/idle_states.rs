@@ -37,7 +37,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         let sentence = format!("The {}'s CPU sleeps deeply between packets, and wakes up slowly.", side.end);
         Some(
             RULE.finds(case, Some(side.end), Sureness::Likely, part.min(1.0), sentence)
-                .because(format!("state {name} takes {exit_us} µs to leave, {} of the median round trip of {} µs", percent(part), tidy(median * 1e6)))
+                .because(format!(
+                    "state {name} takes {exit_us} µs to leave, {} of the median round trip of {} µs",
+                    percent(part),
+                    tidy(median * 1e6)
+                ))
                 .because(format!("it was entered {entered} times for {} requests", latency.count))
                 .attempt(side.setting("cpuidle.max_latency_us"), "1", "latency_p50")
                 .wrong_if("It is wrong if the median round trip stays what it is with light idle states only.")

@@ -45,7 +45,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 .because_of(clauses)
                 .attempt(side.setting("coalesce.rx_usecs"), "50", case.metric())
                 .wrong_if("It is wrong if fewer interrupts let no more through.")
-                .explains(&["sender-cpu", "receiver-cpu", "softirq-cpu", "receive-ring", "host-limits", "receiver-starved"]),
+                .explains(&[
+                    "sender-cpu",
+                    "receiver-cpu",
+                    "softirq-cpu",
+                    "receive-ring",
+                    "host-limits",
+                    "receiver-starved",
+                ]),
         )
     })
 }

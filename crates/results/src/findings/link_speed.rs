@@ -32,7 +32,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .into_iter()
         .find(|side| side.nic().is_some_and(|nic| nic.autoneg == Some(false)))
         .or_else(|| {
-            let offers = |side: &Side<'_>| Some(fastest(&side.nic()?.link_modes.as_ref()?.advertised).unwrap_or(0) < best);
+            let offers =
+                |side: &Side<'_>| Some(fastest(&side.nic()?.link_modes.as_ref()?.advertised).unwrap_or(0) < best);
             case.sides().into_iter().find(|side| offers(side) == Some(true))
         })
         .unwrap_or(case.receiver);

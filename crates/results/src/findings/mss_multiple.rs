@@ -36,8 +36,16 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let sentence = format!("Each message of {message} octets ends in a segment that is not full.");
     Some(
         RULE.finds(case, Some(case.sender.end), Sureness::Likely, 1.0 - filled, sentence)
-            .because(format!("segments carried {} of {} octets on average, {}", tidy(octets / segments), tcp.mss, percent(filled)))
-            .because(format!("message_size {message} is {} segments, and nodelay sends the rest at once", tidy(message as f64 / mss)))
+            .because(format!(
+                "segments carried {} of {} octets on average, {}",
+                tidy(octets / segments),
+                tcp.mss,
+                percent(filled)
+            ))
+            .because(format!(
+                "message_size {message} is {} segments, and nodelay sends the rest at once",
+                tidy(message as f64 / mss)
+            ))
             .attempt("nodelay", "false", "throughput")
             .attempt("message_size", rounded.to_string(), "throughput")
             .wrong_if("It is wrong if full segments carry no more.")

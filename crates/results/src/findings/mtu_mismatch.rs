@@ -36,7 +36,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let sure = if ratio > 0.99 { Sureness::Sure } else { Sureness::Likely };
     let (sender, receiver) = (case.sender.end, case.receiver.end);
-    let sentence = format!("Packets are too large for the {receiver}: its MTU is {takes}, and the {sender}'s is {sends}.");
+    let sentence =
+        format!("Packets are too large for the {receiver}: its MTU is {takes}, and the {sender}'s is {sends}.");
     let suggested = case.receiver.setting("mtu");
     Some(
         RULE.finds(case, Some(receiver), sure, ratio, sentence)
@@ -46,7 +47,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 None => format!("{} of the datagrams were lost", percent(ratio)),
             })
             .attempt(suggested, sends.to_string(), "loss")
-            .wrong_if(format!("It is wrong if as many are lost with message_size={}.", u64::from(takes).saturating_sub(28)))
+            .wrong_if(format!(
+                "It is wrong if as many are lost with message_size={}.",
+                u64::from(takes).saturating_sub(28)
+            ))
             .explains(&["receive-ring", "transmit-ring", "unaccounted", "fifo-overrun", "stack-drops"]),
     )
 }

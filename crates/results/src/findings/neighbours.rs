@@ -43,7 +43,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .because(format!("{end}: {table} table_fulls {full}, unresolved_discards {discarded}"))
         .because_of(limit.map(|limit| format!("{name} is {limit}")))
         .because_of(lost.map(|at| at.evidence))
-        .wrong_if("It is wrong if a permanent entry for the other end (ip neigh replace … nud permanent) changes nothing.")
+        .wrong_if(
+            "It is wrong if a permanent entry for the other end (ip neigh replace … nud permanent) changes nothing.",
+        )
         .explains(&["stack-drops"]);
     if full > 0 {
         let more = limit.unwrap_or(1024).saturating_mul(8).to_string();

@@ -28,7 +28,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let side = case.receiver;
     let zero = side.counter("TcpExt TCPToZeroWindowAdv").unwrap_or(0);
     let stands = tcp.min_rtt_s.filter(|least| *least > 0.0).map(|least| tcp.rtt_s / least);
-    let sure = if stands.is_some_and(|ratio| ratio <= QUEUED) || zero >= 10 { Sureness::Likely } else { Sureness::Possible };
+    let sure =
+        if stands.is_some_and(|ratio| ratio <= QUEUED) || zero >= 10 { Sureness::Likely } else { Sureness::Possible };
     let most = side.sysctl_number("net.ipv4.tcp_rmem");
     let sentence = format!("TCP waits for the {}'s receive window.", side.end);
     let mut finding = RULE
@@ -41,7 +42,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         ))
         .because(format!("{}: a window of zero was announced {zero} times", side.end))
         .because(short)
-        .wrong_if("It is wrong if sending waits as long for the window with a buffer that may grow four times as large.");
+        .wrong_if(
+            "It is wrong if sending waits as long for the window with a buffer that may grow four times as large.",
+        );
     if let Some(most) = most.filter(|_| case.is_auto("socket_buffer")) {
         let value = format!("4096 131072 {}", most.saturating_mul(4).max(6_291_456));
         finding = finding.because(format!("net.ipv4.tcp_rmem lets the buffer grow to {most} octets"));

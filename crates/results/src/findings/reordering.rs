@@ -36,11 +36,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             ))
             .because(format!("{out_of_order} segments reached the {} out of order", case.receiver.end))
             .because(format!("counters of both machines saw {} packets dropped", case.drops_seen()))
-            .attempt(
-                case.sender.setting("sysctl.net.ipv4.tcp_reordering"),
-                (tolerated * 10).to_string(),
-                "throughput",
-            )
+            .attempt(case.sender.setting("sysctl.net.ipv4.tcp_reordering"), (tolerated * 10).to_string(), "throughput")
             .wrong_if("It is wrong if udp-stream at this rate shows lost datagrams and none reordered."),
     )
 }

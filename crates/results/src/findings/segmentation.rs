@@ -18,7 +18,11 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let short = case.short().filter(|_| case.is(Workload::TcpStream))?;
-    let out = [(case.sender, "tx-tcp-segmentation", "tso"), (case.sender, "tx-generic-segmentation", "gso"), (case.receiver, "rx-gro", "gro")];
+    let out = [
+        (case.sender, "tx-tcp-segmentation", "tso"),
+        (case.sender, "tx-generic-segmentation", "gso"),
+        (case.receiver, "rx-gro", "gro"),
+    ];
     let off: Vec<_> = out.into_iter().filter(|(side, feature, _)| side.offload(feature) == Some(false)).collect();
     let (side, feature, _) = *off.first()?;
     // On one machine, either end's thread pays for both.
@@ -31,7 +35,12 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let sentence = format!("The {} handles each packet by itself: {} is off.", side.end, names.join(", "));
     let mut finding = RULE
         .finds(case, Some(side.end), Sureness::Likely, most, sentence)
-        .because(format!("{} of {} features are off that the {} could have: {feature} and its like", off.len(), out.len(), side.end))
+        .because(format!(
+            "{} of {} features are off that the {} could have: {feature} and its like",
+            off.len(),
+            out.len(),
+            side.end
+        ))
         .because_of(clauses)
         .because(short)
         .wrong_if("It is wrong if CPU time by KiB stays what it is with them on.")

@@ -20,7 +20,8 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     case.sides().into_iter().find_map(|side| {
         let needed = side.needs_cpu(case)?;
-        let hot: u64 = side.machine.counters.iter().filter(|(_, n, _)| n.starts_with("cpu too hot")).map(|(_, _, v)| v).sum();
+        let hot: u64 =
+            side.machine.counters.iter().filter(|(_, n, _)| n.starts_with("cpu too hot")).map(|(_, _, v)| v).sum();
         let slow = slow(side).filter(|share| *share >= SLOW && governor(side) == Some("performance"));
         if hot == 0 && slow.is_none() {
             return None;

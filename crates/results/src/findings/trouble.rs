@@ -28,10 +28,18 @@ pub fn trouble(record: &Record) -> String {
     let case = &Case::of(record)[0];
     match (case.asked_bps(), case.throughput_bps(), case.line_bps()) {
         (Some(asked), Some(got), _) if asked.is_finite() => {
-            format!("Nothing went wrong: {} of {} Mbit/s that were asked came through.", tidy(got / 1e6), tidy(asked / 1e6))
+            format!(
+                "Nothing went wrong: {} of {} Mbit/s that were asked came through.",
+                tidy(got / 1e6),
+                tidy(asked / 1e6)
+            )
         }
         (Some(_), Some(got), Some(line)) => {
-            format!("Nothing went wrong: {} of the {} Mbit/s that the link carries came through.", tidy(got / 1e6), tidy(line / 1e6))
+            format!(
+                "Nothing went wrong: {} of the {} Mbit/s that the link carries came through.",
+                tidy(got / 1e6),
+                tidy(line / 1e6)
+            )
         }
         _ => match case.latency().and_then(|latency| latency.percentiles.get("p50")) {
             Some(median) => format!("Half of the answers came within {} µs.", tidy(median * 1e6)),

@@ -34,11 +34,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (machine, sentence) = match between {
         Some(between) if between >= 0.8 => (
             None,
-            "Packets vanished between the two links: a switch, the cable, or a MAC that does not count what it drops.".to_owned(),
+            "Packets vanished between the two links: a switch, the cable, or a MAC that does not count what it drops."
+                .to_owned(),
         ),
         Some(between) if between <= 0.2 => (
             Some(receiver),
-            format!("Packets vanished in the {receiver} behind its link: a firewall, an XDP program, or another filter."),
+            format!(
+                "Packets vanished in the {receiver} behind its link: a firewall, an XDP program, or another filter."
+            ),
         ),
         _ => (None, "Packets vanished, and no counter says where.".to_owned()),
     };
@@ -49,7 +52,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because(format!("{missing} datagrams are unaccounted for, {} of what was lost", percent(part)))
             .because(format!("{sender}: link tx_packets {}; {receiver}: link rx_packets {}", known(out), known(came)))
             .wrong_if(match machine {
-                Some(_) => "It is wrong if as many vanish without firewall rules and XDP programs (nft list ruleset, ip link).",
+                Some(_) => {
+                    "It is wrong if as many vanish without firewall rules and XDP programs (nft list ruleset, ip link)."
+                }
                 None => "It is wrong if as many vanish over a cable from one end to the other, with nothing between.",
             }),
     )
