@@ -58,7 +58,7 @@ pub(super) fn experiment(
     interrupt::listen();
     let given = |address: &Option<String>| address.as_ref().and_then(|text| text.parse().ok());
     let given = GivenAddresses { target: given(&record.target.address), host: given(&record.host.address) };
-    let pair = Pair::connect(&target, &host, given, &options)?;
+    let mut pair = Pair::connect(&target, &host, given, &options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
@@ -72,7 +72,7 @@ pub(super) fn experiment(
     let order = wanted.begin().context("what the record was asked cannot be asked again")?;
     let progress = Progress::new(arguments.quiet);
     let mut records = Vec::new();
-    let ended = campaign::run(&order.borrow(), &pair, store, &progress, &mut |record: &Record| {
+    let ended = campaign::run(&order.borrow(), &mut pair, store, &progress, &mut |record: &Record| {
         records.push(Observation::of(record));
     });
     progress.clear();

@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
     let progress = Progress::new(arguments.quiet);
-    let pair = Pair::connect(&arguments.target, &arguments.host, given, &options)?;
+    let mut pair = Pair::connect(&arguments.target, &arguments.host, given, &options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         None => Vec::new(),
     };
     let mut firsts = Vec::new();
-    let ended = campaign::run(&order.borrow(), &pair, &mut store, &progress, &mut |record: &Record| {
+    let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {
         firsts.push(First::of(record));
         // A consumer of JSON Lines may want each record as it comes.
         if arguments.output.json {
