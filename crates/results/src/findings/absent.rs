@@ -38,7 +38,7 @@ pub fn absent(record: &Record) -> Vec<Absent> {
             );
         }
         for side in [case.sender, case.receiver] {
-            of_machine(&case, side, &mut say);
+            of_machine(case, side, &mut say);
         }
         if let Some(tcp) = case.tcp()
             && tcp.limited_by_receive_window.is_none()
