@@ -81,7 +81,7 @@ fn faults() -> Vec<Fault> {
         },
         Fault {
             name: "a reader that gets no CPU",
-            set: &["rate=150M", "sender_api=sendmmsg", "pin=true"],
+            set: &["rate=60M", "sender_api=sendmmsg"],
             crowded: true,
             right: Some("receiver-starved"),
             also: &["host-limits"],
@@ -104,12 +104,12 @@ fn faults() -> Vec<Fault> {
             ..nothing
         },
         Fault {
-            name: "a route that swallows",
+            name: "a firewall at the sender",
             target: "nft add table ip t && nft 'add chain ip t c { type filter hook output priority 0; }' && \
                      nft add rule ip t c udp length 1478 drop",
             set: &["rate=10M", "direction=tx", "sender_api=sendmmsg"],
-            right: Some("transmit-ring"),
-            also: &["stack-drops"],
+            right: Some("stack-drops"),
+            also: &["transmit-ring"],
             ..nothing
         },
         Fault {
@@ -177,7 +177,17 @@ fn trial(fault: &Fault) -> Option<Record> {
     for set in fault.set {
         more.extend(["--set", set]);
     }
-    let running = Running::start(bench.run_command(fault.plan, &more));
+    let crowded;
+    let mut command = bench.run_command(fault.plan, &more);
+    if fault.crowded {
+        // Least urgent of all, so that the crowd stands before it.
+        let program = env!("CARGO_BIN_EXE_linerate");
+        let netns = bench.lab().target_netns();
+        crowded = format!("exec:exec nice -n 19 {program} agent --stdio --netns {}", netns.display());
+        command = bench.linerate(&["run", fault.plan, "--target", &crowded, "--host", &bench.host()]);
+        command.args(&more);
+    }
+    let running = Running::start(command);
     let crowd = fault.crowded.then(Crowd::gather);
     let ran = running.wait(IN_TIME);
     drop(crowd);
@@ -186,14 +196,13 @@ fn trial(fault: &Fault) -> Option<Record> {
     record
 }
 
-/// Threads that take every CPU from all that is less urgent, for as long as the value lives.
+/// Programs that take every CPU from all that is less urgent, for as long as the value lives.
 struct Crowd(Vec<std::process::Child>);
 
 impl Crowd {
     fn gather() -> Crowd {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
-        let spin =
-            || Command::new("nice").args(["-n", "-15", "timeout", "10", "sh", "-c", "while :; do :; done"]).spawn();
+        let spin = || Command::new("timeout").args(["20", "sh", "-c", "while :; do :; done"]).spawn();
         Crowd((0..2 * cpus).filter_map(|_| spin().ok()).collect())
     }
 }
@@ -266,4 +275,54 @@ fn the_right_finding_is_first() {
     }
     println!("not first: {missed:?} of {faults_seen}");
     assert!(missed.len() * 10 <= faults_seen, "not first in {missed:?} of {faults_seen}");
+}
+
+/// The root discipline of the host's interface.
+fn discipline(bench: &Bench) -> String {
+    let show = || Command::new("tc").args(["qdisc", "show", "dev", "eth0", "root"]).output();
+    let shown = bench.lab().in_host(show).unwrap();
+    String::from_utf8_lossy(&shown.stdout).split(" root").next().unwrap_or_default().to_owned()
+}
+
+/// What it suggests is tried in turns and put back; with `--keep` it stays, because it helped.
+#[test]
+fn what_is_suggested_is_tried() {
+    let Some(bench) = Bench::of("try", &Shape::unshaped()) else { return };
+    let limit = || {
+        let words = "qdisc replace dev eth0 root tbf rate 20mbit burst 8k limit 15000";
+        Command::new("tc").args(words.split(' ')).status()
+    };
+    match bench.lab().in_host(limit) {
+        Ok(status) if status.success() => {}
+        other => return eprintln!("SKIPPED what_is_suggested_is_tried: no tc(8) that limits ({other:?})"),
+    }
+    let before = discipline(&bench);
+    let set = ["--set", "duration=200ms", "--set", "rate=60M", "--set", "sender_api=sendmmsg"];
+    let ran = bench.run("udp-stream", &set, IN_TIME);
+    ran.check_done();
+    let last: Vec<&str> = ran.stdout.lines().rev().take(3).collect();
+    assert!(last[0].starts_with("Try host.qdisc=default: linerate explain --try 0"), "{ran:#?}");
+    assert!(last[1].starts_with("Because host: eth0 tbf drops"), "{ran:#?}");
+    assert!(last[2].ends_with("and drops the rest. (sure)"), "{ran:#?}");
+    let record = bench.records().pop().unwrap().id;
+    let explain = |more: &[&str]| {
+        let mut command = bench.linerate(&["explain", &record, "--quiet"]);
+        command.args(more);
+        Running::start(command).wait(4 * IN_TIME)
+    };
+    let said = explain(&[]);
+    assert!(said.check_done().stdout.contains("1. The host's own queueing discipline shapes"), "{said:#?}");
+    let tried = explain(&["--try", "--repeat", "6"]);
+    assert!(tried.check_done().stdout.contains("It helped: "), "{tried:#?}");
+    assert!(tried.stdout.contains("bears out qdisc-drops.\nNothing is left changed."), "{tried:#?}");
+    assert_eq!(discipline(&bench), before);
+    let trials = bench.records();
+    assert_eq!(trials.iter().filter(|record| record.plan == "try").count(), 12);
+    let kept = explain(&["--try", "--repeat", "6", "--keep", "--finding", "qdisc-drops"]);
+    assert!(kept.check_done().stdout.contains("host.qdisc=default stays"), "{kept:#?}");
+    assert!(!discipline(&bench).contains("tbf"), "{}", discipline(&bench));
+    // It is as suggested now, so there is nothing to try.
+    explain(&["--try"]).check_sentence(&["host.qdisc is", "already", "measure again"]);
+    explain(&["--finding", "qdisc-drop"]).check_sentence(&["did you mean 'qdisc-drops'?"]);
+    explain(&["--finding", "eee"]).check_sentence(&["does not show eee"]);
 }

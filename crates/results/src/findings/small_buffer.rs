@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     name: "small-buffer",
     says: "The socket's buffer is smaller than what is on its way: than the bandwidth-delay product (TCP), or a burst (UDP).",
     rests_on: "An explicit socket_buffer, or a largest tcp_rmem or tcp_wmem, that is smaller than Linux gives by default; and TCP \
-               that waited at least 50 % of its busy time for the window or the buffer, or datagrams lost at the socket.",
+               that waited for the window or the buffer, or had nothing to send although it should, at least 20 % of the time; or datagrams lost at the socket.",
     source: "tcp(7), tcp_rmem and tcp_wmem; socket(7), SO_RCVBUF; RFC 7323, section 1.1 (bandwidth-delay product); RFC 4898 \
              (what limits a sender).",
     suggests: &["socket_buffer", "sysctl.net.ipv4.tcp_rmem", "sysctl.net.ipv4.tcp_wmem"],
@@ -32,8 +32,12 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 fn of_tcp(case: &Case<'_>) -> Option<Finding> {
     let short = case.short()?;
     let tcp = case.tcp()?;
-    let (window, buffer) = (tcp.limited_by_receive_window?, tcp.limited_by_send_buffer?);
-    if window + buffer < 0.5 {
+    let (window, mut buffer) = (tcp.limited_by_receive_window?, tcp.limited_by_send_buffer?);
+    // With a tiny buffer the kernel takes the wait for room for an application that has nothing to send.
+    if let Some(nothing_to_send) = tcp.limited_by_application.filter(|_| case.is_unlimited()) {
+        buffer = (1.0 - nothing_to_send) * buffer + nothing_to_send;
+    }
+    if window + buffer < 0.2 {
         return None;
     }
     let (side, sysctl, what) = match window >= buffer {
@@ -45,8 +49,8 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
     let product = case.throughput_bps()? / 8.0 / case.streams() * tcp.rtt_s;
     let sentence = format!("The {}'s socket buffer is too small for TCP to fill the link.", side.end);
     let finding = RULE
-        .finds(case, Some(side.end), Sureness::Likely, window + buffer, sentence)
-        .because(format!("sending waited for {what} {} of the time", percent(window.max(buffer))))
+        .finds(case, Some(side.end), Sureness::Likely, (window + buffer).min(1.0), sentence)
+        .because(format!("sending waited for {what} {} of the time", percent(window.max(buffer).min(1.0))))
         .because(match asked {
             Some(_) => format!("socket_buffer is {octets} octets"),
             None => format!("{sysctl} lets a buffer grow to {octets} octets"),
@@ -58,7 +62,14 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
         ))
         .because(short)
         .wrong_if("It is wrong if a buffer ten times as large lets no more through.")
-        .explains(&["receive-window", "send-buffer", "sender-cpu", "receiver-cpu", "receive-buffer"]);
+        .explains(&[
+            "receive-window",
+            "send-buffer",
+            "application-limited",
+            "sender-cpu",
+            "receiver-cpu",
+            "segmentation",
+        ]);
     Some(match asked {
         Some(_) => finding.attempt("socket_buffer", "auto", "throughput"),
         None => {
