@@ -2,6 +2,7 @@
 //! Measured by nobody; the figures only agree with each other.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::budget::LossLine;
@@ -17,6 +18,8 @@ use linerate_trial::stage::{Counters, Stage};
 
 use crate::id;
 use crate::record::*;
+use crate::stats::noise::Noise;
+use crate::store::{Campaign, Store, StoreError};
 
 /// When the examples were "measured": 2026-11-21 03:00:00 UTC.
 const START_MS: u64 = 1_795_230_000_000;
@@ -405,4 +408,41 @@ fn shared_machine() -> Doubt {
         DoubtKind::SharedMachine,
         "both ends run on one machine and share its 4 CPUs; put the host on another machine for CPU figures",
     )
+}
+
+/// Fills the store at `path` with `campaigns` of these loads and repeats, the machine started anew before each, and slower
+/// from the middle on; tells how many records that are. Quickly: a loss of power would leave it broken.
+pub fn fill(path: &Path, campaigns: u64, loads: u32, repeats: u32) -> Result<u64, StoreError> {
+    let mut store = Store::open(path)?;
+    store.write_carelessly()?;
+    let mut noise = Noise::new(1);
+    for campaign in 0..campaigns {
+        let start = 1_700_000_000_000 + campaign * 3_600_000;
+        let name = id::id(start, [1; 10]);
+        store.campaign_begin(&Campaign {
+            id: name.clone(),
+            plan: "example".to_owned(),
+            plan_text: String::new(),
+            target: "ssh:root@board".to_owned(),
+            host: "local".to_owned(),
+            started_at: "2023-11-14T22:13:20Z".to_owned(),
+            planned: loads * repeats,
+            finished_at: None,
+        })?;
+        for repeat in 0..repeats {
+            for load in 0..loads {
+                let mbit = 100 + load;
+                let slower = if campaign > campaigns / 2 { 0.95 } else { 1.0 };
+                let through = f64::from(mbit) * slower * (0.9 + 0.01 * noise.normal());
+                let mut record = udp(repeat * loads + load, Direction::Rx, mbit, through);
+                record.id = id::id(start + u64::from(record.trial.index), [7; 10]);
+                (record.campaign, record.trial.repeat) = (name.clone(), repeat);
+                for machine in [&mut record.target, &mut record.host] {
+                    machine.environment.boot_id = Some(format!("boot {campaign}"));
+                }
+                store.insert(&record)?;
+            }
+        }
+    }
+    Ok(campaigns * u64::from(loads) * u64::from(repeats))
 }

@@ -8,7 +8,7 @@ mod reference;
 mod select;
 pub mod shift;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "sample"))]
 pub(crate) mod noise;
 
 use statrs::distribution::{ContinuousCDF, Normal};
