@@ -11,7 +11,7 @@ pub(super) const RULE: Rule = Rule {
     name: "application-limited",
     says: "The sending application is the limit: TCP had nothing to send.",
     rests_on: "tcp_info: nothing to send for at least 20 % of the connection's time, in a stream that was to send as fast as it \
-               could.",
+               could, and whose threads waited for a CPU less than 10 % of the time.",
     source: "Linux tcp_info tcpi_busy_time (4.10); RFC 4898, section 3.4.",
     suggests: &["message_size"],
     find,
@@ -21,6 +21,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let short = case.short().filter(|_| case.is_unlimited() && case.record.workload.is_stream())?;
     let share = case.tcp()?.limited_by_application.filter(|share| *share >= SHARE)?;
     let side = case.sender;
+    // Then it is the CPU that the application did not get.
+    if side.thread_shares(case).is_some_and(|(_, waited)| waited >= 0.1) {
+        return None;
+    }
     let sentence = format!("The {}'s application gives TCP too little to send.", side.end);
     let finding = RULE
         .finds(case, Some(side.end), Sureness::Likely, share, sentence)

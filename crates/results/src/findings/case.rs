@@ -295,6 +295,13 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Datagrams were read more slowly than they were sent, and waited in a buffer meanwhile: a clause that says so.
+    pub(super) fn read_late(&self) -> Option<String> {
+        let (sent, got) = (self.flow()?.achieved_load_bps?, self.throughput_bps()?);
+        let is_late = self.is(Workload::UdpStream) && self.loss().is_none() && got < 0.95 * sent;
+        is_late.then(|| format!("{} Mbit/s were sent, and read at {}", tidy(sent / 1e6), tidy(got / 1e6)))
+    }
+
     /// Whether anything went wrong at all.
     pub(super) fn is_troubled(&self) -> bool {
         self.loss().is_some() || self.sent_again().is_some() || self.short().is_some() || self.record.error.is_some()
@@ -380,9 +387,10 @@ impl<'a> Side<'a> {
             most = most.max(cpu.busy);
             clauses.push(format!("the {}'s CPU {number} was busy {} of the time", self.end, percent(cpu.busy)));
         }
-        // A busy CPU beside an idle thread is somebody else's.
-        let threads = self.thread_shares(case).is_none_or(|(worked, waited)| worked + waited >= 0.5);
-        (!clauses.is_empty() && threads).then_some((most, clauses))
+        // A busy CPU beside an idle thread is somebody else's; of two ends on one machine, either may have kept it busy.
+        let wants = |side: &Side<'_>| side.thread_shares(case).is_none_or(|(worked, waited)| worked + waited >= 0.5);
+        let wanted = wants(&self) || (case.shares_machine() && case.sides().iter().any(wants));
+        (!clauses.is_empty() && wanted).then_some((most, clauses))
     }
 
     /// Whether the speed of its CPUs shows in the trial: out of CPU time, or answering. A clause that says so.
