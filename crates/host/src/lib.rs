@@ -11,6 +11,7 @@ pub mod guard;
 pub mod interfaces;
 mod netlink;
 mod qdiscs;
+pub mod registers;
 pub mod scheduling;
 pub mod settings;
 pub mod soak;

@@ -9,6 +9,7 @@ mod explain;
 mod history;
 mod plans;
 mod records;
+mod registers;
 mod run;
 mod selection;
 mod settings;

@@ -18,6 +18,7 @@ use linerate_trial::stage::{Counters, Stage};
 
 use crate::id;
 use crate::record::*;
+use crate::registers::{FieldChange, RegisterChange, RegisterChanges, What};
 use crate::stats::noise::Noise;
 use crate::store::{Campaign, Store, StoreError};
 
@@ -40,7 +41,7 @@ pub fn blank(index: u32, workload: Workload, direction: Direction, set: &[(&str,
         started_at: format!("2026-11-21T03:{:02}:{:02}Z", index / 60, index % 60),
         campaign: id::id(START_MS, [1; 10]),
         plan: "example".to_owned(),
-        trial: TrialPlace { index, repeat: 0, factors },
+        trial: TrialPlace { index, repeat: 0, factors, configuration: None, order_seed: None, null_side: None },
         workload,
         direction,
         duration_s: Some(2.0),
@@ -277,6 +278,7 @@ pub fn full() -> Record {
         read_back: Some("9000".to_owned()),
         original: Some("1500".to_owned()),
     }];
+    record.target.registers = Some(registers());
     record.doubts = other.doubts;
     record
 }
@@ -305,6 +307,37 @@ fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
             involuntary_switches: 7,
             run_delay_s: Some(0.004),
         }),
+        registers: None,
+    }
+}
+
+/// What a trial changed in an i.MX6's MAC: a setting, and a counter.
+fn registers() -> RegisterChanges {
+    let change = |name: &str, address: &str, about: &str, before: &str, after: &str| RegisterChange {
+        name: name.to_owned(),
+        address: address.to_owned(),
+        about: about.to_owned(),
+        before: before.to_owned(),
+        after: after.to_owned(),
+        what: None,
+        fields: Vec::new(),
+    };
+    let fce = FieldChange {
+        name: "FCE".to_owned(),
+        bits: "5".to_owned(),
+        before: 1,
+        after: 0,
+        what: What::Changed,
+        meaning: Some("pause frames are ignored".to_owned()),
+    };
+    let rcr = change("ENET_RCR", "0x02188084", "Receive control", "0x05ee0264", "0x05ee0244");
+    let paused = change("ENET_IEEE_T_FDXFC", "0x02188270", "Pause frames sent", "0x00000028", "0x00000034");
+    let counted = What::Counted { count: 12, at_least: false, cleared: false };
+    RegisterChanges {
+        compared: 115,
+        changed: vec![RegisterChange { fields: vec![fce], ..rcr }, RegisterChange { what: Some(counted), ..paused }],
+        cleared: vec!["BMSR".to_owned(), "STAT1000".to_owned()],
+        notes: vec!["PHY register 11 of eth0 cannot be read: Input/output error (os error 5); leave it out".to_owned()],
     }
 }
 

@@ -20,7 +20,7 @@ use linerate_trial::options::setting_of;
 use linerate_trial::spec::Spec;
 use linerate_trial::units::{format_duration, parse_duration};
 
-use super::run::{Wanted, status};
+use super::run::{Wanted, drawn_seed, status};
 use super::{connect_options, say_notes, terminal_width};
 use crate::cli::ExplainArgs;
 use crate::interrupt;
@@ -29,6 +29,7 @@ use crate::measure::conduct::TrialError;
 use crate::measure::pair::{ANSWER_TIME, GivenAddresses, Pair};
 use crate::measure::settings;
 use crate::output::out;
+use crate::plan::Changes;
 use crate::progress::Progress;
 use crate::render::compare as render;
 
@@ -68,7 +69,9 @@ pub(super) fn experiment(
     }
     let sides = [before.as_str(), suggestion.value.as_str()];
     let text = plan_text(record, &suggestion.name, sides, arguments.repeat)?;
-    let wanted = Wanted { name: "try".to_owned(), source: text, overrides: Vec::new(), repeat: None };
+    // In a balanced order left to chance, so that a drift is on both sides alike.
+    let changes = Changes { seed: Some(drawn_seed()?), ..Changes::default() };
+    let wanted = Wanted { name: "try".to_owned(), source: text, changes };
     let order = wanted.begin().context("what the record was asked cannot be asked again")?;
     let progress = Progress::new(arguments.quiet);
     let mut records = Vec::new();

@@ -7,7 +7,7 @@ use linerate_results::record::Record;
 use super::forms::{self, Piece, numbers, words};
 use super::number::{count, signed};
 use super::summary::summary;
-use super::wrapped;
+use super::{registers, wrapped};
 
 /// A record explained.
 pub(crate) struct Explained<'a> {
@@ -64,6 +64,11 @@ impl<'a> Explained<'a> {
         pieces.push(Piece::Lines(lines));
         pieces.extend(self.budget());
         self.say_findings(&mut pieces);
+        let registers = registers::changes(record);
+        if !registers.is_empty() {
+            pieces.push(Piece::Heading("What changed in registers, whole trial".to_owned()));
+            pieces.push(Piece::Text(registers));
+        }
         if !record.doubts.is_empty() {
             pieces.push(Piece::Heading("What to doubt".to_owned()));
             let doubts = record.doubts.iter().map(|doubt| format!("{}: {}", doubt.kind.name(), doubt.detail));

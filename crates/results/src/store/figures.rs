@@ -12,13 +12,14 @@ use serde::de::DeserializeOwned;
 use super::{Store, StoreError, read};
 use crate::metric::{METRICS, Metric};
 use crate::observation::{Around, Asked, Observation};
-use crate::record::Record;
+use crate::record::{NullSide, Record};
 use crate::select::Selection;
 
 /// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
 const DERIVATION: u32 = 2;
 
-const COLUMNS: &str = "record, campaign, started_at, trial_index, repeat, doubts, failed, asked, machines";
+const COLUMNS: &str =
+    "record, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines";
 
 /// The tables. What is kept of `figures` in the file is this text, by which an older derivation is known.
 fn tables() -> [String; 3] {
@@ -26,8 +27,8 @@ fn tables() -> [String; 3] {
     [
         format!(
             "CREATE TABLE figures (record TEXT PRIMARY KEY NOT NULL, campaign TEXT NOT NULL, started_at TEXT NOT NULL, \
-             trial_index INTEGER NOT NULL, repeat INTEGER NOT NULL, doubts TEXT NOT NULL, failed INTEGER NOT NULL, \
-             asked INTEGER NOT NULL, machines INTEGER NOT NULL{metrics}) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
+             trial_index INTEGER NOT NULL, repeat INTEGER NOT NULL, configuration INTEGER, null_side TEXT, \
+             doubts TEXT NOT NULL, failed INTEGER NOT NULL, asked INTEGER NOT NULL, machines INTEGER NOT NULL{metrics}) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
         ),
         "CREATE INDEX figures_by_campaign ON figures (campaign)".to_owned(),
         "CREATE TABLE around (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT".to_owned(),
@@ -71,12 +72,26 @@ pub(super) fn make(connection: &Connection) -> Result<(), rusqlite::Error> {
 
 /// Adds a record's row; in the transaction that adds the record.
 pub(super) fn insert(connection: &Connection, record: &Record) -> Result<(), rusqlite::Error> {
-    let Observation { id, campaign, started_at, index, repeat, doubts, failed, around, values } =
-        Observation::of(record);
+    let Observation {
+        id,
+        campaign,
+        started_at,
+        index,
+        repeat,
+        configuration,
+        null_side,
+        doubts,
+        failed,
+        around,
+        values,
+    } = Observation::of(record);
     let asked = kept(connection, &serde_json::to_string(&*around.asked).unwrap_or_default())?;
     let machines = kept(connection, &serde_json::to_string(&*around.machines).unwrap_or_default())?;
     let mut row: Vec<Value> = [id, campaign, started_at].map(Value::Text).into();
-    row.extend([Value::Integer(index.into()), Value::Integer(repeat.into()), Value::Text(doubts)]);
+    row.extend([Value::Integer(index.into()), Value::Integer(repeat.into())]);
+    row.push(configuration.map_or(Value::Null, |number| Value::Integer(number.into())));
+    row.push(null_side.map_or(Value::Null, |side| Value::Text(side.name().to_owned())));
+    row.push(Value::Text(doubts));
     row.extend([failed.into(), asked, machines].map(Value::Integer));
     row.extend(values.into_iter().map(|value| value.map_or(Value::Null, Value::Real)));
     let marks: Vec<String> = (1..=row.len()).map(|number| format!("?{number}")).collect();
@@ -108,19 +123,21 @@ impl Store {
         let sql = format!("SELECT {COLUMNS}{} FROM figures{clauses} ORDER BY record", metric_columns());
         let mut arounds = Arounds::of(self);
         let mut read = |row: &Row<'_>| -> Result<Option<Observation>, rusqlite::Error> {
-            let around = arounds.get(row.get(7)?, row.get(8)?)?;
+            let around = arounds.get(row.get(9)?, row.get(10)?)?;
             if !wanted.wants(&around) {
                 return Ok(None);
             }
-            let value = |at: usize| row.get::<_, Option<f64>>(9 + at);
+            let value = |at: usize| row.get::<_, Option<f64>>(11 + at);
             Ok(Some(Observation {
                 id: row.get(0)?,
                 campaign: row.get(1)?,
                 started_at: row.get(2)?,
                 index: row.get(3)?,
                 repeat: row.get(4)?,
-                doubts: row.get(5)?,
-                failed: row.get(6)?,
+                configuration: row.get(5)?,
+                null_side: row.get::<_, Option<String>>(6)?.as_deref().and_then(NullSide::find),
+                doubts: row.get(7)?,
+                failed: row.get(8)?,
                 around,
                 values: (0..METRICS.len()).map(value).collect::<Result<_, _>>()?,
             }))
