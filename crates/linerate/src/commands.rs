@@ -5,6 +5,8 @@ mod boards;
 mod compare;
 mod demo;
 mod dry_run;
+mod experiment;
+mod explain;
 mod history;
 mod lab;
 mod plans;
@@ -40,6 +42,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
         Command::Plans { plan } => plans::plans(plan.as_deref()),
         Command::Target(arguments) => target::look(&arguments),
         Command::Records(arguments) => records::records(&arguments.command),
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::History(arguments) => history::history(&arguments),
         Command::Lab(arguments) => lab::lab(&arguments),
