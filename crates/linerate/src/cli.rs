@@ -122,9 +122,16 @@ pub(crate) struct ReachArgs {
     /// The key shared with a tcp: agent: a file of 64 hexadecimal digits, made by `linerate-agent --new-psk`
     #[arg(long, value_name = "FILE")]
     pub(crate) psk_file: Option<PathBuf>,
-    /// The agent's program on a machine that is reached over ssh
-    #[arg(long, value_name = "PATH", default_value = "linerate-agent")]
-    pub(crate) remote_agent: String,
+    /// The agent's program on a machine that is reached over ssh; by default linerate-agent, carried there if need be
+    #[arg(long, value_name = "PATH")]
+    pub(crate) remote_agent: Option<String>,
+    /// Where the agents are that are carried to machines without one [default: beside this program, and
+    /// linerate/agents in the XDG data folder]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "remote_agent")]
+    pub(crate) agents: Option<PathBuf>,
+    /// Leave an agent that was carried to a machine there, and say where; without this it is removed
+    #[arg(long, conflicts_with = "remote_agent")]
+    pub(crate) keep_agent: bool,
 }
 
 #[derive(Args, Debug)]
