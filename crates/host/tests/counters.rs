@@ -204,7 +204,7 @@ fn interfaces_and_environment_are_those_of_the_threads_namespace() {
     pair.must("ip -n $A link set $LINK down");
     assert_eq!(within(&pair.b, || interfaces::carrier(LINK)), Some(false), "the peer is down, so the cable is out");
 
-    let described = within(&pair.b, || environment::describe(Some(LINK)));
+    let described = within(&pair.b, || environment::describe(Some(LINK), &[]));
     assert_eq!(described.sysctls["net.ipv4.tcp_congestion_control"], "reno");
     assert_eq!(described.sysctls["net.ipv6.conf.link0.mtu"], "1400");
     let nic = described.nic.unwrap();

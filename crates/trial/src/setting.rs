@@ -2,9 +2,11 @@
 //! Knows no machine; whether one has a setting, and what it makes of a value, is found out there.
 
 use crate::options::nearest;
+pub use scheduling::Scheduling;
 use syntax::Syntax;
 
 pub mod discipline;
+mod scheduling;
 pub mod syntax;
 
 /// One setting, or a family of them, as help texts and error messages show it.
@@ -58,6 +60,12 @@ const ANY: Syntax = Syntax::Number { least: 0, most: u32::MAX as u64 };
 const fn info(name: &'static str, syntax: Syntax, allowed: &'static str, about: &'static str) -> SettingInfo {
     SettingInfo::new(name, syntax, allowed, about)
 }
+
+/// The setting that is reached by booting the machine, which is the controller's business and no agent's.
+pub const BOOT: &str = "boot";
+
+/// The setting of the agent's own threads, which end with their trial.
+pub const RECEIVER_SCHEDULING: &str = "receiver_scheduling";
 
 /// Every setting there is, in the order in which help texts and docs/settings.md show them.
 pub const SETTINGS: &[SettingInfo] = &[
@@ -160,9 +168,9 @@ pub const SETTINGS: &[SettingInfo] = &[
     ),
     info("cpuidle.state.*", Syntax::SwitchOfEach, ON_OFF, "one idle state of all CPUs, by number"),
     info(
-        "receiver_scheduling",
+        RECEIVER_SCHEDULING,
         Syntax::Scheduling,
-        "other | fifo:1 to fifo:99 | rr:1 to rr:99",
+        "other | nice:-20 to nice:19 | fifo:1 to fifo:99 | rr:1 to rr:99",
         "scheduling class and priority of the agent's receiving threads",
     ),
     info(
@@ -173,6 +181,14 @@ pub const SETTINGS: &[SettingInfo] = &[
     )
     .cuts(),
     info("custom.*", Syntax::Text, "what its command or file takes", "a setting that the plan defines").dear(5).cuts(),
+    info(
+        BOOT,
+        Syntax::Name,
+        "a name that the plan defines as [boot.NAME]",
+        "what the machine is booted as: a kernel, a driver",
+    )
+    .dear(9)
+    .cuts(),
 ];
 
 /// The table's entry for a setting; the error is one sentence with the nearest names.
@@ -296,10 +312,14 @@ mod tests {
         check("cpuidle.max_latency_us", "unlimited", "unlimited");
         check("cpuidle.state.1", "off", "off");
         check("receiver_scheduling", "fifo:50", "fifo:50");
+        check("receiver_scheduling", "rr:05", "rr:5");
+        check("receiver_scheduling", "nice:-5", "nice:-5");
+        check("receiver_scheduling", "nice:0", "other");
         check("sysctl.net.core.rmem_max", "16M", "16777216");
         check("sysctl.net.ipv4.tcp_rmem", " 4096\t64K  6291456 ", "4096 65536 6291456");
         check("sysctl.net.ipv4.tcp_congestion_control", "bbr", "bbr");
         check("custom.turbo", "as it  likes", "as it  likes");
+        check("boot", "mainline-6.6", "mainline-6.6");
     }
 
     #[test]
@@ -316,9 +336,12 @@ mod tests {
         check_refused("speed", "fast", "Mbit/s like 100");
         check_refused("speed", "forced 0 full", "Mbit/s like 100");
         check_refused("receiver_scheduling", "fifo:100", "fifo:99");
+        check_refused("receiver_scheduling", "fifo:-1", "fifo:99");
+        check_refused("receiver_scheduling", "nice:20", "nice:19");
         check_refused("sysctl.net.core.rmem_max", "1\n2", "one line");
         check_refused("sysctl.net.core.rmem_max", "", "not allowed");
         check_refused("governor", "../x", "a name");
+        check_refused("boot", "two words", "[boot.NAME]");
     }
 
     #[track_caller]

@@ -203,13 +203,15 @@ impl Guard {
         self.generation
     }
 
-    /// Takes back the changes of this generation, if nobody has confirmed them.
-    pub fn roll_back(&mut self, generation: u64) {
+    /// Takes back the changes of this generation, if nobody has confirmed them; tells whether it did.
+    pub fn roll_back(&mut self, generation: u64) -> bool {
         if self.generation == generation
             && let Some(before) = self.unconfirmed.take()
         {
             undo(&before);
+            return true;
         }
+        false
     }
 
     /// What is changed stays, also when this process ends, until somebody asks for [`restore_kept`].

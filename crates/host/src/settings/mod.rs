@@ -7,10 +7,12 @@
 use std::io;
 use std::path::PathBuf;
 
-use linerate_trial::setting::{self, SETTINGS};
+use linerate_trial::setting::{self, BOOT, SETTINGS};
 
 pub use custom::{Access, Custom};
 use files::Files;
+
+use crate::text_of;
 
 mod cpu;
 mod custom;
@@ -162,6 +164,7 @@ impl Settings {
             "sysctl.*" => sysctl::get(&self.of_machine(name), rest),
             "custom.*" => self.custom(name, rest)?.get(&self.of_machine(name)),
             "receiver_scheduling" => Err(self.of_machine(name).of_the_agent()),
+            BOOT => Err(self.of_machine(name).of_the_controller()),
             _ if driver::knows(name) => driver::get(&self.of_interface(name)?),
             _ => features::get(&self.of_interface(name)?, rest),
         }
@@ -193,6 +196,7 @@ impl Settings {
             "sysctl.*" => sysctl::set(&self.of_machine(name), rest, value),
             "custom.*" => self.custom(name, rest)?.set(&self.of_machine(name), value),
             "receiver_scheduling" => Err(self.of_machine(name).of_the_agent()),
+            BOOT => Err(self.of_machine(name).of_the_controller()),
             _ if driver::knows(name) => driver::set(&self.of_interface(name)?, value),
             _ => features::set(&self.of_interface(name)?, rest, value),
         }
@@ -257,6 +261,10 @@ impl Subject<'_> {
         self.absent("it belongs to the threads of one agent, not to the machine")
     }
 
+    fn of_the_controller(&self) -> SettingError {
+        self.absent("a plan says by which command the machine is booted, and linerate run runs it")
+    }
+
     /// Why it could not be read, with what the kernel said in words.
     fn not_read(&self, error: &io::Error, said: Option<String>) -> SettingError {
         match error.raw_os_error() {
@@ -286,12 +294,6 @@ fn reason(error: &io::Error, said: Option<String>) -> String {
         (None, Some(libc::ENODEV)) => "there is no such interface".to_owned(),
         (None, _) => text_of(error),
     }
-}
-
-/// The error without std's number behind it.
-fn text_of(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// The files of `path` that are directories named `prefix` and a number, by the number.
