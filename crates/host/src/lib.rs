@@ -10,6 +10,8 @@ mod ethtool;
 pub mod guard;
 pub mod interfaces;
 mod netlink;
+mod qdiscs;
+pub mod registers;
 pub mod scheduling;
 pub mod settings;
 pub mod soak;

@@ -3,7 +3,7 @@
 
 use crate::options::nearest;
 pub use scheduling::Scheduling;
-use syntax::Syntax;
+use syntax::{OfEach, Syntax};
 
 pub mod discipline;
 mod scheduling;
@@ -221,16 +221,25 @@ pub fn canonical(name: &str, text: &str) -> Result<String, String> {
     })
 }
 
-/// Whether what a machine tells is what it was asked for. More than the same text: `autoneg` that is `off` reads as
-/// the speed that is forced, because that is what it takes to put it back.
+/// Whether a machine is as this value would make it, so that there is nothing to write. More than the same text:
+/// `autoneg` that is `off` reads as the speed that is forced, because that is what it takes to put it back; and of
+/// several things, those that are not named stay as they are.
+pub fn stands(name: &str, value: &str, now: &str) -> bool {
+    let Ok(value) = canonical(name, value) else { return false };
+    let is_of_each = || find(name).is_ok_and(|found| found.syntax.is_of_each());
+    value == now
+        || (name == "autoneg" && value == "off" && now.starts_with("forced "))
+        || (is_of_each()
+            && OfEach::parse(&value).zip(OfEach::parse(now)).is_some_and(|(value, now)| now.has_all_of(&value)))
+}
+
+/// Whether what a machine tells is what it was asked for: it [stands](stands), or differs in what the machine chooses.
 pub fn agrees(name: &str, asked: &str, read_back: &str) -> bool {
-    let asked = canonical(name, asked);
-    if asked.as_deref() == Ok(read_back) {
+    if stands(name, asked, read_back) {
         return true;
     }
     let forced = read_back.strip_prefix("forced ");
-    match (name, asked.as_deref()) {
-        ("autoneg", Ok("off")) => forced.is_some(),
+    match (name, canonical(name, asked).as_deref()) {
         ("duplex", Ok(duplex @ ("half" | "full"))) => {
             forced.is_some_and(|of| of.strip_suffix(duplex).is_some_and(|speed| speed.ends_with(' ')))
         }
@@ -397,9 +406,28 @@ mod tests {
             ("qdisc", "fq", "fq limit 500", true),
             ("qdisc", "fq limit 501", "fq limit 500", false),
             ("qdisc", "fq", "pfifo", false),
+            ("rps.all", "0=0-1", "0=0-1 1=none", true),
+            ("rps.all", "1=0-1", "0=0-1 1=none", false),
+            ("rps.all", "0=2", "2", true),
+            ("rps.all", "2", "0=2 1=none", false),
             ("nonsense", "1", "1", false),
         ] {
             assert_eq!(agrees(name, asked, read), want, "{name} {asked} {read}");
+        }
+    }
+
+    #[test]
+    fn what_stands_is_not_written_again() {
+        for (name, value, now, want) in [
+            ("mtu", "9K", "9216", true),
+            ("autoneg", "off", "forced 100 full", true),
+            ("cpuidle.state.1", "0=off", "0=off 1=on", true),
+            // Agrees, and yet would be another: half duplex that is offered, and parameters of the kernel's choice.
+            ("duplex", "half", "forced 100 half", false),
+            ("qdisc", "fq", "fq limit 500", false),
+            ("gro", "off", "off (wanted)", false),
+        ] {
+            assert_eq!(stands(name, value, now), want, "{name} {value} {now}");
         }
     }
 

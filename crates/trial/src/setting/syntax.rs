@@ -38,6 +38,14 @@ pub(super) enum Syntax {
     Text,
 }
 
+impl Syntax {
+    /// One value for all, or one for each by its number.
+    pub(super) fn is_of_each(self) -> bool {
+        use Syntax::{CpusOfEach, LimitOfEach, NameOfEach, NumberOfEach, SwitchOfEach};
+        matches!(self, CpusOfEach | NumberOfEach | NameOfEach | LimitOfEach | SwitchOfEach)
+    }
+}
+
 /// The most CPUs that a list may speak of: NR_CPUS of the largest kernels.
 const MAX_CPUS: u32 = 8192;
 /// Nobody writes longer values by hand, and a file of the kernel takes one page.
@@ -268,6 +276,15 @@ impl OfEach {
         match self {
             OfEach::All(value) => value.clone(),
             OfEach::Each(each) => each.iter().map(|(of, value)| format!("{of}={value}")).collect::<Vec<_>>().join(" "),
+        }
+    }
+
+    /// Whether each that `other` names has the same value here.
+    pub fn has_all_of(&self, other: &OfEach) -> bool {
+        match (self, other) {
+            (OfEach::All(all), OfEach::Each(named)) => named.values().all(|value| value == all),
+            (OfEach::Each(each), OfEach::Each(named)) => named.iter().all(|(of, value)| each.get(of) == Some(value)),
+            (_, OfEach::All(_)) => self == other,
         }
     }
 
