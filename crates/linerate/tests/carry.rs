@@ -143,7 +143,7 @@ impl Board {
 
     /// The agents' folders on the board.
     fn folders(&self) -> Vec<PathBuf> {
-        let seen = |folder: &str| PathBuf::from(format!("/proc/{}/root/{folder}", self.daemon.id()));
+        let seen = |folder: &str| PathBuf::from(format!("/proc/{}", self.daemon.id())).join("root").join(folder);
         let entries = ["tmp", "root", "run"].map(seen).into_iter().filter_map(|folder| fs::read_dir(folder).ok());
         let paths = entries.flatten().flatten().map(|entry| entry.path());
         paths
