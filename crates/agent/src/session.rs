@@ -17,11 +17,13 @@ use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
 use linerate_host::traffic::{Stopper, Tokens, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 
+use crate::profile::Profiling;
 use crate::settings::{Commands, SettingsOf};
 
 /// Holds one conversation to its end. Traffic ends with it, and settings are put back.
 pub fn converse(link: Link, program: &str, commands: Commands) {
-    let mut session = Session { lease: None, trial: TrialState::None, settings: SettingsOf::new(program, commands) };
+    let mut session =
+        Session { lease: None, trial: TrialState::None, profile: None, settings: SettingsOf::new(program, commands) };
     let mut server = Server::new(concat!("linerate-agent ", env!("CARGO_PKG_VERSION")));
     server.capabilities.push(SETTINGS.to_owned());
     if commands == Commands::Allowed {
@@ -31,12 +33,14 @@ pub fn converse(link: Link, program: &str, commands: Commands) {
     server.notes = guard::recover();
     serve(link, &server, |line, outlet| session.handle(line, outlet));
     session.end_trial();
+    session.profile = None;
     session.settings.end();
 }
 
 struct Session {
     lease: Option<Lease>,
     trial: TrialState,
+    profile: Option<Profiling>,
     settings: SettingsOf,
 }
 
@@ -103,6 +107,16 @@ impl Session {
             Request::Start => self.start(outlet),
             Request::Stop => {
                 self.end_trial();
+                if let Some(profile) = &self.profile {
+                    profile.stop();
+                }
+                Ok(Reply::Done)
+            }
+            Request::Profile { hz, seconds } => {
+                if self.profile.as_ref().is_some_and(Profiling::runs) {
+                    return Err(out_of_order("a profile is being taken already; stop it, or wait for its end"));
+                }
+                self.profile = Some(Profiling::begin(hz, seconds, outlet)?);
                 Ok(Reply::Done)
             }
             Request::Get { interface, names, custom } => self.settings.get(interface.as_deref(), &names, &custom),

@@ -9,6 +9,7 @@ mod ethtool;
 pub mod guard;
 pub mod interfaces;
 mod netlink;
+pub mod profile;
 pub mod settings;
 pub mod soak;
 pub mod sys;

@@ -6,6 +6,7 @@ mod demo;
 mod dry_run;
 mod history;
 mod plans;
+mod profile;
 mod records;
 mod run;
 mod selection;

@@ -11,6 +11,7 @@ pub(crate) mod machine;
 pub(crate) mod markdown;
 mod number;
 pub(crate) mod picture;
+pub(crate) mod profile;
 #[cfg(test)]
 mod sample;
 pub(crate) mod settings;

@@ -12,6 +12,7 @@ pub mod metric;
 pub mod observation;
 #[cfg(test)]
 mod page;
+pub mod profile;
 pub mod record;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;

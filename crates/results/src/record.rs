@@ -16,6 +16,8 @@ use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Counters;
 use serde::{Deserialize, Serialize};
 
+use crate::profile::MachineProfile;
+
 /// The name of this format.
 pub const FORMAT: &str = "linerate.record/1";
 
@@ -67,13 +69,15 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record without what only the record in full shows: counters, environments, time slices and histograms. A
+    /// The record without what only the record in full shows: counters, environments, time slices, histograms and
+    /// the stacks of profiles. A
     /// campaign may have a hundred thousand records, and a table of them needs little of each.
     pub fn in_brief(&self) -> Record {
         let mut brief = Record { intervals: Vec::new(), ..self.clone() };
         for machine in [&mut brief.target, &mut brief.host] {
             machine.environment = Environment::default();
             machine.counters = Counters::default();
+            machine.profile = machine.profile.as_ref().map(MachineProfile::in_brief);
         }
         if let Some(figures) = &mut brief.result {
             figures.flow.arrival_gaps = None;
@@ -137,6 +141,9 @@ pub struct Machine {
     /// What the threads that moved the data used, over the whole trial.
     #[serde(default)]
     pub threads: Option<ThreadUse>,
+    /// What its CPUs did in the measured part; present where `profile` was asked for and samples could be taken.
+    #[serde(default)]
+    pub profile: Option<MachineProfile>,
 }
 
 /// The figures of a trial. With `direction` both, sums over the two directions, which stand apart in `directions`.

@@ -10,6 +10,7 @@ use crate::doubt::Doubt;
 use crate::flow::End;
 use crate::histogram::Histogram;
 use crate::pace::Pacing;
+use crate::profile::Profile;
 use crate::stage::Counters;
 
 /// What one end saw of a trial.
@@ -27,6 +28,9 @@ pub struct Outcome {
     pub counters: Counters,
     /// Reasons not to trust a figure, as far as this end can tell.
     pub doubts: Vec<Doubt>,
+    /// What the CPUs did in the measured part, where that was asked for and could be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Box<Profile>>,
 }
 
 /// One flow, from one end. Octets and packets are payload; "measured" is what followed the warm-up.

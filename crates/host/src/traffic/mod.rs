@@ -35,6 +35,7 @@ use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
 
 use crate::counters::{self, Snapshot};
+use crate::profile::{Least, Profiler};
 use crate::soak::Soak;
 
 use clock::TrialClock;
@@ -87,6 +88,8 @@ pub struct Trial {
     waiting: Vec<(u16, Option<Waiting>)>,
     running: Vec<(Flow, JoinHandle<Result<FlowOutcome, TrafficError>>)>,
     sampler: Option<JoinHandle<Sampled>>,
+    /// Why there is no profile, though one was asked for.
+    no_profile: Option<String>,
     before: Snapshot,
 }
 
@@ -118,6 +121,7 @@ impl Trial {
             waiting,
             running: Vec::new(),
             sampler: None,
+            no_profile: None,
             before: Snapshot::default(),
         })
     }
@@ -151,7 +155,16 @@ impl Trial {
             self.before = counters::snapshot(interface);
         }
         let (alive, all_ended) = mpsc::channel::<()>();
-        let mut sampler = Sampler::new(&self.spec, self.clock.clone(), self.end, soak, self.interface.clone());
+        // Before any thread: where only own threads may be sampled, they are those made from here on.
+        let profiler = self.spec.profile.and_then(|hz| match Profiler::open(hz, Least::OwnThreads) {
+            Ok(profiler) => Some(profiler),
+            Err(error) => {
+                self.no_profile = Some(format!("there is no profile: {error}"));
+                None
+            }
+        });
+        let mut sampler =
+            Sampler::new(&self.spec, self.clock.clone(), self.end, soak, profiler, self.interface.clone());
         for (index, open) in open.into_iter().enumerate() {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());
@@ -261,10 +274,21 @@ impl Trial {
                 doubts.push(Doubt::new(DoubtKind::CountersMissing, after.missing.join("; ")));
             }
         }
+        let profile = sampled.profile.map(|taken| Box::new(taken.told()));
+        let reduced = self.no_profile.take().or_else(|| Some(profile.as_ref()?.notes.join("; ")));
+        doubts.extend(reduced.filter(|why| !why.is_empty()).map(|why| Doubt::new(DoubtKind::ProfileReduced, why)));
         for flow in &flows {
             doubts.extend(self.doubts_of(flow));
         }
-        Ok(Outcome { end: self.end, flows, cpu: sampled.cpu, cpu_slices: sampled.cpu_slices, counters, doubts })
+        Ok(Outcome {
+            end: self.end,
+            flows,
+            cpu: sampled.cpu,
+            cpu_slices: sampled.cpu_slices,
+            counters,
+            doubts,
+            profile,
+        })
     }
 
     /// What can be doubted of a flow by looking at this end alone.

@@ -29,6 +29,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         let method = if matches!(method, CpuMethodArg::Soak) { "soak" } else { "stat" };
         overrides.push(("cpu_method".to_owned(), method.to_owned()));
     }
+    if let Some(hz) = arguments.profile {
+        overrides.push(("profile".to_owned(), hz.to_string()));
+    }
     let options = connect_options(&arguments.reach)?;
     if arguments.dry_run {
         return dry_run::dry_run(&plan, &plan.trials(&overrides, arguments.repeat)?, arguments, &options);

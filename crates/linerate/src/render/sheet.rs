@@ -230,6 +230,8 @@ fn doubted_by(kind: DoubtKind) -> &'static [About] {
         DoubtKind::Fragmented | DoubtKind::SocketBufferClamped | DoubtKind::SettingNotTaken => {
             &[About::Throughput, About::Loss]
         }
+        // No figure of a table is of the profile.
+        DoubtKind::ProfileReduced => &[],
     }
 }
 
