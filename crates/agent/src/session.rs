@@ -46,7 +46,7 @@ struct Session {
 
 enum TrialState {
     None,
-    Ready { trial: Trial, connected: bool },
+    Ready { trial: Box<Trial>, connected: bool },
     Runs { stopper: Stopper, thread: JoinHandle<()> },
 }
 
@@ -86,8 +86,8 @@ impl Session {
                 self.lease = None;
                 Ok(Reply::Done)
             }
-            Request::Describe { interface } => {
-                let mut environment = environment::describe(interface.as_deref());
+            Request::Describe { interface, modules } => {
+                let mut environment = environment::describe(interface.as_deref(), &modules);
                 environment.agent_version = Some(env!("CARGO_PKG_VERSION").to_owned());
                 Ok(Reply::Environment(Box::new(environment)))
             }
@@ -146,10 +146,13 @@ impl Session {
             .and_then(|all| all.into_iter().find(|one| one.address == prepare.local))
             .map(|one| one.interface);
         let tokens = Tokens { hello: prepare.hello.0, answer: prepare.answer.0 };
-        let trial =
+        let mut trial =
             Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(failed)?;
+        if let Some(scheduling) = self.settings.receivers() {
+            trial.schedule_receivers(scheduling).map_err(failed)?;
+        }
         let ports = trial.ports().map_err(failed)?;
-        self.trial = TrialState::Ready { trial, connected: false };
+        self.trial = TrialState::Ready { trial: Box::new(trial), connected: false };
         Ok(Reply::Prepared { ports, interface })
     }
 

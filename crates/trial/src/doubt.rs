@@ -51,6 +51,8 @@ pub enum DoubtKind {
     ProfileReduced,
     /// A setting is not what was asked: the machine took it and made something else of it, or nothing.
     SettingNotTaken,
+    /// A machine was booted as something, and nothing tells whether it is that.
+    BootUnchecked,
 }
 
 impl DoubtKind {
@@ -71,6 +73,7 @@ impl DoubtKind {
             DoubtKind::CountersMissing => "counters-missing",
             DoubtKind::ProfileReduced => "profile-reduced",
             DoubtKind::SettingNotTaken => "setting-not-taken",
+            DoubtKind::BootUnchecked => "boot-unchecked",
         }
     }
 }

@@ -74,7 +74,7 @@ impl Pair<'_> {
             Reply::Prepared { ports, interface } => (ports, interface),
             _ => (Vec::new(), None),
         });
-        self.ask(|_| Request::Describe { interface: interface.clone() })?;
+        self.ask(|_| Request::Describe { interface: interface.clone(), modules: Vec::new() })?;
         let ports = [host_ports, target_ports];
         self.ask(|at| Request::Connect { peer: self.machines[1 - at].address, ports: ports[at].clone() })?;
         self.ask(|_| Request::Start)?;
@@ -123,7 +123,9 @@ impl Agent {
         match self.client.events().recv_timeout(LOOK) {
             Ok(AgentEvent::Event(Event::Finished(outcome))) => Ok(Some(outcome)),
             Ok(AgentEvent::Event(Event::TrialFailed { message })) => Err(message),
-            Ok(AgentEvent::Event(Event::Progress { .. })) | Err(RecvTimeoutError::Timeout) => Ok(None),
+            Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {
+                Ok(None)
+            }
             Ok(AgentEvent::Lost(error)) => Err(error.to_string()),
             Err(RecvTimeoutError::Disconnected) => Err("the agent is gone".to_owned()),
         }

@@ -32,10 +32,12 @@ use std::time::Duration;
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome};
+use linerate_trial::setting::Scheduling;
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
 
 use crate::counters::{self, Snapshot};
 use crate::profile::{Least, Profiler};
+use crate::scheduling;
 use crate::soak::Soak;
 
 use clock::TrialClock;
@@ -67,6 +69,8 @@ pub enum TrafficError {
     Option { option: &'static str, error: io::Error },
     #[error("{option} {name} is not to be had here: {why}")]
     Api { option: &'static str, name: &'static str, why: String },
+    #[error("receiver_scheduling cannot be {scheduling}: {why}")]
+    Scheduling { scheduling: Scheduling, why: String },
     #[error("{what}: {error}; check the cable and the other end, and try again")]
     Moving { what: String, error: io::Error },
     #[error("no test traffic passed for {silent_s:.0} s{link}; check the cable and the other end")]
@@ -91,6 +95,7 @@ pub struct Trial {
     /// Why there is no profile, though one was asked for.
     no_profile: Option<String>,
     before: Snapshot,
+    receivers: Option<Scheduling>,
 }
 
 /// Threads move data through buffers on the heap and hold little else.
@@ -123,7 +128,16 @@ impl Trial {
             sampler: None,
             no_profile: None,
             before: Snapshot::default(),
+            receivers: None,
         })
+    }
+
+    /// Has the threads that receive, or answer, scheduled so. Refused where they could lock the machine up.
+    pub fn schedule_receivers(&mut self, scheduling: Scheduling) -> Result<(), TrafficError> {
+        let threads = Flow::of(&self.spec).iter().filter(|flow| flow.source != self.end).count();
+        scheduling::bearable(scheduling, threads).map_err(|why| TrafficError::Scheduling { scheduling, why })?;
+        self.receivers = Some(scheduling);
+        Ok(())
     }
 
     /// The ports on which this end listens: (flow, port).
@@ -181,6 +195,7 @@ impl Trial {
                 open,
                 chosen,
                 paced,
+                receivers: self.receivers,
                 index,
             };
             let alive = alive.clone();

@@ -67,7 +67,7 @@ fn driver(client: &Client) -> Result<Option<String>> {
         _ => Vec::new(),
     };
     let Some(first) = addresses.iter().filter(|one| one.up).min_by_key(|one| one.loopback) else { return Ok(None) };
-    let request = Request::Describe { interface: Some(first.interface.clone()) };
+    let request = Request::Describe { interface: Some(first.interface.clone()), modules: Vec::new() };
     Ok(match client.request(request, ANSWER_TIME)? {
         Reply::Environment(environment) => environment.nic.and_then(|nic| nic.driver),
         _ => None,
