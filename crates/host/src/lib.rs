@@ -12,6 +12,7 @@ pub mod interfaces;
 mod netlink;
 pub mod profile;
 mod qdiscs;
+pub mod registers;
 pub mod scheduling;
 pub mod settings;
 pub mod soak;

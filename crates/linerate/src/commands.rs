@@ -8,6 +8,7 @@ mod history;
 mod plans;
 mod profile;
 mod records;
+mod registers;
 mod run;
 mod selection;
 mod settings;

@@ -9,6 +9,7 @@ mod output;
 mod plan;
 mod profile;
 mod progress;
+mod registers;
 mod render;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@
 
 pub mod compare;
 mod error;
+pub mod expect;
 #[cfg(test)]
 mod faults;
 pub mod history;
@@ -14,6 +15,7 @@ pub mod observation;
 mod page;
 pub mod profile;
 pub mod record;
+pub mod registers;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod select;

@@ -17,6 +17,7 @@ pub mod options;
 pub mod outcome;
 pub mod pace;
 pub mod profile;
+pub mod registers;
 pub mod setting;
 pub mod spec;
 pub mod stage;

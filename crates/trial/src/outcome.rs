@@ -11,6 +11,7 @@ use crate::flow::End;
 use crate::histogram::Histogram;
 use crate::pace::Pacing;
 use crate::profile::Profile;
+use crate::registers::AroundTrial;
 use crate::stage::Counters;
 
 /// What one end saw of a trial.
@@ -26,6 +27,9 @@ pub struct Outcome {
     pub cpu_slices: Vec<CpuSlice>,
     /// What the machine's counters grew by over the whole trial, warm-up included.
     pub counters: Counters,
+    /// Registers before and after, where they were wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registers: Option<AroundTrial>,
     /// Reasons not to trust a figure, as far as this end can tell.
     pub doubts: Vec<Doubt>,
     /// What the CPUs did in the measured part, where that was asked for and could be seen.

@@ -180,6 +180,9 @@ pub struct Spec {
     /// Samples a second of what each CPU does, in the measured part; `None`: no profile.
     #[serde(default)]
     pub profile: Option<u32>,
+    /// Read the devices' registers before and after the traffic.
+    #[serde(default)]
+    pub registers: bool,
     /// Seed of everything that is left to chance.
     pub seed: u64,
 }
@@ -247,6 +250,7 @@ impl Spec {
             probe: false,
             cpu_method: CpuMethod::Stat,
             profile: None,
+            registers: false,
             seed: 1,
         }
     }

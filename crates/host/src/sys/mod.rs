@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "this module is the crate's one address for unsafe; each block carries its proof")]
 
 pub mod datagrams;
+pub mod device_memory;
 pub mod ethtool;
 pub mod machine;
 pub mod memory;

@@ -32,11 +32,13 @@ use std::time::Duration;
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome};
+use linerate_trial::registers::{AroundTrial, Wanted};
 use linerate_trial::setting::Scheduling;
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
 
 use crate::counters::{self, Snapshot};
 use crate::profile::{Least, Profiler};
+use crate::registers;
 use crate::scheduling;
 use crate::soak::Soak;
 
@@ -95,6 +97,7 @@ pub struct Trial {
     /// Why there is no profile, though one was asked for.
     no_profile: Option<String>,
     before: Snapshot,
+    registers: Option<Box<AroundTrial>>,
     receivers: Option<Scheduling>,
 }
 
@@ -128,8 +131,14 @@ impl Trial {
             sampler: None,
             no_profile: None,
             before: Snapshot::default(),
+            registers: None,
             receivers: None,
         })
+    }
+
+    /// Has registers read too, before and after the traffic.
+    pub fn watch_registers(&mut self, wanted: Wanted) {
+        self.registers = Some(Box::new(AroundTrial { wanted, ..AroundTrial::default() }));
     }
 
     /// Has the threads that receive, or answer, scheduled so. Refused where they could lock the machine up.
@@ -166,6 +175,10 @@ impl Trial {
             open.push(self.open_flow(flow, peer, ports)?);
         }
         if let Some(interface) = &self.interface {
+            // Registers first: reading them takes longer, and counters are to be read next to the traffic.
+            if let Some(around) = &mut self.registers {
+                around.before = registers::read(interface, &around.wanted);
+            }
             self.before = counters::snapshot(interface);
         }
         let (alive, all_ended) = mpsc::channel::<()>();
@@ -295,12 +308,17 @@ impl Trial {
         for flow in &flows {
             doubts.extend(self.doubts_of(flow));
         }
+        let mut registers = self.registers.take().map(|around| *around);
+        if let (Some(around), Some(interface)) = (&mut registers, &self.interface) {
+            around.after = registers::read(interface, &around.wanted);
+        }
         Ok(Outcome {
             end: self.end,
             flows,
             cpu: sampled.cpu,
             cpu_slices: sampled.cpu_slices,
             counters,
+            registers,
             doubts,
             profile,
         })

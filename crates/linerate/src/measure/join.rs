@@ -8,6 +8,7 @@ use linerate_results::record::{
     Directions, FORMAT, Figures, FlowFigures, Interval, Latency, Machine, Record, ServiceDemand, StreamFigures,
     TrialPlace,
 };
+use linerate_results::registers::RegisterChanges;
 use linerate_trial::api::ApiUse;
 use linerate_trial::budget::{Datagrams, LossLine, loss_budget};
 use linerate_trial::cpu::CpuUse;
@@ -16,12 +17,14 @@ use linerate_trial::environment::Environment;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Slice, TcpSummary, ThreadUse};
+use linerate_trial::registers::AroundTrial;
 use linerate_trial::setting::{self, BOOT};
 use linerate_trial::spec::{Direction, Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
 use super::conduct::Conducted;
 use crate::profile::account::{Work, account};
+use crate::registers::around;
 
 /// What a record says beside what was measured.
 #[derive(Clone, Debug)]
@@ -48,6 +51,7 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
         counters: Default::default(),
         threads: None,
         profile: None,
+        registers: None,
     };
     let mut record = Record {
         format: FORMAT.to_owned(),
@@ -85,11 +89,26 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
                 Some(target.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
             record.host.cpu = host.cpu;
             record.host.counters = host.counters;
+            if spec.registers {
+                record.target.registers = Some(registers(target.registers));
+                record.host.registers = Some(registers(host.registers));
+            }
             record.host.threads =
                 Some(host.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
         }
     }
     record
+}
+
+/// What the registers did, or why nothing is known of them.
+fn registers(around: Option<AroundTrial>) -> RegisterChanges {
+    around.map_or_else(
+        || RegisterChanges {
+            notes: vec!["this agent reads no registers; install the same version of linerate there".to_owned()],
+            ..RegisterChanges::default()
+        },
+        around::changes,
+    )
 }
 
 /// Doubts a setting that is not what was asked.
