@@ -3,10 +3,12 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use linerate_control::Endpoint;
 use linerate_trial::flow::End;
+use linerate_trial::units::OfferedLoad;
 
 use crate::plan::RoundOrder;
 
@@ -27,6 +29,8 @@ pub(crate) enum Command {
     /// Measure: carry a plan out between two machines
     #[command(after_help = SET_HINT, after_long_help = set_help())]
     Run(RunArgs),
+    /// Let other tools' clients measure against this machine; each test of theirs becomes a record
+    Serve(ServeArgs),
     /// List the built-in plans, or show one
     Plans {
         /// The built-in plan, or the plan file, to show; without one, list them
@@ -142,6 +146,46 @@ pub(crate) struct RunArgs {
     /// Show no progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Whose clients
+    #[arg(value_enum)]
+    pub(crate) tool: Tool,
+    /// Listen at this address only
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) bind: Option<IpAddr>,
+    /// Listen on this port; by default the tool's own
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// End after one test
+    #[arg(long)]
+    pub(crate) one_off: bool,
+    /// Tests at the same time
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) max_tests: usize,
+    /// The most that a test may ask for, all its streams together: 100M, 1G
+    #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
+    pub(crate) max_rate: Option<u64>,
+    /// The longest that a test may ask for
+    #[arg(long, value_name = "TIME", value_parser = linerate_trial::units::parse_duration, default_value = "1h")]
+    pub(crate) max_time: Duration,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print records as JSON Lines, and nothing else: one object a line (docs/record-format.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say nothing on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// A tool whose clients can be served.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum Tool {
+    /// iperf3, of any version from 3.0 on
+    Iperf3,
 }
 
 /// How agents are reached.
@@ -521,6 +565,14 @@ fn history_help() -> String {
          linerate history latency_p99 :plan=rr,since=30d --markdown",
         metrics_help()
     )
+}
+
+/// A rate in bits per second.
+fn bits_per_second(text: &str) -> Result<u64, String> {
+    match text.parse::<OfferedLoad>() {
+        Ok(OfferedLoad::BitsPerSecond(bits)) => Ok(bits),
+        _ => Err(format!("'{text}' is no rate in bits per second; write 100M or 1G")),
+    }
 }
 
 fn endpoint(text: &str) -> Result<Endpoint, String> {

@@ -11,6 +11,7 @@ mod records;
 mod registers;
 mod run;
 mod selection;
+mod serve;
 mod settings;
 mod shell;
 mod target;
@@ -34,6 +35,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Serve(arguments) => serve::serve(&arguments),
         Command::Plans { plan } => plans::plans(plan.as_deref()),
         Command::Target(arguments) => target::look(&arguments),
         Command::Records(arguments) => records::records(&arguments.command),
