@@ -47,6 +47,7 @@ impl Outcome {
             cpu_slices: Vec::new(),
             counters: Counters::default(),
             registers: None,
+            profile: None,
             doubts: Vec::new(),
         }
     }
