@@ -8,6 +8,7 @@ mod experiment;
 mod explain;
 mod history;
 mod plans;
+mod profile;
 mod records;
 mod registers;
 mod run;

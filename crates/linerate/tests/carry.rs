@@ -146,9 +146,12 @@ impl Board {
         let seen = |folder: &str| PathBuf::from(format!("/proc/{}", self.daemon.id())).join("root").join(folder);
         let entries = ["tmp", "root", "run"].map(seen).into_iter().filter_map(|folder| fs::read_dir(folder).ok());
         let paths = entries.flatten().flatten().map(|entry| entry.path());
-        paths
-            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("linerate-")))
-            .collect()
+        let is_agents = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let chance = name.strip_prefix("linerate-").unwrap_or_default();
+            chance.len() == 16 && chance.chars().all(|c| c.is_ascii_hexdigit())
+        };
+        paths.filter(is_agents).collect()
     }
 
     /// The processes of carried agents whose file is gone: number and arguments.
