@@ -97,19 +97,12 @@ pub(crate) fn folders() -> Result<Folders> {
     Folders::of_user().context("there is no home folder to keep boards in; set HOME or XDG_CACHE_HOME")
 }
 
-/// The agent's program for a processor, where it is looked for: a folder that the user names, beside this program,
-/// and where `cargo xtask agents` puts it.
+/// The agent's program for a processor: in a folder that the user names, or where agents are.
 fn agent_for(arch: Arch) -> Result<PathBuf> {
     let name = format!("linerate-agent-{}", arch.name());
-    let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.to_owned()));
     let named = std::env::var_os(AGENTS).map(PathBuf::from);
-    let folders = [
-        named,
-        beside.clone(),
-        beside.clone().map(|path| path.join("agents")),
-        beside.map(|path| path.join("../agents")),
-    ];
-    let found = folders.into_iter().flatten().map(|folder| folder.join(&name)).find(|path| path.is_file());
+    let folders = named.into_iter().chain(super::agents_folders());
+    let found = folders.map(|folder| folder.join(&name)).find(|path| path.is_file());
     found.with_context(|| {
         format!(
             "there is no {name} beside this program; build it with 'cargo xtask agents {}', and name its folder with \
