@@ -8,11 +8,12 @@ use std::process::Command;
 use crate::program::{is_installed, must, no_more};
 
 /// Each program that the build or a test starts, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 9] = [
     ("c++", "g++"), // libFuzzer's
     ("cc", "gcc"),
     ("ip", "iproute2"),
     ("iperf3", "iperf3"),
+    ("nft", "nftables"),
     ("nsenter", "util-linux"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),

@@ -3,6 +3,7 @@
 
 pub mod counters;
 pub mod cpu;
+pub mod drop_reasons;
 mod egress;
 pub mod environment;
 mod ethtool;

@@ -7,6 +7,7 @@ use crate::api::{ApiUse, Timestamps};
 use crate::arrivals::Arrivals;
 use crate::cpu::{CpuShares, CpuUse};
 use crate::doubt::Doubt;
+use crate::drop_reason::DropReason;
 use crate::flow::End;
 use crate::histogram::Histogram;
 use crate::pace::Pacing;
@@ -25,6 +26,9 @@ pub struct Outcome {
     pub cpu_slices: Vec<CpuSlice>,
     /// What the machine's counters grew by over the whole trial, warm-up included.
     pub counters: Counters,
+    /// What the kernel dropped over the whole trial and why, where that was asked for and could be traced.
+    #[serde(default)]
+    pub drop_reasons: Option<Vec<DropReason>>,
     /// Reasons not to trust a figure, as far as this end can tell.
     pub doubts: Vec<Doubt>,
 }

@@ -177,6 +177,9 @@ pub struct Spec {
     pub probe: bool,
     /// How CPU use is measured.
     pub cpu_method: CpuMethod,
+    /// Count what the kernel drops, by its own reasons.
+    #[serde(default)]
+    pub drop_reasons: bool,
     /// Seed of everything that is left to chance.
     pub seed: u64,
 }
@@ -239,6 +242,7 @@ impl Spec {
             pin: false,
             probe: false,
             cpu_method: CpuMethod::Stat,
+            drop_reasons: false,
             seed: 1,
         }
     }

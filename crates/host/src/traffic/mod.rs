@@ -30,11 +30,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::drop_reason::DropReason;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
 
 use crate::counters::{self, Snapshot};
+use crate::drop_reasons::Tracing;
 use crate::soak::Soak;
 
 use clock::TrialClock;
@@ -88,6 +90,8 @@ pub struct Trial {
     running: Vec<(Flow, JoinHandle<Result<FlowOutcome, TrafficError>>)>,
     sampler: Option<JoinHandle<Sampled>>,
     before: Snapshot,
+    /// What the kernel drops, where that is asked for: counting, or why it cannot be.
+    drops: Option<Box<Result<Tracing, String>>>,
 }
 
 /// Threads move data through buffers on the heap and hold little else.
@@ -119,6 +123,7 @@ impl Trial {
             running: Vec::new(),
             sampler: None,
             before: Snapshot::default(),
+            drops: None,
         })
     }
 
@@ -150,6 +155,7 @@ impl Trial {
         if let Some(interface) = &self.interface {
             self.before = counters::snapshot(interface);
         }
+        self.drops = self.spec.drop_reasons.then(|| Box::new(Tracing::start()));
         let (alive, all_ended) = mpsc::channel::<()>();
         let mut sampler = Sampler::new(&self.spec, self.clock.clone(), self.end, soak, self.interface.clone());
         for (index, open) in open.into_iter().enumerate() {
@@ -261,10 +267,33 @@ impl Trial {
                 doubts.push(Doubt::new(DoubtKind::CountersMissing, after.missing.join("; ")));
             }
         }
+        let drop_reasons = self.drop_reasons(&mut doubts);
         for flow in &flows {
             doubts.extend(self.doubts_of(flow));
         }
-        Ok(Outcome { end: self.end, flows, cpu: sampled.cpu, cpu_slices: sampled.cpu_slices, counters, doubts })
+        Ok(Outcome {
+            end: self.end,
+            flows,
+            cpu: sampled.cpu,
+            cpu_slices: sampled.cpu_slices,
+            counters,
+            drop_reasons,
+            doubts,
+        })
+    }
+
+    /// What the kernel dropped since the flows were opened.
+    fn drop_reasons(&mut self, doubts: &mut Vec<Doubt>) -> Option<Vec<DropReason>> {
+        let counted = self.drops.take()?.and_then(|tracing| {
+            if tracing.is_full() {
+                doubts.push(Doubt::new(
+                    DoubtKind::CountersMissing,
+                    "The kernel dropped packets at more places than could be told apart, so drop_reasons lacks some",
+                ));
+            }
+            tracing.read().map_err(|error| format!("The kernel's drops could not be read ({error}); try again"))
+        });
+        counted.map_err(|why| doubts.push(Doubt::new(DoubtKind::CountersMissing, why))).ok()
     }
 
     /// What can be doubted of a flow by looking at this end alone.
