@@ -1,22 +1,35 @@
-//! What an ELF file says of itself: whether it is static, and whether it is stripped. elf(5).
-//! Knows only files of this machine's kind: 64 bits, little-endian.
+//! What an ELF file says of itself: for which machine it is, whether it is static, and whether it is stripped. elf(5).
+//! Knows no instructions, and nothing of what the program does.
 
 use std::ops::Range;
 
 /// What matters of a program that is carried to a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elf {
+    /// For which machine it is.
+    pub kind: Kind,
     /// It names no interpreter (PT_INTERP), so that nothing but the kernel is needed to start it.
     pub is_static: bool,
     /// It has no symbol table (SHT_SYMTAB).
     pub is_stripped: bool,
 }
 
+/// The machine that a program is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// 32 or 64: its class.
+    pub bits: u8,
+    /// The most significant octet comes first.
+    pub big_endian: bool,
+    /// EM_ARM and the like, of elf.h.
+    pub machine: u16,
+}
+
 const PT_INTERP: u64 = 3;
 const SHT_SYMTAB: u64 = 2;
 
 /// One of the two tables of an ELF header: where its place, its entries' length, their number and, in an entry, the
-/// entry's type stand. Offsets of Elf64_Ehdr, Elf64_Phdr and Elf64_Shdr.
+/// entry's type stand.
 struct Table {
     offset: Range<usize>,
     entry_len: Range<usize>,
@@ -24,56 +37,101 @@ struct Table {
     kind: Range<usize>,
 }
 
-const SEGMENTS: Table = Table { offset: 32..40, entry_len: 54..56, entries: 56..58, kind: 0..4 };
-const SECTIONS: Table = Table { offset: 40..48, entry_len: 58..60, entries: 60..62, kind: 4..8 };
+/// Offsets of Elf32_Ehdr, Elf32_Phdr and Elf32_Shdr.
+const SEGMENTS_32: Table = Table { offset: 28..32, entry_len: 42..44, entries: 44..46, kind: 0..4 };
+const SECTIONS_32: Table = Table { offset: 32..36, entry_len: 46..48, entries: 48..50, kind: 4..8 };
+/// Offsets of Elf64_Ehdr, Elf64_Phdr and Elf64_Shdr.
+const SEGMENTS_64: Table = Table { offset: 32..40, entry_len: 54..56, entries: 56..58, kind: 0..4 };
+const SECTIONS_64: Table = Table { offset: 40..48, entry_len: 58..60, entries: 60..62, kind: 4..8 };
+/// The same in both.
+const MACHINE: Range<usize> = 18..20;
 
 impl Elf {
-    /// Reads a whole file; `None` if it is no ELF file of 64 bits, little-endian.
-    pub(crate) fn read(file: &[u8]) -> Option<Elf> {
-        if !file.starts_with(b"\x7fELF\x02\x01") {
-            return None;
-        }
-        Some(Elf { is_static: !SEGMENTS.has(file, PT_INTERP)?, is_stripped: !SECTIONS.has(file, SHT_SYMTAB)? })
+    /// Reads a whole file; `None` if it is no ELF file.
+    pub(crate) fn read(octets: &[u8]) -> Option<Elf> {
+        let bits = match octets.strip_prefix(b"\x7fELF")?.first()? {
+            1 => 32,
+            2 => 64,
+            _ => return None,
+        };
+        let big_endian = match octets.get(5)? {
+            1 => false,
+            2 => true,
+            _ => return None,
+        };
+        let (segments, sections) = if bits == 32 { (SEGMENTS_32, SECTIONS_32) } else { (SEGMENTS_64, SECTIONS_64) };
+        let file = File { octets, big_endian };
+        Some(Elf {
+            kind: Kind { bits, big_endian, machine: u16::try_from(file.number(0, &MACHINE)?).ok()? },
+            is_static: !file.has(&segments, PT_INTERP)?,
+            is_stripped: !file.has(&sections, SHT_SYMTAB)?,
+        })
     }
 }
 
-impl Table {
-    fn has(&self, file: &[u8], kind: u64) -> Option<bool> {
-        let start = usize::try_from(number(file, &self.offset)?).ok()?;
-        let length = number(file, &self.entry_len)? as usize;
+struct File<'a> {
+    octets: &'a [u8],
+    big_endian: bool,
+}
+
+impl File<'_> {
+    fn has(&self, table: &Table, kind: u64) -> Option<bool> {
+        let start = usize::try_from(self.number(0, &table.offset)?).ok()?;
+        let length = self.number(0, &table.entry_len)? as usize;
         let mut has = false;
-        for entry in 0..number(file, &self.entries)? as usize {
-            let entry = file.get(start.checked_add(entry * length)?..)?;
-            has |= number(entry, &self.kind)? == kind;
+        for entry in 0..self.number(0, &table.entries)? as usize {
+            has |= self.number(start.checked_add(entry * length)?, &table.kind)? == kind;
         }
         Some(has)
     }
-}
 
-fn number(octets: &[u8], place: &Range<usize>) -> Option<u64> {
-    let mut wide = [0; 8];
-    wide[..place.len()].copy_from_slice(octets.get(place.clone())?);
-    Some(u64::from_le_bytes(wide))
+    /// The number that stands at `place` after `start`.
+    fn number(&self, start: usize, place: &Range<usize>) -> Option<u64> {
+        let octets = self.octets.get(start.checked_add(place.start)?..start.checked_add(place.end)?)?;
+        let join = |sum: u64, octet: &u8| sum << 8 | u64::from(*octet);
+        Some(if self.big_endian { octets.iter().fold(0, join) } else { octets.iter().rev().fold(0, join) })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// An ELF file of one segment and one section of these kinds.
+    /// An ELF file of one segment and one section of these kinds, for x86_64.
     fn file(segment: u8, section: u8) -> Vec<u8> {
         let mut file = vec![0; 64 + 56 + 64];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        file[18] = 62;
         (file[32], file[54], file[56], file[64]) = (64, 56, 1, segment);
         (file[40], file[58], file[60], file[120 + 4]) = (120, 64, 1, section);
         file
     }
 
+    /// The same for a big-endian MIPS of 32 bits.
+    fn mips(segment: u8, section: u8) -> Vec<u8> {
+        let mut file = vec![0; 52 + 32 + 40];
+        file[..6].copy_from_slice(b"\x7fELF\x01\x02");
+        file[19] = 8;
+        (file[31], file[43], file[45], file[52 + 3]) = (52, 32, 1, segment);
+        (file[35], file[47], file[49], file[84 + 7]) = (84, 40, 1, section);
+        file
+    }
+
+    const X86_64: Kind = Kind { bits: 64, big_endian: false, machine: 62 };
+
     #[test]
     fn static_and_stripped_are_told() {
-        assert_eq!(Elf::read(&file(1, 3)), Some(Elf { is_static: true, is_stripped: true }));
-        assert_eq!(Elf::read(&file(3, 3)), Some(Elf { is_static: false, is_stripped: true }));
-        assert_eq!(Elf::read(&file(1, 2)), Some(Elf { is_static: true, is_stripped: false }));
+        let elf = |is_static, is_stripped| Some(Elf { kind: X86_64, is_static, is_stripped });
+        assert_eq!(Elf::read(&file(1, 3)), elf(true, true));
+        assert_eq!(Elf::read(&file(3, 3)), elf(false, true));
+        assert_eq!(Elf::read(&file(1, 2)), elf(true, false));
+    }
+
+    #[test]
+    fn other_machines_are_read_too() {
+        let kind = Kind { bits: 32, big_endian: true, machine: 8 };
+        assert_eq!(Elf::read(&mips(1, 3)), Some(Elf { kind, is_static: true, is_stripped: true }));
+        assert_eq!(Elf::read(&mips(3, 2)), Some(Elf { kind, is_static: false, is_stripped: false }));
     }
 
     #[test]
@@ -90,6 +148,6 @@ mod tests {
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     fn this_test_is_dynamic_and_has_symbols() {
         let file = std::fs::read("/proc/self/exe").unwrap();
-        assert_eq!(Elf::read(&file), Some(Elf { is_static: false, is_stripped: false }));
+        assert_eq!(Elf::read(&file), Some(Elf { kind: X86_64, is_static: false, is_stripped: false }));
     }
 }

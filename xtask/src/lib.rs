@@ -2,8 +2,8 @@
 //! A library, so that [`tidy`] runs as a test too.
 #![forbid(unsafe_code)]
 
-pub mod agent;
 pub mod agent_size;
+pub mod agents;
 pub mod bench;
 pub mod ci;
 mod elf;

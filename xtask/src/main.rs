@@ -3,14 +3,15 @@
 
 use std::process::ExitCode;
 
-use xtask::{agent, agent_size, bench, ci, fresh, fuzz, picture, setup, test, tidy};
+use xtask::{agent_size, agents, bench, ci, fresh, fuzz, picture, setup, test, tidy};
 
 const HELP: &str = "\
 cargo xtask test                            install what the tests need, then check and test everything
 cargo xtask ci                              what CI runs: the above, then the fuzz targets, then agent-size and counts
-cargo xtask setup                           only install what the tests need (Debian; root or sudo)
+cargo xtask setup [agents]                  only install what the tests, or agents, need (Debian; root or sudo)
 cargo xtask tidy                            only the rules of ARCHITECTURE.md and of the files
-cargo xtask agent                           build the static agent into target/agents
+cargo xtask agents [MACHINE…] [--rustup]    build static agents for boards into target/agents; docs/boards.md
+cargo xtask agent                           only the one for x86_64
 cargo xtask agent-size [--write]            measure it against its limits; --write: into docs/benchmarks/
 cargo xtask bench peers [WORK…] [--write]   linerate and other tools on the same work; --rounds N, --seconds S
 cargo xtask bench counts [--check|--write]  instructions of the hot loops; --check: fail where they rose
@@ -29,7 +30,8 @@ fn main() -> ExitCode {
         "ci" => ci::run(words),
         "setup" => setup::run(words),
         "tidy" => tidy::run(words),
-        "agent" => agent::run(words),
+        "agent" => agents::run_one(words),
+        "agents" => agents::run(words),
         "agent-size" => agent_size::run(words),
         "bench" => bench::run(words),
         "fuzz" => fuzz::run(words),

@@ -1,11 +1,12 @@
-//! `cargo xtask setup`: installs what the tests need, on Debian and its like.
+//! `cargo xtask setup`: installs what the tests need, on Debian and its like; `setup agents`: what building agents needs.
 //! Knows which program comes from which package, and installs nothing that is there already.
 
 use std::ffi::OsString;
 use std::fs;
 use std::process::Command;
 
-use crate::program::{is_installed, must, no_more};
+use crate::agents::{ZIG, compiler_with_sources};
+use crate::program::{is_installed, must, no_more, program, root};
 
 /// Each program that the build or a test starts, and the Debian package that has it.
 const PROGRAMS: [(&str, &str); 9] = [
@@ -20,10 +21,41 @@ const PROGRAMS: [(&str, &str); 9] = [
     ("valgrind", "valgrind"),
 ];
 
+/// What runs agents of other machines, and makes the environment for zig.
+const FOR_AGENTS: [(&str, &str); 2] = [("python3", "python3"), ("qemu-mips-static", "qemu-user-static")];
+/// A Rust compiler and the sources of its standard library, where none has them.
+const COMPILER: [(&str, &str); 2] =
+    [("/usr/bin/rustc", "rustc-web"), ("/usr/lib/rustlib/src/rust/library/Cargo.lock", "rust-web-src")];
+/// Python packages. Zig's own number says nothing of what it can link, so both stand still.
+const ZIG_PACKAGES: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.17.0"];
+
 /// Installs what is missing.
-pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
-    no_more(words)?;
-    install(&PROGRAMS)
+pub fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
+    match words.next() {
+        None => install(&PROGRAMS),
+        Some(word) if word == "agents" => {
+            no_more(words)?;
+            setup_agents()
+        }
+        Some(word) => Err(format!("'{}' means nothing here; see cargo xtask help", word.to_string_lossy())),
+    }
+}
+
+fn setup_agents() -> Result<(), String> {
+    install(&FOR_AGENTS)?;
+    if compiler_with_sources().is_none() {
+        install(&COMPILER)?;
+    }
+    let folder = root().join(ZIG);
+    if folder.join("bin/cargo-zigbuild").is_file() {
+        return Ok(());
+    }
+    // Debian's Python comes without the part that makes environments.
+    if !program("python3", &["-c", "import ensurepip"]).status().is_ok_and(|status| status.success()) {
+        install(&[("ensurepip", "python3-venv")])?;
+    }
+    must(program("python3", &["-m", "venv"]).arg(&folder))?;
+    must(Command::new(folder.join("bin/pip")).args(["install", "--quiet"]).args(ZIG_PACKAGES))
 }
 
 /// Installs those of these programs that are missing: each program, and the package that has it.

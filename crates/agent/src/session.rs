@@ -82,8 +82,8 @@ impl Session {
                 self.lease = None;
                 Ok(Reply::Done)
             }
-            Request::Describe { interface } => {
-                let mut environment = environment::describe(interface.as_deref());
+            Request::Describe { interface, modules } => {
+                let mut environment = environment::describe(interface.as_deref(), &modules);
                 environment.agent_version = Some(env!("CARGO_PKG_VERSION").to_owned());
                 Ok(Reply::Environment(Box::new(environment)))
             }
@@ -132,8 +132,11 @@ impl Session {
             .and_then(|all| all.into_iter().find(|one| one.address == prepare.local))
             .map(|one| one.interface);
         let tokens = Tokens { hello: prepare.hello.0, answer: prepare.answer.0 };
-        let trial =
+        let mut trial =
             Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(failed)?;
+        if let Some(scheduling) = self.settings.receivers() {
+            trial.schedule_receivers(scheduling).map_err(failed)?;
+        }
         let ports = trial.ports().map_err(failed)?;
         self.trial = TrialState::Ready { trial, connected: false };
         Ok(Reply::Prepared { ports, interface })

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use linerate_control::message::{RefusalKind, Reply};
 use linerate_host::guard::{self, Guard, GuardError};
-use linerate_trial::change::{CUSTOM, Change, Custom};
+use linerate_host::scheduling;
+use linerate_trial::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
+use linerate_trial::setting::{self, RECEIVER_SCHEDULING, Scheduling};
 
 use crate::session::Refusal;
 
@@ -24,6 +26,8 @@ pub enum Commands {
 pub(crate) struct SettingsOf {
     guard: Arc<Mutex<Guard>>,
     commands: Commands,
+    /// How the next trials' receiving threads are scheduled. No journal: it ends with them.
+    receivers: Arc<Mutex<Option<Scheduling>>>,
     /// Dropped when nothing waits to be confirmed any more.
     timer: Option<mpsc::Sender<()>>,
     /// Who changes them, for those who find them changed.
@@ -37,7 +41,13 @@ impl SettingsOf {
     /// `program` is how the user called this program, such as `linerate agent`.
     pub(crate) fn new(program: &str, commands: Commands) -> SettingsOf {
         let first: Vec<&str> = program.split_whitespace().skip(1).collect();
-        SettingsOf { guard: Arc::new(Mutex::new(Guard::new(&first))), commands, timer: None, by: "somebody".to_owned() }
+        SettingsOf {
+            guard: Arc::new(Mutex::new(Guard::new(&first))),
+            commands,
+            receivers: Arc::default(),
+            timer: None,
+            by: "somebody".to_owned(),
+        }
     }
 
     pub(crate) fn get(
@@ -47,7 +57,48 @@ impl SettingsOf {
         own: &[(String, Custom)],
     ) -> Result<Reply, Refusal> {
         self.allow(!own.is_empty())?;
-        Ok(Reply::Settings { settings: Guard::get(interface, names, own), kept: guard::kept() })
+        let mut settings = Guard::get(interface, names, own);
+        if names.is_empty() {
+            let after = settings.iter().position(|one| one.name.starts_with("sysctl."));
+            settings.insert(after.unwrap_or(settings.len()), self.read_receivers());
+        }
+        for one in settings.iter_mut().filter(|one| one.name == RECEIVER_SCHEDULING) {
+            *one = self.read_receivers();
+        }
+        Ok(Reply::Settings { settings, kept: guard::kept() })
+    }
+
+    fn read_receivers(&self) -> Reading {
+        let (value, error) = match self.receivers().map_or_else(scheduling::usual, Ok) {
+            Ok(scheduling) => (Some(scheduling.to_string()), None),
+            Err(error) => (None, Some(error)),
+        };
+        Reading { name: RECEIVER_SCHEDULING.to_owned(), value, error }
+    }
+
+    /// How a trial's receiving threads are to be scheduled; `None`: nobody has said.
+    pub(crate) fn receivers(&self) -> Option<Scheduling> {
+        *self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tries out what a thread would get, before anything is changed.
+    fn try_receivers(&self, change: &Change) -> Result<(Scheduling, Changed), Refusal> {
+        let failed = |why: String| {
+            Refusal(RefusalKind::Failed, format!("{RECEIVER_SCHEDULING} cannot be {}: {why}", change.value))
+        };
+        let canonical = setting::canonical(&change.name, &change.value);
+        let wanted: Scheduling = canonical
+            .and_then(|text| text.parse().map_err(|_| "no such class".to_owned()))
+            .map_err(|sentence| Refusal(RefusalKind::BadRequest, sentence))?;
+        let got = scheduling::try_out(wanted).map_err(failed)?;
+        let changed = Changed {
+            name: change.name.clone(),
+            asked: change.value.clone(),
+            set: Some(wanted.to_string()),
+            read_back: Some(got.to_string()),
+            original: scheduling::usual().ok().map(|usual| usual.to_string()),
+        };
+        Ok((wanted, changed))
     }
 
     pub(crate) fn set(
@@ -68,20 +119,32 @@ impl SettingsOf {
             }
             time => time.map(Duration::from_secs_f64),
         };
+        let (own, changes): (Vec<Change>, Vec<Change>) =
+            changes.iter().cloned().partition(|change| change.name == RECEIVER_SCHEDULING);
+        let own = own.last().map(|change| self.try_receivers(change)).transpose()?;
         let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
-        let settings = guard.set(interface, changes, &self.by, within.is_some()).map_err(refusal)?;
+        let mut settings = guard.set(interface, &changes, &self.by, within.is_some()).map_err(refusal)?;
+        let before = self.receivers();
+        if let Some((wanted, changed)) = own {
+            *self.receivers.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
+            settings.push(changed);
+        }
         if let Some(within) = within {
             let (generation, theirs) = (guard.generation(), Arc::clone(&self.guard));
+            let receivers = Arc::clone(&self.receivers);
             let (timer, ended) = mpsc::channel::<()>();
             self.timer = Some(timer);
             let roll_back = move || {
-                if ended.recv_timeout(within) == Err(RecvTimeoutError::Timeout) {
-                    theirs.lock().unwrap_or_else(PoisonError::into_inner).roll_back(generation);
+                if ended.recv_timeout(within) == Err(RecvTimeoutError::Timeout)
+                    && theirs.lock().unwrap_or_else(PoisonError::into_inner).roll_back(generation)
+                {
+                    *receivers.lock().unwrap_or_else(PoisonError::into_inner) = before;
                 }
             };
             let timer = std::thread::Builder::new().name("confirm".to_owned()).stack_size(128 << 10).spawn(roll_back);
             if let Err(error) = timer {
                 guard.roll_back(generation);
+                *self.receivers.lock().unwrap_or_else(PoisonError::into_inner) = before;
                 let sentence = format!("nothing is changed: no thread could be started ({error}); try again");
                 return Err(Refusal(RefusalKind::Failed, sentence));
             }
@@ -96,12 +159,28 @@ impl SettingsOf {
 
     pub(crate) fn keep(&mut self) -> Result<Reply, Refusal> {
         self.timer = None;
+        if self.receivers().is_some() {
+            let sentence = format!(
+                "{RECEIVER_SCHEDULING} is of an agent's own threads and ends with them; give it to a run, as --set \
+                 target.{RECEIVER_SCHEDULING}=…"
+            );
+            return Err(Refusal(RefusalKind::Failed, sentence));
+        }
         self.lock().keep().map(|()| Reply::Done).map_err(refusal)
     }
 
     pub(crate) fn restore(&mut self, names: &[String], kept: bool) -> Reply {
         self.timer = None;
         let mut settings = self.lock().restore(names);
+        if names.is_empty() || names.iter().any(|name| name == RECEIVER_SCHEDULING) {
+            let was = self.receivers.lock().unwrap_or_else(PoisonError::into_inner).take();
+            settings.extend(was.map(|_| PutBack {
+                name: RECEIVER_SCHEDULING.to_owned(),
+                interface: None,
+                original: scheduling::usual().map_or_else(|_| "other".to_owned(), |usual| usual.to_string()),
+                error: None,
+            }));
+        }
         if kept {
             settings.extend(guard::restore_kept());
         }
@@ -111,6 +190,7 @@ impl SettingsOf {
     /// Puts everything back. What fails is tried again by the watchdog, and by the next agent.
     pub(crate) fn end(&mut self) {
         self.timer = None;
+        *self.receivers.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.lock().restore(&[]);
     }
 

@@ -80,14 +80,11 @@ struct Asked {
 /// Events that wait for [`Client::events`] to be read; further news of progress is dropped.
 const EVENTS: usize = 256;
 
-/// A person may have to type a password.
-const TYPING: Duration = Duration::from_secs(120);
-
 impl Client {
     /// Reaches the agent and exchanges the first line. `name` is the machine's part: `target` or `host`.
     pub fn connect(endpoint: &Endpoint, name: &str, options: &ConnectOptions) -> Result<Client, ControlError> {
         let machine = Machine { name: name.to_owned(), endpoint: endpoint.to_string() };
-        let patience = if endpoint.may_ask() { TYPING } else { options.connect_timeout };
+        let patience = if endpoint.may_ask() { options.typing } else { options.connect_timeout };
         let link = endpoint.connect(name, options)?;
         Client::greet(link, machine, options, patience)
     }
@@ -210,6 +207,15 @@ impl Client {
         state.patience = state.patience.max(until);
     }
 
+    /// Ends the conversation, and with it the agent. Whatever is asked afterwards is told `why` the machine is lost.
+    pub fn end(&self, why: &str) {
+        self.shared.lock().events = None;
+        self.shared.lose(why.to_owned());
+        // Closing a child's input is what ends it; one that does not read is killed by its guard.
+        self.shared.writer.close(Duration::from_millis(200));
+        self.shared.guard().end();
+    }
+
     /// What the agent tells unasked, in order.
     pub fn events(&self) -> &Receiver<AgentEvent> {
         &self.events
@@ -224,10 +230,7 @@ impl fmt::Debug for Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.shared.lock().events = None;
-        // Closing a child's input is what ends it; one that does not read is killed by its guard.
-        self.shared.writer.close(Duration::from_millis(200));
-        self.shared.guard().end();
+        self.end("the conversation with it has ended");
     }
 }
 

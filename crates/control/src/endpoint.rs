@@ -168,6 +168,8 @@ pub struct ConnectOptions {
     pub psk: Option<Psk>,
     /// How long until a machine counts as unreachable.
     pub connect_timeout: Duration,
+    /// How long instead where a person may have to type a password.
+    pub typing: Duration,
     /// Time between two signs of life.
     pub heartbeat: Duration,
     /// An agent that is silent for so long is lost.
@@ -184,6 +186,7 @@ impl Default for ConnectOptions {
             remote_agent: "linerate-agent".to_owned(),
             psk: None,
             connect_timeout: Duration::from_secs(8),
+            typing: Duration::from_secs(120),
             heartbeat: Duration::from_secs(1),
             // Together with the second that a silent child has to end by itself, less than ten seconds.
             silence: Duration::from_secs(6),

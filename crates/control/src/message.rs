@@ -77,6 +77,9 @@ pub enum Request {
     Describe {
         /// The interface that test traffic will use; `None`: the machine only.
         interface: Option<String>,
+        /// Kernel modules whose builds are wanted, beside that of the interface's driver.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        modules: Vec<String>,
     },
     /// The machine's addresses.
     Addresses,
@@ -377,7 +380,7 @@ mod tests {
         for request in [
             Request::Lease { holder },
             Request::Release,
-            Request::Describe { interface: None },
+            Request::Describe { interface: None, modules: Vec::new() },
             Request::Addresses,
             Request::Counters { interface: String::new() },
             Request::Connect { peer: [127, 0, 0, 1].into(), ports: Vec::new() },
@@ -418,7 +421,7 @@ mod tests {
     fn unknown_fields_are_ignored() {
         let line = r#"{"id":7,"later":1,"request":{"type":"describe","interface":null,"later":true}}"#;
         let read: RequestLine = serde_json::from_str(line).unwrap();
-        assert_eq!(read.request, Request::Describe { interface: None });
+        assert_eq!(read.request, Request::Describe { interface: None, modules: Vec::new() });
     }
 
     #[test]

@@ -1,22 +1,8 @@
 //! What datagrams pass on their way out of an interface that can time them: the fq and etf queueing disciplines.
-//! Knows no sockets; what a trial makes of it is decided elsewhere.
+//! Knows no sockets, and asks no kernel; what a trial makes of it is decided elsewhere.
 
-use std::io;
-
-use netlink_bindings::tc;
-
-use crate::interfaces;
-use crate::netlink::{Netlink, attributes};
-
-/// A queueing discipline of an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Discipline {
-    /// Such as `fq`.
-    pub(crate) kind: String,
-    handle: u32,
-    parent: u32,
-    options: Vec<u8>,
-}
+use crate::netlink::attributes;
+use crate::qdiscs::{TC_H_ROOT, Told};
 
 /// Who times the datagrams that leave through an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,35 +20,13 @@ pub(crate) enum Timer {
     },
 }
 
-// linux/rtnetlink.h and linux/pkt_sched.h.
-const TCA_OPTIONS: u16 = 2;
+// linux/pkt_sched.h.
 const TCA_ETF_PARMS: u16 = 1;
 const TCA_TAPRIO_ATTR_PRIOMAP: u16 = 1;
-const TC_H_ROOT: u32 = 0xffff_ffff;
 const TC_QOPT_MAX_QUEUE: usize = 16;
 
-/// The disciplines of one interface in the thread's network namespace.
-pub(crate) fn disciplines(interface: &str) -> io::Result<Vec<Discipline>> {
-    let index = interfaces::link(interface)?.index;
-    let mut found = Vec::new();
-    let header = tc::Tcmsg::default();
-    Netlink::route()?.request(&tc::Request::new().op_getqdisc_dump(&header), |(header, attrs)| {
-        if header.ifindex as u32 != index {
-            return;
-        }
-        let options = attributes(attrs.get_buf()).find(|(kind, _)| *kind == TCA_OPTIONS);
-        found.push(Discipline {
-            kind: attrs.get_kind().map(|kind| kind.to_string_lossy().into_owned()).unwrap_or_default(),
-            handle: header.handle,
-            parent: header.parent,
-            options: options.map(|(_, content)| content.to_vec()).unwrap_or_default(),
-        });
-    })?;
-    Ok(found)
-}
-
 /// The timer among them: fq where every queue has it, else etf below a discipline that gives it a priority of its own.
-pub(crate) fn timer(disciplines: &[Discipline]) -> Option<Timer> {
+pub(crate) fn timer(disciplines: &[Told]) -> Option<Timer> {
     let root = disciplines.iter().find(|one| one.parent == TC_H_ROOT)?;
     let children = || disciplines.iter().filter(|one| one.parent != TC_H_ROOT && one.parent >> 16 == root.handle >> 16);
     // mq has a child for each queue of the device, and nothing of its own.
@@ -106,9 +70,10 @@ fn priority_of(map: &[u8], queue: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qdiscs;
 
-    fn one(kind: &str, handle: u32, parent: u32, options: &[u8]) -> Discipline {
-        Discipline { kind: kind.to_owned(), handle, parent, options: options.to_vec() }
+    fn one(kind: &str, handle: u32, parent: u32, options: &[u8]) -> Told {
+        Told { kind: kind.to_owned(), handle, parent, options: options.to_vec() }
     }
 
     fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
@@ -155,8 +120,8 @@ mod tests {
         let taprio = one("taprio", 0x6666_0000, TC_H_ROOT, &attribute(TCA_TAPRIO_ATTR_PRIOMAP, &example()));
         assert_eq!(timer(&[taprio, etf.clone()]), want);
         // At the root it would drop all that bears no time, the handshake with it.
-        assert_eq!(timer(&[Discipline { parent: TC_H_ROOT, ..etf.clone() }]), None);
-        let queue_9 = Discipline { parent: 0x6666_0009, ..etf };
+        assert_eq!(timer(&[Told { parent: TC_H_ROOT, ..etf.clone() }]), None);
+        let queue_9 = Told { parent: 0x6666_0009, ..etf };
         assert_eq!(timer(&[mqprio, queue_9]), None, "a queue of no class");
     }
 
@@ -171,8 +136,8 @@ mod tests {
 
     #[test]
     fn loopback_has_no_timer() {
-        let found = disciplines("lo").unwrap();
+        let found = qdiscs::of("lo").unwrap();
         assert_eq!(timer(&found), None, "{found:?}");
-        assert!(disciplines("no-such-one").is_err());
+        assert!(qdiscs::of("no-such-one").is_err());
     }
 }

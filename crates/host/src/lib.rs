@@ -1,6 +1,7 @@
 //! A Linux machine: sockets and traffic, CPU accounting, counters, its environment.
 //! Knows nothing of the conversation with a controller, of plans or of records.
 
+pub mod command;
 pub mod counters;
 pub mod cpu;
 pub mod drop_reasons;
@@ -10,7 +11,15 @@ mod ethtool;
 pub mod guard;
 pub mod interfaces;
 mod netlink;
+mod qdiscs;
+pub mod scheduling;
 pub mod settings;
 pub mod soak;
 pub mod sys;
 pub mod traffic;
+
+/// The error without std's number behind it.
+pub(crate) fn text_of(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}

@@ -9,95 +9,29 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use linerate_host::counters::snapshot;
-use linerate_host::{environment, interfaces, sys};
+use linerate_host::{environment, interfaces};
 use linerate_trial::budget::{Datagrams, LossBudget, Seen, loss_budget};
 use linerate_trial::stage::{Counters, Stage};
+use namespaces::{LINK, Pair, within};
 
-const LINK: &str = "link0";
+mod namespaces;
 
-/// Two namespaces joined by a veth; they go away with the value.
-struct Pair {
-    a: String,
-    b: String,
-}
-
-impl Pair {
-    /// `None`, with a sentence, where they cannot be made.
-    fn make(test: &str) -> Option<Pair> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = |end| format!("counters-{}-{}-{end}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let pair = Pair { a: name("a"), b: name("b") };
-        let made = pair.run(
-            "ip netns add A; ip netns add B; \
-             ip -n A link add LINK type veth peer name LINK netns B; \
-             ip netns exec A sysctl -qw net.ipv6.conf.LINK.accept_dad=0; \
-             ip netns exec B sysctl -qw net.ipv6.conf.LINK.accept_dad=0; \
-             ip -n A addr add 10.98.0.1/24 dev LINK; ip -n B addr add 10.98.0.2/24 dev LINK; \
-             ip -n A addr add fd98::1/64 dev LINK; ip -n B addr add fd98::2/64 dev LINK; \
-             ip -n A link set LINK up; ip -n B link set LINK up; ip -n A link set lo up; ip -n B link set lo up",
-        );
-        match made {
-            Ok(()) => Some(pair),
-            Err(error) => {
-                println!(
-                    "SKIPPED {test}: no namespaces can be made here ({error}); run as root with iproute2 installed"
-                );
-                None
-            }
-        }
-    }
-
-    /// Commands with A, B and LINK for the names.
-    fn run(&self, commands: &str) -> Result<(), String> {
-        for command in commands.split(';') {
-            let words: Vec<String> = command
-                .split_whitespace()
-                .map(|word| match word {
-                    "A" => self.a.clone(),
-                    "B" => self.b.clone(),
-                    word => word.replace("LINK", LINK),
-                })
-                .collect();
-            let output = Command::new(&words[0]).args(&words[1..]).output().map_err(|error| error.to_string())?;
-            if !output.status.success() {
-                return Err(format!("{command}: {}", String::from_utf8_lossy(&output.stderr).trim()));
-            }
-        }
-        Ok(())
-    }
-
-    fn must(&self, commands: &str) {
-        self.run(commands).unwrap();
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        for name in [&self.a, &self.b] {
-            let _ = Command::new("ip").args(["netns", "del", name]).output();
-        }
-    }
-}
-
-/// Runs `work` on a thread of its own in a namespace.
-fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
-    let path: PathBuf = Path::new("/run/netns").join(name);
-    thread::scope(|scope| {
-        scope
-            .spawn(|| {
-                sys::namespace::enter(&path).unwrap();
-                work()
-            })
-            .join()
-            .unwrap()
-    })
+/// The two machines of the picture above.
+fn pair(test: &str) -> Option<Pair> {
+    Pair::make(
+        test,
+        "ip -n $A link add $LINK type veth peer name $LINK netns $B
+         ip netns exec $A sysctl -qw net.ipv6.conf.$LINK.accept_dad=0
+         ip netns exec $B sysctl -qw net.ipv6.conf.$LINK.accept_dad=0
+         ip -n $A addr add 10.98.0.1/24 dev $LINK; ip -n $B addr add 10.98.0.2/24 dev $LINK
+         ip -n $A addr add fd98::1/64 dev $LINK; ip -n $B addr add fd98::2/64 dev $LINK
+         ip -n $A link set $LINK up; ip -n $B link set $LINK up; ip -n $A link set lo up; ip -n $B link set lo up",
+    )
 }
 
 /// What the counters of both ends grew by while `traffic` ran.
@@ -161,7 +95,7 @@ const V6: &str = "fd98::2";
 
 #[test]
 fn datagrams_to_nobody_are_counted_one_by_one() {
-    let Some(pair) = Pair::make("datagrams_to_nobody_are_counted_one_by_one") else { return };
+    let Some(pair) = pair("datagrams_to_nobody_are_counted_one_by_one") else { return };
     for (address, udp) in [(V4, "Udp"), (V6, "Udp6")] {
         let address: IpAddr = address.parse().unwrap();
         learn_neighbours(&pair, address);
@@ -180,7 +114,7 @@ fn datagrams_to_nobody_are_counted_one_by_one() {
 
 #[test]
 fn a_full_socket_buffer_is_the_receiver_sockets_loss() {
-    let Some(pair) = Pair::make("a_full_socket_buffer_is_the_receiver_sockets_loss") else { return };
+    let Some(pair) = pair("a_full_socket_buffer_is_the_receiver_sockets_loss") else { return };
     for (address, udp) in [(V4, "Udp"), (V6, "Udp6")] {
         let address: IpAddr = address.parse().unwrap();
         learn_neighbours(&pair, address);
@@ -208,10 +142,10 @@ fn tc_dropped(namespace: &str, device: &str) -> u64 {
 
 #[test]
 fn a_shaped_sender_loses_at_its_qdisc() {
-    let Some(pair) = Pair::make("a_shaped_sender_loses_at_its_qdisc") else { return };
+    let Some(pair) = pair("a_shaped_sender_loses_at_its_qdisc") else { return };
     let address: IpAddr = V4.parse().unwrap();
     learn_neighbours(&pair, address);
-    pair.must("tc -n A qdisc add dev LINK root tbf rate 10mbit burst 5k limit 10k");
+    pair.must("tc -n $A qdisc add dev $LINK root tbf rate 10mbit burst 5k limit 10k");
     // 4000 octets travel as three fragments.
     for (octets, fragments) in [(1000, 1), (4000, 3)] {
         let listener = within(&pair.b, || UdpSocket::bind((address, 9999)).unwrap());
@@ -230,13 +164,13 @@ fn a_shaped_sender_loses_at_its_qdisc() {
 
 #[test]
 fn a_redirect_through_an_ifb_is_the_receive_ring() {
-    let Some(pair) = Pair::make("a_redirect_through_an_ifb_is_the_receive_ring") else { return };
+    let Some(pair) = pair("a_redirect_through_an_ifb_is_the_receive_ring") else { return };
     let address: IpAddr = V4.parse().unwrap();
     learn_neighbours(&pair, address);
     let made = pair.run(
-        "ip -n B link add ifb9 type ifb; ip -n B link set ifb9 up; tc -n B qdisc add dev LINK ingress; \
-         tc -n B filter add dev LINK parent ffff: protocol ip u32 match u32 0 0 action mirred egress redirect dev ifb9; \
-         tc -n B qdisc add dev ifb9 root tbf rate 10mbit burst 5k limit 10k",
+        "ip -n $B link add ifb9 type ifb; ip -n $B link set ifb9 up; tc -n $B qdisc add dev $LINK ingress; \
+         tc -n $B filter add dev $LINK parent ffff: protocol ip u32 match u32 0 0 action mirred egress redirect dev ifb9; \
+         tc -n $B qdisc add dev ifb9 root tbf rate 10mbit burst 5k limit 10k",
     );
     if let Err(error) = made {
         println!("SKIPPED a_redirect_through_an_ifb_is_the_receive_ring: this kernel lacks a part of it ({error})");
@@ -258,8 +192,8 @@ fn a_redirect_through_an_ifb_is_the_receive_ring() {
 
 #[test]
 fn interfaces_and_environment_are_those_of_the_threads_namespace() {
-    let Some(pair) = Pair::make("interfaces_and_environment_are_those_of_the_threads_namespace") else { return };
-    pair.must("ip -n B link set LINK mtu 1400; ip netns exec B sysctl -qw net.ipv4.tcp_congestion_control=reno");
+    let Some(pair) = pair("interfaces_and_environment_are_those_of_the_threads_namespace") else { return };
+    pair.must("ip -n $B link set $LINK mtu 1400; ip netns exec $B sysctl -qw net.ipv4.tcp_congestion_control=reno");
     let addresses = within(&pair.b, || interfaces::addresses().unwrap());
     let found = |address: &str| addresses.iter().find(|known| known.address == address.parse::<IpAddr>().unwrap());
     let four = found(V4).expect("the IPv4 address");
@@ -270,10 +204,10 @@ fn interfaces_and_environment_are_those_of_the_threads_namespace() {
     assert!(own.count() >= 1, "IPv6 gives every interface an address of its link");
 
     assert_eq!(within(&pair.b, || interfaces::carrier(LINK)), Some(true));
-    pair.must("ip -n A link set LINK down");
+    pair.must("ip -n $A link set $LINK down");
     assert_eq!(within(&pair.b, || interfaces::carrier(LINK)), Some(false), "the peer is down, so the cable is out");
 
-    let described = within(&pair.b, || environment::describe(Some(LINK)));
+    let described = within(&pair.b, || environment::describe(Some(LINK), &[]));
     assert_eq!(described.sysctls["net.ipv4.tcp_congestion_control"], "reno");
     assert_eq!(described.sysctls["net.ipv6.conf.link0.mtu"], "1400");
     let nic = described.nic.unwrap();

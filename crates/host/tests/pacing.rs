@@ -3,14 +3,12 @@
 //! Knows no records; `crates/linerate/tests/truth` looks at those.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use ends::Unusual;
 use linerate_host::sys::datagrams::{DatagramBatch, set_receive_timestamps};
 use linerate_host::sys::thread::{allowed_cpus, pin_to_cpu};
-use linerate_host::traffic::{Tokens, Trial};
-use linerate_trial::flow::End;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::pace::Pacing;
@@ -18,27 +16,15 @@ use linerate_trial::spec::{Direction, Extent, Spacing, Spec, Workload};
 use linerate_wire::Probe;
 use socket2::{Domain, Protocol, Socket, Type};
 
-const TOKENS: Tokens = Tokens { hello: *b"hello to the end", answer: *b"answer to begin." };
+mod ends;
 
 /// One at a time: each asks for a CPU of its own.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// Both ends over loopback. The target sends.
 fn run(spec: &Spec) -> (Outcome, Outcome) {
-    let address: IpAddr = "127.0.0.1".parse().unwrap();
-    let prepare = |end| Trial::prepare(spec.clone(), end, address, Some("lo".to_owned()), TOKENS).unwrap();
-    let (mut target, mut host) = (prepare(End::Target), prepare(End::Host));
-    let ports = target.ports().unwrap();
-    std::thread::scope(|scope| {
-        let other = scope.spawn(move || {
-            host.connect(address, &ports, |_| {}).unwrap();
-            host.start();
-            host.join().unwrap()
-        });
-        target.connect(address, &[], |_| {}).unwrap();
-        target.start();
-        (target.join().unwrap(), other.join().unwrap())
-    })
+    let (target, host) = ends::run(spec, "127.0.0.1", &Unusual::default());
+    (target.unwrap(), host.unwrap())
 }
 
 fn stream(rate: &str, message_size: u32, duration: Duration) -> Spec {
@@ -87,18 +73,6 @@ fn captured<T>(message_size: usize, work: impl FnOnce() -> T) -> Option<(Vec<u64
         let result = work();
         over.store(true, Ordering::Relaxed);
         Some((listener.join().unwrap().into_values().collect(), result))
-    })
-}
-
-/// As [`run`], of a trial that cannot be: what the sending end says.
-fn refusal(spec: &Spec) -> String {
-    let address: IpAddr = "127.0.0.1".parse().unwrap();
-    let prepare = |end| Trial::prepare(spec.clone(), end, address, Some("lo".to_owned()), TOKENS).unwrap();
-    let (mut target, mut host) = (prepare(End::Target), prepare(End::Host));
-    let ports = target.ports().unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(move || drop(host.connect(address, &ports, |_| {})));
-        target.connect(address, &[], |_| {}).unwrap_err().to_string()
     })
 }
 
@@ -231,7 +205,8 @@ fn what_this_machine_cannot_pace_by_is_refused_before_any_traffic() {
         ),
     ] {
         spec.pacing = Some(pacing);
-        assert_eq!(refusal(&spec), sentence);
+        let (target, _) = ends::run(&spec, "127.0.0.1", &Unusual::default());
+        assert_eq!(target.unwrap_err().to_string(), sentence);
     }
 }
 

@@ -7,80 +7,28 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 
 use linerate_host::settings::{SettingError, Settings};
-use linerate_host::sys;
 use linerate_trial::setting;
+use namespaces::{LINK, Pair, within};
 
-const LINK: &str = "link0";
+mod namespaces;
 
-/// Two namespaces joined by a veth whose ends have the same name; they go away with the value.
-struct Pair {
-    a: String,
-    b: String,
+/// The two machines of the picture above.
+fn pair(test: &str) -> Option<Pair> {
+    Pair::make(
+        test,
+        "queues='numtxqueues 4 numrxqueues 4'
+         ip -n $A link add $LINK $queues type veth peer name $LINK $queues netns $B
+         ip -n $A addr add 10.97.0.1/24 dev $LINK; ip -n $A addr add fd97::1/64 dev $LINK
+         ip -n $A link set $LINK up; ip -n $B link set $LINK up",
+    )
 }
 
-impl Pair {
-    /// `None`, with a sentence, where they cannot be made.
-    fn make(test: &str) -> Option<Pair> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = |end| format!("settings-{}-{}-{end}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let pair = Pair { a: name("a"), b: name("b") };
-        let (a, b) = (&pair.a, &pair.b);
-        let queues = "numtxqueues 4 numrxqueues 4";
-        let made = shell(&format!(
-            "command -v tc ethtool && ip netns add {a} && ip netns add {b} && \
-             ip -n {a} link add {LINK} {queues} type veth peer name {LINK} {queues} netns {b} && \
-             ip -n {a} addr add 10.97.0.1/24 dev {LINK} && ip -n {a} addr add fd97::1/64 dev {LINK} && \
-             ip -n {a} link set {LINK} up && ip -n {b} link set {LINK} up"
-        ));
-        match made {
-            Ok(_) => Some(pair),
-            Err(error) => {
-                println!(
-                    "SKIPPED {test}: no namespaces can be made here ({error}); run as root with iproute2, ethtool"
-                );
-                None
-            }
-        }
-    }
-
-    /// Runs `work` on a thread in the first namespace. Its /sys is the one of this process, as an agent's is.
-    fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let path = Path::new("/run/netns").join(&self.a);
-        thread::scope(|scope| {
-            let work = || {
-                sys::namespace::enter(&path).unwrap();
-                work()
-            };
-            scope.spawn(work).join().unwrap()
-        })
-    }
-
-    /// What a command line prints in a namespace, with a /sys of that namespace.
-    fn seen(&self, namespace: &str, command: &str) -> String {
-        shell(&format!("ip netns exec {namespace} sh -c '{command}'")).unwrap()
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        for name in [&self.a, &self.b] {
-            let _ = Command::new("ip").args(["netns", "del", name]).output();
-        }
-    }
-}
-
-fn shell(command: &str) -> Result<String, String> {
-    let output = Command::new("sh").args(["-c", command]).output().map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        return Err(format!("{command}: {}", String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+/// What a command line prints in a namespace, with a /sys of that namespace.
+#[track_caller]
+fn shown_in(pair: &Pair, namespace: &str, command: &str) -> String {
+    pair.must(&format!("ip netns exec {namespace} sh -c '{command}'"))
 }
 
 /// Every setting and its value.
@@ -90,7 +38,7 @@ fn all(settings: &Settings) -> BTreeMap<String, String> {
 
 #[test]
 fn each_is_set_and_seen_by_others_and_put_back() {
-    let Some(pair) = Pair::make("settings of a veth") else { return };
+    let Some(pair) = pair("settings of a veth") else { return };
     let queue = |file: &str| format!("cat /sys/class/net/{LINK}/queues/{file}");
     let feature = |name: &str| format!("ethtool -k {LINK} | grep \"^\\s*{name}:\"");
     let link = format!("ip -d link show {LINK}");
@@ -138,17 +86,17 @@ fn each_is_set_and_seen_by_others_and_put_back() {
     ];
     let other_end = || {
         let files = "gro_flush_timeout napi_defer_hard_irqs mtu tx_queue_len queues/rx-1/rps_cpus";
-        pair.seen(&pair.b, &format!("cd /sys/class/net/{LINK}; cat {files}; tc qdisc show dev {LINK}"))
+        shown_in(&pair, &pair.b, &format!("cd /sys/class/net/{LINK}; cat {files}; tc qdisc show dev {LINK}"))
     };
     let elsewhere = other_end();
-    pair.within(|| {
+    within(&pair.a, || {
         let settings = Settings::new(Some(LINK));
         let before = all(&settings);
         for (name, value, read_back, command, seen) in table {
             let original = settings.get(name).unwrap();
             settings.set(name, value).unwrap_or_else(|error| panic!("{name} = {value}: {error}"));
             assert_eq!(settings.get(name).as_deref(), Ok(*read_back), "{name} = {value}");
-            let shown = pair.seen(&pair.a, command);
+            let shown = shown_in(&pair, &pair.a, command);
             assert!(shown.contains(seen), "{name} = {value}: {shown}");
             settings.set(name, &original).unwrap_or_else(|error| panic!("{name} back to {original}: {error}"));
             assert_eq!(settings.get(name), Ok(original), "{name} is not put back");
@@ -165,29 +113,29 @@ fn each_is_set_and_seen_by_others_and_put_back() {
 /// The /sys of this process shows its own namespace, which has a `lo` of the same number and address.
 #[test]
 fn the_interface_of_the_namespace_is_meant_not_that_of_the_process() {
-    let Some(pair) = Pair::make("interfaces of one name") else { return };
+    let Some(pair) = pair("interfaces of one name") else { return };
     let own = || std::fs::read_to_string("/sys/class/net/lo/gro_flush_timeout").unwrap();
     let before = own();
-    pair.within(|| {
+    within(&pair.a, || {
         let settings = Settings::new(Some("lo"));
         settings.set("gro_flush_timeout", "12345ns").unwrap();
         assert_eq!(settings.get("gro_flush_timeout").as_deref(), Ok("12345ns"));
     });
-    assert_eq!(pair.seen(&pair.a, "cat /sys/class/net/lo/gro_flush_timeout"), "12345");
+    assert_eq!(shown_in(&pair, &pair.a, "cat /sys/class/net/lo/gro_flush_timeout"), "12345");
     assert_eq!(own(), before);
 }
 
 /// A veth polls by NAPI while it has GRO; only then is there something to put on a thread.
 #[test]
 fn a_thread_polls_when_it_is_told_to() {
-    let Some(pair) = Pair::make("napi.threaded") else { return };
-    pair.within(|| {
+    let Some(pair) = pair("napi.threaded") else { return };
+    within(&pair.a, || {
         let settings = Settings::new(Some(LINK));
         settings.set("gro", "on").unwrap();
         for (value, seen) in [("on", "1"), ("off", "0")] {
             settings.set("napi.threaded", value).unwrap();
             assert_eq!(settings.get("napi.threaded").as_deref(), Ok(value));
-            assert_eq!(pair.seen(&pair.a, &format!("cat /sys/class/net/{LINK}/threaded")), seen);
+            assert_eq!(shown_in(&pair, &pair.a, &format!("cat /sys/class/net/{LINK}/threaded")), seen);
         }
     });
 }
@@ -197,8 +145,8 @@ fn a_thread_polls_when_it_is_told_to() {
 fn the_older_way_sets_the_same() {
     use linerate_host::sys::ethtool::{Ethtool, Words};
 
-    let Some(pair) = Pair::make("the ioctl of ethtool") else { return };
-    pair.within(|| {
+    let Some(pair) = pair("the ioctl of ethtool") else { return };
+    within(&pair.a, || {
         let settings = Settings::new(Some(LINK));
         let older = Ethtool::new(LINK).unwrap();
         let mut words = older.words(Words::Channels).unwrap();
@@ -224,8 +172,8 @@ fn the_older_way_sets_the_same() {
 /// Whatever is read can be written, and changes nothing: that is what puts settings back.
 #[test]
 fn every_value_is_taken_back_as_it_was_told() {
-    let Some(pair) = Pair::make("every setting of a veth") else { return };
-    pair.within(|| {
+    let Some(pair) = pair("every setting of a veth") else { return };
+    within(&pair.a, || {
         let settings = Settings::new(Some(LINK));
         let before = all(&settings);
         for name in ["mtu", "queue_length", "qdisc", "gro", "tso", "rps.all", "rps.0", "xps.all", "channels.rx"] {
@@ -241,10 +189,10 @@ fn every_value_is_taken_back_as_it_was_told() {
 
 #[test]
 fn what_cannot_be_is_said_in_a_sentence() {
-    let Some(pair) = Pair::make("refused settings") else { return };
-    pair.seen(&pair.a, "ip link add bare type veth");
+    let Some(pair) = pair("refused settings") else { return };
+    shown_in(&pair, &pair.a, "ip link add bare type veth");
     let check = |interface: &str, name: &str, value: &str, contains: &[&str]| {
-        let error = pair.within(|| Settings::new(Some(interface)).set(name, value)).unwrap_err();
+        let error = within(&pair.a, || Settings::new(Some(interface)).set(name, value)).unwrap_err();
         let sentence = error.to_string();
         for part in contains {
             assert!(sentence.contains(part), "{sentence}");
@@ -273,7 +221,7 @@ fn what_cannot_be_is_said_in_a_sentence() {
     // An address that would be gone for good.
     check(LINK, "mtu", "1000", &["takes the address fd97::1 away from link0", "use 1280 at least"]);
     check(LINK, "sysctl.net.ipv6.conf.link0.disable_ipv6", "1", &["takes the address fd97::1 away"]);
-    let addresses = pair.seen(&pair.a, &format!("ip -6 addr show dev {LINK}"));
+    let addresses = shown_in(&pair, &pair.a, &format!("ip -6 addr show dev {LINK}"));
     assert!(addresses.contains("fd97::1/64"), "{addresses}");
     check("no-such-one", "mtu", "1500", &["mtu is not there on no-such-one"]);
     check("no-such-one", "rps.all", "0", &["no such interface"]);
@@ -282,13 +230,13 @@ fn what_cannot_be_is_said_in_a_sentence() {
 /// A queueing discipline that somebody else made is put back if it can be, and left alone if not.
 #[test]
 fn foreign_qdiscs() {
-    let Some(pair) = Pair::make("foreign queueing disciplines") else { return };
-    let tc = |arguments: &str| pair.seen(&pair.a, &format!("tc {arguments}"));
+    let Some(pair) = pair("foreign queueing disciplines") else { return };
+    let tc = |arguments: &str| shown_in(&pair, &pair.a, &format!("tc {arguments}"));
     let show = || tc(&format!("-d qdisc show dev {LINK}")).lines().map(without_handles).collect::<Vec<_>>().join("\n");
     for foreign in ["tbf rate 33mbit burst 5000 limit 70000", "bfifo limit 12345", "pfifo limit 3", "mq"] {
         tc(&format!("qdisc replace dev {LINK} root {foreign}"));
         let before = show();
-        pair.within(|| {
+        within(&pair.a, || {
             let settings = Settings::new(Some(LINK));
             let original = settings.get("qdisc").unwrap();
             settings.set("qdisc", "tbf rate 1G burst 1M limit 1M").unwrap();
@@ -306,7 +254,7 @@ fn foreign_qdiscs() {
     ] {
         tc(&foreign);
         let before = show();
-        let error = pair.within(|| Settings::new(Some(LINK)).set("qdisc", "pfifo_fast")).unwrap_err().to_string();
+        let error = within(&pair.a, || Settings::new(Some(LINK)).set("qdisc", "pfifo_fast")).unwrap_err().to_string();
         assert!(error.contains("left alone because it could not be put back"), "{error}");
         assert_eq!(show(), before);
         tc(&format!("qdisc del dev {LINK} root"));

@@ -1,44 +1,19 @@
 //! Every API of a TCP stream moves real octets over loopback: both ends count the same, whatever the pair, and what
 //! a machine lacks is refused before any traffic.
 
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Tokens, TrafficError, Trial};
+use ends::{Ended, Unusual};
 use linerate_trial::api::{ReceiverApi, SenderApi};
-use linerate_trial::flow::End;
-use linerate_trial::outcome::{FlowOutcome, Outcome};
+use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 
-const TOKENS: Tokens = Tokens { hello: *b"hello to the end", answer: *b"answer to begin." };
-
-type Ended = Result<Outcome, TrafficError>;
+mod ends;
 
 /// Runs a trial whose host sends; a stop comes after the time, if one is given.
 fn run(spec: &Spec, address: &str, stop_after: Option<Duration>) -> (Ended, Ended) {
-    let address: IpAddr = address.parse().unwrap();
-    let mut target = Trial::prepare(spec.clone(), End::Target, address, None, TOKENS).unwrap();
-    let mut host = Trial::prepare(spec.clone(), End::Host, address, None, TOKENS).unwrap();
-    let ports = target.ports().unwrap();
-    let other = std::thread::spawn(move || -> Ended {
-        host.connect(address, &ports, |_| {})?;
-        host.start();
-        if let Some(time) = stop_after {
-            std::thread::sleep(time);
-            host.stop();
-        }
-        host.join()
-    });
-    let outcome = target.connect(address, &[], |_| {}).and_then(|()| {
-        target.start();
-        if let Some(time) = stop_after {
-            std::thread::sleep(time);
-            target.stop();
-        }
-        target.join()
-    });
-    (outcome, other.join().unwrap())
+    ends::run(spec, address, &Unusual { stop_after, ..Unusual::default() })
 }
 
 fn stream(sender: SenderApi, receiver: ReceiverApi, extent: Extent) -> Spec {

@@ -1,40 +1,19 @@
 //! Both ends of a trial in one process, over loopback: every workload and direction moves real octets, and what
 //! one end counts the other end counts too.
 
-use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Tokens, TrafficError, Trial};
-use linerate_trial::flow::End;
+use ends::{TOKENS, Unusual};
+use linerate_host::traffic::{Tokens, TrafficError};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 
-const TOKENS: Tokens = Tokens { hello: *b"hello to the end", answer: *b"answer to begin." };
+mod ends;
 
 fn run(spec: &Spec, address: &str) -> (Outcome, Outcome) {
-    let (target, host) = try_run(spec, address, TOKENS);
+    let (target, host) = ends::run(spec, address, &Unusual::default());
     (target.unwrap(), host.unwrap())
-}
-
-type Ended = Result<Outcome, TrafficError>;
-
-fn try_run(spec: &Spec, address: &str, host_tokens: Tokens) -> (Ended, Ended) {
-    let address: IpAddr = address.parse().unwrap();
-    let lo = || Some("lo".to_owned());
-    let mut target = Trial::prepare(spec.clone(), End::Target, address, lo(), TOKENS).unwrap();
-    let mut host = Trial::prepare(spec.clone(), End::Host, address, lo(), host_tokens).unwrap();
-    let (target_ports, host_ports) = (target.ports().unwrap(), host.ports().unwrap());
-    let other = std::thread::spawn(move || -> Ended {
-        host.connect(address, &target_ports, |_| {})?;
-        host.start();
-        host.join()
-    });
-    let outcome = target.connect(address, &host_ports, |_| {}).and_then(|()| {
-        target.start();
-        target.join()
-    });
-    (outcome, other.join().unwrap())
 }
 
 fn short(workload: Workload, direction: Direction) -> Spec {
@@ -176,7 +155,8 @@ fn a_stranger_gets_no_test_traffic() {
     // The far end answers with another secret, as an echo server or another trial would.
     for workload in Workload::ALL {
         let stranger = Tokens { answer: TOKENS.hello, ..TOKENS };
-        let (target, host) = try_run(&short(workload, Direction::Rx), "127.0.0.1", stranger);
+        let unusual = Unusual { host_tokens: stranger, ..Unusual::default() };
+        let (target, host) = ends::run(&short(workload, Direction::Rx), "127.0.0.1", &unusual);
         assert!(target.is_err() || host.is_err(), "{workload}");
         let moved = [target, host].into_iter().flatten().flat_map(|o| o.flows).map(|f| f.octets_total).sum::<u64>();
         assert_eq!(moved, 0, "{workload}");
@@ -188,23 +168,10 @@ fn a_stop_ends_a_trial_at_once() {
     for workload in Workload::ALL {
         let mut spec = short(workload, Direction::Rx);
         spec.extent = Extent::Time(Duration::from_secs(60));
-        let address: IpAddr = "127.0.0.1".parse().unwrap();
-        let mut target = Trial::prepare(spec.clone(), End::Target, address, None, TOKENS).unwrap();
-        let mut host = Trial::prepare(spec, End::Host, address, None, TOKENS).unwrap();
-        let ports = target.ports().unwrap();
-        let other = std::thread::spawn(move || {
-            host.connect(address, &ports, |_| {}).unwrap();
-            host.start();
-            host
-        });
-        target.connect(address, &[], |_| {}).unwrap();
-        let host = other.join().unwrap();
-        std::thread::sleep(Duration::from_millis(100));
-        let began = std::time::Instant::now();
-        target.stop();
-        host.stop();
-        assert!(matches!(target.join(), Err(TrafficError::Stopped | TrafficError::Moving { .. })), "{workload}");
-        drop(host);
+        let began = Instant::now();
+        let unusual = Unusual { stop_after: Some(Duration::from_millis(100)), ..Unusual::default() };
+        let (target, _) = ends::run(&spec, "127.0.0.1", &unusual);
+        assert!(matches!(target, Err(TrafficError::Stopped | TrafficError::Moving { .. })), "{workload}");
         assert!(began.elapsed() < Duration::from_secs(2), "{workload}: {:?}", began.elapsed());
     }
 }

@@ -5,6 +5,7 @@
 //!   pair (two agents, leased) ─→ route (addresses) ─→ campaign ─→ for each trial: settings ─→ conduct ─→ join ─→ store
 //! ```
 
+pub(crate) mod boot;
 pub(crate) mod campaign;
 pub(crate) mod conduct;
 pub(crate) mod join;

@@ -46,6 +46,14 @@ impl Progress {
         }
     }
 
+    /// A machine is being booted, for so long, and may take so long.
+    pub(crate) fn boot(&self, end: &str, level: &str, elapsed: Duration, wait: Duration) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("booting the {end} as {level} · {} · at most {}", words(elapsed), words(wait)));
+            bar.tick();
+        }
+    }
+
     /// Says a sentence on standard error, above the line.
     pub(crate) fn say(&self, sentence: &str) {
         match &self.bar {

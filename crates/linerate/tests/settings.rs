@@ -383,3 +383,50 @@ fn a_key_alone_runs_no_commands() {
     let ran = bench.lab().in_host(|| Ok(Running::start(command))).unwrap().wait(LONG);
     assert!(ran.check_done().stdout.contains("--allow-commands"), "{ran:#?}");
 }
+
+/// Class and priority of each thread of a process: fields 41 and 40 of proc_pid_stat(5).
+fn scheduling(process: u32) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let fields = tasks.filter_map(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).ok()?;
+        let fields: Vec<String> = stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect();
+        Some((fields.get(38)?.clone(), fields.get(37)?.clone()))
+    });
+    fields.collect()
+}
+
+#[test]
+fn receiving_threads_are_scheduled_as_asked() {
+    let Some(bench) = bench("scheduling") else { return };
+    if let Err(why) = linerate_host::scheduling::try_out("fifo:10".parse().unwrap()) {
+        eprintln!("SKIPPED scheduling: {why}");
+        return;
+    }
+    let plan = bench.folder.path("starved.toml");
+    let text = "format = \"linerate.plan/1\"\nworkload = \"udp-stream\"\n[options]\nrate = \"5M\"\nduration = \"300ms\"\n\
+                [factors]\ntarget.receiver_scheduling = [\"fifo:10\", \"nice:-3\", \"other\"]\n";
+    fs::write(&plan, text).unwrap();
+    let running = Running::start(bench.run_command(&plan, &["--quiet"]));
+    // SCHED_FIFO is 1 (linux/sched.h). The sender, on the other machine, is as ever.
+    let fifo = ("1".to_owned(), "10".to_owned());
+    bench.wait_until("a thread is real-time", IN_TIME, || {
+        let agents = Victim::TargetAgent.processes(&bench, running.id());
+        agents.iter().any(|agent| scheduling(*agent).iter().filter(|one| **one == fifo).count() == 1)
+    });
+    let of_host = Victim::HostAgent.processes(&bench, running.id());
+    assert!(of_host.iter().all(|agent| !scheduling(*agent).contains(&fifo)));
+    running.wait(IN_TIME).check_done();
+    let records = bench.records();
+    assert_eq!(records.len(), 3);
+    for record in records {
+        let level = &record.trial.factors["target.receiver_scheduling"];
+        let [told] = &record.target.settings[..] else { panic!("{:?}", record.target.settings) };
+        assert_eq!((&told.asked, told.set.as_ref(), told.read_back.as_ref()), (level, Some(level), Some(level)));
+        assert_eq!(told.original.as_deref(), Some("other"));
+    }
+    let ran = Running::start(bench.linerate(&["target", &bench.target(), "set", "receiver_scheduling=fifo:10"]));
+    ran.wait(IN_TIME).check_sentence(&["ends with them; give it to a run"]);
+    let ran = told(&bench, &["receiver_scheduling"]);
+    assert!(ran.stdout.contains("other"), "{ran:#?}");
+    bench.check_nothing_runs(IN_TIME);
+}

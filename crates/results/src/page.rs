@@ -13,8 +13,18 @@ use crate::sample;
 /// Set, the test writes the example instead of comparing it.
 const UPDATE: &str = "LINERATE_UPDATE_DOCS";
 /// Objects whose keys are names of their own: options, counters, lengths, percentiles, sysctls, ethtool's names.
-const NAMED_BY_OTHERS: [&str; 9] =
-    ["asked", "factors", "counters", "loss_bursts", "percentiles", "sysctls", "offloads", "coalescing", "irq_affinity"];
+const NAMED_BY_OTHERS: [&str; 10] = [
+    "asked",
+    "factors",
+    "counters",
+    "loss_bursts",
+    "percentiles",
+    "sysctls",
+    "modules",
+    "offloads",
+    "coalescing",
+    "irq_affinity",
+];
 
 fn page() -> (std::path::PathBuf, String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/record-format.md");
@@ -44,7 +54,7 @@ fn every_stage_and_doubt_is_named() {
         .chain([DoubtKind::NoisyMachine, DoubtKind::CountersContradict])
         .chain([DoubtKind::SharedMachine, DoubtKind::Fragmented, DoubtKind::SocketBufferClamped])
         .chain([DoubtKind::SoakNotCalibrated, DoubtKind::EndMarkLost])
-        .chain([DoubtKind::CountersMissing, DoubtKind::SettingNotTaken])
+        .chain([DoubtKind::CountersMissing, DoubtKind::SettingNotTaken, DoubtKind::BootUnchecked])
     {
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         assert!(page.contains(&format!("| `{}` |", kind.name())), "{}", kind.name());

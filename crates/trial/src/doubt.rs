@@ -49,6 +49,8 @@ pub enum DoubtKind {
     CountersMissing,
     /// A setting is not what was asked: the machine took it and made something else of it, or nothing.
     SettingNotTaken,
+    /// A machine was booted as something, and nothing tells whether it is that.
+    BootUnchecked,
 }
 
 impl DoubtKind {
@@ -68,6 +70,7 @@ impl DoubtKind {
             DoubtKind::EndMarkLost => "end-mark-lost",
             DoubtKind::CountersMissing => "counters-missing",
             DoubtKind::SettingNotTaken => "setting-not-taken",
+            DoubtKind::BootUnchecked => "boot-unchecked",
         }
     }
 }

@@ -39,6 +39,10 @@ pub struct Environment {
     /// Settings of the kernel's network stack, by name, as sysctl(8) names them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: BTreeMap<String, String>,
+    /// Builds of kernel modules, by the checksum of their sources (`modinfo -F srcversion`): that of the interface's
+    /// driver, and those that a plan asks for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub modules: BTreeMap<String, String>,
     /// Random name of this start of the kernel; alike for two ends that run on one machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,

@@ -2,9 +2,11 @@
 //! Knows no machine; whether one has a setting, and what it makes of a value, is found out there.
 
 use crate::options::nearest;
-use syntax::Syntax;
+pub use scheduling::Scheduling;
+use syntax::{OfEach, Syntax};
 
 pub mod discipline;
+mod scheduling;
 pub mod syntax;
 
 /// One setting, or a family of them, as help texts and error messages show it.
@@ -58,6 +60,12 @@ const ANY: Syntax = Syntax::Number { least: 0, most: u32::MAX as u64 };
 const fn info(name: &'static str, syntax: Syntax, allowed: &'static str, about: &'static str) -> SettingInfo {
     SettingInfo::new(name, syntax, allowed, about)
 }
+
+/// The setting that is reached by booting the machine, which is the controller's business and no agent's.
+pub const BOOT: &str = "boot";
+
+/// The setting of the agent's own threads, which end with their trial.
+pub const RECEIVER_SCHEDULING: &str = "receiver_scheduling";
 
 /// Every setting there is, in the order in which help texts and docs/settings.md show them.
 pub const SETTINGS: &[SettingInfo] = &[
@@ -160,9 +168,9 @@ pub const SETTINGS: &[SettingInfo] = &[
     ),
     info("cpuidle.state.*", Syntax::SwitchOfEach, ON_OFF, "one idle state of all CPUs, by number"),
     info(
-        "receiver_scheduling",
+        RECEIVER_SCHEDULING,
         Syntax::Scheduling,
-        "other | fifo:1 to fifo:99 | rr:1 to rr:99",
+        "other | nice:-20 to nice:19 | fifo:1 to fifo:99 | rr:1 to rr:99",
         "scheduling class and priority of the agent's receiving threads",
     ),
     info(
@@ -173,6 +181,14 @@ pub const SETTINGS: &[SettingInfo] = &[
     )
     .cuts(),
     info("custom.*", Syntax::Text, "what its command or file takes", "a setting that the plan defines").dear(5).cuts(),
+    info(
+        BOOT,
+        Syntax::Name,
+        "a name that the plan defines as [boot.NAME]",
+        "what the machine is booted as: a kernel, a driver",
+    )
+    .dear(9)
+    .cuts(),
 ];
 
 /// The table's entry for a setting; the error is one sentence with the nearest names.
@@ -205,16 +221,25 @@ pub fn canonical(name: &str, text: &str) -> Result<String, String> {
     })
 }
 
-/// Whether what a machine tells is what it was asked for. More than the same text: `autoneg` that is `off` reads as
-/// the speed that is forced, because that is what it takes to put it back.
+/// Whether a machine is as this value would make it, so that there is nothing to write. More than the same text:
+/// `autoneg` that is `off` reads as the speed that is forced, because that is what it takes to put it back; and of
+/// several things, those that are not named stay as they are.
+pub fn stands(name: &str, value: &str, now: &str) -> bool {
+    let Ok(value) = canonical(name, value) else { return false };
+    let is_of_each = || find(name).is_ok_and(|found| found.syntax.is_of_each());
+    value == now
+        || (name == "autoneg" && value == "off" && now.starts_with("forced "))
+        || (is_of_each()
+            && OfEach::parse(&value).zip(OfEach::parse(now)).is_some_and(|(value, now)| now.has_all_of(&value)))
+}
+
+/// Whether what a machine tells is what it was asked for: it [stands](stands), or differs in what the machine chooses.
 pub fn agrees(name: &str, asked: &str, read_back: &str) -> bool {
-    let asked = canonical(name, asked);
-    if asked.as_deref() == Ok(read_back) {
+    if stands(name, asked, read_back) {
         return true;
     }
     let forced = read_back.strip_prefix("forced ");
-    match (name, asked.as_deref()) {
-        ("autoneg", Ok("off")) => forced.is_some(),
+    match (name, canonical(name, asked).as_deref()) {
         ("duplex", Ok(duplex @ ("half" | "full"))) => {
             forced.is_some_and(|of| of.strip_suffix(duplex).is_some_and(|speed| speed.ends_with(' ')))
         }
@@ -296,10 +321,14 @@ mod tests {
         check("cpuidle.max_latency_us", "unlimited", "unlimited");
         check("cpuidle.state.1", "off", "off");
         check("receiver_scheduling", "fifo:50", "fifo:50");
+        check("receiver_scheduling", "rr:05", "rr:5");
+        check("receiver_scheduling", "nice:-5", "nice:-5");
+        check("receiver_scheduling", "nice:0", "other");
         check("sysctl.net.core.rmem_max", "16M", "16777216");
         check("sysctl.net.ipv4.tcp_rmem", " 4096\t64K  6291456 ", "4096 65536 6291456");
         check("sysctl.net.ipv4.tcp_congestion_control", "bbr", "bbr");
         check("custom.turbo", "as it  likes", "as it  likes");
+        check("boot", "mainline-6.6", "mainline-6.6");
     }
 
     #[test]
@@ -316,9 +345,12 @@ mod tests {
         check_refused("speed", "fast", "Mbit/s like 100");
         check_refused("speed", "forced 0 full", "Mbit/s like 100");
         check_refused("receiver_scheduling", "fifo:100", "fifo:99");
+        check_refused("receiver_scheduling", "fifo:-1", "fifo:99");
+        check_refused("receiver_scheduling", "nice:20", "nice:19");
         check_refused("sysctl.net.core.rmem_max", "1\n2", "one line");
         check_refused("sysctl.net.core.rmem_max", "", "not allowed");
         check_refused("governor", "../x", "a name");
+        check_refused("boot", "two words", "[boot.NAME]");
     }
 
     #[track_caller]
@@ -374,9 +406,28 @@ mod tests {
             ("qdisc", "fq", "fq limit 500", true),
             ("qdisc", "fq limit 501", "fq limit 500", false),
             ("qdisc", "fq", "pfifo", false),
+            ("rps.all", "0=0-1", "0=0-1 1=none", true),
+            ("rps.all", "1=0-1", "0=0-1 1=none", false),
+            ("rps.all", "0=2", "2", true),
+            ("rps.all", "2", "0=2 1=none", false),
             ("nonsense", "1", "1", false),
         ] {
             assert_eq!(agrees(name, asked, read), want, "{name} {asked} {read}");
+        }
+    }
+
+    #[test]
+    fn what_stands_is_not_written_again() {
+        for (name, value, now, want) in [
+            ("mtu", "9K", "9216", true),
+            ("autoneg", "off", "forced 100 full", true),
+            ("cpuidle.state.1", "0=off", "0=off 1=on", true),
+            // Agrees, and yet would be another: half duplex that is offered, and parameters of the kernel's choice.
+            ("duplex", "half", "forced 100 half", false),
+            ("qdisc", "fq", "fq limit 500", false),
+            ("gro", "off", "off (wanted)", false),
+        ] {
+            assert_eq!(stands(name, value, now), want, "{name} {value} {now}");
         }
     }
 

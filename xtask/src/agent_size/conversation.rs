@@ -74,7 +74,7 @@ impl Pair<'_> {
             Reply::Prepared { ports, interface } => (ports, interface),
             _ => (Vec::new(), None),
         });
-        self.ask(|_| Request::Describe { interface: interface.clone() })?;
+        self.ask(|_| Request::Describe { interface: interface.clone(), modules: Vec::new() })?;
         let ports = [host_ports, target_ports];
         self.ask(|at| Request::Connect { peer: self.machines[1 - at].address, ports: ports[at].clone() })?;
         self.ask(|_| Request::Start)?;

@@ -14,7 +14,7 @@ use linerate_control::{ConnectOptions, Endpoint};
 use linerate_lab::{HOST_IPV4, Lab, Privilege, Shape, TARGET_IPV4, enter_user_namespace, privilege};
 use linerate_trial::spec::Workload;
 
-use crate::agent;
+use crate::agents;
 use crate::markdown::with_part;
 use crate::program::{output_of, root};
 use conversation::{Machine, Pair};
@@ -38,7 +38,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
         Ok([word]) if word == "--write" => true,
         _ => return Err("it is: cargo xtask agent-size [--write]".to_owned()),
     };
-    let agent = agent::build()?;
+    let agent = agents::build_one()?;
     let file = fs::metadata(&agent).map_err(|error| format!("{}: {error}", agent.display()))?.len();
     let mut figures = vec![Figure::new("file, static and stripped", file, FILE_LIMIT)];
 

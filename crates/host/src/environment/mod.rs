@@ -4,13 +4,16 @@
 use linerate_trial::environment::Environment;
 
 mod machine;
+mod modules;
 mod nic;
 mod sysctls;
 
-/// The machine, and `interface` on it, seen from the calling thread's network namespace. What cannot be read is
+/// The machine, `interface` on it, and the builds of these modules beside its driver's, seen from the calling thread's network namespace. What cannot be read is
 /// absent; the agent's version is for the agent to fill in.
-pub fn describe(interface: Option<&str>) -> Environment {
-    Environment { nic: interface.and_then(nic::describe), sysctls: sysctls::read(interface), ..machine::describe() }
+pub fn describe(interface: Option<&str>, modules: &[String]) -> Environment {
+    let nic = interface.and_then(nic::describe);
+    let modules = modules::read(nic.as_ref(), modules);
+    Environment { nic, modules, sysctls: sysctls::read(interface), ..machine::describe() }
 }
 
 #[cfg(test)]
@@ -19,7 +22,7 @@ mod tests {
 
     #[test]
     fn this_machine_is_described() {
-        let environment = describe(Some("lo"));
+        let environment = describe(Some("lo"), &[]);
         assert!(environment.kernel.is_some_and(|kernel| !kernel.is_empty()));
         assert!(environment.memory_octets > Some(1 << 20));
         assert!(environment.cpu.count >= Some(1));
@@ -31,7 +34,7 @@ mod tests {
 
     #[test]
     fn an_interface_that_is_not_there_is_absent() {
-        assert_eq!(describe(Some("no-such-one")).nic, None);
-        assert_eq!(describe(None).nic, None);
+        assert_eq!(describe(Some("no-such-one"), &[]).nic, None);
+        assert_eq!(describe(None, &[]).nic, None);
     }
 }

@@ -16,6 +16,7 @@ mod watch;
 use std::io;
 
 use linerate_trial::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
+use linerate_trial::setting;
 
 use crate::settings::Settings;
 use journal::{Entry, Journal};
@@ -154,7 +155,7 @@ impl Guard {
             }
         };
         // What is there already is left alone: to write it again may reload the link.
-        if now != change.value {
+        if !setting::stands(name, &change.value, &now) {
             // Also where the machine refuses: it may have changed something before it did.
             before.push(entry);
             put_back::write(interface, name, own, &change.value).map_err(GuardError::Setting)?;
@@ -203,13 +204,15 @@ impl Guard {
         self.generation
     }
 
-    /// Takes back the changes of this generation, if nobody has confirmed them.
-    pub fn roll_back(&mut self, generation: u64) {
+    /// Takes back the changes of this generation, if nobody has confirmed them; tells whether it did.
+    pub fn roll_back(&mut self, generation: u64) -> bool {
         if self.generation == generation
             && let Some(before) = self.unconfirmed.take()
         {
             undo(&before);
+            return true;
         }
+        false
     }
 
     /// What is changed stays, also when this process ends, until somebody asks for [`restore_kept`].

@@ -1,16 +1,12 @@
 //! Settings that a plan defines: a file, or a command to read and one to write.
-//! Knows how to run a command without a shell and within a time; what it does is the plan's concern.
+//! Knows what a value looks like; what a command does is the plan's concern.
 
-use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{SettingError, Subject, files, text_of};
-use crate::sys;
+use super::{SettingError, Subject, files};
+use crate::command::{self, Children};
+use crate::text_of;
 
 /// A setting called `custom.NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +31,6 @@ pub enum Access {
 
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How much of what it prints is read; a value is shorter.
-const MOST_PRINTED: u64 = 16 * 1024;
 
 impl Custom {
     pub(super) fn get(&self, subject: &Subject) -> Result<String, SettingError> {
@@ -71,73 +65,23 @@ impl Custom {
 
 /// Runs a command and returns what it printed. The error is half a sentence.
 fn run(words: &[String], patience: Duration) -> Result<String, String> {
-    let Some((program, arguments)) = words.split_first() else { return Err("its command is empty".to_owned()) };
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // A group of its own, so that what it starts can be ended with it.
-        .process_group(0)
-        .spawn()
-        .map_err(|error| format!("'{program}' cannot be run: {}", text_of(&error)))?;
-    let printed = read_beside(child.stdout.take());
-    let complained = read_beside(child.stderr.take());
-    let deadline = Instant::now() + patience;
-    let ended = wait(&child, deadline);
-    // Before it is reaped, while the group is its own: what it left running holds the pipes open, and has no business
-    // to go on.
-    let _ = sys::thread::kill_group(child.id());
-    let failed = |error: io::Error| format!("'{program}': {}", text_of(&error));
-    let status = child.wait().map_err(failed)?;
-    if !ended.map_err(failed)? {
-        return Err(format!("'{program}' was not done within {} s", patience.as_secs()));
-    }
-    let after = Duration::from_secs(1);
-    let text = |from: mpsc::Receiver<Vec<u8>>| {
-        from.recv_timeout(after).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
-    };
-    let (printed, complained) = (text(printed), text(complained));
-    if printed.len() as u64 >= MOST_PRINTED {
+    let ended = command::run(words, &[], Children::End, patience, || false).map_err(|error| error.to_string())?;
+    let program = words.first().map(String::as_str).unwrap_or_default();
+    if ended.printed.len() >= command::MOST_PRINTED {
         return Err(format!("'{program}' printed more than a value"));
     }
-    if status.success() {
-        return Ok(printed);
+    let status = ended.status;
+    match ended.complaint() {
+        _ if status.success() => Ok(ended.printed),
+        None => Err(format!("'{program}' failed ({status})")),
+        Some(complaint) => Err(format!("'{program}' failed ({status}): {complaint}")),
     }
-    let complaint = complained.lines().find(|line| !line.trim().is_empty()).map(str::trim).unwrap_or_default();
-    match complaint {
-        "" => Err(format!("'{program}' failed ({status})")),
-        complaint => Err(format!("'{program}' failed ({status}): {}", complaint.chars().take(300).collect::<String>())),
-    }
-}
-
-/// Whether it ends before the deadline.
-fn wait(child: &Child, deadline: Instant) -> io::Result<bool> {
-    while !sys::thread::has_ended(child.id())? {
-        if Instant::now() >= deadline {
-            return Ok(false);
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    Ok(true)
-}
-
-/// Reads a pipe in a thread of its own: two pipes read in turn could each wait for the other.
-fn read_beside(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(pipe) = pipe {
-            let _ = pipe.take(MOST_PRINTED).read_to_end(&mut bytes);
-        }
-        let _ = sender.send(bytes);
-    });
-    receiver
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Instant;
 
     use super::super::Settings;
     use super::*;

@@ -4,13 +4,16 @@
 //! Whatever [`Settings::get`] tells, [`Settings::set`] takes, and then it is as it was: a setting of which that is not
 //! so is refused before it is touched. Everything happens in the network namespace of the calling thread.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
-use linerate_trial::setting::{self, SETTINGS};
+use linerate_trial::setting::{self, BOOT, RECEIVER_SCHEDULING, SETTINGS};
 
 pub use custom::{Access, Custom};
 use files::Files;
+
+use crate::text_of;
 
 mod cpu;
 mod custom;
@@ -140,62 +143,71 @@ impl Settings {
 
     /// Reads a setting, in a form that [`Settings::set`] takes.
     pub fn get(&self, name: &str) -> Result<String, SettingError> {
-        let info = setting::find(name).map_err(SettingError::Unknown)?;
-        let rest = info.rest_of(name).unwrap_or_default();
-        match info.name {
-            "mtu" | "queue_length" => link::get(&self.of_interface(name)?),
-            "qdisc" => qdisc::get(&self.of_interface(name)?),
-            "speed" | "duplex" | "autoneg" => link_modes::get(&self.of_interface(name)?),
-            "irq_affinity.*"
-            | "rps.*"
-            | "xps.*"
-            | "rfs.rps_flow_cnt"
-            | "napi.threaded"
-            | "gro_flush_timeout"
-            | "napi_defer_hard_irqs" => queues::get(&self.of_interface(name)?, &self.files, info.name, rest),
-            "governor" | "cpuidle.max_latency_us" | "cpuidle.state.*" => {
-                cpu::get(&self.of_machine(name), &self.files, info.name, rest)
-            }
-            "busy_poll" | "busy_read" | "rfs.rps_sock_flow_entries" => {
-                sysctl::get(&self.of_machine(name), &format!("net.core.{}", name.trim_start_matches("rfs.")))
-            }
-            "sysctl.*" => sysctl::get(&self.of_machine(name), rest),
-            "custom.*" => self.custom(name, rest)?.get(&self.of_machine(name)),
-            "receiver_scheduling" => Err(self.of_machine(name).of_the_agent()),
-            _ if driver::knows(name) => driver::get(&self.of_interface(name)?),
-            _ => features::get(&self.of_interface(name)?, rest),
+        let (place, subject) = self.find(name)?;
+        match place {
+            Place::Link => link::get(&subject),
+            Place::Qdisc => qdisc::get(&subject),
+            Place::LinkModes => link_modes::get(&subject),
+            Place::Queues { family, which } => queues::get(&subject, &self.files, family, which),
+            Place::Cpu { family, which } => cpu::get(&subject, &self.files, family, which),
+            Place::Sysctl(name) => sysctl::get(&subject, &name),
+            Place::Custom(custom) => custom.get(&subject),
+            Place::Driver => driver::get(&subject),
+            Place::Features { of_kernel } => features::get(&subject, of_kernel),
         }
     }
 
     /// Writes a setting. What became of it is read with [`Settings::get`]: a driver may round, or ignore. After a
     /// change that [`reloads_link`], the link may be down for a while.
     pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
-        let info = setting::find(name).map_err(SettingError::Unknown)?;
+        setting::find(name).map_err(SettingError::Unknown)?;
         let value = &setting::canonical(name, value).map_err(SettingError::Value)?;
+        let (place, subject) = self.find(name)?;
+        match place {
+            Place::Link => link::set(&subject, value),
+            Place::Qdisc => qdisc::set(&subject, value),
+            Place::LinkModes => link_modes::set(&subject, value),
+            Place::Queues { family, which } => queues::set(&subject, &self.files, family, which, value),
+            Place::Cpu { family, which } => cpu::set(&subject, &self.files, family, which, value),
+            Place::Sysctl(name) => sysctl::set(&subject, &name, value),
+            Place::Custom(custom) => custom.set(&subject, value),
+            Place::Driver => driver::set(&subject, value),
+            Place::Features { of_kernel } => features::set(&subject, of_kernel, value),
+        }
+    }
+
+    /// Where the setting of this name is, and whose it is.
+    fn find<'a>(&'a self, name: &'a str) -> Result<(Place<'a>, Subject<'a>), SettingError> {
+        let info = setting::find(name).map_err(SettingError::Unknown)?;
         let rest = info.rest_of(name).unwrap_or_default();
-        match info.name {
-            "mtu" | "queue_length" => link::set(&self.of_interface(name)?, value),
-            "qdisc" => qdisc::set(&self.of_interface(name)?, value),
-            "speed" | "duplex" | "autoneg" => link_modes::set(&self.of_interface(name)?, value),
+        let (family, which) = (info.name, rest);
+        let of_machine = self.of_machine(name);
+        let place = match family {
+            "mtu" | "queue_length" => Place::Link,
+            "qdisc" => Place::Qdisc,
+            "speed" | "duplex" | "autoneg" => Place::LinkModes,
             "irq_affinity.*"
             | "rps.*"
             | "xps.*"
             | "rfs.rps_flow_cnt"
             | "napi.threaded"
             | "gro_flush_timeout"
-            | "napi_defer_hard_irqs" => queues::set(&self.of_interface(name)?, &self.files, info.name, rest, value),
+            | "napi_defer_hard_irqs" => Place::Queues { family, which },
             "governor" | "cpuidle.max_latency_us" | "cpuidle.state.*" => {
-                cpu::set(&self.of_machine(name), &self.files, info.name, rest, value)
+                return Ok((Place::Cpu { family, which }, of_machine));
             }
             "busy_poll" | "busy_read" | "rfs.rps_sock_flow_entries" => {
-                sysctl::set(&self.of_machine(name), &format!("net.core.{}", name.trim_start_matches("rfs.")), value)
+                let name = format!("net.core.{}", name.trim_start_matches("rfs."));
+                return Ok((Place::Sysctl(name.into()), of_machine));
             }
-            "sysctl.*" => sysctl::set(&self.of_machine(name), rest, value),
-            "custom.*" => self.custom(name, rest)?.set(&self.of_machine(name), value),
-            "receiver_scheduling" => Err(self.of_machine(name).of_the_agent()),
-            _ if driver::knows(name) => driver::set(&self.of_interface(name)?, value),
-            _ => features::set(&self.of_interface(name)?, rest, value),
-        }
+            "sysctl.*" => return Ok((Place::Sysctl(rest.into()), of_machine)),
+            "custom.*" => return Ok((Place::Custom(self.custom(name, rest)?), of_machine)),
+            RECEIVER_SCHEDULING => return Err(of_machine.of_the_agent()),
+            BOOT => return Err(of_machine.of_the_controller()),
+            _ if driver::knows(name) => Place::Driver,
+            _ => Place::Features { of_kernel: rest },
+        };
+        Ok((place, self.of_interface(name)?))
     }
 
     fn custom(&self, name: &str, rest: &str) -> Result<&Custom, SettingError> {
@@ -222,6 +234,28 @@ impl Settings {
     fn below(root: &std::path::Path) -> Settings {
         Settings { interface: None, custom: Vec::new(), files: Files::below(root) }
     }
+}
+
+/// By which mechanism a setting is read and written.
+enum Place<'a> {
+    /// rtnetlink.
+    Link,
+    /// rtnetlink's traffic control.
+    Qdisc,
+    /// ethtool's link modes.
+    LinkModes,
+    /// Files of an interface's queues and interrupts; `which` of them, where the family has several.
+    Queues { family: &'static str, which: &'a str },
+    /// Files of the CPUs.
+    Cpu { family: &'static str, which: &'a str },
+    /// A sysctl of this name.
+    Sysctl(Cow<'a, str>),
+    /// What the plan says.
+    Custom(&'a Custom),
+    /// ethtool's coalescing, rings, channels, pause frames, and EEE.
+    Driver,
+    /// ethtool's features: one by the kernel's name, or those that the setting's short name stands for.
+    Features { of_kernel: &'a str },
 }
 
 /// What is read or written: it makes the sentences of what goes wrong.
@@ -257,6 +291,10 @@ impl Subject<'_> {
         self.absent("it belongs to the threads of one agent, not to the machine")
     }
 
+    fn of_the_controller(&self) -> SettingError {
+        self.absent("a plan says by which command the machine is booted, and linerate run runs it")
+    }
+
     /// Why it could not be read, with what the kernel said in words.
     fn not_read(&self, error: &io::Error, said: Option<String>) -> SettingError {
         match error.raw_os_error() {
@@ -286,12 +324,6 @@ fn reason(error: &io::Error, said: Option<String>) -> String {
         (None, Some(libc::ENODEV)) => "there is no such interface".to_owned(),
         (None, _) => text_of(error),
     }
-}
-
-/// The error without std's number behind it.
-fn text_of(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// The files of `path` that are directories named `prefix` and a number, by the number.

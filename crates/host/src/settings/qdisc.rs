@@ -7,12 +7,10 @@ use linerate_trial::setting::discipline::Discipline;
 
 use super::{SettingError, Subject};
 use crate::netlink::{Netlink, attributes, push_attribute};
+use crate::qdiscs::{self, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, Told, message};
 use crate::sys;
 
-// linux/rtnetlink.h and linux/pkt_sched.h.
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
-const TC_H_ROOT: u32 = 0xffff_ffff;
+// linux/pkt_sched.h.
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
@@ -85,15 +83,6 @@ fn parameters_of(kind: &str) -> Parameters {
     }
 }
 
-/// A discipline of the interface, as the kernel tells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Told {
-    kind: String,
-    handle: u32,
-    parent: u32,
-    options: Vec<u8>,
-}
-
 pub(super) fn get(subject: &Subject) -> Result<String, SettingError> {
     Ok(root(subject)?.to_string())
 }
@@ -126,37 +115,15 @@ fn root(subject: &Subject) -> Result<Discipline, SettingError> {
 /// The disciplines of an interface, and how many filters stand at its root.
 fn ask(interface: &str) -> io::Result<(Vec<Told>, usize)> {
     let index = sys::netlink::interface_index(interface)?;
-    let dump = libc::NLM_F_DUMP as u16;
     let mut netlink = Netlink::route()?;
-    let mut found = Vec::new();
-    netlink.raw_request(libc::RTM_GETQDISC, dump, &message(index, 0, 0), |reply| {
-        // struct tcmsg: family, padding, index, handle, parent, info.
-        let word = |at: usize| reply.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word));
-        let (Some(of), Some(handle), Some(parent)) = (word(4), word(8), word(12)) else { return };
-        if of != index {
-            return;
-        }
-        let mut told = Told { handle, parent, ..Told::default() };
-        for (kind, content) in attributes(&reply[20..]) {
-            match kind {
-                TCA_KIND => told.kind = String::from_utf8_lossy(content).trim_end_matches('\0').to_owned(),
-                TCA_OPTIONS => told.options = content.to_vec(),
-                _ => {}
-            }
-        }
-        found.push(told);
-    })?;
+    let found = qdiscs::told(&mut netlink, index)?;
     let mut filters = 0;
     if let Some(root) = found.iter().find(|told| told.parent == TC_H_ROOT && told.handle != 0) {
+        let filters_of = message(index, 0, root.handle);
         // A discipline without classes has no filters, and says so with an error.
-        let _ = netlink.raw_request(libc::RTM_GETTFILTER, dump, &message(index, 0, root.handle), |_| filters += 1);
+        let _ = netlink.raw_request(libc::RTM_GETTFILTER, libc::NLM_F_DUMP as u16, &filters_of, |_| filters += 1);
     }
     Ok((found, filters))
-}
-
-/// struct tcmsg.
-fn message(index: u32, handle: u32, parent: u32) -> Vec<u8> {
-    [0, index, handle, parent, 0].iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
 /// What the kernel told, as people write it. The error says why it could not be put back.

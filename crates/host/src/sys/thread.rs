@@ -4,6 +4,7 @@
 use std::io;
 
 use linerate_trial::outcome::ThreadUse;
+use linerate_trial::setting::Scheduling;
 
 /// The CPUs that this thread may run on, rising (sched_getaffinity(2)).
 pub fn allowed_cpus() -> io::Result<Vec<u32>> {
@@ -38,6 +39,49 @@ pub fn lowest_priority() -> io::Result<Lowest> {
     // SAFETY: the kernel reads its struct sched_param, which is one int, from a live int.
     let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_IDLE, &raw const priority) };
     Ok(if result == 0 { Lowest::Idle } else { Lowest::Nice })
+}
+
+/// Schedules this thread so from now on (sched_setscheduler(2), setpriority(2)). More than others have wants
+/// CAP_SYS_NICE.
+pub fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
+    let (class, priority, nice) = match scheduling {
+        Scheduling::Other { nice } => (libc::SCHED_OTHER, 0, Some(nice)),
+        Scheduling::Fifo(priority) => (libc::SCHED_FIFO, priority, None),
+        Scheduling::RoundRobin(priority) => (libc::SCHED_RR, priority, None),
+    };
+    let priority = libc::c_int::from(priority);
+    // The system call itself, for musl's sake as above. Thread 0 is the calling one.
+    // SAFETY: the kernel reads its struct sched_param, which is one int, from a live int.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, class, &raw const priority) };
+    check(result as libc::c_int)?;
+    match nice {
+        // SAFETY: takes numbers only.
+        Some(nice) => check(unsafe { libc::setpriority(libc::PRIO_PROCESS as _, 0, nice.into()) }),
+        None => Ok(()),
+    }
+}
+
+/// How this thread is scheduled (sched_getscheduler(2), sched_getparam(2), getpriority(2)).
+pub fn scheduling() -> io::Result<Scheduling> {
+    // SAFETY: takes numbers only.
+    let class = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) } as libc::c_int;
+    check(class)?;
+    let mut priority: libc::c_int = 0;
+    // SAFETY: the kernel writes its struct sched_param, which is one int, into a live int.
+    check(unsafe { libc::syscall(libc::SYS_sched_getparam, 0, &raw mut priority) } as libc::c_int)?;
+    let priority = u8::try_from(priority).unwrap_or(0);
+    match class {
+        libc::SCHED_FIFO => Ok(Scheduling::Fifo(priority)),
+        libc::SCHED_RR => Ok(Scheduling::RoundRobin(priority)),
+        _ => {
+            // The system call tells 20 less the nice value, so that -1 is an error alone (getpriority(2), "C
+            // library/kernel differences").
+            // SAFETY: takes numbers only.
+            let told = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS as libc::c_long, 0) };
+            check(told as libc::c_int)?;
+            Ok(Scheduling::Other { nice: i8::try_from(20 - told).unwrap_or(0) })
+        }
+    }
 }
 
 /// What [`lowest_priority`] got.

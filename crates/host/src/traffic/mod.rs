@@ -33,10 +33,12 @@ use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::drop_reason::DropReason;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome};
+use linerate_trial::setting::Scheduling;
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
 
 use crate::counters::{self, Snapshot};
 use crate::drop_reasons::Tracing;
+use crate::scheduling;
 use crate::soak::Soak;
 
 use clock::TrialClock;
@@ -68,6 +70,8 @@ pub enum TrafficError {
     Option { option: &'static str, error: io::Error },
     #[error("{option} {name} is not to be had here: {why}")]
     Api { option: &'static str, name: &'static str, why: String },
+    #[error("receiver_scheduling cannot be {scheduling}: {why}")]
+    Scheduling { scheduling: Scheduling, why: String },
     #[error("{what}: {error}; check the cable and the other end, and try again")]
     Moving { what: String, error: io::Error },
     #[error("no test traffic passed for {silent_s:.0} s{link}; check the cable and the other end")]
@@ -92,6 +96,7 @@ pub struct Trial {
     before: Snapshot,
     /// What the kernel drops, where that is asked for: counting, or why it cannot be.
     drops: Option<Box<Result<Tracing, String>>>,
+    receivers: Option<Scheduling>,
 }
 
 /// Threads move data through buffers on the heap and hold little else.
@@ -124,7 +129,16 @@ impl Trial {
             sampler: None,
             before: Snapshot::default(),
             drops: None,
+            receivers: None,
         })
+    }
+
+    /// Has the threads that receive, or answer, scheduled so. Refused where they could lock the machine up.
+    pub fn schedule_receivers(&mut self, scheduling: Scheduling) -> Result<(), TrafficError> {
+        let threads = Flow::of(&self.spec).iter().filter(|flow| flow.source != self.end).count();
+        scheduling::bearable(scheduling, threads).map_err(|why| TrafficError::Scheduling { scheduling, why })?;
+        self.receivers = Some(scheduling);
+        Ok(())
     }
 
     /// The ports on which this end listens: (flow, port).
@@ -174,6 +188,7 @@ impl Trial {
                 open,
                 chosen,
                 paced,
+                receivers: self.receivers,
                 index,
             };
             let alive = alive.clone();

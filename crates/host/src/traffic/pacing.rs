@@ -13,6 +13,7 @@ use super::TrafficError;
 use super::clock::TrialClock;
 use super::sockets::Open;
 use crate::egress::{self, Timer};
+use crate::qdiscs;
 use crate::sys::pacing::{Clock, set_max_pacing_rate, set_priority, set_txtime};
 
 /// How one flow's departures are kept in time.
@@ -144,7 +145,7 @@ fn by_times(open: &Open, interface: Option<&str>) -> Result<Paced, TrafficError>
 }
 
 fn timer(interface: Option<&str>) -> Option<Timer> {
-    egress::timer(&egress::disciplines(interface?).ok()?)
+    egress::timer(&qdiscs::of(interface?).ok()?)
 }
 
 fn kernel_is_at_least(major: u32, minor: u32) -> bool {

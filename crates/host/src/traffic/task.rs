@@ -9,6 +9,7 @@ use linerate_trial::api::ApiUse;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Role, TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacer;
+use linerate_trial::setting::Scheduling;
 use linerate_trial::spec::{PROBE_PPS, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 use socket2::Socket;
@@ -21,6 +22,7 @@ use super::sockets::{Open, Tokens};
 use super::wait::bound_spin;
 pub use super::wait::wait_until;
 use super::{TrafficError, connections, requests, tcp_stream, udp_stream};
+use crate::scheduling;
 use crate::sys::socket_state::{Field32, Field64, TcpInfo};
 use crate::sys::thread;
 
@@ -37,6 +39,8 @@ pub struct Task {
     pub chosen: Chosen,
     /// Who keeps it to its offered load, if that is limited and this end sends.
     pub paced: Option<Paced>,
+    /// How the thread is scheduled if it receives; `None`: as all others.
+    pub receivers: Option<Scheduling>,
     /// The flow's place among this end's, for pinning.
     pub index: usize,
 }
@@ -54,6 +58,17 @@ impl Task {
             let cpu = cpus[self.index % cpus.len()];
             thread::pin_to_cpu(cpu)
                 .map_err(|error| TrafficError::Moving { what: format!("cannot pin a thread to CPU {cpu}"), error })?;
+        }
+        if let Some(wanted) = self.receivers.filter(|_| self.open.flow.source != self.end) {
+            let got = scheduling::apply(wanted);
+            let why = match got {
+                Ok(got) if got == wanted => None,
+                Ok(got) => Some(format!("the kernel made {got} of it; choose another")),
+                Err(why) => Some(why),
+            };
+            if let Some(why) = why {
+                return Err(TrafficError::Scheduling { scheduling: wanted, why });
+            }
         }
         // Sleeps between departures should end when asked, not 50 µs later (prctl(2), PR_SET_TIMERSLACK).
         let _ = thread::set_timer_slack_ns(1);

@@ -183,19 +183,12 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
         };
         let now = task.clock.now_ns();
         account.outcome.calls += u64::from(count > 0);
-        if count > 0 && inward.clock_was_set(now) {
+        if count > 0 && inward.clock_changed(count, now) {
             account.tracker.handle_clock_change();
         }
         for index in 0..count {
             let message = inward.received(index);
-            let Some(arrived_ns) = inward.arrived_ns(&message, now) else {
-                inward.handle_missing_stamp();
-                account.tracker.handle_clock_change();
-                let message = inward.received(index);
-                account.handle_message(&task, socket, &message, now, inward.arrived_ns(&message, now).unwrap_or(now));
-                continue;
-            };
-            account.handle_message(&task, socket, &message, now, arrived_ns);
+            account.handle_message(&task, socket, &message, now, inward.arrived_ns(&message, now));
         }
         if count > 0 {
             account.publish(&task);

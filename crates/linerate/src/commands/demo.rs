@@ -62,7 +62,7 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
         let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), overrides, repeat: None };
         let order = wanted.begin()?;
         let mut records = Vec::new();
-        let ended = campaign::run(&order.borrow(), &pair, &mut store, &progress, &mut |record: &Record| {
+        let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {
             records.push(record.in_brief());
         });
         progress.clear();

@@ -5,14 +5,18 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use linerate_control::ConnectOptions;
+use linerate_trial::flow::End;
+use linerate_trial::setting::BOOT;
+use linerate_trial::units::format_duration;
 
 use super::say_notes;
 use crate::cli::RunArgs;
 use crate::interrupt;
+use crate::measure::boot::Boots;
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings::foreseen;
 use crate::output::out;
-use crate::plan::{ExpectedTime, Plan, PlannedTrial, WantedSetting};
+use crate::plan::{Boot, ExpectedTime, Plan, PlannedTrial, WantedSetting};
 
 /// Shows what a run would do.
 pub(super) fn dry_run(
@@ -59,7 +63,8 @@ fn shown(plan: &Plan, trials: &[PlannedTrial], refused: &[(u32, String)]) -> Str
         let skipped = why.map(|sentence| format!("  skipped: {sentence}")).unwrap_or_default();
         text += &format!("{:>wide$}  repeat {}  {}{skipped}\n", trial.index + 1, trial.repeat + 1, words.join(" "));
         if why.is_none() {
-            changes += trial.settings.iter().filter(|one| !before.contains(one)).count();
+            let differs = |one: &&WantedSetting| one.change.name != BOOT && !before.contains(one);
+            changes += trial.settings.iter().filter(differs).count();
             before = &trial.settings;
         }
     }
@@ -71,8 +76,29 @@ fn shown(plan: &Plan, trials: &[PlannedTrial], refused: &[(u32, String)]) -> Str
         counted(trials.len(), "trial"),
         refused.len(),
     );
+    text += &boots(plan, trials);
     if changes > 0 {
         text += &format!("{} on the way, all put back at the end\n", counted(changes, "change of a setting"));
+    }
+    text
+}
+
+/// What boots machines, how often, and what is seen of it.
+fn boots(plan: &Plan, trials: &[PlannedTrial]) -> String {
+    let count = Boots::default().needed(trials) as usize;
+    let is_wanted = |boot: &&Boot| {
+        let name = Some(boot.name.as_str());
+        trials.iter().any(|trial| trial.boot(End::Target) == name || trial.boot(End::Host) == name)
+    };
+    let wanted: Vec<&Boot> = plan.boots.iter().filter(is_wanted).collect();
+    let Some(longest) = wanted.iter().map(|boot| boot.wait).max() else { return String::new() };
+    let longest = format_duration(longest);
+    let mut text =
+        format!("{} beside it, each at most {longest}, by commands on this machine:\n", counted(count, "boot"));
+    for boot in wanted {
+        let command = boot.command.join(" ");
+        let command = command.strip_prefix("/bin/sh -c ").unwrap_or(&command);
+        text += &format!("  boot.{}: {command}; {}\n", boot.name, boot.checks);
     }
     text
 }
@@ -101,5 +127,15 @@ mod tests {
             .map(|trial| (trial.index, "the target: mtu is not there; leave it out".to_owned()))
             .collect();
         insta::assert_snapshot!(shown(&plan, &trials, &refused));
+    }
+
+    #[test]
+    fn a_matrix_with_boots() {
+        let text = "format = 'linerate.plan/1'\nworkload = 'udp-stream'\nrepeat = 2\n[factors]\n\
+                    target.boot = ['vendor', 'mainline']\n[boot.vendor]\ncommand = 'ssh root@board ./boot vendor'\n\
+                    [boot.mainline]\ncommand = ['relay', 'off-on']\nkernel = '6.6*'\nbuild = '#12 *'\n\
+                    srcversion = { fec = '1F0E3D9C' }\nwait = '90s'\n";
+        let plan = Plan::parse(text, "boot.toml", "boot").unwrap();
+        insta::assert_snapshot!(shown(&plan, &plan.trials(&[], None).unwrap(), &[]));
     }
 }

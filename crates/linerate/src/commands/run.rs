@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
     let progress = Progress::new(arguments.quiet);
-    let pair = Pair::connect(&arguments.target, &arguments.host, given, &options)?;
+    let mut pair = Pair::connect(&arguments.target, &arguments.host, given, &options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         }
         None => Vec::new(),
     };
-    let ended = campaign::run(&order.borrow(), &pair, &mut store, &progress, &mut |record: &Record| {
+    let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {
         // A consumer of JSON Lines may want each record as it comes.
         if arguments.output.json {
             progress.print(&render::json::json(std::slice::from_ref(record)));

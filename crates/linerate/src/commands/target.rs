@@ -49,7 +49,7 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
         Look::Set { look, .. } => return settings::set(&client, interface, changes, look.json),
         Look::Restore { .. } => {}
         Look::Info(_) => {
-            let request = Request::Describe { interface: Some(interface) };
+            let request = Request::Describe { interface: Some(interface), modules: Vec::new() };
             let Reply::Environment(environment) = client.request(request, ANSWER_TIME)? else {
                 bail!("{} did not describe itself; install the same version of linerate there", client.machine());
             };
@@ -102,7 +102,9 @@ fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<
     };
     match &look.interface {
         // An interface may have no address at all, and be of interest for just that; the agent knows it or not.
-        Some(name) => match client.request(Request::Describe { interface: Some(name.clone()) }, ANSWER_TIME)? {
+        Some(name) => match client
+            .request(Request::Describe { interface: Some(name.clone()), modules: Vec::new() }, ANSWER_TIME)?
+        {
             Reply::Environment(environment) if environment.nic.is_none() => bail!(
                 "{} has no interface {name}; those with an address are {}, and 'ip link' there shows all",
                 client.machine(),

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store, StoreError};
+use linerate_trial::flow::End;
 use linerate_trial::spec::{Extent, Spec};
 
-use super::conduct::{TrialError, conduct};
+use super::boot::Boots;
+use super::conduct::{Conducted, TrialError, conduct};
 use super::join::{self, Label};
 use super::pair::Pair;
 use super::settings::Settings;
@@ -56,18 +58,19 @@ const FAILURES_IN_A_ROW: u32 = 2;
 /// failed.
 pub(crate) fn run(
     order: &Order<'_>,
-    pair: &Pair,
+    pair: &mut Pair,
     store: &mut Store,
     progress: &Progress,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
-    let mut settings = Settings::default();
+    let mut machines = Machines::default();
     let mut finished = 0;
-    let ended = trials(order, pair, store, progress, &mut settings, &mut |record| {
+    let ended = trials(order, pair, store, progress, &mut machines, &mut |record| {
         finished += usize::from(record.error.is_none());
         heard(record);
     });
-    let sentences = settings.end(pair);
+    let sentences = machines.settings.end(pair);
+    machines.boots.stays().iter().for_each(|sentence| progress.say(&format!("linerate: {sentence}")));
     match ended {
         Ok(_) if !sentences.is_empty() => Err(CampaignError::NotPutBack { sentences, finished }),
         ended => {
@@ -77,16 +80,23 @@ pub(crate) fn run(
     }
 }
 
+/// What is changed on both machines at the moment.
+#[derive(Default)]
+struct Machines {
+    settings: Settings,
+    boots: Boots,
+}
+
 fn trials(
     order: &Order<'_>,
-    pair: &Pair,
+    pair: &mut Pair,
     store: &mut Store,
     progress: &Progress,
-    settings: &mut Settings,
+    machines: &mut Machines,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
     let mut ids = Ids::default();
-    let endpoints = &pair.names;
+    let endpoints = pair.names.clone();
     let (campaign, done) = match &order.resume {
         Some(campaign) => (campaign.id.clone(), store.finished_trials(&campaign.id)?),
         None => {
@@ -111,11 +121,21 @@ fn trials(
         if interrupt::requested() {
             return Err(CampaignError::Interrupted { finished });
         }
+        let Machines { settings, boots } = &mut *machines;
+        let booted = boots.reach(pair, &order.plan.boots, trial, settings, progress);
+        pace.boots = (boots.needed(todo[place..].iter().copied()), boots.usual());
         let began = Instant::now();
         let (id, started_at) = ids.next();
         progress.trial(place, todo.len(), &describe(trial), pace.left());
-        let conducted =
-            conduct(pair, &trial.spec, &trial.settings, settings, &|elapsed_s| progress.tick(elapsed_s, pace.left()));
+        let mut conducted = match booted {
+            Ok(()) => conduct(pair, &trial.spec, &trial.settings, settings, &|elapsed_s| {
+                progress.tick(elapsed_s, pace.left());
+            }),
+            Err(error) => Conducted::without(&trial.spec, error),
+        };
+        for (end, told) in [End::Target, End::Host].into_iter().zip(&mut conducted.settings) {
+            told.splice(0..0, boots.changed(end).cloned());
+        }
         let error = conducted.outcomes.as_ref().err().cloned();
         if matches!(error, Some(TrialError::Interrupted)) {
             return Err(CampaignError::Interrupted { finished });
@@ -179,6 +199,8 @@ struct Pace {
     by_bytes: Duration,
     trials: u32,
     byte_trials: u32,
+    /// Boots that are still needed, and what one takes.
+    boots: (u32, Option<Duration>),
 }
 
 impl Pace {
@@ -192,6 +214,7 @@ impl Pace {
             by_bytes: Duration::ZERO,
             trials: 0,
             byte_trials: 0,
+            boots: (0, None),
         }
     }
 
@@ -214,6 +237,10 @@ impl Pace {
     /// Counted from the start of the present trial; `None` while nobody can know.
     fn left(&self) -> Option<Duration> {
         let mut left = self.asked_left;
+        match self.boots {
+            (0, _) => {}
+            (more, usual) => left += usual? * more,
+        }
         if self.trials > 0 {
             left += self.extra / self.trials * (self.trials_left - self.by_bytes_left);
         }

@@ -34,6 +34,20 @@ pub(crate) struct Conducted {
     pub(crate) outcomes: Result<Box<[Outcome; 2]>, TrialError>,
 }
 
+impl Conducted {
+    /// A trial that came to nothing before it began.
+    pub(crate) fn without(spec: &Spec, error: TrialError) -> Conducted {
+        Conducted {
+            spec: spec.clone(),
+            route: None,
+            settings: [Vec::new(), Vec::new()],
+            target: Environment::default(),
+            host: Environment::default(),
+            outcomes: Err(error),
+        }
+    }
+}
+
 /// Why a trial has no outcome. Each is one sentence.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum TrialError {
@@ -70,14 +84,7 @@ pub(crate) fn conduct(
     settings: &mut Settings,
     progress: &dyn Fn(f64),
 ) -> Conducted {
-    let mut conducted = Conducted {
-        spec: spec.clone(),
-        route: None,
-        settings: [Vec::new(), Vec::new()],
-        target: Environment::default(),
-        host: Environment::default(),
-        outcomes: Err(TrialError::Interrupted),
-    };
+    let mut conducted = Conducted::without(spec, TrialError::Interrupted);
     conducted.outcomes = run(pair, &mut conducted, wanted, settings, progress);
     conducted
 }
@@ -98,7 +105,9 @@ fn run(
         while pair.client(end).events().try_recv().is_ok() {}
     }
     let describe = |end, address| {
-        pair.client(end).send(Request::Describe { interface: pair.interface(end, address).map(str::to_owned) })
+        let interface = pair.interface(end, address).map(str::to_owned);
+        let modules = pair.modules[end as usize].clone();
+        pair.client(end).send(Request::Describe { interface, modules })
     };
     let descriptions = [describe(End::Target, route.target), describe(End::Host, route.host)];
     let (hello, answer) = (secret()?, secret()?);
@@ -232,7 +241,7 @@ fn with_links(pair: &Pair, route: Route, sentence: &str) -> String {
     let mut sentence = sentence.to_owned();
     for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
         let Some(interface) = pair.interface(end, address) else { continue };
-        let request = Request::Describe { interface: Some(interface.to_owned()) };
+        let request = Request::Describe { interface: Some(interface.to_owned()), modules: Vec::new() };
         if let Ok(Reply::Environment(environment)) = pair.client(end).request(request, Duration::from_secs(1))
             && environment.nic.and_then(|nic| nic.link_detected) == Some(false)
             && !sentence.contains("no carrier")

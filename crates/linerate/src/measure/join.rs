@@ -15,7 +15,7 @@ use linerate_trial::environment::Environment;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Slice, TcpSummary, ThreadUse};
-use linerate_trial::setting;
+use linerate_trial::setting::{self, BOOT};
 use linerate_trial::spec::{Direction, Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
@@ -99,7 +99,16 @@ fn doubt_settings(record: &mut Record) {
     for (end, machine) in [(End::Target, &record.target), (End::Host, &record.host)] {
         for one in &machine.settings {
             let read = one.read_back.as_deref();
-            if !read.is_some_and(|read| setting::agrees(&one.name, &one.asked, read)) {
+            if one.name == BOOT && read.is_none() {
+                let level = &one.asked;
+                record.doubts.push(Doubt::new(
+                    DoubtKind::BootUnchecked,
+                    format!(
+                        "the {end} is {level} by the word of a command: boot.{level} names nothing to look at; give it \
+                         a kernel, a build or a srcversion"
+                    ),
+                ));
+            } else if !read.is_some_and(|read| setting::agrees(&one.name, &one.asked, read)) {
                 let read = read.map_or_else(|| "could not be read".to_owned(), |read| format!("is {read}"));
                 record.doubts.push(Doubt::new(
                     DoubtKind::SettingNotTaken,

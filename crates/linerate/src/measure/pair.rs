@@ -23,6 +23,10 @@ pub(crate) struct Pair {
     host_reach: Reach,
     /// How the agents are reached, as the user wrote it; for records and sentences.
     pub(crate) names: [String; 2],
+    /// Kernel modules of each machine whose builds its records tell, beside that of the interface's driver.
+    pub(crate) modules: [Vec<String>; 2],
+    endpoints: [Endpoint; 2],
+    options: ConnectOptions,
 }
 
 /// What the user said about the addresses.
@@ -66,7 +70,42 @@ impl Pair {
             target_reach,
             host_reach,
             names: [target.to_string(), host.to_string()],
+            modules: [Vec::new(), Vec::new()],
+            endpoints: [target.clone(), host.clone()],
+            options: options.clone(),
         })
+    }
+
+    /// Tries once to reach the agent of an end anew, for about so long at most.
+    pub(crate) fn knock(&self, end: End, time: Duration) -> Result<Client, ControlError> {
+        let time = time.max(Duration::from_secs(1));
+        let options = ConnectOptions {
+            connect_timeout: self.options.connect_timeout.min(time),
+            typing: self.options.typing.min(time),
+            ..self.options.clone()
+        };
+        Client::connect(&self.endpoints[end as usize], end.name(), &options)
+    }
+
+    /// Goes on with this agent of an end, whose lease it takes.
+    pub(crate) fn adopt(&mut self, end: End, client: Client) -> Result<(), ControlError> {
+        client.request(Request::Lease { holder: holder() }, ANSWER_TIME)?;
+        match end {
+            End::Target => self.target = client,
+            End::Host => self.host = client,
+        }
+        self.look_up_addresses(end)
+    }
+
+    /// Asks a machine which addresses it has now.
+    pub(crate) fn look_up_addresses(&mut self, end: End) -> Result<(), ControlError> {
+        let reply = self.client(end).request(Request::Addresses, ANSWER_TIME)?;
+        let known = match end {
+            End::Target => &mut self.target_reach,
+            End::Host => &mut self.host_reach,
+        };
+        *known = reach(reply, &self.endpoints[end as usize], known.given, known.is_one);
+        Ok(())
     }
 
     /// Ends both agents at the same time: one that does not hear has a second before it is killed.

@@ -7,7 +7,7 @@ use linerate_control::message::{Reply, Request, SETTINGS};
 use linerate_control::{Client, ControlError, Pending};
 use linerate_trial::change::{Change, Changed, PutBack, Reading};
 use linerate_trial::flow::End;
-use linerate_trial::setting;
+use linerate_trial::setting::{self, BOOT};
 use linerate_trial::spec::Ip;
 
 use super::conduct::{TrialError, of_control};
@@ -21,7 +21,7 @@ const CONFIRM_TIME: Duration = Duration::from_secs(5);
 /// A conversation over TCP needs a while after the link is back: retransmissions double their distance (RFC 6298).
 const AFTER_CUT: Duration = Duration::from_secs(7);
 /// How long a link has to come back.
-const LINK_TIME: Duration = Duration::from_secs(15);
+pub(super) const LINK_TIME: Duration = Duration::from_secs(15);
 /// A command of the user's own has ten seconds on the machine, and a change needs three of them.
 const CHANGE_TIME: Duration = Duration::from_secs(45);
 
@@ -49,7 +49,8 @@ impl Settings {
         wanted: &[WantedSetting],
     ) -> Result<[Vec<Changed>; 2], TrialError> {
         for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
-            let wanted: Vec<&Change> = wanted.iter().filter(|one| one.end == end).map(|one| &one.change).collect();
+            let wanted = wanted.iter().filter(|one| one.end == end && one.change.name != BOOT);
+            let wanted: Vec<&Change> = wanted.map(|one| &one.change).collect();
             let interface = pair.interface(end, address).map(str::to_owned);
             if self.reach_one(pair.client(end), end, interface, &wanted)? {
                 wait_for_link(pair, route)?;
@@ -98,6 +99,15 @@ impl Settings {
         Ok(cut)
     }
 
+    /// Puts back what is changed on a machine that is about to be booted: what is the user's own may outlive that. A
+    /// sentence for each that could not be.
+    pub(crate) fn leave(&mut self, pair: &Pair, end: End) -> Vec<String> {
+        if std::mem::take(&mut self.applied[end as usize]).is_empty() {
+            return Vec::new();
+        }
+        not_put_back(pair.client(end), restore(pair.client(end), &[], false))
+    }
+
     /// Puts everything back, on both machines at the same time. A sentence for each that could not be.
     pub(crate) fn end(self, pair: &Pair) -> Vec<String> {
         let both = [End::Target, End::Host].map(|end| {
@@ -105,20 +115,24 @@ impl Settings {
             is_changed.then(|| ask_restore(pair.client(end), &[], false))
         });
         let both = both.map(|pending| pending.map_or(Ok(Vec::new()), told));
-        let mut sentences = Vec::new();
-        for (end, back) in [End::Target, End::Host].into_iter().zip(both) {
-            let machine = pair.client(end).machine();
-            match back {
-                Ok(back) => {
-                    let failed = back.iter().filter(|one| one.error.is_some());
-                    sentences.extend(failed.map(|one| format!("{machine}: {}", one.sentence())));
-                }
-                // Whoever is gone puts its settings back by itself.
-                Err(ControlError::Lost { .. }) => {}
-                Err(error) => sentences.push(error.to_string()),
-            }
+        [End::Target, End::Host]
+            .into_iter()
+            .zip(both)
+            .flat_map(|(end, back)| not_put_back(pair.client(end), back))
+            .collect()
+    }
+}
+
+/// A sentence for each setting that could not be put back.
+fn not_put_back(client: &Client, told: Result<Vec<PutBack>, ControlError>) -> Vec<String> {
+    match told {
+        Ok(back) => {
+            let failed = back.iter().filter(|one| one.error.is_some());
+            failed.map(|one| format!("{}: {}", client.machine(), one.sentence())).collect()
         }
-        sentences
+        // Whoever is gone puts its settings back by itself.
+        Err(ControlError::Lost { .. }) => Vec::new(),
+        Err(error) => vec![error.to_string()],
     }
 }
 
@@ -140,7 +154,9 @@ pub(crate) fn foreseen(pair: &Pair, trials: &[PlannedTrial]) -> Result<Vec<(u32,
                 continue;
             }
         };
-        for WantedSetting { end, change } in &trial.settings {
+        // What a machine has that is yet to be booted is not known.
+        let known = |end| trial.boot(end).is_none();
+        for WantedSetting { end, change } in trial.settings.iter().filter(|one| known(one.end)) {
             let address = if *end == End::Target { route.target } else { route.host };
             let interface = pair.interface(*end, address).map(str::to_owned);
             let known = asked.iter().find(|(e, i, c, _)| e == end && *i == interface && c.name == change.name);
@@ -252,13 +268,13 @@ fn can(client: &Client) -> bool {
 }
 
 /// Waits until both ends have a carrier and their addresses.
-fn wait_for_link(pair: &Pair, route: Route) -> Result<(), TrialError> {
+pub(super) fn wait_for_link(pair: &Pair, route: Route) -> Result<(), TrialError> {
     let deadline = Instant::now() + LINK_TIME;
     for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
         let Some(interface) = pair.interface(end, address).map(str::to_owned) else { continue };
         loop {
             let client = pair.client(end);
-            let request = Request::Describe { interface: Some(interface.clone()) };
+            let request = Request::Describe { interface: Some(interface.clone()), modules: Vec::new() };
             let described = client.request(request, ANSWER_TIME).map_err(of_control)?;
             let has_carrier = match described {
                 Reply::Environment(environment) => environment.nic.is_none_or(|nic| nic.link_detected != Some(false)),

@@ -10,7 +10,7 @@ use linerate_trial::options::{self, BadOption, parse_workload, setting_of};
 use linerate_trial::setting;
 use linerate_trial::spec::{Extent, Spec, Workload};
 
-use super::{Part, Plan, PlanError};
+use super::{Part, Plan, PlanError, boot};
 
 /// One measurement that a plan asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,6 +92,7 @@ impl Plan {
                 }
             }
         }
+        boot::agree(&trials).map_err(|complaint| PlanError::Override(format!("plan {}: {complaint}", self.name)))?;
         Ok(trials)
     }
 
@@ -115,6 +116,7 @@ impl Plan {
             }
             let levels = canonical_levels(name, text).map_err(|error| PlanError::Override(error.to_string()))?;
             defined(name, &self.custom).map_err(PlanError::Override)?;
+            boot::defined(name, &levels, &self.boots).map_err(PlanError::Override)?;
             wanted.push((name, levels));
         }
         let given = |name: &str| wanted.iter().any(|(other, _)| *other == name);

@@ -8,20 +8,23 @@ use linerate_trial::options::{self, BadOption, OPTIONS, nearest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::boot::Boot;
 use super::expand::{self, REPEAT_ALLOWED, canonical, canonical_levels, copied, parse_repeat};
-use super::{Part, Plan, PlanError, Report};
+use super::{Part, Plan, PlanError, Report, boot};
 
 const FORMAT: &str = "linerate.plan/1";
 /// The keys at the top of a file.
-const TOP: [&str; 12] =
-    ["format", "name", "about", "why", "report", "title", "workload", "repeat", "options", "factors", "custom", "part"];
+const TOP: [&str; 13] = [
+    "format", "name", "about", "why", "report", "title", "workload", "repeat", "options", "factors", "custom", "boot",
+    "part",
+];
 /// The keys of a part.
 const PART: [&str; 5] = ["title", "workload", "repeat", "options", "factors"];
 /// The longest name of a plan, in characters.
 const MAX_NAME: usize = 64;
 
 pub(super) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, PlanError> {
-    let reader = Reader { text, file };
+    let mut reader = Reader { text, file, boots: Vec::new() };
     let table = DeTable::parse(text).map_err(|error| {
         let sentence = match error.message() {
             message if message.contains("duplicate key") => {
@@ -35,23 +38,28 @@ pub(super) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, 
         };
         reader.complaint(&error.span().unwrap_or(0..0), sentence)
     })?;
+    if let Some(entry) = entries(table.get_ref()).iter().find(|entry| entry.key == "boot") {
+        reader.boots = reader.boots(entry)?;
+    }
     reader.plan(table.get_ref(), default_name)
 }
 
-struct Reader<'t> {
+pub(super) struct Reader<'t> {
     text: &'t str,
     file: &'t str,
+    /// What is read first, because factors name it.
+    boots: Vec<Boot>,
 }
 
 /// A key, where it stands, and its value.
-struct Entry<'t> {
-    key: &'t str,
-    at: Range<usize>,
-    value: &'t Spanned<DeValue<'t>>,
+pub(super) struct Entry<'t> {
+    pub(super) key: &'t str,
+    pub(super) at: Range<usize>,
+    pub(super) value: &'t Spanned<DeValue<'t>>,
 }
 
 /// The entries in the order in which they are written: the map is sorted by name.
-fn entries<'t>(table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
+pub(super) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
     let mut entries: Vec<Entry<'t>> =
         table.iter().map(|(key, value)| Entry { key: key.get_ref().as_ref(), at: key.span(), value }).collect();
     entries.sort_by_key(|entry| entry.at.start);
@@ -88,6 +96,7 @@ impl<'t> Reader<'t> {
             report: get("report").map(|entry| self.report(entry)).transpose()?.unwrap_or(Report::Table),
             parts: Vec::new(),
             custom: get("custom").map(|entry| self.custom(entry)).transpose()?.unwrap_or_default(),
+            boots: self.boots.clone(),
             source: self.text.to_owned(),
         };
         match get("part") {
@@ -197,6 +206,8 @@ impl<'t> Reader<'t> {
         }
         for (name, at) in places {
             expand::defined(name, custom).map_err(|sentence| self.complaint(at, sentence))?;
+            boot::defined(name, &boot::levels_of(part, name), &self.boots)
+                .map_err(|sentence| self.complaint(at, sentence))?;
             for workload in part.workloads() {
                 expand::applies(name, workload).map_err(|sentence| self.complaint(at, sentence))?;
             }
@@ -263,7 +274,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn known(&self, entry: &Entry<'t>, allowed: &[&str]) -> Result<(), PlanError> {
+    pub(super) fn known(&self, entry: &Entry<'t>, allowed: &[&str]) -> Result<(), PlanError> {
         let key = entry.key;
         if allowed.contains(&key) {
             return Ok(());
@@ -369,7 +380,7 @@ impl<'t> Reader<'t> {
             .ok_or_else(|| self.complaint(&entry.value.span(), format!("repeat: write {REPEAT_ALLOWED}")))
     }
 
-    fn string(&self, entry: &Entry<'t>) -> Result<&'t str, PlanError> {
+    pub(super) fn string(&self, entry: &Entry<'t>) -> Result<&'t str, PlanError> {
         entry
             .value
             .get_ref()
@@ -381,7 +392,7 @@ impl<'t> Reader<'t> {
         result.map_err(|error| self.complaint(at, error.to_string()))
     }
 
-    fn complaint(&self, at: &Range<usize>, complaint: String) -> PlanError {
+    pub(super) fn complaint(&self, at: &Range<usize>, complaint: String) -> PlanError {
         let (line, column) = self.place(at);
         PlanError::File { file: self.file.to_owned(), line, column, complaint }
     }
@@ -400,7 +411,7 @@ fn not_scalar(name: &str) -> String {
 }
 
 /// The text of a value as options read it.
-fn scalar(value: &DeValue<'_>) -> Option<String> {
+pub(super) fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         // What TOML lets people write for readability (1_000, 0x2e) is a plain number to an option.

@@ -1,6 +1,7 @@
 //! Plans: what to measure, as a file says it or as built in.
 //! Knows no endpoints and measures nothing; a plan becomes a list of trials, and carrying them out is the campaign's.
 
+mod boot;
 mod builtin;
 mod demo;
 mod expand;
@@ -13,6 +14,7 @@ use std::path::Path;
 use linerate_trial::change::Custom;
 use linerate_trial::options::nearest;
 
+pub(crate) use boot::{Boot, Checked};
 pub(crate) use builtin::{builtin_names, builtins};
 pub(crate) use demo::demo_plans;
 pub(crate) use expand::{ExpectedTime, PlannedTrial, WantedSetting};
@@ -33,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) parts: Vec<Part>,
     /// Settings of the user's own, `custom.NAME`, and how they are read and set.
     pub(crate) custom: Vec<(String, Custom)>,
+    /// What machines are booted as, where trials differ in that.
+    pub(crate) boots: Vec<Boot>,
     /// The text that this was read from. Kept with a campaign, so that a resumed one expands to the same trials
     /// even when the file has changed since, or the built-in plan in a newer version.
     pub(crate) source: String,

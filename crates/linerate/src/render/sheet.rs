@@ -227,9 +227,10 @@ fn doubted_by(kind: DoubtKind) -> &'static [About] {
         DoubtKind::CountersContradict | DoubtKind::EndMarkLost | DoubtKind::CountersMissing | DoubtKind::Segmented => {
             &[About::Loss]
         }
-        DoubtKind::Fragmented | DoubtKind::SocketBufferClamped | DoubtKind::SettingNotTaken => {
-            &[About::Throughput, About::Loss]
-        }
+        DoubtKind::Fragmented
+        | DoubtKind::SocketBufferClamped
+        | DoubtKind::SettingNotTaken
+        | DoubtKind::BootUnchecked => &[About::Throughput, About::Loss],
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::discipline::Discipline;
+use super::scheduling::Scheduling;
 use crate::options::{boolean, number};
 use crate::units::{format_duration, parse_duration, parse_size};
 
@@ -33,7 +34,16 @@ pub(super) enum Syntax {
     Discipline,
     Scheduling,
     Sysctl,
+    Name,
     Text,
+}
+
+impl Syntax {
+    /// One value for all, or one for each by its number.
+    pub(super) fn is_of_each(self) -> bool {
+        use Syntax::{CpusOfEach, LimitOfEach, NameOfEach, NumberOfEach, SwitchOfEach};
+        matches!(self, CpusOfEach | NumberOfEach | NameOfEach | LimitOfEach | SwitchOfEach)
+    }
 }
 
 /// The most CPUs that a list may speak of: NR_CPUS of the largest kernels.
@@ -269,6 +279,15 @@ impl OfEach {
         }
     }
 
+    /// Whether each that `other` names has the same value here.
+    pub fn has_all_of(&self, other: &OfEach) -> bool {
+        match (self, other) {
+            (OfEach::All(all), OfEach::Each(named)) => named.values().all(|value| value == all),
+            (OfEach::Each(each), OfEach::Each(named)) => named.iter().all(|(of, value)| each.get(of) == Some(value)),
+            (_, OfEach::All(_)) => self == other,
+        }
+    }
+
     fn map(self, canonical: impl Fn(&str) -> Option<String>) -> Option<OfEach> {
         Some(match self {
             OfEach::All(value) => OfEach::All(canonical(&value)?),
@@ -310,8 +329,9 @@ pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint>
         Syntax::Duplex => Ok(LinkMode::of(syntax, text).ok_or(None)?.text("duplex")),
         Syntax::Autoneg => Ok(LinkMode::of(syntax, text).ok_or(None)?.text("autoneg")),
         Syntax::Discipline => Discipline::parse(text).map(|discipline| discipline.to_string()).map_err(Some),
-        Syntax::Scheduling => scheduling(text).ok_or(None),
+        Syntax::Scheduling => text.parse::<Scheduling>().map(|scheduling| scheduling.to_string()).map_err(|_| None),
         Syntax::Sysctl => Ok(text.split_whitespace().map(without_suffix).collect::<Vec<_>>().join(" ")),
+        Syntax::Name => is_word(text).then(|| text.to_owned()).ok_or(None),
         Syntax::Text => Ok(text.to_owned()),
     }
 }
@@ -375,16 +395,6 @@ fn time(text: &str) -> Result<String, Complaint> {
         return Err(Some(format!("'{text}' may be anything; write its unit, as in 20us")));
     }
     parse_duration(text).map(format_duration).map_err(|bad| Some(bad.0))
-}
-
-fn scheduling(text: &str) -> Option<String> {
-    if text == "other" {
-        return Some(text.to_owned());
-    }
-    let (class, priority) = text.split_once(':')?;
-    // sched(7): 1 to 99 for the real-time classes.
-    let priority = filled::<u8>(priority).filter(|priority| (1..=99).contains(priority))?;
-    matches!(class, "fifo" | "rr").then(|| format!("{class}:{priority}"))
 }
 
 /// `16M` as the number that the kernel takes; everything else as it is.

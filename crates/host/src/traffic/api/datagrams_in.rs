@@ -140,29 +140,31 @@ impl DatagramsIn {
         self.batch.received(index)
     }
 
-    /// When a message arrived, by the clock that was chosen; `now_ns` is the trial's. `None`: the NIC should have stamped
-    /// it and did not.
+    /// Looks at the clock of the arrivals before the messages of a call are read: whether times before and after it
+    /// cannot be held against each other, for somebody set it, or the NIC left a message without a stamp and the
+    /// kernel's clock takes over for good. `now_ns` is the trial's clock.
     #[inline]
-    pub fn arrived_ns(&self, message: &Received<'_>, now_ns: u64) -> Option<u64> {
-        match self.clock.who {
-            Timestamps::Application => Some(now_ns),
-            // The kernel begins to stamp a moment after the first socket on the machine asks. Until then the time is
-            // that of reading, which is what SO_TIMESTAMPNS tells in that case too (__sock_recv_timestamp).
-            Timestamps::Kernel => Some(message.stamped_ns.unwrap_or_else(datagrams::realtime_ns)),
-            Timestamps::Hardware => message.nic_stamped_ns,
+    pub fn clock_changed(&mut self, count: usize, now_ns: u64) -> bool {
+        if self.clock.who == Timestamps::Hardware
+            && (0..count).any(|index| self.batch.received(index).nic_stamped_ns.is_none())
+        {
+            self.clock.who = Timestamps::Kernel;
+            return true;
         }
-    }
-
-    /// The NIC did not stamp a message: the kernel's clock takes over for good.
-    #[cold]
-    pub fn handle_missing_stamp(&mut self) {
-        self.clock.who = Timestamps::Kernel;
-    }
-
-    /// Whether the clock of the arrivals was set since the last call of this; `now_ns` is the trial's clock.
-    #[inline]
-    pub fn clock_was_set(&mut self, now_ns: u64) -> bool {
         self.clock.was_set(now_ns)
+    }
+
+    /// When a message arrived, by the clock that was chosen; `now_ns` is the trial's.
+    #[inline]
+    pub fn arrived_ns(&self, message: &Received<'_>, now_ns: u64) -> u64 {
+        let stamp = match self.clock.who {
+            Timestamps::Application => return now_ns,
+            Timestamps::Kernel => message.stamped_ns,
+            Timestamps::Hardware => message.nic_stamped_ns,
+        };
+        // The kernel begins to stamp a moment after the first socket on the machine asks. Until then the time is that of
+        // reading, which is what SO_TIMESTAMPNS tells in that case too (__sock_recv_timestamp).
+        stamp.unwrap_or_else(datagrams::realtime_ns)
     }
 
     /// Who noted the arrivals.

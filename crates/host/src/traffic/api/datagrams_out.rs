@@ -28,10 +28,49 @@ const BATCH_OCTETS: usize = 256 << 10;
 pub struct DatagramsOut {
     api: SenderApi,
     asked: Asked,
+    form: Form,
     batch: DatagramBatch,
     /// Of io_uring(7) only.
     ring: Option<Box<DatagramRing>>,
+}
+
+/// What a batch is to be like, whatever sends it.
+struct Form {
+    /// Octets of a datagram.
     size: usize,
+    /// Datagrams to a call, at most.
+    most: usize,
+    /// Whether it was asked for that many.
+    by_name: bool,
+    alignment: usize,
+    /// Each datagram bears its time of departure.
+    times: bool,
+}
+
+impl Form {
+    /// A batch for this API, its datagrams filled.
+    fn batch(&self, api: SenderApi) -> DatagramBatch {
+        let fit = (BATCH_OCTETS / self.size).max(1);
+        let segments = MAX_SEGMENTS.min(MAX_PAYLOAD / self.size).min(self.most).max(1);
+        let (messages, segments) = match api {
+            SenderApi::UdpSegment => (1, segments),
+            SenderApi::SendmmsgUdpSegment => {
+                let usual = if self.by_name { usize::MAX } else { SEGMENTED_MESSAGES };
+                (usual.min(self.most / segments).max(1), segments)
+            }
+            SenderApi::Sendmmsg | SenderApi::IoUring if self.by_name => (self.most, 1),
+            SenderApi::Sendmmsg | SenderApi::IoUring => (BATCH.min(fit).min(self.most), 1),
+            _ => (1, 1),
+        };
+        let mut batch = DatagramBatch::outgoing(messages, segments, self.size, self.alignment);
+        if self.times {
+            batch = batch.with_times();
+        }
+        for index in 0..batch.count() {
+            buffer::fill(batch.datagram_mut(index));
+        }
+        batch
+    }
 }
 
 /// Chooses the API; sees that the kernel has it and that the datagrams fit it.
@@ -89,35 +128,19 @@ impl DatagramsOut {
         socket: &Socket,
     ) -> io::Result<DatagramsOut> {
         let size = spec.message_octets() as usize;
+        let times = paced.is_some_and(|paced| paced.pacing == Pacing::Txtime);
         // Under a limited load only a burst leaves in one call, so that the pace on the wire is the pacer's, unless it is
         // the kernel that spaces them.
         let spaced_below = paced.is_some_and(|paced| paced.lead_ns > 0);
         let most = spec.batch.map_or(usize::MAX, |batch| batch as usize);
         let most = if is_paced(spec) && !spaced_below { most.min(spec.burst as usize) } else { most };
-        let fit = (BATCH_OCTETS / size).max(1);
-        let segments = MAX_SEGMENTS.min(MAX_PAYLOAD / size).min(most).max(1);
-        let (messages, segments) = match api {
-            SenderApi::UdpSegment => (1, segments),
-            SenderApi::SendmmsgUdpSegment => {
-                let usual = if spec.batch.is_some() { usize::MAX } else { SEGMENTED_MESSAGES };
-                (usual.min(most / segments).max(1), segments)
-            }
-            SenderApi::Sendmmsg | SenderApi::IoUring if spec.batch.is_some() => (most, 1),
-            SenderApi::Sendmmsg | SenderApi::IoUring => (BATCH.min(fit).min(most), 1),
-            _ => (1, 1),
-        };
-        let mut batch = DatagramBatch::outgoing(messages, segments, size, spec.alignment as usize);
-        if paced.is_some_and(|paced| paced.pacing == Pacing::Txtime) {
-            batch = batch.with_times();
-        }
-        for index in 0..batch.count() {
-            buffer::fill(batch.datagram_mut(index));
-        }
-        if segments > 1 {
+        let form = Form { size, most, by_name: spec.batch.is_some(), alignment: spec.alignment as usize, times };
+        let batch = form.batch(api);
+        if batch.segments() > 1 {
             datagrams::set_segment_size(socket, size as u32)?;
         }
         let ring = (api == SenderApi::IoUring).then(|| DatagramRing::new(batch.count())).transpose()?;
-        Ok(DatagramsOut { api, asked, batch, ring: ring.map(Box::new), size })
+        Ok(DatagramsOut { api, asked, form, batch, ring: ring.map(Box::new) })
     }
 
     /// The most datagrams that one call takes.
@@ -162,12 +185,8 @@ impl DatagramsOut {
         if self.asked == Asked::ByName || self.batch.segments() == 1 || !cannot_cut {
             return false;
         }
-        let count = self.batch.count().min(BATCH);
         self.api = SenderApi::Sendmmsg;
-        self.batch = DatagramBatch::outgoing(count, 1, self.size, 64);
-        for index in 0..count {
-            buffer::fill(self.batch.datagram_mut(index));
-        }
+        self.batch = self.form.batch(self.api);
         datagrams::set_segment_size(socket, 0).is_ok()
     }
 
@@ -183,7 +202,7 @@ impl DatagramsOut {
         ApiUse {
             name: self.api.name().to_owned(),
             batch: self.batch.count() as u32,
-            message_octets: Some(self.size as u32),
+            message_octets: Some(self.form.size as u32),
             segments: cut.then_some(segments),
             ..ApiUse::default()
         }

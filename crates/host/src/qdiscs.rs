@@ -1,0 +1,56 @@
+//! The queueing disciplines of an interface, as the kernel tells them (rtnetlink(7), RTM_GETQDISC).
+//! Knows no discipline's parameters: they are octets here.
+
+use std::io;
+
+use crate::netlink::{Netlink, attributes};
+use crate::sys;
+
+// linux/rtnetlink.h and linux/pkt_sched.h.
+pub(crate) const TCA_KIND: u16 = 1;
+pub(crate) const TCA_OPTIONS: u16 = 2;
+pub(crate) const TC_H_ROOT: u32 = 0xffff_ffff;
+
+/// A discipline of an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Such as `fq`.
+    pub(crate) kind: String,
+    /// 0: the kernel made it by itself.
+    pub(crate) handle: u32,
+    pub(crate) parent: u32,
+    pub(crate) options: Vec<u8>,
+}
+
+/// The disciplines of one interface in the thread's network namespace.
+pub(crate) fn of(interface: &str) -> io::Result<Vec<Told>> {
+    told(&mut Netlink::route()?, sys::netlink::interface_index(interface)?)
+}
+
+/// Those of the interface of this number.
+pub(crate) fn told(netlink: &mut Netlink, index: u32) -> io::Result<Vec<Told>> {
+    let mut found = Vec::new();
+    netlink.raw_request(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16, &message(index, 0, 0), |reply| {
+        // struct tcmsg: family, padding, index, handle, parent, info.
+        let word = |at: usize| reply.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word));
+        let (Some(of), Some(handle), Some(parent)) = (word(4), word(8), word(12)) else { return };
+        if of != index {
+            return;
+        }
+        let mut told = Told { handle, parent, ..Told::default() };
+        for (kind, content) in attributes(reply.get(20..).unwrap_or_default()) {
+            match kind {
+                TCA_KIND => told.kind = String::from_utf8_lossy(content).trim_end_matches('\0').to_owned(),
+                TCA_OPTIONS => told.options = content.to_vec(),
+                _ => {}
+            }
+        }
+        found.push(told);
+    })?;
+    Ok(found)
+}
+
+/// struct tcmsg.
+pub(crate) fn message(index: u32, handle: u32, parent: u32) -> Vec<u8> {
+    [0, index, handle, parent, 0].iter().flat_map(|word| word.to_ne_bytes()).collect()
+}

@@ -1,0 +1,87 @@
+//! The machines that an agent is built for: their names, and what compilers, QEMU and ELF files call them.
+//! Knows no toolchain.
+
+use crate::elf::Kind;
+
+/// A kind of machine.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// As the agent's file is called: `linerate-agent-NAME`.
+    pub name: &'static str,
+    /// What runs it.
+    pub about: &'static str,
+    /// Its target in Rust. musl, because a static glibc refuses kernels before 3.2 and is a megabyte larger.
+    pub target: &'static str,
+    /// Rust's own installer has a standard library for it; for the others it is built.
+    pub has_std: bool,
+    /// What its programs say of themselves.
+    pub kind: Kind,
+}
+
+const fn little(bits: u8, machine: u16) -> Kind {
+    Kind { bits, big_endian: false, machine }
+}
+
+const fn big(bits: u8, machine: u16) -> Kind {
+    Kind { bits, big_endian: true, machine }
+}
+
+/// All of them; `linerate::measure::carry` knows by the same names which a board needs.
+pub(crate) const MACHINES: [Machine; 8] = [
+    Machine {
+        name: "x86_64",
+        about: "64-bit x86",
+        target: "x86_64-unknown-linux-musl",
+        has_std: true,
+        kind: little(64, 62),
+    },
+    Machine {
+        name: "aarch64",
+        about: "64-bit ARM",
+        target: "aarch64-unknown-linux-musl",
+        has_std: true,
+        kind: little(64, 183),
+    },
+    Machine {
+        name: "armv7",
+        about: "ARMv7 with a floating-point unit",
+        target: "armv7-unknown-linux-musleabihf",
+        has_std: true,
+        kind: little(32, 40),
+    },
+    Machine {
+        name: "armv5",
+        about: "ARMv5TE and later, ARMv6 among them; needs no floating-point unit",
+        target: "armv5te-unknown-linux-musleabi",
+        has_std: true,
+        kind: little(32, 40),
+    },
+    Machine {
+        name: "mips",
+        about: "MIPS32 release 2, big-endian; needs no floating-point unit",
+        target: "mips-unknown-linux-musl",
+        has_std: false,
+        kind: big(32, 8),
+    },
+    Machine {
+        name: "mipsel",
+        about: "MIPS32 release 2, little-endian; needs no floating-point unit",
+        target: "mipsel-unknown-linux-musl",
+        has_std: false,
+        kind: little(32, 8),
+    },
+    Machine {
+        name: "powerpc",
+        about: "32-bit PowerPC, big-endian, with a floating-point unit or the kernel's emulation of one",
+        target: "powerpc-unknown-linux-musl",
+        has_std: false,
+        kind: big(32, 20),
+    },
+    Machine {
+        name: "riscv64",
+        about: "64-bit RISC-V, RV64GC",
+        target: "riscv64gc-unknown-linux-musl",
+        has_std: true,
+        kind: little(64, 243),
+    },
+];
