@@ -123,10 +123,14 @@ fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<
 
 /// The interface's driver, by whose table its statistics are placed.
 fn driver(client: &Client, interface: &str) -> Result<Option<String>, ControlError> {
-    Ok(match client.request(Request::Describe { interface: Some(interface.to_owned()) }, ANSWER_TIME)? {
-        Reply::Environment(environment) => environment.nic.and_then(|nic| nic.driver),
-        _ => None,
-    })
+    Ok(
+        match client
+            .request(Request::Describe { interface: Some(interface.to_owned()), modules: Vec::new() }, ANSWER_TIME)?
+        {
+            Reply::Environment(environment) => environment.nic.and_then(|nic| nic.driver),
+            _ => None,
+        },
+    )
 }
 
 fn counters(client: &Client, interface: &str, driver: Option<&str>) -> Result<(Counters, Vec<String>)> {

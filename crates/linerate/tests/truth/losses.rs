@@ -182,7 +182,7 @@ const FAULTS: [Fault; 20] = [
     },
     Fault {
         name: "no memory for fragments",
-        target: &["sysctl -qw net.ipv4.ipfrag_high_thresh=0"],
+        target: &["sysctl -qw net.ipv4.ipfrag_low_thresh=0", "sysctl -qw net.ipv4.ipfrag_high_thresh=0"],
         options: &[("message_size", "4000")],
         want: &[(Stage::ReceiverStack, Count::Rest)],
         evidence: "ReasmFails",
@@ -207,7 +207,7 @@ const FAULTS: [Fault; 20] = [
         xdp: Some(Xdp::InStack),
         options: TRACED,
         want: &[(Stage::SoftirqBacklog, Count::Rest)],
-        evidence: "target: drop reason XDP",
+        evidence: "at do_xdp_generic",
         ..PLAIN
     },
     Fault {
@@ -271,7 +271,7 @@ fn check(rig: &Rig, fault: &Fault) -> bool {
         Some(Ok(attached)) => Some(attached),
         None => None,
     };
-    let mut options = vec![
+    let usual = [
         ("direction", "rx"),
         ("duration", "250ms"),
         ("rate", "20M"),
@@ -279,7 +279,9 @@ fn check(rig: &Rig, fault: &Fault) -> bool {
         ("sender_api", "sendmmsg"),
         ("receiver_api", "recvmmsg"),
     ];
-    options.extend(fault.options);
+    let own = |name: &str| fault.options.iter().any(|(other, _)| *other == name);
+    let options: Vec<(&str, &str)> =
+        usual.into_iter().filter(|(name, _)| !own(name)).chain(fault.options.iter().copied()).collect();
     let record = rig.trial("udp-stream", &options);
     judge(fault, &record, [&host, &target]);
     true
@@ -290,7 +292,9 @@ fn judge(fault: &Fault, record: &Record, [host, target]: [&Path; 2]) {
     let by_stage = losses(record);
     let lines = record.loss_budget.as_ref().unwrap();
     let total: u64 = by_stage.values().sum();
-    let said = format!("{}: {lines:#?}, unaccounted {:?}\n{:#?}", fault.name, record.unaccounted, record.doubts);
+    let traced = &record.target.drop_reasons;
+    let said =
+        format!("{}: {lines:#?}, unaccounted {:?}, {traced:?}\n{:#?}", fault.name, record.unaccounted, record.doubts);
     assert_eq!(record.unaccounted, Some(0), "{said}");
     assert!(!record.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountersContradict), "{said}");
     assert_eq!(record.result.as_ref().unwrap().flow.packets_lost, Some(total), "{said}");
@@ -331,7 +335,9 @@ fn filter(namespace: &Path, rules: &str) -> Result<(), String> {
     }
     let (family, rules) = rules.strip_prefix("netdev ").map_or(("ip", rules), |rules| ("netdev", rules));
     let file: PathBuf = std::env::temp_dir().join(format!("linerate-rules-{}", std::process::id()));
-    fs::write(&file, format!("table {family} t {{ {rules} }}\n")).unwrap();
+    // One statement a line, as nft wants them.
+    let rules = rules.replace("; ", ";\n").replace("{ ", "{\n");
+    fs::write(&file, format!("table {family} t {{\n{rules}\n}}\n")).unwrap();
     let done = run(namespace, &format!("nft -f {}", file.display()));
     let _ = fs::remove_file(&file);
     done

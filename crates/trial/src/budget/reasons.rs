@@ -8,12 +8,13 @@ use super::drops::{Id, Machine};
 use super::seen::Seen;
 use super::{Datagrams, Findings, LossLine};
 use crate::drop_reason::DropReason;
-use crate::stage::Stage;
+use crate::stage::{Stage, fits};
 
 use Machine::{Receiver, Sender};
 
 /// A reason that can cost a trial its packets.
 struct Meaning {
+    /// A pattern of the reason, or of `REASON at FUNCTION`; `-` where the kernel gives none.
     name: &'static str,
     machine: Machine,
     stage: Stage,
@@ -22,7 +23,7 @@ struct Meaning {
 }
 
 /// The first that fits the name and the machine.
-const REASONS: [Meaning; 33] = [
+const REASONS: [Meaning; 37] = [
     reason("SOCKET_RCVBUFF", Receiver, Stage::ReceiverSocket, &[Id::ReceiveBuffer]),
     reason("PROTO_MEM", Receiver, Stage::ReceiverSocket, &[Id::ReceiveBuffer, Id::UdpErrors]),
     reason("SOCKET_FILTER", Receiver, Stage::ReceiverStack, &[Id::UdpErrors]),
@@ -46,6 +47,12 @@ const REASONS: [Meaning; 33] = [
     reason("NETFILTER_DROP", Receiver, Stage::ReceiverStack, &[Id::Undelivered, Id::SenderIp]),
     reason("NETFILTER_DROP", Sender, Stage::SenderStack, &[Id::SenderIp]),
     reason("XDP", Receiver, Stage::SoftirqBacklog, &[Id::Xdp]),
+    // What the kernel gives no reason for, or no old kernel any, by the function that dropped it (net/core/dev.c,
+    // net/netfilter/core.c).
+    reason("* at do_xdp_generic", Receiver, Stage::SoftirqBacklog, &[Id::Xdp]),
+    reason("* at netif_receive_generic_xdp", Receiver, Stage::SoftirqBacklog, &[Id::Xdp]),
+    reason("- at nf_hook_slow", Receiver, Stage::ReceiverStack, &[Id::Undelivered, Id::SenderIp]),
+    reason("- at nf_hook_slow", Sender, Stage::SenderStack, &[Id::SenderIp]),
     reason("TC_INGRESS", Receiver, Stage::SoftirqBacklog, &[Id::Ingress]),
     reason("CPU_BACKLOG", Receiver, Stage::SoftirqBacklog, &[Id::Backlog]),
     reason("TC_EGRESS", Sender, Stage::Qdisc, &[Id::Qdisc]),
@@ -64,8 +71,9 @@ const fn reason(name: &'static str, machine: Machine, stage: Stage, counted: &'s
 
 /// What a traced reason means on a machine of this role.
 fn meaning(traced: &DropReason, machine: Machine) -> Option<&'static Meaning> {
-    let name = traced.reason.as_deref()?;
-    REASONS.iter().find(|reason| reason.machine == machine && crate::stage::fits(reason.name, name))
+    let name = traced.reason.as_deref().unwrap_or("-");
+    let at = format!("{name} at {}", traced.location.as_deref().unwrap_or("-"));
+    REASONS.iter().find(|reason| reason.machine == machine && (fits(reason.name, name) || fits(reason.name, &at)))
 }
 
 /// The reasons of both machines with their meanings. Of one kernel both tell the same, so the receiver's are taken,
@@ -88,7 +96,7 @@ fn traced<'a>(
 
 fn told(traced: &DropReason) -> String {
     let at = traced.location.as_ref().map_or(String::new(), |location| format!(" at {location}"));
-    format!("drop reason {} {}{at}", traced.reason.as_deref().unwrap_or("unknown"), traced.packets)
+    format!("drop reason {} {}{at}", traced.reason.as_deref().unwrap_or("not told"), traced.packets)
 }
 
 impl Findings {

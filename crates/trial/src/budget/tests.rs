@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::drops::Machine::{self, Receiver};
 use super::*;
+use crate::drop_reason::DropReason;
 use crate::stage::Counters;
 
 fn counters(list: &[(Stage, &str, u64)]) -> Counters {
@@ -200,6 +201,211 @@ fn fragments_are_datagrams_only_where_that_is_known() {
     let two: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150), (Stage::MacRxFifo, "link rx_fifo_errors", 9)];
     let budget = check(fragmented(200), &[], two, &[], 100);
     assert_eq!(budget.doubts[0].kind, DoubtKind::Fragmented);
+}
+
+/// What a driver's own statistics come to, at a receiver that lost so many of ten thousand.
+#[track_caller]
+fn check_driver(driver: &str, lost: u64, receiver: List, want: &[(Stage, u64)]) -> LossBudget {
+    let datagrams = Datagrams { sent: 10_000, received_unique: 10_000 - lost, ..Datagrams::default() };
+    let budget = loss_budget(&datagrams, &seen(&[]), &Seen::new(&counters(receiver), Some(driver)));
+    let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
+    assert_eq!((lines.as_slice(), budget.unaccounted), (want, 0), "{driver}: {budget:#?}");
+    budget
+}
+
+/// As agents send them.
+const RAW: Stage = Stage::Unplaced;
+
+#[test]
+fn overruns_and_empty_rings_by_the_names_of_drivers() {
+    // Report 1: the FIFO overran, and the driver found some of that in its descriptors too.
+    let fec: List = &[
+        (RAW, "driver IEEE_rx_macerr", 6400),
+        (RAW, "driver IEEE_rx_crc", 3),
+        (RAW, "driver rx_crc_errors", 3),
+        (RAW, "driver IEEE_tx_fdxfc", 12),
+        (Stage::MacRxFifo, "link rx_fifo_errors", 6390),
+        (Stage::MacRxFifo, "link rx_errors", 6393),
+    ];
+    let budget = check_driver("fec", 6403, fec, &[(Stage::Link, 3), (Stage::MacRxFifo, 6400)]);
+    assert_eq!(budget.lines[1].evidence, "receiver: driver IEEE_rx_macerr 6400");
+    let pause = Seen::new(&counters(fec), Some("fec")).pause().unwrap();
+    assert_eq!((pause.sent, pause.received, pause.stalled_s), (Some(12), None, None));
+    // GEM: one overrun in three places, and an empty ring beside it.
+    let macb: List = &[
+        (RAW, "driver rx_overruns", 500),
+        (RAW, "driver rx_resource_errors", 70),
+        (Stage::MacRxFifo, "link rx_fifo_errors", 500),
+        (Stage::MacRxFifo, "link rx_over_errors", 70),
+        (Stage::DriverRxRing, "link rx_missed_errors", 500),
+        (Stage::MacRxFifo, "link rx_errors", 570),
+    ];
+    check_driver("macb", 570, macb, &[(Stage::MacRxFifo, 500), (Stage::DriverRxRing, 70)]);
+    // GMAC: both halves of one register, and the overflow once more in the MAC's management counters.
+    let gmac: List = &[
+        (RAW, "driver mmc_rx_fifo_overflow", 90),
+        (RAW, "driver rx_overflow_cntr", 88),
+        (RAW, "driver rx_missed_cntr", 30),
+        (RAW, "driver rx_buf_unav_irq", 7),
+    ];
+    check_driver("st_gmac", 120, gmac, &[(Stage::MacRxFifo, 90), (Stage::DriverRxRing, 30)]);
+    // Intel: no descriptor was free a thousand times, and the FIFO bridged all but twenty.
+    let e1000e: List = &[
+        (RAW, "driver rx_no_buffer_count", 1000),
+        (RAW, "driver rx_missed_errors", 20),
+        (Stage::DriverRxRing, "link rx_missed_errors", 20),
+    ];
+    check_driver("e1000e", 20, e1000e, &[(Stage::MacRxFifo, 20)]);
+    // ConnectX: the port and the queue, each once, and time that pauses took.
+    let mlx5: List = &[
+        (RAW, "driver rx_discards_phy", 40),
+        (RAW, "driver rx_prio0_discards", 40),
+        (RAW, "driver rx_out_of_buffer", 60),
+        (RAW, "driver rx_steer_missed_packets", 5),
+        (RAW, "driver rx_global_pause_duration", 1_500_000),
+        (RAW, "driver rx_pause_ctrl_phy", 900),
+    ];
+    let budget = check_driver("mlx5_core", 100, mlx5, &[(Stage::MacRxFifo, 40), (Stage::DriverRxRing, 60)]);
+    assert_eq!(budget.benign_drops.iter().map(|line| line.packets).collect::<Vec<_>>(), [5]);
+    let pause = Seen::new(&counters(mlx5), Some("mlx5_core")).pause().unwrap();
+    assert_eq!((pause.received, pause.stalled_s), (Some(900), Some(1.5)));
+}
+
+#[test]
+fn a_kernel_of_3_10_has_a_budget_too() {
+    // Its /proc and link statistics, as far as they moved; no rx_nohandler, no SO_MEMINFO for UDP, no reasons.
+    let receiver: List = &[
+        (Stage::DriverRxRing, "link rx_packets", 9_300),
+        (Stage::MacRxFifo, "link rx_fifo_errors", 700),
+        (Stage::ReceiverStack, "Ip InReceives", 9_300),
+        (Stage::ReceiverStack, "Ip InDelivers", 9_200),
+        (Stage::ReceiverStack, "Udp InErrors", 55),
+        (Stage::ReceiverSocket, "Udp RcvbufErrors", 55),
+    ];
+    let want = [(Stage::MacRxFifo, 700), (Stage::ReceiverStack, 100), (Stage::ReceiverSocket, 55)];
+    check_driver("dummy", 855, receiver, &want);
+}
+
+#[test]
+fn benign_drops_are_no_loss() {
+    // Forty frames of LLDP and the like, which the interface counts as dropped.
+    let receiver: List = &[
+        (Stage::DriverRxRing, "link rx_dropped", 50),
+        (Stage::DriverRxRing, "link rx_otherhost_dropped", 7),
+        (RAW, "driver rx_drops", 50),
+    ];
+    let budget = check(lost(100, 90), &[], receiver, &[(Stage::DriverRxRing, 10)], 0);
+    let benign: Vec<u64> = budget.benign_drops.iter().map(|line| line.packets).collect();
+    assert_eq!((benign, budget.doubts.len()), (vec![7, 40], 0), "{budget:#?}");
+}
+
+#[test]
+fn counters_that_cannot_be_right_are_said_to() {
+    let doubts = |driver, receiver: List| -> Vec<String> {
+        let datagrams = lost(10_000, 10_000);
+        let budget = loss_budget(&datagrams, &seen(&[]), &Seen::new(&counters(receiver), Some(driver)));
+        budget.doubts.into_iter().map(|doubt| doubt.detail).collect()
+    };
+    let told = |driver, receiver: List, what: &str| {
+        let doubts = doubts(driver, receiver);
+        assert!(doubts.iter().any(|doubt| doubt.contains(what)), "{driver}: {doubts:#?}");
+    };
+    let octets = 10_000u64 * 1042;
+    told("macb", &[(RAW, "driver rx_frames", 10_000), (RAW, "driver rx_octets", octets << 32)], "shifted by 32 bits");
+    told("macb", &[(RAW, "driver rx_frames", 10_000), (RAW, "driver rx_octets", octets | 7 << 32)], "upper 32 bits");
+    told(
+        "fec",
+        &[(RAW, "driver IEEE_rx_frame_ok", 50), (Stage::DriverRxRing, "link rx_packets", 10_001)],
+        "than its MAC counted",
+    );
+    told(
+        "macb",
+        &[(RAW, "driver rx_overruns", 500), (Stage::MacRxFifo, "link rx_fifo_errors", 90)],
+        "count the same and differ",
+    );
+    told("veth", &[(Stage::DriverRxRing, "link rx_packets", 6_000)], "10000 datagrams were delivered");
+    let fine: List = &[
+        (RAW, "driver rx_frames", 10_020),
+        (RAW, "driver rx_octets", octets),
+        (Stage::DriverRxRing, "link rx_packets", 10_030),
+        (Stage::DriverRxRing, "link rx_bytes", octets),
+    ];
+    assert_eq!(doubts("macb", fine), [""; 0]);
+    // One drop in two places of a driver that nothing is known of.
+    let twice: List =
+        &[(Stage::MacRxFifo, "link rx_fifo_errors", 300), (Stage::DriverRxRing, "link rx_missed_errors", 300)];
+    let budget = check(lost(1000, 700), &[], twice, &[(Stage::MacRxFifo, 300), (Stage::DriverRxRing, 300)], -300);
+    assert!(budget.doubts[0].detail.contains("agree to the packet"), "{:?}", budget.doubts);
+    // More received than sent.
+    let budget = check(lost(10, 12), &[], &[], &[], -2);
+    assert!(budget.doubts[0].detail.contains("12 datagrams were received where 10 were sent"));
+}
+
+#[test]
+fn reasons_explain_what_no_counter_does_and_no_more() {
+    let traced = |list: &[(&str, &str, u64)]| -> Vec<DropReason> {
+        let one = |&(reason, at, packets): &(&str, &str, u64)| DropReason {
+            reason: (reason != "-").then(|| reason.to_owned()),
+            location: Some(at.to_owned()),
+            packets,
+        };
+        list.iter().map(one).collect()
+    };
+    #[track_caller]
+    fn check(reasons: &[DropReason], receiver: List, want: &[(Stage, u64)], unaccounted: i64) -> LossBudget {
+        let budget = loss_budget(&lost(1000, 900), &seen(&[]), &seen(receiver).with_reasons(reasons));
+        let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
+        assert_eq!((lines.as_slice(), budget.unaccounted), (want, unaccounted), "{budget:#?}");
+        budget
+    }
+    let filtered = traced(&[("NETFILTER_DROP", "nf_hook_slow", 100), ("NOT_SPECIFIED", "unix_release_sock", 40)]);
+    let budget = check(&filtered, &[], &[(Stage::ReceiverStack, 100)], 0);
+    assert!(budget.lines[0].evidence.contains("by no counter; of all the machine's traffic"), "{budget:?}");
+    // Others lost some too: one reason may be held to what is missing, two may not.
+    let more = traced(&[("NETFILTER_DROP", "nf_hook_slow", 140)]);
+    check(&more, &[], &[(Stage::ReceiverStack, 100)], 0);
+    let two = traced(&[("NETFILTER_DROP", "nf_hook_slow", 90), ("XDP", "do_xdp_generic", 60)]);
+    check(&two, &[], &[], 100);
+    check(&traced(&[("-", "nf_hook_slow", 60)]), &[], &[(Stage::ReceiverStack, 60)], 40);
+    // What a counter says already is not said again.
+    let receiver: List = &[(Stage::ReceiverStack, "Udp NoPorts", 100)];
+    let budget = check(&traced(&[("NO_SOCKET", "__udp4_lib_rcv", 100)]), receiver, &[(Stage::ReceiverStack, 100)], 0);
+    assert_eq!(budget.lines[0].evidence, "receiver: Udp NoPorts 100; drop reason NO_SOCKET 100 at __udp4_lib_rcv");
+}
+
+#[test]
+fn the_path_tells_what_passed_where() {
+    let sender: List = &[
+        (Stage::SenderStack, "Udp OutDatagrams", 990),
+        (Stage::Qdisc, "eth0 tbf packets", 950),
+        (Stage::Qdisc, "eth0 pfifo@1:1 packets", 951),
+        (Stage::DriverTxRing, "link tx_packets", 955),
+        (RAW, "driver tx_packets", 954),
+    ];
+    let receiver: List = &[
+        (RAW, "driver IEEE_rx_frame_ok", 940),
+        (Stage::DriverRxRing, "link rx_packets", 930),
+        (Stage::ReceiverStack, "Ip InReceives", 925),
+    ];
+    let datagrams = Datagrams { send_errors: 10, ..lost(1000, 900) };
+    let of = |list| Seen::new(&counters(list), Some("fec"));
+    let trial = Trial::Udp { asked: Some(1001), datagrams: &datagrams };
+    let passed: Vec<(Stage, u64)> =
+        path(trial, &of(sender), &of(receiver)).iter().map(|p| (p.stage, p.packets)).collect();
+    let want = [
+        (Stage::SenderApplication, 1001),
+        (Stage::SenderApplication, 1000),
+        (Stage::SenderSocket, 990),
+        (Stage::SenderStack, 990),
+        (Stage::Qdisc, 950),
+        (Stage::DriverTxRing, 955),
+        (Stage::MacTx, 954),
+        (Stage::MacRxFifo, 940),
+        (Stage::DriverRxRing, 930),
+        (Stage::ReceiverStack, 925),
+        (Stage::ReceiverApplication, 900),
+    ];
+    assert_eq!(passed, want);
 }
 
 #[test]
