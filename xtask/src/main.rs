@@ -16,6 +16,7 @@ cargo xtask agent-size [--write]            measure it against its limits; --wri
 cargo xtask bench peers [WORK…] [--write]   linerate and other tools on the same work; --rounds N, --seconds S
 cargo xtask bench counts [--check|--write]  instructions of the hot loops; --check: fail where they rose
 cargo xtask bench overhead [--write]        what is added to a trial
+cargo xtask bench judging [--write]         how long compare and history take over large stores
 cargo xtask bench sleeps [--write]          what a thread takes of a CPU that only sleeps, as often as a paced sender
 cargo xtask fuzz [TARGET] [--seconds N]     feed the fuzz targets, 60 s each unless told otherwise
 cargo xtask fresh                           clone the last commit and run README.md's commands there

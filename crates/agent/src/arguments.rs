@@ -4,6 +4,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::registers::DeviceMemory;
+use crate::session::Permissions;
 use crate::settings::Commands;
 
 /// What the command line asks for.
@@ -26,8 +28,8 @@ pub enum Task {
         address: String,
         /// Where the key is.
         psk_file: PathBuf,
-        /// Whether who has the key may also have commands run.
-        commands: Commands,
+        /// What who has the key may have done beside measuring.
+        permissions: Permissions,
     },
     /// Watches over another agent, and puts back what this journal says when it has ended.
     Watch(PathBuf),
@@ -47,6 +49,7 @@ fn help(program: &str) -> String {
          --psk-file FILE     the key: 64 hexadecimal digits, readable by its owner only\n  \
          --new-psk FILE      make a new key\n  \
          --allow-commands    with --listen: let who has the key also run commands here, as custom settings need\n  \
+         --allow-dev-mem     with --listen: let who has the key also read device registers in physical memory\n  \
          --watch JOURNAL     wait for the end of standard input, then put settings back; an agent starts this by itself\n  \
          --netns PATH        work in this network namespace, such as /run/netns/NAME\n  \
          --help, --version\n"
@@ -59,7 +62,8 @@ impl Arguments {
         use lexopt::prelude::{Long, Short, ValueExt};
         let mut parser = lexopt::Parser::from_args(arguments);
         let (mut stdio, mut listen, mut psk_file, mut new_psk, mut netns) = (false, None, None, None, None);
-        let (mut watch, mut commands) = (None, Commands::Refused);
+        let mut watch = None;
+        let mut permissions = Permissions { commands: Commands::Refused, memory: DeviceMemory::Refused };
         let see = |error: lexopt::Error| format!("{error}; see {program} --help");
         while let Some(argument) = parser.next().map_err(see)? {
             match argument {
@@ -67,7 +71,8 @@ impl Arguments {
                 Long("listen") => listen = Some(parser.value().and_then(|v| v.string()).map_err(see)?),
                 Long("psk-file") => psk_file = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("new-psk") => new_psk = Some(PathBuf::from(parser.value().map_err(see)?)),
-                Long("allow-commands") => commands = Commands::Allowed,
+                Long("allow-commands") => permissions.commands = Commands::Allowed,
+                Long("allow-dev-mem") => permissions.memory = DeviceMemory::Allowed,
                 Long("watch") => watch = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("netns") => netns = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("help") | Short('h') => return Ok(Arguments { netns, task: Task::Print(help(program)) }),
@@ -88,7 +93,7 @@ impl Arguments {
                     "--listen demands a key, so that nobody else can use this machine to send traffic: \
                      make one with --new-psk FILE and name it with --psk-file FILE",
                 )?;
-                Task::Listen { address, psk_file, commands }
+                Task::Listen { address, psk_file, permissions }
             }
             (false, None, Some(path), None) => Task::NewPsk(path),
             _ => return Err(format!("give one of --stdio, --listen and --new-psk; see {program} --help")),
@@ -116,6 +121,7 @@ mod tests {
         check("--stdio --netns /run/netns/a", "");
         check("--listen 127.0.0.1:0 --psk-file key", "");
         check("--listen 127.0.0.1:0 --psk-file key --allow-commands", "");
+        check("--listen 127.0.0.1:0 --psk-file key --allow-dev-mem", "");
         check("--watch journal", "");
         check("--watch journal --stdio", "give one of");
         check("--new-psk key", "");

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod registers;
 mod session;
 mod settings;
 
@@ -17,7 +18,7 @@ use linerate_host::guard;
 use linerate_host::sys::namespace;
 
 use arguments::{Arguments, Task};
-use settings::Commands;
+use session::Permissions;
 
 /// Runs the agent with these arguments, which exclude the program's name. `program` is how the user called it.
 pub fn run(program: &str, arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -45,10 +46,10 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
         Task::Stdio => {
             let link = Link::stdio().map_err(|error| format!("standard input and output cannot be used: {error}"))?;
             // Whoever started this process can run commands here anyway.
-            session::converse(link, program, Commands::Allowed);
+            session::converse(link, program, Permissions::ALL);
         }
         Task::Watch(journal) => guard::watch(&journal)?,
-        Task::Listen { address, psk_file, commands } => {
+        Task::Listen { address, psk_file, permissions } => {
             let psk = Psk::read(&psk_file).map_err(|error| error.to_string())?;
             let listener = Listener::bind(address.as_str(), psk, Limits::default())
                 .map_err(|error| format!("cannot listen on {address}: {error}; choose another address or port"))?;
@@ -60,7 +61,7 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
                 eprintln!("{program}: {note}");
             }
             let program = program.to_owned();
-            listener.serve(move |link, _| session::converse(link, &program, commands));
+            listener.serve(move |link, _| session::converse(link, &program, permissions));
         }
     }
     Ok(())

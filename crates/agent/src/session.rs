@@ -11,21 +11,43 @@ use std::net::IpAddr;
 use std::thread::JoinHandle;
 
 use linerate_control::message::{
-    Address, CUSTOM_SETTINGS, Event, Prepare, RefusalKind, Reply, Request, RequestLine, SETTINGS,
+    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, Prepare, REGISTERS, RefusalKind, Reply, Request, RequestLine,
+    SETTINGS,
 };
 use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
 use linerate_host::traffic::{Stopper, Tokens, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 
+use crate::registers::{self, DeviceMemory};
 use crate::settings::{Commands, SettingsOf};
 
+/// What a controller may have done here beside measuring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permissions {
+    /// Commands of its own.
+    pub commands: Commands,
+    /// Registers in physical memory.
+    pub memory: DeviceMemory,
+}
+
+impl Permissions {
+    /// For whoever can run commands here anyway.
+    pub const ALL: Permissions = Permissions { commands: Commands::Allowed, memory: DeviceMemory::Allowed };
+}
+
 /// Holds one conversation to its end. Traffic ends with it, and settings are put back.
-pub fn converse(link: Link, program: &str, commands: Commands) {
-    let mut session = Session { lease: None, trial: TrialState::None, settings: SettingsOf::new(program, commands) };
+pub fn converse(link: Link, program: &str, permissions: Permissions) {
+    let Permissions { commands, memory } = permissions;
+    let settings = SettingsOf::new(program, commands);
+    let mut session = Session { lease: None, trial: TrialState::None, settings, memory };
     let mut server = Server::new(concat!("linerate-agent ", env!("CARGO_PKG_VERSION")));
     server.capabilities.push(SETTINGS.to_owned());
     if commands == Commands::Allowed {
         server.capabilities.push(CUSTOM_SETTINGS.to_owned());
+    }
+    server.capabilities.push(REGISTERS.to_owned());
+    if memory == DeviceMemory::Allowed {
+        server.capabilities.push(DEVICE_MEMORY.to_owned());
     }
     // Before anything is read: what a dead agent has left is no state to measure in, nor to take for the original.
     server.notes = guard::recover();
@@ -38,6 +60,7 @@ struct Session {
     lease: Option<Lease>,
     trial: TrialState,
     settings: SettingsOf,
+    memory: DeviceMemory,
 }
 
 enum TrialState {
@@ -98,6 +121,7 @@ impl Session {
                 let snapshot = counters::snapshot(&interface);
                 Ok(Reply::Counters { counters: snapshot.counters, missing: snapshot.missing })
             }
+            Request::Registers { interface, wanted } => registers::read(&interface, &wanted, self.memory),
             Request::Prepare(prepare) => self.prepare(*prepare),
             Request::Connect { peer, ports } => self.connect(peer, &ports, outlet),
             Request::Start => self.start(outlet),
@@ -105,7 +129,9 @@ impl Session {
                 self.end_trial();
                 Ok(Reply::Done)
             }
-            Request::Get { interface, names, custom } => self.settings.get(interface.as_deref(), &names, &custom),
+            Request::Get { interface, names, custom, values } => {
+                self.settings.get(interface.as_deref(), &names, &custom, &values)
+            }
             Request::Set { .. } | Request::Confirm | Request::Keep | Request::Restore { .. }
                 if self.lease.is_none() =>
             {
@@ -127,6 +153,9 @@ impl Session {
         }
         self.end_trial();
         prepare.spec.validate().map_err(|sentence| Refusal(RefusalKind::BadRequest, sentence))?;
+        if let Some(wanted) = &prepare.registers {
+            registers::allow(wanted, self.memory)?;
+        }
         let interface = interfaces::addresses()
             .ok()
             .and_then(|all| all.into_iter().find(|one| one.address == prepare.local))
@@ -134,6 +163,9 @@ impl Session {
         let tokens = Tokens { hello: prepare.hello.0, answer: prepare.answer.0 };
         let mut trial =
             Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(failed)?;
+        if let Some(wanted) = prepare.registers {
+            trial.watch_registers(wanted);
+        }
         if let Some(scheduling) = self.settings.receivers() {
             trial.schedule_receivers(scheduling).map_err(failed)?;
         }

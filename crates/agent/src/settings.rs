@@ -55,9 +55,10 @@ impl SettingsOf {
         interface: Option<&str>,
         names: &[String],
         own: &[(String, Custom)],
+        values: &[String],
     ) -> Result<Reply, Refusal> {
         self.allow(!own.is_empty())?;
-        let mut settings = Guard::get(interface, names, own);
+        let mut settings = Guard::get(interface, names, own, values);
         if names.is_empty() {
             let after = settings.iter().position(|one| one.name.starts_with("sysctl."));
             settings.insert(after.unwrap_or(settings.len()), self.read_receivers());

@@ -11,6 +11,7 @@ use linerate_trial::change::{Change, Changed, Custom, PutBack, Reading};
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
+use linerate_trial::registers::{Readings, Wanted};
 use linerate_trial::spec::Spec;
 use linerate_trial::stage::Counters;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,11 @@ pub struct Hello {
 pub const SETTINGS: &str = "settings";
 /// The capability to change settings of the user's own: to run the controller's commands.
 pub const CUSTOM_SETTINGS: &str = "custom-settings";
+
+/// The capability to read registers by the driver's dump and the PHY's bus.
+pub const REGISTERS: &str = "registers";
+/// The capability to read registers in physical memory too, for this controller.
+pub const DEVICE_MEMORY: &str = "device-memory";
 
 impl Hello {
     /// Reads a first line of any version: only [`Hello::linerate`] is certain to keep its meaning.
@@ -88,6 +94,13 @@ pub enum Request {
         /// The interface whose counters are wanted beside the machine's.
         interface: String,
     },
+    /// Raw words of an interface's registers, now. Reading clears some registers: whoever asks answers for that.
+    Registers {
+        /// The interface.
+        interface: String,
+        /// Which words.
+        wanted: Wanted,
+    },
     /// To get ready for a trial. Needs the lease.
     Prepare(Box<Prepare>),
     /// To open the flows towards the other end, and wait until every flow is open. Needs a prepared trial.
@@ -110,6 +123,10 @@ pub enum Request {
         /// How those among them are read that are the user's own: (name, how).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         custom: Vec<(String, Custom)>,
+        /// Values that they might be given, in the order of the names: the error of one that could not have it says
+        /// why, as far as the machine knows that without changing anything.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        values: Vec<String>,
     },
     /// To change settings: all of these, or none. They are put back when the conversation ends, however it ends.
     /// Needs the lease.
@@ -143,7 +160,7 @@ pub enum Request {
 
 impl Request {
     /// The names of all requests, as [`Request::name`] gives them.
-    pub const NAMES: [&str; 15] = [
+    pub const NAMES: [&str; 16] = [
         "lease",
         "release",
         "describe",
@@ -159,6 +176,7 @@ impl Request {
         "confirm",
         "keep",
         "restore",
+        "registers",
     ];
 
     /// The request's name, as the line says it.
@@ -179,6 +197,7 @@ impl Request {
             Request::Confirm => Request::NAMES[12],
             Request::Keep => Request::NAMES[13],
             Request::Restore { .. } => Request::NAMES[14],
+            Request::Registers { .. } => Request::NAMES[15],
         }
     }
 }
@@ -205,6 +224,9 @@ pub struct Prepare {
     pub answer: Secret,
     /// The address of this machine that the test traffic uses.
     pub local: IpAddr,
+    /// Registers to read before and after the traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registers: Option<Wanted>,
 }
 
 /// 128 random bits, written as 32 hexadecimal digits. Debug output hides them.
@@ -257,6 +279,8 @@ pub enum Reply {
         /// Sources that could not be read, a sentence each.
         missing: Vec<String>,
     },
+    /// To [`Request::Registers`].
+    Registers(Box<Readings>),
     /// To [`Request::Prepare`].
     Prepared {
         /// The ports on which this end listens: (flow, port).
@@ -383,11 +407,12 @@ mod tests {
             Request::Describe { interface: None, modules: Vec::new() },
             Request::Addresses,
             Request::Counters { interface: String::new() },
+            Request::Registers { interface: String::new(), wanted: Wanted::default() },
             Request::Connect { peer: [127, 0, 0, 1].into(), ports: Vec::new() },
             Request::Start,
             Request::Stop,
             Request::Ping,
-            Request::Get { interface: None, names: Vec::new(), custom: Vec::new() },
+            Request::Get { interface: None, names: Vec::new(), custom: Vec::new(), values: Vec::new() },
             Request::Set { interface: None, changes: Vec::new(), confirm_within_s: None },
             Request::Confirm,
             Request::Keep,

@@ -93,6 +93,10 @@ pub(crate) struct Link {
     pub(crate) master: Option<u32>,
     pub(crate) mac: Option<String>,
     pub(crate) mtu: Option<u32>,
+    /// The least that its driver takes (Linux 4.19 and newer tell).
+    pub(crate) min_mtu: Option<u32>,
+    /// And the most, where it says one.
+    pub(crate) max_mtu: Option<u32>,
     pub(crate) queue_length: Option<u32>,
     pub(crate) qdisc: Option<String>,
     pub(crate) carrier: Option<bool>,
@@ -122,6 +126,8 @@ impl Link {
             master: attrs.get_master().ok(),
             mac: attrs.get_address().ok().filter(|mac| !mac.is_empty()).map(mac_text),
             mtu: attrs.get_mtu().ok(),
+            min_mtu: attrs.get_min_mtu().ok(),
+            max_mtu: attrs.get_max_mtu().ok().filter(|most| *most > 0),
             queue_length: attrs.get_txqlen().ok(),
             qdisc: attrs.get_qdisc().ok().map(text),
             carrier: attrs.get_carrier().ok().map(|carrier| carrier != 0),

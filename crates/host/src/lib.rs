@@ -12,6 +12,7 @@ pub mod guard;
 pub mod interfaces;
 mod netlink;
 mod qdiscs;
+pub mod registers;
 pub mod scheduling;
 pub mod settings;
 pub mod soak;

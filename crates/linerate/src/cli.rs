@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use linerate_control::Endpoint;
 
+use crate::plan::RoundOrder;
+
 /// Measure how well an Ethernet port works, and see where its packets go.
 #[derive(Parser, Debug)]
 #[command(name = "linerate", version, max_term_width = 100, propagate_version = false)]
 #[command(after_help = "Start with `linerate demo`: it needs no hardware and no root.\n\nExit status: 0 done, 1 a \
-                        judgement failed (a gate of compare), 2 the command could not do its work.")]
+                        judgement failed (an expectation of run, a gate of compare), 2 the command could not do its work.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -90,6 +92,27 @@ pub(crate) struct RunArgs {
     /// How often to measure each configuration; by default as the plan says
     #[arg(long, value_name = "N")]
     pub(crate) repeat: Option<u32>,
+    /// Repeat each configuration until the 95 % interval of its median lies within this, like 1%
+    ///
+    /// The median is that of the throughput, or of the transactions per second. The plan's repeats, or those of
+    /// --repeat, are the least. Looking after each repeat is reckoned with (docs/method.md).
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) precision: Option<String>,
+    /// With --precision, the most repeats [default: 30]
+    #[arg(long, value_name = "N", requires = "precision")]
+    pub(crate) max_repeats: Option<u32>,
+    /// The order of the trials in each round; by default random where there are repeats
+    #[arg(long, value_enum, value_name = "ORDER")]
+    pub(crate) order: Option<RoundOrder>,
+    /// The order that this seed gives: a dry run prints its seed, and records have theirs (trial.order_seed)
+    #[arg(long, value_name = "N", conflicts_with = "order")]
+    pub(crate) seed: Option<u32>,
+    /// Measure everything twice in each round, as two sides that must be alike: compare doubts what they contradict
+    #[arg(long)]
+    pub(crate) null: bool,
+    /// What must be, like "throughput > 900M" or "loss < 0.1% with rate=300M"; status 1 if it is not. May be repeated
+    #[arg(long, value_name = "EXPECTATION")]
+    pub(crate) expect: Vec<String>,
     /// How CPU use is measured; the same as --set cpu_method=METHOD
     #[arg(long, value_enum, value_name = "METHOD")]
     pub(crate) cpu_method: Option<CpuMethodArg>,
@@ -182,6 +205,12 @@ pub(crate) enum Look {
         #[command(flatten)]
         look: LookArgs,
     },
+    /// Registers of its MAC and PHY by their vendors' names, with their bit fields (docs/registers.md)
+    ///
+    /// They come from the driver's register dump (ethtool -d), the PHY's management bus and, where asked for, physical
+    /// memory. Reading needs root there. A register that reading clears is read only if it is named.
+    #[command(after_help = REGISTERS_HELP)]
+    Registers(RegistersArgs),
     /// Its settings as they are
     Get {
         /// Settings like mtu, gro or coalesce.rx_usecs; all that it has, when none is named (docs/settings.md)
@@ -207,6 +236,34 @@ pub(crate) enum Look {
         #[command(flatten)]
         look: LookArgs,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RegistersArgs {
+    /// Registers like ENET_RCR, fields like ENET_RCR.FCE, patterns like 'ENET_IEEE_*', addresses that a definition
+    /// names; all that reading does not clear, when none is named
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Show what changes, until Ctrl-C; looks every second, or every so many
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
+    pub(crate) watch: Option<String>,
+    /// With --watch: end after so many looks
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub(crate) count: Option<u64>,
+    /// Read registers that reading clears, too
+    #[arg(long)]
+    pub(crate) clearing: bool,
+    /// Read from /dev/mem what the register dump lacks: only at addresses of definitions
+    #[arg(long)]
+    pub(crate) allow_dev_mem: bool,
+    /// Definitions of your own: a file, or a folder of *.regs; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) definitions: Vec<PathBuf>,
+    /// The PHY's address on the management bus; by default the one that the interface uses
+    #[arg(long, value_name = "ADDRESS", value_parser = clap::value_parser!(u8).range(0..=31))]
+    pub(crate) phy: Option<u8>,
+    #[command(flatten)]
+    pub(crate) look: LookArgs,
 }
 
 #[derive(Args, Debug)]
@@ -338,6 +395,11 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u32>,
 }
+
+const REGISTERS_HELP: &str = "Examples:\n  \
+                              linerate target root@board registers ENET_RCR\n  \
+                              linerate target root@board registers 'ENET_IEEE_*' --watch\n  \
+                              linerate target root@board registers BMSR STAT1000.IDLE_ERRORS";
 
 /// The short help's word about `--set`.
 const SET_HINT: &str = "`linerate run --help` lists the options that --set takes.";

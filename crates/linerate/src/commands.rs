@@ -7,6 +7,7 @@ mod dry_run;
 mod history;
 mod plans;
 mod records;
+mod registers;
 mod run;
 mod selection;
 mod settings;

@@ -8,6 +8,7 @@ mod measure;
 mod output;
 mod plan;
 mod progress;
+mod registers;
 mod render;
 
 use std::process::ExitCode;

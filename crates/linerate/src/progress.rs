@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::measure::time_left::TimeLeft;
 use crate::output::{out, say};
 
 /// Progress on standard error.
@@ -29,18 +30,24 @@ impl Progress {
     }
 
     /// A trial begins; `left` is the time that the campaign still takes, from here.
-    pub(crate) fn trial(&self, place: usize, of: usize, what: &str, left: Option<Duration>) {
+    pub(crate) fn trial(&self, place: usize, of: usize, what: &str, left: Option<TimeLeft>) {
         if let Some(bar) = &self.bar {
-            bar.set_prefix(format!("trial {} of {of}: {what}", place + 1));
+            let most = if left.is_some_and(|left| left.at_most) { "at most " } else { "" };
+            bar.set_prefix(format!("trial {} of {most}{of}: {what}", place + 1));
             self.tick(0.0, left);
         }
     }
 
     /// Some seconds of the present trial have passed.
-    pub(crate) fn tick(&self, elapsed_s: f64, left: Option<Duration>) {
+    pub(crate) fn tick(&self, elapsed_s: f64, left: Option<TimeLeft>) {
         if let Some(bar) = &self.bar {
-            let left = left.map(|left| left.saturating_sub(Duration::from_secs_f64(elapsed_s)));
-            let left = left.map_or_else(|| "time left unknown yet".to_owned(), |left| format!("{} left", words(left)));
+            let left = match left {
+                None => "time left unknown yet".to_owned(),
+                Some(TimeLeft { time, at_most }) => {
+                    let most = if at_most { "at most " } else { "" };
+                    format!("{most}{} left", words(time.saturating_sub(Duration::from_secs_f64(elapsed_s))))
+                }
+            };
             bar.set_message(format!("{} · {elapsed_s:.0} s · {left}", bar.prefix()));
             bar.tick();
         }

@@ -12,6 +12,8 @@ pub(crate) mod machine;
 pub(crate) mod markdown;
 mod number;
 pub(crate) mod picture;
+pub(crate) mod proof;
+pub(crate) mod registers;
 #[cfg(test)]
 mod sample;
 pub(crate) mod settings;

@@ -12,7 +12,7 @@ pub mod verdict;
 use serde::Serialize;
 
 pub use around::{Differs, DoubtCount};
-pub use matching::split;
+pub use matching::{counted, null_sides, split};
 
 use crate::metric::{Difference, METRICS, Metric};
 use crate::observation::Observation;
@@ -176,16 +176,61 @@ impl Comparison {
     /// Marks what a comparison of a side with itself found different: there the noise is not what the tests take it
     /// for. `whose` is `baseline` or `candidate`.
     pub fn doubt_by(&mut self, whose: &str, itself: &Comparison) {
+        self.doubt(itself, &|words| {
+            format!("the {whose} differs from itself ({words}): its repeats are not alike, whatever the verdict says")
+        });
+    }
+
+    /// The same by A/A pairs: `itself` holds their two sides against each other. What came of them is said in any case.
+    pub fn doubt_by_pairs(&mut self, whose: &str, itself: &Comparison) {
+        self.doubt(itself, &|words| {
+            format!(
+                "in the A/A trials of the {whose} one side is {words}: the noise alone makes such differences, whatever \
+                 the verdict says"
+            )
+        });
+        self.notes.push(format!("A/A trials of the {whose}: {}", itself.told_of_pairs()));
+    }
+
+    fn doubt(&mut self, itself: &Comparison, sentence: &dyn Fn(&str) -> String) {
         for alarm in itself.judged.iter().filter(|judged| judged.verdict.is_found()) {
+            // Where the sides vary in different things, a configuration has another name in one of them alone.
+            let has_name = self.judged.iter().any(|judged| judged.configuration == alarm.configuration);
             let same = |judged: &&mut Judged| {
-                judged.metric.name == alarm.metric.name && judged.configuration == alarm.configuration
+                judged.metric.name == alarm.metric.name && (!has_name || judged.configuration == alarm.configuration)
             };
             for judged in self.judged.iter_mut().filter(same) {
-                judged.doubts.push(format!(
-                    "the {whose} differs from itself ({}): its repeats are not alike, whatever the verdict says",
-                    alarm.verdict.words(alarm.metric)
-                ));
+                judged.doubts.push(sentence(&alarm.verdict.words(alarm.metric)));
             }
+        }
+    }
+
+    /// What came of a comparison of the two sides of A/A pairs, in a sentence or two.
+    pub fn told_of_pairs(&self) -> String {
+        let of = |judged: &Judged| match judged.configuration.as_str() {
+            "" => judged.metric.title.to_owned(),
+            configuration => format!("{} ({configuration})", judged.metric.title),
+        };
+        let alarms: Vec<String> = self
+            .judged
+            .iter()
+            .filter(|judged| judged.verdict.is_found())
+            .map(|judged| format!("{} {}", of(judged), judged.verdict.words(judged.metric)))
+            .collect();
+        if !alarms.is_empty() {
+            let what = "whatever makes that difference between like and like is in every other difference too.";
+            return format!("the second side is not like the first: {}; {what}", alarms.join(", "));
+        }
+        let could =
+            self.judged.iter().filter(|judged| judged.found.is_some_and(|found| found.detectable.is_some())).count();
+        match (could, self.judged.len()) {
+            (0, _) => "too few repeats to tell whether the two sides are alike.".to_owned(),
+            (1, 1) => "one side is like the other in the one judgement.".to_owned(),
+            (could, all) if could == all => format!("one side is like the other in all {all} judgements."),
+            (could, all) => format!(
+                "one side is like the other in {could} judgements; {} more have too few repeats to tell.",
+                all - could
+            ),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod compare;
 mod error;
+pub mod expect;
 #[cfg(test)]
 mod faults;
 pub mod history;
@@ -13,6 +14,7 @@ pub mod observation;
 #[cfg(test)]
 mod page;
 pub mod record;
+pub mod registers;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod select;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::metric::{METRICS, Metric};
-use crate::record::{Machine, Record};
+use crate::record::{Machine, NullSide, Record};
 
 /// A record, as far as it is compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,10 @@ pub struct Observation {
     pub index: u32,
     /// Which repeat of its configuration, from 0.
     pub repeat: u32,
+    /// Which configuration of its plan, from 0; absent in records of earlier versions.
+    pub configuration: Option<u32>,
+    /// Which side of an A/A pair.
+    pub null_side: Option<NullSide>,
     /// The names of its doubts, joined by commas.
     pub doubts: String,
     /// It has no figures.
@@ -119,6 +123,8 @@ impl Observation {
             started_at: record.started_at.clone(),
             index: record.trial.index,
             repeat: record.trial.repeat,
+            configuration: record.trial.configuration,
+            null_side: record.trial.null_side,
             doubts: kinds.join(","),
             failed: record.result.is_none(),
             around: Around {

@@ -17,6 +17,8 @@ use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Counters;
 use serde::{Deserialize, Serialize};
 
+use crate::registers::RegisterChanges;
+
 /// The name of this format.
 pub const FORMAT: &str = "linerate.record/1";
 
@@ -82,6 +84,7 @@ impl Record {
             machine.environment = Environment::default();
             machine.counters = Counters::default();
             machine.drop_reasons = None;
+            machine.registers = None;
         }
         if let Some(figures) = &mut brief.result {
             figures.flow.arrival_gaps = None;
@@ -123,6 +126,40 @@ pub struct TrialPlace {
     pub repeat: u32,
     /// The levels that distinguish this configuration: factor → level.
     pub factors: BTreeMap<String, String>,
+    /// Which configuration of the plan, from 0, in the plan's order; absent in records of earlier versions.
+    #[serde(default)]
+    pub configuration: Option<u32>,
+    /// What the order of the campaign's trials was drawn from; absent where they ran in the plan's order.
+    #[serde(default)]
+    pub order_seed: Option<u32>,
+    /// In a campaign with A/A trials: which of the two sides that measure the same.
+    #[serde(default)]
+    pub null_side: Option<NullSide>,
+}
+
+/// One side of an A/A pair: a configuration that is measured twice in each round. The two must be alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NullSide {
+    /// The one that counts as the configuration's trials.
+    A,
+    /// The other, measured only to be held against it.
+    B,
+}
+
+impl NullSide {
+    /// The side of this name.
+    pub fn find(name: &str) -> Option<NullSide> {
+        [NullSide::A, NullSide::B].into_iter().find(|side| side.name() == name)
+    }
+
+    /// As records write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NullSide::A => "a",
+            NullSide::B => "b",
+        }
+    }
 }
 
 /// One machine during the trial.
@@ -152,6 +189,9 @@ pub struct Machine {
     /// What the threads that moved the data used, over the whole trial.
     #[serde(default)]
     pub threads: Option<ThreadUse>,
+    /// What changed in the registers of its MAC and PHY over the whole trial; with `registers` on.
+    #[serde(default)]
+    pub registers: Option<RegisterChanges>,
 }
 
 /// What passed a stage of the path, in one direction.

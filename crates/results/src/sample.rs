@@ -2,6 +2,7 @@
 //! Measured by nobody; the figures only agree with each other.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::budget::LossLine;
@@ -17,6 +18,9 @@ use linerate_trial::stage::{Counters, Stage};
 
 use crate::id;
 use crate::record::*;
+use crate::registers::{FieldChange, RegisterChange, RegisterChanges, What};
+use crate::stats::noise::Noise;
+use crate::store::{Campaign, Store, StoreError};
 
 /// When the examples were "measured": 2026-11-21 03:00:00 UTC.
 const START_MS: u64 = 1_795_230_000_000;
@@ -37,7 +41,7 @@ pub fn blank(index: u32, workload: Workload, direction: Direction, set: &[(&str,
         started_at: format!("2026-11-21T03:{:02}:{:02}Z", index / 60, index % 60),
         campaign: id::id(START_MS, [1; 10]),
         plan: "example".to_owned(),
-        trial: TrialPlace { index, repeat: 0, factors },
+        trial: TrialPlace { index, repeat: 0, factors, configuration: None, order_seed: None, null_side: None },
         workload,
         direction,
         duration_s: Some(2.0),
@@ -276,6 +280,7 @@ pub fn full() -> Record {
         read_back: Some("9000".to_owned()),
         original: Some("1500".to_owned()),
     }];
+    record.target.registers = Some(registers());
     record.doubts = other.doubts;
     record
 }
@@ -306,6 +311,37 @@ fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
             involuntary_switches: 7,
             run_delay_s: Some(0.004),
         }),
+        registers: None,
+    }
+}
+
+/// What a trial changed in an i.MX6's MAC: a setting, and a counter.
+fn registers() -> RegisterChanges {
+    let change = |name: &str, address: &str, about: &str, before: &str, after: &str| RegisterChange {
+        name: name.to_owned(),
+        address: address.to_owned(),
+        about: about.to_owned(),
+        before: before.to_owned(),
+        after: after.to_owned(),
+        what: None,
+        fields: Vec::new(),
+    };
+    let fce = FieldChange {
+        name: "FCE".to_owned(),
+        bits: "5".to_owned(),
+        before: 1,
+        after: 0,
+        what: What::Changed,
+        meaning: Some("pause frames are ignored".to_owned()),
+    };
+    let rcr = change("ENET_RCR", "0x02188084", "Receive control", "0x05ee0264", "0x05ee0244");
+    let paused = change("ENET_IEEE_T_FDXFC", "0x02188270", "Pause frames sent", "0x00000028", "0x00000034");
+    let counted = What::Counted { count: 12, at_least: false, cleared: false };
+    RegisterChanges {
+        compared: 115,
+        changed: vec![RegisterChange { fields: vec![fce], ..rcr }, RegisterChange { what: Some(counted), ..paused }],
+        cleared: vec!["BMSR".to_owned(), "STAT1000".to_owned()],
+        notes: vec!["PHY register 11 of eth0 cannot be read: Input/output error (os error 5); leave it out".to_owned()],
     }
 }
 
@@ -401,4 +437,41 @@ fn shared_machine() -> Doubt {
         DoubtKind::SharedMachine,
         "both ends run on one machine and share its 4 CPUs; put the host on another machine for CPU figures",
     )
+}
+
+/// Fills the store at `path` with `campaigns` of these loads and repeats, the machine started anew before each, and slower
+/// from the middle on; tells how many records that are. Quickly: a loss of power would leave it broken.
+pub fn fill(path: &Path, campaigns: u64, loads: u32, repeats: u32) -> Result<u64, StoreError> {
+    let mut store = Store::open(path)?;
+    store.write_carelessly()?;
+    let mut noise = Noise::new(1);
+    for campaign in 0..campaigns {
+        let start = 1_700_000_000_000 + campaign * 3_600_000;
+        let name = id::id(start, [1; 10]);
+        store.campaign_begin(&Campaign {
+            id: name.clone(),
+            plan: "example".to_owned(),
+            plan_text: String::new(),
+            target: "ssh:root@board".to_owned(),
+            host: "local".to_owned(),
+            started_at: "2023-11-14T22:13:20Z".to_owned(),
+            planned: loads * repeats,
+            finished_at: None,
+        })?;
+        for repeat in 0..repeats {
+            for load in 0..loads {
+                let mbit = 100 + load;
+                let slower = if campaign > campaigns / 2 { 0.95 } else { 1.0 };
+                let through = f64::from(mbit) * slower * (0.9 + 0.01 * noise.normal());
+                let mut record = udp(repeat * loads + load, Direction::Rx, mbit, through);
+                record.id = id::id(start + u64::from(record.trial.index), [7; 10]);
+                (record.campaign, record.trial.repeat) = (name.clone(), repeat);
+                for machine in [&mut record.target, &mut record.host] {
+                    machine.environment.boot_id = Some(format!("boot {campaign}"));
+                }
+                store.insert(&record)?;
+            }
+        }
+    }
+    Ok(campaigns * u64::from(loads) * u64::from(repeats))
 }

@@ -6,9 +6,10 @@ mod null;
 #[cfg(test)]
 mod reference;
 mod select;
+pub mod sequential;
 pub mod shift;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "sample"))]
 pub(crate) mod noise;
 
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -31,6 +32,13 @@ pub fn median(values: &[f64]) -> Option<f64> {
         n if n % 2 == 1 => Some(sorted[middle]),
         _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
+}
+
+/// The value of this rank from below and the one from above, ranks from 1; `None` for rank 0.
+fn median_interval_of(values: &[f64], rank: usize) -> Option<(f64, f64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    (rank > 0).then(|| Some((*sorted.get(rank - 1)?, *sorted.get(sorted.len().checked_sub(rank)?)?)))?
 }
 
 /// Holm's correction (S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of

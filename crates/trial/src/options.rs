@@ -28,7 +28,7 @@ const fn info(name: &'static str, allowed: &'static str, about: &'static str) ->
 }
 
 /// Every option there is, in the order in which records and help texts show them.
-pub const OPTIONS: [OptionInfo; 32] = [
+pub const OPTIONS: [OptionInfo; 33] = [
     info("workload", "tcp-stream | udp-stream | tcp-rr | udp-rr | tcp-crr", "what traffic"),
     info("direction", "tx | rx | both", "who sends, seen from the target; of requests, who asks"),
     info("duration", "time like 10s or 500ms", "how long to measure, after the warm-up"),
@@ -73,6 +73,7 @@ pub const OPTIONS: [OptionInfo; 32] = [
     info("probe", "true | false", "a udp-rr beside the stream, for delay under load"),
     info("cpu_method", "stat | soak", "how CPU use is measured"),
     info("drop_reasons", "on | off", "count what the kernels drop, by their own reasons"),
+    info("registers", "on | off", "read the MACs' and PHYs' registers before and after, and record what changed"),
     info("seed", "a whole number", "seed of everything left to chance"),
     info("repeat", "1 to 100000", "how often to measure each configuration"),
 ];
@@ -208,13 +209,8 @@ impl Spec {
                     _ => return Err(not_allowed()),
                 }
             }
-            "drop_reasons" => {
-                self.drop_reasons = match text {
-                    "on" => true,
-                    "off" => false,
-                    _ => return Err(not_allowed()),
-                }
-            }
+            "drop_reasons" => self.drop_reasons = boolean(text).ok_or_else(not_allowed)?,
+            "registers" => self.registers = boolean(text).ok_or_else(not_allowed)?,
             "seed" => self.seed = number(text).ok_or_else(not_allowed)?,
             _ => {
                 return Err(BadOption::Unknown {
@@ -268,6 +264,7 @@ impl Spec {
             ("probe", self.probe.to_string()),
             ("cpu_method", if self.cpu_method == CpuMethod::Stat { "stat" } else { "soak" }.to_owned()),
             ("drop_reasons", if self.drop_reasons { "on" } else { "off" }.to_owned()),
+            ("registers", if self.registers { "on" } else { "off" }.to_owned()),
             ("seed", self.seed.to_string()),
         ]
     }

@@ -11,6 +11,7 @@ use crate::drop_reason::DropReason;
 use crate::flow::End;
 use crate::histogram::Histogram;
 use crate::pace::Pacing;
+use crate::registers::AroundTrial;
 use crate::stage::Counters;
 
 /// What one end saw of a trial.
@@ -29,6 +30,9 @@ pub struct Outcome {
     /// What the kernel dropped over the whole trial and why, where that was asked for and could be traced.
     #[serde(default)]
     pub drop_reasons: Option<Vec<DropReason>>,
+    /// Registers before and after, where they were wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registers: Option<AroundTrial>,
     /// Reasons not to trust a figure, as far as this end can tell.
     pub doubts: Vec<Doubt>,
 }

@@ -163,11 +163,25 @@ fn whole(ns: FixedNs) -> u64 {
 /// The generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014), with the
 /// constants of Vigna's splitmix64.c. Period 2⁶⁴, any seed will do; good enough for gaps, no secret is safe with it.
 #[derive(Clone, Debug)]
-pub(crate) struct SplitMix64(u64);
+pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    pub(crate) fn new(seed: u64) -> SplitMix64 {
+    /// The numbers of this seed.
+    pub fn new(seed: u64) -> SplitMix64 {
         SplitMix64(seed)
+    }
+
+    /// A whole number below `bound`, each as likely: the few values that would make some of them more so are drawn
+    /// again. 0 for a bound of 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        let bound = bound.max(1);
+        let surplus = (u64::MAX % bound + 1) % bound;
+        loop {
+            let drawn = self.next_u64();
+            if drawn <= u64::MAX - surplus {
+                return drawn % bound;
+            }
+        }
     }
 
     #[inline]

@@ -180,6 +180,9 @@ pub struct Spec {
     /// Count what the kernel drops, by its own reasons.
     #[serde(default)]
     pub drop_reasons: bool,
+    /// Read the devices' registers before and after the traffic.
+    #[serde(default)]
+    pub registers: bool,
     /// Seed of everything that is left to chance.
     pub seed: u64,
 }
@@ -243,6 +246,7 @@ impl Spec {
             probe: false,
             cpu_method: CpuMethod::Stat,
             drop_reasons: false,
+            registers: false,
             seed: 1,
         }
     }

@@ -5,6 +5,7 @@
 //! and so finds the same on each machine, can fail.
 
 mod counts;
+mod judging;
 mod overhead;
 mod peers;
 mod process;
@@ -35,13 +36,19 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
             println!("{part}");
             write_part("docs/benchmarks/README.md", "bench-overhead", &part)
         }
+        ["judging"] => judging::run().map(|part| println!("{part}")),
+        ["judging", "--write"] => {
+            let part = judging::run()?;
+            println!("{part}");
+            write_part("docs/benchmarks/README.md", "bench-judging", &part)
+        }
         ["sleeps"] => sleeps::run().map(|part| println!("{part}")),
         ["sleeps", "--write"] => {
             let part = sleeps::run()?;
             println!("{part}");
             write_part("docs/benchmarks/peers.md", "bench-sleeps", &part)
         }
-        _ => Err("it is: cargo xtask bench peers|counts|overhead|sleeps; see cargo xtask help".to_owned()),
+        _ => Err("it is: cargo xtask bench peers|counts|overhead|judging|sleeps; see cargo xtask help".to_owned()),
     }
 }
 

@@ -104,6 +104,13 @@ fn under_a_hypervisor(cpuinfo: &str) -> bool {
         .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
+/// Whether the running kernel is this version or a newer one.
+pub(crate) fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|word| word.trim().parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,8 @@ mod modules;
 mod nic;
 mod sysctls;
 
+pub(crate) use machine::kernel_is_at_least;
+
 /// The machine, `interface` on it, and the builds of these modules beside its driver's, seen from the calling thread's network namespace. What cannot be read is
 /// absent; the agent's version is for the agent to fill in.
 pub fn describe(interface: Option<&str>, modules: &[String]) -> Environment {

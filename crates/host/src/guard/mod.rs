@@ -77,19 +77,23 @@ impl Guard {
         Guard { program, held: None, unconfirmed: None, generation: 0 }
     }
 
-    /// The settings of this name as they are; every one that the machine has, when none is named.
-    pub fn get(interface: Option<&str>, names: &[String], own: &[(String, Custom)]) -> Vec<Reading> {
+    /// The settings of this name as they are; every one that the machine has, when none is named. Where there are
+    /// `values`, in the names' order, the error of a setting that could not have its value says why.
+    pub fn get(interface: Option<&str>, names: &[String], own: &[(String, Custom)], values: &[String]) -> Vec<Reading> {
         let all = if names.is_empty() { Settings::new(interface).names() } else { Vec::new() };
         let names = if names.is_empty() { &all } else { names };
-        let reading = |name: &String| {
+        let reading = |(at, name): (usize, &String)| {
             let custom = own.iter().find(|(other, _)| other == name).map(|(_, custom)| custom);
             let (value, error) = match put_back::read(interface, name, custom) {
-                Ok(value) => (Some(value), None),
+                Ok(value) => {
+                    let wanted = values.get(at).filter(|wanted| **wanted != value);
+                    (Some(value), wanted.and_then(|wanted| put_back::check(interface, name, custom, wanted)))
+                }
                 Err(error) => (None, Some(error)),
             };
             Reading { name: name.clone(), value, error }
         };
-        names.iter().map(reading).collect()
+        names.iter().enumerate().map(reading).collect()
     }
 
     /// Makes these changes in this order, for `by`. All are made, or none. `to_confirm`: they are rolled back by

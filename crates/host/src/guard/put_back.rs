@@ -25,6 +25,11 @@ pub(super) fn read(interface: Option<&str>, name: &str, own: Option<&Custom>) ->
     settings(interface, name, own).get(name).map_err(|error| error.to_string())
 }
 
+/// Why a setting could not have this value, if that is known without giving it.
+pub(super) fn check(interface: Option<&str>, name: &str, own: Option<&Custom>, value: &str) -> Option<String> {
+    settings(interface, name, own).check(name, value).err().map(|error| error.to_string())
+}
+
 /// Gives a setting a value.
 pub(super) fn write(interface: Option<&str>, name: &str, own: Option<&Custom>, value: &str) -> Result<(), String> {
     settings(interface, name, own).set(name, value).map_err(|error| error.to_string())

@@ -101,6 +101,29 @@ pub(super) fn set(
     Ok(())
 }
 
+/// Whether these CPUs have it, and the kernel the governor.
+pub(super) fn check(
+    subject: &Subject,
+    files: &Files,
+    setting: &str,
+    which: &str,
+    value: &str,
+) -> Result<(), SettingError> {
+    let found = files_of(subject, files, setting, which)?;
+    let wanted = queues::of_each(subject, value, found.keys().copied())?;
+    for (cpu, path) in found.iter().filter(|_| setting == "governor") {
+        let known = read(&path.with_file_name("scaling_available_governors"));
+        let is_there = |governor: &String| match &known {
+            Ok(known) => known.split_whitespace().any(|one| one == governor),
+            Err(_) => true,
+        };
+        if wanted.get(cpu).is_some_and(|governor| !is_there(governor)) {
+            return Err(subject.refused(value, governors(path)));
+        }
+    }
+    Ok(())
+}
+
 fn governors(path: &Path) -> String {
     match read(&path.with_file_name("scaling_available_governors")) {
         Ok(known) => format!("this kernel has {known}"),
@@ -151,6 +174,13 @@ mod tests {
             let error = settings.set(name, if name == "governor" { "9=x" } else { "off" }).unwrap_err().to_string();
             assert!(error.contains(contains), "{error}");
         }
+        assert_eq!(settings.check("governor", "anything"), Ok(()), "nobody says which there are");
+        for cpu in ["cpu0", "cpu1"] {
+            fs::write(cpus.join(cpu).join("cpufreq/scaling_available_governors"), "performance schedutil\n").unwrap();
+        }
+        assert_eq!(settings.check("governor", "performance"), Ok(()));
+        let error = settings.check("governor", "turbo").unwrap_err().to_string();
+        assert!(error.contains("governor cannot be turbo: this kernel has performance schedutil"), "{error}");
         let names = settings.names();
         for name in ["governor", "cpuidle.max_latency_us", "cpuidle.state.0", "cpuidle.state.1"] {
             assert!(names.iter().any(|known| known == name), "{name}");

@@ -107,6 +107,20 @@ pub(super) fn get(subject: &Subject) -> Result<String, SettingError> {
     Ok(knob.text(value))
 }
 
+/// Whether the driver has it, and does not say that this is more than it takes.
+pub(super) fn check(subject: &Subject, value: &str) -> Result<(), SettingError> {
+    let (knob, answer) = ask(subject)?;
+    knob.read(&answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
+    match knob.most.and_then(|most| number_in(&answer, most)) {
+        Some(most) if value.parse::<u32>().is_ok_and(|value| value > most) => Err(too_much(subject, value, most)),
+        _ => Ok(()),
+    }
+}
+
+fn too_much(subject: &Subject, value: &str, most: u32) -> SettingError {
+    subject.refused(value, format!("the driver takes {most} at most"))
+}
+
 pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
     let (knob, answer) = ask(subject)?;
     let now = knob.read(&answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
@@ -123,9 +137,7 @@ pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
         let said = netlink.said();
         let most = knob.most.and_then(|most| number_in(&answer, most));
         match most {
-            Some(most) if value.parse::<u32>().is_ok_and(|value| value > most) => {
-                subject.refused(value, format!("the driver takes {most} at most"))
-            }
+            Some(most) if value.parse::<u32>().is_ok_and(|value| value > most) => too_much(subject, value, most),
             _ => subject.not_written(value, &error, said),
         }
     })

@@ -23,6 +23,17 @@ pub(super) fn get(subject: &Subject) -> Result<String, SettingError> {
     value.map(|value| value.to_string()).ok_or_else(|| subject.absent("the kernel does not tell it"))
 }
 
+/// Whether the device's driver, and the addresses that are there, bear an MTU.
+pub(super) fn check(subject: &Subject, value: &str) -> Result<(), SettingError> {
+    let mtu: u32 = value.parse().map_err(|_| subject.refused(value, "it is no number of 32 bits"))?;
+    let link = interfaces::link(subject.interface).map_err(|error| subject.not_read(&error, None))?;
+    match (link.min_mtu, link.max_mtu) {
+        (Some(least), _) if mtu < least => Err(subject.refused(value, format!("the driver takes {least} at least"))),
+        (_, Some(most)) if mtu > most => Err(subject.refused(value, format!("the driver takes {most} at most"))),
+        _ => keep_addresses(subject, mtu),
+    }
+}
+
 pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
     let number: u32 = value.parse().map_err(|_| subject.refused(value, "it is no number of 32 bits"))?;
     let attribute = if subject.name == "mtu" { IFLA_MTU } else { IFLA_TXQLEN };

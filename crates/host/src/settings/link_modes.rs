@@ -138,6 +138,12 @@ pub(super) fn get(subject: &Subject) -> Result<String, SettingError> {
     Ok(LinkMode::parse(subject.name, &text).map_or(text, |mode| mode.text(subject.name)))
 }
 
+/// Whether the driver has modes that make it so.
+pub(super) fn check(subject: &Subject, value: &str) -> Result<(), SettingError> {
+    let mode = LinkMode::parse(subject.name, value).ok_or_else(|| subject.refused(value, "it is no link mode"))?;
+    ask(subject)?.change(&mode).map(|_| ()).map_err(|reason| subject.refused(value, reason))
+}
+
 pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
     let state = ask(subject)?;
     let mode = LinkMode::parse(subject.name, value).ok_or_else(|| subject.refused(value, "it is no link mode"))?;

@@ -157,6 +157,26 @@ impl Settings {
         }
     }
 
+    /// Whether a setting could have this value, as far as that is known without changing anything: what the machine
+    /// says of its limits. What passes may be refused all the same.
+    pub fn check(&self, name: &str, value: &str) -> Result<(), SettingError> {
+        let info = setting::find(name).map_err(SettingError::Unknown)?;
+        let value = &setting::canonical(name, value).map_err(SettingError::Value)?;
+        let rest = info.rest_of(name).unwrap_or_default();
+        match info.name {
+            "mtu" => link::check(&self.of_interface(name)?, value),
+            "speed" | "duplex" | "autoneg" => link_modes::check(&self.of_interface(name)?, value),
+            "irq_affinity.*" | "rps.*" | "xps.*" | "rfs.rps_flow_cnt" => {
+                queues::check(&self.of_interface(name)?, &self.files, info.name, rest, value)
+            }
+            "governor" | "cpuidle.max_latency_us" | "cpuidle.state.*" => {
+                cpu::check(&self.of_machine(name), &self.files, info.name, rest, value)
+            }
+            _ if driver::knows(name) => driver::check(&self.of_interface(name)?, value),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes a setting. What became of it is read with [`Settings::get`]: a driver may round, or ignore. After a
     /// change that [`reloads_link`], the link may be down for a while.
     pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {

@@ -157,6 +157,18 @@ fn value_of(subject: &Subject, form: Form, path: &Path) -> Result<String, Settin
     form.value(&text).ok_or_else(|| subject.absent(format!("'{text}' is no value of it that is known")))
 }
 
+/// Whether there is a file for each number that the value names.
+pub(super) fn check(
+    subject: &Subject,
+    files: &Files,
+    setting: &str,
+    which: &str,
+    value: &str,
+) -> Result<(), SettingError> {
+    let found = files_of(subject, files, setting, which)?;
+    of_each(subject, value, found.keys().copied()).map(|_| ())
+}
+
 pub(super) fn set(
     subject: &Subject,
     files: &Files,

@@ -1,4 +1,4 @@
-//! The SIOCETHTOOL ioctl: what a driver says of itself and its own statistics.
+//! The ioctls on an interface: what a driver says of itself, its own statistics, its registers and those of its PHY.
 //! Knows the layout of linux/ethtool.h; which statistic means what is for [`crate::counters`].
 
 use std::ffi::c_char;
@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 
 // linux/ethtool.h.
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GREGS: u32 = 0x04;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
@@ -17,6 +18,9 @@ const ETH_GSTRING_LEN: usize = 32;
 const DRVINFO_LEN: usize = 196;
 /// No driver has this many statistics; a count beyond it is garbage.
 const MOST_STATISTICS: usize = 65_536;
+// linux/sockios.h.
+const SIOCGMIIPHY: u32 = 0x8947;
+const SIOCGMIIREG: u32 = 0x8948;
 
 /// Settings that can be read and written as words of 32 bits; kernels before 5.6, which have no ethtool netlink, have
 /// these.
@@ -81,6 +85,8 @@ pub struct DriverInfo {
     pub bus: Option<String>,
     /// How many statistics the driver has.
     statistics: usize,
+    /// Octets of the driver's register dump.
+    registers: usize,
 }
 
 /// An open socket through which the ioctl is made.
@@ -118,7 +124,9 @@ impl Ethtool {
             firmware: text(2),
             bus: text(3),
             // Behind five strings, 12 reserved octets and n_priv_flags.
-            statistics: u32::from_ne_bytes(bytes[180..184].try_into().expect("four octets")) as usize,
+            statistics: get_u32(&buffer, 45) as usize,
+            // Behind testinfo_len and eedump_len: the last.
+            registers: get_u32(&buffer, 48) as usize,
         })
     }
 
@@ -150,6 +158,45 @@ impl Ethtool {
         Ok((0..values_count)
             .filter_map(|at| Some((text_of(&names[12 + at * ETH_GSTRING_LEN..][..ETH_GSTRING_LEN])?, values[1 + at])))
             .collect())
+    }
+
+    /// The driver's register dump and the version of its layout, in words of the machine's order; at most this many.
+    /// Needs CAP_NET_ADMIN. A driver without one answers EOPNOTSUPP.
+    pub fn register_dump(&self, most_words: usize) -> io::Result<(u32, Vec<u32>)> {
+        let octets = self.driver_info()?.registers;
+        if octets == 0 {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        if octets > most_words * 4 {
+            return Err(io::Error::other(format!("the driver claims {octets} octets of registers")));
+        }
+        // struct ethtool_regs: command, version, length, then the octets. The kernel writes at most what was asked
+        // (net/ethtool/ioctl.c, ethtool_get_regs), and a driver may say that it has less.
+        let mut buffer = vec![0u64; (12 + octets).div_ceil(8)];
+        set_u32(&mut buffer, 2, octets as u32);
+        self.ask(ETHTOOL_GREGS, &mut buffer)?;
+        let octets = octets.min(get_u32(&buffer, 2) as usize);
+        Ok((get_u32(&buffer, 1), (0..octets / 4).map(|at| get_u32(&buffer, 3 + at)).collect()))
+    }
+
+    /// The address of the interface's PHY on its management bus.
+    pub fn phy_address(&self) -> io::Result<u16> {
+        Ok(self.ask_phy(SIOCGMIIPHY, [0; 4])?[0])
+    }
+
+    /// A register of a PHY. `phy` is its address; of clause 45, MDIO_PHY_ID_C45 with the port and the device
+    /// (linux/mdio.h). Needs CAP_NET_ADMIN.
+    pub fn phy_register(&self, phy: u16, register: u16) -> io::Result<u16> {
+        Ok(self.ask_phy(SIOCGMIIREG, [phy, register, 0, 0])?[3])
+    }
+
+    /// A request whose data stand in the ifreq itself.
+    fn ask_phy(&self, command: u32, fields: [u16; 4]) -> io::Result<[u16; 4]> {
+        let mut request = PhyRequest { interface: self.interface, fields, rest: [0; 2] };
+        // SAFETY: `request` begins as an ifreq does, is as large at least, and its name ends in NUL, for `interface` is
+        // shorter than IFNAMSIZ. The kernel reads it and writes the fields (net/core/dev_ioctl.c).
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), command as _, &raw mut request) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(request.fields) }
     }
 
     /// The words of a structure after the command, in its order.
@@ -212,12 +259,24 @@ impl Ethtool {
         // SAFETY: `request` is a valid ifreq whose name ends in NUL, for `interface` is shorter than IFNAMSIZ.
         // Its data points to `buffer`, exclusively ours during the call and not kept after it.
         // The kernel reads or writes the command's structure there: 196 octets for GDRVINFO, 20 for GSSET_INFO with one
-        // bit set and 92 at most for Words, for which the callers make room; for GSTRINGS and GSTATS as many entries as
-        // the driver has, for which the caller makes more than twice the room that the driver asked for just before.
+        // bit set and 92 at most for Words, for which the callers make room; for GREGS at most the octets that its third
+        // field allows; for GSTRINGS and GSTATS as many entries as the driver has, for which the caller makes more than
+        // twice the room that the driver asked for just before.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
+
+/// struct ifreq with struct mii_ioctl_data (linux/mii.h) in its union: phy_id, reg_num, val_in, val_out.
+#[repr(C)]
+struct PhyRequest {
+    interface: [c_char; libc::IFNAMSIZ],
+    fields: [u16; 4],
+    /// The union has 24 octets where pointers have 8, and 16 else.
+    rest: [u64; 2],
+}
+
+const _: () = assert!(size_of::<PhyRequest>() >= size_of::<libc::ifreq>());
 
 /// The structures' 32-bit fields, in the machine's order of octets.
 fn set_u32(buffer: &mut [u64], at: usize, value: u32) {

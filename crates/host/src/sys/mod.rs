@@ -4,6 +4,7 @@
 
 pub mod bpf;
 pub mod datagrams;
+pub mod device_memory;
 pub mod ethtool;
 pub mod machine;
 pub mod memory;

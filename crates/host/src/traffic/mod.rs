@@ -33,11 +33,13 @@ use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::drop_reason::DropReason;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome};
+use linerate_trial::registers::{AroundTrial, Wanted};
 use linerate_trial::setting::Scheduling;
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
 
 use crate::counters::{self, Snapshot};
 use crate::drop_reasons::Tracing;
+use crate::registers;
 use crate::scheduling;
 use crate::soak::Soak;
 
@@ -93,9 +95,10 @@ pub struct Trial {
     waiting: Vec<(u16, Option<Waiting>)>,
     running: Vec<(Flow, JoinHandle<Result<FlowOutcome, TrafficError>>)>,
     sampler: Option<JoinHandle<Sampled>>,
-    before: Snapshot,
+    before: Box<Snapshot>,
     /// What the kernel drops, where that is asked for: counting, or why it cannot be.
     drops: Option<Box<Result<Tracing, String>>>,
+    registers: Option<Box<AroundTrial>>,
     receivers: Option<Scheduling>,
 }
 
@@ -127,10 +130,16 @@ impl Trial {
             waiting,
             running: Vec::new(),
             sampler: None,
-            before: Snapshot::default(),
+            before: Box::default(),
             drops: None,
+            registers: None,
             receivers: None,
         })
+    }
+
+    /// Has registers read too, before and after the traffic.
+    pub fn watch_registers(&mut self, wanted: Wanted) {
+        self.registers = Some(Box::new(AroundTrial { wanted, ..AroundTrial::default() }));
     }
 
     /// Has the threads that receive, or answer, scheduled so. Refused where they could lock the machine up.
@@ -167,7 +176,11 @@ impl Trial {
             open.push(self.open_flow(flow, peer, ports)?);
         }
         if let Some(interface) = &self.interface {
-            self.before = counters::snapshot(interface);
+            // Registers first: reading them takes longer, and counters are to be read next to the traffic.
+            if let Some(around) = &mut self.registers {
+                around.before = registers::read(interface, &around.wanted);
+            }
+            *self.before = counters::snapshot(interface);
         }
         self.drops = self.spec.drop_reasons.then(|| Box::new(Tracing::start()));
         let (alive, all_ended) = mpsc::channel::<()>();
@@ -286,6 +299,10 @@ impl Trial {
         for flow in &flows {
             doubts.extend(self.doubts_of(flow));
         }
+        let mut registers = self.registers.take().map(|around| *around);
+        if let (Some(around), Some(interface)) = (&mut registers, &self.interface) {
+            around.after = registers::read(interface, &around.wanted);
+        }
         Ok(Outcome {
             end: self.end,
             flows,
@@ -293,6 +310,7 @@ impl Trial {
             cpu_slices: sampled.cpu_slices,
             counters,
             drop_reasons,
+            registers,
             doubts,
         })
     }

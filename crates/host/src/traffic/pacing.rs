@@ -1,7 +1,7 @@
 //! Who keeps a sender to its schedule on this machine: the sender's thread, or the kernel below it.
 //! Knows no schedule; [`linerate_trial::pace`] has it.
 
-use std::{fs, io};
+use std::io;
 
 use linerate_trial::flow::End;
 use linerate_trial::pace::Pacing;
@@ -13,6 +13,7 @@ use super::TrafficError;
 use super::clock::TrialClock;
 use super::sockets::Open;
 use crate::egress::{self, Timer};
+use crate::environment::kernel_is_at_least;
 use crate::qdiscs;
 use crate::sys::pacing::{Clock, set_max_pacing_rate, set_priority, set_txtime};
 
@@ -146,10 +147,4 @@ fn by_times(open: &Open, interface: Option<&str>) -> Result<Paced, TrafficError>
 
 fn timer(interface: Option<&str>) -> Option<Timer> {
     egress::timer(&qdiscs::of(interface?).ok()?)
-}
-
-fn kernel_is_at_least(major: u32, minor: u32) -> bool {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(['.', '-']).map_while(|word| word.trim().parse::<u32>().ok());
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
 }

@@ -30,7 +30,8 @@ pub(crate) fn compare(arguments: &CompareArgs) -> Result<ExitCode> {
     {
         bail!("the gate '{gate}' needs its metric judged; add --metric {}", gate.metric.short());
     }
-    let mut wish = Wish { compared: arguments.on.clone(), metrics, margin: margin(arguments.margin.as_deref())? };
+    let margin = arguments.margin.as_deref().map(|text| percentage("--margin", text)).transpose()?;
+    let mut wish = Wish { compared: arguments.on.clone(), metrics, margin };
     // A gate may be on a metric that is not judged by default.
     if wish.metrics.is_empty() && gates.iter().any(|gate| !gate.metric.usual) {
         bail!("a gate is on a metric that is not judged by default; name all that shall be judged with --metric");
@@ -41,9 +42,12 @@ pub(crate) fn compare(arguments: &CompareArgs) -> Result<ExitCode> {
     let baseline = observations(&store, &arguments.baseline, &wanted)?;
     let baseline: Vec<&Observation> = baseline.iter().collect();
     let Some(words) = &arguments.candidate else {
-        let itself = null(&baseline, &wish);
+        let of_pairs = pairs(&baseline, &wish);
+        let halves =
+            if of_pairs.is_some() { ["side a of its A/A trials", "side b"] } else { ["one half", "the other"] };
+        let itself = of_pairs.unwrap_or_else(|| null(&baseline, &wish));
         check_judged(&itself)?;
-        let names = [format!("{}, one half", arguments.baseline), format!("{}, the other", arguments.baseline)];
+        let names = halves.map(|half| format!("{}, {half}", arguments.baseline));
         show(arguments.output, &Shown { comparison: &itself, names, gates: &[] });
         return Ok(status(&itself, &gates, arguments.bisect));
     };
@@ -59,16 +63,24 @@ pub(crate) fn compare(arguments: &CompareArgs) -> Result<ExitCode> {
         );
     }
     wish.compared.extend(compared(&wanted, &other));
-    let mut comparison = compare::compare(&baseline, &candidate, &wish);
+    let mut comparison = compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &wish);
     check_judged(&comparison)?;
-    if arguments.null {
-        for (whose, side) in [("baseline", &baseline), ("candidate", &candidate)] {
-            comparison.doubt_by(whose, &null(side, &wish));
+    for (whose, side) in [("baseline", &baseline), ("candidate", &candidate)] {
+        match pairs(side, &wish) {
+            Some(itself) => comparison.doubt_by_pairs(whose, &itself),
+            None if arguments.null => comparison.doubt_by(whose, &null(side, &wish)),
+            None => {}
         }
     }
     let names = [arguments.baseline.clone(), words.clone()];
     show(arguments.output, &Shown { comparison: &comparison, names, gates: &gates });
     Ok(status(&comparison, &gates, arguments.bisect))
+}
+
+/// A side's A/A trials held against each other; `None` where its campaigns carry none.
+fn pairs(side: &[&Observation], wish: &Wish) -> Option<Comparison> {
+    let (a, b) = compare::null_sides(side)?;
+    Some(compare::compare(&a, &b, &Wish { compared: Vec::new(), ..wish.clone() }))
 }
 
 fn null(side: &[&Observation], wish: &Wish) -> Comparison {
@@ -153,10 +165,10 @@ fn gates(texts: &[String]) -> Result<Vec<Gate>> {
     Ok(gates)
 }
 
-fn margin(text: Option<&str>) -> Result<Option<f64>> {
-    let Some(text) = text else { return Ok(None) };
+/// A percentage as a part of the whole.
+pub(super) fn percentage(flag: &str, text: &str) -> Result<f64> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
-        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Some(percent / 100.0)),
-        _ => bail!("--margin: '{text}' is not allowed; write a percentage above 0, like 1%"),
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => bail!("{flag}: '{text}' is not allowed; write a percentage above 0, like 1%"),
     }
 }

@@ -16,7 +16,7 @@ use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError};
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::output::out;
-use crate::plan;
+use crate::plan::{self, Changes};
 use crate::progress::Progress;
 
 /// Makes two machines, runs three plans between them, and says what was seen.
@@ -59,7 +59,8 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
     }
     for (name, overrides) in plan::demo_plans() {
         let plan = plan::find(name)?;
-        let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), overrides, repeat: None };
+        let changes = Changes { overrides, ..Changes::default() };
+        let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), changes };
         let order = wanted.begin()?;
         let mut records = Vec::new();
         let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {

@@ -2,6 +2,7 @@
 //! Knows no traffic, and changes nothing: both machines are asked what they have.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use linerate_control::ConnectOptions;
@@ -13,36 +14,30 @@ use super::say_notes;
 use crate::cli::RunArgs;
 use crate::interrupt;
 use crate::measure::boot::Boots;
+use crate::measure::campaign::Order;
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings::foreseen;
 use crate::output::out;
-use crate::plan::{Boot, ExpectedTime, Plan, PlannedTrial, WantedSetting};
+use crate::plan::{Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
 
 /// Shows what a run would do.
-pub(super) fn dry_run(
-    plan: &Plan,
-    trials: &[PlannedTrial],
-    arguments: &RunArgs,
-    options: &ConnectOptions,
-) -> Result<ExitCode> {
+pub(super) fn dry_run(order: &Order<'_>, arguments: &RunArgs, options: &ConnectOptions) -> Result<ExitCode> {
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
     let pair = Pair::connect(&arguments.target, &arguments.host, given, options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
-    let refused = foreseen(&pair, trials)?;
+    let refused = foreseen(&pair, &order.trials)?;
     pair.end();
-    out!("{}", shown(plan, trials, &refused));
+    out!("{}", shown(order.plan, &order.changes, &order.trials, &refused));
     Ok(ExitCode::SUCCESS)
 }
 
 /// A line for each trial, then what it comes to.
-fn shown(plan: &Plan, trials: &[PlannedTrial], refused: &[(u32, String)]) -> String {
+fn shown(plan: &Plan, changed: &Changes, trials: &[PlannedTrial], refused: &[(u32, String)]) -> String {
     let mut text = String::new();
     let wide = trials.len().to_string().len();
-    let mut before: &[WantedSetting] = &[];
-    let mut changes = 0;
     for trial in trials {
         let why = refused.iter().find(|(index, _)| *index == trial.index).map(|(_, sentence)| sentence);
         let mut words = vec![format!("{} {}", trial.spec.workload, trial.spec.direction)];
@@ -61,26 +56,96 @@ fn shown(plan: &Plan, trials: &[PlannedTrial], refused: &[(u32, String)]) -> Str
             }
         }
         let skipped = why.map(|sentence| format!("  skipped: {sentence}")).unwrap_or_default();
-        text += &format!("{:>wide$}  repeat {}  {}{skipped}\n", trial.index + 1, trial.repeat + 1, words.join(" "));
-        if why.is_none() {
-            let differs = |one: &&WantedSetting| one.change.name != BOOT && !before.contains(one);
-            changes += trial.settings.iter().filter(differs).count();
+        let side = trial.null_side.map(|side| format!(" side {}", side.name())).unwrap_or_default();
+        let repeat = format!("repeat {}{side}", trial.repeat + 1);
+        text += &format!("{:>wide$}  {repeat}  {}{skipped}\n", trial.index + 1, words.join(" "));
+    }
+    let skipped = |trial: &&PlannedTrial| refused.iter().any(|(index, _)| *index == trial.index);
+    let measured: Vec<&PlannedTrial> = trials.iter().filter(|trial| !skipped(trial)).collect();
+    text += &format!("\nplan {}: {}, {} of them skipped\n", plan.name, counted(trials.len(), "trial"), refused.len());
+    text += &match changed.seed {
+        None => "order: the plan's\n".to_owned(),
+        Some(seed) => format!("order: by chance in each round; --seed {seed} gives this one again\n"),
+    };
+    if let Some(precision) = changed.precision {
+        let goal = (precision.part * 1e8).round() / 1e6;
+        text += &format!("trials end for a configuration whose median is known to within {goal} %: fewer, then\n");
+    }
+    text += &boots(plan, trials);
+    let estimate = Estimate::of(&measured, plan);
+    if estimate.changed > 0 {
+        text += &format!("{} on the way, all put back at the end\n", counted(estimate.changed, "change of a setting"));
+    }
+    text + &estimate.sentence(changed.precision.is_some())
+}
+
+/// How long it will take. What is known are the trials' own times; the rest is what such things took on machines that
+/// were seen, and a machine may take twice that.
+#[derive(Default)]
+struct Estimate {
+    traffic: ExpectedTime,
+    /// Conversation, counters, queues that drain.
+    beside: Duration,
+    changed: usize,
+    changes: Duration,
+    boots: Duration,
+}
+
+/// What a trial takes beside its traffic.
+const BESIDE_A_TRIAL: Duration = Duration::from_millis(250);
+/// To reach two agents, and to let them go.
+const START_AND_END: Duration = Duration::from_secs(1);
+/// A board, from its command to an agent that answers, unless its `wait` is shorter.
+const BOOT_TIME: Duration = Duration::from_secs(60);
+
+/// What a change of a setting takes, by how dear the table of settings says it is.
+fn change_time(dear: u8) -> Duration {
+    Duration::from_millis(match dear {
+        0 | 1 => 50,
+        2 => 500,
+        // The driver makes its rings anew, and the PHY comes up again: two to four seconds (IEEE 802.3, 28.3.2).
+        _ => 4000,
+    })
+}
+
+impl Estimate {
+    fn of(measured: &[&PlannedTrial], plan: &Plan) -> Estimate {
+        let mut estimate = Estimate { traffic: ExpectedTime::of(measured.iter().copied()), ..Estimate::default() };
+        estimate.beside = START_AND_END + BESIDE_A_TRIAL * measured.len() as u32;
+        let mut before: &[WantedSetting] = &[];
+        for trial in measured {
+            for one in trial.settings.iter().filter(|one| !before.contains(one)) {
+                if one.change.name == BOOT {
+                    let wait = plan.boots.iter().find(|boot| boot.name == one.change.value).map(|boot| boot.wait);
+                    estimate.boots += wait.unwrap_or(BOOT_TIME).min(BOOT_TIME);
+                } else {
+                    estimate.changed += 1;
+                    estimate.changes += change_time(one.dear());
+                }
+            }
             before = &trial.settings;
         }
+        estimate
     }
-    let measured = trials.iter().filter(|trial| !refused.iter().any(|(index, _)| *index == trial.index));
-    let time = ExpectedTime::of(measured.clone());
-    text += &format!(
-        "\nplan {}: {}, {} of them skipped; the traffic of the others takes {time}, and each costs a little beside it\n",
-        plan.name,
-        counted(trials.len(), "trial"),
-        refused.len(),
-    );
-    text += &boots(plan, trials);
-    if changes > 0 {
-        text += &format!("{} on the way, all put back at the end\n", counted(changes, "change of a setting"));
+
+    fn sentence(&self, at_most: bool) -> String {
+        let words = |time: Duration| ExpectedTime { time, by_bytes: 0 }.to_string();
+        let all = self.traffic.time + self.beside + self.changes + self.boots;
+        let mut parts =
+            vec![format!("{} of traffic", words(self.traffic.time)), format!("{} beside it", words(self.beside))];
+        if self.changed > 0 {
+            parts.push(format!("{} for changing settings", words(self.changes)));
+        }
+        if !self.boots.is_zero() {
+            parts.push(format!("{} for booting", words(self.boots)));
+        }
+        let most = if at_most { "at most " } else { "" };
+        let bytes = match self.traffic.by_bytes {
+            0 => String::new(),
+            trials => format!(", and what {} by bytes take", counted(trials, "trial")),
+        };
+        format!("time in all, an estimate: {most}{} ({}){bytes}\n", words(all), parts.join(", "))
     }
-    text
 }
 
 /// What boots machines, how often, and what is seen of it.
@@ -126,7 +191,12 @@ mod tests {
             .filter(|trial| trial.factors[1].1 == "9000")
             .map(|trial| (trial.index, "the target: mtu is not there; leave it out".to_owned()))
             .collect();
-        insta::assert_snapshot!(shown(&plan, &trials, &refused));
+        insta::assert_snapshot!(shown(
+            &plan,
+            &Changes { seed: Some(482_913), ..Changes::default() },
+            &trials,
+            &refused
+        ));
     }
 
     #[test]
@@ -136,6 +206,6 @@ mod tests {
                     [boot.mainline]\ncommand = ['relay', 'off-on']\nkernel = '6.6*'\nbuild = '#12 *'\n\
                     srcversion = { fec = '1F0E3D9C' }\nwait = '90s'\n";
         let plan = Plan::parse(text, "boot.toml", "boot").unwrap();
-        insta::assert_snapshot!(shown(&plan, &plan.trials(&[], None).unwrap(), &[]));
+        insta::assert_snapshot!(shown(&plan, &Changes::default(), &plan.trials(&[], None).unwrap(), &[]));
     }
 }

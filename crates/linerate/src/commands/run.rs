@@ -1,24 +1,32 @@
 //! `linerate run`: a plan between two machines.
 //! Knows the order of things; each is done elsewhere.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use linerate_results::record::Record;
+use anyhow::{Result, anyhow, bail};
+use linerate_results::compare::{self, Wish};
+use linerate_results::observation::Observation;
+use linerate_results::record::{NullSide, Record};
+use linerate_results::stats::sequential::{LEAST_MAX, MOST_MAX};
 use linerate_results::store::{Campaign, Store};
+use linerate_trial::pace::SplitMix64;
 use serde::{Deserialize, Serialize};
 
-use super::{connect_options, dry_run, open_store, report, say_notes};
+use super::compare::percentage;
+use super::{connect_options, dry_run, open_store, report, say_notes, terminal_width};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
+use crate::measure::narrow::{Narrowing, main_metric};
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings;
-use crate::output::out;
-use crate::plan::{self, Plan, PlannedTrial};
+use crate::output::{out, say};
+use crate::plan::{self, Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged};
 use crate::progress::Progress;
 use crate::render;
 use crate::render::Repeats;
+use crate::render::proof::{Proof, Repeated};
 
 /// Carries a plan out, and shows what came of it.
 pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
@@ -30,11 +38,25 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         overrides.push(("cpu_method".to_owned(), method.to_owned()));
     }
     let options = connect_options(&arguments.reach)?;
+    let mut changes = Changes {
+        overrides,
+        repeat: arguments.repeat,
+        seed: arguments.seed,
+        null: arguments.null,
+        precision: precision(arguments)?,
+        expect: arguments.expect.clone(),
+    };
+    if let Some(Err(sentence)) = changes.expect.iter().map(|text| expectation(text)).find(Result::is_err) {
+        bail!("--expect: {sentence}");
+    }
+    if !arguments.resume {
+        changes.seed = seed(arguments, &plan, &changes)?;
+    }
+    let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), changes };
     if arguments.dry_run {
-        return dry_run::dry_run(&plan, &plan.trials(&overrides, arguments.repeat)?, arguments, &options);
+        return dry_run::dry_run(&wanted.begin()?.borrow(), arguments, &options);
     }
     let mut store = open_store(&arguments.store)?;
-    let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), overrides, repeat: arguments.repeat };
     let order = if arguments.resume { resume(&wanted, arguments, &store)? } else { wanted.begin()? };
 
     interrupt::listen();
@@ -65,7 +87,85 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     if !records.is_empty() {
         out!("{}", shown(&order.plan, arguments.output, &records));
     }
-    status(ended)
+    let came_of_it = proof(&order, &records, ended.is_ok());
+    if let Some(text) = render::proof::text(&came_of_it, terminal_width()) {
+        match arguments.output {
+            // What is on standard output is for a program, or for pasting.
+            OutputArgs { json: true, .. } | OutputArgs { csv: true, .. } | OutputArgs { markdown: true, .. } => {
+                say(format_args!("{}", text.trim_end()));
+            }
+            _ => out!("\n{text}"),
+        }
+    }
+    let is_as_expected = came_of_it.expected.iter().all(|met| met.is_met() != Some(false));
+    Ok(match status(ended)? {
+        ExitCode::SUCCESS if !is_as_expected => ExitCode::from(1),
+        status => status,
+    })
+}
+
+/// What the records prove: whether figures are as expected, how narrow their intervals are, and how much alike sides
+/// differ. A campaign that was broken off proves nothing as yet.
+fn proof(order: &OwnedOrder, records: &[Record], is_whole: bool) -> Proof {
+    if !is_whole {
+        return Proof::default();
+    }
+    let changes = &order.changes;
+    let mut proof = Proof { expected: judged(&order.plan, changes, &order.trials, records), ..Proof::default() };
+    if let Some(precision) = changes.precision {
+        let mut narrowing = Narrowing::new(precision);
+        records.iter().for_each(|record| narrowing.before(record));
+        let configurations: BTreeMap<u32, &PlannedTrial> =
+            order.trials.iter().map(|trial| (trial.configuration, trial)).collect();
+        let reached = configurations.into_iter().map(|(number, trial)| Repeated {
+            configuration: trial.words(),
+            metric: main_metric(trial.spec.workload),
+            reached: narrowing.reached(number),
+        });
+        proof.repeated = Some((precision, reached.collect()));
+    }
+    let observed: Vec<Observation> = records.iter().map(Observation::of).collect();
+    if let Some((a, b)) = compare::null_sides(&observed.iter().collect::<Vec<_>>()) {
+        proof.pairs = Some(compare::compare(&a, &b, &Wish::default()).told_of_pairs());
+    }
+    proof
+}
+
+/// `--precision` and `--max-repeats`.
+fn precision(arguments: &RunArgs) -> Result<Option<Precision>> {
+    let Some(text) = &arguments.precision else { return Ok(None) };
+    let part = percentage("--precision", text)?;
+    let max_repeats = arguments.max_repeats.unwrap_or(MAX_REPEATS);
+    if !(LEAST_MAX..=MOST_MAX).contains(&max_repeats) {
+        bail!(
+            "--max-repeats: {max_repeats} is not allowed; write {LEAST_MAX} to {MOST_MAX}: fewer repeats than \
+             {LEAST_MAX} have no interval of 95 %"
+        );
+    }
+    if arguments.repeat.is_some_and(|repeat| repeat > max_repeats) {
+        bail!("--repeat is the least number of repeats and --max-repeats the most; raise --max-repeats");
+    }
+    Ok(Some(Precision { part, max_repeats }))
+}
+
+/// What `--precision` takes for `--max-repeats`.
+const MAX_REPEATS: u32 = 30;
+
+/// What the order is drawn from: the user's seed, or one of six digits, so that it can be typed; `None` for the plan's
+/// order.
+fn seed(arguments: &RunArgs, plan: &Plan, changes: &Changes) -> Result<Option<u32>> {
+    let is_random = match arguments.order {
+        _ if arguments.seed.is_some() => return Ok(arguments.seed),
+        Some(order) => order == RoundOrder::Random,
+        None => plan.is_random(changes)?,
+    };
+    if !is_random {
+        return Ok(None);
+    }
+    let mut octets = [0; 8];
+    getrandom::fill(&mut octets)
+        .map_err(|error| anyhow!("this machine gives no random numbers ({error}); give --seed, or --order plan"))?;
+    Ok(Some(SplitMix64::new(u64::from_ne_bytes(octets)).below(1_000_000) as u32))
 }
 
 /// Says which trials will fail for a setting that a machine does not have.
@@ -88,7 +188,10 @@ fn shown(plan: &Plan, output: OutputArgs, records: &[Record]) -> String {
         OutputArgs { json: true, .. } => String::new(),
         OutputArgs { csv: true, .. } => render::csv::csv(records),
         OutputArgs { markdown: true, .. } => render::markdown::markdown(records, Repeats::Together),
-        _ => report(plan.report, records),
+        _ => {
+            let counted = |record: &&Record| record.trial.null_side != Some(NullSide::B);
+            report(plan.report, &records.iter().filter(counted).cloned().collect::<Vec<_>>())
+        }
     }
 }
 
@@ -107,14 +210,15 @@ pub(crate) fn status(ended: Result<usize, CampaignError>) -> Result<ExitCode> {
 pub(crate) struct Wanted {
     pub(crate) name: String,
     pub(crate) source: String,
-    pub(crate) overrides: Vec<(String, String)>,
-    pub(crate) repeat: Option<u32>,
+    #[serde(flatten)]
+    pub(crate) changes: Changes,
 }
 
 /// An order that owns its plan.
 pub(crate) struct OwnedOrder {
     pub(crate) plan: Plan,
     trials: Vec<PlannedTrial>,
+    changes: Changes,
     plan_text: String,
     resume: Option<Campaign>,
 }
@@ -125,6 +229,7 @@ impl OwnedOrder {
         Order {
             plan: &self.plan,
             trials: self.trials.clone(),
+            changes: self.changes.clone(),
             plan_text: self.plan_text.clone(),
             resume: self.resume.clone(),
         }
@@ -135,8 +240,9 @@ impl Wanted {
     /// A new campaign of it.
     pub(crate) fn begin(&self) -> Result<OwnedOrder> {
         let plan = Plan::parse(&self.source, &self.name, &self.name)?;
-        let trials = plan.trials(&self.overrides, self.repeat)?;
-        Ok(OwnedOrder { plan, trials, plan_text: serde_json::to_string(self)?, resume: None })
+        let trials = plan.trials_of(&self.changes)?;
+        let (changes, plan_text) = (self.changes.clone(), serde_json::to_string(self)?);
+        Ok(OwnedOrder { plan, trials, changes, plan_text, resume: None })
     }
 }
 
@@ -153,12 +259,19 @@ fn resume(wanted: &Wanted, arguments: &RunArgs, store: &Store) -> Result<OwnedOr
     };
     let begun: Wanted = serde_json::from_str(&campaign.plan_text)?;
     // What was changed for the campaign counts on; something else would make it another campaign.
-    let says_other = (!wanted.overrides.is_empty() && wanted.overrides != begun.overrides)
-        || (wanted.repeat.is_some() && wanted.repeat != begun.repeat);
+    let (now, then) = (&wanted.changes, &begun.changes);
+    let random = arguments.order.map(|order| order == RoundOrder::Random);
+    let says_other = (!now.overrides.is_empty() && now.overrides != then.overrides)
+        || (now.repeat.is_some() && now.repeat != then.repeat)
+        || (now.seed.is_some() && now.seed != then.seed)
+        || random.is_some_and(|random| random != then.seed.is_some())
+        || (now.null && !then.null)
+        || (now.precision.is_some() && now.precision != then.precision)
+        || (!now.expect.is_empty() && now.expect != then.expect);
     if says_other {
         bail!(
-            "the unfinished campaign was begun with other settings; leave --set and --repeat out to carry it on, or \
-             --resume to begin another"
+            "the unfinished campaign was begun with other settings; leave --set, --repeat and what else says how to \
+             measure out to carry it on, or --resume to begin another"
         );
     }
     let mut order = begun.begin()?;

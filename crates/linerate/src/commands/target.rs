@@ -11,8 +11,9 @@ use linerate_trial::drivers;
 use linerate_trial::stage::Counters;
 use linerate_trial::units::parse_duration;
 
+use super::registers::Registers;
 use super::{connect_options, say_notes, settings};
-use crate::cli::{Look, LookArgs, TargetArgs};
+use crate::cli::{Look, LookArgs, RegistersArgs, TargetArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
@@ -25,7 +26,8 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
     | Look::Watch { look, .. }
     | Look::Get { look, .. }
     | Look::Set { look, .. }
-    | Look::Restore { look }) = &arguments.look;
+    | Look::Restore { look }
+    | Look::Registers(RegistersArgs { look, .. })) = &arguments.look;
     // Bad input is told before a machine is touched.
     let changes = match &arguments.look {
         Look::Get { names, .. } => settings::check_names(names).map(|()| Vec::new())?,
@@ -36,6 +38,10 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
         Look::Watch { interval, .. } => parse_duration(interval).map_err(|bad| anyhow::anyhow!("--interval: {bad}"))?,
         _ => Default::default(),
     };
+    let registers = match &arguments.look {
+        Look::Registers(arguments) => Some(Registers::prepare(arguments)?),
+        _ => None,
+    };
     interrupt::listen();
     let client = Client::connect(&arguments.endpoint, "target", &connect_options(&look.reach)?)?;
     say_notes(&client);
@@ -44,7 +50,11 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
     }
     let addresses = addresses(&client)?;
     let interface = interface(&client, look, &addresses)?;
+    if let Some(registers) = registers {
+        return registers.show(&client, &interface);
+    }
     match &arguments.look {
+        Look::Registers(_) => {}
         Look::Get { names, look } => return settings::get(&client, interface, names, look.json),
         Look::Set { look, .. } => return settings::set(&client, interface, changes, look.json),
         Look::Restore { .. } => {}

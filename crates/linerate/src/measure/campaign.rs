@@ -1,27 +1,31 @@
 //! A plan being carried out: trial after trial, each stored the moment it ends.
 //! Knows no renderer: records go to whoever wants to hear of them.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant, SystemTime};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Instant, SystemTime};
 
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store, StoreError};
 use linerate_trial::flow::End;
-use linerate_trial::spec::{Extent, Spec};
 
 use super::boot::Boots;
 use super::conduct::{Conducted, TrialError, conduct};
 use super::join::{self, Label};
+use super::luck::Luck;
+use super::narrow::Narrowing;
 use super::pair::Pair;
 use super::settings::Settings;
+use super::time_left::Pace;
 use crate::interrupt;
-use crate::plan::{Plan, PlannedTrial};
+use crate::plan::{Changes, Plan, PlannedTrial};
 use crate::progress::Progress;
 
 /// What is to be carried out.
 pub(crate) struct Order<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) trials: Vec<PlannedTrial>,
+    /// What this run changed in the plan.
+    pub(crate) changes: Changes,
     /// The plan and all that was changed in it, so that a later process can carry on.
     pub(crate) plan_text: String,
     /// The unfinished campaign to carry on, instead of beginning one.
@@ -35,8 +39,8 @@ pub(crate) enum CampaignError {
     Store(#[from] StoreError),
     #[error("{sentence}{}", kept(*.finished))]
     Lost { sentence: String, finished: usize },
-    #[error("trials fail one after the other; the last said: {sentence}{}", kept(*.finished))]
-    Failing { sentence: String, finished: usize },
+    #[error("{why}; the last trial said: {sentence}{}", kept(*.finished))]
+    Failing { why: String, sentence: String, finished: usize },
     #[error("{}{}", .sentences.join("; "), kept(*.finished))]
     NotPutBack { sentences: Vec<String>, finished: usize },
     #[error("interrupted{}; --resume carries on where it stopped", kept(*.finished))]
@@ -50,9 +54,6 @@ fn kept(finished: usize) -> String {
         n => format!("; the {n} trials that finished before are kept"),
     }
 }
-
-/// Trials in a row that may fail because traffic does not pass, before there is no use in going on.
-const FAILURES_IN_A_ROW: u32 = 2;
 
 /// Carries the plan out, and puts settings back. `heard` gets each record once it is stored. Returns how many trials
 /// failed.
@@ -114,10 +115,21 @@ fn trials(
             (id, Default::default())
         }
     };
+    let mut narrowing = order.changes.precision.map(Narrowing::new);
+    if let (Some(narrowing), Some(_)) = (&mut narrowing, &order.resume) {
+        store.records_of(&campaign)?.iter().for_each(|record| narrowing.before(record));
+    }
     let todo: Vec<&PlannedTrial> = order.trials.iter().filter(|trial| !done.contains(&trial.index)).collect();
-    let mut pace = Pace::of(&todo);
-    let (mut finished, mut failed, mut failed_in_a_row) = (done.len(), 0, 0);
+    let mut pace = Pace::of(&todo, narrowing.is_some());
+    let worked: BTreeSet<u32> =
+        order.trials.iter().filter(|trial| done.contains(&trial.index)).map(|trial| trial.configuration).collect();
+    let mut luck = Luck::new(worked);
+    let (mut finished, mut failed) = (done.len(), 0);
     for (place, trial) in todo.iter().enumerate() {
+        if narrowing.as_ref().is_some_and(|narrowing| narrowing.has_enough(trial)) {
+            pace.trial_left_out();
+            continue;
+        }
         if interrupt::requested() {
             return Err(CampaignError::Interrupted { finished });
         }
@@ -126,7 +138,8 @@ fn trials(
         pace.boots = (boots.needed(todo[place..].iter().copied()), boots.usual());
         let began = Instant::now();
         let (id, started_at) = ids.next();
-        progress.trial(place, todo.len(), &describe(trial), pace.left());
+        pace.trial_begins(trial);
+        progress.trial(place, todo.len(), &trial.words(), pace.left());
         let mut conducted = match booted {
             Ok(()) => conduct(pair, &trial.spec, &trial.settings, settings, &|elapsed_s| {
                 progress.tick(elapsed_s, pace.left());
@@ -149,107 +162,41 @@ fn trials(
                 index: trial.index,
                 repeat: trial.repeat,
                 factors: trial.factors.iter().cloned().collect::<BTreeMap<_, _>>(),
+                configuration: Some(trial.configuration),
+                order_seed: order.changes.seed,
+                null_side: trial.null_side,
             },
             endpoints: endpoints.clone(),
         };
         let record = join::record(label, conducted);
         store.insert(&record)?;
         heard(&record);
-        pace.trial_ended(&trial.spec, began.elapsed());
+        pace.trial_ended(began.elapsed());
+        if let Some(narrowing) = &mut narrowing {
+            narrowing.heard(&record, trial.least);
+        }
         match error {
-            None => (finished, failed_in_a_row) = (finished + 1, 0),
+            None => {
+                finished += 1;
+                luck.worked(trial.configuration);
+            }
             Some(error) => {
                 failed += 1;
                 let sentence = error.to_string();
                 match error {
                     TrialError::Lost(_) => return Err(CampaignError::Lost { sentence, finished }),
-                    TrialError::Traffic(_) => failed_in_a_row += 1,
+                    TrialError::Traffic(_) => luck.failed(trial.configuration),
                     TrialError::Refused(_) | TrialError::Interrupted => {}
                 }
-                let more = place + 1 < todo.len();
-                if more && failed_in_a_row >= FAILURES_IN_A_ROW {
-                    return Err(CampaignError::Failing { sentence, finished });
+                if let Some(why) = luck.has_left().filter(|_| place + 1 < todo.len()) {
+                    return Err(CampaignError::Failing { why, sentence, finished });
                 }
-                progress.say(&format!("linerate: {}: {sentence}", describe(trial)));
+                progress.say(&format!("linerate: {}: {sentence}", trial.words()));
             }
         }
     }
     store.campaign_finish(&campaign, &now().to_string())?;
     Ok(failed)
-}
-
-/// A trial in a few words: its factors, or its workload and direction.
-fn describe(trial: &PlannedTrial) -> String {
-    if trial.factors.is_empty() {
-        return format!("{} {}", trial.spec.workload, trial.spec.direction);
-    }
-    let mut words: Vec<String> = trial.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
-    if !trial.factors.iter().any(|(name, _)| name == "workload") {
-        words.insert(0, trial.spec.workload.to_string());
-    }
-    words.join(" ")
-}
-
-/// How long the rest will take: the time that trials ask for, and what each cost beside it so far.
-struct Pace {
-    asked_left: Duration,
-    trials_left: u32,
-    by_bytes_left: u32,
-    extra: Duration,
-    by_bytes: Duration,
-    trials: u32,
-    byte_trials: u32,
-    /// Boots that are still needed, and what one takes.
-    boots: (u32, Option<Duration>),
-}
-
-impl Pace {
-    fn of(trials: &[&PlannedTrial]) -> Pace {
-        let by_bytes = trials.iter().filter(|trial| matches!(trial.spec.extent, Extent::Octets(_))).count();
-        Pace {
-            asked_left: trials.iter().filter_map(|trial| trial.spec.expected_time()).sum(),
-            trials_left: trials.len() as u32,
-            by_bytes_left: by_bytes as u32,
-            extra: Duration::ZERO,
-            by_bytes: Duration::ZERO,
-            trials: 0,
-            byte_trials: 0,
-            boots: (0, None),
-        }
-    }
-
-    fn trial_ended(&mut self, spec: &Spec, took: Duration) {
-        self.trials_left -= 1;
-        match spec.expected_time() {
-            Some(expected) => {
-                self.asked_left = self.asked_left.saturating_sub(expected);
-                self.extra += took.saturating_sub(expected);
-                self.trials += 1;
-            }
-            None => {
-                self.by_bytes_left -= 1;
-                self.by_bytes += took;
-                self.byte_trials += 1;
-            }
-        }
-    }
-
-    /// Counted from the start of the present trial; `None` while nobody can know.
-    fn left(&self) -> Option<Duration> {
-        let mut left = self.asked_left;
-        match self.boots {
-            (0, _) => {}
-            (more, usual) => left += usual? * more,
-        }
-        if self.trials > 0 {
-            left += self.extra / self.trials * (self.trials_left - self.by_bytes_left);
-        }
-        match (self.by_bytes_left, self.byte_trials) {
-            (0, _) => Some(left),
-            (_, 0) => None,
-            (more, seen) => Some(left + self.by_bytes / seen * more),
-        }
-    }
 }
 
 /// Identifiers in the order of time, also within a millisecond and across a step of the clock.

@@ -17,6 +17,7 @@ use super::route::Route;
 use super::settings::Settings;
 use crate::interrupt;
 use crate::plan::WantedSetting;
+use crate::registers::around;
 
 /// What both ends saw of a trial.
 pub(crate) struct Conducted {
@@ -112,7 +113,8 @@ fn run(
     let descriptions = [describe(End::Target, route.target), describe(End::Host, route.host)];
     let (hello, answer) = (secret()?, secret()?);
     let prepare = |end, local| {
-        let prepare = Prepare { spec: conducted.spec.clone(), end, hello, answer, local };
+        let registers = conducted.spec.registers.then(around::wanted);
+        let prepare = Prepare { spec: conducted.spec.clone(), end, hello, answer, local, registers };
         pair.client(end).send(Request::Prepare(Box::new(prepare)))
     };
     let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];

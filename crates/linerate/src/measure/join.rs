@@ -7,6 +7,7 @@ use linerate_results::record::{
     Directions, FORMAT, Figures, FlowFigures, Interval, Latency, Machine, Record, ServiceDemand, StreamFigures,
     TrialPlace,
 };
+use linerate_results::registers::RegisterChanges;
 use linerate_trial::api::ApiUse;
 use linerate_trial::budget::Seen;
 use linerate_trial::cpu::CpuUse;
@@ -15,11 +16,13 @@ use linerate_trial::environment::Environment;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Slice, TcpSummary, ThreadUse};
+use linerate_trial::registers::AroundTrial;
 use linerate_trial::setting::{self, BOOT};
 use linerate_trial::spec::{Direction, Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
 use super::conduct::Conducted;
+use crate::registers::around;
 
 mod packets;
 
@@ -49,6 +52,7 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
         pause_frames: None,
         drop_reasons: None,
         threads: None,
+        registers: None,
     };
     let mut record = Record {
         format: FORMAT.to_owned(),
@@ -86,12 +90,24 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
                 machine.counters = seen.counters;
                 machine.cpu = outcome.cpu;
                 machine.drop_reasons = outcome.drop_reasons;
+                machine.registers = spec.registers.then(|| registers(outcome.registers));
                 machine.threads =
                     Some(outcome.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
             }
         }
     }
     record
+}
+
+/// What the registers did, or why nothing is known of them.
+fn registers(around: Option<AroundTrial>) -> RegisterChanges {
+    around.map_or_else(
+        || RegisterChanges {
+            notes: vec!["this agent reads no registers; install the same version of linerate there".to_owned()],
+            ..RegisterChanges::default()
+        },
+        around::changes,
+    )
 }
 
 /// Doubts a setting that is not what was asked.

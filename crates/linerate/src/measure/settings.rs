@@ -159,7 +159,7 @@ pub(crate) fn foreseen(pair: &Pair, trials: &[PlannedTrial]) -> Result<Vec<(u32,
         for WantedSetting { end, change } in trial.settings.iter().filter(|one| known(one.end)) {
             let address = if *end == End::Target { route.target } else { route.host };
             let interface = pair.interface(*end, address).map(str::to_owned);
-            let known = asked.iter().find(|(e, i, c, _)| e == end && *i == interface && c.name == change.name);
+            let known = asked.iter().find(|(e, i, c, _)| e == end && *i == interface && c == change);
             let error = match known {
                 Some((.., error)) => error.clone(),
                 None => {
@@ -177,14 +177,17 @@ pub(crate) fn foreseen(pair: &Pair, trials: &[PlannedTrial]) -> Result<Vec<(u32,
     Ok(refused)
 }
 
-/// Why this setting is not even there; `None`: it is.
+/// Why this setting is not there, or cannot have this value; `None`: nobody can tell before it is tried.
 fn error_of(client: &Client, interface: Option<String>, change: &Change) -> Result<Option<String>, ControlError> {
     if !can(client) {
         return Ok(Some(CANNOT.to_owned()));
     }
     let custom = change.custom.iter().map(|how| (change.name.clone(), how.clone())).collect();
-    match get(client, interface, vec![change.name.clone()], custom) {
-        Ok((settings, _)) => Ok(settings.into_iter().find_map(|one| one.error)),
+    let request =
+        Request::Get { interface, names: vec![change.name.clone()], custom, values: vec![change.value.clone()] };
+    match client.request(request, CHANGE_TIME) {
+        Ok(Reply::Settings { settings, .. }) => Ok(settings.into_iter().find_map(|one| one.error)),
+        Ok(_) => Ok(None),
         Err(ControlError::Refused { message, .. }) => Ok(Some(message)),
         Err(error) => Err(error),
     }
@@ -200,7 +203,8 @@ pub(crate) fn get(
     names: Vec<String>,
     custom: Vec<(String, linerate_trial::change::Custom)>,
 ) -> Result<Readings, ControlError> {
-    match client.request(Request::Get { interface, names, custom }, CHANGE_TIME)? {
+    let values = Vec::new();
+    match client.request(Request::Get { interface, names, custom, values }, CHANGE_TIME)? {
         Reply::Settings { settings, kept } => Ok((settings, kept)),
         _ => Ok((Vec::new(), Vec::new())),
     }

@@ -4,13 +4,16 @@
 use std::fmt;
 use std::time::Duration;
 
+use linerate_results::record::NullSide;
 use linerate_trial::change::{CUSTOM, Change, Custom};
 use linerate_trial::flow::End;
 use linerate_trial::options::{self, BadOption, parse_workload, setting_of};
+use linerate_trial::pace::SplitMix64;
 use linerate_trial::setting;
 use linerate_trial::spec::{Extent, Spec, Workload};
 
-use super::{Part, Plan, PlanError, boot};
+use super::order::{Entry, RoundOrder, round_of};
+use super::{Changes, Part, Plan, PlanError, boot};
 
 /// One measurement that a plan asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,12 +24,32 @@ pub(crate) struct PlannedTrial {
     pub(crate) part: usize,
     /// Which repeat of its configuration, from 0.
     pub(crate) repeat: u32,
+    /// Which configuration of the plan, from 0, in the plan's order.
+    pub(crate) configuration: u32,
+    /// Repeats that it has however narrow the interval is by then.
+    pub(crate) least: u32,
+    /// Which side of an A/A pair it is, where the plan asks for them.
+    pub(crate) null_side: Option<NullSide>,
     /// The levels that distinguish this configuration, in the plan's order.
     pub(crate) factors: Levels,
     /// What is asked of the two machines. Valid.
     pub(crate) spec: Spec,
     /// How the machines are set for it, in the plan's order.
     pub(crate) settings: Vec<WantedSetting>,
+}
+
+impl PlannedTrial {
+    /// Its configuration in a few words: its factors, or its workload and direction.
+    pub(crate) fn words(&self) -> String {
+        if self.factors.is_empty() {
+            return format!("{} {}", self.spec.workload, self.spec.direction);
+        }
+        let mut words: Vec<String> = self.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
+        if !self.factors.iter().any(|(name, _)| name == "workload") {
+            words.insert(0, self.spec.workload.to_string());
+        }
+        words.join(" ")
+    }
 }
 
 /// A setting that a trial wants.
@@ -40,7 +63,7 @@ pub(crate) struct WantedSetting {
 
 impl WantedSetting {
     /// What a change of it costs, from 0 to 9.
-    fn dear(&self) -> u8 {
+    pub(crate) fn dear(&self) -> u8 {
         setting::find(&self.change.name).map_or(0, |found| found.dear)
     }
 }
@@ -52,48 +75,99 @@ const DEAREST: u8 = 5;
 const MAX_TRIALS: u64 = 100_000;
 
 impl Plan {
-    /// The trials, each valid, with `overrides` (`--set name=value`) in place of what the plan says.
-    ///
-    /// Repeats are the outermost loop: A B C, A B C, and not A A, B B, C C. A machine that warms up, or a neighbour
-    /// on the link that wakes up, then hits all configurations alike, and a difference between two of them is theirs.
-    /// Settings that are dear to change vary slowest, and the dearest not within a round at all: all repeats of one
-    /// level, then all of the next.
+    /// The trials in the plan's own order, without what only a run can ask for.
     pub(crate) fn trials(
         &self,
         overrides: &[(String, String)],
         repeat: Option<u32>,
     ) -> Result<Vec<PlannedTrial>, PlanError> {
-        let parts = self.overridden(overrides, repeat)?;
+        self.trials_of(&Changes { overrides: overrides.to_vec(), repeat, ..Changes::default() })
+    }
+
+    /// The trials, each valid, with `changes` in place of what the plan says.
+    ///
+    /// Repeats are the outermost loop: A B C, A B C, and not A A, B B, C C. A machine that warms up, or a neighbour
+    /// on the link that wakes up, then hits all configurations alike, and a difference between two of them is theirs.
+    /// Settings that are dear to change vary slowest, and the dearest not within a round at all: all repeats of one
+    /// level, then all of the next. Within a round the order is the plan's, or by chance (`order.rs`).
+    pub(crate) fn trials_of(&self, changes: &Changes) -> Result<Vec<PlannedTrial>, PlanError> {
+        let mut parts = self.overridden(&changes.overrides, changes.repeat)?;
+        let least: Vec<u32> = parts.iter().map(|(_, part)| part.repeat).collect();
+        for (_, part) in &mut parts {
+            part.null |= changes.null;
+            if let Some(precision) = &changes.precision {
+                part.repeat = precision.max_repeats;
+            }
+        }
         let count = check_count(parts.iter().map(|(_, part)| part))
             .map_err(|complaint| PlanError::Override(format!("plan {}: {complaint}", self.name)))?;
-        let mut configurations = Vec::new();
-        for (number, part) in &parts {
+        let mut configurations: Vec<(usize, u32, &Part, Configuration)> = Vec::new();
+        for ((number, part), least) in parts.iter().zip(least) {
             let specs = part.configurations(&self.custom).map_err(|(place, complaint)| PlanError::Trial {
                 plan: self.name.clone(),
                 configuration: self.describe(*number, &place),
                 complaint,
             })?;
-            configurations.push((*number, part.repeat, specs));
+            configurations.extend(specs.into_iter().map(|one| (*number, least, part, one)));
         }
         let mut blocks: Vec<Vec<&WantedSetting>> = Vec::new();
-        for one in configurations.iter().flat_map(|(_, _, specs)| specs) {
+        for (.., one) in &configurations {
             if !blocks.contains(&one.dearest()) {
                 blocks.push(one.dearest());
             }
         }
         let rounds = parts.iter().map(|(_, part)| part.repeat).max().unwrap_or(0);
+        let mut chance = changes.seed.map(|seed| SplitMix64::new(seed.into()));
         let mut trials: Vec<PlannedTrial> = Vec::with_capacity(count as usize);
-        for (block, repeat) in blocks.iter().flat_map(|block| (0..rounds).map(move |repeat| (block, repeat))) {
-            for (part, _, specs) in configurations.iter().filter(|(_, repeats, _)| repeat < *repeats) {
-                for one in specs.iter().filter(|one| one.dearest() == *block) {
-                    let index = trials.len() as u32;
+        for block in &blocks {
+            let mut entries: Vec<Entry<'_>> = Vec::new();
+            for (at, (.., part, one)) in
+                configurations.iter().enumerate().filter(|(_, (.., one))| one.dearest() == *block)
+            {
+                let sides: &[_] = if part.null { &[Some(NullSide::A), Some(NullSide::B)] } else { &[None] };
+                entries.extend(sides.iter().map(|side| Entry {
+                    configuration: at,
+                    side: *side,
+                    settings: &one.settings,
+                }));
+            }
+            let mut before: Vec<Entry<'_>> = Vec::new();
+            for repeat in 0..rounds {
+                before = round_of(&entries, repeat, before, chance.as_mut());
+                for entry in &before {
+                    let (part, least, Part { repeat: repeats, .. }, one) = &configurations[entry.configuration];
+                    if repeat >= *repeats {
+                        continue;
+                    }
                     let Configuration { factors, spec, settings } = one.clone();
-                    trials.push(PlannedTrial { index, part: *part, repeat, factors, spec, settings });
+                    trials.push(PlannedTrial {
+                        index: trials.len() as u32,
+                        part: *part,
+                        repeat,
+                        configuration: entry.configuration as u32,
+                        least: *least,
+                        null_side: entry.side,
+                        factors,
+                        spec,
+                        settings,
+                    });
                 }
             }
         }
         boot::agree(&trials).map_err(|complaint| PlanError::Override(format!("plan {}: {complaint}", self.name)))?;
         Ok(trials)
+    }
+
+    /// Whether a campaign of it runs in an order left to chance, unless somebody says otherwise: where there are
+    /// repeats. What is measured once can be no proof, and is easier to follow in the plan's order.
+    pub(crate) fn is_random(&self, changes: &Changes) -> Result<bool, PlanError> {
+        let repeated =
+            || Ok(self.overridden(&changes.overrides, changes.repeat)?.iter().any(|(_, part)| part.repeat > 1));
+        match self.order {
+            Some(order) => Ok(order == RoundOrder::Random),
+            None if changes.precision.is_some() => Ok(true),
+            None => repeated(),
+        }
     }
 
     /// The parts as this run wants them, with their numbers. A part without a workload that was asked for is left out.
@@ -216,9 +290,10 @@ pub(super) fn defined(name: &str, custom: &[(String, Custom)]) -> Result<(), Str
 }
 
 impl Part {
-    /// The trials of this part, repeats included.
+    /// The trials of this part, repeats and A/A pairs included.
     fn count(&self) -> u64 {
-        self.factors.iter().fold(u64::from(self.repeat), |count, (_, levels)| count.saturating_mul(levels.len() as u64))
+        let once = u64::from(self.repeat) * if self.null { 2 } else { 1 };
+        self.factors.iter().fold(once, |count, (_, levels)| count.saturating_mul(levels.len() as u64))
     }
 
     /// The workloads that its trials have.

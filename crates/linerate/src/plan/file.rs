@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use linerate_results::expect::Expectation;
 use linerate_trial::change::{Access, CUSTOM, Custom};
 use linerate_trial::options::{self, BadOption, OPTIONS, nearest};
 use toml::Spanned;
@@ -10,16 +11,19 @@ use toml::de::{DeTable, DeValue};
 
 use super::boot::Boot;
 use super::expand::{self, REPEAT_ALLOWED, canonical, canonical_levels, copied, parse_repeat};
-use super::{Part, Plan, PlanError, Report, boot};
+use super::expect;
+use super::{Part, Plan, PlanError, PlannedTrial, Report, RoundOrder, boot};
 
 const FORMAT: &str = "linerate.plan/1";
 /// The keys at the top of a file.
-const TOP: [&str; 13] = [
-    "format", "name", "about", "why", "report", "title", "workload", "repeat", "options", "factors", "custom", "boot",
-    "part",
+const TOP: [&str; 16] = [
+    "format", "name", "about", "why", "report", "order", "title", "workload", "repeat", "null", "expect", "options",
+    "factors", "custom", "boot", "part",
 ];
 /// The keys of a part.
-const PART: [&str; 5] = ["title", "workload", "repeat", "options", "factors"];
+const PART: [&str; 7] = ["title", "workload", "repeat", "null", "expect", "options", "factors"];
+/// Those that may stand at the top for every part that gives none.
+const FOR_ALL: [&str; 3] = ["repeat", "null", "expect"];
 /// The longest name of a plan, in characters.
 const MAX_NAME: usize = 64;
 
@@ -42,6 +46,14 @@ pub(super) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, 
         reader.boots = reader.boots(entry)?;
     }
     reader.plan(table.get_ref(), default_name)
+}
+
+/// What the top of a file says for every part that does not say otherwise.
+#[derive(Clone)]
+struct Common {
+    repeat: u32,
+    null: bool,
+    expect: Vec<Expectation>,
 }
 
 pub(super) struct Reader<'t> {
@@ -88,12 +100,17 @@ impl<'t> Reader<'t> {
             self.known(entry, &TOP)?;
         }
         let text = |key: &str| get(key).map(|entry| self.string(entry)).transpose();
-        let repeat = get("repeat").map(|entry| self.repeat(entry)).transpose()?.unwrap_or(1);
+        let common = Common {
+            repeat: get("repeat").map(|entry| self.repeat(entry)).transpose()?.unwrap_or(1),
+            null: get("null").map(|entry| self.truth(entry)).transpose()?.unwrap_or(false),
+            expect: get("expect").map(|entry| self.expect(entry)).transpose()?.unwrap_or_default(),
+        };
         let mut plan = Plan {
             name: self.name(get("name"), default_name)?,
             about: text("about")?.unwrap_or_default().to_owned(),
             why: text("why")?.unwrap_or_default().trim().to_owned(),
             report: get("report").map(|entry| self.report(entry)).transpose()?.unwrap_or(Report::Table),
+            order: get("order").map(|entry| self.order(entry)).transpose()?,
             parts: Vec::new(),
             custom: get("custom").map(|entry| self.custom(entry)).transpose()?.unwrap_or_default(),
             boots: self.boots.clone(),
@@ -102,24 +119,26 @@ impl<'t> Reader<'t> {
         match get("part") {
             None => {
                 let part: Vec<&Entry<'t>> = entries.iter().filter(|entry| PART.contains(&entry.key)).collect();
-                plan.parts.push(self.part(&part, &(0..0), repeat, &plan.custom)?);
+                // Alone, it has its expectations itself.
+                let common = Common { expect: Vec::new(), ..common };
+                plan.parts.push(self.part(&part, &(0..0), &common, &plan.custom)?);
             }
             Some(parts) => {
-                // `repeat` at the top is for every part that gives none.
-                let stray = |entry: &&Entry<'t>| PART.contains(&entry.key) && entry.key != "repeat";
+                let stray = |entry: &&Entry<'t>| PART.contains(&entry.key) && !FOR_ALL.contains(&entry.key);
                 if let Some(entry) = entries.iter().find(stray) {
                     let sentence =
                         format!("'{}' belongs in each [[part]] of a plan that has parts; move it there", entry.key);
                     return Err(self.complaint(&entry.at, sentence));
                 }
-                plan.parts = self.parts(parts, repeat, &plan.custom)?;
+                plan.parts = self.parts(parts, &common, &plan.custom)?;
                 expand::check_count(&plan.parts).map_err(|sentence| self.complaint(&parts.at, sentence))?;
             }
         }
+        self.are_expected_of_something(&plan, &entries)?;
         Ok(plan)
     }
 
-    fn parts(&self, parts: &Entry<'t>, repeat: u32, custom: &[(String, Custom)]) -> Result<Vec<Part>, PlanError> {
+    fn parts(&self, parts: &Entry<'t>, common: &Common, custom: &[(String, Custom)]) -> Result<Vec<Part>, PlanError> {
         let wrong = || self.complaint(&parts.at, "parts are written as [[part]], in double brackets".to_owned());
         let list = parts.value.get_ref().as_array().ok_or_else(wrong)?;
         if list.is_empty() {
@@ -131,7 +150,7 @@ impl<'t> Reader<'t> {
             for entry in &entries {
                 self.known(entry, &PART)?;
             }
-            read.push(self.part(&entries.iter().collect::<Vec<_>>(), &part.span(), repeat, custom)?);
+            read.push(self.part(&entries.iter().collect::<Vec<_>>(), &part.span(), common, custom)?);
         }
         Ok(read)
     }
@@ -140,16 +159,19 @@ impl<'t> Reader<'t> {
         &self,
         entries: &[&Entry<'t>],
         at: &Range<usize>,
-        repeat: u32,
+        common: &Common,
         custom: &[(String, Custom)],
     ) -> Result<Part, PlanError> {
-        let mut part = Part { title: None, repeat, options: Vec::new(), factors: Vec::new() };
+        let Common { repeat, null, expect } = common.clone();
+        let mut part = Part { title: None, repeat, null, expect, options: Vec::new(), factors: Vec::new() };
         // Where each option stands, for complaints about several of them.
         let mut places: Vec<(String, Range<usize>)> = Vec::new();
         for entry in entries {
             match entry.key {
                 "title" => part.title = Some(self.string(entry)?.to_owned()),
                 "repeat" => part.repeat = self.repeat(entry)?,
+                "null" => part.null = self.truth(entry)?,
+                "expect" => part.expect.extend(self.expect(entry)?),
                 "workload" => {
                     let text = self.string(entry)?;
                     self.check(&entry.value.span(), canonical("workload", text))?;
@@ -373,6 +395,54 @@ impl<'t> Reader<'t> {
         })
     }
 
+    fn order(&self, entry: &Entry<'t>) -> Result<RoundOrder, PlanError> {
+        let text = self.string(entry)?;
+        RoundOrder::ALL.into_iter().find(|order| order.name() == text).ok_or_else(|| {
+            let allowed = RoundOrder::ALL.map(RoundOrder::name).join(" | ");
+            self.complaint(&entry.value.span(), format!("order: '{text}' is not allowed; write {allowed}"))
+        })
+    }
+
+    /// One expectation, or a list of them.
+    fn expect(&self, entry: &Entry<'t>) -> Result<Vec<Expectation>, PlanError> {
+        let one = |value: &Spanned<DeValue<'t>>| {
+            let text = value.get_ref().as_str().ok_or_else(|| {
+                let sentence = "expect: write texts like \"loss < 0.1%\", one or a list of them".to_owned();
+                self.complaint(&value.span(), sentence)
+            })?;
+            expect::expectation(text).map_err(|sentence| self.complaint(&value.span(), format!("expect: {sentence}")))
+        };
+        match entry.value.get_ref() {
+            DeValue::Array(list) => list.iter().map(one).collect(),
+            _ => Ok(vec![one(entry.value)?]),
+        }
+    }
+
+    /// An expectation of a level that no trial has would be a test that never fails.
+    fn are_expected_of_something(&self, plan: &Plan, top: &[Entry<'t>]) -> Result<(), PlanError> {
+        let Ok(trials) = plan.trials(&[], Some(1)) else { return Ok(()) };
+        for (number, part) in plan.parts.iter().enumerate() {
+            for expectation in part.expect.iter().filter(|one| !one.with.is_empty()) {
+                // Of those at the top, any part will do.
+                let own =
+                    |trial: &PlannedTrial| trial.part == number || plan.parts[trial.part].expect.contains(expectation);
+                if !trials.iter().any(|trial| own(trial) && trial.is_expected(expectation)) {
+                    let at = top.iter().find(|entry| entry.key == "expect" || entry.key == "part");
+                    let at = at.map_or(0..0, |entry| entry.at.clone());
+                    let sentence =
+                        format!("expect: '{expectation}' is of no trial of the plan; name levels that it has");
+                    return Err(self.complaint(&at, sentence));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn truth(&self, entry: &Entry<'t>) -> Result<bool, PlanError> {
+        let wrong = || self.complaint(&entry.value.span(), format!("{}: write true or false", entry.key));
+        entry.value.get_ref().as_bool().ok_or_else(wrong)
+    }
+
     fn repeat(&self, entry: &Entry<'t>) -> Result<u32, PlanError> {
         scalar(entry.value.get_ref())
             .as_deref()
@@ -472,6 +542,14 @@ mod tests {
         check("xyzzyxyzzy = 1\n", "2:1", "keys are format, name, about");
         check("duration = '10s'\n", "2:1", "belongs under [options]");
         check("report = 'graph'\n", "2:10", "write table | sweep | ttcp");
+        check("order = 'chance'\n", "2:9", "write plan | random");
+        check("workload = 'tcp-rr'\nnull = 'all'\n", "3:8", "null: write true or false");
+        check("workload = 'tcp-rr'\nexpect = 'loss'\n", "3:10", "expect: 'loss' is no expectation");
+        check("workload = 'tcp-rr'\nexpect = ['loss < 1%',\n'lost < 1%']\n", "4:1", "metrics are throughput");
+        check("workload = 'tcp-rr'\nexpect = 5\n", "3:10", "expect: write texts like");
+        check("workload = 'tcp-rr'\nexpect = 'loss < 1% with ip=5'\n", "3:10", "ip");
+        check("workload = 'tcp-rr'\nexpect = 'loss < 1% with rats=5'\n", "3:10", "did you mean 'rate'?");
+        check("workload = 'tcp-rr'\nexpect = 'loss < 1% with ip=6'\n", "3:1", "is of no trial of the plan");
         check("name = 'a/b'\n", "2:8", "letters, digits");
         check("repeat = 0\n", "2:10", "a whole number from 1 to 100000");
         check("repeat = -1\n", "2:10", "a whole number from 1 to 100000");

@@ -5,19 +5,25 @@ mod boot;
 mod builtin;
 mod demo;
 mod expand;
+mod expect;
 mod file;
+mod order;
 mod show;
 
 use std::io::Read;
 use std::path::Path;
 
+use linerate_results::expect::Expectation;
 use linerate_trial::change::Custom;
 use linerate_trial::options::nearest;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use boot::{Boot, Checked};
 pub(crate) use builtin::{builtin_names, builtins};
 pub(crate) use demo::demo_plans;
 pub(crate) use expand::{ExpectedTime, PlannedTrial, WantedSetting};
+pub(crate) use expect::{Met, expectation, judged};
+pub(crate) use order::RoundOrder;
 pub(crate) use show::{plan_text, plans_table};
 
 /// What to measure: parts, each a workload with fixed options and factors that vary.
@@ -31,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) why: String,
     /// How its records are shown to people.
     pub(crate) report: Report,
+    /// The order within a round; absent, what serves the plan ([`Plan::is_random`]).
+    pub(crate) order: Option<RoundOrder>,
     /// What is measured, in this order.
     pub(crate) parts: Vec<Part>,
     /// Settings of the user's own, `custom.NAME`, and how they are read and set.
@@ -49,10 +57,44 @@ pub(crate) struct Part {
     pub(crate) title: Option<String>,
     /// How often each configuration is measured.
     pub(crate) repeat: u32,
+    /// Each round measures each configuration twice, as two sides that must be alike.
+    pub(crate) null: bool,
+    /// What its figures must be.
+    pub(crate) expect: Vec<Expectation>,
     /// Fixed options, name and text; `workload` is the first unless it is a factor.
     pub(crate) options: Vec<(String, String)>,
     /// What varies, and its levels. The first varies slowest.
     pub(crate) factors: Vec<(String, Vec<String>)>,
+}
+
+/// What is changed in a plan for one run; kept with the campaign, so that a later process has the same trials.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Changes {
+    /// `--set`: names and texts.
+    pub(crate) overrides: Vec<(String, String)>,
+    /// `--repeat`.
+    pub(crate) repeat: Option<u32>,
+    /// What the order of the trials is drawn from; absent: they run in the plan's order.
+    #[serde(default)]
+    pub(crate) seed: Option<u32>,
+    /// `--null`: A/A trials of everything.
+    #[serde(default)]
+    pub(crate) null: bool,
+    /// `--precision` and `--max-repeats`.
+    #[serde(default)]
+    pub(crate) precision: Option<Precision>,
+    /// `--expect`: what every figure must be, beside what the plan says.
+    #[serde(default)]
+    pub(crate) expect: Vec<String>,
+}
+
+/// Until when each configuration is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Precision {
+    /// Both ends of the interval lie within this part of the median.
+    pub(crate) part: f64,
+    /// Or this is reached.
+    pub(crate) max_repeats: u32,
 }
 
 /// How a plan's records are shown to people.

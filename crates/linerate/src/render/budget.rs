@@ -16,16 +16,17 @@ pub(super) const TITLE: &str = "Path and loss budget: packets at each stage, of 
 pub(crate) fn table(record: &Record) -> String {
     let mut rows = Vec::new();
     let both = record.direction == Direction::Both;
-    for direction in [Direction::Tx, Direction::Rx] {
-        let path: Vec<&PathLine> = record.path.iter().filter(|line| line.direction == direction).collect();
-        let prefix = format!("{direction}: ");
-        // With both directions at once, a line of the budget says of which it is.
-        let of_this = |line: &&LossLine| match both {
-            true => line.evidence.starts_with(&prefix),
-            false => direction == if record.direction == Direction::Tx { Direction::Tx } else { Direction::Rx },
-        };
-        let lost: Vec<&LossLine> = record.loss_budget.iter().flatten().filter(of_this).collect();
-        if both && !(path.is_empty() && lost.is_empty()) {
+    let one_way = if record.direction == Direction::Tx { Direction::Tx } else { Direction::Rx };
+    // With both directions at once, a line of the budget says of which it is; one that does not belongs to neither.
+    let of = |line: &LossLine| match both {
+        true => [Direction::Tx, Direction::Rx].into_iter().find(|way| line.evidence.starts_with(&format!("{way}: "))),
+        false => Some(one_way),
+    };
+    for direction in [Some(Direction::Tx), Some(Direction::Rx), None] {
+        let path: Vec<&PathLine> = record.path.iter().filter(|line| Some(line.direction) == direction).collect();
+        let lost: Vec<&LossLine> = record.loss_budget.iter().flatten().filter(|line| of(line) == direction).collect();
+        let prefix = direction.map_or(String::new(), |direction| format!("{direction}: "));
+        if let Some(direction) = direction.filter(|_| both && !(path.is_empty() && lost.is_empty())) {
             rows.push(vec![format!("{direction}, {}", who_sends(direction))]);
         }
         for stage in Stage::PATH {

@@ -32,6 +32,9 @@ fn columns() -> Vec<(String, Value)> {
     add("plan", Box::new(|r| Some(r.plan.clone())));
     add("trial_index", Box::new(|r| text(r.trial.index)));
     add("repeat", Box::new(|r| text(r.trial.repeat)));
+    add("configuration", Box::new(|r| text(r.trial.configuration?)));
+    add("order_seed", Box::new(|r| text(r.trial.order_seed?)));
+    add("null_side", Box::new(|r| Some(r.trial.null_side?.name().to_owned())));
     add("factors", Box::new(|r| Some(joined(r.trial.factors.iter().map(|(name, level)| format!("{name}={level}"))))));
     add("workload", Box::new(|r| text(r.workload)));
     add("direction", Box::new(|r| text(r.direction)));

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_results::record::{FlowFigures, Machine, Record, ServiceDemand};
+use linerate_results::record::{FlowFigures, Machine, NullSide, Record, ServiceDemand};
 use linerate_results::stats::median;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::{Direction, Workload};
@@ -407,7 +407,12 @@ fn sizes<'a>(records: &[&'a Record]) -> Vec<Option<&'a String>> {
 /// Records of one configuration together, configurations in the order of their levels.
 fn grouped<'a>(records: &[&'a Record], repeats: Repeats) -> Vec<Vec<&'a Record>> {
     let mut groups: Vec<Vec<&Record>> = Vec::new();
-    for &record in records {
+    // What was measured in an order left to chance is shown in the plan's. The other side of an A/A pair is there to be
+    // held against the first, and no more repeats of it.
+    let mut records: Vec<&Record> =
+        records.iter().copied().filter(|record| record.trial.null_side != Some(NullSide::B)).collect();
+    records.sort_by_key(|record| record.trial.configuration);
+    for record in records {
         let same = |group: &&mut Vec<&Record>| {
             let other = group[0];
             (&other.campaign, &other.plan, &other.asked, &other.trial.factors)

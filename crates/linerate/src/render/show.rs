@@ -13,6 +13,7 @@ use linerate_trial::stage::Stage;
 use super::budget;
 use super::number::{count, figure, percent};
 use super::printable;
+use super::registers;
 use super::sheet::offered_load_bps;
 use super::table::{plain, trimmed};
 
@@ -40,6 +41,7 @@ pub(crate) fn show(record: &Record) -> String {
     part("CPU time by unit of work, of the whole machine", demand(record));
     part("Threads that moved the data, whole trial", threads(record));
     part("Counters that moved, whole trial", counters(record));
+    part("Registers that changed, whole trial", registers::changes(record));
     part("Settings that were changed for this trial", settings(record));
     part("Machines", environments(record));
     printable(&text)
@@ -50,7 +52,9 @@ fn head(record: &Record) -> String {
     text += &format!("plan     {} (campaign {})\n", record.plan, record.campaign);
     let factors: Vec<String> = record.trial.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
     let place = &record.trial;
-    text += &format!("trial    index {}, repeat {}: {}\n", place.index, place.repeat, factors.join(" "));
+    let side = place.null_side.map(|side| format!(", side {} of an A/A pair", side.name())).unwrap_or_default();
+    let seed = place.order_seed.map(|seed| format!(", order by seed {seed}")).unwrap_or_default();
+    text += &format!("trial    index {}, repeat {}{side}{seed}: {}\n", place.index, place.repeat, factors.join(" "));
     text += &format!("traffic  {} {}", record.workload, record.direction);
     text += &record.duration_s.map_or(String::new(), |time| format!(", {} s measured", figure(time, 4)));
     for (name, machine) in ends(record) {

@@ -8,6 +8,7 @@ use super::Judged;
 use super::verdict::{Round, Sides};
 use crate::metric::Metric;
 use crate::observation::{Around, Asked, Observation};
+use crate::record::NullSide;
 
 /// Observations of one configuration, both sides; none of failed trials.
 pub(super) struct Configuration<'a> {
@@ -103,8 +104,9 @@ pub(super) fn matched<'a>(
             _ => matched.only_candidate.push(configuration.name),
         }
     }
-    // In the order in which they were first measured.
-    matched.both.sort_by(|a, b| a.baseline[0].index.cmp(&b.baseline[0].index).then_with(|| a.name.cmp(&b.name)));
+    // In the plan's order, which the order of measuring is not where that was left to chance.
+    let place = |one: &Configuration<'_>| one.baseline[0].configuration.unwrap_or(one.baseline[0].index);
+    matched.both.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.name.cmp(&b.name)));
     matched
 }
 
@@ -119,6 +121,18 @@ pub fn split<'a>(side: &[&'a Observation]) -> (Vec<&'a Observation>, Vec<&'a Obs
         }
     }
     (one, other)
+}
+
+/// What of a side counts as its trials, without what was measured only for A/A pairs.
+pub fn counted<'a>(side: &[&'a Observation]) -> Vec<&'a Observation> {
+    side.iter().copied().filter(|one| one.null_side != Some(NullSide::B)).collect()
+}
+
+/// The two sides of the A/A pairs that a side's campaigns carry; `None` where they carry none.
+pub fn null_sides<'a>(side: &[&'a Observation]) -> Option<(Vec<&'a Observation>, Vec<&'a Observation>)> {
+    let of = |wanted| side.iter().copied().filter(|one| one.null_side == Some(wanted)).collect::<Vec<_>>();
+    let (a, b) = (of(NullSide::A), of(NullSide::B));
+    (!a.is_empty() && !b.is_empty()).then_some((a, b))
 }
 
 /// What a reader should know of the comparison as a whole.

@@ -15,6 +15,8 @@ enum Order {
     Fixed,
     /// By chance in each round.
     Mixed,
+    /// By chance in each second round, and the other way in the one after it: as campaigns are measured.
+    Turned,
 }
 
 /// What a trial measures at a place of the campaign, which is `length` trials long.
@@ -29,8 +31,13 @@ fn campaign(
     draw: &mut dyn FnMut(&mut Noise, f64) -> f64,
 ) -> Sides {
     let mut sides = Sides::default();
-    for _ in 0..n {
-        let baseline_first = order == Order::Fixed || chance.uniform() < 0.5;
+    let mut baseline_first = true;
+    for round in 0..n {
+        baseline_first = match order {
+            Order::Fixed => true,
+            Order::Turned if round % 2 == 1 => !baseline_first,
+            Order::Mixed | Order::Turned => chance.uniform() < 0.5,
+        };
         let (first, second) = (
             draw(chance, if baseline_first { 0.0 } else { shift }),
             draw(chance, if baseline_first { shift } else { 0.0 }),
@@ -85,7 +92,7 @@ fn alike_sides_are_seldom_called_different() {
     let kinds: [(&str, Draw); 5] =
         [("skewed", SKEWED), ("bimodal", BIMODAL), ("drifting", DRIFTING), ("warming", WARMING), ("steep", STEEP)];
     for (name, draw) in kinds {
-        for order in [Order::Fixed, Order::Mixed] {
+        for order in [Order::Fixed, Order::Mixed, Order::Turned] {
             for n in [5, 10, 20] {
                 let seed = 4000 + n as u64;
                 let (better, worse) = found(seed, n, order, 0.0, draw);
@@ -115,6 +122,8 @@ fn three_percent_on_one_percent_of_noise_is_found() {
     // The drift is thrice the difference: rounds as pairs still find it.
     check("drifting", 10, Order::Mixed, 0.03, DRIFTING, 0.9);
     check("drifting", 20, Order::Mixed, -0.03, DRIFTING, 0.9);
+    check("normal", 10, Order::Turned, 0.03, NORMAL, 0.9);
+    check("drifting", 10, Order::Turned, 0.03, DRIFTING, 0.9);
 }
 
 #[test]

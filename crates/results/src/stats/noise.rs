@@ -1,4 +1,4 @@
-//! Noise for the tests of the statistics: skewed, with two modes, drifting. Seeded, and the same everywhere.
+//! Noise for the tests of the statistics and for example records: skewed, with two modes, drifting. Seeded, and the same everywhere.
 //! Measured by nobody.
 
 /// Chance from a seed: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
@@ -29,11 +29,13 @@ impl Noise {
     }
 
     /// Many small values and a few large ones, as delays are: log-normal.
+    #[cfg(test)]
     pub(crate) fn skewed(&mut self) -> f64 {
         (0.8 * self.normal()).exp()
     }
 
     /// One of two places, as a flow that hashes to one of two queues.
+    #[cfg(test)]
     pub(crate) fn bimodal(&mut self) -> f64 {
         if self.uniform() < 0.4 { 10.0 + self.normal() } else { self.normal() }
     }

@@ -12,13 +12,14 @@ use serde::de::DeserializeOwned;
 use super::{Store, StoreError, read};
 use crate::metric::{METRICS, Metric};
 use crate::observation::{Around, Asked, Observation};
-use crate::record::Record;
+use crate::record::{NullSide, Record};
 use crate::select::Selection;
 
 /// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
 const DERIVATION: u32 = 2;
 
-const COLUMNS: &str = "record, campaign, started_at, trial_index, repeat, doubts, failed, asked, machines";
+const COLUMNS: &str =
+    "record, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines";
 
 /// The tables. What is kept of `figures` in the file is this text, by which an older derivation is known.
 fn tables() -> [String; 3] {
@@ -26,8 +27,8 @@ fn tables() -> [String; 3] {
     [
         format!(
             "CREATE TABLE figures (record TEXT PRIMARY KEY NOT NULL, campaign TEXT NOT NULL, started_at TEXT NOT NULL, \
-             trial_index INTEGER NOT NULL, repeat INTEGER NOT NULL, doubts TEXT NOT NULL, failed INTEGER NOT NULL, \
-             asked INTEGER NOT NULL, machines INTEGER NOT NULL{metrics}) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
+             trial_index INTEGER NOT NULL, repeat INTEGER NOT NULL, configuration INTEGER, null_side TEXT, \
+             doubts TEXT NOT NULL, failed INTEGER NOT NULL, asked INTEGER NOT NULL, machines INTEGER NOT NULL{metrics}) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
         ),
         "CREATE INDEX figures_by_campaign ON figures (campaign)".to_owned(),
         "CREATE TABLE around (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT".to_owned(),
@@ -71,12 +72,26 @@ pub(super) fn make(connection: &Connection) -> Result<(), rusqlite::Error> {
 
 /// Adds a record's row; in the transaction that adds the record.
 pub(super) fn insert(connection: &Connection, record: &Record) -> Result<(), rusqlite::Error> {
-    let Observation { id, campaign, started_at, index, repeat, doubts, failed, around, values } =
-        Observation::of(record);
+    let Observation {
+        id,
+        campaign,
+        started_at,
+        index,
+        repeat,
+        configuration,
+        null_side,
+        doubts,
+        failed,
+        around,
+        values,
+    } = Observation::of(record);
     let asked = kept(connection, &serde_json::to_string(&*around.asked).unwrap_or_default())?;
     let machines = kept(connection, &serde_json::to_string(&*around.machines).unwrap_or_default())?;
     let mut row: Vec<Value> = [id, campaign, started_at].map(Value::Text).into();
-    row.extend([Value::Integer(index.into()), Value::Integer(repeat.into()), Value::Text(doubts)]);
+    row.extend([Value::Integer(index.into()), Value::Integer(repeat.into())]);
+    row.push(configuration.map_or(Value::Null, |number| Value::Integer(number.into())));
+    row.push(null_side.map_or(Value::Null, |side| Value::Text(side.name().to_owned())));
+    row.push(Value::Text(doubts));
     row.extend([failed.into(), asked, machines].map(Value::Integer));
     row.extend(values.into_iter().map(|value| value.map_or(Value::Null, Value::Real)));
     let marks: Vec<String> = (1..=row.len()).map(|number| format!("?{number}")).collect();
@@ -108,19 +123,21 @@ impl Store {
         let sql = format!("SELECT {COLUMNS}{} FROM figures{clauses} ORDER BY record", metric_columns());
         let mut arounds = Arounds::of(self);
         let mut read = |row: &Row<'_>| -> Result<Option<Observation>, rusqlite::Error> {
-            let around = arounds.get(row.get(7)?, row.get(8)?)?;
+            let around = arounds.get(row.get(9)?, row.get(10)?)?;
             if !wanted.wants(&around) {
                 return Ok(None);
             }
-            let value = |at: usize| row.get::<_, Option<f64>>(9 + at);
+            let value = |at: usize| row.get::<_, Option<f64>>(11 + at);
             Ok(Some(Observation {
                 id: row.get(0)?,
                 campaign: row.get(1)?,
                 started_at: row.get(2)?,
                 index: row.get(3)?,
                 repeat: row.get(4)?,
-                doubts: row.get(5)?,
-                failed: row.get(6)?,
+                configuration: row.get(5)?,
+                null_side: row.get::<_, Option<String>>(6)?.as_deref().and_then(NullSide::find),
+                doubts: row.get(7)?,
+                failed: row.get(8)?,
                 around,
                 values: (0..METRICS.len()).map(value).collect::<Result<_, _>>()?,
             }))
@@ -211,77 +228,4 @@ fn part<T: DeserializeOwned + Default>(
     let part: Arc<T> = Arc::new(serde_json::from_str(&text).unwrap_or_default());
     known.insert(id, Arc::clone(&part));
     Ok(part)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use linerate_trial::spec::Direction;
-
-    use super::*;
-    use crate::compare::{Wish, compare};
-    use crate::history::history;
-    use crate::{id, sample};
-
-    /// A store in a file, quickly written, of `campaigns` of these loads and repeats, the machine started anew before
-    /// each. How long does it take to read and judge? In numbers: `cargo test --release -p linerate-results --
-    /// --ignored --nocapture how_long`.
-    fn store(name: &str, campaigns: u64, loads: u32, repeats: u32) -> (Store, std::path::PathBuf) {
-        let path = std::env::temp_dir().join(format!("linerate-speed-{name}-{}.sqlite", std::process::id()));
-        let mut store = Store::open(&path).unwrap();
-        store.connection.pragma_update(None, "synchronous", "OFF").unwrap();
-        let mut noise = crate::stats::noise::Noise::new(1);
-        for campaign in 0..campaigns {
-            for repeat in 0..repeats {
-                for load in 0..loads {
-                    let mbit = 100 + load;
-                    let slower = if campaign > campaigns / 2 { 0.95 } else { 1.0 };
-                    let through = f64::from(mbit) * slower * (0.9 + 0.01 * noise.normal());
-                    let mut record = sample::udp(repeat * loads + load, Direction::Rx, mbit, through);
-                    let start = 1_700_000_000_000 + campaign * 3_600_000;
-                    record.id = id::id(start + u64::from(record.trial.index), [7; 10]);
-                    (record.campaign, record.trial.repeat) = (id::id(start, [1; 10]), repeat);
-                    for machine in [&mut record.target, &mut record.host] {
-                        machine.environment.boot_id = Some(format!("boot {campaign}"));
-                    }
-                    store.insert(&record).unwrap();
-                }
-            }
-        }
-        (store, path)
-    }
-
-    #[test]
-    #[ignore = "writes a gigabyte; run it with --release to know how long comparing takes"]
-    fn how_long_comparing_and_histories_take() {
-        let remove = |path: &std::path::Path| {
-            for end in ["", "-wal", "-shm"] {
-                let _ = std::fs::remove_file(format!("{}{end}", path.display()));
-            }
-        };
-        let (_, path) = store("compare", 2, 1000, 10);
-        let begin = Instant::now();
-        let store_ = Store::open(&path).unwrap();
-        let all = store_.observations(&Selection::default()).unwrap();
-        let read = begin.elapsed();
-        let (baseline, candidate): (Vec<&Observation>, Vec<&Observation>) =
-            all.iter().partition(|one| one.campaign == all[0].campaign);
-        let comparison = compare(&baseline, &candidate, &Wish::default());
-        println!("two campaigns of {} records: {:?}, of which {read:?} to read", baseline.len(), begin.elapsed());
-        assert_eq!((baseline.len(), candidate.len(), comparison.unmatched.len()), (10_000, 10_000, 0));
-        remove(&path);
-
-        let (_, path) = store("history", 1000, 10, 10);
-        let begin = Instant::now();
-        let store_ = Store::open(&path).unwrap();
-        let metric = Metric::find("throughput").unwrap();
-        let points = store_.points(metric, &Selection::default()).unwrap();
-        let read = begin.elapsed();
-        let series = history(&points, 1000);
-        println!("a history of {} records: {:?}, of which {read:?} to read", points.len(), begin.elapsed());
-        assert_eq!((points.len(), series.len()), (100_000, 10));
-        assert!(series.iter().all(|series| series.changes.len() == 1 && series.changes[0].at.abs_diff(501) <= 1));
-        remove(&path);
-    }
 }

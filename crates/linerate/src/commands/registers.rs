@@ -1,0 +1,197 @@
+//! `linerate target ENDPOINT registers`: registers by name, once or as they change.
+//! Knows which words to ask an agent for; what they mean is decoded in [`crate::registers`].
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use linerate_control::Client;
+use linerate_control::message::{DEVICE_MEMORY, REGISTERS, Reply, Request};
+use linerate_trial::registers::{PhyPlace, Readings, Wanted};
+use linerate_trial::units::parse_duration;
+
+use crate::cli::RegistersArgs;
+use crate::interrupt;
+use crate::measure::pair::ANSWER_TIME;
+use crate::output::{out, say};
+use crate::registers::around::phy_id;
+use crate::registers::chosen::{Chosen, Selection};
+use crate::registers::decode::{Value, decode, knows_layout, value};
+use crate::registers::definition::Definitions;
+use crate::registers::difference::difference;
+use crate::render::registers as render;
+
+/// What is wanted, valid as far as that can be told without the machine.
+pub(super) struct Registers<'a> {
+    arguments: &'a RegistersArgs,
+    names: Vec<String>,
+    interval: Option<Duration>,
+    definitions: Definitions,
+}
+
+impl<'a> Registers<'a> {
+    pub(super) fn prepare(arguments: &'a RegistersArgs) -> Result<Registers<'a>> {
+        let mut names = arguments.names.clone();
+        let interval = match arguments.watch.as_deref() {
+            None => None,
+            // `--watch ENET_RCR`: a name where the time may stand.
+            Some(word) if !word.starts_with(|first: char| first.is_ascii_digit()) || word.starts_with("0x") => {
+                names.push(word.to_owned());
+                Some(Duration::from_secs(1))
+            }
+            Some(time) => Some(parse_duration(time).map_err(|bad| anyhow!("--watch: {bad}"))?),
+        };
+        if interval.is_some_and(|interval| interval.is_zero()) {
+            bail!("--watch must be longer than zero; write 1 or 200ms");
+        }
+        Ok(Registers {
+            arguments,
+            names,
+            interval,
+            definitions: crate::registers::definitions(&arguments.definitions)?,
+        })
+    }
+
+    /// Shows them.
+    pub(super) fn show(&self, client: &Client, interface: &str) -> Result<ExitCode> {
+        let memory = self.arguments.allow_dev_mem;
+        can(client, memory)?;
+        let machine = Machine { client, interface };
+        let places = [2, 3].map(|register| PhyPlace { device: None, register });
+        let identity = Wanted { phy: places.to_vec(), phy_address: self.arguments.phy, ..Wanted::default() };
+        let known = machine.read(&identity)?;
+        let chosen = Chosen::of(&self.definitions, &known.device, phy_id(&identity, &known));
+        let selection = chosen.select(&self.names, self.arguments.clearing).map_err(|sentence| anyhow!(sentence))?;
+        let dump = selection.wanted(true, false, None).dump;
+        let (dump, mut missing) = if dump { machine.has_dump(&chosen)? } else { (false, Vec::new()) };
+        let wanted = selection.wanted(dump, memory, self.arguments.phy);
+        let readings = machine.read(&wanted)?;
+        missing.extend(readings.missing.iter().filter(|one| !missing.contains(one)).cloned().collect::<Vec<_>>());
+        if !chosen.knows_mac() {
+            missing.push(no_definitions(&known));
+        }
+        let values = values(&selection, &wanted, &readings);
+        let decoded: Vec<_> =
+            selection.registers.iter().zip(&values).filter_map(|(one, value)| Some(decode(one, (*value)?))).collect();
+        if self.interval.is_none() || !self.arguments.look.json {
+            let device = &known.device;
+            let is_named = !self.names.is_empty();
+            out!("{}", render::registers(&decoded, &selection.spared, device, is_named, self.arguments.look.json));
+        }
+        missing.extend(self.unread(&selection, &values, &missing));
+        missing.iter().for_each(|sentence| say(format_args!("linerate: {}: {sentence}", client.machine())));
+        let cleared: Vec<&str> = decoded.iter().filter(|one| one.cleared).map(|one| one.name.as_str()).collect();
+        if !cleared.is_empty() && !self.arguments.look.json {
+            let names = cleared.join(", ");
+            say(format_args!("linerate: this reading has cleared what {names} had kept; nobody else sees it any more"));
+        }
+        let all = if self.names.is_empty() { !decoded.is_empty() } else { values.iter().all(Option::is_some) };
+        if let (Some(interval), true) = (self.interval, !decoded.is_empty()) {
+            self.watch(&machine, &selection, &wanted, values, interval)?;
+        }
+        Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(2) })
+    }
+
+    fn watch(
+        &self,
+        machine: &Machine<'_>,
+        selection: &Selection<'_>,
+        wanted: &Wanted,
+        mut before: Vec<Option<Value>>,
+        interval: Duration,
+    ) -> Result<()> {
+        let began = Instant::now();
+        let mut looks = 0;
+        while !interrupt::requested() && self.arguments.count.is_none_or(|count| looks < count) {
+            let next = Instant::now() + interval;
+            while Instant::now() < next && !interrupt::requested() {
+                std::thread::sleep(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)));
+            }
+            let now = values(selection, wanted, &machine.read(wanted)?);
+            let changes: Vec<_> = selection
+                .registers
+                .iter()
+                .zip(before.iter().zip(&now))
+                .filter_map(|(one, (before, now))| difference(&one.item, (*before)?, (*now)?))
+                .collect();
+            out!("{}", render::watched(&changes, began.elapsed().as_secs_f64(), self.arguments.look.json));
+            before = now;
+            looks += 1;
+        }
+        Ok(())
+    }
+
+    /// What was named and not read, where no other sentence says why.
+    fn unread(&self, selection: &Selection<'_>, values: &[Option<Value>], said: &[String]) -> Option<String> {
+        let absent = selection.registers.iter().zip(values).filter(|(_, value)| value.is_none());
+        let names: Vec<&str> = absent.map(|(one, _)| one.item.register.name.as_str()).collect();
+        if self.names.is_empty() || names.is_empty() || !said.is_empty() {
+            return None;
+        }
+        let names = names.join(", ");
+        Some(if self.arguments.allow_dev_mem {
+            format!("where {names} is in memory is not known; give its definition a base (docs/registers.md)")
+        } else {
+            format!("the register dump has no {names}; --allow-dev-mem reads it from memory")
+        })
+    }
+}
+
+/// Whose registers.
+struct Machine<'c> {
+    client: &'c Client,
+    interface: &'c str,
+}
+
+impl Machine<'_> {
+    fn read(&self, wanted: &Wanted) -> Result<Readings> {
+        let request = Request::Registers { interface: self.interface.to_owned(), wanted: wanted.clone() };
+        match self.client.request(request, ANSWER_TIME)? {
+            Reply::Registers(readings) => Ok(readings.fitted(wanted)),
+            _ => bail!(
+                "{} did not tell its registers; install the same version of linerate there",
+                self.client.machine()
+            ),
+        }
+    }
+
+    /// Whether the driver has a dump that the definitions can read, and if not, why.
+    fn has_dump(&self, chosen: &Chosen<'_>) -> Result<(bool, Vec<String>)> {
+        let readings = self.read(&Wanted { dump: true, ..Wanted::default() })?;
+        let Some(dump) = readings.dump else { return Ok((false, readings.missing)) };
+        if chosen.knows_dump(|layout| knows_layout(layout, &dump)) {
+            return Ok((true, Vec::new()));
+        }
+        let sentence = format!(
+            "the register dump has the layout {:#x}, which no definition knows; try --allow-dev-mem",
+            dump.version
+        );
+        Ok((false, vec![sentence]))
+    }
+}
+
+fn values(selection: &Selection<'_>, wanted: &Wanted, readings: &Readings) -> Vec<Option<Value>> {
+    selection.registers.iter().map(|one| value(&one.item, wanted, readings)).collect()
+}
+
+fn no_definitions(known: &Readings) -> String {
+    let driver = known.device.driver.as_deref().unwrap_or("unknown");
+    format!(
+        "there are no definitions for this MAC (driver {driver}); write some (docs/registers.md) and give them with \
+         --definitions"
+    )
+}
+
+fn can(client: &Client, memory: bool) -> Result<()> {
+    let has = |name: &str| client.hello().capabilities.iter().any(|one| one == name);
+    if !has(REGISTERS) {
+        bail!("{}: its agent reads no registers; install the same version of linerate there", client.machine());
+    }
+    if memory && !has(DEVICE_MEMORY) {
+        bail!(
+            "{}: its agent reads no physical memory for a key alone; start it with --allow-dev-mem, or reach it over ssh",
+            client.machine()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! What a plan expects of its figures: for which trials, and whether it came about.
+//! Knows no renderer and no exit status.
+
+use linerate_results::expect::Expectation;
+use linerate_results::record::{NullSide, Record};
+use linerate_results::stats::median;
+use linerate_trial::options;
+
+use super::expand::canonical;
+use super::{Changes, Plan, PlannedTrial};
+
+/// What came of one expectation of one configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Met {
+    pub(crate) expectation: Expectation,
+    /// Which configuration; `None` where this run measures none that the expectation is for.
+    pub(crate) configuration: Option<String>,
+    /// Trials with this figure.
+    pub(crate) repeats: usize,
+    /// Their median, in the record's unit.
+    pub(crate) median: Option<f64>,
+}
+
+impl Met {
+    /// Whether it is as expected; `None` where nothing of the kind was to be measured.
+    pub(crate) fn is_met(&self) -> Option<bool> {
+        self.configuration.is_some().then(|| self.expectation.is_met(self.median))
+    }
+}
+
+/// Reads an expectation, with its levels written as trials have them.
+pub(crate) fn expectation(text: &str) -> Result<Expectation, String> {
+    let mut read: Expectation = text.parse()?;
+    for (name, level) in &mut read.with {
+        options::allowed(name).map_err(|error| error.to_string())?;
+        *level = canonical(name, level).map_err(|error| error.to_string())?;
+    }
+    Ok(read)
+}
+
+impl PlannedTrial {
+    /// Whether the expectation is for this one: it has the levels that are named.
+    pub(crate) fn is_expected(&self, expectation: &Expectation) -> bool {
+        expectation.with.iter().all(|(name, level)| self.level(name).as_ref() == Some(level))
+    }
+
+    /// What it has of an option or a setting.
+    fn level(&self, name: &str) -> Option<String> {
+        let factor = self.factors.iter().find(|(other, _)| other == name).map(|(_, level)| level.clone());
+        let setting = || self.settings.iter().find(|one| format!("{}.{}", one.end, one.change.name) == name);
+        let asked = || self.spec.asked().into_iter().find(|(other, _)| *other == name).map(|(_, text)| text);
+        match name {
+            "workload" => Some(self.spec.workload.name().to_owned()),
+            _ => factor.or_else(|| setting().map(|one| one.change.value.clone())).or_else(asked),
+        }
+    }
+}
+
+/// Every expectation of the plan and of this run, judged by the median of each configuration's repeats. By the median,
+/// and not by each trial: a plan that repeats more often would else be the harder to pass.
+pub(crate) fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: &[Record]) -> Vec<Met> {
+    let more: Vec<Expectation> = changes.expect.iter().filter_map(|text| expectation(text).ok()).collect();
+    let mut configurations: Vec<&PlannedTrial> = Vec::new();
+    for trial in trials.iter().filter(|trial| trial.null_side != Some(NullSide::B)) {
+        if !configurations.iter().any(|other| other.configuration == trial.configuration) {
+            configurations.push(trial);
+        }
+    }
+    configurations.sort_by_key(|trial| trial.configuration);
+    let mut judged: Vec<Met> = Vec::new();
+    let parts = plan.parts.iter().map(|part| &part.expect);
+    let mut all: Vec<&Expectation> = Vec::new();
+    for one in parts.flatten().chain(&more) {
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    for one in all {
+        let is_for = |trial: &&&PlannedTrial| {
+            (plan.parts[trial.part].expect.contains(one) || more.contains(one)) && trial.is_expected(one)
+        };
+        let before = judged.len();
+        for trial in configurations.iter().filter(is_for) {
+            let of_it = records.iter().filter(|record| {
+                record.trial.configuration == Some(trial.configuration) && record.trial.null_side != Some(NullSide::B)
+            });
+            let values: Vec<f64> = of_it.filter_map(|record| one.metric.of(record)).collect();
+            judged.push(Met {
+                expectation: one.clone(),
+                configuration: Some(trial.words()),
+                repeats: values.len(),
+                median: median(&values),
+            });
+        }
+        if judged.len() == before {
+            judged.push(Met { expectation: one.clone(), configuration: None, repeats: 0, median: None });
+        }
+    }
+    judged
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_results::sample;
+    use linerate_trial::spec::Direction;
+
+    use super::*;
+
+    const PLAN: &str = "format = 'linerate.plan/1'\nexpect = 'loss < 1%'\nrepeat = 3\n[[part]]\nworkload = 'udp-stream'\n\
+                        expect = ['throughput > 90M with rate=0.1G', 'latency_p50 < 1ms with host.gro=off']\n\
+                        [part.options]\nhost.gro = 'off'\n[part.factors]\nrate = '100M,200M'\n\
+                        [[part]]\nworkload = 'tcp-rr'\n";
+
+    /// What was judged, when each configuration gives these Mbit/s in its repeats.
+    fn check(changes: &Changes, through: [&[f64]; 2], want: &[&str]) {
+        let plan = Plan::parse(PLAN, "t.toml", "t").unwrap();
+        let trials = plan.trials_of(changes).unwrap();
+        let mut records = Vec::new();
+        for (configuration, values) in through.iter().enumerate() {
+            for &mbit in *values {
+                let mut record = sample::udp(0, Direction::Rx, 100 * (configuration as u32 + 1), mbit);
+                record.trial.configuration = Some(configuration as u32);
+                records.push(record);
+            }
+        }
+        let lines: Vec<String> = judged(&plan, changes, &trials, &records)
+            .iter()
+            .map(|met| {
+                let verdict = met.is_met().map_or("-", |met| if met { "met" } else { "not" });
+                let of = met.configuration.as_deref().unwrap_or("nothing");
+                format!("{} | {of} | {} | {verdict}", met.expectation, met.repeats)
+            })
+            .collect();
+        assert_eq!(lines, want);
+    }
+
+    #[test]
+    fn the_median_of_each_configuration_is_judged() {
+        let lossless: &[f64] = &[99.9, 99.8, 50.0];
+        check(
+            &Changes::default(),
+            [lossless, &[199.9]],
+            &[
+                "loss < 1% | udp-stream rate=100M | 3 | met",
+                "loss < 1% | udp-stream rate=200M | 1 | met",
+                "loss < 1% | tcp-rr rx | 0 | not",
+                "throughput > 90M with rate=100M | udp-stream rate=100M | 3 | met",
+                "latency_p50 < 1ms with host.gro=off | udp-stream rate=100M | 0 | not",
+                "latency_p50 < 1ms with host.gro=off | udp-stream rate=200M | 0 | not",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_this_run_does_not_measure_is_not_judged() {
+        let set = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let changes = Changes {
+            overrides: vec![set("workload", "udp-stream"), set("rate", "300M"), set("host.gro", "on")],
+            expect: vec!["achieved_load > 1M".to_owned()],
+            ..Changes::default()
+        };
+        check(
+            &changes,
+            [&[99.0], &[]],
+            &[
+                "loss < 1% | udp-stream rate=300M | 1 | met",
+                "throughput > 90M with rate=100M | nothing | 0 | -",
+                "latency_p50 < 1ms with host.gro=off | nothing | 0 | -",
+                "achieved_load > 1M | udp-stream rate=300M | 1 | met",
+            ],
+        );
+    }
+}

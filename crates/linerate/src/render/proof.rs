@@ -1,0 +1,175 @@
+//! What a campaign proved, beneath its table: expectations met or not, intervals narrow or not, A/A trials alike or not.
+//! Judges nothing.
+
+use linerate_results::metric::Metric;
+
+use super::forms::{self, Piece, numbers, words};
+use super::number::figure;
+use crate::measure::narrow::Reached;
+use crate::plan::{Met, Precision};
+
+/// What a campaign proved.
+#[derive(Default)]
+pub(crate) struct Proof {
+    /// What was expected.
+    pub(crate) expected: Vec<Met>,
+    /// What `--precision` came to.
+    pub(crate) repeated: Option<(Precision, Vec<Repeated>)>,
+    /// What the A/A trials say, in a sentence.
+    pub(crate) pairs: Option<String>,
+}
+
+/// What became of one configuration.
+pub(crate) struct Repeated {
+    pub(crate) configuration: String,
+    pub(crate) metric: &'static Metric,
+    pub(crate) reached: Option<Reached>,
+}
+
+/// For a terminal of this width; `None` where nothing was to be proved.
+pub(crate) fn text(proof: &Proof, width: Option<u16>) -> Option<String> {
+    let mut pieces = Vec::new();
+    if let Some((precision, repeated)) = &proof.repeated {
+        pieces.extend(of_precision(*precision, repeated));
+    }
+    if let Some(pairs) = &proof.pairs {
+        pieces.push(Piece::Heading(format!("A/A trials: {pairs}")));
+    }
+    if !proof.expected.is_empty() {
+        pieces.extend(of_expectations(&proof.expected));
+    }
+    (!pieces.is_empty()).then(|| forms::text(&pieces, width))
+}
+
+fn of_precision(precision: Precision, repeated: &[Repeated]) -> [Piece; 3] {
+    let goal = format!("{} %", (precision.part * 1e8).round() / 1e6);
+    let titles = vec![
+        words("configuration"),
+        words("metric"),
+        numbers("repeats"),
+        numbers("median"),
+        words("unit"),
+        numbers("95 % interval"),
+        numbers("within"),
+        words("narrow enough"),
+    ];
+    let rows = repeated.iter().map(|one| {
+        let scale = one.metric.scale;
+        let cells = match &one.reached {
+            None => [String::from("0"), String::new(), String::new(), String::new(), "no: no trial has it".to_owned()],
+            Some(reached) => [
+                reached.repeats.to_string(),
+                figure(reached.median * scale, 4),
+                reached
+                    .interval
+                    .map(|(low, high)| format!("{} to {}", figure(low * scale, 4), figure(high * scale, 4)))
+                    .unwrap_or_default(),
+                reached.part().map(|part| format!("{} %", figure(part * 100.0, 2))).unwrap_or_default(),
+                if reached.is_within(precision) { "yes" } else { "no" }.to_owned(),
+            ],
+        };
+        let [repeats, median, interval, within, verdict] = cells;
+        let (title, unit) = (one.metric.title.to_owned(), one.metric.unit.to_owned());
+        vec![one.configuration.clone(), title, repeats, median, unit, interval, within, verdict]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let is_narrow = |one: &&Repeated| one.reached.is_some_and(|reached| reached.is_within(precision));
+    let (narrow, all) = (repeated.iter().filter(is_narrow).count(), repeated.len());
+    let sentence = if narrow == all {
+        format!("Every median is known to within {goal}.")
+    } else {
+        format!(
+            "{} of {all} medians are not known to within {goal} after {} repeats at most; --max-repeats allows more, and \
+             what makes them noisy is worth a look.",
+            all - narrow,
+            precision.max_repeats
+        )
+    };
+    [
+        Piece::Heading(format!("Repeated until the median is known to within {goal}")),
+        Piece::Grid { titles, rows },
+        Piece::Lines(vec![sentence]),
+    ]
+}
+
+fn of_expectations(expected: &[Met]) -> [Piece; 3] {
+    let titles = vec![
+        words("expectation"),
+        words("configuration"),
+        numbers("runs"),
+        numbers("median"),
+        words("unit"),
+        words("met"),
+    ];
+    let rows = expected.iter().map(|met| {
+        let metric = met.expectation.metric;
+        let median = met.median.map(|median| figure(median * metric.scale, 4)).unwrap_or_default();
+        let verdict = match (met.is_met(), met.median) {
+            (None, _) => "not measured",
+            (Some(true), _) => "yes",
+            (Some(false), None) => "NO: no trial has it",
+            (Some(false), Some(_)) => "NO",
+        };
+        let configuration = met.configuration.clone().unwrap_or_default();
+        let unit = metric.unit.to_owned();
+        vec![met.expectation.to_string(), configuration, met.repeats.to_string(), median, unit, verdict.to_owned()]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let count = |wanted| expected.iter().filter(|met| met.is_met() == wanted).count();
+    let (met, not, absent) = (count(Some(true)), count(Some(false)), count(None));
+    let judged = met + not;
+    let mut sentence = match (not, judged) {
+        (_, 0) => "No expectation could be judged.".to_owned(),
+        (0, 1) => "The expectation is met.".to_owned(),
+        (0, _) => format!("All {judged} expectations are met."),
+        (_, _) => format!("{not} of {judged} expectations {} not met.", if not == 1 { "is" } else { "are" }),
+    };
+    if absent > 0 {
+        sentence += &format!(" {absent} more: this run does not measure what they are of.");
+    }
+    [
+        Piece::Heading("Expected of the median of each configuration's repeats".to_owned()),
+        Piece::Grid { titles, rows },
+        Piece::Lines(vec![sentence]),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::expectation;
+
+    #[test]
+    fn everything_that_can_be_proved() {
+        let met = |text: &str, of: Option<&str>, median: Option<f64>| Met {
+            expectation: expectation(text).unwrap(),
+            configuration: of.map(str::to_owned),
+            repeats: if median.is_some() { 10 } else { 0 },
+            median,
+        };
+        let metric = Metric::find("throughput").unwrap();
+        let repeated = |name: &str, reached| Repeated { configuration: name.to_owned(), metric, reached };
+        let reached = |repeats, low: f64, high: f64| {
+            Some(Reached { repeats, median: 941e6, interval: Some((low * 1e6, high * 1e6)) })
+        };
+        let proof = Proof {
+            expected: vec![
+                met("throughput > 900M", Some("tcp-stream direction=tx"), Some(941e6)),
+                met("throughput > 900M", Some("tcp-stream direction=rx"), Some(871.3e6)),
+                met("loss < 0.1%", Some("tcp-stream direction=tx"), None),
+                met("loss < 0.1% with rate=3M", None, None),
+            ],
+            repeated: Some((
+                Precision { part: 0.01, max_repeats: 30 },
+                vec![
+                    repeated("tcp-stream direction=tx", reached(8, 940.2, 942.0)),
+                    repeated("tcp-stream direction=rx", reached(30, 860.0, 990.0)),
+                    repeated("tcp-stream direction=both", None),
+                ],
+            )),
+            pairs: Some("no difference between the two sides in 4 judgements.".to_owned()),
+        };
+        insta::assert_snapshot!(text(&proof, None).unwrap());
+        assert_eq!(text(&Proof::default(), None), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! Expectations: what a figure must be, such as "throughput > 900M with direction=tx", and whether it is.
+//! Knows metrics and values; which trials an expectation is for is decided where plans are known.
+
+use std::fmt;
+use std::str::FromStr;
+
+use linerate_trial::units::{OfferedLoad, parse_duration};
+
+use crate::compare::gate::no_metric;
+use crate::metric::Metric;
+
+/// What the median of a configuration's repeats must be.
+#[derive(Clone, Debug)]
+pub struct Expectation {
+    /// Of which figure.
+    pub metric: &'static Metric,
+    /// How it must stand to the bound.
+    pub relation: Relation,
+    /// In the record's unit.
+    pub bound: f64,
+    /// Only for configurations with these levels: name and text; all, where there are none.
+    pub with: Vec<(String, String)>,
+    /// The bound as it was written.
+    written: String,
+}
+
+/// How a figure must stand to its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// `<`
+    Below,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Above,
+    /// `>=`
+    AtLeast,
+}
+
+/// As they are written; the longer ones first, for they begin as the shorter ones do.
+const RELATIONS: [(&str, Relation); 4] =
+    [("<=", Relation::AtMost), (">=", Relation::AtLeast), ("<", Relation::Below), (">", Relation::Above)];
+
+impl Relation {
+    fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Relation::Below => value < bound,
+            Relation::AtMost => value <= bound,
+            Relation::Above => value > bound,
+            Relation::AtLeast => value >= bound,
+        }
+    }
+}
+
+impl Expectation {
+    /// Whether a figure, in the record's unit, is as expected. None at all is not: what was not measured has not
+    /// been shown.
+    pub fn is_met(&self, value: Option<f64>) -> bool {
+        value.is_some_and(|value| self.relation.holds(value, self.bound))
+    }
+}
+
+impl PartialEq for Expectation {
+    fn eq(&self, other: &Expectation) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl FromStr for Expectation {
+    type Err = String;
+
+    /// `METRIC < VALUE`, also with `<=`, `>`, `>=`, and `with NAME=LEVEL, NAME=LEVEL` behind it.
+    fn from_str(text: &str) -> Result<Expectation, String> {
+        let shape = || {
+            format!(
+                "'{text}' is no expectation; write METRIC < VALUE (or <=, >, >=), like 'loss < 0.1%' or 'throughput > \
+                 900M with direction=tx'"
+            )
+        };
+        let (what, with) = text.split_once(" with ").unwrap_or((text, ""));
+        let place = what.find(['<', '>']).ok_or_else(shape)?;
+        let (name, rest) = what.split_at(place);
+        let found = RELATIONS.iter().find_map(|(sign, relation)| Some((*relation, rest.strip_prefix(sign)?)));
+        let (relation, written) = found.ok_or_else(shape)?;
+        let (name, written) = (name.trim(), written.trim());
+        if name.is_empty() || written.is_empty() || (with.is_empty() && text.contains(" with ")) {
+            return Err(shape());
+        }
+        let metric = Metric::find(name).ok_or_else(|| no_metric(name))?;
+        let bound = value_of(metric, written)
+            .ok_or_else(|| format!("'{written}' is no value of {}; write it {}", metric.short(), example(metric)))?;
+        let mut levels = Vec::new();
+        for level in with.split(',').filter(|_| !with.is_empty()) {
+            let (name, value) = level.split_once('=').ok_or_else(shape)?;
+            levels.push((name.trim().to_owned(), value.trim().to_owned()));
+        }
+        Ok(Expectation { metric, relation, bound, with: levels, written: written.to_owned() })
+    }
+}
+
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = RELATIONS.iter().find(|(_, relation)| *relation == self.relation).map_or("", |(sign, _)| sign);
+        write!(f, "{} {sign} {}", self.metric.short(), self.written)?;
+        let levels: Vec<String> = self.with.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        if levels.is_empty() { Ok(()) } else { write!(f, " with {}", levels.join(", ")) }
+    }
+}
+
+/// A value of the metric in the record's unit: a bare number is that already.
+fn value_of(metric: &Metric, text: &str) -> Option<f64> {
+    if let Ok(number) = text.parse::<f64>() {
+        return Some(number).filter(|number| number.is_finite());
+    }
+    match metric.unit {
+        "%" => text.strip_suffix('%')?.trim().parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| n / 100.0),
+        "µs" => parse_duration(text).ok().map(|time| time.as_secs_f64()),
+        "Mbit/s" | "1/s" | "segments" => match text.parse().ok()? {
+            OfferedLoad::BitsPerSecond(number) => Some(number as f64),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// How a value of the metric may be written.
+fn example(metric: &Metric) -> &'static str {
+    match metric.unit {
+        "%" => "as a share like 0.001 or 0.1%",
+        "µs" => "as a time like 200us or 1.5ms",
+        "Mbit/s" => "in bits per second like 900M or 1.5G",
+        "1/s" | "segments" => "as a number like 500 or 20k",
+        _ => "as a number in µs like 1.5",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, again: &str, bound: f64, met: f64, not: f64) {
+        let expectation: Expectation = text.parse().unwrap();
+        assert_eq!(expectation.to_string(), again);
+        assert_eq!(again.parse::<Expectation>().unwrap(), expectation);
+        assert!((expectation.bound / bound - 1.0).abs() < 1e-12, "{}", expectation.bound);
+        assert!(expectation.is_met(Some(met)) && !expectation.is_met(Some(not)) && !expectation.is_met(None), "{text}");
+    }
+
+    #[test]
+    fn expectations_are_read_and_written() {
+        check("throughput > 900M", "throughput > 900M", 900e6, 900.1e6, 900e6);
+        check("throughput_bps>=1.5G", "throughput >= 1.5G", 1.5e9, 1.5e9, 1.4e9);
+        check("loss_ratio < 0.001", "loss < 0.001", 0.001, 0.0, 0.001);
+        check("loss <= 0.1 %", "loss <= 0.1 %", 0.001, 0.001, 0.0011);
+        check("latency_p99 < 1.5ms", "latency_p99 < 1.5ms", 0.0015, 0.001, 0.0015);
+        check("latency_p99.9_s < 2e-4", "latency_p99.9 < 2e-4", 0.0002, 0.000_19, 0.0002);
+        check("transactions > 20k with ip = 4", "transactions > 20k with ip=4", 20e3, 21e3, 20e3);
+        check("target_us_per_kib < 1.5", "target_us_per_kib < 1.5", 1.5, 1.4, 1.6);
+        let with: Expectation = "loss < 1% with rate=300M,direction=rx".parse().unwrap();
+        assert_eq!(with.to_string(), "loss < 1% with rate=300M, direction=rx");
+    }
+
+    #[test]
+    fn nonsense_is_refused_in_one_sentence() {
+        for (text, part) in [
+            ("", "is no expectation; write METRIC < VALUE"),
+            ("throughput", "is no expectation"),
+            ("throughput = 900M", "is no expectation"),
+            ("< 900M", "is no expectation"),
+            ("throughput >", "is no expectation"),
+            ("throughput > 900M with ", "is no expectation"),
+            ("throughput > 900M with direction", "is no expectation"),
+            ("thruput > 900M", "there is no metric 'thruput'; did you mean 'throughput'? metrics are throughput, "),
+            ("throughput > fast", "'fast' is no value of throughput; write it in bits per second like 900M"),
+            ("throughput > 10kpps", "is no value of throughput"),
+            ("throughput > inf", "is no value"),
+            ("loss < 1ms", "as a share like 0.001 or 0.1%"),
+            ("latency_p50 < 5%", "as a time like 200us"),
+        ] {
+            let error = text.parse::<Expectation>().unwrap_err();
+            assert!(error.contains(part) && !error.contains('\n'), "{error}");
+        }
+    }
+}
