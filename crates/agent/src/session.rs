@@ -65,7 +65,7 @@ struct Session {
 
 enum TrialState {
     None,
-    Ready { trial: Trial, connected: bool },
+    Ready { trial: Box<Trial>, connected: bool },
     Runs { stopper: Stopper, thread: JoinHandle<()> },
 }
 
@@ -170,7 +170,7 @@ impl Session {
             trial.schedule_receivers(scheduling).map_err(failed)?;
         }
         let ports = trial.ports().map_err(failed)?;
-        self.trial = TrialState::Ready { trial, connected: false };
+        self.trial = TrialState::Ready { trial: Box::new(trial), connected: false };
         Ok(Reply::Prepared { ports, interface })
     }
 

@@ -3,9 +3,11 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use linerate_control::Endpoint;
+use linerate_trial::units::OfferedLoad;
 
 use crate::plan::RoundOrder;
 
@@ -26,6 +28,8 @@ pub(crate) enum Command {
     /// Measure: carry a plan out between two machines
     #[command(after_help = SET_HINT, after_long_help = set_help())]
     Run(RunArgs),
+    /// Let other tools' clients measure against this machine; each test of theirs becomes a record
+    Serve(ServeArgs),
     /// List the built-in plans, or show one
     Plans {
         /// The built-in plan, or the plan file, to show; without one, list them
@@ -35,6 +39,9 @@ pub(crate) enum Command {
     Target(TargetArgs),
     /// List, show and export what was measured
     Records(RecordsArgs),
+    /// Where did the packets go, and what limits it? What a record shows, and what to try
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArgs),
     /// Is the difference real? Hold two campaigns, or two levels of a factor, against each other
     #[command(after_help = SELECT_HELP, after_long_help = compare_help())]
     Compare(CompareArgs),
@@ -139,6 +146,46 @@ pub(crate) struct RunArgs {
     pub(crate) quiet: bool,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Whose clients
+    #[arg(value_enum)]
+    pub(crate) tool: Tool,
+    /// Listen at this address only
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) bind: Option<IpAddr>,
+    /// Listen on this port; by default the tool's own
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// End after one test
+    #[arg(long)]
+    pub(crate) one_off: bool,
+    /// Tests at the same time
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) max_tests: usize,
+    /// The most that a test may ask for, all its streams together: 100M, 1G
+    #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
+    pub(crate) max_rate: Option<u64>,
+    /// The longest that a test may ask for
+    #[arg(long, value_name = "TIME", value_parser = linerate_trial::units::parse_duration, default_value = "1h")]
+    pub(crate) max_time: Duration,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print records as JSON Lines, and nothing else: one object a line (docs/record-format.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say nothing on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// A tool whose clients can be served.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum Tool {
+    /// iperf3, of any version from 3.0 on
+    Iperf3,
+}
+
 /// How agents are reached.
 #[derive(Args, Debug)]
 pub(crate) struct ReachArgs {
@@ -169,6 +216,13 @@ pub(crate) struct OutputArgs {
     /// Print a table in Markdown
     #[arg(long)]
     pub(crate) markdown: bool,
+}
+
+impl OutputArgs {
+    /// Nothing but records may be on standard output.
+    pub(crate) fn is_for_programs(self) -> bool {
+        self.json || self.csv || self.markdown
+    }
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
@@ -315,6 +369,45 @@ pub(crate) enum RecordsCommand {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct ExplainArgs {
+    /// The record: its identifier or the beginning of it, `last`, or `last~1` (the one before)
+    #[arg(value_name = "RECORD", default_value = "last")]
+    pub(crate) record: String,
+    /// Try what the first finding with a suggestion says: an A/B in turns on the record's machines, put back afterwards
+    #[arg(long)]
+    pub(crate) r#try: bool,
+    /// Explain, and try, this finding instead of the first
+    #[arg(long, value_name = "NAME")]
+    pub(crate) finding: Option<String>,
+    /// How often to measure each side
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "try", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub(crate) repeat: u32,
+    /// Leave the setting as tried, if it helped; `linerate target ENDPOINT restore` takes it back
+    #[arg(long, requires = "try")]
+    pub(crate) keep: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+    #[command(flatten)]
+    pub(crate) output: ExplainOutputArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug, Clone, Copy)]
+#[group(multiple = false)]
+pub(crate) struct ExplainOutputArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print it in Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
     /// What to compare with: CAMPAIGN, CAMPAIGN:NAME=VALUE, or :NAME=VALUE of all campaigns
     #[arg(value_name = "BASELINE")]
@@ -418,6 +511,15 @@ fn set_help() -> String {
             linerate run tcp-stream --target netns:b --host netns:a --set direction=tx,rx --json"
 }
 
+const EXPLAIN_HELP: &str = "\
+Examples:
+  linerate explain
+  linerate explain 01M7Y0 --markdown
+  linerate explain last --try                             does what it suggests help?
+  linerate explain last --try --finding receive-ring --keep
+
+docs/findings.md says what each finding rests on.";
+
 /// How records are picked.
 const SELECT_HELP: &str = "CAMPAIGN is an identifier or its beginning, `last`, `last~1` (the one before), or a plan's \
                            name (its last campaign). NAME is a factor, an option, plan, since, until, or what a \
@@ -452,6 +554,14 @@ fn history_help() -> String {
          linerate history latency_p99 :plan=rr,since=30d --markdown",
         metrics_help()
     )
+}
+
+/// A rate in bits per second.
+fn bits_per_second(text: &str) -> Result<u64, String> {
+    match text.parse::<OfferedLoad>() {
+        Ok(OfferedLoad::BitsPerSecond(bits)) => Ok(bits),
+        _ => Err(format!("'{text}' is no rate in bits per second; write 100M or 1G")),
+    }
 }
 
 fn endpoint(text: &str) -> Result<Endpoint, String> {

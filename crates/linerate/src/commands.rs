@@ -4,12 +4,15 @@
 mod compare;
 mod demo;
 mod dry_run;
+mod experiment;
+mod explain;
 mod history;
 mod plans;
 mod records;
 mod registers;
 mod run;
 mod selection;
+mod serve;
 mod settings;
 mod shell;
 mod target;
@@ -33,9 +36,11 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Serve(arguments) => serve::serve(&arguments),
         Command::Plans { plan } => plans::plans(plan.as_deref()),
         Command::Target(arguments) => target::look(&arguments),
         Command::Records(arguments) => records::records(&arguments.command),
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::History(arguments) => history::history(&arguments),
         Command::Completions { shell } => shell::completions(shell),

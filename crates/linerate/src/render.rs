@@ -4,6 +4,7 @@
 pub(crate) mod budget;
 pub(crate) mod compare;
 pub(crate) mod csv;
+pub(crate) mod explain;
 mod forms;
 pub(crate) mod history;
 pub(crate) mod json;

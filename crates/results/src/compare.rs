@@ -185,8 +185,8 @@ impl Comparison {
     pub fn doubt_by_pairs(&mut self, whose: &str, itself: &Comparison) {
         self.doubt(itself, &|words| {
             format!(
-                "in the A/A trials of the {whose} one side is {words}: the noise alone makes such differences, whatever \
-                 the verdict says"
+                "in the A/A trials of the {whose} like differs from like ({words}): noise alone makes such differences, \
+                 whatever the verdict says"
             )
         });
         self.notes.push(format!("A/A trials of the {whose}: {}", itself.told_of_pairs()));
@@ -221,17 +221,25 @@ impl Comparison {
             let what = "whatever makes that difference between like and like is in every other difference too.";
             return format!("the second side is not like the first: {}; {what}", alarms.join(", "));
         }
-        let could =
-            self.judged.iter().filter(|judged| judged.found.is_some_and(|found| found.detectable.is_some())).count();
-        match (could, self.judged.len()) {
-            (0, _) => "too few repeats to tell whether the two sides are alike.".to_owned(),
-            (1, 1) => "one side is like the other in the one judgement.".to_owned(),
-            (could, all) if could == all => format!("one side is like the other in all {all} judgements."),
-            (could, all) => format!(
-                "one side is like the other in {could} judgements; {} more have too few repeats to tell.",
-                all - could
-            ),
-        }
+        let could = |judged: &&Judged| judged.found.is_some_and(|found| found.detectable.is_some());
+        let Some(first) = self.judged.iter().find(could) else {
+            return "too few repeats to tell whether the two sides are alike.".to_owned();
+        };
+        // Of the first metric, which is the one that people look at; where it is told least finely.
+        let of_it = self.judged.iter().filter(|judged| judged.metric.name == first.metric.name);
+        let coarsest = of_it.filter_map(|judged| judged.found?.detectable).fold(0.0, f64::max);
+        let size = match first.metric.difference {
+            Difference::Relative => format!("{:.1} % of {}", coarsest * 100.0, first.metric.title),
+            Difference::Absolute => {
+                format!(
+                    "{:.3} {} of {}",
+                    coarsest * first.metric.scale,
+                    verdict::points(first.metric),
+                    first.metric.title
+                )
+            }
+        };
+        format!("no difference was found between the two sides; one of {size} would have shown.")
     }
 }
 
@@ -307,7 +315,7 @@ mod tests {
     use linerate_trial::spec::Direction;
 
     use super::*;
-    use crate::record::Record;
+    use crate::record::{NullSide, Record};
     use crate::{id, sample};
 
     /// Eight rounds of these loads in one campaign, received as `through` says.
@@ -389,6 +397,41 @@ mod tests {
         let size: fn(&mut Record) = |r| drop(r.asked.insert("message_size".to_owned(), "64".to_owned()));
         check(&[], size, "loss", "not comparable: the size of messages");
         check(&["message_size"], size, "throughput", "the same within");
+    }
+
+    #[test]
+    fn a_verdict_that_a_a_trials_contradict_is_doubted() {
+        // Side b, measured in the same rounds, receives as much as side a, or a tenth less.
+        let with_pairs = |name: &str, b: f64| {
+            let mut all = Vec::new();
+            for (side, factor) in [(NullSide::A, 1.0), (NullSide::B, b)] {
+                let change = |record: &mut Record| record.trial.null_side = Some(side);
+                all.extend(campaign(
+                    name,
+                    &[100, 200],
+                    |r, load| noise(r, load) * if load == 200 { factor } else { 1.0 },
+                    change,
+                ));
+            }
+            all
+        };
+        let candidate = campaign("B", &[100, 200], noise, |_| {});
+        let check = |b: f64, note: &str, doubted: usize| {
+            let baseline = with_pairs("A", b);
+            let baseline = all(&baseline);
+            let mut comparison = compare(&counted(&baseline), &all(&candidate), &Wish::default());
+            assert_eq!(comparison.baseline.records, 16, "side b counts for nothing else");
+            let (a, b) = null_sides(&baseline).unwrap();
+            comparison.doubt_by_pairs("baseline", &compare(&a, &b, &Wish::default()));
+            let of = |judged: &&Judged| judged.doubts.iter().any(|doubt| doubt.starts_with("in the A/A trials"));
+            let found: Vec<&Judged> = comparison.judged.iter().filter(of).collect();
+            assert_eq!(found.len(), doubted, "{:?}", comparison.notes);
+            assert!(found.iter().all(|judged| judged.configuration == "rate=200M"));
+            assert!(comparison.notes.iter().any(|one| one.contains(note)), "{:?}", comparison.notes);
+        };
+        check(1.0, "A/A trials of the baseline: no difference was found between the two sides; one of", 0);
+        check(0.9, "the second side is not like the first: throughput (rate=200M) slower, loss", 4);
+        assert!(null_sides(&all(&candidate)).is_none());
     }
 
     #[test]

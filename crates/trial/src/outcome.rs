@@ -37,6 +37,21 @@ pub struct Outcome {
     pub doubts: Vec<Doubt>,
 }
 
+impl Outcome {
+    /// What an end saw that tells of its flows only.
+    pub fn of_flows(end: End, flows: Vec<FlowOutcome>) -> Outcome {
+        Outcome {
+            end,
+            flows,
+            cpu: None,
+            cpu_slices: Vec::new(),
+            counters: Counters::default(),
+            registers: None,
+            doubts: Vec::new(),
+        }
+    }
+}
+
 /// One flow, from one end. Octets and packets are payload; "measured" is what followed the warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
@@ -90,6 +105,36 @@ pub struct FlowOutcome {
     pub tcp: Option<TcpSummary>,
     /// What the socket's buffer really is, octets: the sending one of a sender, else the receiving one.
     pub socket_buffer: Option<u64>,
+}
+
+impl FlowOutcome {
+    /// An account with nothing in it yet.
+    pub fn new(id: u16, role: Role) -> FlowOutcome {
+        FlowOutcome {
+            id,
+            role,
+            octets: 0,
+            messages: 0,
+            octets_total: 0,
+            messages_total: 0,
+            elapsed_ns: 0,
+            slices: Vec::new(),
+            api: ApiUse::default(),
+            calls: 0,
+            thread: ThreadUse::default(),
+            pacing: None,
+            departure_gaps: None,
+            arrivals: None,
+            timestamps: None,
+            socket_drops: None,
+            send_errors: 0,
+            end_marks: 0,
+            latency: None,
+            timeouts: None,
+            tcp: None,
+            socket_buffer: None,
+        }
+    }
 }
 
 /// What an end does in a flow.

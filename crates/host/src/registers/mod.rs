@@ -22,14 +22,15 @@ pub fn read(interface: &str, wanted: &Wanted) -> Readings {
     match Ethtool::new(interface) {
         Err(error) => missing.push(format!("{interface} cannot be asked: {error}; name another interface")),
         Ok(ethtool) => {
-            if wanted.dump {
-                readings.dump = dump(&ethtool, interface, &device).map_err(|sentence| missing.push(sentence)).ok();
-            }
+            // Before the dump: that of e1000 clears a register of the PHY.
             if !wanted.phy.is_empty() {
                 match phy(&ethtool, interface, wanted, &mut readings) {
                     Ok(()) => {}
                     Err(sentence) => missing.push(sentence),
                 }
+            }
+            if wanted.dump {
+                readings.dump = dump(&ethtool, interface, &device).map_err(|sentence| missing.push(sentence)).ok();
             }
         }
     }
@@ -137,7 +138,7 @@ mod tests {
         let wanted = Wanted { dump: true, phy: vec![PhyPlace { device: None, register: 1 }; 2], ..Wanted::default() };
         let readings = read("lo", &wanted);
         assert_eq!((readings.dump, readings.phy, readings.memory), (None, vec![None, None], Vec::new()));
-        let [dump, phy] = &readings.missing[..] else { panic!("{:?}", readings.missing) };
+        let [phy, dump] = &readings.missing[..] else { panic!("{:?}", readings.missing) };
         assert!(dump.contains("no register dump") || dump.contains("need root"), "{dump}");
         assert!(phy.contains("has no PHY") || phy.contains("need root"), "{phy}");
     }

@@ -73,6 +73,14 @@ pub fn socket_drops(socket: &impl AsRawFd) -> Option<u64> {
     Some(u64::from(u32::from_ne_bytes(octets.try_into().ok()?)))
 }
 
+/// Octets that were written to this TCP socket and that its peer has not acknowledged (SIOCOUTQ, tcp(7)).
+pub fn unacknowledged(socket: &impl AsRawFd) -> io::Result<u32> {
+    let mut octets: libc::c_int = 0;
+    // SAFETY: the kernel writes one int to `octets`, which outlives the call. SIOCOUTQ is TIOCOUTQ by another name.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut octets) };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(octets.cast_unsigned()) }
+}
+
 /// Lets a read return, and its thread wake, only when this many octets are there, the connection ends, or the read's
 /// time is over: SO_RCVLOWAT (socket(7)). The kernel keeps it within half the receive buffer.
 pub fn set_receive_low_water(socket: &impl AsRawFd, octets: u32) -> io::Result<()> {

@@ -17,6 +17,7 @@ pub struct TrialClock {
     sending_since: OnceLock<u64>,
     receiving_since: OnceLock<u64>,
     stop: AtomicBool,
+    in_order: AtomicBool,
 }
 
 /// The measured part of a trial, in nanoseconds of the end's clock.
@@ -36,6 +37,22 @@ impl Window {
     }
 }
 
+/// A receiver that was told to finish reads on what is there already, for a moment.
+#[derive(Default)]
+pub struct Leaving {
+    since_ns: Option<u64>,
+}
+
+impl Leaving {
+    const MOST_NS: u64 = 50_000_000;
+
+    /// Whether the receiver may leave, after a call that brought something or nothing.
+    #[inline]
+    pub fn is_over(&mut self, clock: &TrialClock, brought: bool, now_ns: u64) -> bool {
+        clock.stopped() && (!brought || now_ns - *self.since_ns.get_or_insert(now_ns) > Leaving::MOST_NS)
+    }
+}
+
 impl TrialClock {
     /// A clock that starts at zero now.
     pub fn new(spec: &Spec) -> TrialClock {
@@ -52,6 +69,7 @@ impl TrialClock {
             sending_since: OnceLock::new(),
             receiving_since: OnceLock::new(),
             stop: AtomicBool::new(false),
+            in_order: AtomicBool::new(false),
         }
     }
 
@@ -72,6 +90,17 @@ impl TrialClock {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.start_bell.notify_all();
+    }
+
+    /// Tells every thread to end now, in good order: what they have done counts.
+    pub fn finish(&self) {
+        self.in_order.store(true, Ordering::Relaxed);
+        self.stop();
+    }
+
+    /// Whether every thread should end now, and what they have done counts for nothing.
+    pub fn aborted(&self) -> bool {
+        self.stopped() && !self.in_order.load(Ordering::Relaxed)
     }
 
     /// Whether every thread should end now.

@@ -13,6 +13,7 @@ mod api;
 mod buffer;
 mod clock;
 mod connections;
+mod framing;
 mod ledger;
 mod pacing;
 mod requests;
@@ -36,6 +37,7 @@ use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::registers::{AroundTrial, Wanted};
 use linerate_trial::setting::Scheduling;
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
+use socket2::Socket;
 
 use crate::counters::{self, Snapshot};
 use crate::drop_reasons::Tracing;
@@ -49,6 +51,7 @@ use sampler::{Sampled, Sampler};
 use sockets::{Open, Waiting};
 use task::Task;
 
+pub use framing::{Foreign, Framing};
 pub use sampler::Progress;
 pub use sockets::Tokens;
 
@@ -87,6 +90,7 @@ pub enum TrafficError {
 /// One end of a trial.
 pub struct Trial {
     spec: Arc<Spec>,
+    framing: Framing,
     end: End,
     local: IpAddr,
     tokens: Tokens,
@@ -119,22 +123,30 @@ impl Trial {
             .filter(|flow| flow.listener() == end)
             .map(|flow| Ok((flow.id, Some(sockets::listen(flow, &spec, local)?))))
             .collect::<Result<Vec<_>, TrafficError>>()?;
-        let clock = Arc::new(TrialClock::new(&spec));
-        Ok(Trial {
+        let mut trial = Trial::new(spec, end, local, interface);
+        (trial.waiting, trial.tokens) = (waiting, tokens);
+        Ok(trial)
+    }
+
+    /// A trial without flows.
+    fn new(spec: Spec, end: End, local: IpAddr, interface: Option<String>) -> Trial {
+        Trial {
+            clock: Arc::new(TrialClock::new(&spec)),
             spec: Arc::new(spec),
+            framing: Framing::Own,
             end,
             local,
-            tokens,
+            // Nobody hears these: whoever opens flows with a handshake has tokens of the trial's own.
+            tokens: Tokens { hello: [0; 16], answer: [0; 16] },
             interface,
-            clock,
-            waiting,
+            waiting: Vec::new(),
             running: Vec::new(),
             sampler: None,
             before: Box::default(),
             drops: None,
             registers: None,
             receivers: None,
-        })
+        }
     }
 
     /// Has registers read too, before and after the traffic.
@@ -167,14 +179,47 @@ impl Trial {
         ports: &[(u16, u16)],
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<(), TrafficError> {
-        let soak =
-            (self.spec.cpu_method == CpuMethod::Soak).then(Soak::start).transpose().map_err(TrafficError::System)?;
+        let soak = self.soak()?;
         // Both ends go through the flows in the order of their numbers, so that neither waits for a flow that
         // the other will open only after one it waits for itself.
         let mut open = Vec::new();
         for flow in Flow::of(&self.spec) {
             open.push(self.open_flow(flow, peer, ports)?);
         }
+        self.run(open, soak, notify)
+    }
+
+    /// One end of a trial whose other end is another tool: the flows are open by that tool's protocol, and end by it (see
+    /// [`Stopper::finish`]). `flows` are as [`Flow::of`] the spec has them, each with its connected socket.
+    pub fn adopt(
+        spec: Spec,
+        framing: Framing,
+        end: End,
+        local: IpAddr,
+        interface: Option<String>,
+        flows: Vec<(Flow, Socket)>,
+        notify: impl Fn(Progress) + Send + 'static,
+    ) -> Result<Trial, TrafficError> {
+        let mut trial = Trial::new(spec, end, local, interface);
+        trial.framing = framing;
+        let open = flows.into_iter().map(|(flow, socket)| Open::adopt(flow, socket));
+        let open = open.collect::<Result<Vec<_>, _>>()?;
+        let soak = trial.soak()?;
+        trial.run(open, soak, notify)?;
+        Ok(trial)
+    }
+
+    fn soak(&self) -> Result<Option<Soak>, TrafficError> {
+        (self.spec.cpu_method == CpuMethod::Soak).then(Soak::start).transpose().map_err(TrafficError::System)
+    }
+
+    /// Starts the threads of the open flows.
+    fn run(
+        &mut self,
+        open: Vec<Open>,
+        soak: Option<Soak>,
+        notify: impl Fn(Progress) + Send + 'static,
+    ) -> Result<(), TrafficError> {
         if let Some(interface) = &self.interface {
             // Registers first: reading them takes longer, and counters are to be read next to the traffic.
             if let Some(around) = &mut self.registers {
@@ -193,6 +238,7 @@ impl Trial {
             sampler.watch(flow, &open.socket, ledger.clone()).map_err(TrafficError::System)?;
             let task = Task {
                 spec: self.spec.clone(),
+                framing: self.framing.clone(),
                 end: self.end,
                 local: self.local,
                 tokens: self.tokens,
@@ -247,6 +293,11 @@ impl Trial {
         self.clock.stop();
     }
 
+    /// Whether every flow has ended; [`Trial::join`] then returns at once.
+    pub fn has_ended(&self) -> bool {
+        self.running.iter().all(|(_, thread)| thread.is_finished())
+    }
+
     /// A handle by which another thread can stop this trial.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.clock.clone())
@@ -280,7 +331,7 @@ impl Trial {
         if let Some(error) = failed {
             return Err(error);
         }
-        if self.clock.stopped() {
+        if self.clock.aborted() {
             return Err(TrafficError::Stopped);
         }
         for (flow, slices) in flows.iter_mut().zip(sampled.slices) {
@@ -347,7 +398,8 @@ impl Trial {
             ));
         }
         let is_udp_receiver = flow.arrivals.is_some();
-        if is_udp_receiver && flow.arrivals.as_ref().is_some_and(|a| a.sent_by_end_mark.is_none()) {
+        let own = matches!(self.framing, Framing::Own);
+        if own && is_udp_receiver && flow.arrivals.as_ref().is_some_and(|a| a.sent_by_end_mark.is_none()) {
             doubts.push(Doubt::new(
                 DoubtKind::EndMarkLost,
                 format!(
@@ -380,5 +432,10 @@ impl Stopper {
     /// Ends the trial now.
     pub fn stop(&self) {
         self.0.stop();
+    }
+
+    /// Ends the trial now because the other end says that it is over: what was done counts.
+    pub fn finish(&self) {
+        self.0.finish();
     }
 }

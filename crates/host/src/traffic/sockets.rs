@@ -46,6 +46,15 @@ pub struct Open {
     pub peer: SocketAddr,
 }
 
+impl Open {
+    /// A flow that somebody else has opened.
+    pub fn adopt(flow: Flow, socket: Socket) -> Result<Open, TrafficError> {
+        let peer = socket.peer_addr().map_err(TrafficError::System)?.as_socket();
+        let peer = peer.ok_or_else(|| TrafficError::System(ErrorKind::Unsupported.into()))?;
+        Ok(Open { socket, flow, listener: None, peer })
+    }
+}
+
 /// A socket on a free port of `local` that waits for the other end to open `flow`.
 pub fn listen(flow: Flow, spec: &Spec, local: IpAddr) -> Result<Waiting, TrafficError> {
     let at = |error| TrafficError::CannotListen { address: local, error };

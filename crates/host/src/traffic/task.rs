@@ -5,9 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_trial::api::ApiUse;
 use linerate_trial::flow::{End, Flow};
-use linerate_trial::outcome::{FlowOutcome, Role, TcpSample, TcpSummary, ThreadUse};
+use linerate_trial::outcome::{FlowOutcome, Role, TcpSample, TcpSummary};
 use linerate_trial::pace::Pacer;
 use linerate_trial::setting::Scheduling;
 use linerate_trial::spec::{PROBE_PPS, Spec, Workload};
@@ -16,6 +15,7 @@ use socket2::Socket;
 
 use super::api::Chosen;
 use super::clock::{TrialClock, Window};
+use super::framing::Framing;
 use super::ledger::Ledger;
 use super::pacing::Paced;
 use super::sockets::{Open, Tokens};
@@ -29,6 +29,8 @@ use crate::sys::thread;
 /// Everything one flow's thread needs.
 pub struct Task {
     pub spec: Arc<Spec>,
+    /// What its datagrams look like.
+    pub framing: Framing,
     pub end: End,
     pub local: IpAddr,
     pub tokens: Tokens,
@@ -81,7 +83,7 @@ impl Task {
         }
         let pacing = self.paced.map(|paced| paced.pacing);
         let outcome = FlowOutcome { pacing, ..self.run_role()? };
-        if is_tcp && !clock.stopped() {
+        if is_tcp && !clock.aborted() {
             let _ = socket.set_linger(None);
         }
         Ok(outcome)
@@ -112,30 +114,7 @@ impl Task {
 
     /// An account with nothing in it yet.
     pub fn blank(&self, role: Role) -> FlowOutcome {
-        FlowOutcome {
-            id: self.open.flow.id,
-            role,
-            octets: 0,
-            messages: 0,
-            octets_total: 0,
-            messages_total: 0,
-            elapsed_ns: 0,
-            slices: Vec::new(),
-            api: ApiUse::default(),
-            calls: 0,
-            thread: ThreadUse::default(),
-            pacing: None,
-            departure_gaps: None,
-            arrivals: None,
-            timestamps: None,
-            socket_drops: None,
-            send_errors: 0,
-            end_marks: 0,
-            latency: None,
-            timeouts: None,
-            tcp: None,
-            socket_buffer: None,
-        }
+        FlowOutcome::new(self.open.flow.id, role)
     }
 
     /// Length of the measured part: the time asked for, or up to `last_ns` where octets decided or a stop came.

@@ -14,9 +14,11 @@ use socket2::Socket;
 use super::TrafficError;
 use super::api::octets_in::{OctetsIn, READ};
 use super::api::octets_out::OctetsOut;
+use super::clock::Leaving;
+use super::framing::Framing;
 use super::sockets::is_passing;
 use super::task::{Task, tcp_summary, wait_until};
-use crate::sys::socket_state::set_receive_low_water;
+use crate::sys::socket_state::{set_receive_low_water, unacknowledged};
 use crate::sys::thread::thread_use;
 
 /// How long a write or read may block before the thread looks whether it should end.
@@ -33,7 +35,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     };
     let mut outcome = task.blank(Role::Sender);
     let socket = task.open.socket.try_clone().map_err(TrafficError::System)?;
-    let mut stream: TcpStream = task.open.socket.try_clone().map_err(TrafficError::System)?.into();
+    let stream: TcpStream = task.open.socket.try_clone().map_err(TrafficError::System)?.into();
     stream.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let mut out = OctetsOut::new(api, &task.spec, &socket)?;
     let size = out.size();
@@ -91,6 +93,8 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
                 now = task.clock.now_ns();
                 reach.handle_sent(now - called_ns);
             }
+            // Whoever says that the test is over may close before this thread has heard of it.
+            Err(_) if task.clock.stopped() => break,
             Err(error) => return Err(moving("the connection broke while sending")(error)),
         }
     }
@@ -105,22 +109,37 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     // The kernel's times run from the start, warm-up included.
     let open_s = now.saturating_sub(started_ns) as f64 / 1e9;
     outcome.tcp = tcp_summary(&socket, open_s);
-    // The receiver closes when it has read the last octet, so that the end of this is the end of the flow.
-    let _ = stream.shutdown(Shutdown::Write);
-    let _ = stream.set_read_timeout(Some(LOOK_AGAIN));
     let patience = if task.spec.expected_time().is_some() { 2 * DRAIN_NS } else { u64::MAX };
-    while !task.clock.stopped() && task.clock.now_ns() - now < patience {
-        match stream.read(&mut [0; 64]) {
-            Ok(_) => break,
-            Err(error) if is_passing(&error) => {}
-            Err(_) => break,
-        }
+    let waits = || !task.clock.stopped() && task.clock.now_ns() - now < patience;
+    match task.framing {
+        Framing::Own => wait_for_close(&stream, waits),
+        // Another tool's receiver is told over its control connection, and takes an earlier end for a failure.
+        Framing::Foreign(_) => wait_for_acknowledgement(&socket, waits),
     }
     if task.spec.expected_time().is_none() {
         // Octets decided: what was sent again after the last write belongs to the flow too.
         outcome.tcp = tcp_summary(&socket, open_s);
     }
     Ok(outcome)
+}
+
+/// The receiver closes when it has read the last octet, so that the end of this is the end of the flow.
+fn wait_for_close(mut stream: &TcpStream, waits: impl Fn() -> bool) {
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.set_read_timeout(Some(LOOK_AGAIN));
+    while waits() {
+        match stream.read(&mut [0; 64]) {
+            Err(error) if is_passing(&error) => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
+}
+
+/// Until all that was written has arrived at the other machine.
+fn wait_for_acknowledgement(socket: &Socket, waits: impl Fn() -> bool) {
+    while waits() && unacknowledged(socket).is_ok_and(|octets| octets > 0) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// How many messages an unlimited sender hands over with one call: as many as leave within a millisecond or two.
@@ -207,7 +226,8 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     let mut gathering = Gathering::new();
     let by_octets = task.spec.expected_time().is_none();
     let mut last_ns = 0;
-    while !task.clock.stopped() {
+    let mut leaving = Leaving::default();
+    while !task.clock.aborted() {
         match inward.receive(&socket, LOOK_AGAIN) {
             Ok(0) => break,
             Ok(read) => {
@@ -225,7 +245,7 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
                 }
                 task.ledger.publish(outcome.octets_total, outcome.messages_total);
                 gathering.handle_read(&socket, read, now);
-                if now > window.end_ns.saturating_add(DRAIN_NS) {
+                if now > window.end_ns.saturating_add(DRAIN_NS) || leaving.is_over(&task.clock, true, now) {
                     break;
                 }
             }
@@ -233,10 +253,11 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
                 let now = task.clock.now_ns();
                 let over =
                     task.clock.receiving_so_far().is_some_and(|window| now > window.end_ns.saturating_add(DRAIN_NS));
-                if over {
+                if over || leaving.is_over(&task.clock, false, now) {
                     break;
                 }
             }
+            Err(_) if task.clock.stopped() => break,
             // A reset after the measured part is how a sender leaves that would not wait; before it, it is a loss.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                 let now = task.clock.now_ns();

@@ -18,7 +18,8 @@ use super::TrafficError;
 use super::api::Asked;
 use super::api::datagrams_in::DatagramsIn;
 use super::api::datagrams_out::DatagramsOut;
-use super::clock::Window;
+use super::clock::{Leaving, Window};
+use super::framing::Framing;
 use super::pacing::Paced;
 use super::sockets::{self, is_passing};
 use super::task::{Task, wait_until};
@@ -45,9 +46,15 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
         Extent::Octets(octets) => octets.div_ceil(size as u64),
         Extent::Time(_) => u64::MAX,
     };
-    wait_for_start(&task, socket)?;
+    let own = matches!(task.framing, Framing::Own);
+    if own {
+        wait_for_start(&task, socket)?;
+    } else if !task.clock.wait_for_start() {
+        return Err(TrafficError::Stopped);
+    }
     socket.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
-    let mut out = DatagramsOut::begin(api, asked, &task.spec, task.paced, socket).map_err(TrafficError::System)?;
+    let mut out = DatagramsOut::begin(api, asked, &task.spec, task.framing.head(), task.paced, socket)
+        .map_err(TrafficError::System)?;
     let window = task.clock.sending();
     let mut now = task.clock.now_ns();
     let mut pacer = task.pacer(size as u64, now);
@@ -71,14 +78,14 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
         if let (Some(paced), Some(pacer)) = (ahead, &pacer) {
             measured = window.contains(pacer.next_departure_ns().max(now));
             let due = Due { paced, window, now, measured, offset_ns: paced.clock_offset_ns(&task.clock) };
-            count = due.fill(&mut out, pacer.clone(), count, sequence);
+            count = due.fill(&mut out, &task.framing, pacer.clone(), count, sequence);
             if count == 0 {
                 break;
             }
         } else {
             for index in 0..count {
                 let probe = Probe { sequence: sequence + index as u64, measured, sent_at_ns: now };
-                let _ = probe.emit(out.datagram_mut(index));
+                task.framing.emit(&probe, out.datagram_mut(index));
             }
         }
         outcome.calls += 1;
@@ -131,7 +138,9 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     }
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
     out.finish(socket).map_err(TrafficError::System)?;
-    outcome.end_marks = say_end(&task, socket, sequence)?;
+    if own {
+        outcome.end_marks = say_end(&task, socket, sequence)?;
+    }
     Ok(outcome)
 }
 
@@ -148,7 +157,7 @@ struct Due {
 
 impl Due {
     /// Writes the datagrams whose turn comes soon, at most `count`. Returns how many; none after the time is over.
-    fn fill(&self, out: &mut DatagramsOut, mut pacer: Pacer, count: usize, sequence: u64) -> usize {
+    fn fill(&self, out: &mut DatagramsOut, framing: &Framing, mut pacer: Pacer, count: usize, sequence: u64) -> usize {
         pacer.handle_now(self.now);
         for index in 0..count {
             let departure = pacer.next_departure_ns().max(self.now);
@@ -159,7 +168,7 @@ impl Due {
             pacer.handle_sent();
             let at_ns = departure.max(self.now + self.paced.least_notice_ns());
             let probe = Probe { sequence: sequence + index as u64, measured: self.measured, sent_at_ns: at_ns };
-            let _ = probe.emit(out.datagram_mut(index));
+            framing.emit(&probe, out.datagram_mut(index));
             if let Some(offset_ns) = self.offset_ns {
                 out.set_time(index, at_ns.wrapping_add(offset_ns));
             }
@@ -175,7 +184,8 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
     let mut inward = DatagramsIn::begin(api, timestamps, &task.spec);
     let mut account = Account::new(&task, (api == ReceiverApi::UdpGro).then(MergedDrops::default));
     let mut gathering = Gathering::new(&inward, task.spec.message_octets() as usize, socket);
-    while !task.clock.stopped() {
+    let mut leaving = Leaving::default();
+    while !task.clock.aborted() {
         let count = match inward.receive(socket) {
             Ok(count) => count,
             Err(error) if is_passing(&error) || error.kind() == ErrorKind::ConnectionRefused => 0,
@@ -193,7 +203,7 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
         if count > 0 {
             account.publish(&task);
         }
-        if account.is_over(&task, now) {
+        if account.is_over(&task, now) || leaving.is_over(&task.clock, count > 0, now) {
             break;
         }
         if let Some(wait) = gathering.handle_messages(count, now)
@@ -292,13 +302,14 @@ impl Account {
         }
         if let Some(merged) = &mut self.merged
             && message.segment == self.size
-            && let Some(probe) = Probe::parse(message.octets)
+            && let Some(probe) = task.framing.parse(message.octets, || false)
         {
             merged.handle_message(probe.sequence, (message.len / self.size) as u64, message.drops);
         }
         let mut window = None;
         for octets in message.octets.chunks(message.segment) {
             if octets.len() == HANDSHAKE_LEN
+                && matches!(task.framing, Framing::Own)
                 && let Some(handshake) = handle_handshake(task, socket, octets)
             {
                 if handshake.kind == HandshakeKind::End {
@@ -311,13 +322,19 @@ impl Account {
                 continue;
             }
             // A connected socket hears one peer only; what is of another length or no probe is counted by nobody.
-            let Some(probe) = Probe::parse(octets).filter(|_| octets.len() == self.size) else { continue };
-            let counts = *window.get_or_insert_with(|| {
-                // Where octets decide, the time runs from the first arrivals, so what came with them took none of it.
-                let first = task.clock.receiving_so_far().is_none_or(|window| window.start_ns == now);
-                let window = task.clock.receiving(now);
-                window.contains(now) && !(self.by_octets && first)
-            });
+            if octets.len() != self.size {
+                continue;
+            }
+            let mut counts = || {
+                *window.get_or_insert_with(|| {
+                    // Where octets decide, the time runs from the first arrivals, so what came with them took none of it.
+                    let first = task.clock.receiving_so_far().is_none_or(|window| window.start_ns == now);
+                    let window = task.clock.receiving(now);
+                    window.contains(now) && !(self.by_octets && first)
+                })
+            };
+            let Some(probe) = task.framing.parse(octets, &mut counts) else { continue };
+            let counts = counts();
             let new = self.tracker.handle_datagram(&probe, arrived_ns);
             self.last_ns = now;
             self.outcome.messages_total += 1;
@@ -464,7 +481,7 @@ mod tests {
         let paced = Paced::unheeded(&socket);
         paced.steer(&socket, true).unwrap();
         let spec = Spec { rate: "117600k".parse().unwrap(), ..Spec::new(Workload::UdpStream) };
-        let mut out = DatagramsOut::begin(SenderApi::Sendmmsg, Asked::Auto, &spec, Some(paced), &socket).unwrap();
+        let mut out = DatagramsOut::begin(SenderApi::Sendmmsg, Asked::Auto, &spec, &[], Some(paced), &socket).unwrap();
         assert_eq!(out.count(), 32, "not one by one");
         // The measured part begins with departure 7 and ends before departure 25.
         let window = Window { start_ns: START_NS + 7 * GAP_NS, end_ns: START_NS + 25 * GAP_NS };
@@ -476,7 +493,7 @@ mod tests {
             let now = pacer.next_departure_ns() - paced.lead_ns + late;
             let measured = window.contains(pacer.next_departure_ns().max(now));
             let due = Due { paced, window, now, measured, offset_ns: Some(0) };
-            let count = due.fill(&mut out, pacer.clone(), 32, sequence);
+            let count = due.fill(&mut out, &Framing::Own, pacer.clone(), 32, sequence);
             if count == 0 {
                 break;
             }

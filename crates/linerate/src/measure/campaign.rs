@@ -2,7 +2,7 @@
 //! Knows no renderer: records go to whoever wants to hear of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store, StoreError};
@@ -10,6 +10,7 @@ use linerate_trial::flow::End;
 
 use super::boot::Boots;
 use super::conduct::{Conducted, TrialError, conduct};
+use super::ids::{Ids, now};
 use super::join::{self, Label};
 use super::luck::Luck;
 use super::narrow::Narrowing;
@@ -197,26 +198,4 @@ fn trials(
     }
     store.campaign_finish(&campaign, &now().to_string())?;
     Ok(failed)
-}
-
-/// Identifiers in the order of time, also within a millisecond and across a step of the clock.
-#[derive(Default)]
-struct Ids {
-    last_ms: u64,
-}
-
-impl Ids {
-    /// An identifier, and the time it was made, RFC 3339.
-    fn next(&mut self) -> (String, String) {
-        let now = now();
-        let unix_ms = u64::try_from(now.as_millisecond()).unwrap_or(0);
-        self.last_ms = unix_ms.max(self.last_ms + 1);
-        let mut random = [0; 10];
-        let _ = getrandom::fill(&mut random);
-        (linerate_results::id::id(self.last_ms, random), now.to_string())
-    }
-}
-
-fn now() -> jiff::Timestamp {
-    jiff::Timestamp::try_from(SystemTime::now()).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
 }

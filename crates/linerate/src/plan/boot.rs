@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::file::{Entry, Reader, entries, scalar};
-use super::{Part, PlanError, PlannedTrial};
+use super::{Part, PlanError, PlannedTrial, WantedSetting};
 
 /// A level of the factor `boot`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +152,17 @@ pub(super) fn levels_of(part: &Part, name: &str) -> Vec<String> {
     let fixed = part.options.iter().filter(|(of, _)| of == name).map(|(_, level)| level);
     let varied = part.factors.iter().filter(|(of, _)| of == name).flat_map(|(_, levels)| levels);
     fixed.chain(varied).cloned().collect()
+}
+
+/// Puts blocks of trials that want the machines booted alike beside one another, where the first of them is: a boot is
+/// dearer than whatever else changes between blocks.
+pub(super) fn side_by_side(blocks: &mut [Vec<&WantedSetting>]) {
+    let boots = |block: &[&WantedSetting]| -> Vec<(End, String)> {
+        let boots = block.iter().filter(|one| one.change.name == BOOT);
+        boots.map(|one| (one.end, one.change.value.clone())).collect()
+    };
+    let before: Vec<Vec<(End, String)>> = blocks.iter().map(|block| boots(block)).collect();
+    blocks.sort_by_cached_key(|block| before.iter().position(|other| *other == boots(block)));
 }
 
 /// Whether the trials agree on who is booted: a machine does not go back to what it was before the campaign.
@@ -317,6 +328,20 @@ mod tests {
         assert!(one.iter().all(|trial| trial.boot(End::Target) == Some("new") && trial.boot(End::Host).is_none()));
         let none = plan.trials(&[("target.boot".to_owned(), "newer".to_owned())], None).unwrap_err();
         assert!(none.to_string().contains("give it a [boot.newer]"), "{none}");
+    }
+
+    #[test]
+    fn parts_share_a_boot() {
+        let part = "[[part]]\nworkload = 'tcp-rr'\n[part.options]\ntarget.speed = 'SPEED'\n[part.factors]\ntarget.boot = \
+                    ['a', 'b']\n";
+        let text = format!(
+            "format = 'linerate.plan/1'\n[boot.a]\ncommand = 'x'\n[boot.b]\ncommand = 'x'\n{}{}",
+            part.replace("SPEED", "100"),
+            part.replace("SPEED", "1000")
+        );
+        let trials = Plan::parse(&text, "my.toml", "my").unwrap().trials(&[], None).unwrap();
+        let boots: Vec<&str> = trials.iter().filter_map(|trial| trial.boot(End::Target)).collect();
+        assert_eq!(boots, ["a", "a", "b", "b"]);
     }
 
     #[track_caller]

@@ -116,6 +116,7 @@ impl Plan {
                 blocks.push(one.dearest());
             }
         }
+        boot::side_by_side(&mut blocks);
         let rounds = parts.iter().map(|(_, part)| part.repeat).max().unwrap_or(0);
         let mut chance = changes.seed.map(|seed| SplitMix64::new(seed.into()));
         let mut trials: Vec<PlannedTrial> = Vec::with_capacity(count as usize);

@@ -6,14 +6,39 @@ use linerate_trial::budget::LossLine;
 use linerate_trial::spec::Direction;
 use linerate_trial::stage::Stage;
 
+use super::forms::{Piece, numbers, words};
 use super::number::{count, figure, signed};
 use super::show::grid;
 
 /// What the table says.
 pub(super) const TITLE: &str = "Path and loss budget: packets at each stage, of the whole trial, warm-up included";
 
+const COLUMNS: [&str; 4] = ["stage", "passed", "lost", "evidence"];
+
 /// The path of each direction with its losses; nothing of a record that has neither.
 pub(crate) fn table(record: &Record) -> String {
+    grid(COLUMNS.map(str::to_owned).to_vec(), rows(record))
+}
+
+/// The same, and what belongs beside it, as a part of an answer.
+pub(super) fn pieces(record: &Record) -> Vec<Piece> {
+    let [stage, passed, lost, evidence] = COLUMNS;
+    let mut pieces = Vec::new();
+    let rows = rows(record);
+    if !rows.is_empty() {
+        pieces.push(Piece::Heading("Where the packets went, whole trial, warm-up included".to_owned()));
+        let titles = vec![words(stage), numbers(passed), numbers(lost), words(evidence)];
+        pieces.push(Piece::Grid { titles, rows });
+    }
+    let beside: Vec<String> =
+        beside_rows(record).into_iter().map(|row| format!("{}: {} ({})", row[0], row[1], row[2])).collect();
+    if !beside.is_empty() {
+        pieces.push(Piece::Lines(beside));
+    }
+    pieces
+}
+
+fn rows(record: &Record) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let both = record.direction == Direction::Both;
     let one_way = if record.direction == Direction::Tx { Direction::Tx } else { Direction::Rx };
@@ -27,7 +52,8 @@ pub(crate) fn table(record: &Record) -> String {
         let lost: Vec<&LossLine> = record.loss_budget.iter().flatten().filter(|line| of(line) == direction).collect();
         let prefix = direction.map_or(String::new(), |direction| format!("{direction}: "));
         if let Some(direction) = direction.filter(|_| both && !(path.is_empty() && lost.is_empty())) {
-            rows.push(vec![format!("{direction}, {}", who_sends(direction))]);
+            let title = format!("{direction}, {}", who_sends(direction));
+            rows.push(vec![title, String::new(), String::new(), String::new()]);
         }
         for stage in Stage::PATH {
             let passed = path.iter().filter(|line| line.passage.stage == stage).map(|line| {
@@ -55,11 +81,11 @@ pub(crate) fn table(record: &Record) -> String {
     }
     // A stage is named once.
     for at in (1..rows.len()).rev() {
-        if rows[at].len() > 1 && rows[at][0] == rows[at - 1][0] {
+        if rows[at][0] == rows[at - 1][0] {
             rows[at][0].clear();
         }
     }
-    grid(["stage", "passed", "lost", "evidence"].map(str::to_owned).to_vec(), rows)
+    rows
 }
 
 fn who_sends(direction: Direction) -> &'static str {
@@ -68,6 +94,10 @@ fn who_sends(direction: Direction) -> &'static str {
 
 /// Pause frames, and what was dropped that the trial had not sent.
 pub(crate) fn beside(record: &Record) -> String {
+    grid(["", "packets", "evidence"].map(str::to_owned).to_vec(), beside_rows(record))
+}
+
+fn beside_rows(record: &Record) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (end, machine) in [("target", &record.target), ("host", &record.host)] {
         let Some(pause) = &machine.pause_frames else { continue };
@@ -88,7 +118,7 @@ pub(crate) fn beside(record: &Record) -> String {
             line.evidence.clone(),
         ]
     }));
-    grid(["", "packets", "evidence"].map(str::to_owned).to_vec(), rows)
+    rows
 }
 
 /// What the kernels dropped, by their own reasons.

@@ -28,7 +28,7 @@ pub(crate) fn registers(
     for one in decoded {
         if is_named { in_full(one, &mut text) } else { in_brief(one, &mut text) }
     }
-    if !spared.is_empty() {
+    if !spared.is_empty() && !decoded.is_empty() {
         let _ = writeln!(
             text,
             "\nNot read, because reading clears what they have kept: {}. Name them, or give --clearing.",

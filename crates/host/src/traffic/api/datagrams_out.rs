@@ -38,6 +38,8 @@ pub struct DatagramsOut {
 struct Form {
     /// Octets of a datagram.
     size: usize,
+    /// What each begins with.
+    head: Vec<u8>,
     /// Datagrams to a call, at most.
     most: usize,
     /// Whether it was asked for that many.
@@ -67,7 +69,10 @@ impl Form {
             batch = batch.with_times();
         }
         for index in 0..batch.count() {
-            buffer::fill(batch.datagram_mut(index));
+            let datagram = batch.datagram_mut(index);
+            buffer::fill(datagram);
+            let head = self.head.len().min(datagram.len());
+            datagram[..head].copy_from_slice(&self.head[..head]);
         }
         batch
     }
@@ -118,12 +123,13 @@ fn can_cut(open: &Open, size: u32) -> Result<(), String> {
 }
 
 impl DatagramsOut {
-    /// The buffers, filled, and the socket made ready; no other datagrams may be sent on it until
+    /// The buffers, filled, each with `head` at its start, and the socket made ready; no other datagrams may be sent on it until
     /// [`DatagramsOut::finish`].
     pub fn begin(
         api: SenderApi,
         asked: Asked,
         spec: &Spec,
+        head: &[u8],
         paced: Option<Paced>,
         socket: &Socket,
     ) -> io::Result<DatagramsOut> {
@@ -134,7 +140,14 @@ impl DatagramsOut {
         let spaced_below = paced.is_some_and(|paced| paced.lead_ns > 0);
         let most = spec.batch.map_or(usize::MAX, |batch| batch as usize);
         let most = if is_paced(spec) && !spaced_below { most.min(spec.burst as usize) } else { most };
-        let form = Form { size, most, by_name: spec.batch.is_some(), alignment: spec.alignment as usize, times };
+        let form = Form {
+            size,
+            head: head.to_vec(),
+            most,
+            by_name: spec.batch.is_some(),
+            alignment: spec.alignment as usize,
+            times,
+        };
         let batch = form.batch(api);
         if batch.segments() > 1 {
             datagrams::set_segment_size(socket, size as u32)?;

@@ -1,0 +1,11 @@
+//! iperf3 (esnet/iperf), from 3.0 on: TCP and UDP streams, either way or both.
+//! Knows its protocol only; the data goes through the same code as linerate's own.
+
+pub mod client;
+pub mod datagram;
+pub mod message;
+pub mod parameters;
+pub mod results;
+pub mod server;
+pub mod sockets;
+pub mod terms;

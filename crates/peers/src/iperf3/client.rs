@@ -1,0 +1,293 @@
+//! An iperf3 client: one test against a server, through linerate's own data path.
+//! Knows no records; what both ends saw is returned.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use linerate_host::traffic::{Progress, Trial};
+use linerate_trial::flow::{End, Flow};
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::datagram;
+use super::message::{Cookie, MAX_TEXT, State, read_json, read_state, write_json, write_state};
+use super::parameters::Parameters;
+use super::results::Results;
+use super::sockets::{framing, prepare, settle};
+use super::terms::{in_order_of_opening, outcome_of, parameters_of, results_of};
+use crate::deadline::Timed;
+use crate::test::Place;
+
+/// How long the server has for each of its messages.
+const MESSAGE_TIME: Duration = Duration::from_secs(10);
+/// How often something that has no bell is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How long a server is asked again that has another test, or nobody at its door: between two tests the real one closes
+/// its listening socket and opens it anew.
+const PATIENCE: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_millis(100);
+/// How late a sender may end, of a machine that is busy.
+const LATE: Duration = Duration::from_secs(2);
+/// What a receiver's time may lie behind the client's: it begins with the first data.
+const BEHIND: Duration = Duration::from_millis(100);
+
+/// One test of the host against an iperf3 server, which is the target: this end's account, and the server's as far as it
+/// tells. The error is one sentence that ends in what to try.
+pub fn run(
+    spec: &Spec,
+    place: &Place,
+    notify: impl Fn(Progress) + Send + 'static,
+    stopped: &dyn Fn() -> bool,
+) -> Result<[Outcome; 2], String> {
+    let parameters = parameters_of(spec)?;
+    let server = place.server;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let later = || Instant::now() < deadline && !stopped();
+        let control = match connected(place, server) {
+            Ok(control) => control,
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused && later() => {
+                std::thread::sleep(AGAIN);
+                continue;
+            }
+            Err(error) => {
+                return Err(format!(
+                    "cannot reach an iperf3 server at {server}: {error}; start 'iperf3 -s' there, and check cable and firewalls"
+                ));
+            }
+        };
+        let cookie = Cookie::new().map_err(|error| error.to_string())?;
+        let test = Test { spec, place, parameters: &parameters, control, cookie, stopped };
+        match test.admitted() {
+            Ok(()) => return test.run(notify).map_err(|trouble| test.sentence(trouble)),
+            Err(trouble) if trouble.may_pass() && later() => std::thread::sleep(AGAIN),
+            Err(trouble) => return Err(test.sentence(trouble)),
+        }
+    }
+}
+
+struct Test<'a> {
+    spec: &'a Spec,
+    place: &'a Place,
+    parameters: &'a Parameters,
+    control: TcpStream,
+    cookie: Cookie,
+    stopped: &'a dyn Fn() -> bool,
+}
+
+/// What went wrong.
+enum Trouble {
+    /// While this was being done.
+    Talking(&'static str, io::Error),
+    /// The server said so.
+    Server(State),
+    /// Its code, and an errno.
+    Code(u32, u32),
+    /// A sentence of this end.
+    Own(String),
+}
+
+impl Trouble {
+    /// The server may be ending the test before this one.
+    fn may_pass(&self) -> bool {
+        match self {
+            Trouble::Server(state) => *state == State::AccessDenied,
+            Trouble::Talking(_, error) => matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof),
+            Trouble::Code(..) | Trouble::Own(_) => false,
+        }
+    }
+}
+
+impl Test<'_> {
+    /// Whether the server takes this test.
+    fn admitted(&self) -> Result<(), Trouble> {
+        let _ = self.control.set_nodelay(true);
+        io::Write::write_all(&mut self.timed(), &self.cookie.0)
+            .map_err(|error| Trouble::Talking("the first word was said", error))?;
+        self.expect(State::ParamExchange)
+    }
+
+    fn run(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
+        let talking = |what| move |error| Trouble::Talking(what, error);
+        write_json(&mut self.timed(), self.parameters).map_err(talking("the parameters were sent"))?;
+        self.expect(State::CreateStreams)?;
+        let streams = self.streams().map_err(talking("streams were opened"))?;
+        // Open until the server has closed them: to a server that still sends, a stream that is gone is a failed test.
+        let held = streams.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>();
+        let Place { local, interface, .. } = self.place;
+        let framing = framing(self.parameters);
+        let trial = Trial::adopt(self.spec.clone(), framing, End::Host, *local, interface.clone(), streams, notify)
+            .map_err(|error| Trouble::Own(error.to_string()))?;
+        self.expect(State::TestStart)?;
+        self.expect(State::TestRunning)?;
+        trial.start();
+        let watched = self.watch(&trial);
+        if watched.is_err() {
+            trial.stop();
+            let _ = write_state(&mut self.timed(), State::ClientTerminate);
+        }
+        watched?;
+        write_state(&mut self.timed(), State::TestEnd).map_err(talking("the end was said"))?;
+        trial.stopper().finish();
+        let mut outcome = trial.join().map_err(|error| Trouble::Own(error.to_string()))?;
+        self.expect(State::ExchangeResults)?;
+        drop(held);
+        write_json(&mut self.timed(), &results_of(self.spec, &outcome)).map_err(talking("results were sent"))?;
+        let theirs: Results = read_json(&mut self.timed(), MAX_TEXT).map_err(talking("results were awaited"))?;
+        self.expect(State::DisplayResults)?;
+        let _ = write_state(&mut self.timed(), State::Done);
+        let _ = self.control.shutdown(Shutdown::Write);
+        // The server has one test at a time, and is done with this one when it closes.
+        let _ = io::copy(&mut self.timed().take(1024), &mut io::sink());
+        let theirs = outcome_of(self.spec, End::Target, &theirs);
+        settle(&mut outcome, &theirs);
+        Ok([theirs, outcome])
+    }
+
+    fn timed(&self) -> Timed<'_> {
+        Timed::new(&self.control, MESSAGE_TIME)
+    }
+
+    /// The server's next word, which must be this one.
+    fn expect(&self, state: State) -> Result<(), Trouble> {
+        let heard = read_state(&mut self.timed()).map_err(|error| Trouble::Talking("its answer was awaited", error))?;
+        if heard == state { Ok(()) } else { Err(self.trouble(heard)) }
+    }
+
+    /// What a word means that was not expected.
+    fn trouble(&self, heard: State) -> Trouble {
+        let mut octets = [0; 8];
+        if heard == State::ServerError && self.timed().read_exact(&mut octets).is_ok() {
+            let word = |at: usize| u32::from_be_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
+            return Trouble::Code(word(0), word(4));
+        }
+        Trouble::Server(heard)
+    }
+
+    /// The streams, each opened before the next: the server numbers them as they come.
+    fn streams(&self) -> io::Result<Vec<(Flow, Socket)>> {
+        let open = |flow| {
+            let socket = match self.spec.workload {
+                Workload::UdpStream => self.open_datagrams()?,
+                _ => self.open_stream()?,
+            };
+            Ok((flow, socket))
+        };
+        let mut streams = in_order_of_opening(self.spec).into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
+        streams.sort_by_key(|(flow, _)| flow.id);
+        Ok(streams)
+    }
+
+    fn open_stream(&self) -> io::Result<Socket> {
+        let socket = Socket::new(Domain::for_address(self.place.server), Type::STREAM, Some(Protocol::TCP))?;
+        prepare(&socket, self.spec)?;
+        socket.bind(&SocketAddr::new(self.place.local, 0).into())?;
+        socket.connect_timeout(&self.place.server.into(), MESSAGE_TIME)?;
+        let stream: TcpStream = socket.into();
+        io::Write::write_all(&mut Timed::new(&stream, MESSAGE_TIME), &self.cookie.0)?;
+        stream.set_write_timeout(None)?;
+        Ok(stream.into())
+    }
+
+    /// The server answers the first datagram; or its data comes before its answer.
+    fn open_datagrams(&self) -> io::Result<Socket> {
+        let socket = Socket::new(Domain::for_address(self.place.server), Type::DGRAM, Some(Protocol::UDP))?;
+        prepare(&socket, self.spec)?;
+        socket.bind(&SocketAddr::new(self.place.local, 0).into())?;
+        socket.connect(&self.place.server.into())?;
+        socket.set_read_timeout(Some(MESSAGE_TIME))?;
+        socket.send(&datagram::HELLO)?;
+        let mut octets = [0; 64];
+        let udp: std::net::UdpSocket = socket.into();
+        let len = udp.recv(&mut octets)?;
+        if !datagram::is_reply(&octets[..len]) && self.spec.direction == Direction::Rx {
+            return Err(io::Error::new(ErrorKind::InvalidData, "what answered over UDP is no iperf3 server"));
+        }
+        Ok(udp.into())
+    }
+
+    /// Until this end says that the test is over.
+    fn watch(&self, trial: &Trial) -> Result<(), Trouble> {
+        let began = Instant::now();
+        let receives = self.spec.direction != Direction::Rx;
+        let time = match self.spec.extent {
+            Extent::Time(time) => self.spec.warmup + time + if receives { BEHIND } else { LATE },
+            Extent::Octets(_) => Duration::MAX,
+        };
+        let mut octet = [0];
+        // Senders end by themselves; receivers are told.
+        while began.elapsed() < time && !trial.has_ended() {
+            if (self.stopped)() {
+                return Err(Trouble::Own("the trial was stopped".to_owned()));
+            }
+            let _ = self
+                .control
+                .set_read_timeout(Some(LOOK_AGAIN.min(time - began.elapsed().min(time)).max(Duration::from_millis(1))));
+            match (&self.control).read(&mut octet) {
+                Ok(0) => return Err(Trouble::Talking("the test ran", ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {
+                    return Err(State::of(octet[0]).map_or_else(
+                        || {
+                            Trouble::Own(
+                                "the iperf3 server said something that none says in mid-test; check what listens there"
+                                    .to_owned(),
+                            )
+                        },
+                        |state| self.trouble(state),
+                    ));
+                }
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
+                }
+                Err(error) => return Err(Trouble::Talking("the test ran", error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn sentence(&self, trouble: Trouble) -> String {
+        let server = self.place.server;
+        match trouble {
+            Trouble::Own(sentence) => sentence,
+            Trouble::Talking(what, error) => format!(
+                "the iperf3 server at {server} was lost while {what}: {}; see what it printed, and try again",
+                if error.kind() == ErrorKind::TimedOut { "it was silent".to_owned() } else { error.to_string() }
+            ),
+            Trouble::Server(State::AccessDenied) => {
+                format!("the iperf3 server at {server} is busy with another test; try again when that is over")
+            }
+            Trouble::Server(State::ServerTerminate) => {
+                format!("the iperf3 server at {server} was stopped; start it again")
+            }
+            Trouble::Server(state) => {
+                format!("the iperf3 server at {server} said {state:?}, which has no place there; check its version")
+            }
+            Trouble::Code(code, errno) => {
+                let means = match code {
+                    27 => "the rates together are above its limit; choose a smaller rate",
+                    37 => "the trial is longer than its limit; choose a shorter duration",
+                    142 => {
+                        "it wants a user and a password, which this version of linerate cannot give; start it without"
+                    }
+                    144 => "no data arrived there; check the path that UDP takes",
+                    _ => "see what it printed",
+                };
+                let errno = if errno == 0 {
+                    String::new()
+                } else {
+                    format!(" ({})", io::Error::from_raw_os_error(errno.cast_signed()))
+                };
+                format!("the iperf3 server at {server} refused with its error {code}{errno}: {means}")
+            }
+        }
+    }
+}
+
+fn connected(place: &Place, server: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind(&SocketAddr::new(place.local, 0).into())?;
+    socket.connect_timeout(&server.into(), MESSAGE_TIME)?;
+    Ok(socket.into())
+}

@@ -1,0 +1,495 @@
+//! An iperf3 server: any number of clients at once, each test through linerate's own data path.
+//! Knows no records and no terminal; what a test was is told to whoever wants to hear.
+//!
+//! ```text
+//!   TCP connection ─→ cookie known? ─┬─ no ──→ a test of its own, in a thread
+//!                                    └─ yes ─→ a stream of the test that waits for it
+//!   datagram ─→ from where a test waits for a stream? ─→ connected socket ─→ that test
+//! ```
+//! Data goes only where a control connection came from: a stream's address is that of its test's client.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_host::interfaces;
+use linerate_host::traffic::Trial;
+use linerate_trial::flow::{End, Flow};
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::datagram;
+use super::message::{Cookie, MAX_TEXT, State, read_json, write_json, write_state};
+use super::parameters::{MAX_PARAMETERS, Parameters};
+use super::results::Results;
+use super::sockets::{framing, prepare, settle};
+use super::terms::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of, spec_of};
+use crate::deadline::Timed;
+use crate::served::{Limits, Served};
+
+/// The port of TCP and UDP.
+pub const PORT: u16 = 5201;
+
+/// How long a client has for each of its messages.
+const MESSAGE_TIME: Duration = Duration::from_secs(10);
+/// How long a client has to open its streams; it waits as long itself.
+const STREAMS_TIME: Duration = Duration::from_secs(30);
+/// How often something that has no bell is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// A test that octets end, or the client's user.
+const LONGEST: Duration = Duration::from_secs(86_400);
+/// Connections whose cookie is being read, beside those of tests.
+const STRANGERS: usize = 64;
+/// Threads wait and copy little; the data has threads of its own.
+const STACK: usize = 256 << 10;
+
+/// A server that listens.
+pub struct Server {
+    doors: Vec<Door>,
+    limits: Limits,
+    shared: Arc<Shared>,
+}
+
+/// The sockets of one family.
+struct Door {
+    tcp: TcpListener,
+    udp: UdpSocket,
+}
+
+/// What the accepting threads and the tests share.
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<Vec<Waiting>>,
+    tests: AtomicUsize,
+    strangers: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+/// A test that waits for streams.
+struct Waiting {
+    cookie: Cookie,
+    client: IpAddr,
+    workload: Workload,
+    wanted: usize,
+    streams: mpsc::Sender<Opened>,
+}
+
+/// A stream of a test, and its place among all that came to this server: the client numbers streams as it opens them,
+/// and threads may hear of them in another order.
+type Opened = (usize, Socket);
+
+impl Server {
+    /// Listens on an address, or on every one. Port 0 is any that is free.
+    pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
+        let mut doors = Vec::new();
+        match address {
+            Some(address) => doors.push(Door::open(SocketAddr::new(address, port))?),
+            None => {
+                doors.push(Door::open((Ipv4Addr::UNSPECIFIED, port).into())?);
+                let port = doors[0].tcp.local_addr()?.port();
+                // A machine without IPv6 serves without it.
+                doors.extend(Door::open((Ipv6Addr::UNSPECIFIED, port).into()).ok());
+            }
+        }
+        Ok(Server { doors, limits, shared: Arc::default() })
+    }
+
+    /// The port that is listened on.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.doors[0].tcp.local_addr()?.port())
+    }
+
+    /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
+    /// aborted.
+    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
+        thread::scope(|scope| {
+            let doors: Vec<_> = self
+                .doors
+                .iter()
+                .map(|door| {
+                    let (is_over, heard) = (&is_over, &heard);
+                    scope.spawn(move || self.attend(door, scope, is_over, heard))
+                })
+                .collect();
+            doors.into_iter().try_for_each(|door| door.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
+        })
+    }
+
+    /// Looks at one family's sockets, and gives each connection a thread.
+    fn attend<'scope, 'env>(
+        &'env self,
+        door: &'env Door,
+        scope: &'scope thread::Scope<'scope, 'env>,
+        is_over: &'env (impl Fn(usize) -> bool + Sync),
+        heard: &'env (impl Fn(Served) + Sync),
+    ) -> io::Result<()> {
+        let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
+        let mut count = 0;
+        while !over() {
+            let mut idle = true;
+            match door.tcp.accept() {
+                Ok((stream, peer)) => {
+                    idle = false;
+                    count += 1;
+                    let place = count;
+                    // Beyond these nobody is heard: the kernel's queue holds some more.
+                    if self.shared.strangers.fetch_add(1, Ordering::Relaxed) < STRANGERS {
+                        let work = move || self.receive((place, stream), peer, is_over, heard);
+                        if thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
+                            self.shared.strangers.fetch_sub(1, Ordering::Relaxed);
+                        }
+                    } else {
+                        self.shared.strangers.fetch_sub(1, Ordering::Relaxed);
+                    }
+                }
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+            let mut octets = [0; 64];
+            // An error is an ICMP message about a peer that is gone.
+            if let Ok((_, peer)) = door.udp.recv_from(&mut octets) {
+                idle = false;
+                self.open_datagrams(door, peer, &mut count);
+            }
+            if idle {
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection: a stream that a test waits for, or a test.
+    fn receive(
+        &self,
+        (place, stream): (usize, TcpStream),
+        peer: SocketAddr,
+        is_over: &(impl Fn(usize) -> bool + Sync),
+        heard: &(impl Fn(Served) + Sync),
+    ) {
+        let cookie = Cookie::read(&mut Timed::new(&stream, MESSAGE_TIME));
+        self.shared.strangers.fetch_sub(1, Ordering::Relaxed);
+        let Ok(cookie) = cookie else { return };
+        let wants = |waiting: &Waiting| waiting.cookie == cookie && waiting.workload == Workload::TcpStream;
+        if let Some(test) = self.shared.claim(wants) {
+            let _ = test.send((place, stream.into()));
+            return;
+        }
+        if self.shared.tests.fetch_add(1, Ordering::Relaxed) >= self.limits.tests {
+            self.shared.tests.fetch_sub(1, Ordering::Relaxed);
+            let _ = write_state(&mut Timed::new(&stream, MESSAGE_TIME), State::AccessDenied);
+            return;
+        }
+        let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
+        let test = Test { server: self, control: stream, cookie, peer, over: &over };
+        if let Some(served) = test.run() {
+            heard(served);
+            self.shared.ended.fetch_add(1, Ordering::Relaxed);
+        }
+        self.shared.tests.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A datagram from somebody unknown: the first of a stream, if a test of a client at that address waits for one.
+    fn open_datagrams(&self, door: &Door, peer: SocketAddr, count: &mut usize) {
+        let mut unknown = vec![peer];
+        while let Some(peer) = unknown.pop() {
+            let wants = |waiting: &Waiting| waiting.client == peer.ip() && waiting.workload == Workload::UdpStream;
+            let Some(test) = self.shared.claim(wants) else { continue };
+            let Ok(socket) = connected(door, peer, &mut unknown) else { continue };
+            if socket.send(&datagram::REPLY).is_ok() {
+                *count += 1;
+                let _ = test.send((*count, socket));
+            }
+        }
+    }
+}
+
+impl Door {
+    fn open(at: SocketAddr) -> io::Result<Door> {
+        let listener = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+        listener.set_reuse_address(true)?;
+        if at.is_ipv6() {
+            listener.set_only_v6(true)?;
+        }
+        listener.bind(&at.into())?;
+        listener.listen(128)?;
+        listener.set_nonblocking(true)?;
+        let tcp: TcpListener = listener.into();
+        let udp = datagram_socket(SocketAddr::new(at.ip(), tcp.local_addr()?.port()))?;
+        udp.set_nonblocking(true)?;
+        Ok(Door { tcp, udp: udp.into() })
+    }
+}
+
+/// A socket for datagrams that may share its address with others of this server.
+fn datagram_socket(at: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_address(true)?;
+    if at.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&at.into())?;
+    Ok(socket)
+}
+
+/// A socket of the server's port that hears one peer only. What others sent to it before it did so is `unknown`.
+fn connected(door: &Door, peer: SocketAddr, unknown: &mut Vec<SocketAddr>) -> io::Result<Socket> {
+    let socket = datagram_socket(door.udp.local_addr()?)?;
+    socket.connect(&peer.into())?;
+    let udp: UdpSocket = socket.into();
+    udp.set_nonblocking(true)?;
+    let mut octets = [0; 64];
+    while let Ok((_, other)) = udp.recv_from(&mut octets) {
+        if other != peer && unknown.len() < STRANGERS {
+            unknown.push(other);
+        }
+    }
+    udp.set_nonblocking(false)?;
+    Ok(udp.into())
+}
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, Vec<Waiting>> {
+        self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The first test that waits for such a stream, which is one fewer then.
+    fn claim(&self, wants: impl Fn(&Waiting) -> bool) -> Option<mpsc::Sender<Opened>> {
+        let mut waiting = self.waiting();
+        let test = waiting.iter_mut().find(|waiting| waiting.wanted > 0 && wants(waiting))?;
+        test.wanted -= 1;
+        Some(test.streams.clone())
+    }
+}
+
+/// One test, from its cookie to its end.
+struct Test<'a> {
+    server: &'a Server,
+    control: TcpStream,
+    cookie: Cookie,
+    peer: SocketAddr,
+    over: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// How a test that has begun ended.
+enum Ended {
+    /// The client has all it wanted.
+    Told(Results),
+    /// The client went, or said that it was interrupted.
+    Left(&'static str),
+}
+
+impl Test<'_> {
+    /// `None`: whoever it was asked for no test.
+    fn run(&self) -> Option<Served> {
+        let _ = self.control.set_nodelay(true);
+        let parameters: Parameters = self.say(State::ParamExchange).and_then(|()| self.hear_parameters()).ok()?;
+        let local = self.control.local_addr().ok()?;
+        let spec = match spec_of(&parameters, &self.server.limits) {
+            Ok(spec) => spec,
+            Err(refused) => {
+                self.refuse(refused);
+                return None;
+            }
+        };
+        let known = interfaces::addresses().unwrap_or_default();
+        let interface = known.into_iter().find(|known| known.address == local.ip()).map(|known| known.interface);
+        let ended = self.conduct(&parameters, &spec, local.ip(), interface.clone());
+        Some(Served {
+            tool: "iperf3",
+            version: parameters.client_version,
+            peer: self.peer,
+            local,
+            interface,
+            spec,
+            ended,
+        })
+    }
+
+    fn conduct(
+        &self,
+        parameters: &Parameters,
+        spec: &Spec,
+        local: IpAddr,
+        interface: Option<String>,
+    ) -> Result<Box<[Outcome; 2]>, String> {
+        let lost = |what: &'static str| move |error: io::Error| format!("the client {what}: {error}");
+        let flows = self.streams(spec).map_err(lost("did not open its streams"))?;
+        let asked = Spec { extent: Extent::Time(patience(spec)), ..spec.clone() };
+        let framing = framing(parameters);
+        let trial = Trial::adopt(asked, framing, End::Target, local, interface, flows, |_| {})
+            .map_err(|error| error.to_string())?;
+        self.say(State::TestStart).and_then(|()| self.say(State::TestRunning)).map_err(lost("went away"))?;
+        trial.start();
+        let ended = self.watch(&trial);
+        match ended {
+            Ok(()) => trial.stopper().finish(),
+            Err(_) => trial.stop(),
+        }
+        // The streams are closed before results are asked for: that is how a client that receives learns of the end.
+        let outcome = trial.join();
+        match (&ended, &outcome) {
+            (Ok(()), Ok(_)) => {}
+            (Err(sentence), _) => return Err((*sentence).to_owned()),
+            (Ok(()), Err(error)) => {
+                self.refuse(Refused::NoData);
+                return Err(error.to_string());
+            }
+        }
+        let mut outcome = outcome.map_err(|error| error.to_string())?;
+        match self.exchange(parameters, spec, &outcome).map_err(lost("went away before results were exchanged"))? {
+            Ended::Left(sentence) => Err(sentence.to_owned()),
+            Ended::Told(theirs) => {
+                let theirs = outcome_of(spec, End::Host, &theirs);
+                settle(&mut outcome, &theirs);
+                Ok(Box::new([outcome, theirs]))
+            }
+        }
+    }
+
+    /// The sockets of the streams, once the client has opened all of them.
+    fn streams(&self, spec: &Spec) -> io::Result<Vec<(Flow, Socket)>> {
+        let flows = in_order_of_opening(spec);
+        let (sender, opened) = mpsc::channel();
+        self.server.shared.waiting().push(Waiting {
+            cookie: self.cookie,
+            client: self.peer.ip(),
+            workload: spec.workload,
+            wanted: flows.len(),
+            streams: sender,
+        });
+        let sockets = self.say(State::CreateStreams).and_then(|()| self.collect(&opened, flows.len()));
+        self.server.shared.waiting().retain(|waiting| waiting.cookie != self.cookie);
+        let mut streams: Vec<(Flow, Socket)> = flows.into_iter().zip(sockets?).collect();
+        for (_, socket) in &streams {
+            prepare(socket, spec)?;
+        }
+        streams.sort_by_key(|(flow, _)| flow.id);
+        Ok(streams)
+    }
+
+    fn collect(&self, opened: &mpsc::Receiver<Opened>, wanted: usize) -> io::Result<Vec<Socket>> {
+        let deadline = Instant::now() + STREAMS_TIME;
+        let mut sockets = Vec::new();
+        while sockets.len() < wanted {
+            match opened.recv_timeout(LOOK_AGAIN) {
+                Ok(opened) => sockets.push(opened),
+                Err(_) if (self.over)() || self.has_left() => return Err(ErrorKind::ConnectionAborted.into()),
+                Err(_) if Instant::now() > deadline => return Err(ErrorKind::TimedOut.into()),
+                Err(_) => {}
+            }
+        }
+        sockets.sort_by_key(|(place, _)| *place);
+        Ok(sockets.into_iter().map(|(_, socket)| socket).collect())
+    }
+
+    /// Whether the client has closed its control connection.
+    fn has_left(&self) -> bool {
+        let _ = self.control.set_read_timeout(Some(Duration::from_millis(1)));
+        matches!(self.control.peek(&mut [0]), Ok(0)) || self.control.take_error().ok().flatten().is_some()
+    }
+
+    /// Until the client says that the test is over; or a sentence about what happened instead.
+    fn watch(&self, trial: &Trial) -> Result<(), &'static str> {
+        let mut octet = [0];
+        loop {
+            if (self.over)() {
+                let _ = self.say(State::ServerTerminate);
+                return Err("the server was stopped");
+            }
+            let _ = self.control.set_read_timeout(Some(LOOK_AGAIN));
+            match (&self.control).read(&mut octet) {
+                Ok(0) => return Err("the client went away in mid-test"),
+                Ok(_) => match State::of(octet[0]) {
+                    Some(State::TestEnd) => return Ok(()),
+                    Some(State::ClientTerminate) => return Err("the client was interrupted"),
+                    _ => return Err("the client said something that no iperf3 says in mid-test"),
+                },
+                Err(error) if is_passing(&error) => {
+                    // Stalled, or long past its time: what is wrong, the trial says.
+                    if trial.has_ended() {
+                        return Ok(());
+                    }
+                }
+                Err(_) => return Err("the client went away in mid-test"),
+            }
+        }
+    }
+
+    /// Results both ways, and the last words.
+    fn exchange(&self, parameters: &Parameters, spec: &Spec, outcome: &Outcome) -> io::Result<Ended> {
+        self.say(State::ExchangeResults)?;
+        let theirs: Results = read_json(&mut self.timed(), MAX_TEXT)?;
+        let mut ours = results_of(spec, outcome);
+        if parameters.get_server_output {
+            ours.server_output_text = Some(output(spec, outcome));
+        }
+        write_json(&mut self.timed(), &ours)?;
+        self.say(State::DisplayResults)?;
+        let mut octet = [0];
+        let last = self.timed().read(&mut octet);
+        // The last byte may never come: the client has all it wants.
+        let left = matches!(last, Ok(1)) && State::of(octet[0]) == Some(State::ClientTerminate);
+        let _ = self.control.shutdown(Shutdown::Write);
+        let _ = io::copy(&mut self.timed().take(1024), &mut io::sink());
+        Ok(if left { Ended::Left("the client was interrupted") } else { Ended::Told(theirs) })
+    }
+
+    fn timed(&self) -> Timed<'_> {
+        Timed::new(&self.control, MESSAGE_TIME)
+    }
+
+    fn say(&self, state: State) -> io::Result<()> {
+        write_state(&mut self.timed(), state)
+    }
+
+    fn hear_parameters(&self) -> io::Result<Parameters> {
+        read_json(&mut self.timed(), MAX_PARAMETERS)
+    }
+
+    fn refuse(&self, refused: Refused) {
+        let words = [[0, 0, 0, refused as u8], [0; 4]].concat();
+        let _ = self.say(State::ServerError).and_then(|()| self.timed().write_all(&words));
+    }
+}
+
+/// How long this end goes on by itself. The client decides when a test is over. A sender stops by its own clock too, for
+/// what it sends while the client's word is on its way would be sent and never counted; a receiver must not.
+fn patience(spec: &Spec) -> Duration {
+    match spec.extent {
+        Extent::Time(time) if spec.direction == Direction::Tx && !time.is_zero() => time,
+        Extent::Time(time) if !time.is_zero() => time + SAFETY,
+        _ => LONGEST,
+    }
+}
+
+/// What the client shows as the server's output.
+fn output(spec: &Spec, outcome: &Outcome) -> String {
+    let mut text = concat!("linerate ", env!("CARGO_PKG_VERSION"), "\n").to_owned();
+    for flow in &outcome.flows {
+        let seconds = flow.elapsed_ns as f64 / 1e9;
+        let rate = if seconds > 0.0 { flow.octets as f64 * 8.0 / seconds / 1e6 } else { 0.0 };
+        let what = if flow.arrivals.is_some() || flow.role == linerate_trial::outcome::Role::Receiver {
+            "received"
+        } else {
+            "sent"
+        };
+        text += &format!("{} {what} {} octets in {seconds:.3} s, {rate:.1} Mbit/s", spec.workload, flow.octets);
+        if let Some(arrivals) = &flow.arrivals {
+            text += &format!(", {} datagrams", arrivals.received);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// An error that means "not now".
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+    )
+}

@@ -1,0 +1,7 @@
+//! Other tools' protocols, both roles: what they say, and how a test of theirs goes.
+//! Knows no plans, no records and no terminal.
+
+pub mod deadline;
+pub mod iperf3;
+pub mod served;
+pub mod test;
