@@ -46,6 +46,7 @@ impl Outcome {
             cpu: None,
             cpu_slices: Vec::new(),
             counters: Counters::default(),
+            drop_reasons: None,
             registers: None,
             doubts: Vec::new(),
         }

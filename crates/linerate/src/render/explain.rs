@@ -5,7 +5,6 @@ use linerate_results::findings::{Absent, Finding, absent, findings, trouble};
 use linerate_results::record::Record;
 
 use super::forms::{self, Piece};
-use super::number::count;
 use super::summary::summary;
 use super::{budget, registers, wrapped};
 
