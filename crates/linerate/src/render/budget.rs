@@ -70,6 +70,9 @@ fn rows(record: &Record) -> Vec<Vec<String>> {
         }
     }
     let known: i64 = record.loss_budget.iter().flatten().map(|line| line.packets as i64).sum();
+    if rows.is_empty() && record.unaccounted == Some(0) {
+        return rows;
+    }
     if let Some(rest) = record.unaccounted {
         let why = if rest < 0 { "counters explain more than was lost" } else { "no counter explains these" };
         let why = if rest == 0 { "" } else { why };

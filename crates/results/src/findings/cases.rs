@@ -217,6 +217,7 @@ fn losses() -> Vec<FaultCase> {
             udp(Rx, 300, 250.0),
             |r| {
                 let lost = lose(r, 8_000);
+                nic(&mut r.target).driver = Some("macb".to_owned());
                 r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
                 r.target.counters.add(Stage::MacRxFifo, "link rx_over_errors", lost);
             },
