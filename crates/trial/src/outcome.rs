@@ -11,6 +11,7 @@ use crate::drop_reason::DropReason;
 use crate::flow::End;
 use crate::histogram::Histogram;
 use crate::pace::Pacing;
+use crate::profile::Profile;
 use crate::registers::AroundTrial;
 use crate::stage::Counters;
 
@@ -35,6 +36,9 @@ pub struct Outcome {
     pub registers: Option<AroundTrial>,
     /// Reasons not to trust a figure, as far as this end can tell.
     pub doubts: Vec<Doubt>,
+    /// What the CPUs did in the measured part, where that was asked for and could be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Box<Profile>>,
 }
 
 impl Outcome {
@@ -48,6 +52,7 @@ impl Outcome {
             counters: Counters::default(),
             drop_reasons: None,
             registers: None,
+            profile: None,
             doubts: Vec::new(),
         }
     }

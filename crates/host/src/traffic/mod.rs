@@ -41,6 +41,7 @@ use socket2::Socket;
 
 use crate::counters::{self, Snapshot};
 use crate::drop_reasons::Tracing;
+use crate::profile::{Least, Profiler};
 use crate::registers;
 use crate::scheduling;
 use crate::soak::Soak;
@@ -102,6 +103,8 @@ pub struct Trial {
     before: Box<Snapshot>,
     /// What the kernel drops, where that is asked for: counting, or why it cannot be.
     drops: Option<Box<Result<Tracing, String>>>,
+    /// Why there is no profile, though one was asked for.
+    no_profile: Option<String>,
     registers: Option<Box<AroundTrial>>,
     receivers: Option<Scheduling>,
 }
@@ -144,6 +147,7 @@ impl Trial {
             sampler: None,
             before: Box::default(),
             drops: None,
+            no_profile: None,
             registers: None,
             receivers: None,
         }
@@ -229,7 +233,16 @@ impl Trial {
         }
         self.drops = self.spec.drop_reasons.then(|| Box::new(Tracing::start()));
         let (alive, all_ended) = mpsc::channel::<()>();
-        let mut sampler = Sampler::new(&self.spec, self.clock.clone(), self.end, soak, self.interface.clone());
+        // Before any thread: where only own threads may be sampled, they are those made from here on.
+        let profiler = self.spec.profile.and_then(|hz| match Profiler::open(hz, Least::OwnThreads) {
+            Ok(profiler) => Some(profiler),
+            Err(error) => {
+                self.no_profile = Some(format!("there is no profile: {error}"));
+                None
+            }
+        });
+        let mut sampler =
+            Sampler::new(&self.spec, self.clock.clone(), self.end, soak, profiler, self.interface.clone());
         for (index, open) in open.into_iter().enumerate() {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());
@@ -347,6 +360,9 @@ impl Trial {
             }
         }
         let drop_reasons = self.drop_reasons(&mut doubts);
+        let profile = sampled.profile.map(|taken| Box::new(taken.told()));
+        let reduced = self.no_profile.take().or_else(|| Some(profile.as_ref()?.notes.join("; ")));
+        doubts.extend(reduced.filter(|why| !why.is_empty()).map(|why| Doubt::new(DoubtKind::ProfileReduced, why)));
         for flow in &flows {
             doubts.extend(self.doubts_of(flow));
         }
@@ -363,6 +379,7 @@ impl Trial {
             drop_reasons,
             registers,
             doubts,
+            profile,
         })
     }
 

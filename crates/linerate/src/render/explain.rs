@@ -63,6 +63,11 @@ impl<'a> Explained<'a> {
         pieces.push(Piece::Lines(lines));
         pieces.extend(budget::pieces(record));
         self.say_findings(&mut pieces);
+        let profile = super::profile::of_record(record);
+        if !profile.is_empty() {
+            pieces.push(Piece::Heading("What the CPUs did, measured part".to_owned()));
+            pieces.push(Piece::Text(profile));
+        }
         let registers = registers::changes(record);
         if !registers.is_empty() {
             pieces.push(Piece::Heading("What changed in registers, whole trial".to_owned()));
