@@ -10,6 +10,7 @@ pub(crate) mod json;
 pub(crate) mod list;
 pub(crate) mod machine;
 pub(crate) mod markdown;
+pub(crate) mod matrix;
 mod number;
 pub(crate) mod picture;
 pub(crate) mod proof;
