@@ -13,6 +13,7 @@ pub(crate) mod markdown;
 pub(crate) mod matrix;
 mod number;
 pub(crate) mod picture;
+pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod registers;
 #[cfg(test)]
