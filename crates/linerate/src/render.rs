@@ -11,6 +11,7 @@ pub(crate) mod json;
 pub(crate) mod list;
 pub(crate) mod machine;
 pub(crate) mod markdown;
+pub(crate) mod matrix;
 mod number;
 pub(crate) mod picture;
 pub(crate) mod profile;
