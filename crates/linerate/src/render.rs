@@ -1,6 +1,7 @@
 //! Records as people and programs read them: one file a format, each from the records alone.
 //! Prints nothing and measures nothing: every renderer makes a text of `&[Record]`.
 
+pub(crate) mod budget;
 pub(crate) mod compare;
 pub(crate) mod csv;
 pub(crate) mod explain;
