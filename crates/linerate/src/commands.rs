@@ -2,6 +2,7 @@
 //! Knows which is which.
 
 mod compare;
+mod cost;
 mod demo;
 mod dry_run;
 mod experiment;
@@ -44,6 +45,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::History(arguments) => history::history(&arguments),
+        Command::Cost(arguments) => cost::cost(&arguments),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),
         // `main` takes this road before the command line is read.

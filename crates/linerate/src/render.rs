@@ -2,6 +2,7 @@
 //! Prints nothing and measures nothing: every renderer makes a text of `&[Record]`.
 
 pub(crate) mod compare;
+pub(crate) mod cost;
 pub(crate) mod csv;
 pub(crate) mod explain;
 mod forms;
