@@ -10,6 +10,8 @@ use std::str::FromStr;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use linerate_trial::tool::Tool;
+
 use crate::error::{ControlError, Machine};
 use crate::link::{Hints, Link, Start};
 use crate::noise::{self, NoiseError, Psk};
@@ -39,6 +41,15 @@ pub enum Endpoint {
         /// Its port.
         port: u16,
     },
+    /// Another tool's server, which is no agent: the agent at the other end speaks its protocol.
+    Foreign {
+        /// Whose.
+        tool: Tool,
+        /// A name or an address.
+        host: String,
+        /// Its port; `None`: the tool's usual one.
+        port: Option<u16>,
+    },
 }
 
 /// Why a text is no endpoint; one sentence.
@@ -46,7 +57,8 @@ pub enum Endpoint {
 #[error("{0}")]
 pub struct EndpointError(String);
 
-const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port";
+const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, \
+                     iperf3:host[:port]";
 
 impl FromStr for Endpoint {
     type Err = EndpointError;
@@ -57,6 +69,10 @@ impl FromStr for Endpoint {
             return Ok(Endpoint::Local);
         }
         let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
+        if let Some(tool) = Tool::parse(scheme) {
+            let (host, port) = host_and_port(rest).map_err(|why| nonsense(&why))?;
+            return Ok(Endpoint::Foreign { tool, host, port });
+        }
         match scheme {
             "netns" => match rest {
                 "" => Err(nonsense("the name of the namespace is missing")),
@@ -73,7 +89,7 @@ impl FromStr for Endpoint {
                 (host, Some(port)) => Ok(Endpoint::Tcp { host, port }),
                 (_, None) => Err(nonsense("the port is missing")),
             },
-            "board" | "iperf3" | "iperf2" | "netperf" | "nuttcp" | "ttcp" => Err(EndpointError(format!(
+            "board" | "iperf2" | "netperf" | "nuttcp" | "ttcp" => Err(EndpointError(format!(
                 "'{scheme}:' endpoints are not in this version of linerate; {FORMS} (a machine that is called \
                  '{scheme}' is ssh:{scheme})"
             ))),
@@ -150,6 +166,10 @@ impl fmt::Display for Endpoint {
                 port.map_or(Ok(()), |port| write!(f, ":{port}"))
             }
             Endpoint::Tcp { host, port } => write!(f, "tcp:{}:{port}", bracketed(host)),
+            Endpoint::Foreign { tool, host, port } => {
+                write!(f, "{tool}:{}", bracketed(host))?;
+                port.map_or(Ok(()), |port| write!(f, ":{port}"))
+            }
         }
     }
 }
@@ -253,6 +273,10 @@ impl Endpoint {
                 Link::start(command, Start { may_ask, hints: Hints { not_found, ssh_failed } })
                     .map_err(|e| cannot_start(Path::new("/bin/sh"), e))
             }
+            Endpoint::Foreign { tool, .. } => Err(unreachable(format!(
+                "an {tool} server is no agent; it can be the target of a run, and a machine with linerate's agent is reached \
+                 as ssh:host"
+            ))),
             Endpoint::Tcp { host, port } => {
                 let Some(psk) = &options.psk else {
                     let why = "a tcp: agent demands a shared key and none was given; name its file with --psk-file";
@@ -427,7 +451,7 @@ mod tests {
         refuse("netns:..", "no name");
         refuse("exec: ", "missing");
         refuse("board:imx6", "not in this version");
-        refuse("iperf3:host", "not in this version");
+        refuse("netperf:host", "not in this version");
         refuse("host\n", "no name of a host");
     }
 
