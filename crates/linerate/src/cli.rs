@@ -39,6 +39,9 @@ pub(crate) enum Command {
     Target(TargetArgs),
     /// List, show and export what was measured
     Records(RecordsArgs),
+    /// Where did the packets go, and what limits it? What a record shows, and what to try
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArgs),
     /// Is the difference real? Hold two campaigns, or two levels of a factor, against each other
     #[command(after_help = SELECT_HELP, after_long_help = compare_help())]
     Compare(CompareArgs),
@@ -215,6 +218,13 @@ pub(crate) struct OutputArgs {
     pub(crate) markdown: bool,
 }
 
+impl OutputArgs {
+    /// Nothing but records may be on standard output.
+    pub(crate) fn is_for_programs(self) -> bool {
+        self.json || self.csv || self.markdown
+    }
+}
+
 #[derive(ValueEnum, Clone, Copy, Debug)]
 pub(crate) enum CpuMethodArg {
     /// By the kernel's accounting, /proc/stat
@@ -359,6 +369,45 @@ pub(crate) enum RecordsCommand {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct ExplainArgs {
+    /// The record: its identifier or the beginning of it, `last`, or `last~1` (the one before)
+    #[arg(value_name = "RECORD", default_value = "last")]
+    pub(crate) record: String,
+    /// Try what the first finding with a suggestion says: an A/B in turns on the record's machines, put back afterwards
+    #[arg(long)]
+    pub(crate) r#try: bool,
+    /// Explain, and try, this finding instead of the first
+    #[arg(long, value_name = "NAME")]
+    pub(crate) finding: Option<String>,
+    /// How often to measure each side
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "try", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub(crate) repeat: u32,
+    /// Leave the setting as tried, if it helped; `linerate target ENDPOINT restore` takes it back
+    #[arg(long, requires = "try")]
+    pub(crate) keep: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+    #[command(flatten)]
+    pub(crate) output: ExplainOutputArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug, Clone, Copy)]
+#[group(multiple = false)]
+pub(crate) struct ExplainOutputArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print it in Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
     /// What to compare with: CAMPAIGN, CAMPAIGN:NAME=VALUE, or :NAME=VALUE of all campaigns
     #[arg(value_name = "BASELINE")]
@@ -461,6 +510,15 @@ fn set_help() -> String {
             linerate run udp-sweep --target root@board --set rate=50M..500M:50M --set duration=5s\n  \
             linerate run tcp-stream --target netns:b --host netns:a --set direction=tx,rx --json"
 }
+
+const EXPLAIN_HELP: &str = "\
+Examples:
+  linerate explain
+  linerate explain 01M7Y0 --markdown
+  linerate explain last --try                             does what it suggests help?
+  linerate explain last --try --finding receive-ring --keep
+
+docs/findings.md says what each finding rests on.";
 
 /// How records are picked.
 const SELECT_HELP: &str = "CAMPAIGN is an identifier or its beginning, `last`, `last~1` (the one before), or a plan's \

@@ -4,6 +4,8 @@
 mod compare;
 mod demo;
 mod dry_run;
+mod experiment;
+mod explain;
 mod history;
 mod plans;
 mod records;
@@ -38,6 +40,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
         Command::Plans { plan } => plans::plans(plan.as_deref()),
         Command::Target(arguments) => target::look(&arguments),
         Command::Records(arguments) => records::records(&arguments.command),
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::History(arguments) => history::history(&arguments),
         Command::Completions { shell } => shell::completions(shell),

@@ -3,6 +3,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod csv;
+pub(crate) mod explain;
 mod forms;
 pub(crate) mod history;
 pub(crate) mod json;

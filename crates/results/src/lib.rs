@@ -7,6 +7,7 @@ mod error;
 pub mod expect;
 #[cfg(test)]
 mod faults;
+pub mod findings;
 pub mod history;
 pub mod id;
 pub mod metric;

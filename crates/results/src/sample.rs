@@ -9,7 +9,7 @@ use linerate_trial::budget::LossLine;
 use linerate_trial::change::Changed;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::{Doubt, DoubtKind};
-use linerate_trial::environment::{Amount, Cpu, Environment, IrqTime, Nic, Pause};
+use linerate_trial::environment::{Amount, Cpu, Eee, Environment, IdleState, IrqTime, LinkModes, Nic, Pause};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
@@ -344,6 +344,7 @@ fn registers() -> RegisterChanges {
 /// A board, every field told; which no real machine does: hardware has no `kind`, and boards seldom a hypervisor.
 fn environment() -> Environment {
     let texts = |pairs: &[(&str, &str)]| pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     let amounts = |pairs: &[(&str, u32, u32)]| {
         pairs.iter().map(|&(name, current, max)| (name.to_owned(), Amount { current, max: Some(max) })).collect()
     };
@@ -360,6 +361,7 @@ fn environment() -> Environment {
             governor: Some("performance".to_owned()),
             max_frequency_khz: Some(996_000),
             irq_time: Some(IrqTime::Ticks),
+            idle_states: vec![IdleState { name: "WAIT".to_owned(), exit_latency_us: Some(50), disabled: Some(false) }],
         },
         virtualization: Some("kvm".to_owned()),
         nic: Some(Nic {
@@ -375,6 +377,12 @@ fn environment() -> Environment {
             autoneg: Some(true),
             link_detected: Some(true),
             carrier_changes: Some(2),
+            link_modes: Some(LinkModes {
+                supported: names(&["100baseT/Full", "1000baseT/Full", "Pause"]),
+                advertised: names(&["100baseT/Full", "1000baseT/Full", "Pause"]),
+                partner: names(&["100baseT/Full", "1000baseT/Full"]),
+            }),
+            eee: Some(Eee { enabled: Some(true), active: Some(false), tx_lpi_timer_us: Some(20) }),
             pause: Some(Pause { autoneg: Some(true), rx: Some(true), tx: Some(true) }),
             mtu: Some(1500),
             offloads: [("rx-checksum", true), ("tx-tcp-segmentation", false)].map(|(k, v)| (k.to_owned(), v)).into(),

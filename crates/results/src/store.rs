@@ -11,6 +11,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, ffi, params};
 
 pub use self::figures::Point;
+use self::figures::last;
 pub use crate::error::StoreError;
 use crate::error::said;
 use crate::id;
@@ -244,6 +245,14 @@ impl Store {
                 Err(StoreError::Ambiguous { prefix, count: count.first().map_or(0, |&count| count as u64) })
             }
         }
+    }
+
+    /// The record that a person calls so: `last`, `last~1` (the one before), an identifier or its beginning.
+    pub fn record_called(&self, words: &str) -> Result<Record, StoreError> {
+        let Some(back) = last(words) else { return self.record(words) };
+        let sql = "SELECT id, json FROM records ORDER BY id DESC LIMIT 1 OFFSET ?1";
+        let unknown = || StoreError::Unknown { what: "record", id: words.to_owned() };
+        self.records(sql, vec![Value::Integer(back.into())])?.pop().ok_or_else(unknown)
     }
 
     /// The campaign's records, in the order of its trials; of one trial, in the order of time.

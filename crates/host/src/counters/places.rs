@@ -85,6 +85,11 @@ const PLACES: &[(&str, Stage)] = &[
     ("softirq NET_TX", Qdisc),
     // The MAC raises them; most say that the ring holds something.
     ("irq *", DriverRxRing),
+    // Packets that wait for a neighbour's address, or find no room for it.
+    ("arp_cache *", SenderStack),
+    ("ndisc_cache *", SenderStack),
+    // What a CPU does before it can poll: leave an idle state, run slower than it could.
+    ("cpu *", SoftirqBacklog),
     ("Udp* RcvbufErrors", ReceiverSocket),
     ("Udp* MemErrors", ReceiverSocket),
     ("Udp* SndbufErrors", SenderSocket),
