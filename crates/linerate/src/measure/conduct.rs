@@ -101,6 +101,9 @@ fn run(
     conducted.route = Some(route);
     conducted.settings = settings.reach(pair, route, wanted)?;
     conducted.spec.ip = Some(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 });
+    if let Some(foreign) = &pair.foreign {
+        linerate_peers::fit(foreign.tool, &mut conducted.spec);
+    }
     // What a trial before this one left unread is not of this one.
     for end in [End::Target, End::Host] {
         while pair.client(end).events().try_recv().is_ok() {}

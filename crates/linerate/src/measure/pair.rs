@@ -73,8 +73,8 @@ impl Pair {
         let mut host_reach = reach(of_host.wait(ANSWER_TIME)?, host, given.host, is_one);
         if let Some(foreign) = &foreign {
             target_reach.addresses = foreign.as_seen_from(&host_reach.addresses);
-            target_reach.reached_at = foreign.addresses.first().copied();
             let is_one = foreign.addresses.iter().any(IpAddr::is_loopback);
+            target_reach.reached_at = foreign.addresses.first().copied().filter(|_| !is_one);
             (target_reach.is_one, host_reach.is_one) = (is_one, is_one);
         }
         Ok(Pair {
