@@ -6,6 +6,7 @@
 
 mod arguments;
 mod foreign;
+mod profile;
 mod registers;
 mod session;
 mod settings;

@@ -10,6 +10,7 @@ mod ethtool;
 pub mod guard;
 pub mod interfaces;
 mod netlink;
+pub mod profile;
 mod qdiscs;
 pub mod registers;
 pub mod scheduling;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use linerate_control::Endpoint;
+use linerate_trial::flow::End;
 use linerate_trial::units::OfferedLoad;
 
 use crate::plan::RoundOrder;
@@ -123,6 +124,10 @@ pub(crate) struct RunArgs {
     /// How CPU use is measured; the same as --set cpu_method=METHOD
     #[arg(long, value_enum, value_name = "METHOD")]
     pub(crate) cpu_method: Option<CpuMethodArg>,
+    /// Sample what each CPU does, so many times a second [without a number: 999]; the same as --set profile=HZ
+    #[arg(long, value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "999",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) profile: Option<u32>,
     /// Carry on the last unfinished campaign of this plan between these machines
     #[arg(long)]
     pub(crate) resume: bool,
@@ -192,9 +197,16 @@ pub(crate) struct ReachArgs {
     /// The key shared with a tcp: agent: a file of 64 hexadecimal digits, made by `linerate-agent --new-psk`
     #[arg(long, value_name = "FILE")]
     pub(crate) psk_file: Option<PathBuf>,
-    /// The agent's program on a machine that is reached over ssh
-    #[arg(long, value_name = "PATH", default_value = "linerate-agent")]
-    pub(crate) remote_agent: String,
+    /// The agent's program on a machine that is reached over ssh; by default linerate-agent, carried there if need be
+    #[arg(long, value_name = "PATH")]
+    pub(crate) remote_agent: Option<String>,
+    /// Where the agents are that are carried to machines without one [default: beside this program, and
+    /// linerate/agents in the XDG data folder]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "remote_agent")]
+    pub(crate) agents: Option<PathBuf>,
+    /// Leave an agent that was carried to a machine there, and say where; without this it is removed
+    #[arg(long, conflicts_with = "remote_agent")]
+    pub(crate) keep_agent: bool,
 }
 
 #[derive(Args, Debug)]
@@ -285,11 +297,34 @@ pub(crate) enum Look {
         #[command(flatten)]
         look: LookArgs,
     },
+    /// What its CPUs do: by kind of work, by function, and as a picture
+    ///
+    /// Samples every CPU for so long, in the kernel and in programs, and says what the time went into. `linerate run
+    /// --profile` does the same in the measured part of each trial.
+    Profile(TargetProfileArgs),
     /// Put back what set has changed
     Restore {
         #[command(flatten)]
         look: LookArgs,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TargetProfileArgs {
+    /// For so many seconds, or a time like 500ms
+    #[arg(value_name = "SECONDS", default_value = "5")]
+    pub(crate) seconds: String,
+    /// Samples a second of each CPU
+    #[arg(long, value_name = "N", default_value_t = 999, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) hz: u32,
+    /// Draw a flame graph into this file: wide is much time, above is who was called
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Print the profile as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
 }
 
 #[derive(Args, Debug)]
@@ -357,6 +392,8 @@ pub(crate) enum RecordsCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
+    /// What the CPUs did in a record's trial, by function; as a flame graph; against another record's
+    Profile(RecordsProfileArgs),
     /// Records for other programs, and tables for reports
     Export {
         #[command(flatten)]
@@ -366,6 +403,45 @@ pub(crate) enum RecordsCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RecordsProfileArgs {
+    /// The record's identifier, or the beginning of it; without one, the newest
+    pub(crate) id: Option<String>,
+    /// Of this machine only
+    #[arg(long, value_enum, value_name = "END")]
+    pub(crate) end: Option<EndArg>,
+    /// Hold it against this record's profile: which kinds of work and which functions grew or shrank
+    #[arg(long, value_name = "RECORD")]
+    pub(crate) against: Option<String>,
+    /// Draw a flame graph into this file; with --against, one of the difference
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Print the stacks in a line each, for programs that draw them
+    #[arg(long, conflicts_with = "against")]
+    pub(crate) folded: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// One of the two machines.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum EndArg {
+    /// The machine under test
+    Target,
+    /// The machine at the other end
+    Host,
+}
+
+impl EndArg {
+    /// The end itself.
+    pub(crate) fn end(self) -> End {
+        match self {
+            EndArg::Target => End::Target,
+            EndArg::Host => End::Host,
+        }
+    }
 }
 
 #[derive(Args, Debug)]

@@ -12,6 +12,7 @@ pub(crate) mod machine;
 pub(crate) mod markdown;
 mod number;
 pub(crate) mod picture;
+pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod registers;
 #[cfg(test)]

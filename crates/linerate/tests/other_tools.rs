@@ -57,7 +57,11 @@ fn an_iperf3_server_is_the_target_of_a_run() {
         return;
     }
     let port = free_port();
-    let server = Command::new("iperf3").args(["-s", "-B", "127.0.0.1", "-p", &port.to_string()]).stdout(Stdio::null()).spawn().unwrap();
+    let server = Command::new("iperf3")
+        .args(["-s", "-B", "127.0.0.1", "-p", &port.to_string()])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     let _server = Running(server);
     wait_for(port);
     let store = store("target");

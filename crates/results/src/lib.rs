@@ -14,6 +14,7 @@ pub mod metric;
 pub mod observation;
 #[cfg(test)]
 mod page;
+pub mod profile;
 pub mod record;
 pub mod registers;
 #[cfg(any(test, feature = "sample"))]

@@ -16,6 +16,7 @@ use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Counters;
 use serde::{Deserialize, Serialize};
 
+use crate::profile::MachineProfile;
 use crate::registers::RegisterChanges;
 
 /// The name of this format.
@@ -69,13 +70,15 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record without what only the record in full shows: counters, environments, time slices and histograms. A
+    /// The record without what only the record in full shows: counters, environments, time slices, histograms and
+    /// the stacks of profiles. A
     /// campaign may have a hundred thousand records, and a table of them needs little of each.
     pub fn in_brief(&self) -> Record {
         let mut brief = Record { intervals: Vec::new(), ..self.clone() };
         for machine in [&mut brief.target, &mut brief.host] {
             machine.environment = Environment::default();
             machine.counters = Counters::default();
+            machine.profile = machine.profile.as_ref().map(MachineProfile::in_brief);
             machine.registers = None;
         }
         if let Some(figures) = &mut brief.result {
@@ -174,6 +177,9 @@ pub struct Machine {
     /// What the threads that moved the data used, over the whole trial.
     #[serde(default)]
     pub threads: Option<ThreadUse>,
+    /// What its CPUs did in the measured part; present where `profile` was asked for and samples could be taken.
+    #[serde(default)]
+    pub profile: Option<MachineProfile>,
     /// What changed in the registers of its MAC and PHY over the whole trial; with `registers` on.
     #[serde(default)]
     pub registers: Option<RegisterChanges>,

@@ -13,10 +13,12 @@ use linerate_trial::environment::{Amount, Cpu, Eee, Environment, IdleState, IrqT
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
+use linerate_trial::profile::{Function, Process, Profile, ProfileClock, ProfileScope, Stack};
 use linerate_trial::spec::{Direction, Spec, Workload};
 use linerate_trial::stage::{Counters, Stage};
 
 use crate::id;
+use crate::profile::{Category, CategoryTime, MachineProfile};
 use crate::record::*;
 use crate::registers::{FieldChange, RegisterChange, RegisterChanges, What};
 use crate::stats::noise::Noise;
@@ -278,9 +280,48 @@ pub fn full() -> Record {
         read_back: Some("9000".to_owned()),
         original: Some("1500".to_owned()),
     }];
+    record.target.profile = Some(profile());
     record.target.registers = Some(registers());
     record.doubts = other.doubts;
     record
+}
+
+/// A second of two CPUs: 500 samples, of which 310 were busy.
+fn profile() -> MachineProfile {
+    let function = |name: &str, object: &str| Function { name: Some(name.to_owned()), object: object.to_owned() };
+    let stack = |frames: &[u32], samples| Stack { process: 0, frames: frames.to_vec(), samples };
+    let functions = [
+        ("__copy_to_user_std", "kernel"),
+        ("udp_recvmsg", "kernel"),
+        ("fec_enet_rx_napi", "[fec]"),
+        ("cpu_v7_do_idle", "kernel"),
+    ];
+    let note = "the kernel takes at most 250 samples a second, and not 999; raise kernel.perf_event_max_sample_rate";
+    let taken = Profile {
+        clock: ProfileClock::CpuClock,
+        scope: ProfileScope::Machine,
+        kernel: true,
+        hz: 250,
+        cpus: 2,
+        span_s: 1.0,
+        samples: 500,
+        lost: 0,
+        cut: 0,
+        reader_cpu_s: 0.004,
+        sample_cost_us: Some(3.1),
+        cpu: None,
+        notes: vec![note.to_owned()],
+        processes: vec![Process { name: "linerate-agent".to_owned(), agent: true }],
+        functions: functions.iter().map(|(name, object)| function(name, object)).collect(),
+        stacks: vec![stack(&[0, 1], 155), stack(&[3], 190), stack(&[2], 155)],
+    };
+    let time = |category, samples, share: f64| {
+        let us_per_packet = (category != Category::Idle).then(|| (share * 2e6 / 31_700.0 * 1e3).round() / 1e3);
+        CategoryTime { category, samples, share: Some(share), us_per_packet, us_per_kib: us_per_packet }
+    };
+    let shares = [(Category::Copy, 155, 0.31), (Category::DriverInterrupt, 155, 0.31), (Category::Idle, 190, 0.38)];
+    let categories = shares.into_iter().map(|(category, samples, share)| time(category, samples, share)).collect();
+    MachineProfile { taken, categories }
 }
 
 fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
@@ -307,6 +348,7 @@ fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
             involuntary_switches: 7,
             run_delay_s: Some(0.004),
         }),
+        profile: None,
         registers: None,
     }
 }

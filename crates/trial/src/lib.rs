@@ -16,6 +16,7 @@ pub mod merged_drops;
 pub mod options;
 pub mod outcome;
 pub mod pace;
+pub mod profile;
 pub mod registers;
 pub mod setting;
 pub mod spec;

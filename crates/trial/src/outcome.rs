@@ -10,6 +10,7 @@ use crate::doubt::Doubt;
 use crate::flow::End;
 use crate::histogram::Histogram;
 use crate::pace::Pacing;
+use crate::profile::Profile;
 use crate::registers::AroundTrial;
 use crate::stage::Counters;
 
@@ -31,6 +32,9 @@ pub struct Outcome {
     pub registers: Option<AroundTrial>,
     /// Reasons not to trust a figure, as far as this end can tell.
     pub doubts: Vec<Doubt>,
+    /// What the CPUs did in the measured part, where that was asked for and could be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Box<Profile>>,
 }
 
 impl Outcome {
@@ -43,6 +47,7 @@ impl Outcome {
             cpu_slices: Vec::new(),
             counters: Counters::default(),
             registers: None,
+            profile: None,
             doubts: Vec::new(),
         }
     }

@@ -10,6 +10,7 @@ pub mod memory;
 pub mod namespace;
 pub mod netlink;
 pub mod pacing;
+pub mod perf;
 pub mod pipe;
 pub mod poll;
 pub mod signals;

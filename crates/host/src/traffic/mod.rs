@@ -39,6 +39,7 @@ use linerate_trial::spec::{CpuMethod, Spec, Workload};
 use socket2::Socket;
 
 use crate::counters::{self, Snapshot};
+use crate::profile::{Least, Profiler};
 use crate::registers;
 use crate::scheduling;
 use crate::soak::Soak;
@@ -97,6 +98,8 @@ pub struct Trial {
     waiting: Vec<(u16, Option<Waiting>)>,
     running: Vec<(Flow, JoinHandle<Result<FlowOutcome, TrafficError>>)>,
     sampler: Option<JoinHandle<Sampled>>,
+    /// Why there is no profile, though one was asked for.
+    no_profile: Option<String>,
     before: Snapshot,
     registers: Option<Box<AroundTrial>>,
     receivers: Option<Scheduling>,
@@ -138,6 +141,7 @@ impl Trial {
             waiting: Vec::new(),
             running: Vec::new(),
             sampler: None,
+            no_profile: None,
             before: Snapshot::default(),
             registers: None,
             receivers: None,
@@ -223,7 +227,16 @@ impl Trial {
             self.before = counters::snapshot(interface);
         }
         let (alive, all_ended) = mpsc::channel::<()>();
-        let mut sampler = Sampler::new(&self.spec, self.clock.clone(), self.end, soak, self.interface.clone());
+        // Before any thread: where only own threads may be sampled, they are those made from here on.
+        let profiler = self.spec.profile.and_then(|hz| match Profiler::open(hz, Least::OwnThreads) {
+            Ok(profiler) => Some(profiler),
+            Err(error) => {
+                self.no_profile = Some(format!("there is no profile: {error}"));
+                None
+            }
+        });
+        let mut sampler =
+            Sampler::new(&self.spec, self.clock.clone(), self.end, soak, profiler, self.interface.clone());
         for (index, open) in open.into_iter().enumerate() {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());
@@ -340,6 +353,9 @@ impl Trial {
                 doubts.push(Doubt::new(DoubtKind::CountersMissing, after.missing.join("; ")));
             }
         }
+        let profile = sampled.profile.map(|taken| Box::new(taken.told()));
+        let reduced = self.no_profile.take().or_else(|| Some(profile.as_ref()?.notes.join("; ")));
+        doubts.extend(reduced.filter(|why| !why.is_empty()).map(|why| Doubt::new(DoubtKind::ProfileReduced, why)));
         for flow in &flows {
             doubts.extend(self.doubts_of(flow));
         }
@@ -355,6 +371,7 @@ impl Trial {
             counters,
             registers,
             doubts,
+            profile,
         })
     }
 

@@ -38,6 +38,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         let method = if matches!(method, CpuMethodArg::Soak) { "soak" } else { "stat" };
         overrides.push(("cpu_method".to_owned(), method.to_owned()));
     }
+    if let Some(hz) = arguments.profile {
+        overrides.push(("profile".to_owned(), hz.to_string()));
+    }
     let options = connect_options(&arguments.reach)?;
     let mut changes = Changes {
         overrides,

@@ -11,7 +11,7 @@ use linerate_trial::stage::Counters;
 use linerate_trial::units::parse_duration;
 
 use super::registers::Registers;
-use super::{connect_options, say_notes, settings};
+use super::{connect_options, profile, say_notes, settings};
 use crate::cli::{Look, LookArgs, RegistersArgs, TargetArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
@@ -20,13 +20,19 @@ use crate::render;
 
 /// Looks at the machine.
 pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
+    if let Look::Profile(profile) = &arguments.look {
+        return profile::of_machine(arguments, profile);
+    }
     let (Look::Info(look)
     | Look::Counters(look)
     | Look::Watch { look, .. }
     | Look::Get { look, .. }
     | Look::Set { look, .. }
     | Look::Restore { look }
-    | Look::Registers(RegistersArgs { look, .. })) = &arguments.look;
+    | Look::Registers(RegistersArgs { look, .. })) = &arguments.look
+    else {
+        return Ok(ExitCode::SUCCESS);
+    };
     // Bad input is told before a machine is touched.
     let changes = match &arguments.look {
         Look::Get { names, .. } => settings::check_names(names).map(|()| Vec::new())?,
@@ -56,7 +62,7 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
         Look::Registers(_) => {}
         Look::Get { names, look } => return settings::get(&client, interface, names, look.json),
         Look::Set { look, .. } => return settings::set(&client, interface, changes, look.json),
-        Look::Restore { .. } => {}
+        Look::Restore { .. } | Look::Profile(_) => {}
         Look::Info(_) => {
             let request = Request::Describe { interface: Some(interface), modules: Vec::new() };
             let Reply::Environment(environment) = client.request(request, ANSWER_TIME)? else {

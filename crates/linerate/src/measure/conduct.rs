@@ -219,7 +219,7 @@ fn watch(
                 outcomes[1 - look_at] = Some(*other);
                 outcomes[look_at] = Some(*own);
             }
-            Ok(AgentEvent::Event(Event::Progress { .. })) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {}
             Ok(AgentEvent::Event(Event::TrialFailed { message })) => {
                 // When a machine goes, the other may feel it first; the one that is gone is the news.
                 return Err(match lost_machine(pair) {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use linerate_results::profile::MachineProfile;
 use linerate_results::record::{
     Directions, FORMAT, Figures, FlowFigures, Interval, Latency, Machine, Record, ServiceDemand, StreamFigures,
     TrialPlace,
@@ -22,6 +23,7 @@ use linerate_trial::spec::{Direction, Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
 use super::conduct::Conducted;
+use crate::profile::account::{Work, account};
 use crate::registers::around;
 
 /// What a record says beside what was measured.
@@ -48,6 +50,7 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
         cpu: None,
         counters: Default::default(),
         threads: None,
+        profile: None,
         registers: None,
     };
     let mut record = Record {
@@ -75,7 +78,10 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
         Err(error) => record.error = Some(error.to_string()),
         Ok(outcomes) => {
             let [target, host] = *outcomes;
-            Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host }.fill(&mut record);
+            let joined = Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host };
+            joined.fill(&mut record);
+            record.target.profile = joined.profile(&target, &record.target.environment);
+            record.host.profile = joined.profile(&host, &record.host.environment);
             doubt_settings(&mut record);
             record.target.cpu = target.cpu;
             record.target.counters = target.counters;
@@ -350,6 +356,17 @@ impl Joined<'_> {
             host_us_per_packet: by_packet(self.host),
         };
         (demand != ServiceDemand::default()).then_some(demand)
+    }
+
+    /// What an end's CPUs did, by kinds of work, with the work that this end had.
+    fn profile(&self, outcome: &Outcome, environment: &Environment) -> Option<MachineProfile> {
+        let taken = outcome.profile.as_deref()?.clone();
+        let main: Vec<&Pair<'_>> = self.pairs.iter().filter(|pair| !pair.flow.probe).collect();
+        let packets = main.iter().map(|pair| packets_at(pair, self.spec.workload, outcome.end)).sum::<Option<f64>>();
+        let octets: u64 = main.iter().map(|pair| pair.sink.octets).sum();
+        let kib = self.spec.workload.is_stream().then_some(octets as f64 / 1024.0);
+        let driver = environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
+        Some(account(taken, outcome.cpu.as_ref(), driver, Work { packets, kib }))
     }
 
     /// Whether the senders kept the load they were asked to offer, to half a percent.

@@ -64,6 +64,11 @@ impl<'a> Explained<'a> {
         pieces.push(Piece::Lines(lines));
         pieces.extend(self.budget());
         self.say_findings(&mut pieces);
+        let profile = super::profile::of_record(record);
+        if !profile.is_empty() {
+            pieces.push(Piece::Heading("What the CPUs did, measured part".to_owned()));
+            pieces.push(Piece::Text(profile));
+        }
         let registers = registers::changes(record);
         if !registers.is_empty() {
             pieces.push(Piece::Heading("What changed in registers, whole trial".to_owned()));

@@ -36,6 +36,7 @@ pub(crate) fn show(record: &Record) -> String {
     part("Loss budget: every lost datagram of the whole trial, warm-up included", budget(record));
     part("CPU, % of the time, measured part", cpu(record));
     part("CPU time by unit of work, of the whole machine", demand(record));
+    part("What the CPUs did, measured part", super::profile::of_record(record));
     part("Threads that moved the data, whole trial", threads(record));
     part("Counters that moved, whole trial", counters(record));
     part("Registers that changed, whole trial", registers::changes(record));
