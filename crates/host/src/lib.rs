@@ -4,6 +4,7 @@
 pub mod command;
 pub mod counters;
 pub mod cpu;
+pub mod drop_reasons;
 mod egress;
 pub mod environment;
 mod ethtool;

@@ -132,7 +132,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) resume: bool,
     /// Measure nothing: show every trial in its order, which will be skipped and why, and the time it will all take
-    #[arg(long, conflicts_with_all = ["resume", "json", "csv", "markdown"])]
+    #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
     /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way
     #[arg(long, value_name = "ADDRESS")]

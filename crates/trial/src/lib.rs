@@ -9,6 +9,8 @@ pub mod change;
 pub mod cpu;
 pub mod departures;
 pub mod doubt;
+pub mod drivers;
+pub mod drop_reason;
 pub mod environment;
 pub mod flow;
 pub mod histogram;

@@ -177,6 +177,9 @@ pub struct Spec {
     pub probe: bool,
     /// How CPU use is measured.
     pub cpu_method: CpuMethod,
+    /// Count what the kernel drops, by its own reasons.
+    #[serde(default)]
+    pub drop_reasons: bool,
     /// Samples a second of what each CPU does, in the measured part; `None`: no profile.
     #[serde(default)]
     pub profile: Option<u32>,
@@ -249,6 +252,7 @@ impl Spec {
             pin: false,
             probe: false,
             cpu_method: CpuMethod::Stat,
+            drop_reasons: false,
             profile: None,
             registers: false,
             seed: 1,

@@ -94,15 +94,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         out!("{}", shown(&order.plan, arguments.output, &records));
     }
     let came_of_it = proof(&order, &records, ended.is_ok());
-    if let Some(text) = render::proof::text(&came_of_it, terminal_width()) {
-        match arguments.output {
-            // What is on standard output is for a program, or for pasting.
-            output if output.is_for_programs() => {
-                say(format_args!("{}", text.trim_end()));
-            }
-            _ => out!("\n{text}"),
-        }
-    }
+    show_proof(&came_of_it, arguments.output);
     if !records.is_empty() && !arguments.output.is_for_programs() {
         out!("\n{}", in_three_lines(&firsts, true, terminal_width()));
     }
@@ -111,6 +103,17 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         ExitCode::SUCCESS if !is_as_expected => ExitCode::from(1),
         status => status,
     })
+}
+
+fn show_proof(proof: &Proof, output: OutputArgs) {
+    let pasted = if output.markdown { render::proof::markdown(proof) } else { None };
+    match (pasted, render::proof::text(proof, terminal_width())) {
+        (Some(text), _) => out!("\n{text}"),
+        // On standard output a program reads records, and nothing else.
+        (None, Some(text)) if output.json || output.csv => say(format_args!("{}", text.trim_end())),
+        (None, Some(text)) => out!("\n{text}"),
+        (None, None) => {}
+    }
 }
 
 /// What the records prove: whether figures are as expected, how narrow their intervals are, and how much alike sides

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use linerate_control::message::{Address, Reply, Request};
 use linerate_control::{Client, ControlError};
+use linerate_trial::drivers;
 use linerate_trial::stage::Counters;
 use linerate_trial::units::parse_duration;
 
@@ -71,7 +72,7 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
             out!("{}", render::machine::machine(&environment, &addresses, look.json));
         }
         Look::Counters(_) => {
-            let (counters, missing) = counters(&client, &interface)?;
+            let (counters, missing) = counters(&client, &interface, driver(&client, &interface)?.as_deref())?;
             out!("{}", render::machine::counters(&counters, look.json));
             missing.iter().for_each(|sentence| say(format_args!("linerate: {sentence}")));
         }
@@ -79,7 +80,8 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
             if interval.is_zero() {
                 bail!("--interval must be longer than zero; write 1s or 200ms");
             }
-            let (mut before, _) = counters(&client, &interface)?;
+            let driver = driver(&client, &interface)?;
+            let (mut before, _) = counters(&client, &interface, driver.as_deref())?;
             let mut at = Instant::now();
             let mut looks = 0;
             while !interrupt::requested() && count.is_none_or(|count| looks < count) {
@@ -88,7 +90,7 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
                         (interval - at.elapsed().min(interval)).min(std::time::Duration::from_millis(50)),
                     );
                 }
-                let (now, _) = counters(&client, &interface)?;
+                let (now, _) = counters(&client, &interface, driver.as_deref())?;
                 let seconds = at.elapsed().as_secs_f64();
                 at = Instant::now();
                 out!("{}", render::machine::moved(&now.since(&before), seconds, look.json));
@@ -135,10 +137,22 @@ fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<
     }
 }
 
-fn counters(client: &Client, interface: &str) -> Result<(Counters, Vec<String>)> {
+/// The interface's driver, by whose table its statistics are placed.
+fn driver(client: &Client, interface: &str) -> Result<Option<String>, ControlError> {
+    Ok(
+        match client
+            .request(Request::Describe { interface: Some(interface.to_owned()), modules: Vec::new() }, ANSWER_TIME)?
+        {
+            Reply::Environment(environment) => environment.nic.and_then(|nic| nic.driver),
+            _ => None,
+        },
+    )
+}
+
+fn counters(client: &Client, interface: &str, driver: Option<&str>) -> Result<(Counters, Vec<String>)> {
     let request = Request::Counters { interface: interface.to_owned() };
     match client.request(request, ANSWER_TIME)? {
-        Reply::Counters { counters, missing } => Ok((counters, missing)),
+        Reply::Counters { counters, missing } => Ok((drivers::table(driver).place(&counters), missing)),
         _ => bail!("{} did not tell its counters; install the same version of linerate there", client.machine()),
     }
 }

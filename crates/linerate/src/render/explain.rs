@@ -4,10 +4,9 @@
 use linerate_results::findings::{Absent, Finding, absent, findings, trouble};
 use linerate_results::record::Record;
 
-use super::forms::{self, Piece, numbers, words};
-use super::number::{count, signed};
+use super::forms::{self, Piece};
 use super::summary::summary;
-use super::{registers, wrapped};
+use super::{budget, registers, wrapped};
 
 /// A record explained.
 pub(crate) struct Explained<'a> {
@@ -62,7 +61,7 @@ impl<'a> Explained<'a> {
         let more = summary(std::slice::from_ref(record));
         lines.extend(more.lines().filter(|line| !line.starts_with("udp-stream")).map(str::to_owned));
         pieces.push(Piece::Lines(lines));
-        pieces.extend(self.budget());
+        pieces.extend(budget::pieces(record));
         self.say_findings(&mut pieces);
         let profile = super::profile::of_record(record);
         if !profile.is_empty() {
@@ -85,23 +84,6 @@ impl<'a> Explained<'a> {
             pieces.push(Piece::Lines(lines.collect()));
         }
         pieces
-    }
-
-    /// Every lost datagram by its stage.
-    fn budget(&self) -> Vec<Piece> {
-        let Some(lines) = self.record.loss_budget.as_ref().filter(|lines| !lines.is_empty()) else { return Vec::new() };
-        let mut rows: Vec<Vec<String>> = lines
-            .iter()
-            .map(|line| vec![line.stage.name().to_owned(), count(line.packets), line.evidence.clone()])
-            .collect();
-        let rest = self.record.unaccounted.filter(|rest| *rest != 0);
-        rows.extend(
-            rest.map(|rest| vec!["unaccounted".to_owned(), signed(rest), "no counter explains these".to_owned()]),
-        );
-        vec![
-            Piece::Heading("Where the packets went, whole trial, warm-up included".to_owned()),
-            Piece::Grid { titles: vec![words("stage"), numbers("datagrams"), words("evidence")], rows },
-        ]
     }
 
     fn say_findings(&self, pieces: &mut Vec<Piece>) {

@@ -65,7 +65,7 @@ const BY_PACKETS: Figures = |about| matches!(about, About::CpuByPackets(_));
 const TRAFFIC: Figures = |about| matches!(about, About::Rate | About::Loss | About::Delay);
 const DELAY: Figures = |about| about == About::Delay;
 
-const RULES: [Rule; 25] = [
+const RULES: [Rule; 26] = [
     rule("workload", "the workload", ALL, Effect::Incomparable),
     rule("direction", "the direction", ALL, Effect::Incomparable),
     rule("latency_of", "what was timed", DELAY, Effect::Incomparable),
@@ -77,6 +77,7 @@ const RULES: [Rule; 25] = [
     rule("outstanding", "how many requests are under way", ALL, Effect::Incomparable),
     rule("probe", "the probe beside the stream", TRAFFIC, Effect::Doubtful),
     rule("cpu_method", "how CPU time is measured", TRAFFIC, Effect::Doubtful),
+    rule("drop_reasons", "the tracing of drops", TRAFFIC, Effect::Doubtful),
     rule("profile", "the samples of a profile a second", TRAFFIC, Effect::Doubtful),
     rule("{end}.cpu.method", "how CPU time is measured", CPU, Effect::Incomparable),
     rule("{end}.cpu.irq_time", "how the kernel accounts for interrupts", CPU, Effect::Incomparable),

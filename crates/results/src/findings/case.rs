@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_trial::budget::{Datagrams, LossLine, loss_budget};
+use linerate_trial::budget::{LossLine, Seen, drops_seen};
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::environment::Nic;
@@ -100,9 +100,7 @@ impl<'a> Case<'a> {
             return mine.cloned().collect();
         }
         // Of TCP nothing is numbered, but the same counters move: the budget's table says which they are.
-        let sent = self.tcp().map_or(0, |tcp| tcp.retransmissions);
-        let counted = Datagrams { sent, shared_kernel: self.shares_machine(), ..Datagrams::default() };
-        loss_budget(&counted, &self.sender.machine.counters, &self.receiver.machine.counters)
+        drops_seen(self.shares_machine(), &self.sender.seen(), &self.receiver.seen())
             .lines
             .into_iter()
             .map(|line| {
@@ -330,6 +328,11 @@ impl<'a> Case<'a> {
 }
 
 impl<'a> Side<'a> {
+    /// Its counters, as its driver means them.
+    fn seen(self) -> Seen<'static> {
+        Seen::new(&self.machine.counters, self.nic().and_then(|nic| nic.driver.as_deref()))
+    }
+
     pub(super) fn nic(self) -> Option<&'a Nic> {
         self.machine.environment.nic.as_ref()
     }

@@ -1,7 +1,7 @@
 //! Recorded faults for the tests of rules: each a record as a trial with that fault would leave it.
 //! Measured by nobody; counters are named and sized as the drivers of those boards and servers do.
 
-use linerate_trial::budget::{Datagrams, LossLine, loss_budget};
+use linerate_trial::budget::{Datagrams, LossLine, Seen, loss_budget};
 use linerate_trial::cpu::CpuShares;
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::environment::{Amount, Eee, IdleState, LinkModes, Pause};
@@ -217,6 +217,7 @@ fn losses() -> Vec<FaultCase> {
             udp(Rx, 300, 250.0),
             |r| {
                 let lost = lose(r, 8_000);
+                nic(&mut r.target).driver = Some("macb".to_owned());
                 r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
                 r.target.counters.add(Stage::MacRxFifo, "link rx_over_errors", lost);
             },
@@ -483,7 +484,10 @@ fn settle(record: &mut Record) {
         Tx => (&record.target, &record.host, ["target: ", "host: "]),
         _ => (&record.host, &record.target, ["host: ", "target: "]),
     };
-    let budget = loss_budget(&datagrams, &sender.counters, &receiver.counters);
+    let seen = |machine: &Machine| {
+        Seen::new(&machine.counters, machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref()))
+    };
+    let budget = loss_budget(&datagrams, &seen(sender), &seen(receiver));
     let named = |line: LossLine| LossLine {
         evidence: line.evidence.replace("sender: ", names[0]).replace("receiver: ", names[1]),
         ..line
