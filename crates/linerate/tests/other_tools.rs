@@ -3,12 +3,16 @@
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 const LINERATE: &str = env!("CARGO_BIN_EXE_linerate");
+
+/// One measurement at a time: this machine's agent has one lease.
+static LEASE: Mutex<()> = Mutex::new(());
 
 /// A program that ends with the value.
 struct Running(Child);
@@ -64,6 +68,7 @@ fn an_iperf3_server_is_the_target_of_a_run() {
         .unwrap();
     let _server = Running(server);
     wait_for(port);
+    let _lease = LEASE.lock().unwrap_or_else(PoisonError::into_inner);
     let store = store("target");
     let output = Command::new(LINERATE)
         .args(["run", "udp-stream", "--target", &format!("iperf3:127.0.0.1:{port}"), "--json", "--quiet"])
@@ -96,6 +101,7 @@ fn what_a_server_cannot_do_is_said_and_so_is_one_that_is_not_there() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(contains), "{said}");
     }
+    let _lease = LEASE.lock().unwrap_or_else(PoisonError::into_inner);
     let target = format!("iperf3:127.0.0.1:{}", free_port());
     check(&["run", "tcp-rr", "--target", &target], "iperf3 has no tcp-rr; choose tcp-stream or udp-stream");
     check(&["run", "tcp-stream", "--target", &target], "start 'iperf3 -s' there");
