@@ -13,11 +13,12 @@ use linerate_trial::stage::Counters;
 use linerate_trial::units::parse_duration;
 
 use super::registers::Registers;
-use super::{connect_options, profile, say_notes, settings};
+use super::{boards, connect_options, profile, say_notes, settings};
 use crate::cli::{Look, LookArgs, RegistersArgs, TargetArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
+use crate::progress::Progress;
 use crate::render;
 
 /// Looks at the machine.
@@ -48,6 +49,11 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
     let registers = match &arguments.look {
         Look::Registers(arguments) => Some(Registers::prepare(arguments)?),
         _ => None,
+    };
+    let _started = match &arguments.look {
+        // What is kept on a board that ends at once is kept for nobody.
+        Look::Set { .. } | Look::Restore { .. } => None,
+        _ => boards::start_for(&[&arguments.endpoint], &Progress::new(false))?,
     };
     interrupt::listen();
     let client = Client::connect(&arguments.endpoint, "target", &connect_options(&look.reach)?)?;
