@@ -8,7 +8,7 @@ use xtask::{agent_size, agents, bench, ci, fresh, fuzz, picture, setup, test, ti
 const HELP: &str = "\
 cargo xtask test                            install what the tests need, then check and test everything
 cargo xtask ci                              what CI runs: the above, then the fuzz targets, then agent-size and counts
-cargo xtask setup [agents]                  only install what the tests, or agents, need (Debian; root or sudo)
+cargo xtask setup [agents|boards]           only install what the tests, agents or emulated boards need (Debian)
 cargo xtask tidy                            only the rules of ARCHITECTURE.md and of the files
 cargo xtask agents [MACHINE…] [--rustup]    build static agents for boards into target/agents; --smoke: try them
                                             under QEMU; --write: the table in docs/boards.md

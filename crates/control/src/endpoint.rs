@@ -1,15 +1,18 @@
-//! How an agent is reached: `local`, `netns:NAME`, `exec:COMMAND`, `[ssh:][user@]host[:port]`, `tcp:host:port`.
+//! How an agent is reached: `local`, `netns:NAME`, `exec:COMMAND`, `[ssh:][user@]host[:port]`, `tcp:host:port`,
+//! `board:NAME`.
 //! Knows nothing of the conversation that follows.
 
 use std::fmt;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Read};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use linerate_trial::flow::End;
 use linerate_trial::tool::Tool;
 
 use crate::carry;
@@ -52,6 +55,13 @@ pub enum Endpoint {
         /// Its port; `None`: the tool's usual one.
         port: Option<u16>,
     },
+    /// An emulated board that runs on this machine, or the host at the other end of its cable.
+    Board {
+        /// The board's name.
+        name: String,
+        /// Which end of its cable: the board is the target.
+        end: End,
+    },
 }
 
 /// Why a text is no endpoint; one sentence.
@@ -60,7 +70,7 @@ pub enum Endpoint {
 pub struct EndpointError(String);
 
 const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, \
-                     iperf3:host[:port]";
+                     board:NAME, iperf3:host[:port]";
 
 impl FromStr for Endpoint {
     type Err = EndpointError;
@@ -91,7 +101,20 @@ impl FromStr for Endpoint {
                 (host, Some(port)) => Ok(Endpoint::Tcp { host, port }),
                 (_, None) => Err(nonsense("the port is missing")),
             },
-            "board" | "iperf2" | "netperf" | "nuttcp" | "ttcp" => Err(EndpointError(format!(
+            "board" => {
+                let (name, end) = match rest.strip_suffix("/host") {
+                    Some(name) => (name, End::Host),
+                    None => (rest, End::Target),
+                };
+                // It is a folder's name, too.
+                let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+                match name {
+                    "" => Err(nonsense("the name of the board is missing; linerate lab list shows those there are")),
+                    _ if !name.chars().all(known) => Err(nonsense("that is no name of a board")),
+                    _ => Ok(Endpoint::Board { name: name.to_owned(), end }),
+                }
+            }
+            "iperf2" | "netperf" | "nuttcp" | "ttcp" => Err(EndpointError(format!(
                 "'{scheme}:' endpoints are not in this version of linerate; {FORMS} (a machine that is called \
                  '{scheme}' is ssh:{scheme})"
             ))),
@@ -172,6 +195,8 @@ impl fmt::Display for Endpoint {
                 write!(f, "{tool}:{}", bracketed(host))?;
                 port.map_or(Ok(()), |port| write!(f, ":{port}"))
             }
+            Endpoint::Board { name, end: End::Target } => write!(f, "board:{name}"),
+            Endpoint::Board { name, end: End::Host } => write!(f, "board:{name}/host"),
         }
     }
 }
@@ -193,6 +218,8 @@ pub struct ConnectOptions {
     pub keep_agent: bool,
     /// The key that is shared with a `tcp:` agent.
     pub psk: Option<Psk>,
+    /// Where the boards that run on this machine can be found: a folder each.
+    pub boards: Option<PathBuf>,
     /// How long until a machine counts as unreachable.
     pub connect_timeout: Duration,
     /// How long instead where a person may have to type a password.
@@ -214,6 +241,7 @@ impl Default for ConnectOptions {
             agents: Vec::new(),
             keep_agent: false,
             psk: None,
+            boards: None,
             connect_timeout: Duration::from_secs(8),
             typing: Duration::from_secs(120),
             heartbeat: Duration::from_secs(1),
@@ -301,12 +329,39 @@ impl Endpoint {
                     }
                 })
             }
+            Endpoint::Board { name, end } => {
+                let folder = options.boards.as_deref().unwrap_or(Path::new("/nonexistent")).join(name);
+                let socket = UnixStream::connect(folder.join(end.name()))
+                    .map_err(|_| unreachable(format!("it does not run; start it with: linerate lab up {name}")))?;
+                granted(&socket, options.connect_timeout).map_err(unreachable)?;
+                Link::over_unix(socket).map_err(|error| unreachable(error.to_string()))
+            }
         }
     }
 
     /// A person may have to type a password before the agent can speak.
     pub(crate) fn may_ask(&self) -> bool {
         matches!(self, Endpoint::Ssh { .. } | Endpoint::Exec(_)) && io::stderr().is_terminal()
+    }
+}
+
+/// Waits for the word of whoever runs the board: "ok", or a sentence why not.
+fn granted(mut socket: &UnixStream, timeout: Duration) -> Result<(), String> {
+    /// A sentence is shorter.
+    const LONGEST: usize = 400;
+    let silent = |error: io::Error| format!("whoever runs it does not answer ({error}); end it with linerate lab down");
+    socket.set_read_timeout(Some(timeout)).map_err(silent)?;
+    let mut word = Vec::new();
+    let mut octet = [0];
+    // One by one: what follows the line is the agent's.
+    while word.len() < LONGEST && socket.read(&mut octet).map_err(silent)? == 1 && octet[0] != b'\n' {
+        word.push(octet[0]);
+    }
+    socket.set_read_timeout(None).map_err(silent)?;
+    match word.as_slice() {
+        b"ok" => Ok(()),
+        b"" => Err("it ends just now; start it again".to_owned()),
+        sentence => Err(String::from_utf8_lossy(sentence).chars().filter(|sign| !sign.is_control()).collect()),
     }
 }
 
@@ -377,6 +432,9 @@ mod tests {
         check("netns:/proc/7/ns/net", Endpoint::Netns("/proc/7/ns/net".into()), "netns:/proc/7/ns/net");
         check("exec:ip vrf exec a:b c", Endpoint::Exec("ip vrf exec a:b c".into()), "exec:ip vrf exec a:b c");
         check("board1", ssh(None, "board1", None), "ssh:board1");
+        let board = |end| Endpoint::Board { name: "sabrelite".to_owned(), end };
+        check("board:sabrelite", board(End::Target), "board:sabrelite");
+        check("board:sabrelite/host", board(End::Host), "board:sabrelite/host");
         check("ssh:local", ssh(None, "local", None), "ssh:local");
         check("root@10.0.0.2:2222", ssh(Some("root"), "10.0.0.2", Some(2222)), "ssh:root@10.0.0.2:2222");
         check("ssh:me@corp@jump", ssh(Some("me@corp"), "jump", None), "ssh:me@corp@jump");
@@ -413,8 +471,9 @@ mod tests {
         refuse("netns:", "missing");
         refuse("netns:..", "no name");
         refuse("exec: ", "missing");
-        refuse("board:imx6", "not in this version");
         refuse("netperf:host", "not in this version");
+        refuse("board:", "name of the board is missing");
+        refuse("board:../x", "no name of a board");
         refuse("host\n", "no name of a host");
     }
 }

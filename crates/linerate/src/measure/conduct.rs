@@ -12,6 +12,7 @@ use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec};
 
+use super::carrier::{self, Down};
 use super::pair::{ANSWER_TIME, Pair};
 use super::route::Route;
 use super::settings::Settings;
@@ -249,13 +250,8 @@ fn lost_machine(pair: &Pair) -> Option<TrialError> {
 /// The sentence, with what the ends say of their links where one is down.
 fn with_links(pair: &Pair, route: Route, sentence: &str) -> String {
     let mut sentence = sentence.to_owned();
-    for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
-        let Some(interface) = pair.interface(end, address) else { continue };
-        let request = Request::Describe { interface: Some(interface.to_owned()), modules: Vec::new() };
-        if let Ok(Reply::Environment(environment)) = pair.client(end).request(request, Duration::from_secs(1))
-            && environment.nic.and_then(|nic| nic.link_detected) == Some(false)
-            && !sentence.contains("no carrier")
-        {
+    for Down { end, interface } in carrier::down(pair, route) {
+        if !sentence.contains("no carrier") {
             sentence.push_str(&format!(" (the {end}'s interface {interface} has no carrier)"));
         }
     }
