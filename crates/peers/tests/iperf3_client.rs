@@ -80,8 +80,10 @@ fn check(spec: &Spec, server: SocketAddr) {
     let [target, host] = run(spec, server).unwrap();
     let what = format!("{} {} {} {server}", spec.workload, spec.direction, spec.streams);
     assert_eq!((target.flows.len(), host.flows.len()), (target.flows.len().max(1), target.flows.len()), "{what}");
+    // A server that gets no CPU for a while may end a test before it has read anything of one of its streams.
+    assert!(target.flows.iter().any(|flow| flow.octets > 0), "{what}");
     for (theirs, ours) in target.flows.iter().zip(&host.flows) {
-        assert!(theirs.octets > 0 && ours.octets > 0, "{what}");
+        assert!(ours.octets > 0, "{what}");
         let Some(arrivals) = &ours.arrivals else { continue };
         // What is on its way at the end is sent and not received, by protocol; loopback loses in the socket only.
         let dropped = ours.socket_drops.unwrap_or(0);
