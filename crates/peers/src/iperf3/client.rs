@@ -46,7 +46,7 @@ pub fn run(
         let later = || Instant::now() < deadline && !stopped();
         let control = match connected(place, server) {
             Ok(control) => control,
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused && later() => {
+            Err(error) if is_closed_door(&error) && later() => {
                 std::thread::sleep(AGAIN);
                 continue;
             }
@@ -92,7 +92,7 @@ impl Trouble {
     fn may_pass(&self) -> bool {
         match self {
             Trouble::Server(state) => *state == State::AccessDenied,
-            Trouble::Talking(_, error) => matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof),
+            Trouble::Talking(_, error) => is_closed_door(error) || error.kind() == ErrorKind::UnexpectedEof,
             Trouble::Code(..) | Trouble::Own(_) => false,
         }
     }
@@ -294,6 +294,11 @@ impl Test<'_> {
             }
         }
     }
+}
+
+/// What a connection meets while a server opens its door anew.
+fn is_closed_door(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
 }
 
 fn connected(place: &Place, server: SocketAddr) -> io::Result<TcpStream> {
