@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::flow::End;
-use linerate_trial::spec::Direction;
+use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::units::parse_size;
 use serde::Serialize;
 
 use crate::profile::Category;
@@ -181,9 +182,11 @@ fn told(record: &Record, end: End) -> Option<Told> {
         End::Target => (demand.target_us_per_packet?, demand.target_us_per_kib?, &record.target),
         End::Host => (demand.host_us_per_packet?, demand.host_us_per_kib?, &record.host),
     };
-    let bytes = match (figures.flow.octets, figures.flow.packets_received) {
-        (Some(octets), Some(packets)) if packets > 0 => octets as f64 / packets as f64,
-        // Time by KiB and time by packet are of the same time, so that their ratio is the packet's size.
+    let asked = record.asked.get("message_size").and_then(|text| parse_size(text).ok());
+    let bytes = match asked {
+        Some(octets) if record.workload == Workload::UdpStream => octets as f64,
+        // Time by KiB and time by packet are of the same time, so that their ratio is the packet's size: that of what
+        // arrived, where nothing is lost.
         _ => 1024.0 * by_packet / by_kib,
     };
     let copy_us = machine.profile.as_ref().and_then(|profile| profile.of(Category::Copy)?.us_per_packet);
@@ -250,12 +253,11 @@ mod tests {
             .map(|(name, level)| (name.to_owned(), level))
             .into();
         record.asked.insert("rate".to_owned(), rate.to_owned());
+        record.asked.insert("message_size".to_owned(), size.to_string());
         record.doubts.clear();
         (record.target.profile, record.host.profile) = (None, None);
         let us = (4.1 + 0.0009 * size as f64) * noise;
         let figures = record.result.as_mut().unwrap();
-        figures.flow.packets_received = Some(1000);
-        figures.flow.octets = Some(size * 1000);
         let demand = figures.service_demand.as_mut().unwrap();
         (demand.target_us_per_packet, demand.target_us_per_kib) = (Some(us), Some(us * 1024.0 / size as f64));
         (demand.host_us_per_packet, demand.host_us_per_kib) = (Some(9.0 * us), Some(9.0 * us * 1024.0 / size as f64));

@@ -50,10 +50,11 @@ pub enum NoCost {
     #[error("the largest packets are only {ratio:.1} times the smallest; measure sizes that differ fourfold at least")]
     TooAlike { ratio: f64 },
     #[error(
-        "a line does not fit: it misses by up to {worst:.0} % (p = {p:.2e} against the scatter of repeats); look at the costs \
-             by size for where it bends, and fit fewer of them"
+        "a line does not fit: it misses by up to {worst:.0} %{}; look at the costs by size for where it bends, and measure \
+         fewer of them, or longer",
+        against(*p)
     )]
-    Bent { worst: f64, p: f64 },
+    Bent { worst: f64, p: Option<f64> },
     #[error(
         "a {what} would cost less than nothing ({value:.2e} µs), so that something else than size differs between these \
          trials; look what, and measure with nothing else varied"
@@ -61,6 +62,10 @@ pub enum NoCost {
     Negative { what: &'static str, value: f64 },
     #[error("a cost is not a number above zero; leave trials without traffic out")]
     NoFigure,
+}
+
+fn against(p: Option<f64>) -> String {
+    p.map_or(String::new(), |p| format!(", more than repeats scatter (p = {p:.1e})"))
 }
 
 /// Below this probability that repeats scatter so by themselves, a line that also misses by [`MISS`] does not fit.
@@ -177,10 +182,10 @@ fn lack_of_fit(groups: &[Group], a: f64, b: f64, residuals: f64) -> Result<(), N
     let (of_line, of_repeats) = ((groups.len() - 2) as f64, (trials - groups.len()) as f64);
     // Without repeats there is nothing to hold it against but what is of use at all.
     let p = match FisherSnedecor::new(of_line, of_repeats) {
-        Ok(f) if of_repeats > 0.0 && pure > 0.0 => f.sf(((residuals - pure) / of_line) / (pure / of_repeats)),
-        _ => 0.0,
+        Ok(f) if of_repeats > 0.0 && pure > 0.0 => Some(f.sf(((residuals - pure) / of_line) / (pure / of_repeats))),
+        _ => None,
     };
-    if worst > MISS && p < BENT { Err(NoCost::Bent { worst: 100.0 * worst, p }) } else { Ok(()) }
+    if worst > MISS && p.is_none_or(|p| p < BENT) { Err(NoCost::Bent { worst: 100.0 * worst, p }) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -247,7 +252,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let stairs = |size: f64| if size > 1000.0 { 9.0 } else { 4.0 };
-        assert!(matches!(Cost::fit(&measured(&SIZES, stairs, 1)), Err(NoCost::Bent { .. })));
+        assert!(matches!(Cost::fit(&measured(&SIZES, stairs, 1)), Err(NoCost::Bent { p: Some(_), .. })));
+        let once: Vec<(f64, f64)> = SIZES.map(|size| (size, stairs(size))).to_vec();
+        assert!(matches!(Cost::fit(&once), Err(NoCost::Bent { p: None, .. })));
         assert_eq!(Cost::fit(&measured(&SIZES[..2], |_| 4.0, 1)), Err(NoCost::TooFewSizes { sizes: 2 }));
         assert!(matches!(Cost::fit(&measured(&[500.0, 600.0, 700.0], |_| 4.0, 1)), Err(NoCost::TooAlike { .. })));
         let falling = |size: f64| 10.0 - 0.004 * size;
