@@ -3,6 +3,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod compare;
+pub(crate) mod cost;
 pub(crate) mod csv;
 pub(crate) mod explain;
 mod forms;
@@ -11,6 +12,7 @@ pub(crate) mod json;
 pub(crate) mod list;
 pub(crate) mod machine;
 pub(crate) mod markdown;
+pub(crate) mod matrix;
 mod number;
 pub(crate) mod picture;
 pub(crate) mod profile;

@@ -14,7 +14,7 @@ use linerate_trial::pace::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 use super::compare::percentage;
-use super::{connect_options, dry_run, open_store, report, say_notes, terminal_width};
+use super::{boards, connect_options, dry_run, open_store, report, say_notes, terminal_width};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
@@ -63,10 +63,13 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     let mut store = open_store(&arguments.store)?;
     let order = if arguments.resume { resume(&wanted, arguments, &store)? } else { wanted.begin()? };
 
+    let host = boards::usual_host(&arguments.target, &arguments.host);
+    let progress = Progress::new(arguments.quiet);
+    // A board that has to be started for this ends with it.
+    let _started = boards::start_for(&[&arguments.target, &host], &progress)?;
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
-    let progress = Progress::new(arguments.quiet);
-    let mut pair = Pair::connect(&arguments.target, &arguments.host, given, &options)?;
+    let mut pair = Pair::connect(&arguments.target, &host, given, &options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
@@ -94,15 +97,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         out!("{}", shown(&order.plan, arguments.output, &records));
     }
     let came_of_it = proof(&order, &records, ended.is_ok());
-    if let Some(text) = render::proof::text(&came_of_it, terminal_width()) {
-        match arguments.output {
-            // What is on standard output is for a program, or for pasting.
-            output if output.is_for_programs() => {
-                say(format_args!("{}", text.trim_end()));
-            }
-            _ => out!("\n{text}"),
-        }
-    }
+    show_proof(&came_of_it, arguments.output);
     if !records.is_empty() && !arguments.output.is_for_programs() {
         out!("\n{}", in_three_lines(&firsts, true, terminal_width()));
     }
@@ -111,6 +106,17 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         ExitCode::SUCCESS if !is_as_expected => ExitCode::from(1),
         status => status,
     })
+}
+
+fn show_proof(proof: &Proof, output: OutputArgs) {
+    let pasted = if output.markdown { render::proof::markdown(proof) } else { None };
+    match (pasted, render::proof::text(proof, terminal_width())) {
+        (Some(text), _) => out!("\n{text}"),
+        // On standard output a program reads records, and nothing else.
+        (None, Some(text)) if output.json || output.csv => say(format_args!("{}", text.trim_end())),
+        (None, Some(text)) => out!("\n{text}"),
+        (None, None) => {}
+    }
 }
 
 /// What the records prove: whether figures are as expected, how narrow their intervals are, and how much alike sides
@@ -268,7 +274,8 @@ impl Wanted {
 
 /// The unfinished campaign that these words mean.
 fn resume(wanted: &Wanted, arguments: &RunArgs, store: &Store) -> Result<OwnedOrder> {
-    let (target, host) = (arguments.target.to_string(), arguments.host.to_string());
+    let host = boards::usual_host(&arguments.target, &arguments.host);
+    let (target, host) = (arguments.target.to_string(), host.to_string());
     let Some(campaign) = store.latest_unfinished(&wanted.name, &target, &host)? else {
         bail!(
             "there is no unfinished campaign of the plan {} between {target} and {host} in {}; leave --resume out to \

@@ -145,13 +145,15 @@ impl Store {
         Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
 
-    /// One metric of the records that are wanted, in the order in which they were made; those without it are left out.
+    /// One metric of the records that are wanted, in the order in which they were made. Those without it are left out, and
+    /// so is side b of A/A trials, as from every median.
     pub fn points(&self, metric: &Metric, wanted: &Selection) -> Result<Vec<Point>, StoreError> {
         let (clauses, values) = wanted.clauses();
         let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, metric.name);
         let sql = format!(
             "SELECT campaign, started_at, asked, machines, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
-             ORDER BY record"
+             AND null_side IS NOT '{}' ORDER BY record",
+            NullSide::B.name()
         );
         let mut arounds = Arounds::of(self);
         let mut read = |row: &Row<'_>| -> Result<Option<Point>, rusqlite::Error> {
