@@ -18,6 +18,7 @@ cargo xtask bench peers [WORK…] [--write]   linerate and other tools on the sa
 cargo xtask bench counts [--check|--write]  instructions of the hot loops; --check: fail where they rose
 cargo xtask bench overhead [--write]        what is added to a trial
 cargo xtask bench judging [--write]         how long compare and history take over large stores
+cargo xtask bench profile [--write]         the throughput that a profile of 999 samples a second takes
 cargo xtask bench sleeps [--write]          what a thread takes of a CPU that only sleeps, as often as a paced sender
 cargo xtask fuzz [TARGET] [--seconds N]     feed the fuzz targets, 60 s each unless told otherwise
 cargo xtask fresh                           clone the last commit and run README.md's commands there

@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use linerate_trial::flow::End;
+use linerate_trial::tool::Tool;
 
 use crate::carry;
 use crate::error::{ControlError, Machine};
@@ -45,6 +46,15 @@ pub enum Endpoint {
         /// Its port.
         port: u16,
     },
+    /// Another tool's server, which is no agent: the agent at the other end speaks its protocol.
+    Foreign {
+        /// Whose.
+        tool: Tool,
+        /// A name or an address.
+        host: String,
+        /// Its port; `None`: the tool's usual one.
+        port: Option<u16>,
+    },
     /// An emulated board that runs on this machine, or the host at the other end of its cable.
     Board {
         /// The board's name.
@@ -59,8 +69,8 @@ pub enum Endpoint {
 #[error("{0}")]
 pub struct EndpointError(String);
 
-const FORMS: &str =
-    "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, board:NAME";
+const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, \
+                     board:NAME, iperf3:host[:port]";
 
 impl FromStr for Endpoint {
     type Err = EndpointError;
@@ -71,6 +81,10 @@ impl FromStr for Endpoint {
             return Ok(Endpoint::Local);
         }
         let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
+        if let Some(tool) = Tool::parse(scheme) {
+            let (host, port) = host_and_port(rest).map_err(|why| nonsense(&why))?;
+            return Ok(Endpoint::Foreign { tool, host, port });
+        }
         match scheme {
             "netns" => match rest {
                 "" => Err(nonsense("the name of the namespace is missing")),
@@ -100,7 +114,7 @@ impl FromStr for Endpoint {
                     _ => Ok(Endpoint::Board { name: name.to_owned(), end }),
                 }
             }
-            "iperf3" | "iperf2" | "netperf" | "nuttcp" | "ttcp" => Err(EndpointError(format!(
+            "iperf2" | "netperf" | "nuttcp" | "ttcp" => Err(EndpointError(format!(
                 "'{scheme}:' endpoints are not in this version of linerate; {FORMS} (a machine that is called \
                  '{scheme}' is ssh:{scheme})"
             ))),
@@ -177,6 +191,10 @@ impl fmt::Display for Endpoint {
                 port.map_or(Ok(()), |port| write!(f, ":{port}"))
             }
             Endpoint::Tcp { host, port } => write!(f, "tcp:{}:{port}", bracketed(host)),
+            Endpoint::Foreign { tool, host, port } => {
+                write!(f, "{tool}:{}", bracketed(host))?;
+                port.map_or(Ok(()), |port| write!(f, ":{port}"))
+            }
             Endpoint::Board { name, end: End::Target } => write!(f, "board:{name}"),
             Endpoint::Board { name, end: End::Host } => write!(f, "board:{name}/host"),
         }
@@ -287,6 +305,10 @@ impl Endpoint {
                 Link::start(command, Start { may_ask: ssh.may_ask, hints: ssh.hints(agent) })
                     .map_err(|e| cannot_start(Path::new("/bin/sh"), e))
             }
+            Endpoint::Foreign { tool, .. } => Err(unreachable(format!(
+                "an {tool} server is no agent; it can be the target of a run, and a machine with linerate's agent is reached \
+                 as ssh:host"
+            ))),
             Endpoint::Tcp { host, port } => {
                 let Some(psk) = &options.psk else {
                     let why = "a tcp: agent demands a shared key and none was given; name its file with --psk-file";
@@ -449,9 +471,9 @@ mod tests {
         refuse("netns:", "missing");
         refuse("netns:..", "no name");
         refuse("exec: ", "missing");
+        refuse("netperf:host", "not in this version");
         refuse("board:", "name of the board is missing");
         refuse("board:../x", "no name of a board");
-        refuse("iperf3:host", "not in this version");
         refuse("host\n", "no name of a host");
     }
 }

@@ -49,6 +49,9 @@ pub(crate) enum Command {
     /// A metric over the campaigns in the store, and where it changed
     #[command(after_help = SELECT_HELP, after_long_help = history_help())]
     History(HistoryArgs),
+    /// What do a packet and a byte cost the CPUs? A fit over a campaign of several sizes
+    #[command(after_help = COST_HELP)]
+    Cost(CostArgs),
     /// Emulated boards with real Ethernet drivers: list, start, look into, end
     #[command(subcommand)]
     Lab(LabArgs),
@@ -588,6 +591,20 @@ pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
+
+#[derive(Args, Debug)]
+pub(crate) struct CostArgs {
+    /// An identifier or its beginning, `last`, `last~1` (the one before), or a plan's name
+    #[arg(value_name = "CAMPAIGN")]
+    pub(crate) campaign: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: TableArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+const COST_HELP: &str = "Measure with `linerate run packet-cost`, with --profile for what copies cost. docs/method.md says what is \
+                         taken for granted.\n\nExit status: 0 a cost is told, 1 no fit is good, 2 nothing was measured.";
 
 #[derive(Args, Debug, Clone, Copy)]
 #[group(multiple = false)]

@@ -3,6 +3,7 @@
 
 mod boards;
 mod compare;
+mod cost;
 mod demo;
 mod dry_run;
 mod experiment;
@@ -46,6 +47,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::History(arguments) => history::history(&arguments),
+        Command::Cost(arguments) => cost::cost(&arguments),
         Command::Lab(arguments) => lab::lab(&arguments),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),

@@ -1,6 +1,7 @@
 //! `linerate target`: one machine as it is, and its counters as they move.
 //! Knows no trials, and changes nothing; [`super::settings`] does.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -118,9 +119,9 @@ fn addresses(client: &Client) -> Result<Vec<Address>, ControlError> {
 /// The interface that the user named, or the first that is up and is no loopback, or the loopback.
 fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<String> {
     let names = || {
-        let mut names: Vec<&str> = addresses.iter().map(|one| one.interface.as_str()).collect();
-        names.dedup();
-        names.join(", ")
+        // One may have several addresses, and they come by family.
+        let names: BTreeSet<&str> = addresses.iter().map(|one| one.interface.as_str()).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
     };
     match &look.interface {
         // An interface may have no address at all, and be of interest for just that; the agent knows it or not.
