@@ -2,6 +2,9 @@
 //! Knows no plans, no records and no terminal.
 
 pub mod deadline;
+pub mod door;
+pub mod iperf2;
 pub mod iperf3;
+pub mod options;
 pub mod served;
 pub mod test;

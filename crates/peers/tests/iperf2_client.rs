@@ -1,0 +1,270 @@
+//! Our iperf2 client against the real iperf2 server and against our own, over loopback, and against nonsense.
+//! Knows no records. Says so and passes where iperf is missing.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_peers::iperf2::client;
+use linerate_peers::iperf2::server::Server;
+use linerate_peers::served::Limits;
+use linerate_peers::test::Place;
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
+use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+
+fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
+    let local = if server.is_ipv4() { "127.0.0.1" } else { "::1" }.parse().unwrap();
+    let place = Place { local, interface: Some("lo".to_owned()), server };
+    client::run(spec, &place, |_| {}, &|| false)
+}
+
+/// The real server, which ends with the value, and what it prints: comma-separated, a line for each test.
+struct Real(Child, mpsc::Receiver<String>);
+
+impl Real {
+    fn start(address: &str, port: u16, udp: bool) -> Option<Real> {
+        let mut command = Command::new("iperf");
+        command.args(["-s", "-B", address, "-p", &port.to_string(), "-y", "C", "-f", "b"]).stdout(Stdio::piped());
+        if udp {
+            command.arg("-u");
+        }
+        if address.contains(':') {
+            command.arg("-V");
+        }
+        let mut child = match command.stderr(Stdio::null()).spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                println!("SKIPPED: iperf cannot be run here ({error}); apt-get install iperf");
+                return None;
+            }
+        };
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (says, heard) = mpsc::channel();
+        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| says.send(line)));
+        // It says nothing when it listens, but the port is taken then.
+        let at = SocketAddr::new(address.parse().unwrap(), port);
+        let free = || if udp { UdpSocket::bind(at).is_ok() } else { TcpListener::bind(at).is_ok() };
+        let began = Instant::now();
+        while free() && began.elapsed() < Duration::from_secs(10) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        Some(Real(child, heard))
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn specs(workload: Workload) -> Vec<Spec> {
+    let mut specs = Vec::new();
+    for direction in [Direction::Rx, Direction::Tx, Direction::Both] {
+        for streams in [1, 3] {
+            let mut spec = Spec::new(workload);
+            (spec.direction, spec.streams) = (direction, streams);
+            spec.extent = Extent::Time(Duration::from_millis(600));
+            spec.interval = Duration::from_millis(200);
+            spec.rate = "20M".parse().unwrap();
+            specs.push(spec);
+        }
+    }
+    let mut octets = Spec::new(workload);
+    octets.extent = Extent::Octets(2_000_000);
+    octets.rate = "20M".parse().unwrap();
+    specs.push(octets);
+    if workload.is_udp() {
+        let mut small = specs[0].clone();
+        (small.message_size, small.rate) = (Some(18), "2kpps".parse().unwrap());
+        specs.push(small);
+    }
+    specs
+}
+
+fn requests(size: u32) -> Spec {
+    let mut spec = Spec::new(Workload::TcpRr);
+    (spec.request_size, spec.response_size) = (size, size);
+    spec.extent = Extent::Time(Duration::from_millis(300));
+    spec
+}
+
+#[track_caller]
+fn check(spec: &Spec, server: SocketAddr, real: bool) -> [Outcome; 2] {
+    let what = format!("{} {} {} {:?} {server}", spec.workload, spec.direction, spec.streams, spec.extent);
+    println!("{what}");
+    let [target, host] = run(spec, server).unwrap();
+    assert_eq!(host.flows.len(), target.flows.len(), "{what}");
+    assert!(!host.flows.is_empty(), "{what}");
+    for (theirs, ours) in target.flows.iter().zip(&host.flows) {
+        assert!(theirs.octets_total > 0 && ours.octets_total > 0, "{what}: {} {} {}", theirs.octets, ours.octets, ours.octets_total);
+        if let Some(arrivals) = ours.arrivals.as_ref().or(theirs.arrivals.as_ref()) {
+            let sent = ours.messages_total.max(theirs.messages_total);
+            // The real server may lose what comes while it takes another stream, and then reports that.
+            let may_lose = if real && spec.streams > 1 { 20 } else { 0 };
+            let lost = sent - arrivals.received_total;
+            assert!(lost <= may_lose, "{what}: {lost} of {sent}");
+        }
+        if spec.workload == Workload::TcpRr {
+            assert_eq!(ours.latency.as_ref().unwrap().count(), ours.messages, "{what}");
+        }
+    }
+    [target, host]
+}
+
+#[test]
+fn every_way_against_the_real_server() {
+    for address in ["127.0.0.1", "::1"] {
+        for workload in [Workload::TcpStream, Workload::UdpStream] {
+            let port = free_port();
+            let Some(_real) = Real::start(address, port, workload.is_udp()) else { return };
+            let at = SocketAddr::new(address.parse().unwrap(), port);
+            specs(workload).iter().for_each(|spec| drop(check(spec, at, true)));
+            if workload == Workload::TcpStream {
+                check(&requests(64), at, true);
+                check(&requests(100), at, true);
+                check(&requests(5000), at, true);
+            }
+        }
+    }
+}
+
+fn rate(flow: &FlowOutcome) -> f64 {
+    flow.octets as f64 * 8e9 / flow.elapsed_ns as f64
+}
+
+#[test]
+fn the_real_servers_figures_are_ours() {
+    for (workload, streams) in [(Workload::TcpStream, 1), (Workload::UdpStream, 1), (Workload::UdpStream, 2)] {
+        let port = free_port();
+        let Some(real) = Real::start("127.0.0.1", port, workload.is_udp()) else { return };
+        let mut spec = Spec::new(workload);
+        (spec.rate, spec.extent) = ("50M".parse().unwrap(), Extent::Time(Duration::from_secs(2)));
+        spec.streams = streams;
+        let [target, host] = check(&spec, SocketAddr::new("127.0.0.1".parse().unwrap(), port), true);
+        let mut seen = Vec::new();
+        while seen.len() < usize::from(streams) {
+            let line = real.1.recv_timeout(Duration::from_secs(10)).unwrap();
+            let fields: Vec<String> = line.split(',').map(str::to_owned).collect();
+            // The sum of all streams is of nobody's.
+            if fields[5] != "-1" {
+                seen.push(fields);
+            }
+        }
+        let printed: f64 = seen.iter().map(|fields| fields[8].parse::<f64>().unwrap()).sum();
+        let ours: f64 = target.flows.iter().map(rate).sum();
+        assert!((ours / printed - 1.0).abs() < 0.02, "{workload}: ours {ours}, printed {seen:?}");
+        if workload.is_udp() {
+            let field = |at: usize| seen.iter().map(|fields| fields[at].parse::<u64>().unwrap()).sum::<u64>();
+            let arrivals = target.flows.iter().map(|flow| flow.arrivals.as_ref().unwrap());
+            let received: u64 = arrivals.map(|arrivals| arrivals.received).sum();
+            let sent: u64 = host.flows.iter().map(|flow| flow.messages).sum();
+            assert_eq!((field(11), field(11) - field(10)), (sent, received), "{seen:?}");
+        }
+    }
+}
+
+#[test]
+fn every_way_against_our_own_server() {
+    let server = Server::bind(Some("127.0.0.1".parse().unwrap()), 0, Limits::default()).unwrap();
+    let at = SocketAddr::new("127.0.0.1".parse().unwrap(), server.port().unwrap());
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            server.run(
+                |_| over.load(Ordering::Relaxed),
+                |one| drop(one.ended.inspect_err(|error| println!("served: {error}"))),
+            )
+        });
+        let checked = scope.spawn(|| {
+            for workload in [Workload::TcpStream, Workload::UdpStream] {
+                specs(workload).iter().for_each(|spec| drop(check(spec, at, false)));
+            }
+            check(&requests(64), at, false);
+            check(&requests(70_000), at, false);
+        });
+        let checked = checked.join();
+        over.store(true, Ordering::Relaxed);
+        serving.join().unwrap().unwrap();
+        checked.unwrap();
+    });
+}
+
+/// A TCP server that says these octets and then nothing.
+fn nonsense(spec: &Spec, says: &'static [u8]) -> Result<[Outcome; 2], String> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 37]);
+            let _ = stream.write_all(says);
+            let _ = stream.shutdown(Shutdown::Both);
+        });
+        let began = Instant::now();
+        let said = run(spec, at);
+        assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+        said
+    })
+}
+
+#[test]
+fn a_server_that_is_none_is_a_sentence() {
+    let nobody = SocketAddr::new("127.0.0.1".parse().unwrap(), free_port());
+    for workload in [Workload::TcpStream, Workload::TcpRr] {
+        let sentence = run(&Spec::new(workload), nobody).unwrap_err();
+        assert!(sentence.contains("start 'iperf -s' there"), "{sentence}");
+        let sentence = nonsense(&Spec::new(workload), b"HTTP/1.1 400 Bad Request\r\n").unwrap_err();
+        assert!(sentence.contains("broke"), "{sentence}");
+    }
+    let sentence = run(&Spec { direction: Direction::Tx, ..Spec::new(Workload::UdpStream) }, nobody).unwrap_err();
+    assert!(sentence.contains("start 'iperf -s -u' there"), "{sentence}");
+}
+
+/// A UDP server that answers whatever comes with these octets.
+fn udp_nonsense(spec: &Spec, says: &[u8]) -> Result<[Outcome; 2], String> {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let at = socket.local_addr().unwrap();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                if let Ok((_, peer)) = socket.recv_from(&mut [0; 2000]) {
+                    let _ = socket.send_to(says, peer);
+                }
+            }
+        });
+        let began = Instant::now();
+        let said = run(spec, at);
+        over.store(true, Ordering::Relaxed);
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        said
+    })
+}
+
+#[test]
+fn datagrams_of_nonsense_are_no_report_and_no_data() {
+    let mut spec = Spec::new(Workload::UdpStream);
+    (spec.rate, spec.extent) = ("1M".parse().unwrap(), Extent::Time(Duration::from_millis(100)));
+    for says in [&b""[..], b"x", &[0; 128], &[0xff; 1470]] {
+        let sentence = udp_nonsense(&spec, says).unwrap_err();
+        assert!(sentence.contains("nothing came back"), "{sentence}");
+    }
+    let asked = Spec { direction: Direction::Tx, ..spec };
+    let sentence = udp_nonsense(&asked, b"x").unwrap_err();
+    assert!(sentence.contains("nothing came back") || sentence.contains("no test traffic"), "{sentence}");
+    // A stream that is all end: the number is hostile, and the trial ends.
+    let said = udp_nonsense(&asked, &[0xff; 1470]);
+    let [_, host] = said.unwrap();
+    assert_eq!(host.flows[0].role, Role::Receiver);
+}
