@@ -10,7 +10,8 @@ cargo xtask test                            install what the tests need, then ch
 cargo xtask ci                              what CI runs: the above, then the fuzz targets, then agent-size and counts
 cargo xtask setup [agents]                  only install what the tests, or agents, need (Debian; root or sudo)
 cargo xtask tidy                            only the rules of ARCHITECTURE.md and of the files
-cargo xtask agents [MACHINE…] [--rustup]    build static agents for boards into target/agents; docs/boards.md
+cargo xtask agents [MACHINE…] [--rustup]    build static agents for boards into target/agents; --smoke: try them
+                                            under QEMU; --write: the table in docs/boards.md
 cargo xtask agent                           only the one for x86_64
 cargo xtask agent-size [--write]            measure it against its limits; --write: into docs/benchmarks/
 cargo xtask bench peers [WORK…] [--write]   linerate and other tools on the same work; --rounds N, --seconds S

@@ -9,11 +9,14 @@ use crate::agents::{ZIG, compiler_with_sources};
 use crate::program::{is_installed, must, no_more, program, root};
 
 /// Each program that the build or a test starts, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 11] = [
+    ("busybox", "busybox-static"),
     ("c++", "g++"), // libFuzzer's
     ("cc", "gcc"),
+    ("dropbear", "dropbear-bin"),
     ("ip", "iproute2"),
     ("iperf3", "iperf3"),
+    ("nft", "nftables"),
     ("nsenter", "util-linux"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),

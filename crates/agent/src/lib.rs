@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod profile;
 mod registers;
 mod session;
 mod settings;

@@ -18,6 +18,7 @@ use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
 use linerate_host::traffic::{Stopper, Tokens, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 
+use crate::profile::Profiling;
 use crate::registers::{self, DeviceMemory};
 use crate::settings::{Commands, SettingsOf};
 
@@ -39,7 +40,7 @@ impl Permissions {
 pub fn converse(link: Link, program: &str, permissions: Permissions) {
     let Permissions { commands, memory } = permissions;
     let settings = SettingsOf::new(program, commands);
-    let mut session = Session { lease: None, trial: TrialState::None, settings, memory };
+    let mut session = Session { lease: None, trial: TrialState::None, profile: None, settings, memory };
     let mut server = Server::new(concat!("linerate-agent ", env!("CARGO_PKG_VERSION")));
     server.capabilities.push(SETTINGS.to_owned());
     if commands == Commands::Allowed {
@@ -53,12 +54,14 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
     server.notes = guard::recover();
     serve(link, &server, |line, outlet| session.handle(line, outlet));
     session.end_trial();
+    session.profile = None;
     session.settings.end();
 }
 
 struct Session {
     lease: Option<Lease>,
     trial: TrialState,
+    profile: Option<Profiling>,
     settings: SettingsOf,
     memory: DeviceMemory,
 }
@@ -127,6 +130,16 @@ impl Session {
             Request::Start => self.start(outlet),
             Request::Stop => {
                 self.end_trial();
+                if let Some(profile) = &self.profile {
+                    profile.stop();
+                }
+                Ok(Reply::Done)
+            }
+            Request::Profile { hz, seconds } => {
+                if self.profile.as_ref().is_some_and(Profiling::runs) {
+                    return Err(out_of_order("a profile is being taken already; stop it, or wait for its end"));
+                }
+                self.profile = Some(Profiling::begin(hz, seconds, outlet)?);
                 Ok(Reply::Done)
             }
             Request::Get { interface, names, custom, values } => {

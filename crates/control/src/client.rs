@@ -100,7 +100,7 @@ impl Client {
         options: &ConnectOptions,
         patience: Duration,
     ) -> Result<Client, ControlError> {
-        let Link { reader, writer, mut guard } = link;
+        let Link { reader, writer, notes, mut guard } = link;
         let out_of_threads = |error: io::Error| ControlError::Unreachable {
             machine: machine.clone(),
             why: format!("this program cannot start a thread ({error}); see the limits of this machine (ulimit -u)"),
@@ -149,7 +149,10 @@ impl Client {
             }),
         };
         let hello = match greeted {
-            Ok(hello) => hello,
+            Ok(mut hello) => {
+                hello.notes.extend(notes);
+                hello
+            }
             Err(error) => {
                 writer.close(Duration::from_millis(100));
                 return Err(error);

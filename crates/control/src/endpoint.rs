@@ -10,9 +10,11 @@ use std::str::FromStr;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use crate::carry;
 use crate::error::{ControlError, Machine};
 use crate::link::{Hints, Link, Start};
 use crate::noise::{self, NoiseError, Psk};
+use crate::ssh::{Share, Ssh, shell};
 
 /// How an agent is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,8 +164,13 @@ pub struct ConnectOptions {
     /// The agent's program for `local` and `netns:`, called with `--stdio`; `None`: this very program, called with
     /// `agent --stdio`.
     pub agent_program: Option<PathBuf>,
-    /// The agent's command on the other side of ssh, called with `--stdio`.
-    pub remote_agent: String,
+    /// The agent's command on the other side of ssh, called with `--stdio`; `None`: `linerate-agent` or, where there
+    /// is none, one that is carried there.
+    pub remote_agent: Option<String>,
+    /// Where agents to carry are, as `linerate-agent-NAME`; the first that has the right one counts.
+    pub agents: Vec<PathBuf>,
+    /// What was carried stays there.
+    pub keep_agent: bool,
     /// The key that is shared with a `tcp:` agent.
     pub psk: Option<Psk>,
     /// How long until a machine counts as unreachable.
@@ -183,7 +190,9 @@ impl Default for ConnectOptions {
         ConnectOptions {
             program: concat!("linerate ", env!("CARGO_PKG_VERSION")).to_owned(),
             agent_program: None,
-            remote_agent: "linerate-agent".to_owned(),
+            remote_agent: None,
+            agents: Vec::new(),
+            keep_agent: false,
             psk: None,
             connect_timeout: Duration::from_secs(8),
             typing: Duration::from_secs(120),
@@ -239,18 +248,13 @@ impl Endpoint {
                 Link::start(command, Start { may_ask, hints }).map_err(|e| cannot_start(Path::new("/bin/sh"), e))
             }
             Endpoint::Ssh { user, host, port } => {
-                let may_ask = io::stderr().is_terminal();
-                let mut command = shell(may_ask, "exec ssh \"$@\"");
-                command.args(ssh_arguments(user.as_deref(), host, *port, options, may_ask));
-                // 127 comes from either side: the shell here, or the one there.
-                let not_found = format!(
-                    "{} was not found on {host} (or ssh not here); install it there, or name its path with --remote-agent",
-                    options.remote_agent
-                );
-                let port_option = port.map(|port| format!("-p {port} ")).unwrap_or_default();
-                let user_option = user.as_deref().map(|user| format!("-l {user} ")).unwrap_or_default();
-                let ssh_failed = Some(format!("see that 'ssh {port_option}{user_option}{host}' works by hand"));
-                Link::start(command, Start { may_ask, hints: Hints { not_found, ssh_failed } })
+                let (user, port, connect_timeout) = (user.as_deref(), *port, options.connect_timeout);
+                let ssh = Ssh { user, host, port, connect_timeout, may_ask: io::stderr().is_terminal() };
+                let Some(agent) = &options.remote_agent else {
+                    return carry::reach(ssh, options, &unreachable);
+                };
+                let command = ssh.command(Share::Alone, &format!("{agent} --stdio"));
+                Link::start(command, Start { may_ask: ssh.may_ask, hints: ssh.hints(agent) })
                     .map_err(|e| cannot_start(Path::new("/bin/sh"), e))
             }
             Endpoint::Tcp { host, port } => {
@@ -285,47 +289,6 @@ impl Endpoint {
 /// Where a namespace of this name is (ip-netns(8)); what has a '/' is a path already.
 fn namespace_path(name: &str) -> PathBuf {
     if name.contains('/') { PathBuf::from(name) } else { Path::new("/run/netns").join(name) }
-}
-
-/// A shell that runs `script`; arguments that follow are `$1`…
-///
-/// A command that may ask for a password has to stay in the terminal's foreground process group, where Ctrl-C
-/// reaches it. So it is started with the signals of the keyboard ignored, which exec(3) preserves and ssh respects
-/// (clientloop.c leaves a signal ignored that it found ignored): the controller ends it in order.
-fn shell(may_ask: bool, script: &str) -> Command {
-    let mut command = Command::new("/bin/sh");
-    let script = if may_ask { format!("trap '' INT QUIT; {script}") } else { script.to_owned() };
-    command.arg("-c").arg(script).arg("linerate");
-    command
-}
-
-fn ssh_arguments(
-    user: Option<&str>,
-    host: &str,
-    port: Option<u16>,
-    options: &ConnectOptions,
-    may_ask: bool,
-) -> Vec<String> {
-    // No terminal and no escape character: the stream is ours. Forwardings of the user's configuration would only
-    // fail when the port is taken. A dead network ends ssh after 6 s.
-    let mut arguments: Vec<String> = ["-T", "-e", "none", "-o", "ClearAllForwardings=yes"].map(str::to_owned).into();
-    // Earlier than our own patience ends: ssh knows better what failed.
-    let seconds = options.connect_timeout.as_secs().saturating_sub(2).max(1);
-    for option in [format!("ConnectTimeout={seconds}"), "ServerAliveInterval=2".into(), "ServerAliveCountMax=3".into()]
-    {
-        arguments.extend(["-o".to_owned(), option]);
-    }
-    if !may_ask {
-        arguments.extend(["-o".to_owned(), "BatchMode=yes".to_owned()]);
-    }
-    if let Some(port) = port {
-        arguments.extend(["-p".to_owned(), port.to_string()]);
-    }
-    if let Some(user) = user {
-        arguments.extend(["-l".to_owned(), user.to_owned()]);
-    }
-    arguments.extend(["--".to_owned(), host.to_owned(), format!("{} --stdio", options.remote_agent)]);
-    arguments
 }
 
 /// Names may have several addresses, and a resolver knows no time-out: a thread does both, and may be left behind.
@@ -429,17 +392,5 @@ mod tests {
         refuse("board:imx6", "not in this version");
         refuse("iperf3:host", "not in this version");
         refuse("host\n", "no name of a host");
-    }
-
-    #[test]
-    fn ssh_takes_the_host_for_a_host() {
-        let options = ConnectOptions::default();
-        let arguments = ssh_arguments(Some("root"), "::1", Some(22), &options, false);
-        assert!(arguments.ends_with(&["--".into(), "::1".into(), "linerate-agent --stdio".into()]), "{arguments:?}");
-        assert!(arguments.windows(2).any(|pair| pair == ["-p", "22"]));
-        assert!(arguments.windows(2).any(|pair| pair == ["-l", "root"]));
-        assert!(arguments.contains(&"BatchMode=yes".to_owned()));
-        let asking = ssh_arguments(None, "b", None, &options, true);
-        assert!(!asking.contains(&"BatchMode=yes".to_owned()), "a password can be typed");
     }
 }

@@ -2,6 +2,8 @@
 //! Knows nothing of how traffic is made.
 #![forbid(unsafe_code)]
 
+mod bare;
+mod carry;
 mod client;
 mod endpoint;
 mod error;
@@ -12,6 +14,7 @@ mod listen;
 pub mod message;
 pub mod noise;
 mod server;
+mod ssh;
 
 pub use client::{AgentEvent, Client, Pending};
 pub use endpoint::{ConnectOptions, Endpoint, EndpointError};

@@ -15,13 +15,19 @@ pub struct Link {
     pub reader: Box<dyn Read + Send>,
     /// What is said to the peer.
     pub writer: Box<dyn Write + Send>,
+    /// What there is to tell of how the peer was reached.
+    pub notes: Vec<String>,
     /// What carries both. The last field: the writer closes first, and a child sees the end of its input.
     pub guard: Guard,
 }
 
 /// What carries a [`Link`], and must be ended with it.
 #[derive(Debug)]
-pub struct Guard(Held);
+pub struct Guard {
+    held: Held,
+    /// Ended last: what this one goes through.
+    carrier: Option<Box<Link>>,
+}
 
 #[derive(Debug)]
 enum Held {
@@ -38,6 +44,12 @@ struct HeldChild {
     /// It leads a process group, whose other members end with it.
     leads_group: bool,
     hints: Hints,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("guard", &self.guard).finish_non_exhaustive()
+    }
 }
 
 /// How a child is started, beside its command.
@@ -71,7 +83,7 @@ impl Link {
 
     /// Two halves of a stream that needs no ending.
     pub fn of(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Link {
-        Link { reader: Box::new(reader), writer: Box::new(writer), guard: Guard(Held::Nothing) }
+        Link::held(reader, writer, Held::Nothing)
     }
 
     /// Two halves of a conversation over `socket`, which is shut down at the end.
@@ -80,7 +92,17 @@ impl Link {
         writer: impl Write + Send + 'static,
         socket: TcpStream,
     ) -> Link {
-        Link { reader: Box::new(reader), writer: Box::new(writer), guard: Guard(Held::Tcp(socket)) }
+        Link::held(reader, writer, Held::Tcp(socket))
+    }
+
+    fn held(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static, held: Held) -> Link {
+        let (reader, writer) = (Box::new(reader), Box::new(writer));
+        Link { reader, writer, notes: Vec::new(), guard: Guard { held, carrier: None } }
+    }
+
+    /// Holds another link as long as this one lives, and ends it after this one.
+    pub(crate) fn keep(&mut self, other: Link) {
+        self.guard.carrier = Some(Box::new(other));
     }
 
     /// Starts a child and speaks on its standard input and output.
@@ -98,16 +120,15 @@ impl Link {
         let said = Arc::new(Mutex::new(LastLines::default()));
         let held =
             HeldChild { child, ended: None, said: Arc::clone(&said), leads_group: !start.may_ask, hints: start.hints };
-        let guard = Guard(Held::Child(Box::new(held)));
         crate::small_thread("linerate-stderr").spawn(move || LastLines::collect(stderr, &said))?;
-        Ok(Link { reader: Box::new(stdout), writer: Box::new(stdin), guard })
+        Ok(Link::held(stdout, stdin, Held::Child(Box::new(held))))
     }
 }
 
 impl Guard {
     /// The child is gone. Always false for a link without one.
     pub(crate) fn has_ended(&mut self) -> bool {
-        match &mut self.0 {
+        match &mut self.held {
             Held::Child(held) => held.wait(Duration::ZERO).is_some(),
             Held::Tcp(_) | Held::Nothing => false,
         }
@@ -116,7 +137,7 @@ impl Guard {
     /// How the child ended, as a clause that says what to try; waits for the end at most
     /// `patience`. `None`: there is no child, or it lives.
     pub fn how_it_ended(&mut self, patience: Duration) -> Option<String> {
-        let Held::Child(held) = &mut self.0 else { return None };
+        let Held::Child(held) = &mut self.held else { return None };
         let status = held.wait(patience)?;
         // The thread that reads the child's last words may need a moment more.
         let deadline = Instant::now() + Duration::from_millis(100);
@@ -129,11 +150,12 @@ impl Guard {
     /// Ends what carries the link: a socket is shut down; a child whose input was closed gets a second to end by
     /// itself and is then killed, with its process group.
     pub fn end(&mut self) {
-        match &mut self.0 {
+        match &mut self.held {
             Held::Child(held) => held.end(),
             Held::Tcp(socket) => drop(socket.shutdown(Shutdown::Both)),
             Held::Nothing => (),
         }
+        self.carrier = None;
     }
 }
 

@@ -11,6 +11,7 @@ use linerate_trial::change::{Change, Changed, Custom, PutBack, Reading};
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
+use linerate_trial::profile::Profile;
 use linerate_trial::registers::{Readings, Wanted};
 use linerate_trial::spec::Spec;
 use linerate_trial::stage::Counters;
@@ -33,6 +34,9 @@ pub struct Hello {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
+
+/// The longest that one request samples, seconds.
+pub const LONGEST_PROFILE_S: f64 = 3600.0;
 
 /// The capability to change settings and put them back.
 pub const SETTINGS: &str = "settings";
@@ -154,13 +158,20 @@ pub enum Request {
         #[serde(default)]
         kept: bool,
     },
+    /// What the CPUs do from now on, for a while. Answered when it has begun; [`Event::Profiled`] tells what was seen.
+    Profile {
+        /// Samples a second of each CPU.
+        hz: u32,
+        /// For so long; [`Request::Stop`] ends it before.
+        seconds: f64,
+    },
     /// A sign of life; answered at once.
     Ping,
 }
 
 impl Request {
     /// The names of all requests, as [`Request::name`] gives them.
-    pub const NAMES: [&str; 16] = [
+    pub const NAMES: [&str; 17] = [
         "lease",
         "release",
         "describe",
@@ -176,6 +187,7 @@ impl Request {
         "confirm",
         "keep",
         "restore",
+        "profile",
         "registers",
     ];
 
@@ -197,7 +209,8 @@ impl Request {
             Request::Confirm => Request::NAMES[12],
             Request::Keep => Request::NAMES[13],
             Request::Restore { .. } => Request::NAMES[14],
-            Request::Registers { .. } => Request::NAMES[15],
+            Request::Profile { .. } => Request::NAMES[15],
+            Request::Registers { .. } => Request::NAMES[16],
         }
     }
 }
@@ -339,6 +352,8 @@ pub enum Event {
     },
     /// This end of the trial has finished.
     Finished(Box<Outcome>),
+    /// What was seen since [`Request::Profile`].
+    Profiled(Box<Profile>),
     /// This end of the trial could not go on.
     TrialFailed {
         /// One sentence, ending in what to try.
@@ -417,6 +432,7 @@ mod tests {
             Request::Confirm,
             Request::Keep,
             Request::Restore { names: Vec::new(), kept: false },
+            Request::Profile { hz: 999, seconds: 1.0 },
         ] {
             assert_eq!(serde_json::to_value(&request).unwrap()["type"], request.name());
         }

@@ -85,7 +85,7 @@ const WAITING: usize = 16;
 /// it, or whoever it hands the outlet to, answers each. Pings are answered here, at once, so a handler may be slow;
 /// one that is should look at [`Outlet::has_ended`] now and then.
 pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &Outlet)) -> Ending {
-    let Link { reader, writer, guard } = link;
+    let Link { reader, writer, guard, .. } = link;
     let writer = match LineWriter::new(writer, LONGEST_FROM_AGENT) {
         Ok(writer) => writer,
         Err(error) => return Ending::NoThread(error.to_string()),

@@ -4,12 +4,14 @@
 pub mod command;
 pub mod counters;
 pub mod cpu;
+pub mod drop_reasons;
 mod egress;
 pub mod environment;
 mod ethtool;
 pub mod guard;
 pub mod interfaces;
 mod netlink;
+pub mod profile;
 mod qdiscs;
 pub mod registers;
 pub mod scheduling;

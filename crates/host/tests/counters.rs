@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use linerate_host::counters::snapshot;
 use linerate_host::{environment, interfaces};
-use linerate_trial::budget::{Datagrams, LossBudget, loss_budget};
+use linerate_trial::budget::{Datagrams, LossBudget, Seen, loss_budget};
 use linerate_trial::stage::{Counters, Stage};
 use namespaces::{LINK, Pair, within};
 
@@ -81,7 +81,10 @@ fn check(counters: &Counters, stage: Stage, name: &str, want: u64) {
 
 #[track_caller]
 fn check_budget(datagrams: Datagrams, ends: &(Counters, Counters), want: &[(Stage, u64)]) -> LossBudget {
-    let budget = loss_budget(&Datagrams { shared_kernel: true, ..datagrams }, &ends.0, &ends.1);
+    let budget = {
+        let seen = |counters| Seen::new(counters, Some("veth"));
+        loss_budget(&Datagrams { shared_kernel: true, ..datagrams }, &seen(&ends.0), &seen(&ends.1))
+    };
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (want, 0), "{budget:#?}");
     budget

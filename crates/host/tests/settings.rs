@@ -208,7 +208,7 @@ fn what_cannot_be_is_said_in_a_sentence() {
     }
     check(LINK, "speed", "100", &["speed is not there on link0", "no link modes"]);
     check(LINK, "channels.rx", "9", &["channels.rx cannot be 9 on link0: the driver takes 4 at most"]);
-    check(LINK, "lro", "on", &["lro is off on link0, and the driver cannot change it"]);
+    check(LINK, "lro", "on", &["lro is off on link0, and cannot be changed there"]);
     check(LINK, "feature.no-such-feature", "on", &["no feature of this name"]);
     check(LINK, "qdisc", "default limit 5", &["default has no parameters"]);
     check(LINK, "rps.9", "0", &["no such queue"]);

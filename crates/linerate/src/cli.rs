@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use linerate_control::Endpoint;
+use linerate_trial::flow::End;
 use linerate_trial::units::OfferedLoad;
 
 use crate::plan::RoundOrder;
@@ -39,6 +40,9 @@ pub(crate) enum Command {
     Target(TargetArgs),
     /// List, show and export what was measured
     Records(RecordsArgs),
+    /// Where did the packets go, and what limits it? What a record shows, and what to try
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArgs),
     /// Is the difference real? Hold two campaigns, or two levels of a factor, against each other
     #[command(after_help = SELECT_HELP, after_long_help = compare_help())]
     Compare(CompareArgs),
@@ -120,11 +124,15 @@ pub(crate) struct RunArgs {
     /// How CPU use is measured; the same as --set cpu_method=METHOD
     #[arg(long, value_enum, value_name = "METHOD")]
     pub(crate) cpu_method: Option<CpuMethodArg>,
+    /// Sample what each CPU does, so many times a second [without a number: 999]; the same as --set profile=HZ
+    #[arg(long, value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "999",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) profile: Option<u32>,
     /// Carry on the last unfinished campaign of this plan between these machines
     #[arg(long)]
     pub(crate) resume: bool,
     /// Measure nothing: show every trial in its order, which will be skipped and why, and the time it will all take
-    #[arg(long, conflicts_with_all = ["resume", "json", "csv", "markdown"])]
+    #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
     /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way
     #[arg(long, value_name = "ADDRESS")]
@@ -191,9 +199,16 @@ pub(crate) struct ReachArgs {
     /// The key shared with a tcp: agent: a file of 64 hexadecimal digits, made by `linerate-agent --new-psk`
     #[arg(long, value_name = "FILE")]
     pub(crate) psk_file: Option<PathBuf>,
-    /// The agent's program on a machine that is reached over ssh
-    #[arg(long, value_name = "PATH", default_value = "linerate-agent")]
-    pub(crate) remote_agent: String,
+    /// The agent's program on a machine that is reached over ssh; by default linerate-agent, carried there if need be
+    #[arg(long, value_name = "PATH")]
+    pub(crate) remote_agent: Option<String>,
+    /// Where the agents are that are carried to machines without one [default: beside this program, and
+    /// linerate/agents in the XDG data folder]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "remote_agent")]
+    pub(crate) agents: Option<PathBuf>,
+    /// Leave an agent that was carried to a machine there, and say where; without this it is removed
+    #[arg(long, conflicts_with = "remote_agent")]
+    pub(crate) keep_agent: bool,
 }
 
 #[derive(Args, Debug)]
@@ -215,6 +230,13 @@ pub(crate) struct OutputArgs {
     /// Print a table in Markdown
     #[arg(long)]
     pub(crate) markdown: bool,
+}
+
+impl OutputArgs {
+    /// Nothing but records may be on standard output.
+    pub(crate) fn is_for_programs(self) -> bool {
+        self.json || self.csv || self.markdown
+    }
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
@@ -277,11 +299,34 @@ pub(crate) enum Look {
         #[command(flatten)]
         look: LookArgs,
     },
+    /// What its CPUs do: by kind of work, by function, and as a picture
+    ///
+    /// Samples every CPU for so long, in the kernel and in programs, and says what the time went into. `linerate run
+    /// --profile` does the same in the measured part of each trial.
+    Profile(TargetProfileArgs),
     /// Put back what set has changed
     Restore {
         #[command(flatten)]
         look: LookArgs,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TargetProfileArgs {
+    /// For so many seconds, or a time like 500ms
+    #[arg(value_name = "SECONDS", default_value = "5")]
+    pub(crate) seconds: String,
+    /// Samples a second of each CPU
+    #[arg(long, value_name = "N", default_value_t = 999, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) hz: u32,
+    /// Draw a flame graph into this file: wide is much time, above is who was called
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Print the profile as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
 }
 
 #[derive(Args, Debug)]
@@ -349,6 +394,8 @@ pub(crate) enum RecordsCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
+    /// What the CPUs did in a record's trial, by function; as a flame graph; against another record's
+    Profile(RecordsProfileArgs),
     /// Records for other programs, and tables for reports
     Export {
         #[command(flatten)]
@@ -358,6 +405,84 @@ pub(crate) enum RecordsCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RecordsProfileArgs {
+    /// The record's identifier, or the beginning of it; without one, the newest
+    pub(crate) id: Option<String>,
+    /// Of this machine only
+    #[arg(long, value_enum, value_name = "END")]
+    pub(crate) end: Option<EndArg>,
+    /// Hold it against this record's profile: which kinds of work and which functions grew or shrank
+    #[arg(long, value_name = "RECORD")]
+    pub(crate) against: Option<String>,
+    /// Draw a flame graph into this file; with --against, one of the difference
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Print the stacks in a line each, for programs that draw them
+    #[arg(long, conflicts_with = "against")]
+    pub(crate) folded: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// One of the two machines.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum EndArg {
+    /// The machine under test
+    Target,
+    /// The machine at the other end
+    Host,
+}
+
+impl EndArg {
+    /// The end itself.
+    pub(crate) fn end(self) -> End {
+        match self {
+            EndArg::Target => End::Target,
+            EndArg::Host => End::Host,
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExplainArgs {
+    /// The record: its identifier or the beginning of it, `last`, or `last~1` (the one before)
+    #[arg(value_name = "RECORD", default_value = "last")]
+    pub(crate) record: String,
+    /// Try what the first finding with a suggestion says: an A/B in turns on the record's machines, put back afterwards
+    #[arg(long)]
+    pub(crate) r#try: bool,
+    /// Explain, and try, this finding instead of the first
+    #[arg(long, value_name = "NAME")]
+    pub(crate) finding: Option<String>,
+    /// How often to measure each side
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "try", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub(crate) repeat: u32,
+    /// Leave the setting as tried, if it helped; `linerate target ENDPOINT restore` takes it back
+    #[arg(long, requires = "try")]
+    pub(crate) keep: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+    #[command(flatten)]
+    pub(crate) output: ExplainOutputArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug, Clone, Copy)]
+#[group(multiple = false)]
+pub(crate) struct ExplainOutputArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print it in Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
 }
 
 #[derive(Args, Debug)]
@@ -463,6 +588,15 @@ fn set_help() -> String {
             linerate run udp-sweep --target root@board --set rate=50M..500M:50M --set duration=5s\n  \
             linerate run tcp-stream --target netns:b --host netns:a --set direction=tx,rx --json"
 }
+
+const EXPLAIN_HELP: &str = "\
+Examples:
+  linerate explain
+  linerate explain 01M7Y0 --markdown
+  linerate explain last --try                             does what it suggests help?
+  linerate explain last --try --finding receive-ring --keep
+
+docs/findings.md says what each finding rests on.";
 
 /// How records are picked.
 const SELECT_HELP: &str = "CAMPAIGN is an identifier or its beginning, `last`, `last~1` (the one before), or a plan's \

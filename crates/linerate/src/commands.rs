@@ -4,8 +4,11 @@
 mod compare;
 mod demo;
 mod dry_run;
+mod experiment;
+mod explain;
 mod history;
 mod plans;
+mod profile;
 mod records;
 mod registers;
 mod run;
@@ -38,6 +41,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
         Command::Plans { plan } => plans::plans(plan.as_deref()),
         Command::Target(arguments) => target::look(&arguments),
         Command::Records(arguments) => records::records(&arguments.command),
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::History(arguments) => history::history(&arguments),
         Command::Completions { shell } => shell::completions(shell),
@@ -51,8 +55,24 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
 
 fn connect_options(reach: &ReachArgs) -> Result<ConnectOptions> {
     let psk = reach.psk_file.as_deref().map(Psk::read).transpose()?;
-    let remote_agent = reach.remote_agent.clone();
-    Ok(ConnectOptions { remote_agent, psk, interrupted: interrupt::requested, ..ConnectOptions::default() })
+    Ok(ConnectOptions {
+        remote_agent: reach.remote_agent.clone(),
+        agents: reach.agents.clone().map_or_else(agents_folders, |folder| vec![folder]),
+        keep_agent: reach.keep_agent,
+        psk,
+        interrupted: interrupt::requested,
+        ..ConnectOptions::default()
+    })
+}
+
+/// Where agents for other machines may be: beside this program as installed or as built, and in the data folder.
+fn agents_folders() -> Vec<PathBuf> {
+    let program = std::env::current_exe().unwrap_or_default();
+    let beside = program.parent().into_iter().flat_map(|bin| {
+        // `cargo xtask agents` puts them into target/agents, and cargo the program into target/release.
+        [bin.join("agents"), bin.join("../agents"), bin.join("../lib/linerate/agents")]
+    });
+    beside.chain(data_folder().map(|data| data.join("agents"))).collect()
 }
 
 /// Says what an agent has to tell before it is asked: settings that it found changed, and put back.
@@ -77,13 +97,16 @@ fn open_store(arguments: &StoreArgs) -> Result<Store> {
     Ok(Store::open(&path)?)
 }
 
-/// `linerate/records.sqlite` in the data folder of the XDG base directory specification.
 fn usual_store() -> Result<PathBuf> {
+    let data = data_folder().context("there is no home folder to keep records in; name a file with --store")?;
+    Ok(data.join("records.sqlite"))
+}
+
+/// `linerate` in the data folder of the XDG base directory specification.
+fn data_folder() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = absolute("XDG_DATA_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
-        .context("there is no home folder to keep records in; name a file with --store")?;
-    Ok(data.join("linerate/records.sqlite"))
+    let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")));
+    data.map(|data| data.join("linerate"))
 }
 
 /// What people see of a campaign's records.

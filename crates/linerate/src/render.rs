@@ -1,16 +1,20 @@
 //! Records as people and programs read them: one file a format, each from the records alone.
 //! Prints nothing and measures nothing: every renderer makes a text of `&[Record]`.
 
+pub(crate) mod budget;
 pub(crate) mod compare;
 pub(crate) mod csv;
+pub(crate) mod explain;
 mod forms;
 pub(crate) mod history;
 pub(crate) mod json;
 pub(crate) mod list;
 pub(crate) mod machine;
 pub(crate) mod markdown;
+pub(crate) mod matrix;
 mod number;
 pub(crate) mod picture;
+pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod registers;
 #[cfg(test)]

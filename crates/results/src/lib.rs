@@ -7,12 +7,14 @@ mod error;
 pub mod expect;
 #[cfg(test)]
 mod faults;
+pub mod findings;
 pub mod history;
 pub mod id;
 pub mod metric;
 pub mod observation;
 #[cfg(test)]
 mod page;
+pub mod profile;
 pub mod record;
 pub mod registers;
 #[cfg(any(test, feature = "sample"))]

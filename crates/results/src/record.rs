@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use linerate_trial::api::{ApiUse, Timestamps};
-use linerate_trial::budget::LossLine;
+use linerate_trial::budget::{LossLine, Passage, PauseFrames};
 use linerate_trial::change::Changed;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::Doubt;
+use linerate_trial::drop_reason::DropReason;
 use linerate_trial::environment::Environment;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
@@ -16,6 +17,7 @@ use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Counters;
 use serde::{Deserialize, Serialize};
 
+use crate::profile::MachineProfile;
 use crate::registers::RegisterChanges;
 
 /// The name of this format.
@@ -53,13 +55,19 @@ pub struct Record {
     /// The figures in time slices.
     #[serde(default)]
     pub intervals: Vec<Interval>,
-    /// Every lost datagram by the stage that lost it, over the whole trial, warm-up included; absent where
-    /// nothing is numbered (TCP).
+    /// What passed each stage of the path, where a counter tells, over the whole trial, warm-up included.
+    #[serde(default)]
+    pub path: Vec<PathLine>,
+    /// Every lost datagram by the stage that lost it, over the whole trial, warm-up included. Of TCP, where nothing is
+    /// numbered: what counters saw dropped. Absent of requests.
     #[serde(default)]
     pub loss_budget: Option<Vec<LossLine>>,
-    /// Lost datagrams that no counter explains; negative when counters explain more than was lost.
+    /// Lost datagrams that no counter explains; negative when counters explain more than was lost. Absent of TCP.
     #[serde(default)]
     pub unaccounted: Option<i64>,
+    /// What the receivers dropped that the trial did not send: frames for other hosts, unknown protocols.
+    #[serde(default)]
+    pub benign_drops: Vec<LossLine>,
     /// Reasons not to trust a figure.
     #[serde(default)]
     pub doubts: Vec<Doubt>,
@@ -69,13 +77,16 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record without what only the record in full shows: counters, environments, time slices and histograms. A
+    /// The record without what only the record in full shows: counters, environments, time slices, histograms and
+    /// the stacks of profiles. A
     /// campaign may have a hundred thousand records, and a table of them needs little of each.
     pub fn in_brief(&self) -> Record {
-        let mut brief = Record { intervals: Vec::new(), ..self.clone() };
+        let mut brief = Record { intervals: Vec::new(), path: Vec::new(), ..self.clone() };
         for machine in [&mut brief.target, &mut brief.host] {
             machine.environment = Environment::default();
             machine.counters = Counters::default();
+            machine.drop_reasons = None;
+            machine.profile = machine.profile.as_ref().map(MachineProfile::in_brief);
             machine.registers = None;
         }
         if let Some(figures) = &mut brief.result {
@@ -171,12 +182,32 @@ pub struct Machine {
     /// What its counters grew by during the whole trial.
     #[serde(default)]
     pub counters: Counters,
+    /// Pause frames during the whole trial, where a counter tells.
+    #[serde(default)]
+    pub pause_frames: Option<PauseFrames>,
+    /// What its kernel dropped during the whole trial, by its own reasons; absent where that was not asked for or
+    /// cannot be traced.
+    #[serde(default)]
+    pub drop_reasons: Option<Vec<DropReason>>,
     /// What the threads that moved the data used, over the whole trial.
     #[serde(default)]
     pub threads: Option<ThreadUse>,
+    /// What its CPUs did in the measured part; present where `profile` was asked for and samples could be taken.
+    #[serde(default)]
+    pub profile: Option<MachineProfile>,
     /// What changed in the registers of its MAC and PHY over the whole trial; with `registers` on.
     #[serde(default)]
     pub registers: Option<RegisterChanges>,
+}
+
+/// What passed a stage of the path, in one direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathLine {
+    /// Which way.
+    pub direction: Direction,
+    /// What passed where.
+    #[serde(flatten)]
+    pub passage: Passage,
 }
 
 /// The figures of a trial. With `direction` both, sums over the two directions, which stand apart in `directions`.

@@ -9,14 +9,16 @@ use linerate_trial::budget::LossLine;
 use linerate_trial::change::Changed;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::{Doubt, DoubtKind};
-use linerate_trial::environment::{Amount, Cpu, Environment, IrqTime, Nic, Pause};
+use linerate_trial::environment::{Amount, Cpu, Eee, Environment, IdleState, IrqTime, LinkModes, Nic, Pause};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
+use linerate_trial::profile::{Function, Process, Profile, ProfileClock, ProfileScope, Stack};
 use linerate_trial::spec::{Direction, Spec, Workload};
 use linerate_trial::stage::{Counters, Stage};
 
 use crate::id;
+use crate::profile::{Category, CategoryTime, MachineProfile};
 use crate::record::*;
 use crate::registers::{FieldChange, RegisterChange, RegisterChanges, What};
 use crate::stats::noise::Noise;
@@ -50,8 +52,10 @@ pub fn blank(index: u32, workload: Workload, direction: Direction, set: &[(&str,
         host: machine("netns:a", "10.0.0.1", 0.25, 4),
         result: None,
         intervals: Vec::new(),
+        path: Vec::new(),
         loss_budget: None,
         unaccounted: None,
+        benign_drops: Vec::new(),
         doubts: Vec::new(),
         error: None,
     }
@@ -278,9 +282,48 @@ pub fn full() -> Record {
         read_back: Some("9000".to_owned()),
         original: Some("1500".to_owned()),
     }];
+    record.target.profile = Some(profile());
     record.target.registers = Some(registers());
     record.doubts = other.doubts;
     record
+}
+
+/// A second of two CPUs: 500 samples, of which 310 were busy.
+fn profile() -> MachineProfile {
+    let function = |name: &str, object: &str| Function { name: Some(name.to_owned()), object: object.to_owned() };
+    let stack = |frames: &[u32], samples| Stack { process: 0, frames: frames.to_vec(), samples };
+    let functions = [
+        ("__copy_to_user_std", "kernel"),
+        ("udp_recvmsg", "kernel"),
+        ("fec_enet_rx_napi", "[fec]"),
+        ("cpu_v7_do_idle", "kernel"),
+    ];
+    let note = "the kernel takes at most 250 samples a second, and not 999; raise kernel.perf_event_max_sample_rate";
+    let taken = Profile {
+        clock: ProfileClock::CpuClock,
+        scope: ProfileScope::Machine,
+        kernel: true,
+        hz: 250,
+        cpus: 2,
+        span_s: 1.0,
+        samples: 500,
+        lost: 0,
+        cut: 0,
+        reader_cpu_s: 0.004,
+        sample_cost_us: Some(3.1),
+        cpu: None,
+        notes: vec![note.to_owned()],
+        processes: vec![Process { name: "linerate-agent".to_owned(), agent: true }],
+        functions: functions.iter().map(|(name, object)| function(name, object)).collect(),
+        stacks: vec![stack(&[0, 1], 155), stack(&[3], 190), stack(&[2], 155)],
+    };
+    let time = |category, samples, share: f64| {
+        let us_per_packet = (category != Category::Idle).then(|| (share * 2e6 / 31_700.0 * 1e3).round() / 1e3);
+        CategoryTime { category, samples, share: Some(share), us_per_packet, us_per_kib: us_per_packet }
+    };
+    let shares = [(Category::Copy, 155, 0.31), (Category::DriverInterrupt, 155, 0.31), (Category::Idle, 190, 0.38)];
+    let categories = shares.into_iter().map(|(category, samples, share)| time(category, samples, share)).collect();
+    MachineProfile { taken, categories }
 }
 
 fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
@@ -298,6 +341,8 @@ fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
             span_s: 2.0,
         }),
         counters: Counters::default(),
+        pause_frames: None,
+        drop_reasons: None,
         threads: Some(ThreadUse {
             user_s: 0.012,
             system_s: 0.41,
@@ -307,6 +352,7 @@ fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
             involuntary_switches: 7,
             run_delay_s: Some(0.004),
         }),
+        profile: None,
         registers: None,
     }
 }
@@ -344,6 +390,7 @@ fn registers() -> RegisterChanges {
 /// A board, every field told; which no real machine does: hardware has no `kind`, and boards seldom a hypervisor.
 fn environment() -> Environment {
     let texts = |pairs: &[(&str, &str)]| pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     let amounts = |pairs: &[(&str, u32, u32)]| {
         pairs.iter().map(|&(name, current, max)| (name.to_owned(), Amount { current, max: Some(max) })).collect()
     };
@@ -360,6 +407,7 @@ fn environment() -> Environment {
             governor: Some("performance".to_owned()),
             max_frequency_khz: Some(996_000),
             irq_time: Some(IrqTime::Ticks),
+            idle_states: vec![IdleState { name: "WAIT".to_owned(), exit_latency_us: Some(50), disabled: Some(false) }],
         },
         virtualization: Some("kvm".to_owned()),
         nic: Some(Nic {
@@ -375,6 +423,12 @@ fn environment() -> Environment {
             autoneg: Some(true),
             link_detected: Some(true),
             carrier_changes: Some(2),
+            link_modes: Some(LinkModes {
+                supported: names(&["100baseT/Full", "1000baseT/Full", "Pause"]),
+                advertised: names(&["100baseT/Full", "1000baseT/Full", "Pause"]),
+                partner: names(&["100baseT/Full", "1000baseT/Full"]),
+            }),
+            eee: Some(Eee { enabled: Some(true), active: Some(false), tx_lpi_timer_us: Some(20) }),
             pause: Some(Pause { autoneg: Some(true), rx: Some(true), tx: Some(true) }),
             mtu: Some(1500),
             offloads: [("rx-checksum", true), ("tx-tcp-segmentation", false)].map(|(k, v)| (k.to_owned(), v)).into(),

@@ -11,6 +11,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, ffi, params};
 
 pub use self::figures::Point;
+use self::figures::last;
 pub use crate::error::StoreError;
 use crate::error::said;
 use crate::id;
@@ -244,6 +245,14 @@ impl Store {
                 Err(StoreError::Ambiguous { prefix, count: count.first().map_or(0, |&count| count as u64) })
             }
         }
+    }
+
+    /// The record that a person calls so: `last`, `last~1` (the one before), an identifier or its beginning.
+    pub fn record_called(&self, words: &str) -> Result<Record, StoreError> {
+        let Some(back) = last(words) else { return self.record(words) };
+        let sql = "SELECT id, json FROM records ORDER BY id DESC LIMIT 1 OFFSET ?1";
+        let unknown = || StoreError::Unknown { what: "record", id: words.to_owned() };
+        self.records(sql, vec![Value::Integer(back.into())])?.pop().ok_or_else(unknown)
     }
 
     /// The campaign's records, in the order of its trials; of one trial, in the order of time.
@@ -623,18 +632,22 @@ mod tests {
         }
         store.insert(&sample::udp(3, Direction::Tx, 200, 200.0)).unwrap();
         store.insert(&sample::ttcp(4, 0)).unwrap();
+        let mut side_b = sample::ttcp(5, 0);
+        side_b.trial.null_side = Some(crate::record::NullSide::B);
+        store.insert(&side_b).unwrap();
         let check = |wanted: Selection, want: &[u32]| {
             let found: Vec<u32> = store.observations(&wanted).unwrap().iter().map(|one| one.index).collect();
             assert_eq!(found, want, "{wanted:?}");
             let metric = crate::metric::Metric::find("throughput").unwrap();
-            assert_eq!(store.points(metric, &wanted).unwrap().len(), want.len());
+            let points = want.iter().filter(|index| **index != 5).count();
+            assert_eq!(store.points(metric, &wanted).unwrap().len(), points, "side b of A/A trials is in no history");
         };
         let none = Selection::default;
         let level = |name: &str, value: &str| Selection { levels: vec![(name.to_owned(), value.to_owned())], ..none() };
-        check(none(), &[0, 1, 2, 3, 4]);
+        check(none(), &[0, 1, 2, 3, 4, 5]);
         check(level("rate", "200M"), &[3]);
-        check(level("workload", "tcp-stream"), &[4]);
-        check(level("target.kernel", "6.12.48"), &[0, 1, 2, 3, 4]);
+        check(level("workload", "tcp-stream"), &[4, 5]);
+        check(level("target.kernel", "6.12.48"), &[0, 1, 2, 3, 4, 5]);
         check(level("rate", "7M"), &[]);
         let start = 1_795_230_000_000;
         check(Selection { since_ms: Some(start + 1000), until_ms: Some(start + 3000), ..none() }, &[1, 2]);

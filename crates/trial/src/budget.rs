@@ -11,13 +11,20 @@
 use serde::{Deserialize, Serialize};
 
 use crate::doubt::{Doubt, DoubtKind};
-use crate::stage::{Counters, Stage};
+use crate::stage::Stage;
 
 use drops::Machine::Sender;
-use drops::Unit::Frames;
+use drops::Unit::{Frames, Segments};
 use drops::{DROPS, Drop, Id};
 
+pub use path::{Passage, Passed, PauseFrames, Trial, path};
+pub use seen::Seen;
+
+mod contradictions;
 mod drops;
+mod path;
+mod reasons;
+mod seen;
 
 /// What the two ends know of a trial's datagrams in one direction, warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +56,9 @@ pub struct LossBudget {
     pub lines: Vec<LossLine>,
     /// Lost and seen by no counter. Negative: counters saw more dropped than the trial lost.
     pub unaccounted: i64,
+    /// Dropped by the receiver, and no datagram of the trial: frames for other hosts, unknown protocols.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub benign_drops: Vec<LossLine>,
     /// Why not to trust it; for the record's own doubts.
     #[serde(skip)]
     pub doubts: Vec<Doubt>,
@@ -66,17 +76,24 @@ pub struct LossLine {
 }
 
 /// Makes the budget from what both ends know and what their counters grew by.
-pub fn loss_budget(datagrams: &Datagrams, sender: &Counters, receiver: &Counters) -> LossBudget {
+pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) -> LossBudget {
     let mut found = Findings::gather(datagrams, sender, receiver);
+    found.of.retain(|finding| finding.drop.unit != Segments);
     let lost = difference(datagrams.sent, datagrams.received_unique);
-    let mut budget = LossBudget::default();
+    let mut budget = LossBudget { benign_drops: receiver.benign(), ..LossBudget::default() };
     if datagrams.fragments > 1 {
         found.settle_fragments(datagrams, lost, &mut budget.doubts);
+    } else {
+        // Other traffic's.
+        found.get_mut(Id::Reassembly).net = 0;
     }
-    found.of.retain(|finding| finding.net > 0);
-    // Stable: lines of one stage stay in the table's order.
-    found.of.sort_by_key(|finding| finding.drop.stage);
-    budget.lines = found.of.into_iter().map(Finding::into_line).collect();
+    let most = i128::from(lost) + i128::from(datagrams.marks_lost);
+    budget.benign_drops.extend(found.tell_benign_apart(most));
+    found.reckon_undelivered(most);
+    found.attach_reasons(datagrams, sender, receiver);
+    let mut disagreements = found.disagreements();
+    let claimed: Vec<(Id, u64)> = found.of.iter().map(|finding| (finding.drop.id, finding.gross)).collect();
+    budget.lines = found.into_lines();
     let explained = |budget: &LossBudget| budget.lines.iter().map(|line| i128::from(line.packets)).sum::<i128>();
     // A mark is sent right behind the last datagram: what dropped most of those dropped it too.
     let marks = (explained(&budget) - i128::from(lost)).clamp(0, i128::from(datagrams.marks_lost)) as u64;
@@ -87,19 +104,32 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Counters, receiver: &Counters
         line.evidence += &format!(", {marks} of them the sender's end mark, which is no datagram of the trial");
     }
     budget.lines.retain(|line| line.packets > 0);
+    let rest = i128::from(lost) - explained(&budget);
+    if rest > 0 && datagrams.fragments <= 1 {
+        reasons::explain(&mut budget.lines, rest, &claimed, datagrams, [sender, receiver]);
+    }
     let explained = explained(&budget);
     budget.unaccounted = clamped(i128::from(lost) - explained);
     if budget.unaccounted < 0 {
-        budget.doubts.push(Doubt::new(
-            DoubtKind::CountersContradict,
-            format!(
-                "{lost} datagrams were lost, and counters saw {explained} dropped: other traffic was dropped too, or one \
-                 drop was counted twice; stop other traffic and repeat"
-            ),
-        ));
+        budget.doubts.push(contradictions::too_much(datagrams, &budget.lines, explained));
     }
+    budget.doubts.append(&mut disagreements);
+    budget.doubts.extend(contradictions::of_passages(datagrams, sender, receiver));
     budget.doubts.extend(doubt_segments(datagrams, &budget, explained));
     budget
+}
+
+/// What counters saw dropped of traffic that is sent again when it is lost, so that no sum of it is known.
+pub fn drops_seen(shared_kernel: bool, sender: &Seen<'_>, receiver: &Seen<'_>) -> LossBudget {
+    let datagrams = Datagrams { shared_kernel, ..Datagrams::default() };
+    let mut found = Findings::gather(&datagrams, sender, receiver);
+    // Drops of UDP are other traffic's.
+    let of_udp = [Id::SendBuffer, Id::Reassembly, Id::NoPort, Id::Checksum, Id::ReceiveBuffer, Id::UdpErrors];
+    found.of.retain(|finding| !of_udp.contains(&finding.drop.id));
+    found.attach_reasons(&datagrams, sender, receiver);
+    let mut doubts = found.disagreements();
+    doubts.extend(contradictions::of_passages(&datagrams, sender, receiver));
+    LossBudget { lines: found.into_lines(), unaccounted: 0, benign_drops: receiver.benign(), doubts }
 }
 
 /// Where drops were counted before the buffers were cut apart, each may have been of as many datagrams as a buffer
@@ -128,27 +158,34 @@ struct Finding {
     /// What is this entry's own, after what it includes was taken off.
     net: u64,
     evidence: String,
+    /// What counters of the same drops say, where they disagree.
+    disagreement: Option<String>,
 }
 
 impl Finding {
     /// The largest of the alternatives.
-    fn read(drop: &'static Drop, counters: &Counters) -> Finding {
-        let mut best = Finding { drop, gross: 0, net: 0, evidence: String::new() };
-        let Some(at_stage) = counters.0.get(&drop.stage) else { return best };
-        for source in drop.sources {
-            let hits: Vec<(&str, u64)> = at_stage
-                .iter()
-                .filter(|(name, value)| **value > 0 && source.iter().any(|pattern| drops::fits(pattern, name)))
-                .map(|(name, value)| (name.as_str(), *value))
-                .collect();
-            let sum = hits.iter().fold(0u64, |sum, (_, value)| sum.saturating_add(*value));
-            if sum > best.net {
-                best.net = sum;
-                best.evidence =
-                    hits.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");
-            }
+    fn read(drop: &'static Drop, seen: &Seen<'_>) -> Finding {
+        let mut best = Finding { drop, gross: 0, net: 0, evidence: String::new(), disagreement: None };
+        for hits in seen.general(drop) {
+            best.prefer(&hits);
+        }
+        let Some(cause) = drop.cause else { return best };
+        let of_driver = seen.of_cause(cause);
+        for hits in &of_driver {
+            best.prefer(hits);
+        }
+        if !seen.is_of_any_driver() {
+            best.disagreement = contradictions::between(&of_driver);
         }
         best
+    }
+
+    fn prefer(&mut self, hits: &[(&str, u64)]) {
+        let sum = hits.iter().fold(0u64, |sum, (_, value)| sum.saturating_add(*value));
+        if sum > self.net {
+            self.net = sum;
+            self.evidence = listed(hits);
+        }
     }
 
     /// Takes off what is counted elsewhere, and says so.
@@ -164,6 +201,7 @@ impl Finding {
         let end = if self.drop.machine == Sender { "sender" } else { "receiver" };
         let remark = match self.drop.id {
             Id::RedirectQueue => " (packets are redirected there on the way in, as through a board's receive queue)",
+            Id::UdpErrors => " (a socket's filter, or a policy)",
             _ => "",
         };
         LossLine { stage: self.drop.stage, packets: self.net, evidence: format!("{end}: {}{remark}", self.evidence) }
@@ -174,16 +212,19 @@ impl Finding {
 struct Findings {
     of: Vec<Finding>,
     reassembly_failures: u64,
+    /// What IP gave to nobody, with its evidence.
+    undelivered: Option<(u64, String)>,
 }
 
 impl Findings {
-    fn gather(datagrams: &Datagrams, sender: &Counters, receiver: &Counters) -> Findings {
-        let reassembly = ["Ip ReasmFails", "Ip6 ReasmFails"].map(|name| receiver.get(Stage::ReceiverStack, name));
-        let failures = reassembly.into_iter().flatten().fold(0u64, u64::saturating_add);
-        let mut found = Findings { of: Vec::with_capacity(DROPS.len()), reassembly_failures: failures };
+    fn gather(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) -> Findings {
+        let mut found = Findings {
+            of: Vec::with_capacity(DROPS.len()),
+            reassembly_failures: receiver.sum(Stage::ReceiverStack, &["Ip ReasmFails", "Ip6 ReasmFails"]),
+            undelivered: receiver.undelivered(),
+        };
         for drop in &DROPS {
-            let counters = if drop.machine == Sender { sender } else { receiver };
-            let mut finding = Finding::read(drop, counters);
+            let mut finding = Finding::read(drop, if drop.machine == Sender { sender } else { receiver });
             match drop.id {
                 // send(2)'s errors are the same drops, seen from the application.
                 Id::SendBuffer if datagrams.send_errors > finding.net => {
@@ -192,7 +233,7 @@ impl Findings {
                 }
                 // softnet counts for the whole machine, rx_dropped for the interface.
                 Id::Backlog => {
-                    if let Some(interface) = receiver.get(Stage::DriverRxRing, "link rx_dropped")
+                    if let Some(interface) = receiver.counters.get(Stage::DriverRxRing, "link rx_dropped")
                         && interface < finding.net
                     {
                         finding.net = interface;
@@ -229,17 +270,70 @@ impl Findings {
     }
 
     /// The trial's own sockets know best what they dropped; the counters of Udp are all sockets'. A socket's
-    /// drops include datagrams with a wrong checksum (net/ipv4/udp.c, udp_queue_rcv_one_skb).
+    /// drops include datagrams with a wrong checksum and those that its filter refused (net/ipv4/udp.c,
+    /// udp_queue_rcv_one_skb).
     fn prefer_socket_drops(&mut self, drops: u64) {
-        let full = self.get(Id::ReceiveBuffer).net;
-        let damaged = self.get(Id::Checksum).net.min(drops.saturating_sub(full));
-        self.get_mut(Id::Checksum).net = damaged;
-        let buffer = self.get_mut(Id::ReceiveBuffer);
-        buffer.net = drops - damaged;
-        buffer.evidence = format!("the trial's sockets dropped {drops}");
-        if damaged > 0 {
-            buffer.evidence.push_str(&format!(", less {damaged} counted at {}", Stage::ReceiverStack));
+        let mut rest = drops.saturating_sub(self.get(Id::ReceiveBuffer).net);
+        let mut apart = 0;
+        for id in [Id::Checksum, Id::UdpErrors] {
+            let own = self.get(id).net.min(rest);
+            self.get_mut(id).net = own;
+            rest -= own;
+            apart += own;
         }
+        let buffer = self.get_mut(Id::ReceiveBuffer);
+        buffer.net = drops - apart;
+        buffer.evidence = format!("the trial's sockets dropped {drops}");
+        if apart > 0 {
+            buffer.evidence.push_str(&format!(", less {apart} counted at {}", Stage::ReceiverStack));
+        }
+    }
+
+    /// The sum of all but one.
+    fn others(&self, id: Id) -> i128 {
+        self.of.iter().filter(|finding| finding.drop.id != id).map(|finding| i128::from(finding.net)).sum()
+    }
+
+    /// An interface's rx_dropped counts frames of unknown protocols too (net/core/dev.c, __netif_receive_skb_core).
+    /// More than the trial lost were no datagrams of it.
+    fn tell_benign_apart(&mut self, most: i128) -> Option<LossLine> {
+        let net = self.get(Id::DriverDrops).net;
+        // As many as elsewhere, to the packet: one drop in two places, which is a contradiction and not benign.
+        if net > 10 && self.of.iter().any(|one| one.drop.id != Id::DriverDrops && one.net == net) {
+            return None;
+        }
+        let possible = (most - self.others(Id::DriverDrops)).max(0);
+        let drops = self.get_mut(Id::DriverDrops);
+        let excess = u64::try_from(i128::from(drops.net) - possible).ok().filter(|excess| *excess > 0)?;
+        drops.net -= excess;
+        let evidence = format!(
+            "receiver: {}, {excess} more than the trial lost: unknown protocols or other traffic",
+            drops.evidence
+        );
+        drops.evidence.push_str(&format!(", less {excess} that the trial did not lose"));
+        Some(LossLine { stage: drops.drop.stage, packets: excess, evidence })
+    }
+
+    /// What IP received, delivered to nobody and counted as no error was dropped in between: by a packet filter, for
+    /// the most part. Of that no more can be the trial's than is not explained otherwise.
+    fn reckon_undelivered(&mut self, most: i128) {
+        let Some((packets, evidence)) = self.undelivered.take() else { return };
+        let possible = u64::try_from((most - self.others(Id::Undelivered)).max(0)).unwrap_or(u64::MAX);
+        let finding = self.get_mut(Id::Undelivered);
+        (finding.gross, finding.net) = (packets, packets.min(possible));
+        finding.evidence = evidence;
+    }
+
+    fn disagreements(&mut self) -> Vec<Doubt> {
+        let of = self.of.iter_mut().filter_map(|finding| finding.disagreement.take());
+        of.map(|detail| Doubt::new(DoubtKind::CountersContradict, detail)).collect()
+    }
+
+    fn into_lines(mut self) -> Vec<LossLine> {
+        self.of.retain(|finding| finding.net > 0);
+        // Stable: lines of one stage stay in the table's order.
+        self.of.sort_by_key(|finding| finding.drop.stage);
+        self.of.into_iter().map(Finding::into_line).collect()
     }
 
     /// Turns counters of fragments into datagrams where that can be known, and drops them where it cannot.
@@ -254,13 +348,22 @@ impl Findings {
             failures => format!("; receiver: Ip ReasmFails {failures}, in fragments and attempts, not datagrams"),
         };
         let mut suspects: Vec<(Id, u64)> = Vec::new();
+        // Fragments that came alone fail too, wherever the others were dropped: it is a place of its own only where
+        // there is no other.
+        let alone = self.of.iter().all(|one| one.drop.unit != Frames || one.net == 0 || one.drop.id == Id::Reassembly);
+        if !alone {
+            self.get_mut(Id::Reassembly).net = 0;
+        }
         for finding in self.of.iter_mut().filter(|finding| finding.drop.unit == Frames && finding.net > 0) {
             let known = if finding.drop.id == Id::Qdisc { finding.net.min(refused) } else { 0 };
             if finding.net > known {
                 suspects.push((finding.drop.id, finding.net - known));
             }
             finding.net = known;
-            finding.evidence.push_str(&format!(" fragments, {per_datagram} to a datagram{reassembly}"));
+            finding.evidence.push_str(&match finding.drop.id {
+                Id::Reassembly => format!(" fragments and attempts, {per_datagram} fragments to a datagram"),
+                _ => format!(" fragments, {per_datagram} to a datagram{reassembly}"),
+            });
         }
         let explained = self.of.iter().fold(0u64, |sum, finding| sum.saturating_add(finding.net));
         let rest = u64::try_from(lost).unwrap_or(0).saturating_sub(explained);
@@ -294,270 +397,10 @@ fn clamped(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::drops::Machine::{self, Receiver};
-    use super::*;
-
-    fn counters(list: &[(Stage, &str, u64)]) -> Counters {
-        let mut counters = Counters::default();
-        for &(stage, name, value) in list {
-            counters.add(stage, name, value);
-        }
-        counters
-    }
-
-    type List<'a> = &'a [(Stage, &'a str, u64)];
-
-    #[track_caller]
-    fn check(
-        datagrams: Datagrams,
-        sender: List,
-        receiver: List,
-        want: &[(Stage, u64)],
-        unaccounted: i64,
-    ) -> LossBudget {
-        let budget = loss_budget(&datagrams, &counters(sender), &counters(receiver));
-        let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
-        assert_eq!((lines.as_slice(), budget.unaccounted), (want, unaccounted), "{budget:#?}");
-        let contradicted = budget.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountersContradict);
-        assert_eq!(contradicted, unaccounted < 0);
-        budget
-    }
-
-    fn lost(sent: u64, received_unique: u64) -> Datagrams {
-        Datagrams { sent, received_unique, ..Datagrams::default() }
-    }
-
-    // The three counters of one drop as Linux 6.18 counted them when a TBF was full.
-    const FULL_TBF: List = &[
-        (Stage::SenderSocket, "Udp SndbufErrors", 983),
-        (Stage::SenderStack, "Ip OutDiscards", 983),
-        (Stage::Qdisc, "ve0 tbf drops", 983),
-        (Stage::Qdisc, "ve0 tbf overlimits", 1020),
-        (Stage::Qdisc, "ve0 pfifo@1:1 drops", 983),
-    ];
-
-    #[test]
-    fn a_lost_end_mark_is_no_lost_datagram() {
-        for (sent, received, drops, packets) in [(100, 60, 41, Some(40)), (100, 100, 1, None)] {
-            let datagrams = Datagrams { socket_drops: Some(drops), marks_lost: 2, ..lost(sent, received) };
-            let budget = loss_budget(&datagrams, &Counters::default(), &Counters::default());
-            assert_eq!(budget.lines.first().map(|line| line.packets), packets);
-            assert_eq!((budget.unaccounted, budget.doubts.len()), (0, 0));
-        }
-    }
-
-    #[test]
-    fn one_drop_that_four_counters_saw_is_one_line() {
-        let budget = check(lost(1000, 17), FULL_TBF, &[], &[(Stage::Qdisc, 983)], 0);
-        assert_eq!(budget.lines[0].evidence, "sender: ve0 tbf drops 983");
-        let refused = Datagrams { send_errors: 983, ..lost(1000, 17) };
-        check(refused, FULL_TBF, &[], &[(Stage::Qdisc, 983)], 0);
-        // What the socket refused besides is the socket's.
-        let refused = Datagrams { send_errors: 990, ..lost(1000, 10) };
-        check(refused, FULL_TBF, &[], &[(Stage::SenderSocket, 7), (Stage::Qdisc, 983)], 0);
-    }
-
-    #[test]
-    fn a_full_backlog_between_namespaces_is_one_line() {
-        let sender = [
-            (Stage::SenderSocket, "Udp SndbufErrors", 50),
-            (Stage::SenderStack, "Ip OutDiscards", 50),
-            (Stage::DriverTxRing, "link tx_dropped", 50),
-            (Stage::SoftirqBacklog, "softnet dropped", 50),
-        ];
-        let receiver = [(Stage::DriverRxRing, "link rx_dropped", 50), (Stage::SoftirqBacklog, "softnet dropped", 50)];
-        let shared = Datagrams { shared_kernel: true, ..lost(100, 50) };
-        check(shared, &sender, &receiver, &[(Stage::SoftirqBacklog, 50)], 0);
-        // As Linux 6.18 counted a burst over a veth with RPS and a backlog of 16; somebody else's four are in it, and
-        // two errors of send for which no counter stands out.
-        let sender = [
-            (Stage::SenderSocket, "Udp SndbufErrors", 399),
-            (Stage::SenderStack, "Ip OutDiscards", 401),
-            (Stage::DriverTxRing, "link tx_dropped", 420),
-            (Stage::SoftirqBacklog, "softnet dropped", 424),
-        ];
-        let receiver = [
-            (Stage::DriverRxRing, "link rx_dropped", 420),
-            (Stage::SoftirqBacklog, "softnet dropped", 424),
-            (Stage::ReceiverStack, "Udp NoPorts", 299_578),
-        ];
-        let burst = Datagrams { shared_kernel: true, send_errors: 2, ..lost(300_000, 0) };
-        check(burst, &sender, &receiver, &[(Stage::SoftirqBacklog, 420), (Stage::ReceiverStack, 299_578)], 2);
-    }
-
-    #[test]
-    fn a_cable_between_them_makes_two_drops() {
-        let sender = [(Stage::SenderStack, "Ip OutDiscards", 50), (Stage::DriverTxRing, "link tx_dropped", 50)];
-        let receiver = [(Stage::DriverRxRing, "link rx_dropped", 50), (Stage::SoftirqBacklog, "softnet dropped", 50)];
-        check(lost(100, 0), &sender, &receiver, &[(Stage::DriverTxRing, 50), (Stage::SoftirqBacklog, 50)], 0);
-        // The machine's other interface filled the backlog: not ours.
-        let other = [(Stage::DriverRxRing, "link rx_dropped", 0), (Stage::SoftirqBacklog, "softnet dropped", 50)];
-        check(lost(100, 99), &[], &other, &[], 1);
-    }
-
-    #[test]
-    fn the_board_of_report_one() {
-        // Overruns of the FIFO, counted three times over by the driver.
-        let receiver = [
-            (Stage::MacRxFifo, "link rx_errors", 640),
-            (Stage::MacRxFifo, "link rx_fifo_errors", 600),
-            (Stage::MacRxFifo, "link rx_over_errors", 600),
-            (Stage::MacRxFifo, "driver rx_fifo_errors", 600),
-            (Stage::Link, "link rx_crc_errors", 40),
-        ];
-        let budget = check(lost(1000, 350), &[], &receiver, &[(Stage::Link, 40), (Stage::MacRxFifo, 600)], 10);
-        assert!(budget.lines[1].evidence.starts_with("receiver: link rx_fifo_errors 600"));
-    }
-
-    #[test]
-    fn a_queue_on_an_ifb_stands_for_the_receive_ring() {
-        let receiver = [(Stage::DriverRxRing, "ifb9 tbf drops", 982), (Stage::DriverRxRing, "link rx_dropped", 0)];
-        let budget = check(lost(1000, 18), &[], &receiver, &[(Stage::DriverRxRing, 982)], 0);
-        assert!(budget.lines[0].evidence.contains("ifb9 tbf drops 982"));
-    }
-
-    #[test]
-    fn a_driver_that_counts_by_queue_and_in_all_counts_once() {
-        // The names of Linux 6.18's virtio_net.
-        let receiver = [
-            (Stage::DriverRxRing, "driver rx_drops", 30),
-            (Stage::DriverRxRing, "driver rx0_drops", 10),
-            (Stage::DriverRxRing, "driver rx12_drops", 20),
-            (Stage::DriverRxRing, "driver rx0_xdp_drops", 5),
-        ];
-        check(lost(100, 70), &[], &receiver, &[(Stage::DriverRxRing, 30)], 0);
-        check(lost(100, 70), &[], &receiver[1..], &[(Stage::DriverRxRing, 30)], 0);
-    }
-
-    #[test]
-    fn the_trials_own_sockets_know_best() {
-        let receiver = [
-            (Stage::ReceiverSocket, "Udp RcvbufErrors", 100),
-            (Stage::ReceiverStack, "Udp InErrors", 103),
-            (Stage::ReceiverStack, "Udp InCsumErrors", 3),
-        ];
-        let drops = |drops| Datagrams { socket_drops: Some(drops), ..lost(200, 100) };
-        // Without them, the namespace's counters.
-        check(lost(200, 97), &[], &receiver, &[(Stage::ReceiverStack, 3), (Stage::ReceiverSocket, 100)], 0);
-        check(drops(100), &[], &receiver, &[(Stage::ReceiverSocket, 100)], 0);
-        // Someone else's socket dropped sixty of the hundred.
-        check(drops(40), &[], &receiver, &[(Stage::ReceiverSocket, 40)], 60);
-        check(drops(102), &[], &receiver, &[(Stage::ReceiverStack, 2), (Stage::ReceiverSocket, 100)], -2);
-        check(drops(0), &[], &receiver, &[], 100);
-    }
-
-    #[test]
-    fn counters_that_explain_too_much_are_said_to() {
-        let receiver = [(Stage::ReceiverStack, "Udp NoPorts", 12)];
-        let budget = check(lost(10, 0), &[], &receiver, &[(Stage::ReceiverStack, 12)], -2);
-        assert!(budget.doubts[0].detail.contains("10 datagrams were lost, and counters saw 12 dropped"));
-        // More received than sent is not a loss.
-        check(lost(10, 12), &[], &[], &[], -2);
-    }
-
-    #[test]
-    fn drops_of_buffers_are_doubted_and_not_multiplied() {
-        let drops = counters(&[(Stage::Qdisc, "ve0 tbf drops", 10)]);
-        let budget = |segments, received| {
-            loss_budget(&Datagrams { segments, ..lost(1000, received) }, &drops, &Counters::default())
-        };
-        let of_buffers = budget(44, 560);
-        assert_eq!((of_buffers.lines[0].packets, of_buffers.unaccounted), (10, 430));
-        assert_eq!(of_buffers.doubts[0].kind, DoubtKind::Segmented);
-        assert!(of_buffers.doubts[0].detail.contains("sender_api=sendmmsg"), "{}", of_buffers.doubts[0].detail);
-        // Ten buffers cannot have held what is missing here, and nothing is unaccounted there.
-        assert!(budget(44, 500).doubts.is_empty());
-        assert!(budget(44, 990).doubts.is_empty());
-        assert!(budget(0, 560).doubts.is_empty());
-    }
-
-    #[test]
-    fn fragments_are_datagrams_only_where_that_is_known() {
-        let fragmented = |received| Datagrams { fragments: 3, ..lost(300, received) };
-        // As Linux 6.18 counted 4000 octets through a full TBF: IP gives up at the first refused fragment.
-        let refused = [
-            (Stage::SenderSocket, "Udp SndbufErrors", 297),
-            (Stage::SenderStack, "Ip OutDiscards", 297),
-            (Stage::Qdisc, "ve0 tbf drops", 297),
-        ];
-        check(fragmented(3), &refused, &[], &[(Stage::Qdisc, 297)], 0);
-        // One place dropped fragments, so the loss is there; 150 fragments cost 50 to 150 datagrams.
-        let ring: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150)];
-        let budget = check(fragmented(200), &[], ring, &[(Stage::DriverRxRing, 100)], 0);
-        assert!(budget.lines[0].evidence.contains("150 fragments, 3 to a datagram"), "{budget:?}");
-        check(fragmented(0), &[], ring, &[(Stage::DriverRxRing, 150)], 150);
-        let ring: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150), (Stage::ReceiverStack, "Ip ReasmFails", 40)];
-        let budget = check(fragmented(200), &[], ring, &[(Stage::DriverRxRing, 100)], 0);
-        assert!(budget.lines[0].evidence.contains("ReasmFails 40, in fragments"), "{budget:?}");
-        // Two places did: the loss stays unaccounted, and a doubt says why.
-        let two: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150), (Stage::MacRxFifo, "link rx_fifo_errors", 9)];
-        let budget = check(fragmented(200), &[], two, &[], 100);
-        assert_eq!(budget.doubts[0].kind, DoubtKind::Fragmented);
-    }
-
-    #[test]
-    fn the_record_has_its_names() {
-        let budget = loss_budget(&lost(1000, 10), &counters(FULL_TBF), &Counters::default());
-        assert_eq!(
-            serde_json::to_value(&budget).unwrap(),
-            serde_json::json!({
-                "loss_budget": [{"stage": "qdisc", "packets": 983, "evidence": "sender: ve0 tbf drops 983"}],
-                "unaccounted": 7,
-            })
-        );
-    }
-
-    /// Any counters that the table knows, with any values.
-    fn any_counters(machine: Machine) -> impl Strategy<Value = Counters> {
-        let names: Vec<(Stage, String)> = DROPS
-            .iter()
-            .filter(|drop| drop.machine == machine)
-            .flat_map(|drop| {
-                drop.sources.concat().into_iter().map(|name| (drop.stage, name.replace('*', "x").replace('#', "7")))
-            })
-            .collect();
-        proptest::collection::vec((proptest::sample::select(names), 0u64..2000), 0..12).prop_map(|list| {
-            let mut counters = Counters::default();
-            for ((stage, name), value) in list {
-                counters.add(stage, name, value);
-            }
-            counters
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_is_lost_from_the_budget(
-            sender in any_counters(Sender),
-            receiver in any_counters(Receiver),
-            (sent, received_unique, send_errors) in (0u64..5000, 0u64..5000, 0u64..3000),
-            socket_drops in proptest::option::of(0u64..3000),
-            fragments in 0u32..5,
-            shared_kernel: bool,
-        ) {
-            let marks_lost = 0;
-            let datagrams =
-                Datagrams { sent, send_errors, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
-            let budget = loss_budget(&datagrams, &sender, &receiver);
-            let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
-            prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);
-            prop_assert!(budget.lines.iter().all(|line| line.packets > 0 && !line.evidence.is_empty()));
-            prop_assert!(budget.lines.is_sorted_by_key(|line| line.stage));
-            // No line says more than the counters of its end together.
-            let total: u64 = sender.iter().chain(receiver.iter()).map(|(_, _, value)| value).sum();
-            prop_assert!(explained <= total + send_errors + socket_drops.unwrap_or(0));
-        }
-
-        #[test]
-        fn extremes_do_not_overflow(value in prop_oneof![Just(u64::MAX), any::<u64>()], sent: u64, received: u64) {
-            let all: Vec<(Stage, &str, u64)> =
-                DROPS.iter().flat_map(|d| d.sources.concat().into_iter().map(move |n| (d.stage, n, value))).collect();
-            let all = counters(&all);
-            loss_budget(&lost(sent, received), &all, &all);
-        }
-    }
+/// `name 3, other 4`.
+fn listed(hits: &[(&str, u64)]) -> String {
+    hits.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,6 +47,8 @@ pub enum DoubtKind {
     EndMarkLost,
     /// A counter source could not be read.
     CountersMissing,
+    /// No profile, or not the whole of it, could be taken.
+    ProfileReduced,
     /// A setting is not what was asked: the machine took it and made something else of it, or nothing.
     SettingNotTaken,
     /// A machine was booted as something, and nothing tells whether it is that.
@@ -69,6 +71,7 @@ impl DoubtKind {
             DoubtKind::SoakNotCalibrated => "soak-not-calibrated",
             DoubtKind::EndMarkLost => "end-mark-lost",
             DoubtKind::CountersMissing => "counters-missing",
+            DoubtKind::ProfileReduced => "profile-reduced",
             DoubtKind::SettingNotTaken => "setting-not-taken",
             DoubtKind::BootUnchecked => "boot-unchecked",
         }

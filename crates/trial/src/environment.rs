@@ -70,6 +70,23 @@ pub struct Cpu {
     /// How the kernel accounts for interrupt time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub irq_time: Option<IrqTime>,
+    /// The idle states of the first CPU, the lightest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub idle_states: Vec<IdleState>,
+}
+
+/// A way to be idle.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IdleState {
+    /// The driver's name for it, such as `C6`.
+    pub name: String,
+    /// How long the CPU takes to leave it, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_latency_us: Option<u32>,
+    /// It is not used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
 }
 
 impl Cpu {
@@ -128,6 +145,12 @@ pub struct Nic {
     /// How often the link came or went since the interface was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub carrier_changes: Option<u32>,
+    /// What the two ends of the cable can be, by the kernel's names for link modes: `1000baseT/Full`, `Pause` …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_modes: Option<LinkModes>,
+    /// Energy-Efficient Ethernet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eee: Option<Eee>,
     /// Pause frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
@@ -170,6 +193,36 @@ pub struct Pause {
     /// This end sends them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tx: Option<bool>,
+}
+
+/// Link modes of a PHY and of the one at the other end of its cable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkModes {
+    /// What the driver says it can be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub supported: Vec<String>,
+    /// What of that it offers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub advertised: Vec<String>,
+    /// What the other end offers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub partner: Vec<String>,
+}
+
+/// Energy-Efficient Ethernet (IEEE 802.3, clause 78): the PHY sleeps between packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Eee {
+    /// It is allowed here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// Both ends have agreed to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<bool>,
+    /// How long the transmitter is idle before it sleeps, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tx_lpi_timer_us: Option<u32>,
 }
 
 /// How many there are, and how many there may be.

@@ -9,7 +9,7 @@ use crate::api::{ReceiverApi, SenderApi, Timestamps};
 use crate::flow::End;
 use crate::pace::Pacing;
 use crate::setting;
-use crate::spec::{CpuMethod, Direction, Extent, Ip, Spacing, Spec, Workload};
+use crate::spec::{CpuMethod, Direction, Extent, Ip, Spacing, Spec, USUAL_PROFILE_HZ, Workload};
 use crate::units::{OfferedLoad, format_duration, format_size, parse_duration, parse_size};
 
 /// One option, as help texts and error messages show it.
@@ -28,7 +28,7 @@ const fn info(name: &'static str, allowed: &'static str, about: &'static str) ->
 }
 
 /// Every option there is, in the order in which records and help texts show them.
-pub const OPTIONS: [OptionInfo; 32] = [
+pub const OPTIONS: [OptionInfo; 34] = [
     info("workload", "tcp-stream | udp-stream | tcp-rr | udp-rr | tcp-crr", "what traffic"),
     info("direction", "tx | rx | both", "who sends, seen from the target; of requests, who asks"),
     info("duration", "time like 10s or 500ms", "how long to measure, after the warm-up"),
@@ -72,6 +72,8 @@ pub const OPTIONS: [OptionInfo; 32] = [
     info("pin", "true | false", "pin each stream's thread to a CPU"),
     info("probe", "true | false", "a udp-rr beside the stream, for delay under load"),
     info("cpu_method", "stat | soak", "how CPU use is measured"),
+    info("drop_reasons", "on | off", "count what the kernels drop, by their own reasons"),
+    info("profile", "off | on | 1 to 10000", "samples a second of what each CPU does; on: 999"),
     info("registers", "on | off", "read the MACs' and PHYs' registers before and after, and record what changed"),
     info("seed", "a whole number", "seed of everything left to chance"),
     info("repeat", "1 to 100000", "how often to measure each configuration"),
@@ -208,6 +210,14 @@ impl Spec {
                     _ => return Err(not_allowed()),
                 }
             }
+            "drop_reasons" => self.drop_reasons = boolean(text).ok_or_else(not_allowed)?,
+            "profile" => {
+                self.profile = match text {
+                    "off" => None,
+                    "on" => Some(USUAL_PROFILE_HZ),
+                    _ => Some(number(text).ok_or_else(not_allowed)?),
+                }
+            }
             "registers" => self.registers = boolean(text).ok_or_else(not_allowed)?,
             "seed" => self.seed = number(text).ok_or_else(not_allowed)?,
             _ => {
@@ -261,6 +271,8 @@ impl Spec {
             ("pin", self.pin.to_string()),
             ("probe", self.probe.to_string()),
             ("cpu_method", if self.cpu_method == CpuMethod::Stat { "stat" } else { "soak" }.to_owned()),
+            ("drop_reasons", if self.drop_reasons { "on" } else { "off" }.to_owned()),
+            ("profile", self.profile.map_or_else(|| "off".to_owned(), |hz| hz.to_string())),
             ("registers", if self.registers { "on" } else { "off" }.to_owned()),
             ("seed", self.seed.to_string()),
         ]
@@ -340,7 +352,9 @@ fn range(name: &str, part: &str, first: &str, rest: &str) -> Result<Vec<String>,
         "bytes" | "message_size" | "socket_buffer" | "request_size" | "response_size" | "alignment" => {
             (|text| parse_size(text).ok(), format_size)
         }
-        "burst" | "streams" | "mss" | "dscp" | "outstanding" | "batch" | "seed" => (number, |n| n.to_string()),
+        "burst" | "streams" | "mss" | "dscp" | "outstanding" | "batch" | "profile" | "seed" => {
+            (number, |n| n.to_string())
+        }
         _ if setting_of(name).is_some() => (number, |n| n.to_string()),
         _ => return Err(bad("only options that count something have ranges; write a list, or")),
     };

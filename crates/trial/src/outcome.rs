@@ -7,9 +7,11 @@ use crate::api::{ApiUse, Timestamps};
 use crate::arrivals::Arrivals;
 use crate::cpu::{CpuShares, CpuUse};
 use crate::doubt::Doubt;
+use crate::drop_reason::DropReason;
 use crate::flow::End;
 use crate::histogram::Histogram;
 use crate::pace::Pacing;
+use crate::profile::Profile;
 use crate::registers::AroundTrial;
 use crate::stage::Counters;
 
@@ -26,11 +28,17 @@ pub struct Outcome {
     pub cpu_slices: Vec<CpuSlice>,
     /// What the machine's counters grew by over the whole trial, warm-up included.
     pub counters: Counters,
+    /// What the kernel dropped over the whole trial and why, where that was asked for and could be traced.
+    #[serde(default)]
+    pub drop_reasons: Option<Vec<DropReason>>,
     /// Registers before and after, where they were wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<AroundTrial>,
     /// Reasons not to trust a figure, as far as this end can tell.
     pub doubts: Vec<Doubt>,
+    /// What the CPUs did in the measured part, where that was asked for and could be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Box<Profile>>,
 }
 
 impl Outcome {
@@ -42,7 +50,9 @@ impl Outcome {
             cpu: None,
             cpu_slices: Vec::new(),
             counters: Counters::default(),
+            drop_reasons: None,
             registers: None,
+            profile: None,
             doubts: Vec::new(),
         }
     }

@@ -177,6 +177,12 @@ pub struct Spec {
     pub probe: bool,
     /// How CPU use is measured.
     pub cpu_method: CpuMethod,
+    /// Count what the kernel drops, by its own reasons.
+    #[serde(default)]
+    pub drop_reasons: bool,
+    /// Samples a second of what each CPU does, in the measured part; `None`: no profile.
+    #[serde(default)]
+    pub profile: Option<u32>,
     /// Read the devices' registers before and after the traffic.
     #[serde(default)]
     pub registers: bool,
@@ -207,6 +213,10 @@ pub const MAX_OUTSTANDING: u32 = 256;
 pub const MAX_SLICES: u128 = 10_000;
 /// The most messages to one system call.
 pub const MAX_BATCH: u32 = 1024;
+/// The most samples a second of a profile: more would measure itself.
+pub const MAX_PROFILE_HZ: u32 = 10_000;
+/// Samples a second where a profile is asked for without a number. Not 1000, so as to fall on no clock's beat.
+pub const USUAL_PROFILE_HZ: u32 = 999;
 /// Requests a second of the probe that runs beside a stream.
 pub const PROBE_PPS: u64 = 100;
 
@@ -242,6 +252,8 @@ impl Spec {
             pin: false,
             probe: false,
             cpu_method: CpuMethod::Stat,
+            drop_reasons: false,
+            profile: None,
             registers: false,
             seed: 1,
         }
@@ -298,6 +310,14 @@ impl Spec {
         say(self.streams == 0 || self.streams > MAX_STREAMS, "streams must be 1 to 128")?;
         say(self.burst == 0 || self.burst > 1000, "burst must be 1 to 1000")?;
         say(self.outstanding == 0 || self.outstanding > MAX_OUTSTANDING, "outstanding must be 1 to 256")?;
+        say(
+            self.profile.is_some_and(|hz| !(1..=MAX_PROFILE_HZ).contains(&hz)),
+            "profile must be 1 to 10000 samples a second, or off",
+        )?;
+        say(
+            self.profile.is_some() && self.cpu_method == CpuMethod::Soak,
+            "a profile counts idle time, which cpu_method soak fills; choose cpu_method stat, or profile off",
+        )?;
         say(self.dscp > 63, "dscp must be 0 to 63")?;
         say(
             !self.alignment.is_power_of_two() || self.alignment > 1 << 20,
@@ -419,6 +439,8 @@ mod tests {
         check(Workload::TcpRr, |s| s.extent = Extent::Octets(5), "duration");
         check(Workload::TcpRr, |s| (s.outstanding, s.request_size) = (128, 1024), "outstanding");
         check(Workload::TcpRr, |s| s.request_size = 1 << 20, "");
+        check(Workload::TcpStream, |s| s.profile = Some(0), "10000");
+        check(Workload::TcpStream, |s| (s.profile, s.cpu_method) = (Some(99), CpuMethod::Soak), "idle time");
         check(Workload::TcpStream, |s| s.streams = 0, "streams");
         check(Workload::TcpStream, |s| s.sender_api = Some(SenderApi::Sendmmsg), "auto, plain, sendfile");
         check(Workload::UdpStream, |s| s.receiver_api = Some(ReceiverApi::Trunc), "not for udp-stream");

@@ -124,7 +124,9 @@ impl Agent {
         match self.client.events().recv_timeout(LOOK) {
             Ok(AgentEvent::Event(Event::Finished(outcome))) => Ok(Some(outcome)),
             Ok(AgentEvent::Event(Event::TrialFailed { message })) => Err(message),
-            Ok(AgentEvent::Event(Event::Progress { .. })) | Err(RecvTimeoutError::Timeout) => Ok(None),
+            Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {
+                Ok(None)
+            }
             Ok(AgentEvent::Lost(error)) => Err(error.to_string()),
             Err(RecvTimeoutError::Disconnected) => Err("the agent is gone".to_owned()),
         }

@@ -14,14 +14,12 @@ use linerate_control::{ConnectOptions, Endpoint};
 use linerate_lab::{HOST_IPV4, Lab, Privilege, Shape, TARGET_IPV4, enter_user_namespace, privilege};
 use linerate_trial::spec::Workload;
 
-use crate::agents;
+use crate::agents::{self, FILE_LIMIT, IDLE_LIMIT};
 use crate::markdown::with_part;
 use crate::program::{output_of, root};
 use conversation::{Machine, Pair};
 
 const MIB: f64 = 1024.0 * 1024.0;
-const FILE_LIMIT: f64 = 3.0 * MIB;
-const IDLE_LIMIT: f64 = 8.0 * MIB;
 const TRIAL_LIMIT: f64 = 16.0 * MIB;
 
 /// Long enough for every buffer to have been used, and for three time slices.
@@ -85,14 +83,18 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     let table = table(&figures);
     print!("{table}");
     if write {
-        let path = root().join(DOCUMENT);
-        let text = fs::read_to_string(&path).map_err(|error| format!("{DOCUMENT}: {error}"))?;
-        let part = format!("{}\n\n{table}", machine()?);
-        let text = with_part(&text, PART, &part).ok_or(format!("{DOCUMENT} has no line <!-- {PART} -->"))?;
-        fs::write(&path, text).map_err(|error| format!("{DOCUMENT} cannot be written: {error}"))?;
+        write_part(DOCUMENT, PART, &format!("{}\n\n{table}", machine()?))?;
     }
     let over: Vec<String> = figures.iter().filter(|figure| figure.is_over()).map(Figure::to_string).collect();
     if over.is_empty() { Ok(()) } else { Err(format!("the agent is over its limits: {}", over.join("; "))) }
+}
+
+/// Puts a part of a document in place.
+pub(crate) fn write_part(document: &str, part: &str, text: &str) -> Result<(), String> {
+    let path = root().join(document);
+    let whole = fs::read_to_string(&path).map_err(|error| format!("{document}: {error}"))?;
+    let whole = with_part(&whole, part, text).ok_or(format!("{document} has no line <!-- {part} -->"))?;
+    fs::write(&path, whole).map_err(|error| format!("{document} cannot be written: {error}"))
 }
 
 /// A size beside its limit, both in octets.
@@ -114,14 +116,14 @@ impl Figure {
 
 impl std::fmt::Display for Figure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {:.2} MiB of {:.0}", self.name, self.octets as f64 / MIB, self.limit / MIB)
+        write!(f, "{} {:.2} MiB of {}", self.name, self.octets as f64 / MIB, self.limit / MIB)
     }
 }
 
 fn table(figures: &[Figure]) -> String {
     let mut table = "| the agent | MiB | at most |\n|---|--:|--:|\n".to_owned();
     for Figure { name, octets, limit } in figures {
-        table += &format!("| {name} | {:.2} | {:.0} |\n", *octets as f64 / MIB, limit / MIB);
+        table += &format!("| {name} | {:.2} | {} |\n", *octets as f64 / MIB, limit / MIB);
     }
     table
 }
@@ -150,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_limit_is_met_exactly_and_not_by_one_octet_more() {
-        assert!(!Figure::new("x", 3 << 20, FILE_LIMIT).is_over());
-        assert!(Figure::new("x", (3 << 20) + 1, FILE_LIMIT).is_over());
+        assert!(!Figure::new("x", 5 << 19, FILE_LIMIT).is_over());
+        assert!(Figure::new("x", (5 << 19) + 1, FILE_LIMIT).is_over());
     }
 
     #[test]

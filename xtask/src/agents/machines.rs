@@ -14,6 +14,8 @@ pub(crate) struct Machine {
     pub target: &'static str,
     /// Rust's own installer has a standard library for it; for the others it is built.
     pub has_std: bool,
+    /// QEMU's program for its programs is `qemu-NAME-static`.
+    pub qemu: &'static str,
     /// What its programs say of themselves.
     pub kind: Kind,
 }
@@ -33,6 +35,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         about: "64-bit x86",
         target: "x86_64-unknown-linux-musl",
         has_std: true,
+        qemu: "x86_64",
         kind: little(64, 62),
     },
     Machine {
@@ -40,6 +43,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         about: "64-bit ARM",
         target: "aarch64-unknown-linux-musl",
         has_std: true,
+        qemu: "aarch64",
         kind: little(64, 183),
     },
     Machine {
@@ -47,6 +51,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         about: "ARMv7 with a floating-point unit",
         target: "armv7-unknown-linux-musleabihf",
         has_std: true,
+        qemu: "arm",
         kind: little(32, 40),
     },
     Machine {
@@ -54,6 +59,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         about: "ARMv5TE and later, ARMv6 among them; needs no floating-point unit",
         target: "armv5te-unknown-linux-musleabi",
         has_std: true,
+        qemu: "arm",
         kind: little(32, 40),
     },
     Machine {
@@ -61,6 +67,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         about: "MIPS32 release 2, big-endian; needs no floating-point unit",
         target: "mips-unknown-linux-musl",
         has_std: false,
+        qemu: "mips",
         kind: big(32, 8),
     },
     Machine {
@@ -68,6 +75,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         about: "MIPS32 release 2, little-endian; needs no floating-point unit",
         target: "mipsel-unknown-linux-musl",
         has_std: false,
+        qemu: "mipsel",
         kind: little(32, 8),
     },
     Machine {
@@ -75,6 +83,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         about: "32-bit PowerPC, big-endian, with a floating-point unit or the kernel's emulation of one",
         target: "powerpc-unknown-linux-musl",
         has_std: false,
+        qemu: "ppc",
         kind: big(32, 20),
     },
     Machine {
@@ -82,6 +91,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         about: "64-bit RISC-V, RV64GC",
         target: "riscv64gc-unknown-linux-musl",
         has_std: true,
+        qemu: "riscv64",
         kind: little(64, 243),
     },
 ];

@@ -2,25 +2,42 @@
 //! Knows what it must be when it is built; `toolchain` knows how, `machines` for what.
 
 mod machines;
+mod smoke;
 mod toolchain;
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::agent_size::{machine as machine_in_words, write_part};
 use crate::elf::Elf;
 use crate::program::{must, no_more, root};
-pub(crate) use machines::{MACHINES, Machine};
-pub(crate) use toolchain::{Toolchain, ZIG, compiler_with_sources};
+use machines::{MACHINES, Machine};
+use smoke::Smoke;
+use toolchain::Toolchain;
+pub(crate) use toolchain::{ZIG, compiler_with_sources};
 
-const USAGE: &str = "it is: cargo xtask agents [MACHINE…] [--rustup]";
+const USAGE: &str = "it is: cargo xtask agents [MACHINE…] [--rustup | --built] [--smoke] [--write]";
 
-/// Builds those that are named, or all, and says where they are.
+/// What a board with 8 MiB of flash, or 32 MiB of memory, can spare.
+pub(crate) const FILE_LIMIT: f64 = 2.5 * MIB;
+pub(crate) const IDLE_LIMIT: f64 = 6.0 * MIB;
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// The document and its part that `--write` replaces.
+const DOCUMENT: &str = "docs/boards.md";
+const PART: &str = "agents";
+
+/// Builds those that are named, or all, and says where they are; with `--smoke` sees that they work.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
-    let (mut machines, mut rustup) = (Vec::new(), false);
+    let (mut machines, mut rustup, mut built) = (Vec::new(), false, false);
+    let (mut write, mut try_out) = (false, false);
     for word in words {
         match word.to_str() {
             Some("--rustup") => rustup = true,
+            Some("--built") => built = true,
+            Some("--smoke") => try_out = true,
+            Some("--write") => write = true,
             Some(name) if !name.starts_with('-') => machines.push(named(name)?),
             _ => return Err(USAGE.to_owned()),
         }
@@ -28,11 +45,41 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     if machines.is_empty() {
         machines = MACHINES.iter().filter(|machine| !rustup || machine.has_std).collect();
     }
-    let toolchain = if rustup { Toolchain::of_rustup(&machines)? } else { Toolchain::of_sources()? };
-    for agent in build(&machines, &toolchain)? {
+    if write && machines.len() < MACHINES.len() {
+        return Err("--write is for the table of all; leave the names out".to_owned());
+    }
+    let agents = if built {
+        machines.iter().map(|machine| place(machine)).collect()
+    } else {
+        let toolchain = if rustup { Toolchain::of_rustup(&machines)? } else { Toolchain::of_sources()? };
+        build(&machines, &toolchain)?
+    };
+    for agent in &agents {
         println!("{}", agent.display());
     }
-    Ok(())
+    if !write && !try_out {
+        return Ok(());
+    }
+    let smoke = Smoke::up()?;
+    let (mut rows, mut over) = (String::new(), Vec::new());
+    for (machine, agent) in machines.into_iter().zip(&agents) {
+        smoke.check(machine, agent)?;
+        let file = fs::metadata(agent).map_err(|error| format!("{}: {error}", agent.display()))?.len() as f64;
+        let idle = smoke.idle(machine, agent)? as f64;
+        if file > FILE_LIMIT || idle > IDLE_LIMIT {
+            over.push(machine.name);
+        }
+        let (name, about) = (machine.name, machine.about);
+        rows += &format!("| `{name}` | {about} | {:.2} | {:.2} |\n", file / MIB, idle / MIB);
+    }
+    let (file, idle) = (FILE_LIMIT / MIB, IDLE_LIMIT / MIB);
+    let head = "| agent | for | file, MiB | resident, idle, MiB |\n|---|---|--:|--:|\n";
+    let table = format!("{head}{rows}| *at most* | | {file} | {idle} |\n");
+    print!("{table}");
+    if write {
+        write_part(DOCUMENT, PART, &format!("{}\n\n{table}", machine_in_words()?))?;
+    }
+    if over.is_empty() { Ok(()) } else { Err(format!("over the limits: {}", over.join(", "))) }
 }
 
 /// `cargo xtask agent`: the one for this kind of machine.
@@ -63,6 +110,11 @@ fn named(name: &str) -> Result<&'static Machine, String> {
     machine.ok_or_else(|| format!("there is no agent for '{name}'; there are:{}", list()))
 }
 
+/// Where the agent for a machine is.
+fn place(machine: &Machine) -> PathBuf {
+    root().join("target/agents").join(format!("linerate-agent-{}", machine.name))
+}
+
 /// Puts what was built for a machine where agents are looked for.
 fn put(machine: &Machine, built: &Path) -> Result<PathBuf, String> {
     let file = fs::read(built).map_err(|error| format!("{} cannot be read: {error}", built.display()))?;
@@ -79,8 +131,8 @@ fn put(machine: &Machine, built: &Path) -> Result<PathBuf, String> {
         Some(_) => {}
         None => return Err(format!("{} is no program", built.display())),
     }
+    let agent = place(machine);
     let agents = root().join("target/agents");
-    let agent = agents.join(format!("linerate-agent-{}", machine.name));
     // Beside its place and then into it, so that an agent that runs from there keeps its file.
     let new = agents.join(format!(".linerate-agent-{}.new", machine.name));
     fs::create_dir_all(&agents)

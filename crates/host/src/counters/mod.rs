@@ -14,18 +14,23 @@
 //! | `Udp RcvbufErrors`, `Udp6 RcvbufErrors`, `TcpExt TCPTimeouts` | /proc/net/snmp, snmp6, netstat |
 //! | `irq 38 eth0-rx-0` | /proc/interrupts |
 //! | `softirq NET_RX` | /proc/softirqs, of the machine |
+//! | `arp_cache table_fulls`, `ndisc_cache res_failed` | /proc/net/stat, of the machine, in its first namespace only |
+//! | `cpu idle C6 entered`, `cpu too hot, core_throttle_count` | /sys/devices/system/cpu, all CPUs together |
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use linerate_trial::stage::Counters;
 
 use crate::interfaces::{self, Link};
 use crate::sys::ethtool::Ethtool;
 
+mod cpu;
 mod driver;
 mod interrupts;
 mod link;
+mod neighbours;
 mod pause;
 pub mod places;
 mod qdisc;
@@ -80,6 +85,16 @@ pub fn snapshot(interface: &str) -> Snapshot {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         text => snapshot.add("/proc/net/snmp6", "", text.map(|text| snmp::parse_lines(&text))),
     }
+    for table in ["arp_cache", "ndisc_cache"] {
+        match net_file(&format!("stat/{table}")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            text => {
+                let source = format!("/proc/net/stat/{table}");
+                snapshot.add(&source, &format!("{table} "), text.map(|text| neighbours::parse(&text)));
+            }
+        }
+    }
+    snapshot.add("the CPUs", "cpu ", Ok(cpu::read(Path::new("/sys/devices/system/cpu"))));
     if exists {
         snapshot.add("/proc/interrupts", "irq ", interrupts_of(&link));
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use linerate_trial::environment::{Cpu, Environment, IrqTime};
+use linerate_trial::environment::{Cpu, Environment, IdleState, IrqTime};
 
 use crate::cpu::accounts_irq_by_ticks;
 use crate::sys;
@@ -23,6 +23,7 @@ pub(super) fn describe() -> Environment {
             governor: governors(),
             max_frequency_khz: cpufreq("scaling_max_freq").iter().filter_map(|text| text.parse().ok()).max(),
             irq_time: accounts_irq_by_ticks().map(|ticks| if ticks { IrqTime::Ticks } else { IrqTime::Precise }),
+            idle_states: idle_states("/sys/devices/system/cpu/cpu0/cpuidle"),
         },
         virtualization: virtualization(&cpuinfo),
         command_line,
@@ -90,6 +91,21 @@ fn cpufreq(file: &str) -> BTreeSet<String> {
     cpus.filter_map(|cpu| read(cpu.ok()?.path().join("cpufreq").join(file).to_str()?)).collect()
 }
 
+/// The idle states below a CPU's `cpuidle` folder (Documentation/admin-guide/pm/cpuidle.rst), in the driver's order.
+fn idle_states(folder: &str) -> Vec<IdleState> {
+    // No driver has more (CPUIDLE_STATE_MAX of linux/cpuidle.h).
+    (0..10)
+        .map_while(|number| {
+            let file = |name: &str| read(&format!("{folder}/state{number}/{name}"));
+            Some(IdleState {
+                name: file("name")?,
+                exit_latency_us: file("latency").and_then(|text| text.parse().ok()),
+                disabled: file("disable").map(|text| text != "0"),
+            })
+        })
+        .collect()
+}
+
 fn virtualization(cpuinfo: &str) -> Option<String> {
     read("/sys/hypervisor/type")
         .or_else(|| read("/proc/device-tree/hypervisor/compatible").map(|text| text.replace('\0', " ")))
@@ -129,6 +145,23 @@ mod tests {
         ] {
             assert_eq!(cpu_model(cpuinfo).as_deref(), want);
         }
+    }
+
+    #[test]
+    fn idle_states_of_a_board() {
+        let folder = std::env::temp_dir().join(format!("linerate-idle-{}", std::process::id()));
+        for (number, name, latency) in [(0, "WFI", "1"), (1, "WAIT", "50")] {
+            let state = folder.join(format!("state{number}"));
+            fs::create_dir_all(&state).unwrap();
+            for (file, text) in [("name", name), ("latency", latency), ("disable", "0")] {
+                fs::write(state.join(file), format!("{text}\n")).unwrap();
+            }
+        }
+        let states = idle_states(folder.to_str().unwrap());
+        fs::remove_dir_all(folder).unwrap();
+        let wait = IdleState { name: "WAIT".to_owned(), exit_latency_us: Some(50), disabled: Some(false) };
+        assert_eq!((states.len(), &states[1]), (2, &wait));
+        assert_eq!(idle_states("/no/such/folder"), []);
     }
 
     #[test]

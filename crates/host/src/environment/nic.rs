@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
-use linerate_trial::environment::{Amount, Nic, Pause};
+use linerate_trial::environment::{Amount, Eee, LinkModes, Nic, Pause};
 use netlink_bindings::ethtool as reply;
 
 use crate::counters;
-use crate::ethtool::{self, Get};
+use crate::ethtool::{self, BitSet, Get};
 use crate::interfaces::{self, Link};
-use crate::netlink::Netlink;
+use crate::netlink::{Netlink, attributes};
 use crate::sys::ethtool::{Ethtool, Words};
 
 /// The interface; `None` when there is none of this name.
@@ -36,7 +36,7 @@ pub(super) fn describe(interface: &str) -> Option<Nic> {
     };
     if let Ok(mut netlink) = Netlink::generic() {
         // Each part by itself: a driver that has no rings may have a speed.
-        for part in [link_modes, pause, offloads, coalescing, rings, channels] {
+        for part in [link_modes, eee, pause, offloads, coalescing, rings, channels] {
             let _ = part(&mut netlink, &mut nic);
         }
     }
@@ -99,6 +99,35 @@ fn link_modes(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
     })?;
     let (speed, duplex, autoneg) = modes.unwrap_or_default();
     set_link(nic, speed, duplex, autoneg);
+    nic.link_modes = modes_of(&ethtool::ask(netlink, Get::LinkModes, &nic.name)?);
+    Ok(())
+}
+
+/// ETHTOOL_A_LINKMODES_OURS, whose mask is what the driver can and whose bits are what it offers, and
+/// ETHTOOL_A_LINKMODES_PEER (Documentation/networking/ethtool-netlink.rst, LINKMODES_GET). `None` where there is no PHY.
+fn modes_of(answer: &[u8]) -> Option<LinkModes> {
+    const OURS: u16 = 3;
+    const PEER: u16 = 4;
+    let set = |wanted: u16| {
+        let content = attributes(answer).find(|(kind, _)| *kind == wanted).map(|(_, content)| content);
+        content.map(|content| BitSet::read(content).bits).unwrap_or_default()
+    };
+    let names = |bits: &[(String, bool)], all: bool| -> Vec<String> {
+        bits.iter().filter(|(_, on)| all || *on).map(|(name, _)| name.clone()).collect()
+    };
+    let (ours, peer) = (set(OURS), set(PEER));
+    let modes =
+        LinkModes { supported: names(&ours, true), advertised: names(&ours, false), partner: names(&peer, false) };
+    (modes != LinkModes::default()).then_some(modes)
+}
+
+fn eee(netlink: &mut Netlink, nic: &mut Nic) -> io::Result<()> {
+    let on = |value: Option<u8>| value.map(|value| value != 0);
+    nic.eee = ethtool::get::<reply::OpEeeGetDo, _>(netlink, Get::Eee, &nic.name, 0, |reply| Eee {
+        enabled: on(reply.get_enabled().ok()),
+        active: on(reply.get_active().ok()),
+        tx_lpi_timer_us: reply.get_tx_lpi_timer().ok(),
+    })?;
     Ok(())
 }
 
@@ -217,6 +246,22 @@ fn irq_affinity(link: &Link) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn link_modes_of_both_ends_of_a_cable() {
+        use crate::netlink::push_attribute;
+        let mut answer = Vec::new();
+        let set = |bits: &[(&str, bool)]| BitSet { bits: bits.iter().map(|&(n, on)| (n.to_owned(), on)).collect() };
+        set(&[("100baseT/Full", true), ("1000baseT/Full", false), ("Pause", true)]).push(&mut answer, 3);
+        push_attribute(&mut answer, 5, &100u32.to_ne_bytes());
+        set(&[("100baseT/Full", true), ("1000baseT/Full", true)]).push(&mut answer, 4);
+        let modes = modes_of(&answer).unwrap();
+        assert_eq!(modes.supported, ["100baseT/Full", "1000baseT/Full", "Pause"]);
+        assert_eq!(modes.advertised, ["100baseT/Full", "Pause"]);
+        assert_eq!(modes.partner, ["100baseT/Full", "1000baseT/Full"]);
+        assert_eq!(modes_of(&[]), None);
+        assert_eq!(modes_of(&[0xff; 7]), None);
+    }
 
     /// Both ways tell the same of every interface here that has a driver.
     #[test]

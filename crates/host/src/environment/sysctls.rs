@@ -55,6 +55,8 @@ const SYSCTLS: &[&str] = &[
     "net.ipv4.conf.all.rp_filter",
     "net.ipv4.conf.INTERFACE.rp_filter",
     "net.ipv4.neigh.INTERFACE.unres_qlen_bytes",
+    "net.ipv4.neigh.default.gc_thresh3",
+    "net.ipv6.neigh.default.gc_thresh3",
     "net.ipv6.ip6frag_high_thresh",
     "net.ipv6.ip6frag_time",
     "net.ipv6.conf.INTERFACE.disable_ipv6",

@@ -52,7 +52,7 @@ pub enum SettingError {
         reason: String,
     },
     /// It can be read and never changed.
-    #[error("{name} is {value}{of}, and the driver cannot change it; leave it out")]
+    #[error("{name} is {value}{of}, and cannot be changed there; leave it out")]
     Fixed {
         /// The setting.
         name: String,

@@ -2,6 +2,7 @@
 //! Knows no trials; numbers go in, numbers come out.
 #![allow(unsafe_code, reason = "this module is the crate's one address for unsafe; each block carries its proof")]
 
+pub mod bpf;
 pub mod datagrams;
 pub mod device_memory;
 pub mod ethtool;
@@ -10,6 +11,7 @@ pub mod memory;
 pub mod namespace;
 pub mod netlink;
 pub mod pacing;
+pub mod perf;
 pub mod pipe;
 pub mod poll;
 pub mod signals;

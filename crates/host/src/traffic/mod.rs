@@ -31,6 +31,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::drop_reason::DropReason;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::registers::{AroundTrial, Wanted};
@@ -39,6 +40,8 @@ use linerate_trial::spec::{CpuMethod, Spec, Workload};
 use socket2::Socket;
 
 use crate::counters::{self, Snapshot};
+use crate::drop_reasons::Tracing;
+use crate::profile::{Least, Profiler};
 use crate::registers;
 use crate::scheduling;
 use crate::soak::Soak;
@@ -97,7 +100,11 @@ pub struct Trial {
     waiting: Vec<(u16, Option<Waiting>)>,
     running: Vec<(Flow, JoinHandle<Result<FlowOutcome, TrafficError>>)>,
     sampler: Option<JoinHandle<Sampled>>,
-    before: Snapshot,
+    before: Box<Snapshot>,
+    /// What the kernel drops, where that is asked for: counting, or why it cannot be.
+    drops: Option<Box<Result<Tracing, String>>>,
+    /// Why there is no profile, though one was asked for.
+    no_profile: Option<String>,
     registers: Option<Box<AroundTrial>>,
     receivers: Option<Scheduling>,
 }
@@ -138,7 +145,9 @@ impl Trial {
             waiting: Vec::new(),
             running: Vec::new(),
             sampler: None,
-            before: Snapshot::default(),
+            before: Box::default(),
+            drops: None,
+            no_profile: None,
             registers: None,
             receivers: None,
         }
@@ -221,10 +230,20 @@ impl Trial {
             if let Some(around) = &mut self.registers {
                 around.before = registers::read(interface, &around.wanted);
             }
-            self.before = counters::snapshot(interface);
+            *self.before = counters::snapshot(interface);
         }
+        self.drops = self.spec.drop_reasons.then(|| Box::new(Tracing::start()));
         let (alive, all_ended) = mpsc::channel::<()>();
-        let mut sampler = Sampler::new(&self.spec, self.clock.clone(), self.end, soak, self.interface.clone());
+        // Before any thread: where only own threads may be sampled, they are those made from here on.
+        let profiler = self.spec.profile.and_then(|hz| match Profiler::open(hz, Least::OwnThreads) {
+            Ok(profiler) => Some(profiler),
+            Err(error) => {
+                self.no_profile = Some(format!("there is no profile: {error}"));
+                None
+            }
+        });
+        let mut sampler =
+            Sampler::new(&self.spec, self.clock.clone(), self.end, soak, profiler, self.interface.clone());
         for (index, open) in open.into_iter().enumerate() {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());
@@ -346,6 +365,10 @@ impl Trial {
                 doubts.push(Doubt::new(DoubtKind::CountersMissing, after.missing.join("; ")));
             }
         }
+        let drop_reasons = self.drop_reasons(&mut doubts);
+        let profile = sampled.profile.map(|taken| Box::new(taken.told()));
+        let reduced = self.no_profile.take().or_else(|| Some(profile.as_ref()?.notes.join("; ")));
+        doubts.extend(reduced.filter(|why| !why.is_empty()).map(|why| Doubt::new(DoubtKind::ProfileReduced, why)));
         for flow in &flows {
             doubts.extend(self.doubts_of(flow));
         }
@@ -359,9 +382,25 @@ impl Trial {
             cpu: sampled.cpu,
             cpu_slices: sampled.cpu_slices,
             counters,
+            drop_reasons,
             registers,
             doubts,
+            profile,
         })
+    }
+
+    /// What the kernel dropped since the flows were opened.
+    fn drop_reasons(&mut self, doubts: &mut Vec<Doubt>) -> Option<Vec<DropReason>> {
+        let counted = self.drops.take()?.and_then(|tracing| {
+            if tracing.is_full() {
+                doubts.push(Doubt::new(
+                    DoubtKind::CountersMissing,
+                    "The kernel dropped packets at more places than could be told apart, so drop_reasons lacks some",
+                ));
+            }
+            tracing.read().map_err(|error| format!("The kernel's drops could not be read ({error}); try again"))
+        });
+        counted.map_err(|why| doubts.push(Doubt::new(DoubtKind::CountersMissing, why))).ok()
     }
 
     /// What can be doubted of a flow by looking at this end alone.

@@ -19,6 +19,7 @@ use super::ledger::{Ledger, Reader};
 use super::task::tcp_sample;
 use crate::cpu::{CpuMeter, accounts_irq_by_ticks, doubt_irq_by_ticks, doubt_short_span};
 use crate::interfaces;
+use crate::profile::{Profiler, Running, Taken};
 use crate::soak::{Soak, SoakMark};
 
 /// How far a trial is.
@@ -43,6 +44,8 @@ pub struct Sampled {
     pub slices: Vec<Vec<Slice>>,
     /// Doubts about the CPU figures.
     pub doubts: Vec<Doubt>,
+    /// What the CPUs did over the measured part, not named yet.
+    pub profile: Option<Taken>,
     /// Set when the sampler stopped the trial because nothing moved.
     pub stalled: Option<TrafficError>,
 }
@@ -54,6 +57,7 @@ pub struct Sampler {
     clock: Arc<TrialClock>,
     end: End,
     soak: Option<Soak>,
+    profiler: Option<Profiler>,
     interface: Option<String>,
     watched: Vec<Watched>,
 }
@@ -85,6 +89,7 @@ impl Sampler {
         clock: Arc<TrialClock>,
         end: End,
         soak: Option<Soak>,
+        profiler: Option<Profiler>,
         interface: Option<String>,
     ) -> Sampler {
         let gap_ns = spec.rate.gap_ns(spec.message_octets().into()).unwrap_or(0.0) * f64::from(spec.burst);
@@ -94,6 +99,7 @@ impl Sampler {
             clock,
             end,
             soak,
+            profiler,
             interface,
             watched: Vec::new(),
         }
@@ -135,11 +141,12 @@ impl Sampler {
             {
                 self.catch_up(now);
                 self.watched.iter_mut().for_each(|watched| watched.sliced = watched.reader.clone());
+                let profile = self.profiler.take().and_then(|profiler| profiler.start().ok());
                 let mark = || self.soak.as_ref().and_then(|soak| soak.mark().ok());
                 let stat = || CpuMeter::start().ok();
                 let slice = if self.soak.is_some() { SliceMeter::Soak(mark()) } else { SliceMeter::Stat(stat()) };
                 let (soak, whole) = (mark(), stat());
-                span = Some(Span { window, slice_start_ns: now, soak, whole, slice, over: false });
+                span = Some(Span { window, slice_start_ns: now, soak, whole, profile, slice, over: false });
             }
             if let Some(span) = &mut span
                 && !span.over
@@ -244,6 +251,7 @@ impl Sampler {
     fn close(&mut self, span: &mut Span, sampled: &mut Sampled) {
         span.over = true;
         let by_stat = span.whole.as_ref().and_then(|meter| meter.read().ok());
+        sampled.profile = span.profile.take().and_then(Running::finish);
         if let Some(reading) = self.soak.as_ref().zip(span.soak.as_ref()).and_then(|(soak, mark)| soak.read(mark).ok())
         {
             sampled.cpu = Some(reading.usage);
@@ -304,6 +312,7 @@ struct Span {
     slice_start_ns: u64,
     soak: Option<SoakMark>,
     whole: Option<CpuMeter>,
+    profile: Option<Running>,
     slice: SliceMeter,
     over: bool,
 }

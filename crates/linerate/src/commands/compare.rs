@@ -108,7 +108,11 @@ fn check_judged(comparison: &Comparison) -> Result<()> {
 fn show(output: TableArgs, shown: &Shown<'_>) {
     match output {
         TableArgs { json: true, .. } => out!("{}", render::compare::json(shown)),
-        TableArgs { csv: true, .. } => out!("{}", render::compare::csv(shown)),
+        TableArgs { csv: true, .. } => {
+            // Figures must not stand without what else differs; lines of another kind have no place among theirs.
+            say(format_args!("{}", render::compare::around(shown, terminal_width()).trim_end()));
+            out!("{}", render::compare::csv(shown));
+        }
         TableArgs { markdown: true, .. } => out!("{}", render::compare::markdown(shown)),
         _ => out!("{}", render::compare::text(shown, terminal_width())),
     }

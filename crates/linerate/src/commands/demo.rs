@@ -9,8 +9,8 @@ use linerate_lab::{Lab, Privilege, Shape, enter_user_namespace, privilege};
 use linerate_results::record::Record;
 use linerate_results::store::Store;
 
-use super::report;
 use super::run::{Wanted, status};
+use super::{report, terminal_width};
 use crate::cli::DemoArgs;
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError};
@@ -18,6 +18,7 @@ use crate::measure::pair::{GivenAddresses, Pair};
 use crate::output::out;
 use crate::plan::{self, Changes};
 use crate::progress::Progress;
+use crate::render::explain::{First, in_three_lines};
 
 /// Makes two machines, runs three plans between them, and says what was seen.
 pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
@@ -62,13 +63,15 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
         let changes = Changes { overrides, ..Changes::default() };
         let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), changes };
         let order = wanted.begin()?;
-        let mut records = Vec::new();
+        let (mut records, mut firsts) = (Vec::new(), Vec::new());
         let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {
+            firsts.push(First::of(record));
             records.push(record.in_brief());
         });
         progress.clear();
         out!("\n── linerate run {name} ── {}\n\n", plan.about);
         out!("{}", report(plan.report, &records));
+        out!("\n{}", in_three_lines(&firsts, false, terminal_width()));
         if matches!(ended, Err(CampaignError::Interrupted { .. })) {
             pair.end();
             bail!("interrupted; of the demo's machines and traffic nothing is left");

@@ -11,14 +11,15 @@ use linerate_trial::setting::BOOT;
 use linerate_trial::units::format_duration;
 
 use super::say_notes;
-use crate::cli::RunArgs;
+use crate::cli::{OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::boot::Boots;
 use crate::measure::campaign::Order;
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings::foreseen;
-use crate::output::out;
+use crate::output::{out, say};
 use crate::plan::{Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
+use crate::render::matrix::{self as render, Matrix};
 
 /// Shows what a run would do.
 pub(super) fn dry_run(order: &Order<'_>, arguments: &RunArgs, options: &ConnectOptions) -> Result<ExitCode> {
@@ -30,39 +31,34 @@ pub(super) fn dry_run(order: &Order<'_>, arguments: &RunArgs, options: &ConnectO
     }
     let refused = foreseen(&pair, &order.trials)?;
     pair.end();
-    out!("{}", shown(order.plan, &order.changes, &order.trials, &refused));
+    show(&matrix(order.plan, &order.changes, &order.trials, &refused), arguments.output);
     Ok(ExitCode::SUCCESS)
 }
 
-/// A line for each trial, then what it comes to.
-fn shown(plan: &Plan, changed: &Changes, trials: &[PlannedTrial], refused: &[(u32, String)]) -> String {
-    let mut text = String::new();
-    let wide = trials.len().to_string().len();
-    for trial in trials {
-        let why = refused.iter().find(|(index, _)| *index == trial.index).map(|(_, sentence)| sentence);
-        let mut words = vec![format!("{} {}", trial.spec.workload, trial.spec.direction)];
-        words.extend(
-            trial
-                .factors
-                .iter()
-                .filter(|(name, _)| name != "workload" && name != "direction")
-                .map(|(name, level)| format!("{name}={level}")),
-        );
-        // What is fixed is a setting as well, and what is changed on a machine must be seen.
-        for one in &trial.settings {
-            let word = format!("{}.{}={}", one.end, one.change.name, one.change.value);
-            if !words.contains(&word) {
-                words.push(word);
-            }
+/// The trials in the form that the user wants.
+fn show(matrix: &Matrix<'_>, output: OutputArgs) {
+    match output {
+        OutputArgs { json: true, .. } => out!("{}", render::json(matrix)),
+        OutputArgs { csv: true, .. } => {
+            out!("{}", render::csv(matrix));
+            say(format_args!("{}", matrix.conclusion.trim_end()));
         }
-        let skipped = why.map(|sentence| format!("  skipped: {sentence}")).unwrap_or_default();
-        let side = trial.null_side.map(|side| format!(" side {}", side.name())).unwrap_or_default();
-        let repeat = format!("repeat {}{side}", trial.repeat + 1);
-        text += &format!("{:>wide$}  {repeat}  {}{skipped}\n", trial.index + 1, words.join(" "));
+        OutputArgs { markdown: true, .. } => out!("{}", render::markdown(matrix)),
+        _ => out!("{}", render::text(matrix)),
     }
+}
+
+/// The trials, and what they come to.
+fn matrix<'a>(
+    plan: &'a Plan,
+    changed: &Changes,
+    trials: &'a [PlannedTrial],
+    refused: &'a [(u32, String)],
+) -> Matrix<'a> {
     let skipped = |trial: &&PlannedTrial| refused.iter().any(|(index, _)| *index == trial.index);
     let measured: Vec<&PlannedTrial> = trials.iter().filter(|trial| !skipped(trial)).collect();
-    text += &format!("\nplan {}: {}, {} of them skipped\n", plan.name, counted(trials.len(), "trial"), refused.len());
+    let mut text =
+        format!("plan {}: {}, {} of them skipped\n", plan.name, counted(trials.len(), "trial"), refused.len());
     text += &match changed.seed {
         None => "order: the plan's\n".to_owned(),
         Some(seed) => format!("order: by chance in each round; --seed {seed} gives this one again\n"),
@@ -76,7 +72,8 @@ fn shown(plan: &Plan, changed: &Changes, trials: &[PlannedTrial], refused: &[(u3
     if estimate.changed > 0 {
         text += &format!("{} on the way, all put back at the end\n", counted(estimate.changed, "change of a setting"));
     }
-    text + &estimate.sentence(changed.precision.is_some())
+    let conclusion = text + &estimate.sentence(changed.precision.is_some());
+    Matrix { plan: &plan.name, order_seed: changed.seed, trials, refused, conclusion, time: estimate.all() }
 }
 
 /// How long it will take. What is known are the trials' own times; the rest is what such things took on machines that
@@ -128,9 +125,12 @@ impl Estimate {
         estimate
     }
 
+    fn all(&self) -> Duration {
+        self.traffic.time + self.beside + self.changes + self.boots
+    }
+
     fn sentence(&self, at_most: bool) -> String {
         let words = |time: Duration| ExpectedTime { time, by_bytes: 0 }.to_string();
-        let all = self.traffic.time + self.beside + self.changes + self.boots;
         let mut parts =
             vec![format!("{} of traffic", words(self.traffic.time)), format!("{} beside it", words(self.beside))];
         if self.changed > 0 {
@@ -144,7 +144,7 @@ impl Estimate {
             0 => String::new(),
             trials => format!(", and what {} by bytes take", counted(trials, "trial")),
         };
-        format!("time in all, an estimate: {most}{} ({}){bytes}\n", words(all), parts.join(", "))
+        format!("time in all, an estimate: {most}{} ({}){bytes}\n", words(self.all()), parts.join(", "))
     }
 }
 
@@ -191,12 +191,11 @@ mod tests {
             .filter(|trial| trial.factors[1].1 == "9000")
             .map(|trial| (trial.index, "the target: mtu is not there; leave it out".to_owned()))
             .collect();
-        insta::assert_snapshot!(shown(
-            &plan,
-            &Changes { seed: Some(482_913), ..Changes::default() },
-            &trials,
-            &refused
-        ));
+        let changes = Changes { seed: Some(482_913), ..Changes::default() };
+        let matrix = matrix(&plan, &changes, &trials, &refused);
+        insta::assert_snapshot!(render::text(&matrix));
+        let other = [render::markdown(&matrix), render::csv(&matrix), render::json(&matrix)];
+        insta::assert_snapshot!("in_other_forms", other.join("\n"));
     }
 
     #[test]
@@ -206,6 +205,7 @@ mod tests {
                     [boot.mainline]\ncommand = ['relay', 'off-on']\nkernel = '6.6*'\nbuild = '#12 *'\n\
                     srcversion = { fec = '1F0E3D9C' }\nwait = '90s'\n";
         let plan = Plan::parse(text, "boot.toml", "boot").unwrap();
-        insta::assert_snapshot!(shown(&plan, &Changes::default(), &plan.trials(&[], None).unwrap(), &[]));
+        let trials = plan.trials(&[], None).unwrap();
+        insta::assert_snapshot!(render::text(&matrix(&plan, &Changes::default(), &trials, &[])));
     }
 }

@@ -11,7 +11,7 @@ use linerate_trial::options::parse_workload;
 use linerate_trial::spec::Workload;
 use linerate_trial::units::parse_duration;
 
-use super::open_store;
+use super::{open_store, profile};
 use crate::cli::{FilterArgs, OutputArgs, RecordsCommand};
 use crate::output::out;
 use crate::render;
@@ -40,6 +40,7 @@ pub(crate) fn records(command: &RecordsCommand) -> Result<ExitCode> {
                 out!("{}", render::show::show(&record));
             }
         }
+        RecordsCommand::Profile(arguments) => return profile::of_record(arguments),
         RecordsCommand::Export { filter, output, store } => {
             let records = open_store(store)?.select(&filter_of(filter)?)?;
             out!("{}", exported(*output, &records)?);

@@ -26,6 +26,7 @@ use crate::plan::{self, Changes, Plan, PlannedTrial, Precision, RoundOrder, expe
 use crate::progress::Progress;
 use crate::render;
 use crate::render::Repeats;
+use crate::render::explain::{First, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
 
 /// Carries a plan out, and shows what came of it.
@@ -36,6 +37,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     if let Some(method) = arguments.cpu_method {
         let method = if matches!(method, CpuMethodArg::Soak) { "soak" } else { "stat" };
         overrides.push(("cpu_method".to_owned(), method.to_owned()));
+    }
+    if let Some(hz) = arguments.profile {
+        overrides.push(("profile".to_owned(), hz.to_string()));
     }
     let options = connect_options(&arguments.reach)?;
     let mut changes = Changes {
@@ -74,7 +78,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         }
         None => Vec::new(),
     };
+    let mut firsts = Vec::new();
     let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {
+        firsts.push(First::of(record));
         // A consumer of JSON Lines may want each record as it comes.
         if arguments.output.json {
             progress.print(&render::json::json(std::slice::from_ref(record)));
@@ -88,20 +94,26 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         out!("{}", shown(&order.plan, arguments.output, &records));
     }
     let came_of_it = proof(&order, &records, ended.is_ok());
-    if let Some(text) = render::proof::text(&came_of_it, terminal_width()) {
-        match arguments.output {
-            // What is on standard output is for a program, or for pasting.
-            OutputArgs { json: true, .. } | OutputArgs { csv: true, .. } | OutputArgs { markdown: true, .. } => {
-                say(format_args!("{}", text.trim_end()));
-            }
-            _ => out!("\n{text}"),
-        }
+    show_proof(&came_of_it, arguments.output);
+    if !records.is_empty() && !arguments.output.is_for_programs() {
+        out!("\n{}", in_three_lines(&firsts, true, terminal_width()));
     }
     let is_as_expected = came_of_it.expected.iter().all(|met| met.is_met() != Some(false));
     Ok(match status(ended)? {
         ExitCode::SUCCESS if !is_as_expected => ExitCode::from(1),
         status => status,
     })
+}
+
+fn show_proof(proof: &Proof, output: OutputArgs) {
+    let pasted = if output.markdown { render::proof::markdown(proof) } else { None };
+    match (pasted, render::proof::text(proof, terminal_width())) {
+        (Some(text), _) => out!("\n{text}"),
+        // On standard output a program reads records, and nothing else.
+        (None, Some(text)) if output.json || output.csv => say(format_args!("{}", text.trim_end())),
+        (None, Some(text)) => out!("\n{text}"),
+        (None, None) => {}
+    }
 }
 
 /// What the records prove: whether figures are as expected, how narrow their intervals are, and how much alike sides
@@ -162,10 +174,15 @@ fn seed(arguments: &RunArgs, plan: &Plan, changes: &Changes) -> Result<Option<u3
     if !is_random {
         return Ok(None);
     }
+    drawn_seed().map(Some)
+}
+
+/// A seed left to chance, of six digits.
+pub(super) fn drawn_seed() -> Result<u32> {
     let mut octets = [0; 8];
     getrandom::fill(&mut octets)
         .map_err(|error| anyhow!("this machine gives no random numbers ({error}); give --seed, or --order plan"))?;
-    Ok(Some(SplitMix64::new(u64::from_ne_bytes(octets)).below(1_000_000) as u32))
+    Ok(SplitMix64::new(u64::from_ne_bytes(octets)).below(1_000_000) as u32)
 }
 
 /// Says which trials will fail for a setting that a machine does not have.
@@ -224,6 +241,12 @@ pub(crate) struct OwnedOrder {
 }
 
 impl OwnedOrder {
+    /// The levels of a factor, in the plan's order.
+    pub(crate) fn levels_of(&self, factor: &str) -> Vec<String> {
+        let factors = self.plan.parts.iter().flat_map(|part| &part.factors);
+        factors.filter(|(name, _)| name == factor).flat_map(|(_, levels)| levels.clone()).collect()
+    }
+
     /// The order as a campaign takes it.
     pub(crate) fn borrow(&self) -> Order<'_> {
         Order {

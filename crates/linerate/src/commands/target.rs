@@ -7,11 +7,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use linerate_control::message::{Address, Reply, Request};
 use linerate_control::{Client, ControlError};
+use linerate_trial::drivers;
 use linerate_trial::stage::Counters;
 use linerate_trial::units::parse_duration;
 
 use super::registers::Registers;
-use super::{connect_options, say_notes, settings};
+use super::{connect_options, profile, say_notes, settings};
 use crate::cli::{Look, LookArgs, RegistersArgs, TargetArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
@@ -20,13 +21,19 @@ use crate::render;
 
 /// Looks at the machine.
 pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
+    if let Look::Profile(profile) = &arguments.look {
+        return profile::of_machine(arguments, profile);
+    }
     let (Look::Info(look)
     | Look::Counters(look)
     | Look::Watch { look, .. }
     | Look::Get { look, .. }
     | Look::Set { look, .. }
     | Look::Restore { look }
-    | Look::Registers(RegistersArgs { look, .. })) = &arguments.look;
+    | Look::Registers(RegistersArgs { look, .. })) = &arguments.look
+    else {
+        return Ok(ExitCode::SUCCESS);
+    };
     // Bad input is told before a machine is touched.
     let changes = match &arguments.look {
         Look::Get { names, .. } => settings::check_names(names).map(|()| Vec::new())?,
@@ -56,7 +63,7 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
         Look::Registers(_) => {}
         Look::Get { names, look } => return settings::get(&client, interface, names, look.json),
         Look::Set { look, .. } => return settings::set(&client, interface, changes, look.json),
-        Look::Restore { .. } => {}
+        Look::Restore { .. } | Look::Profile(_) => {}
         Look::Info(_) => {
             let request = Request::Describe { interface: Some(interface), modules: Vec::new() };
             let Reply::Environment(environment) = client.request(request, ANSWER_TIME)? else {
@@ -65,7 +72,7 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
             out!("{}", render::machine::machine(&environment, &addresses, look.json));
         }
         Look::Counters(_) => {
-            let (counters, missing) = counters(&client, &interface)?;
+            let (counters, missing) = counters(&client, &interface, driver(&client, &interface)?.as_deref())?;
             out!("{}", render::machine::counters(&counters, look.json));
             missing.iter().for_each(|sentence| say(format_args!("linerate: {sentence}")));
         }
@@ -73,7 +80,8 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
             if interval.is_zero() {
                 bail!("--interval must be longer than zero; write 1s or 200ms");
             }
-            let (mut before, _) = counters(&client, &interface)?;
+            let driver = driver(&client, &interface)?;
+            let (mut before, _) = counters(&client, &interface, driver.as_deref())?;
             let mut at = Instant::now();
             let mut looks = 0;
             while !interrupt::requested() && count.is_none_or(|count| looks < count) {
@@ -82,7 +90,7 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
                         (interval - at.elapsed().min(interval)).min(std::time::Duration::from_millis(50)),
                     );
                 }
-                let (now, _) = counters(&client, &interface)?;
+                let (now, _) = counters(&client, &interface, driver.as_deref())?;
                 let seconds = at.elapsed().as_secs_f64();
                 at = Instant::now();
                 out!("{}", render::machine::moved(&now.since(&before), seconds, look.json));
@@ -129,10 +137,22 @@ fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<
     }
 }
 
-fn counters(client: &Client, interface: &str) -> Result<(Counters, Vec<String>)> {
+/// The interface's driver, by whose table its statistics are placed.
+fn driver(client: &Client, interface: &str) -> Result<Option<String>, ControlError> {
+    Ok(
+        match client
+            .request(Request::Describe { interface: Some(interface.to_owned()), modules: Vec::new() }, ANSWER_TIME)?
+        {
+            Reply::Environment(environment) => environment.nic.and_then(|nic| nic.driver),
+            _ => None,
+        },
+    )
+}
+
+fn counters(client: &Client, interface: &str, driver: Option<&str>) -> Result<(Counters, Vec<String>)> {
     let request = Request::Counters { interface: interface.to_owned() };
     match client.request(request, ANSWER_TIME)? {
-        Reply::Counters { counters, missing } => Ok((counters, missing)),
+        Reply::Counters { counters, missing } => Ok((drivers::table(driver).place(&counters), missing)),
         _ => bail!("{} did not tell its counters; install the same version of linerate there", client.machine()),
     }
 }

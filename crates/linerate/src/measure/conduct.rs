@@ -211,7 +211,7 @@ fn watch(
         let end = [End::Target, End::Host][look_at];
         match pair.client(end).events().recv_timeout(if far { FAR } else { NEAR }) {
             Ok(AgentEvent::Event(Event::Finished(outcome))) => outcomes[look_at] = Some(*outcome),
-            Ok(AgentEvent::Event(Event::Progress { .. })) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {}
             Ok(AgentEvent::Event(Event::TrialFailed { message })) => {
                 // When a machine goes, the other may feel it first; the one that is gone is the news.
                 return Err(match lost_machine(pair) {

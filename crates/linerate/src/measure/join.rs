@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use linerate_results::profile::MachineProfile;
 use linerate_results::record::{
     Directions, FORMAT, Figures, FlowFigures, Interval, Latency, Machine, Record, ServiceDemand, StreamFigures,
     TrialPlace,
 };
 use linerate_results::registers::RegisterChanges;
 use linerate_trial::api::ApiUse;
-use linerate_trial::budget::{Datagrams, LossLine, loss_budget};
+use linerate_trial::budget::Seen;
 use linerate_trial::cpu::CpuUse;
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::environment::Environment;
@@ -22,7 +23,10 @@ use linerate_trial::spec::{Direction, Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
 use super::conduct::Conducted;
+use crate::profile::account::{Work, account};
 use crate::registers::around;
+
+mod packets;
 
 /// What a record says beside what was measured.
 #[derive(Clone, Debug)]
@@ -47,7 +51,10 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
         settings: Vec::new(),
         cpu: None,
         counters: Default::default(),
+        pause_frames: None,
+        drop_reasons: None,
         threads: None,
+        profile: None,
         registers: None,
     };
     let mut record = Record {
@@ -65,8 +72,10 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
         host: machine(host_endpoint, host, route.map(|route| route.host.to_string())),
         result: None,
         intervals: Vec::new(),
+        path: Vec::new(),
         loss_budget: None,
         unaccounted: None,
+        benign_drops: Vec::new(),
         doubts: Vec::new(),
         error: None,
     };
@@ -75,20 +84,22 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
         Err(error) => record.error = Some(error.to_string()),
         Ok(outcomes) => {
             let [target, host] = *outcomes;
-            Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host }.fill(&mut record);
+            let joined = Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host };
+            joined.fill(&mut record);
+            record.target.profile = joined.profile(&target, &record.target.environment);
+            record.host.profile = joined.profile(&host, &record.host.environment);
             doubt_settings(&mut record);
-            record.target.cpu = target.cpu;
-            record.target.counters = target.counters;
-            record.target.threads =
-                Some(target.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
-            record.host.cpu = host.cpu;
-            record.host.counters = host.counters;
-            if spec.registers {
-                record.target.registers = Some(registers(target.registers));
-                record.host.registers = Some(registers(host.registers));
+            for (machine, outcome) in [(&mut record.target, target), (&mut record.host, host)] {
+                let driver = machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
+                let seen = Seen::new(&outcome.counters, driver);
+                machine.pause_frames = seen.pause();
+                machine.counters = seen.counters;
+                machine.cpu = outcome.cpu;
+                machine.drop_reasons = outcome.drop_reasons;
+                machine.registers = spec.registers.then(|| registers(outcome.registers));
+                machine.threads =
+                    Some(outcome.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
             }
-            record.host.threads =
-                Some(host.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
         }
     }
     record
@@ -197,7 +208,8 @@ impl Joined<'_> {
             ));
         }
         if self.spec.workload == Workload::UdpStream {
-            let fragments = fragments(self.spec, &record.target.environment, &record.host.environment);
+            let ends = [&record.target.environment, &record.host.environment];
+            let fragments = main.iter().map(|pair| fragments(self.spec, sending(pair, ends))).max().unwrap_or(1);
             if fragments > 1 {
                 doubts.push(Doubt::new(
                     DoubtKind::Fragmented,
@@ -208,9 +220,9 @@ impl Joined<'_> {
                     ),
                 ));
             }
-            let (lines, unaccounted, more) = self.budget(&main, fragments, shared);
-            (record.loss_budget, record.unaccounted) = (Some(lines), Some(unaccounted));
-            doubts.extend(more);
+        }
+        if self.spec.workload.is_stream() {
+            doubts.extend(self.follow_packets(&main, shared, record));
         }
         record.duration_s = main.iter().map(|pair| self.clocked(pair).elapsed_ns).max().map(|ns| ns as f64 / 1e9);
         record.intervals = self.intervals(&main);
@@ -352,6 +364,17 @@ impl Joined<'_> {
         (demand != ServiceDemand::default()).then_some(demand)
     }
 
+    /// What an end's CPUs did, by kinds of work, with the work that this end had.
+    fn profile(&self, outcome: &Outcome, environment: &Environment) -> Option<MachineProfile> {
+        let taken = outcome.profile.as_deref()?.clone();
+        let main: Vec<&Pair<'_>> = self.pairs.iter().filter(|pair| !pair.flow.probe).collect();
+        let packets = main.iter().map(|pair| packets_at(pair, self.spec.workload, outcome.end)).sum::<Option<f64>>();
+        let octets: u64 = main.iter().map(|pair| pair.sink.octets).sum();
+        let kib = self.spec.workload.is_stream().then_some(octets as f64 / 1024.0);
+        let driver = environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
+        Some(account(taken, outcome.cpu.as_ref(), driver, Work { packets, kib }))
+    }
+
     /// Whether the senders kept the load they were asked to offer, to half a percent.
     fn doubt_load(&self, main: &[Pair<'_>]) -> Option<Doubt> {
         let asked = self.spec.rate.bits_per_second(self.spec.message_octets().into())?;
@@ -384,46 +407,6 @@ impl Joined<'_> {
                 ),
             )
         })
-    }
-
-    fn budget(&self, main: &[Pair<'_>], fragments: u32, shared_kernel: bool) -> (Vec<LossLine>, i64, Vec<Doubt>) {
-        let (mut lines, mut unaccounted, mut doubts) = (Vec::new(), 0i64, Vec::new());
-        for source in [End::Target, End::Host] {
-            let pairs: Vec<&Pair<'_>> = main.iter().filter(|pair| pair.flow.source == source).collect();
-            if pairs.is_empty() {
-                continue;
-            }
-            let drops: Option<u64> = pairs.iter().map(|pair| pair.sink.socket_drops).sum();
-            let datagrams = Datagrams {
-                sent: pairs.iter().map(|pair| pair.source.messages_total).sum(),
-                send_errors: pairs.iter().map(|pair| pair.source.send_errors).sum(),
-                received_unique: pairs.iter().filter_map(|p| Some(p.sink.arrivals.as_ref()?.received_total)).sum(),
-                socket_drops: drops,
-                marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).sum(),
-                fragments,
-                segments: pairs.iter().filter_map(|pair| pair.source.api.segments).max().unwrap_or(0),
-                shared_kernel,
-            };
-            let (sender, receiver) =
-                if source == End::Target { (self.target, self.host) } else { (self.host, self.target) };
-            let budget = loss_budget(&datagrams, &sender.counters, &receiver.counters);
-            let both = self.spec.direction == Direction::Both;
-            let direction = pairs[0].flow.direction();
-            // People know their machines as target and host.
-            let named = |evidence: &str| {
-                evidence
-                    .replace("sender: ", &format!("{}: ", sender.end))
-                    .replace("receiver: ", &format!("{}: ", receiver.end))
-            };
-            lines.extend(budget.lines.into_iter().map(|line| {
-                let evidence = named(&line.evidence);
-                let evidence = if both { format!("{direction}: {evidence}") } else { evidence };
-                LossLine { evidence, ..line }
-            }));
-            unaccounted += budget.unaccounted;
-            doubts.extend(budget.doubts);
-        }
-        (lines, unaccounted, doubts)
     }
 
     fn intervals(&self, main: &[Pair<'_>]) -> Vec<Interval> {
@@ -543,11 +526,15 @@ fn shares_machine(target: &Environment, host: &Environment) -> bool {
     target.boot_id.is_some() && target.boot_id == host.boot_id
 }
 
-/// IP fragments of each datagram, by the smaller MTU of the two ends (RFC 791, section 3.2; RFC 8200, section 4.5:
-/// every fragment but the last carries a multiple of 8 octets).
-fn fragments(spec: &Spec, target: &Environment, host: &Environment) -> u32 {
-    let mtus = [target, host].into_iter().filter_map(|one| one.nic.as_ref()?.mtu);
-    let Some(mtu) = mtus.min() else { return 1 };
+/// The machine that sends a flow.
+fn sending<'e>(pair: &Pair<'_>, [target, host]: [&'e Environment; 2]) -> &'e Environment {
+    if pair.flow.source == End::Target { target } else { host }
+}
+
+/// IP fragments of each datagram, by the MTU of the sender: a receiver with a smaller one drops what is longer (RFC
+/// 791, section 3.2; RFC 8200, section 4.5: every fragment but the last carries a multiple of 8 octets).
+fn fragments(spec: &Spec, sender: &Environment) -> u32 {
+    let Some(mtu) = sender.nic.as_ref().and_then(|nic| nic.mtu) else { return 1 };
     let (ip, fragment_header) = match spec.ip {
         Some(Ip::V6) => (IpVersion::V6, 8),
         _ => (IpVersion::V4, 0),

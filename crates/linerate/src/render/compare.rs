@@ -57,6 +57,13 @@ pub(crate) fn csv(shown: &Shown<'_>) -> String {
     text
 }
 
+/// All that is no judgement, for people beside the lines of [`csv`].
+pub(crate) fn around(shown: &Shown<'_>, width: Option<u16>) -> String {
+    let mut pieces = surroundings(shown);
+    pieces.push(Piece::Lines(notes(shown)));
+    forms::text(&pieces, width)
+}
+
 type Column = (&'static str, fn(&Judged) -> Option<String>);
 
 const CSV: [Column; 18] = [
@@ -85,7 +92,19 @@ fn number(value: Option<f64>) -> Option<String> {
 }
 
 fn pieces(shown: &Shown<'_>) -> Vec<Piece> {
-    let Shown { comparison, names, gates } = shown;
+    let mut pieces = surroundings(shown);
+    let mut footnotes = Footnotes::default();
+    pieces.push(Piece::Heading("Figures: medians, shift with its 95 % interval, and verdict".to_owned()));
+    pieces.push(figures(shown.comparison, &mut footnotes));
+    let mut lines = footnotes.lines();
+    lines.extend(notes(shown));
+    pieces.push(Piece::Lines(lines));
+    pieces
+}
+
+/// What the sides are, and what differs around them.
+fn surroundings(shown: &Shown<'_>) -> Vec<Piece> {
+    let Shown { comparison, names, .. } = shown;
     let mut pieces = vec![Piece::Lines(vec![
         format!("baseline: {}", side(&names[0], &comparison.baseline)),
         format!("candidate: {}", side(&names[1], &comparison.candidate)),
@@ -101,20 +120,18 @@ fn pieces(shown: &Shown<'_>) -> Vec<Piece> {
         let titles = vec![words("name"), words("baseline"), words("candidate")];
         pieces.push(Piece::Grid { titles, rows: rows.collect() });
     }
-    let mut footnotes = Footnotes::default();
-    pieces.push(Piece::Heading("Figures: medians, shift with its 95 % interval, and verdict".to_owned()));
-    pieces.push(figures(comparison, &mut footnotes));
-    let mut notes = footnotes.lines();
-    notes.push(summary(comparison));
+    pieces
+}
+
+/// What is to be said beneath the figures.
+fn notes(shown: &Shown<'_>) -> Vec<String> {
+    let Shown { comparison, gates, .. } = shown;
+    let mut notes = vec![summary(comparison)];
     notes.extend(comparison.notes.iter().cloned());
     notes.extend(doubts(comparison));
     notes.extend(unmatched(comparison));
     notes.extend(gates.iter().map(|gate| format!("Gate '{gate}': {}.", outcome(gate.of(comparison)))));
-    pieces.push(Piece::Heading(String::new()));
-    pieces.push(Piece::Lines(notes));
-    // Markdown needs no empty heading.
-    pieces.retain(|piece| !matches!(piece, Piece::Heading(text) if text.is_empty()));
-    pieces
+    notes
 }
 
 fn figures(comparison: &Comparison, footnotes: &mut Footnotes) -> Piece {

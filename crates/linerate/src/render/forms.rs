@@ -15,6 +15,8 @@ pub(super) enum Piece {
     Grid { titles: Vec<Title>, rows: Vec<Vec<String>> },
     /// Sentences, one a line.
     Lines(Vec<String>),
+    /// Text that is laid out already.
+    Text(String),
 }
 
 /// A column's title.
@@ -42,6 +44,7 @@ pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
             Piece::Heading(heading) if text.is_empty() => text += &format!("{heading}\n"),
             Piece::Heading(heading) => text += &format!("\n{heading}\n"),
             Piece::Lines(lines) => lines.iter().for_each(|line| text += &wrapped(&format!("{line}\n"), width)),
+            Piece::Text(lines) => text += &format!("{}\n", lines.trim_end()),
             Piece::Grid { titles, rows } => {
                 let mut table = plain();
                 if let Some(width) = width {
@@ -70,6 +73,7 @@ pub(super) fn markdown(pieces: &[Piece]) -> String {
         match piece {
             Piece::Heading(heading) => text += &format!("**{}**\n", escaped(heading)),
             Piece::Lines(lines) => lines.iter().for_each(|line| text += &format!("- {}\n", escaped(line))),
+            Piece::Text(lines) => text += &format!("```text\n{}\n```\n", lines.trim_end()),
             Piece::Grid { titles, rows } => {
                 text += &line(titles.iter().map(|title| escaped(title.text)));
                 text += &line(titles.iter().map(|title| if title.is_number { "---:" } else { "---" }.to_owned()));

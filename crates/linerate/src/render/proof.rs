@@ -28,6 +28,15 @@ pub(crate) struct Repeated {
 
 /// For a terminal of this width; `None` where nothing was to be proved.
 pub(crate) fn text(proof: &Proof, width: Option<u16>) -> Option<String> {
+    Some(forms::text(&pieces(proof)?, width))
+}
+
+/// Ready to paste; `None` where nothing was to be proved.
+pub(crate) fn markdown(proof: &Proof) -> Option<String> {
+    Some(forms::markdown(&pieces(proof)?))
+}
+
+fn pieces(proof: &Proof) -> Option<Vec<Piece>> {
     let mut pieces = Vec::new();
     if let Some((precision, repeated)) = &proof.repeated {
         pieces.extend(of_precision(*precision, repeated));
@@ -38,7 +47,7 @@ pub(crate) fn text(proof: &Proof, width: Option<u16>) -> Option<String> {
     if !proof.expected.is_empty() {
         pieces.extend(of_expectations(&proof.expected));
     }
-    (!pieces.is_empty()).then(|| forms::text(&pieces, width))
+    (!pieces.is_empty()).then_some(pieces)
 }
 
 fn of_precision(precision: Precision, repeated: &[Repeated]) -> [Piece; 3] {
@@ -121,6 +130,7 @@ fn of_expectations(expected: &[Met]) -> [Piece; 3] {
     let mut sentence = match (not, judged) {
         (_, 0) => "No expectation could be judged.".to_owned(),
         (0, 1) => "The expectation is met.".to_owned(),
+        (1, 1) => "The expectation is not met.".to_owned(),
         (0, _) => format!("All {judged} expectations are met."),
         (_, _) => format!("{not} of {judged} expectations {} not met.", if not == 1 { "is" } else { "are" }),
     };
@@ -169,7 +179,7 @@ mod tests {
             )),
             pairs: Some("no difference between the two sides in 4 judgements.".to_owned()),
         };
-        insta::assert_snapshot!(text(&proof, None).unwrap());
-        assert_eq!(text(&Proof::default(), None), None);
+        insta::assert_snapshot!(format!("{}\n{}", text(&proof, None).unwrap(), markdown(&proof).unwrap()));
+        assert_eq!((text(&Proof::default(), None), markdown(&Proof::default())), (None, None));
     }
 }

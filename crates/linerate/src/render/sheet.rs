@@ -231,6 +231,8 @@ fn doubted_by(kind: DoubtKind) -> &'static [About] {
         | DoubtKind::SocketBufferClamped
         | DoubtKind::SettingNotTaken
         | DoubtKind::BootUnchecked => &[About::Throughput, About::Loss],
+        // No figure of a table is of the profile.
+        DoubtKind::ProfileReduced => &[],
     }
 }
 

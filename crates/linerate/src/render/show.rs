@@ -10,7 +10,8 @@ use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::outcome::ThreadUse;
 use linerate_trial::stage::Stage;
 
-use super::number::{count, figure, percent, signed};
+use super::budget;
+use super::number::{count, figure, percent};
 use super::printable;
 use super::registers;
 use super::sheet::offered_load_bps;
@@ -33,9 +34,12 @@ pub(crate) fn show(record: &Record) -> String {
     part("Streams, of the measured part", streams(record));
     part("Latency", latency(record));
     part("Time slices", intervals(record));
-    part("Loss budget: every lost datagram of the whole trial, warm-up included", budget(record));
+    part(budget::TITLE, budget::table(record));
+    part("Beside the path, whole trial", budget::beside(record));
+    part("What the kernels dropped, by their own reasons; of all traffic, whole trial", budget::drop_reasons(record));
     part("CPU, % of the time, measured part", cpu(record));
     part("CPU time by unit of work, of the whole machine", demand(record));
+    part("What the CPUs did, measured part", super::profile::of_record(record));
     part("Threads that moved the data, whole trial", threads(record));
     part("Counters that moved, whole trial", counters(record));
     part("Registers that changed, whole trial", registers::changes(record));
@@ -236,21 +240,6 @@ fn intervals(record: &Record) -> String {
     }
     let titles = [vec!["s".to_owned()], columns.iter().map(|(name, _)| (*name).to_owned()).collect()].concat();
     grid(titles, rows)
-}
-
-fn budget(record: &Record) -> String {
-    let Some(lines) = &record.loss_budget else { return String::new() };
-    let mut rows: Vec<Vec<String>> = lines
-        .iter()
-        .map(|line| vec![line.stage.name().to_owned(), count(line.packets), line.evidence.clone()])
-        .collect();
-    let known: i64 = lines.iter().map(|line| line.packets as i64).sum();
-    if let Some(rest) = record.unaccounted {
-        let why = if rest < 0 { "counters explain more than was lost" } else { "no counter explains these" };
-        rows.push(vec!["unaccounted".to_owned(), signed(rest), if rest == 0 { "" } else { why }.to_owned()]);
-        rows.push(vec!["lost in all".to_owned(), signed(known + rest), String::new()]);
-    }
-    grid(["stage", "datagrams", "evidence"].map(str::to_owned).to_vec(), rows)
 }
 
 fn cpu(record: &Record) -> String {

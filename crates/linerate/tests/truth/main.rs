@@ -6,6 +6,7 @@ mod cost;
 mod delay;
 mod extent;
 mod kernel_counters;
+mod losses;
 mod pace;
 mod peers;
 mod rig;

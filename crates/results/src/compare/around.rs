@@ -65,7 +65,7 @@ const BY_PACKETS: Figures = |about| matches!(about, About::CpuByPackets(_));
 const TRAFFIC: Figures = |about| matches!(about, About::Rate | About::Loss | About::Delay);
 const DELAY: Figures = |about| about == About::Delay;
 
-const RULES: [Rule; 24] = [
+const RULES: [Rule; 26] = [
     rule("workload", "the workload", ALL, Effect::Incomparable),
     rule("direction", "the direction", ALL, Effect::Incomparable),
     rule("latency_of", "what was timed", DELAY, Effect::Incomparable),
@@ -77,6 +77,8 @@ const RULES: [Rule; 24] = [
     rule("outstanding", "how many requests are under way", ALL, Effect::Incomparable),
     rule("probe", "the probe beside the stream", TRAFFIC, Effect::Doubtful),
     rule("cpu_method", "how CPU time is measured", TRAFFIC, Effect::Doubtful),
+    rule("drop_reasons", "the tracing of drops", TRAFFIC, Effect::Doubtful),
+    rule("profile", "the samples of a profile a second", TRAFFIC, Effect::Doubtful),
     rule("{end}.cpu.method", "how CPU time is measured", CPU, Effect::Incomparable),
     rule("{end}.cpu.irq_time", "how the kernel accounts for interrupts", CPU, Effect::Incomparable),
     rule("{end}.nic.mtu", "the size of frames (MTU)", BY_PACKETS, Effect::Incomparable),
@@ -232,7 +234,7 @@ fn doubts_of(kind: &str, about: About) -> bool {
     match serde_json::from_value(kind.into()) {
         Ok(DoubtKind::IrqTimeByTicks | DoubtKind::ShortForCpu | DoubtKind::SoakNotCalibrated) => cpu,
         Ok(DoubtKind::SharedMachine) => cpu,
-        Ok(DoubtKind::CountersContradict | DoubtKind::CountersMissing) => false,
+        Ok(DoubtKind::CountersContradict | DoubtKind::CountersMissing | DoubtKind::ProfileReduced) => false,
         Ok(DoubtKind::EndMarkLost | DoubtKind::Segmented) => about == About::Loss,
         Ok(DoubtKind::SenderFellBehind | DoubtKind::Fragmented | DoubtKind::SocketBufferClamped) => {
             matches!(about, About::Rate | About::Loss)

@@ -145,13 +145,15 @@ impl Store {
         Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
 
-    /// One metric of the records that are wanted, in the order in which they were made; those without it are left out.
+    /// One metric of the records that are wanted, in the order in which they were made. Those without it are left out, and
+    /// so is side b of A/A trials, as from every median.
     pub fn points(&self, metric: &Metric, wanted: &Selection) -> Result<Vec<Point>, StoreError> {
         let (clauses, values) = wanted.clauses();
         let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, metric.name);
         let sql = format!(
             "SELECT campaign, started_at, asked, machines, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
-             ORDER BY record"
+             AND null_side IS NOT '{}' ORDER BY record",
+            NullSide::B.name()
         );
         let mut arounds = Arounds::of(self);
         let mut read = |row: &Row<'_>| -> Result<Option<Point>, rusqlite::Error> {
@@ -169,12 +171,7 @@ impl Store {
     pub fn campaign_called(&self, words: &str) -> Result<String, StoreError> {
         let ids = |sql: &str, values: Vec<Value>| self.rows(sql, values, |row| row.get::<_, String>(0));
         let unknown = || StoreError::Unknown { what: "campaign", id: words.to_owned() };
-        let back = match words.strip_prefix("last") {
-            Some("") => Some(0),
-            Some(rest) => rest.strip_prefix('~').and_then(|number| number.parse::<u32>().ok()),
-            None => None,
-        };
-        if let Some(back) = back {
+        if let Some(back) = last(words) {
             let sql = "SELECT id FROM campaigns ORDER BY id DESC LIMIT 1 OFFSET ?1";
             return ids(sql, vec![Value::Integer(back.into())])?.pop().ok_or_else(unknown);
         }
@@ -192,6 +189,14 @@ impl Store {
             1 => Ok(found.remove(0)),
             count => Err(StoreError::Ambiguous { prefix: words.to_owned(), count: count as u64 }),
         }
+    }
+}
+
+/// How many before the newest: 0 for `last`, 1 for `last~1`.
+pub(super) fn last(words: &str) -> Option<u32> {
+    match words.strip_prefix("last")? {
+        "" => Some(0),
+        rest => rest.strip_prefix('~')?.parse().ok(),
     }
 }
 

@@ -1,0 +1,325 @@
+//! What the kernel drops, by its own reasons and places: its tracepoint skb:kfree_skb, counted in the kernel.
+//! Knows no trials and no stages; it sees the drops of the whole machine.
+//!
+//! A program of two dozen instructions runs at each drop and adds one to the number of its (place, reason), so the
+//! cost is that of a look into a small table, and nothing is written that must be read in time. It needs no compiler
+//! and no type information on the machine: the tracepoint's own description says where the two fields are
+//! (Documentation/trace/events.rst). Reasons came with Linux 5.17; before, since 4.7, the place alone is told. With
+//! the process the program is gone.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+
+use linerate_trial::drop_reason::DropReason;
+
+use crate::sys::bpf::{Attached, Counts, Instruction, Program, ProgramKind};
+
+/// Where tracefs is mounted; before Linux 4.1 it was in debugfs.
+const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// Different places and reasons in one trial: some dozens at most.
+const MOST: u32 = 512;
+/// No function is longer: an address farther from a symbol belongs to none.
+const FUNCTION: u64 = 1 << 20;
+
+/// Counts drops until it is dropped itself.
+#[derive(Debug)]
+pub struct Tracing {
+    counts: Counts<16>,
+    format: Format,
+    _program: Attached,
+}
+
+impl Tracing {
+    /// Begins to count, or says in a sentence why that cannot be.
+    pub fn start() -> Result<Tracing, String> {
+        let (format, id) = find_tracepoint()?;
+        Tracing::attach(format, id).map_err(|error| {
+            format!(
+                "The kernel's drops cannot be traced ({error}); try as root, on a kernel with CONFIG_BPF_SYSCALL and \
+                 CONFIG_BPF_EVENTS"
+            )
+        })
+    }
+
+    fn attach(format: Format, id: u64) -> io::Result<Tracing> {
+        let counts = Counts::new(MOST)?;
+        let program = Program::load(ProgramKind::Tracepoint, &instructions(&format, counts.number()))?;
+        Ok(Tracing { _program: program.attach_to_tracepoint(id)?, counts, format })
+    }
+
+    /// What was dropped so far, the most frequent first.
+    pub fn read(&self) -> io::Result<Vec<DropReason>> {
+        let counted = self.counts.read()?;
+        let half = |key: &[u8], at: usize| u64::from_ne_bytes(key[at..at + 8].try_into().expect("eight octets"));
+        let places: Vec<u64> = counted.iter().map(|(key, _)| half(key, 0)).collect();
+        // A machine that hides its symbols still tells the addresses.
+        let symbols =
+            File::open("/proc/kallsyms").map(|file| symbols(BufReader::new(file), &places)).unwrap_or_default();
+        let mut reasons: Vec<DropReason> = counted
+            .iter()
+            .zip(&places)
+            .map(|((key, packets), place)| DropReason {
+                reason: self.format.reason_offset.map(|_| self.format.reason(half(key, 8))),
+                location: Some(
+                    symbols.iter().find(|(at, _)| at == place).map_or(format!("{place:#x}"), |(_, s)| s.clone()),
+                ),
+                packets: *packets,
+            })
+            .collect();
+        // Several places in one function are one.
+        reasons.sort_by(|a, b| (&a.reason, &a.location).cmp(&(&b.reason, &b.location)));
+        reasons.dedup_by(|later, kept| {
+            let same = (&later.reason, &later.location) == (&kept.reason, &kept.location);
+            if same {
+                kept.packets += later.packets;
+            }
+            same
+        });
+        reasons.sort_by_key(|reason| std::cmp::Reverse(reason.packets));
+        Ok(reasons)
+    }
+
+    /// There were more different drops than could be told apart, so some were not counted.
+    pub fn is_full(&self) -> bool {
+        self.counts.read().is_ok_and(|counted| counted.len() >= MOST as usize)
+    }
+}
+
+fn find_tracepoint() -> Result<(Format, u64), String> {
+    let mut why = String::new();
+    for root in TRACEFS {
+        let event = |file: &str| fs::read_to_string(format!("{root}/events/skb/kfree_skb/{file}"));
+        match event("format").and_then(|format| Ok((format, event("id")?))) {
+            Ok((format, id)) => {
+                let parsed = Format::parse(&format).zip(id.trim().parse().ok());
+                return parsed
+                    .ok_or_else(|| "The kernel's tracepoint skb:kfree_skb has a form that is not known".to_owned());
+            }
+            Err(error) if why.is_empty() => why = error.to_string(),
+            Err(_) => {}
+        }
+    }
+    Err(format!(
+        "The kernel's drops cannot be traced: its tracepoint skb:kfree_skb cannot be read ({why}); try as root, with \
+         tracefs mounted at {}",
+        TRACEFS[0]
+    ))
+}
+
+/// The tracepoint's record, as far as it is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Format {
+    location_offset: i16,
+    /// 4 on 32-bit kernels.
+    location_octets: u8,
+    reason_offset: Option<i16>,
+    names: Vec<(u64, String)>,
+}
+
+impl Format {
+    /// Lines `field:void * location; offset:16; size:8; signed:0;`, and in the last one `{ 2, "NOT_SPECIFIED" }`.
+    fn parse(text: &str) -> Option<Format> {
+        let field = |name: &str| {
+            text.lines().find_map(|line| {
+                let mut parts = line.trim().split(';').map(str::trim);
+                parts
+                    .next()?
+                    .strip_prefix("field:")
+                    .filter(|field| field.split([' ', '*']).next_back() == Some(name))?;
+                let offset: i16 = parts.next()?.strip_prefix("offset:")?.parse().ok()?;
+                let octets: u8 = parts.next()?.strip_prefix("size:")?.parse().ok()?;
+                // The kernel lets programs read whole, aligned fields behind the eight octets that all records share.
+                (offset >= 8 && matches!(octets, 4 | 8) && offset % i16::from(octets) == 0).then_some((offset, octets))
+            })
+        };
+        let (location_offset, location_octets) = field("location")?;
+        let reason_offset = field("reason").filter(|(_, octets)| *octets == 4).map(|(offset, _)| offset);
+        let names = text.split('{').skip(1).filter_map(|part| {
+            let (number, rest) = part.split_once(',')?;
+            let name = rest.split('"').nth(1)?;
+            let number = number.trim();
+            let number = match number.strip_prefix("0x") {
+                Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16),
+                None => number.parse(),
+            };
+            Some((number.ok()?, name.to_owned()))
+        });
+        Some(Format { location_offset, location_octets, reason_offset, names: names.collect() })
+    }
+
+    fn reason(&self, number: u64) -> String {
+        let name = self.names.iter().find(|(known, _)| *known == number).map(|(_, name)| name.clone());
+        // Subsystems have ranges of their own, whose names the description lacks.
+        name.unwrap_or_else(|| format!("reason {number:#x}"))
+    }
+}
+
+/// The program. r1 to r5 are arguments, r0 what a function returns, r6 the record, r10 the end of the stack
+/// (Documentation/bpf/standardization/instruction-set.rst).
+///
+/// ```text
+///   stack:  -16 place, -8 reason: the key      -24 a zero to begin a count with
+/// ```
+fn instructions(format: &Format, map: i32) -> Vec<Instruction> {
+    const LOAD_64: u8 = 0x79;
+    const LOAD_32: u8 = 0x61;
+    const STORE_64: u8 = 0x7b;
+    const STORE_NUMBER_64: u8 = 0x7a;
+    const ADD_IN_MEMORY_64: u8 = 0xdb;
+    const LOAD_MAP: u8 = 0x18;
+    const MOVE: u8 = 0xbf;
+    const MOVE_NUMBER: u8 = 0xb7;
+    const ADD_NUMBER: u8 = 0x07;
+    const JUMP_IF_NOT: u8 = 0x55;
+    const JUMP_IF: u8 = 0x15;
+    const CALL: u8 = 0x85;
+    const EXIT: u8 = 0x95;
+    const LOOK_UP: i32 = 1;
+    const UPDATE: i32 = 2;
+    const BPF_NOEXIST: i32 = 1;
+    let op = |code, to, from, offset, number| Instruction { code, to, from, offset, number };
+    // BPF_PSEUDO_MAP_FD: the number is a map's descriptor. Two instructions long.
+    let load_map = [op(LOAD_MAP, 1, 1, 0, map), op(0, 0, 0, 0, 0)];
+    let look_up = [op(MOVE, 2, 10, 0, 0), op(ADD_NUMBER, 2, 0, 0, -16), op(CALL, 0, 0, 0, LOOK_UP)];
+    let load_place = if format.location_octets == 8 { LOAD_64 } else { LOAD_32 };
+    let mut program = vec![op(MOVE, 6, 1, 0, 0)];
+    program.push(op(load_place, 2, 6, format.location_offset, 0));
+    program.push(op(STORE_64, 10, 2, -16, 0));
+    program.push(match format.reason_offset {
+        Some(offset) => op(LOAD_32, 3, 6, offset, 0),
+        None => op(MOVE_NUMBER, 3, 0, 0, 0),
+    });
+    program.push(op(STORE_64, 10, 3, -8, 0));
+    program.extend(load_map);
+    program.extend(look_up);
+    // Known already: on to the count, over the ten that follow.
+    let jump = program.len();
+    program.push(op(JUMP_IF_NOT, 0, 0, 0, 0));
+    // Two CPUs may both find it missing; whoever comes second leaves the first one's zero alone.
+    program.push(op(STORE_NUMBER_64, 10, 0, -24, 0));
+    program.extend(load_map);
+    program.extend([op(MOVE, 2, 10, 0, 0), op(ADD_NUMBER, 2, 0, 0, -16)]);
+    program.extend([op(MOVE, 3, 10, 0, 0), op(ADD_NUMBER, 3, 0, 0, -24), op(MOVE_NUMBER, 4, 0, 0, BPF_NOEXIST)]);
+    program.push(op(CALL, 0, 0, 0, UPDATE));
+    program.extend(load_map);
+    program.extend(look_up);
+    // The table is full.
+    program.push(op(JUMP_IF, 0, 0, 2, 0));
+    program[jump].offset = (program.len() - jump - 1) as i16;
+    program.push(op(MOVE_NUMBER, 1, 0, 0, 1));
+    program.push(op(ADD_IN_MEMORY_64, 0, 1, 0, 0));
+    program.extend([op(MOVE_NUMBER, 0, 0, 0, 0), op(EXIT, 0, 0, 0, 0)]);
+    program
+}
+
+/// The function in which each address stands, of lines `ffffffff81000000 T _text [module]`. The file is long and read
+/// once, a line at a time.
+fn symbols(mut text: impl BufRead, addresses: &[u64]) -> Vec<(u64, String)> {
+    let mut best: Vec<(u64, u64, String)> = addresses.iter().map(|address| (*address, 0, String::new())).collect();
+    let mut line = String::new();
+    while {
+        line.clear();
+        text.read_line(&mut line).is_ok_and(|octets| octets > 0)
+    } {
+        let mut words = line.split_whitespace();
+        let (Some(at), Some(kind), Some(name)) = (words.next(), words.next(), words.next()) else { continue };
+        let Ok(at) = u64::from_str_radix(at, 16) else { continue };
+        if at == 0 || !matches!(kind, "t" | "T" | "w" | "W") {
+            continue;
+        }
+        for (address, start, function) in &mut best {
+            if at <= *address && at > *start && *address - at < FUNCTION {
+                *start = at;
+                name.clone_into(function);
+            }
+        }
+    }
+    best.into_iter().filter(|(_, start, _)| *start > 0).map(|(address, _, function)| (address, function)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Linux 6.18 and 5.10, both 64 bits; shortened. The third is made of the second for 32 bits.
+    const NEW: &str = "name: kfree_skb\nID: 2310\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+         \tfield:void * skbaddr;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:void * location;\toffset:16;\tsize:8;\tsigned:0;\n\
+         \tfield:void * rx_sk;\toffset:24;\tsize:8;\tsigned:0;\n\tfield:unsigned short protocol;\toffset:32;\tsize:2;\tsigned:0;\n\
+         \tfield:enum skb_drop_reason reason;\toffset:36;\tsize:4;\tsigned:0;\n\nprint fmt: \"location=%pS reason: %s\", \
+         REC->location, __print_symbolic(REC->reason, { 2, \"NOT_SPECIFIED\" }, { 0x3, \"NO_SOCKET\" })\n";
+    const OLD: &str = "format:\n\tfield:void * skbaddr;\toffset:8;\tsize:8;\tsigned:0;\n\
+         \tfield:void * location;\toffset:16;\tsize:8;\tsigned:0;\n\tfield:unsigned short protocol;\toffset:24;\tsize:2;\tsigned:0;\n";
+    const NARROW: &str = "\tfield:void * skbaddr;\toffset:8;\tsize:4;\tsigned:0;\n\tfield:void * location;\toffset:12;\tsize:4;\tsigned:0;\n";
+
+    #[test]
+    fn the_description_of_each_kernel_is_understood() {
+        let new = Format::parse(NEW).unwrap();
+        assert_eq!((new.location_offset, new.location_octets, new.reason_offset), (16, 8, Some(36)));
+        assert_eq!([2, 3, 0x10004].map(|number| new.reason(number)), ["NOT_SPECIFIED", "NO_SOCKET", "reason 0x10004"]);
+        let old = Format::parse(OLD).unwrap();
+        assert_eq!((old.location_offset, old.reason_offset), (16, None));
+        let narrow = Format::parse(NARROW).unwrap();
+        assert_eq!((narrow.location_offset, narrow.location_octets), (12, 4));
+        let hostile = [
+            "",
+            "field:void * location;",
+            "field:void * location; offset:2; size:8;",
+            "field:void * location; offset:9; size:8;",
+        ];
+        for text in hostile {
+            assert_eq!(Format::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn jumps_land_on_instructions() {
+        for format in [NEW, OLD, NARROW] {
+            let program = instructions(&Format::parse(format).unwrap(), 3);
+            for (at, one) in program.iter().enumerate().filter(|(_, one)| matches!(one.code, 0x55 | 0x15)) {
+                let to = at as i64 + 1 + i64::from(one.offset);
+                assert!((0..program.len() as i64).contains(&to), "{at}: {one:?}");
+            }
+            assert_eq!(program.last().unwrap().code, 0x95);
+        }
+    }
+
+    #[test]
+    fn an_address_belongs_to_the_function_before_it() {
+        let text = "0000000000001000 T first\n0000000000002000 t second\n0000000000002800 d data\nrubbish\n\
+                    0000000000003000 t third\t[module]\n0000000000000000 T hidden\n";
+        let found = symbols(text.as_bytes(), &[0x1010, 0x2fff, 0x3000, 0x10, 0x900_0000]);
+        let want = [(0x1010, "first"), (0x2fff, "second"), (0x3000, "third")];
+        assert_eq!(found, want.map(|(at, name)| (at, name.to_owned())));
+    }
+
+    #[test]
+    fn drops_are_counted_one_by_one() {
+        let tracing = match Tracing::start() {
+            Ok(tracing) => tracing,
+            Err(why) => {
+                println!("SKIPPED drops_are_counted_one_by_one: {why}");
+                return;
+            }
+        };
+        let count = || -> u64 {
+            let reasons = tracing.read().unwrap();
+            assert!(!tracing.is_full());
+            reasons.iter().filter(|one| one.reason.as_deref() == Some("NO_SOCKET")).map(|one| one.packets).sum()
+        };
+        // Nobody listens behind a socket that is closed again.
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let before = count();
+        for _ in 0..200 {
+            // A refusal of the one before is told at the next, which then goes nowhere.
+            while socket.send_to(&[1], nobody).is_err() {}
+        }
+        if tracing.format.reason_offset.is_some() {
+            let after = count();
+            // Others on this machine may send to nobody meanwhile.
+            assert!((200..1000).contains(&(after - before)), "{}", after - before);
+        }
+        let reasons = tracing.read().unwrap();
+        assert!(reasons.iter().all(|one| one.location.as_deref().is_some_and(|at| !at.is_empty())), "{reasons:?}");
+    }
+}

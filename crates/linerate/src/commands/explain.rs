@@ -1,0 +1,39 @@
+//! `linerate explain`: what a record shows.
+//! Knows which record is meant; concluding is done in `results`, showing in `render`, trying in `experiment`.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use linerate_results::findings::RULES;
+use linerate_trial::options::nearest;
+
+use super::{experiment, open_store, terminal_width};
+use crate::cli::ExplainArgs;
+use crate::output::out;
+use crate::render::explain::Explained;
+
+/// Explains a record, or tries what it suggests.
+pub(crate) fn explain(arguments: &ExplainArgs) -> Result<ExitCode> {
+    if let Some(name) = arguments.finding.as_deref().filter(|name| !RULES.iter().any(|rule| rule.name == *name)) {
+        let names = RULES.iter().map(|rule| rule.name);
+        match nearest(name, names) {
+            Some(near) => bail!("there is no finding '{name}'; did you mean '{near}'?"),
+            None => bail!("there is no finding '{name}'; docs/findings.md lists them all"),
+        }
+    }
+    let mut store = open_store(&arguments.store)?;
+    let record = store.record_called(&arguments.record)?;
+    let explained = Explained::of(&record, arguments.finding.as_deref());
+    if let (Some(name), []) = (&arguments.finding, explained.findings()) {
+        bail!("record {} does not show {name}; linerate explain {} says what it shows", record.id, record.id);
+    }
+    if arguments.r#try {
+        return experiment::experiment(arguments, &record, explained.findings(), &mut store);
+    }
+    match arguments.output {
+        output if output.json => out!("{}", explained.json()),
+        output if output.markdown => out!("{}", explained.markdown()),
+        _ => out!("{}", explained.text(terminal_width())),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,229 @@
+//! What a record shows, for people and programs: what went wrong, where the packets went, what limits it, what to try.
+//! Concludes nothing; findings come from `results`.
+
+use linerate_results::findings::{Absent, Finding, absent, findings, trouble};
+use linerate_results::record::Record;
+
+use super::forms::{self, Piece};
+use super::summary::summary;
+use super::{budget, registers, wrapped};
+
+/// A record explained.
+pub(crate) struct Explained<'a> {
+    record: &'a Record,
+    findings: Vec<Finding>,
+    absent: Vec<Absent>,
+}
+
+impl<'a> Explained<'a> {
+    /// Everything that the record shows; of its findings `only` the one of this name, if one is given.
+    pub(crate) fn of(record: &'a Record, only: Option<&str>) -> Explained<'a> {
+        let mut findings = findings(record);
+        findings.retain(|finding| only.is_none_or(|name| finding.name == name));
+        Explained { record, findings, absent: absent(record) }
+    }
+
+    pub(crate) fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// For a terminal of this width.
+    pub(crate) fn text(&self, width: Option<u16>) -> String {
+        forms::text(&self.pieces(), width)
+    }
+
+    /// Ready to paste.
+    pub(crate) fn markdown(&self) -> String {
+        forms::markdown(&self.pieces())
+    }
+
+    /// One object.
+    pub(crate) fn json(&self) -> String {
+        let value = serde_json::json!({
+            "format": "linerate.explanation/1",
+            "record": self.record.id,
+            "trouble": trouble(self.record),
+            "findings": self.findings,
+            "absent": self.absent,
+        });
+        format!("{value}\n")
+    }
+
+    fn pieces(&self) -> Vec<Piece> {
+        let record = self.record;
+        let started = record.started_at.get(..19).unwrap_or(&record.started_at).replace('T', " ");
+        let mut pieces = vec![Piece::Heading(format!(
+            "{} {} of {started}, target {}, host {} (record {})",
+            record.workload, record.direction, record.target.endpoint, record.host.endpoint, record.id
+        ))];
+        let mut lines = vec![trouble(record)];
+        // Of datagrams the budget says the same, and better.
+        let more = summary(std::slice::from_ref(record));
+        lines.extend(more.lines().filter(|line| !line.starts_with("udp-stream")).map(str::to_owned));
+        pieces.push(Piece::Lines(lines));
+        pieces.extend(budget::pieces(record));
+        self.say_findings(&mut pieces);
+        let profile = super::profile::of_record(record);
+        if !profile.is_empty() {
+            pieces.push(Piece::Heading("What the CPUs did, measured part".to_owned()));
+            pieces.push(Piece::Text(profile));
+        }
+        let registers = registers::changes(record);
+        if !registers.is_empty() {
+            pieces.push(Piece::Heading("What changed in registers, whole trial".to_owned()));
+            pieces.push(Piece::Text(registers));
+        }
+        if !record.doubts.is_empty() {
+            pieces.push(Piece::Heading("What to doubt".to_owned()));
+            let doubts = record.doubts.iter().map(|doubt| format!("{}: {}", doubt.kind.name(), doubt.detail));
+            pieces.push(Piece::Lines(doubts.collect()));
+        }
+        if !self.absent.is_empty() {
+            pieces.push(Piece::Heading("What the record does not know".to_owned()));
+            let lines = self.absent.iter().map(|absent| format!("{}: {}.", capital(&absent.what), absent.how));
+            pieces.push(Piece::Lines(lines.collect()));
+        }
+        pieces
+    }
+
+    fn say_findings(&self, pieces: &mut Vec<Piece>) {
+        pieces.push(Piece::Heading(match self.findings.len() {
+            0 => "What limits it".to_owned(),
+            1 => "What limits it: one finding".to_owned(),
+            many => format!("What limits it: {many} findings, the most likely answer first"),
+        }));
+        if self.findings.is_empty() {
+            pieces.push(Piece::Lines(vec![nothing(self.record)]));
+        }
+        for (at, finding) in self.findings.iter().enumerate() {
+            pieces.push(Piece::Heading(format!(
+                "{}. {} ({}: {})",
+                at + 1,
+                finding.sentence,
+                finding.sure.name(),
+                finding.name
+            )));
+            let mut lines = vec![format!("Because {}.", finding.evidence.join("; "))];
+            let tries: Vec<String> = finding.tries.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
+            if !tries.is_empty() {
+                lines.push(format!("Try {}.", tries.join(", or ")));
+            }
+            lines.push(finding.wrong_if.clone());
+            pieces.push(Piece::Lines(lines));
+        }
+        if let Some(finding) = self.findings.iter().find(|finding| !finding.tries.is_empty()) {
+            let first = &finding.tries[0];
+            pieces.push(Piece::Heading(format!("Does {}={} help?", first.name, first.value)));
+            pieces.push(Piece::Lines(vec![format!(
+                "linerate explain --try {} measures it both ways in turns, and puts everything back",
+                self.record.id
+            )]));
+        }
+    }
+}
+
+fn nothing(record: &Record) -> String {
+    match trouble(record) {
+        calm if calm.starts_with("Nothing") || calm.starts_with("Half") => {
+            "Nothing that a rule knows (docs/findings.md).".to_owned()
+        }
+        _ => "Nothing in the record says. 'linerate records show' has every counter that moved.".to_owned(),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What a run keeps of each record until its end: which, and its first finding.
+pub(crate) struct First {
+    pub(crate) record: String,
+    pub(crate) failed: bool,
+    pub(crate) finding: Option<Finding>,
+}
+
+impl First {
+    pub(crate) fn of(record: &Record) -> First {
+        First {
+            record: record.id.clone(),
+            failed: record.result.is_none(),
+            finding: findings(record).into_iter().next(),
+        }
+    }
+}
+
+/// Three lines for the end of a run: what limits it most, on what evidence, and where to read on. Empty without
+/// trials. Of records that end with the program, `kept` is false: nobody can ask for them again.
+pub(crate) fn in_three_lines(firsts: &[First], kept: bool, width: Option<u16>) -> String {
+    let Some(last) = firsts.last() else { return String::new() };
+    let weigh = |finding: &Finding| f64::from(finding.sure as u8) + finding.weight;
+    let found = firsts.iter().filter_map(|first| Some((first, first.finding.as_ref()?)));
+    let Some((first, finding)) = found.max_by(|a, b| weigh(a.1).total_cmp(&weigh(b.1))) else {
+        let more = if kept { format!(" linerate explain {} shows what is known.", last.record) } else { String::new() };
+        let said = if last.failed { "The last trial has no figures." } else { "No rule found anything that limits." };
+        return wrapped(&format!("{said}{more}\n"), width);
+    };
+    let same = firsts.iter().filter(|one| one.finding.as_ref().is_some_and(|other| other.name == finding.name)).count();
+    let of = if firsts.len() > 1 { format!(", in {same} of {} trials", firsts.len()) } else { String::new() };
+    let advice = match finding.tries.first() {
+        _ if !kept => {
+            "With your own machines: linerate explain says more, and --try tries what it suggests.".to_owned()
+        }
+        Some(one) => format!("Try {}={}: linerate explain --try {}", one.name, one.value, first.record),
+        None => format!("More: linerate explain {}", first.record),
+    };
+    let evidence = finding.evidence.first().map_or(String::new(), |clause| format!("Because {clause}.\n"));
+    let text = format!("{} ({}{of})\n{evidence}{advice}\n", finding.sentence, finding.sure.name());
+    wrapped(&super::printable(&text), width)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_results::findings::cases;
+
+    use super::*;
+
+    #[test]
+    fn a_board_that_overruns() {
+        let case = cases::cases().into_iter().find(|case| case.name.starts_with("fec: FIFO")).unwrap();
+        let explained = Explained::of(&case.record, None);
+        insta::assert_snapshot!("a_board_that_overruns", explained.text(Some(110)));
+        insta::assert_snapshot!("a_board_that_overruns_in_markdown", explained.markdown());
+        let json: serde_json::Value = serde_json::from_str(&explained.json()).unwrap();
+        assert_eq!(json["findings"][0]["name"], "fifo-overrun");
+        assert_eq!(json["findings"][0]["tries"][0]["name"], "target.pause.tx");
+    }
+
+    #[test]
+    fn a_clean_run_and_one_of_which_nothing_is_known() {
+        let mut record = cases::cases().remove(0).record;
+        insta::assert_snapshot!("a_clean_run", Explained::of(&record, None).text(Some(110)));
+        // As an old agent without root may leave it.
+        record.target.environment = Default::default();
+        record.host.environment.nic = None;
+        (record.target.cpu, record.host.cpu, record.loss_budget, record.unaccounted) = (None, None, None, None);
+        let flow = &mut record.result.as_mut().unwrap().flow;
+        (flow.packets_lost, flow.loss_ratio) = (Some(9_000), Some(0.2));
+        insta::assert_snapshot!("a_run_of_which_nothing_is_known", Explained::of(&record, None).text(Some(110)));
+    }
+
+    #[test]
+    fn the_end_of_a_run() {
+        let lines = |name: &str| {
+            let all = cases::cases();
+            let firsts: Vec<First> =
+                all.iter().filter(|case| case.name.starts_with(name)).map(|case| First::of(&case.record)).collect();
+            in_three_lines(&firsts, true, None)
+        };
+        let overrun = lines("fec: FIFO");
+        assert_eq!(overrun.lines().count(), 3, "{overrun}");
+        assert!(
+            overrun.contains("(sure)") && overrun.contains("Try target.pause.tx=on: linerate explain --try 0"),
+            "{overrun}"
+        );
+        assert!(lines("igb").contains("in 1 of 2 trials"), "{}", lines("igb"));
+        assert!(lines("requests in").starts_with("No rule found anything"), "{}", lines("requests in"));
+        assert_eq!(in_three_lines(&[], true, None), "");
+    }
+}

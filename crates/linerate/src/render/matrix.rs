@@ -1,0 +1,131 @@
+//! The trials that a run would measure, before it does: for people, for programs, and ready to paste.
+//! Knows no machine and no plan; who made the matrix does.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::csv::line;
+use super::forms::{self, Piece, numbers, words};
+use super::printable;
+use crate::plan::PlannedTrial;
+
+/// Every trial in its order, and what it comes to.
+pub(crate) struct Matrix<'a> {
+    pub(crate) plan: &'a str,
+    /// What the order was drawn from; `None` for the plan's order.
+    pub(crate) order_seed: Option<u32>,
+    pub(crate) trials: &'a [PlannedTrial],
+    /// Trials that cannot be measured, by their index, and why.
+    pub(crate) refused: &'a [(u32, String)],
+    /// What it comes to, a sentence a line.
+    pub(crate) conclusion: String,
+    /// An estimate of all it takes; trials by bytes are not in it.
+    pub(crate) time: Duration,
+}
+
+impl Matrix<'_> {
+    fn refusal(&self, trial: &PlannedTrial) -> Option<&str> {
+        self.refused.iter().find(|(index, _)| *index == trial.index).map(|(_, sentence)| sentence.as_str())
+    }
+}
+
+/// A line for each trial, then what it comes to.
+pub(crate) fn text(matrix: &Matrix<'_>) -> String {
+    let wide = matrix.trials.len().to_string().len();
+    let mut text = String::new();
+    for trial in matrix.trials {
+        let skipped = matrix.refusal(trial).map(|sentence| format!("  skipped: {sentence}")).unwrap_or_default();
+        let side = trial.null_side.map(|side| format!(" side {}", side.name())).unwrap_or_default();
+        let repeat = format!("repeat {}{side}", trial.repeat + 1);
+        text += &format!("{:>wide$}  {repeat}  {}{skipped}\n", trial.index + 1, what(trial));
+    }
+    printable(&format!("{text}\n{}", matrix.conclusion))
+}
+
+/// Ready to paste.
+pub(crate) fn markdown(matrix: &Matrix<'_>) -> String {
+    let titles = vec![numbers("trial"), numbers("repeat"), words("side"), words("measures"), words("skipped because")];
+    let rows = matrix.trials.iter().map(|trial| cells(matrix, trial).to_vec()).collect();
+    let conclusion = matrix.conclusion.lines().map(|line| line.trim().to_owned()).collect();
+    forms::markdown(&[Piece::Grid { titles, rows }, Piece::Lines(conclusion)])
+}
+
+/// A line for each trial.
+pub(crate) fn csv(matrix: &Matrix<'_>) -> String {
+    let titles = ["trial", "repeat", "null_side", "measures", "skipped_because"].map(str::to_owned);
+    let lines = matrix.trials.iter().map(|trial| line(cells(matrix, trial).into_iter()));
+    line(titles.into_iter()) + &lines.collect::<String>()
+}
+
+/// One object; trials and repeats are numbered from 0, as in records.
+pub(crate) fn json(matrix: &Matrix<'_>) -> String {
+    let trials = matrix.trials.iter().map(|trial| {
+        let mut object = json!({
+            "index": trial.index,
+            "repeat": trial.repeat,
+            "configuration": trial.configuration,
+            "workload": trial.spec.workload.name(),
+            "direction": trial.spec.direction.to_string(),
+            "factors": pairs(trial.factors.iter().cloned()),
+            "settings": pairs(trial.settings.iter().map(|one| {
+                (format!("{}.{}", one.end, one.change.name), one.change.value.clone())
+            })),
+        });
+        let or_absent = [
+            ("null_side", trial.null_side.map(|side| side.name().to_owned())),
+            ("skipped_because", matrix.refusal(trial).map(str::to_owned)),
+        ];
+        for (name, value) in or_absent {
+            if let (Some(value), Some(object)) = (value, object.as_object_mut()) {
+                object.insert(name.to_owned(), value.into());
+            }
+        }
+        object
+    });
+    let mut object = json!({
+        "format": "linerate.matrix/1",
+        "plan": matrix.plan,
+        "trials": trials.collect::<Vec<Value>>(),
+        "skipped": matrix.refused.len(),
+        "estimated_seconds": matrix.time.as_secs_f64(),
+    });
+    if let Some(seed) = matrix.order_seed {
+        object["order_seed"] = seed.into();
+    }
+    format!("{object}\n")
+}
+
+fn pairs(pairs: impl Iterator<Item = (String, String)>) -> Value {
+    Value::Object(pairs.map(|(name, value)| (name, value.into())).collect())
+}
+
+fn cells(matrix: &Matrix<'_>, trial: &PlannedTrial) -> [String; 5] {
+    [
+        (trial.index + 1).to_string(),
+        (trial.repeat + 1).to_string(),
+        trial.null_side.map(|side| side.name().to_owned()).unwrap_or_default(),
+        what(trial),
+        matrix.refusal(trial).unwrap_or_default().to_owned(),
+    ]
+}
+
+/// What a trial measures, in words.
+fn what(trial: &PlannedTrial) -> String {
+    let mut words = vec![format!("{} {}", trial.spec.workload, trial.spec.direction)];
+    words.extend(
+        trial
+            .factors
+            .iter()
+            .filter(|(name, _)| name != "workload" && name != "direction")
+            .map(|(name, level)| format!("{name}={level}")),
+    );
+    // What is fixed is a setting as well, and what is changed on a machine must be seen.
+    for one in &trial.settings {
+        let word = format!("{}.{}={}", one.end, one.change.name, one.change.value);
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words.join(" ")
+}

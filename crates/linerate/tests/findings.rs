@@ -1,0 +1,351 @@
+//! Faults made on purpose in network namespaces: `linerate explain` names each first, and says nothing of a clean run.
+//! Knows how to make a fault; which rule finds it stands beside it.
+
+mod machines;
+
+use std::io;
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_lab::Shape;
+use linerate_results::findings::{Finding, Sureness, cases, findings};
+use linerate_results::record::Record;
+use machines::{Bench, Running};
+
+const IN_TIME: Duration = Duration::from_secs(30);
+
+/// One test at a time: each needs the CPUs.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A fault that is really there.
+struct Fault {
+    name: &'static str,
+    shape: Shape,
+    /// Done in the target, and in the host, before the trial, by sh(1).
+    target: &'static str,
+    host: &'static str,
+    plan: &'static str,
+    set: &'static [&'static str],
+    /// Whether every CPU is taken by others meanwhile.
+    crowded: bool,
+    /// The finding that should be first; `None`: nothing is wrong.
+    right: Option<&'static str>,
+    /// What is true besides.
+    also: &'static [&'static str],
+}
+
+/// True of any trial on a machine that the tests share: the CPU is wanted by others.
+const ALWAYS_TRUE: [&str; 5] = ["steal", "sender-cpu", "receiver-cpu", "receiver-starved", "receive-buffer"];
+
+fn faults() -> Vec<Fault> {
+    let nothing = Fault {
+        name: "",
+        shape: Shape::unshaped(),
+        target: "",
+        host: "",
+        plan: "udp-stream",
+        set: &[],
+        crowded: false,
+        right: None,
+        also: &[],
+    };
+    let board = |mbit: u64| Shape { rx_rate_bps: Some(mbit * 1_000_000), ..Shape::modest_board() };
+    vec![
+        Fault { name: "clean UDP", set: &["rate=20M"], ..nothing },
+        Fault { name: "clean TCP at a rate", plan: "tcp-stream", set: &["rate=20M"], ..nothing },
+        Fault { name: "clean requests", plan: "tcp-rr", set: &["rate=500pps"], ..nothing },
+        Fault {
+            name: "a queue of 30 packets behind a TBF at the target",
+            target: "tc qdisc replace dev eth0 root tbf rate 20mbit burst 8k limit 45000",
+            set: &["rate=60M", "direction=tx", "sender_api=sendmmsg"],
+            right: Some("qdisc-drops"),
+            ..nothing
+        },
+        Fault {
+            name: "a TBF at the host, under TCP",
+            host: "tc qdisc replace dev eth0 root tbf rate 30mbit burst 8k limit 15000",
+            plan: "tcp-stream",
+            right: Some("qdisc-drops"),
+            ..nothing
+        },
+        Fault {
+            name: "a short receive ring (ifb)",
+            shape: Shape { tx_rate_bps: None, rx_queue_octets: 30_000, ..board(30) },
+            set: &["rate=90M", "sender_api=sendmmsg"],
+            right: Some("receive-ring"),
+            ..nothing
+        },
+        Fault {
+            name: "a socket buffer of 4 KiB",
+            set: &["rate=100M", "burst=100", "socket_buffer=4K", "sender_api=sendmmsg"],
+            right: Some("small-buffer"),
+            ..nothing
+        },
+        Fault {
+            name: "a reader that gets no CPU",
+            set: &["rate=60M", "sender_api=sendmmsg", "socket_buffer=208K"],
+            crowded: true,
+            right: Some("receiver-starved"),
+            also: &["host-limits"],
+            ..nothing
+        },
+        Fault {
+            name: "MTU 1400 at the target",
+            target: "ip link set eth0 mtu 1400",
+            set: &["rate=10M", "sender_api=sendmmsg"],
+            right: Some("mtu-mismatch"),
+            also: &["receive-ring", "transmit-ring"],
+            ..nothing
+        },
+        Fault {
+            name: "a firewall that counts nothing",
+            target: "nft add table ip t && nft 'add chain ip t c { type filter hook input priority 0; }' && \
+                     nft add rule ip t c udp length 1478 drop",
+            set: &["rate=10M", "sender_api=sendmmsg"],
+            right: Some("unaccounted"),
+            ..nothing
+        },
+        Fault {
+            name: "a firewall at the sender",
+            target: "nft add table ip t && nft 'add chain ip t c { type filter hook output priority 0; }' && \
+                     nft add rule ip t c udp length 1478 drop",
+            set: &["rate=10M", "direction=tx", "sender_api=sendmmsg"],
+            right: Some("stack-drops"),
+            also: &["transmit-ring"],
+            ..nothing
+        },
+        Fault {
+            name: "tcp_rmem of 8 KiB at the target",
+            target: "sysctl -qw net.ipv4.tcp_rmem='4096 8192 8192'",
+            plan: "tcp-stream",
+            right: Some("small-buffer"),
+            also: &["receive-window"],
+            ..nothing
+        },
+        Fault {
+            name: "tcp_wmem of 8 KiB at the host",
+            host: "sysctl -qw net.ipv4.tcp_wmem='4096 8192 8192'",
+            plan: "tcp-stream",
+            right: Some("small-buffer"),
+            also: &["send-buffer"],
+            ..nothing
+        },
+        Fault {
+            name: "messages of 1500 octets with nodelay",
+            shape: Shape { segmentation_offload: false, ..Shape::unshaped() },
+            plan: "tcp-stream",
+            set: &["message_size=1500", "nodelay=true", "sender_api=plain"],
+            right: Some("mss-multiple"),
+            also: &["segmentation", "application-limited"],
+            ..nothing
+        },
+        Fault {
+            name: "TSO, GSO and GRO off",
+            shape: Shape { segmentation_offload: false, ..Shape::unshaped() },
+            plan: "tcp-stream",
+            // As long as CPU figures need to mean something.
+            set: &["duration=800ms"],
+            right: Some("segmentation"),
+            ..nothing
+        },
+        Fault {
+            name: "the host's TBF holds UDP back",
+            host: "tc qdisc replace dev eth0 root tbf rate 30mbit burst 8k limit 8000000",
+            set: &["rate=60M", "sender_api=sendmmsg"],
+            right: Some("host-limits"),
+            ..nothing
+        },
+    ]
+}
+
+/// Runs one trial with the fault; `None` where this machine cannot make it.
+fn trial(fault: &Fault) -> Option<Record> {
+    let bench = Bench::of(
+        &format!("findings-{}", fault.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
+        &fault.shape,
+    )?;
+    for (script, is_target) in [(fault.target, true), (fault.host, false)] {
+        let shell = || -> io::Result<bool> {
+            let done = Command::new("sh").args(["-ec", script]).output()?;
+            if !done.status.success() {
+                eprintln!("SKIPPED {}: {}", fault.name, String::from_utf8_lossy(&done.stderr).trim());
+            }
+            Ok(done.status.success())
+        };
+        let done = if is_target { bench.lab().in_target(shell) } else { bench.lab().in_host(shell) };
+        if !done.unwrap() {
+            return None;
+        }
+    }
+    let mut more = vec!["--quiet"];
+    if !fault.set.iter().any(|set| set.starts_with("duration")) {
+        more.extend(["--set", "duration=500ms"]);
+    }
+    for set in fault.set {
+        more.extend(["--set", set]);
+    }
+    let crowded;
+    let mut command = bench.run_command(fault.plan, &more);
+    if fault.crowded {
+        // Least urgent of all, so that the crowd stands before it.
+        let program = env!("CARGO_BIN_EXE_linerate");
+        let netns = bench.lab().target_netns();
+        crowded = format!("exec:exec nice -n 19 {program} agent --stdio --netns {}", netns.display());
+        command = bench.linerate(&["run", fault.plan, "--target", &crowded, "--host", &bench.host()]);
+        command.args(&more);
+    }
+    let running = Running::start(command);
+    let crowd = fault.crowded.then(Crowd::gather);
+    let ran = running.wait(IN_TIME);
+    drop(crowd);
+    let record = bench.records().pop();
+    if std::env::var_os("LINERATE_FAULT").is_some() {
+        println!("{}", ran.stdout);
+        let command = bench.linerate(&["explain"]);
+        println!("{}", Running::start(command).wait(IN_TIME).stdout);
+        println!(
+            "{:#?}",
+            record.as_ref().map(|record| (&record.target.threads, &record.host.threads, &record.target.cpu))
+        );
+    }
+    assert!(record.is_some(), "{}: {ran:#?}", fault.name);
+    record
+}
+
+/// Programs that take every CPU from all that is less urgent, for as long as the value lives.
+struct Crowd(Vec<std::process::Child>);
+
+impl Crowd {
+    fn gather() -> Crowd {
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let spin = || Command::new("timeout").args(["20", "sh", "-c", "while :; do :; done"]).spawn();
+        Crowd((0..2 * cpus).filter_map(|_| spin().ok()).collect())
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // timeout(1) passes the signal on to what it runs.
+            machines::signal(child.id(), "TERM");
+            let _ = child.wait();
+        }
+    }
+}
+
+fn names(found: &[Finding]) -> String {
+    found.iter().map(|one| format!("{} {}", one.name, one.sure.name())).collect::<Vec<_>>().join(", ")
+}
+
+/// Over all faults, real and recorded: the right finding is first in at least nine of ten, no wrong one is sure, and a
+/// clean run has none.
+#[test]
+fn the_right_finding_is_first() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // For who works on a rule: only the faults with this in their names.
+    let only = std::env::var("LINERATE_FAULT").unwrap_or_default();
+    let (mut faults_seen, mut missed) = (0, Vec::new());
+    let began = Instant::now();
+    'faults: for fault in faults().iter().filter(|fault| fault.name.contains(&only)) {
+        // A clean run is one in which nothing went wrong, and a crowded machine spoils some.
+        let tries = if fault.right.is_none() { 4 } else { 2 };
+        let mut found = Vec::new();
+        for _ in 0..tries {
+            let Some(record) = trial(fault) else { continue 'faults };
+            found = findings(&record);
+            let first = found.first().map(|finding| finding.name);
+            println!("{:<50} {:<18} {}", fault.name, fault.right.unwrap_or("nothing"), names(&found));
+            for finding in found.iter().filter(|one| one.sure == Sureness::Sure) {
+                let is_true = fault.right == Some(finding.name) || fault.also.contains(&finding.name);
+                assert!(is_true || ALWAYS_TRUE.contains(&finding.name), "{}: {finding:#?}", fault.name);
+            }
+            if first == fault.right {
+                break;
+            }
+        }
+        match (fault.right, found.first()) {
+            (None, None) => {}
+            (None, Some(_)) => {
+                assert!(found.iter().all(|one| ALWAYS_TRUE.contains(&one.name)), "{}: {found:#?}", fault.name);
+            }
+            (Some(right), first) => {
+                faults_seen += 1;
+                if first.is_none_or(|first| first.name != right) {
+                    missed.push(fault.name);
+                }
+            }
+        }
+    }
+    println!("{} s for {faults_seen} faults made here", began.elapsed().as_secs());
+    for case in cases::cases() {
+        let found = findings(&case.record);
+        println!("{:<50} {:<18} {} (recorded)", case.name, case.right.unwrap_or("nothing"), names(&found));
+        match case.right {
+            None => assert_eq!(names(&found), "", "{}", case.name),
+            Some(right) => {
+                faults_seen += 1;
+                if found.first().is_none_or(|first| first.name != right) {
+                    missed.push(case.name);
+                }
+            }
+        }
+        let sure = found.iter().filter(|one| one.sure == Sureness::Sure);
+        sure.for_each(|one| assert!(case.allows(one.name), "{}: {one:#?}", case.name));
+    }
+    println!("not first: {missed:?} of {faults_seen}");
+    assert!(missed.len() * 10 <= faults_seen, "not first in {missed:?} of {faults_seen}");
+}
+
+/// The root discipline of the host's interface with its parameters, without its handle, which changes with each change.
+fn discipline(bench: &Bench) -> String {
+    let show = || Command::new("tc").args(["qdisc", "show", "dev", "eth0", "root"]).output();
+    let shown = bench.lab().in_host(show).unwrap();
+    let words = String::from_utf8_lossy(&shown.stdout).into_owned();
+    words.split_whitespace().filter(|word| !word.ends_with(':')).collect::<Vec<_>>().join(" ")
+}
+
+/// What it suggests is tried in turns and put back; with `--keep` it stays, because it helped.
+#[test]
+fn what_is_suggested_is_tried() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(bench) = Bench::of("try", &Shape::unshaped()) else { return };
+    let limit = || {
+        let words = "qdisc replace dev eth0 root tbf rate 20mbit burst 8k limit 15000";
+        Command::new("tc").args(words.split(' ')).status()
+    };
+    match bench.lab().in_host(limit) {
+        Ok(status) if status.success() => {}
+        other => return eprintln!("SKIPPED what_is_suggested_is_tried: no tc(8) that limits ({other:?})"),
+    }
+    let before = discipline(&bench);
+    let set = ["--set", "duration=200ms", "--set", "rate=60M", "--set", "sender_api=sendmmsg"];
+    let ran = bench.run("udp-stream", &set, IN_TIME);
+    ran.check_done();
+    let last: Vec<&str> = ran.stdout.lines().rev().take(3).collect();
+    assert!(last[0].starts_with("Try host.qdisc=default: linerate explain --try 0"), "{ran:#?}");
+    assert!(last[1].starts_with("Because host: eth0 tbf drops"), "{ran:#?}");
+    assert!(last[2].ends_with("and drops the rest. (sure)"), "{ran:#?}");
+    let record = bench.records().pop().unwrap().id;
+    let explain = |more: &[&str]| {
+        let mut command = bench.linerate(&["explain", &record, "--quiet"]);
+        command.args(more);
+        Running::start(command).wait(4 * IN_TIME)
+    };
+    let said = explain(&[]);
+    assert!(said.check_done().stdout.contains("1. The host's own queueing discipline shapes"), "{said:#?}");
+    let tried = explain(&["--try", "--repeat", "6"]);
+    assert!(tried.check_done().stdout.contains("It helped: "), "{tried:#?}");
+    assert!(tried.stdout.contains("bears out qdisc-drops.\nNothing is left changed."), "{tried:#?}");
+    assert_eq!(discipline(&bench), before);
+    let trials = bench.records();
+    assert_eq!(trials.iter().filter(|record| record.plan == "try").count(), 12);
+    let kept = explain(&["--try", "--repeat", "6", "--keep", "--finding", "qdisc-drops"]);
+    assert!(kept.check_done().stdout.contains("host.qdisc=default stays"), "{kept:#?}");
+    assert!(!discipline(&bench).contains("tbf"), "{}", discipline(&bench));
+    // It is as suggested now, so there is nothing to try.
+    explain(&["--try"]).check_sentence(&["host.qdisc is", "already", "measure again"]);
+    explain(&["--finding", "qdisc-drop"]).check_sentence(&["did you mean 'qdisc-drops'?"]);
+    explain(&["--finding", "eee"]).check_sentence(&["does not show eee"]);
+}

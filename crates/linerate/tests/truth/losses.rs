@@ -1,0 +1,380 @@
+//! Losses placed on purpose at each stage that namespaces can produce, one at a time and two at once: the budget of the
+//! record names the stage, and its count is what the fault itself counted.
+//! Knows no rates. Needs root, `ip`, `tc`, `nft` and `nsenter`; says so and passes where they are missing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use linerate_host::drop_reasons;
+use linerate_host::sys::bpf::{Attached, Instruction, Program, ProgramKind};
+use linerate_lab::Shape;
+use linerate_results::record::Record;
+use linerate_trial::doubt::DoubtKind;
+use linerate_trial::stage::Stage;
+
+use super::rig::{Rig, losses};
+
+/// A way to lose datagrams between the host, which sends, and the target.
+struct Fault {
+    name: &'static str,
+    /// Commands in the host's and in the target's namespace.
+    host: &'static [&'static str],
+    target: &'static [&'static str],
+    /// Rules of nftables there. Data, and nothing else of a trial, is `udp length 1008`.
+    host_rules: &'static str,
+    target_rules: &'static str,
+    /// A quarter of the data is dropped by an XDP program at the target's interface.
+    xdp: Option<Xdp>,
+    /// Beside those of every trial.
+    options: &'static [(&'static str, &'static str)],
+    /// Where the budget must say that datagrams were lost, and how many.
+    want: &'static [(Stage, Count)],
+    /// What the evidence must name.
+    evidence: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Xdp {
+    InDriver,
+    InStack,
+}
+
+/// Who counted the loss, by another way than the program's.
+#[derive(Clone, Copy, Debug)]
+enum Count {
+    /// The rule of nftables in the host's, or in the target's namespace.
+    HostRule,
+    TargetRule,
+    /// tc, of this device in the host's, or in the target's namespace.
+    HostQueue(&'static str),
+    TargetQueue(&'static str),
+    /// Nobody else: what was lost and not counted elsewhere.
+    Rest,
+}
+
+const PLAIN: Fault = Fault {
+    name: "",
+    host: &[],
+    target: &[],
+    host_rules: "",
+    target_rules: "",
+    xdp: None,
+    options: &[],
+    want: &[],
+    evidence: "",
+};
+
+const TRACED: &[(&str, &str)] = &[("drop_reasons", "on")];
+const SHAPE_TARGET: &[&str] = &[
+    "ip link add ifb9 type ifb",
+    "ip link set ifb9 up",
+    "tc qdisc add dev eth0 ingress",
+    "tc filter add dev eth0 parent ffff: protocol ip u32 match u32 0 0 action mirred egress redirect dev ifb9",
+    "tc qdisc add dev ifb9 root tbf rate 10mbit burst 5k limit 10k",
+];
+const SHAPE_HOST: &[&str] = &["tc qdisc add dev eth0 root tbf rate 10mbit burst 5k limit 10k"];
+const FILTER_IN: &str =
+    "chain c { type filter hook input priority 0; udp length 1008 numgen inc mod 4 0 counter drop; }";
+
+const FAULTS: [Fault; 20] = [
+    Fault { name: "nothing", ..PLAIN },
+    Fault {
+        name: "a full queue at the sender",
+        host: SHAPE_HOST,
+        want: &[(Stage::Qdisc, Count::HostQueue("eth0"))],
+        evidence: "host: eth0 tbf drops",
+        ..PLAIN
+    },
+    Fault {
+        name: "a full queue before the receiver",
+        target: SHAPE_TARGET,
+        want: &[(Stage::DriverRxRing, Count::TargetQueue("ifb9"))],
+        evidence: "target: ifb9 tbf drops",
+        ..PLAIN
+    },
+    Fault {
+        name: "a packet filter on the way out",
+        host_rules: "chain c { type filter hook output priority 0; udp length 1008 numgen inc mod 4 0 counter drop; }",
+        want: &[(Stage::SenderStack, Count::HostRule)],
+        evidence: "host: Ip OutDiscards",
+        ..PLAIN
+    },
+    Fault {
+        name: "a packet filter on the way in",
+        target_rules: FILTER_IN,
+        want: &[(Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "target: Ip InReceives",
+        ..PLAIN
+    },
+    Fault {
+        name: "a packet filter on the way in, traced",
+        target_rules: FILTER_IN,
+        options: TRACED,
+        want: &[(Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "NETFILTER_DROP",
+        ..PLAIN
+    },
+    Fault {
+        name: "a packet filter before routing",
+        target_rules: "chain c { type filter hook prerouting priority -300; udp length 1008 numgen inc mod 5 0 counter drop; }",
+        want: &[(Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "delivered to nobody",
+        ..PLAIN
+    },
+    Fault {
+        name: "a packet filter at the interface",
+        target_rules: "netdev chain c { type filter hook ingress device eth0 priority 0; udp length 1008 numgen inc mod 4 0 counter drop; }",
+        options: TRACED,
+        want: &[(Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "target: drop reason NETFILTER_DROP",
+        ..PLAIN
+    },
+    Fault {
+        name: "nobody listens",
+        target_rules: "chain c { type filter hook prerouting priority -300; \
+                       udp length 1008 numgen inc mod 4 0 udp dport set 9 counter; }",
+        want: &[(Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "target: Udp NoPorts",
+        ..PLAIN
+    },
+    Fault {
+        name: "a wrong checksum",
+        // Computed by the sender, so that the receiver looks at it.
+        options: &[("host.tx_checksum", "off")],
+        target_rules: "chain c { type filter hook prerouting priority -300; \
+                       udp length 1008 numgen inc mod 4 0 udp checksum set 0xdead counter; }",
+        want: &[(Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "target: Udp InCsumErrors",
+        ..PLAIN
+    },
+    Fault {
+        name: "a source that cannot be",
+        target: &["sysctl -qw net.ipv4.conf.all.rp_filter=1"],
+        target_rules: "chain c { type filter hook prerouting priority -300; \
+                       udp length 1008 numgen inc mod 4 0 ip saddr set 203.0.113.9 counter; }",
+        want: &[(Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "IPReversePathFilter",
+        ..PLAIN
+    },
+    Fault {
+        name: "a source that is the loopback's",
+        target_rules: "chain c { type filter hook prerouting priority -300; \
+                       udp length 1008 numgen inc mod 4 0 ip saddr set 127.0.0.9 counter; }",
+        want: &[(Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "target: ",
+        ..PLAIN
+    },
+    Fault {
+        name: "a destination without a route back",
+        target_rules: "chain c { type filter hook prerouting priority -300; \
+                       udp length 1008 numgen inc mod 4 0 ip daddr set 203.0.113.9 counter; }",
+        want: &[(Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "target: ",
+        ..PLAIN
+    },
+    Fault {
+        name: "a smaller MTU at the receiver",
+        target: &["ip link set eth0 mtu 900"],
+        want: &[(Stage::DriverRxRing, Count::Rest)],
+        evidence: "target: link rx_dropped",
+        ..PLAIN
+    },
+    Fault {
+        name: "no memory for fragments",
+        target: &["sysctl -qw net.ipv4.ipfrag_low_thresh=0", "sysctl -qw net.ipv4.ipfrag_high_thresh=0"],
+        options: &[("message_size", "4000")],
+        want: &[(Stage::ReceiverStack, Count::Rest)],
+        evidence: "ReasmFails",
+        ..PLAIN
+    },
+    Fault {
+        name: "a small socket buffer",
+        options: &[("socket_buffer", "4K"), ("rate", "unlimited")],
+        want: &[(Stage::ReceiverSocket, Count::Rest)],
+        evidence: "target: the trial's sockets dropped",
+        ..PLAIN
+    },
+    Fault {
+        name: "an XDP program in the driver",
+        xdp: Some(Xdp::InDriver),
+        want: &[(Stage::DriverRxRing, Count::Rest)],
+        evidence: "target: driver rx_queue_",
+        ..PLAIN
+    },
+    Fault {
+        name: "an XDP program in the stack",
+        xdp: Some(Xdp::InStack),
+        options: TRACED,
+        want: &[(Stage::SoftirqBacklog, Count::Rest)],
+        evidence: "at do_xdp_generic",
+        ..PLAIN
+    },
+    Fault {
+        name: "a full queue at the sender and a packet filter at the receiver",
+        host: SHAPE_HOST,
+        target_rules: FILTER_IN,
+        want: &[(Stage::Qdisc, Count::HostQueue("eth0")), (Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "host: eth0 tbf drops",
+        ..PLAIN
+    },
+    Fault {
+        name: "an XDP program in the driver and nobody listening",
+        xdp: Some(Xdp::InDriver),
+        target_rules: "chain c { type filter hook prerouting priority -300; \
+                       udp length 1008 numgen inc mod 4 0 udp dport set 9 counter; }",
+        want: &[(Stage::DriverRxRing, Count::Rest), (Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "xdp_drops",
+        ..PLAIN
+    },
+];
+
+#[test]
+fn each_loss_is_found_where_it_was_placed_and_counted() {
+    for program in ["nft", "tc", "ip", "nsenter"] {
+        if Command::new(program).arg("-V").output().is_err() {
+            eprintln!("each_loss_is_found: skipped, needs {program} (cargo xtask setup)");
+            return;
+        }
+    }
+    let mut held = 0;
+    for fault in &FAULTS {
+        let Some(rig) = Rig::up("losses", &Shape { segmentation_offload: true, ..Shape::unshaped() }) else { return };
+        held += usize::from(check(&rig, fault));
+    }
+    assert!(held >= 12 || fs::metadata("/sys/kernel/tracing/events").is_err(), "only {held} cases could be made here");
+}
+
+/// Whether this machine could place the fault.
+fn check(rig: &Rig, fault: &Fault) -> bool {
+    let (host, target) = (rig.lab.host_netns(), rig.lab.target_netns());
+    let made = fault.host.iter().try_for_each(|command| run(&host, command)).and_then(|()| {
+        fault.target.iter().try_for_each(|command| run(&target, command))?;
+        filter(&host, fault.host_rules)?;
+        filter(&target, fault.target_rules)
+    });
+    if let Err(why) = made {
+        eprintln!("{}: skipped, this machine cannot place it ({why})", fault.name);
+        return false;
+    }
+    if fault.options == TRACED
+        && let Err(why) = drop_reasons::Tracing::start()
+    {
+        eprintln!("{}: skipped, {why}", fault.name);
+        return false;
+    }
+    let _xdp = match fault.xdp.map(|how| drop_a_quarter(rig, how)) {
+        Some(Err(why)) => {
+            eprintln!("{}: skipped, no XDP program can be attached ({why})", fault.name);
+            return false;
+        }
+        Some(Ok(attached)) => Some(attached),
+        None => None,
+    };
+    let usual = [
+        ("direction", "rx"),
+        ("duration", "250ms"),
+        ("rate", "20M"),
+        ("message_size", "1000"),
+        ("sender_api", "sendmmsg"),
+        ("receiver_api", "recvmmsg"),
+    ];
+    let own = |name: &str| fault.options.iter().any(|(other, _)| *other == name);
+    let options: Vec<(&str, &str)> =
+        usual.into_iter().filter(|(name, _)| !own(name)).chain(fault.options.iter().copied()).collect();
+    let record = rig.trial("udp-stream", &options);
+    judge(fault, &record, [&host, &target]);
+    true
+}
+
+#[track_caller]
+fn judge(fault: &Fault, record: &Record, [host, target]: [&Path; 2]) {
+    let by_stage = losses(record);
+    let lines = record.loss_budget.as_ref().unwrap();
+    let total: u64 = by_stage.values().sum();
+    let traced = &record.target.drop_reasons;
+    let said =
+        format!("{}: {lines:#?}, unaccounted {:?}, {traced:?}\n{:#?}", fault.name, record.unaccounted, record.doubts);
+    assert_eq!(record.unaccounted, Some(0), "{said}");
+    assert!(!record.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountersContradict), "{said}");
+    assert_eq!(record.result.as_ref().unwrap().flow.packets_lost, Some(total), "{said}");
+    let found: Vec<Stage> = by_stage.keys().copied().collect();
+    let wanted: Vec<Stage> = fault.want.iter().map(|(stage, _)| *stage).collect();
+    assert_eq!(found, wanted, "{said}");
+    for (stage, count) in fault.want {
+        let counted = match count {
+            Count::HostRule => Some(rule_count(host)),
+            Count::TargetRule => Some(rule_count(target)),
+            Count::HostQueue(device) => Some(queue_drops(host, device)),
+            Count::TargetQueue(device) => Some(queue_drops(target, device)),
+            Count::Rest => None,
+        };
+        println!("{}: {} at {stage}, counted {counted:?}", fault.name, by_stage[stage]);
+        assert!(by_stage[stage] > 10, "{said}");
+        assert_eq!(counted.unwrap_or(by_stage[stage]), by_stage[stage], "{said}");
+    }
+    assert!(fault.want.is_empty() || lines.iter().any(|line| line.evidence.contains(fault.evidence)), "{said}");
+}
+
+fn inside(namespace: &Path, command: &str) -> Command {
+    let mut nsenter = Command::new("nsenter");
+    nsenter.arg(format!("--net={}", namespace.display())).args(command.split_whitespace());
+    nsenter
+}
+
+fn run(namespace: &Path, command: &str) -> Result<(), String> {
+    let output = inside(namespace, command).output().map_err(|error| error.to_string())?;
+    let complaint = || format!("{command}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    if output.status.success() { Ok(()) } else { Err(complaint()) }
+}
+
+/// One table of rules; `netdev` before them says its family, which is IPv4 else.
+fn filter(namespace: &Path, rules: &str) -> Result<(), String> {
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let (family, rules) = rules.strip_prefix("netdev ").map_or(("ip", rules), |rules| ("netdev", rules));
+    let file: PathBuf = std::env::temp_dir().join(format!("linerate-rules-{}", std::process::id()));
+    // One statement a line, as nft wants them.
+    let rules = rules.replace("; ", ";\n").replace("{ ", "{\n");
+    fs::write(&file, format!("table {family} t {{\n{rules}\n}}\n")).unwrap();
+    let done = run(namespace, &format!("nft -f {}", file.display()));
+    let _ = fs::remove_file(&file);
+    done
+}
+
+fn printed(namespace: &Path, command: &str) -> String {
+    String::from_utf8(inside(namespace, command).output().unwrap().stdout).unwrap()
+}
+
+fn rule_count(namespace: &Path) -> u64 {
+    let text = printed(namespace, "nft list ruleset");
+    text.split("counter packets ").nth(1).expect(&text).split(' ').next().unwrap().parse().unwrap()
+}
+
+fn queue_drops(namespace: &Path, device: &str) -> u64 {
+    let text = printed(namespace, &format!("tc -s qdisc show dev {device}"));
+    text.split("(dropped ").nth(1).expect(&text).split(',').next().unwrap().parse().unwrap()
+}
+
+/// An XDP program at the target's interface that drops one data frame of four, at random.
+fn drop_a_quarter(rig: &Rig, how: Xdp) -> std::io::Result<Attached> {
+    const FRAME: i32 = 14 + 20 + 8 + 1000;
+    let op = |code, to, from, offset, number| Instruction { code, to, from, offset, number };
+    let program = [
+        op(0x61, 2, 1, 0, 0),     // r2 = data
+        op(0x61, 3, 1, 4, 0),     // r3 = data_end
+        op(0x1f, 3, 2, 0, 0),     // r3 -= r2
+        op(0x55, 3, 0, 5, FRAME), // pass, if r3 is another length
+        op(0x85, 0, 0, 0, 7),     // r0 = bpf_get_prandom_u32()
+        op(0x57, 0, 0, 0, 3),     // r0 &= 3
+        op(0x55, 0, 0, 2, 0),     // pass, if r0 is not 0
+        op(0xb7, 0, 0, 0, 1),     // XDP_DROP
+        op(0x95, 0, 0, 0, 0),
+        op(0xb7, 0, 0, 0, 2), // XDP_PASS
+        op(0x95, 0, 0, 0, 0),
+    ];
+    let link = printed(&rig.lab.target_netns(), "ip -o link show eth0");
+    let index: u32 = link.split(':').next().unwrap().parse().unwrap();
+    rig.lab.in_target(|| Program::load(ProgramKind::Xdp, &program)?.attach_to_interface(index, how == Xdp::InStack))
+}

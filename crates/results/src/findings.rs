@@ -1,0 +1,337 @@
+//! Findings: what limits a trial and where its packets went, concluded from its record by rules, each a small file.
+//! Measures nothing and prints nothing; a finding is derived and never stored.
+//!
+//! A rule starts from something that went wrong for the user: packets were lost, segments were sent again, less came
+//! through than was wanted, an answer took long. Without that there is no finding, however odd a setting looks.
+
+mod absent;
+mod case;
+#[cfg(any(test, feature = "sample"))]
+pub mod cases;
+#[cfg(test)]
+mod page;
+
+mod application_limited;
+mod checksum_offload;
+mod coalescing_latency;
+mod contradiction;
+mod duplex;
+mod eee;
+mod fifo_overrun;
+mod governor;
+mod host_limits;
+mod idle_states;
+mod interrupt_storm;
+mod link_damage;
+mod link_speed;
+mod mss_multiple;
+mod mtu_mismatch;
+mod neighbours;
+mod pause_storm;
+mod qdisc_drops;
+mod receive_buffer;
+mod receive_ring;
+mod receive_window;
+mod receiver_cpu;
+mod receiver_starved;
+mod reordering;
+mod segmentation;
+mod send_buffer;
+mod sender_cpu;
+mod small_buffer;
+mod softirq_backlog;
+mod softirq_cpu;
+mod stack_drops;
+mod steal;
+mod throttled;
+mod time_squeeze;
+mod transmit_ring;
+mod trouble;
+mod unaccounted;
+mod unaligned;
+
+use linerate_trial::flow::End;
+use linerate_trial::spec::Direction;
+use serde::Serialize;
+
+use crate::record::Record;
+pub use absent::{Absent, absent};
+use case::Case;
+pub use trouble::trouble;
+
+/// Something that a record shows, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The rule that found it, such as `receive-ring`.
+    pub name: &'static str,
+    /// How far the evidence carries.
+    pub sure: Sureness,
+    /// Which way the traffic went that it concerns.
+    pub direction: Direction,
+    /// On which machine; absent where it lies between them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<End>,
+    /// What it is, one sentence.
+    pub sentence: String,
+    /// The figures that it rests on, a clause each.
+    pub evidence: Vec<String>,
+    /// What to change, the most promising first.
+    pub tries: Vec<Try>,
+    /// What would show that it is wrong: one sentence.
+    pub wrong_if: String,
+    /// How much of the trouble it explains, from 0 to 1.
+    pub weight: f64,
+    /// Findings whose cause it is; it stands before them.
+    #[serde(skip)]
+    explains: &'static [&'static str],
+}
+
+/// How far the evidence of a finding carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sureness {
+    /// It is known to do this, and nothing here shows that it did.
+    Possible,
+    /// The figures fit, and fit other causes less.
+    Likely,
+    /// Counters say so themselves.
+    Sure,
+}
+
+impl Sureness {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Sureness::Possible => "possible",
+            Sureness::Likely => "likely",
+            Sureness::Sure => "sure",
+        }
+    }
+}
+
+/// Something to change: an option of a trial, or a setting of a machine, as `--set` takes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Try {
+    /// Its name, such as `target.ring.rx` or `socket_buffer`.
+    pub name: String,
+    /// The value to give it.
+    pub value: String,
+    /// The metric that should change, if the finding is right, as `compare` names it.
+    pub metric: &'static str,
+}
+
+/// A rule, as help texts and docs/findings.md show it.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// The name of its findings.
+    pub name: &'static str,
+    /// What it says, one line.
+    pub says: &'static str,
+    /// On what evidence, and from which figure on.
+    pub rests_on: &'static str,
+    /// Where its threshold, or its meaning of a counter, comes from.
+    pub source: &'static str,
+    /// Names of settings and options that it may suggest; empty where no setting helps.
+    pub suggests: &'static [&'static str],
+    find: fn(&Case<'_>) -> Option<Finding>,
+}
+
+/// Every rule. Of findings that are equally sure and weigh the same, the one further up comes first: causes that
+/// are narrow, and named by a counter of their own, before wide ones.
+pub const RULES: [Rule; 37] = [
+    mtu_mismatch::RULE,
+    duplex::RULE,
+    neighbours::RULE,
+    fifo_overrun::RULE,
+    link_damage::RULE,
+    softirq_cpu::RULE,
+    softirq_backlog::RULE,
+    receive_ring::RULE,
+    time_squeeze::RULE,
+    qdisc_drops::RULE,
+    transmit_ring::RULE,
+    receiver_starved::RULE,
+    small_buffer::RULE,
+    receiver_cpu::RULE,
+    receive_buffer::RULE,
+    stack_drops::RULE,
+    unaccounted::RULE,
+    pause_storm::RULE,
+    reordering::RULE,
+    receive_window::RULE,
+    send_buffer::RULE,
+    mss_multiple::RULE,
+    link_speed::RULE,
+    host_limits::RULE,
+    throttled::RULE,
+    steal::RULE,
+    interrupt_storm::RULE,
+    segmentation::RULE,
+    checksum_offload::RULE,
+    unaligned::RULE,
+    governor::RULE,
+    sender_cpu::RULE,
+    application_limited::RULE,
+    eee::RULE,
+    idle_states::RULE,
+    coalescing_latency::RULE,
+    contradiction::RULE,
+];
+
+/// What a record shows, the most likely to be the answer first. Empty where nothing went wrong, or nothing that was
+/// recorded says why; [`absent`] then tells what is not known.
+pub fn findings(record: &Record) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    for case in Case::of(record) {
+        for finding in RULES.iter().filter_map(|rule| (rule.find)(&case)) {
+            // Of both directions at once, a machine's own trouble is told once.
+            let same = |other: &Finding| {
+                (other.name, other.machine, &other.sentence) == (finding.name, finding.machine, &finding.sentence)
+            };
+            if !found.iter().any(same) {
+                found.push(finding);
+            }
+        }
+    }
+    rank(found)
+}
+
+/// By sureness, then by weight, then in the rules' order; a cause before what it explains.
+fn rank(found: Vec<Finding>) -> Vec<Finding> {
+    let own = |finding: &Finding| f64::from(finding.sure as u8) + finding.weight.clamp(0.0, 1.0) * 0.9;
+    let score = |finding: &Finding| {
+        let explained = found.iter().filter(|other| {
+            finding.sure >= Sureness::Likely && finding.explains.contains(&other.name) && other.name != finding.name
+        });
+        explained.map(|other| own(other) + 0.01).fold(own(finding), f64::max)
+    };
+    let mut scored: Vec<(f64, Finding)> = found.iter().map(|finding| (score(finding), finding.clone())).collect();
+    // Stable: equals stay in the rules' order.
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored.into_iter().map(|(_, finding)| finding).collect()
+}
+
+impl Rule {
+    /// A finding of this rule, to be filled in.
+    fn finds(&self, case: &Case<'_>, machine: Option<End>, sure: Sureness, weight: f64, sentence: String) -> Finding {
+        Finding {
+            name: self.name,
+            sure,
+            direction: case.way,
+            machine,
+            sentence,
+            evidence: Vec::new(),
+            tries: Vec::new(),
+            wrong_if: String::new(),
+            weight,
+            explains: &[],
+        }
+    }
+}
+
+impl Finding {
+    fn because(mut self, clause: impl Into<String>) -> Finding {
+        self.evidence.push(clause.into());
+        self
+    }
+
+    fn because_of(mut self, clauses: impl IntoIterator<Item = String>) -> Finding {
+        self.evidence.extend(clauses);
+        self
+    }
+
+    /// Suggests a change; `metric` should get better by it.
+    fn attempt(mut self, name: impl Into<String>, value: impl Into<String>, metric: &'static str) -> Finding {
+        self.tries.push(Try { name: name.into(), value: value.into(), metric });
+        self
+    }
+
+    fn wrong_if(mut self, sentence: impl Into<String>) -> Finding {
+        self.wrong_if = sentence.into();
+        self
+    }
+
+    fn explains(mut self, names: &'static [&'static str]) -> Finding {
+        self.explains = names;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use linerate_trial::options;
+    use linerate_trial::spec::{Spec, Workload};
+
+    use super::*;
+
+    /// Whether `--set` would take it.
+    fn is_taken(suggestion: &Try) -> Result<(), String> {
+        match options::setting_of(&suggestion.name) {
+            Some((_, setting)) => linerate_trial::setting::canonical(setting, &suggestion.value).map(|_| ()),
+            None => {
+                let set = |workload| Spec::new(workload).set(&suggestion.name, &suggestion.value);
+                set(Workload::TcpStream).or(set(Workload::UdpStream)).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    #[test]
+    fn every_rule_is_provoked_and_never_asserts_barely() {
+        let mut provoked = BTreeSet::new();
+        for case in cases::cases() {
+            for finding in findings(&case.record) {
+                provoked.insert(finding.name);
+                let rule = RULES.iter().find(|rule| rule.name == finding.name).unwrap();
+                let text = format!("{}: {finding:#?}", case.name);
+                assert!(!finding.sentence.is_empty() && finding.sentence.ends_with('.'), "{text}");
+                assert!(finding.evidence.iter().any(|clause| clause.contains(|c: char| c.is_ascii_digit())), "{text}");
+                assert!(finding.wrong_if.ends_with('.'), "{text}");
+                assert!((0.0..=1.0).contains(&finding.weight), "{text}");
+                for suggestion in &finding.tries {
+                    is_taken(suggestion).unwrap_or_else(|complaint| panic!("{complaint}: {text}"));
+                    assert!(crate::metric::Metric::find(suggestion.metric).is_some(), "{text}");
+                    let bare = suggestion.name.trim_start_matches("target.").trim_start_matches("host.");
+                    assert!(rule.suggests.contains(&bare), "{} does not say {bare}: {text}", rule.name);
+                }
+            }
+        }
+        let silent: Vec<&str> = RULES.iter().map(|rule| rule.name).filter(|name| !provoked.contains(name)).collect();
+        assert_eq!(silent, [""; 0], "no case provokes these rules");
+    }
+
+    #[test]
+    fn the_right_finding_is_first_and_no_wrong_one_is_sure() {
+        let mut wrong = Vec::new();
+        let all = cases::cases();
+        let faults = all.iter().filter(|case| case.right.is_some()).count();
+        for case in &all {
+            let found = findings(&case.record);
+            let names: Vec<String> = found.iter().map(|one| format!("{} {}", one.name, one.sure.name())).collect();
+            println!("{:<48} {:<22} {}", case.name, case.right.unwrap_or("nothing"), names.join(", "));
+            match case.right {
+                None => assert_eq!(names, [""; 0], "{}", case.name),
+                Some(right) if found.first().is_none_or(|first| first.name != right) => wrong.push(case.name),
+                Some(_) => {}
+            }
+            for finding in found.iter().filter(|finding| finding.sure == Sureness::Sure) {
+                assert!(case.allows(finding.name), "{}: {} is stated as sure", case.name, finding.name);
+            }
+        }
+        assert!(wrong.len() * 10 <= faults, "not first in {wrong:?} of {faults}");
+    }
+
+    #[test]
+    fn a_cause_stands_before_what_it_explains() {
+        let case = crate::sample::udp(0, Direction::Rx, 100, 100.0);
+        let case = Case::of(&case).remove(0);
+        let make = |rule: &Rule, sure, weight| rule.finds(&case, None, sure, weight, String::new());
+        let general = make(&sender_cpu::RULE, Sureness::Likely, 0.95);
+        let cause = make(&governor::RULE, Sureness::Likely, 0.2).explains(&["sender-cpu"]);
+        let hint = make(&checksum_offload::RULE, Sureness::Possible, 1.0).explains(&["sender-cpu"]);
+        let other = make(&receive_ring::RULE, Sureness::Sure, 0.1);
+        let ranked: Vec<&str> = rank(vec![general, hint, other, cause]).iter().map(|one| one.name).collect();
+        assert_eq!(ranked, ["receive-ring", "governor", "sender-cpu", "checksum-offload"]);
+    }
+}

@@ -1,0 +1,93 @@
+//! What a record does not know and a question needs, and how to get it.
+//! Knows which facts rules ask for; a fact that no rule needs is not missed.
+
+use linerate_trial::doubt::DoubtKind;
+use linerate_trial::spec::Workload;
+use linerate_trial::stage::Stage;
+use serde::Serialize;
+
+use super::case::{Case, Side};
+use crate::record::Record;
+
+/// A fact that is not in the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Absent {
+    /// What is not known, a clause.
+    pub what: String,
+    /// How to get it, a clause.
+    pub how: String,
+}
+
+/// The facts that are missing, the ones that answer most first.
+pub fn absent(record: &Record) -> Vec<Absent> {
+    let mut list: Vec<Absent> = Vec::new();
+    let mut say = |what: String, how: &str| {
+        let absent = Absent { what, how: how.to_owned() };
+        if !list.contains(&absent) {
+            list.push(absent);
+        }
+    };
+    for case in Case::of(record).iter().take(1) {
+        if record.result.is_none() {
+            say("there are no figures, for the trial failed".to_owned(), "mend what its error says and run it again");
+        }
+        if case.is(Workload::TcpStream) {
+            say(
+                "TCP sends again what is lost, so a loss budget cannot be made".to_owned(),
+                "run udp-stream at this rate, and each lost datagram has a stage",
+            );
+        }
+        for side in [case.sender, case.receiver] {
+            of_machine(case, side, &mut say);
+        }
+        if let Some(tcp) = case.tcp()
+            && tcp.limited_by_receive_window.is_none()
+        {
+            let how = "a kernel from Linux 4.10 on counts it (tcp_info)";
+            say("how long TCP waited for the window, the buffer or the application".to_owned(), how);
+        }
+        if case.link_bps().is_none() && record.workload.is_stream() {
+            let how = "measure over hardware that tells its speed (linerate target ENDPOINT info)";
+            say("what the link carries at most".to_owned(), how);
+        }
+        if case.shares_machine() {
+            let how = "put the host on another machine";
+            say("which of the two ends took the CPU, for both run on one machine".to_owned(), how);
+        }
+    }
+    list
+}
+
+fn of_machine(case: &Case<'_>, side: Side<'_>, say: &mut impl FnMut(String, &str)) {
+    let end = side.end;
+    if case.record.result.is_some() && side.cpu(case).is_none() {
+        let how = if case.doubts(DoubtKind::ShortForCpu) {
+            "measure longer"
+        } else {
+            "look why /proc/stat cannot be read there"
+        };
+        say(format!("what the {end}'s CPUs did"), how);
+    }
+    let Some(nic) = side.nic() else {
+        say(format!("what the {end}'s interface is"), "run it again; its agent could not be asked");
+        return;
+    };
+    let is_hardware = nic.kind.is_none() && nic.driver.is_some();
+    if is_hardware && !side.machine.counters.iter().any(|(_, name, _)| name.starts_with("driver ")) {
+        let how = "its driver tells nothing to ethtool -S, so the MAC's own counters are in registers only";
+        say(format!("the {end}'s driver statistics"), how);
+    }
+    if is_hardware && nic.pause.is_none() {
+        say(
+            format!("whether the {end} obeys and sends pause frames"),
+            "its driver does not tell; try linerate target registers",
+        );
+    }
+    if side.machine.counters.0.contains_key(&Stage::Unplaced) {
+        let moved = side.sum(Stage::Unplaced, |_| true).unwrap_or(0);
+        if moved > 0 && case.is_troubled() {
+            let how = "linerate records show lists them; no table says at which stage they count";
+            say(format!("the meaning of counters that moved at the {end}"), how);
+        }
+    }
+}

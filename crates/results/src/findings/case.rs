@@ -1,0 +1,448 @@
+//! A record as rules look at it: one direction, its sender and its receiver, and what went wrong for the user.
+//! Knows which figures mean trouble; why there is trouble is for the rules.
+
+use std::collections::BTreeMap;
+
+use linerate_trial::budget::{LossLine, Seen, drops_seen};
+use linerate_trial::cpu::{CpuShares, CpuUse};
+use linerate_trial::doubt::DoubtKind;
+use linerate_trial::environment::Nic;
+use linerate_trial::flow::End;
+use linerate_trial::outcome::TcpSummary;
+use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::stage::Stage;
+use linerate_trial::units::{OfferedLoad, parse_size};
+use linerate_trial::wire::EthernetOverhead;
+
+use super::Sureness;
+use crate::record::{FlowFigures, Latency, Machine, Record};
+
+/// From this part of the packets on, loss is a trouble: RFC 2544 has throughput end at the first lost frame, but on a
+/// machine that does other things too, one datagram in a thousand is what a moment of theirs costs.
+const LOSS: f64 = 0.001;
+/// Fewer are an accident.
+const FEW: u64 = 10;
+/// A stage with a smaller part of the loss is not what to look at first.
+const PART: f64 = 0.05;
+/// Below this part of what was asked, or of what the link carries, a trial came short. TCP over Ethernet reaches its
+/// share of the line rate to a few percent where nothing else limits it.
+const SHORT_OF_ASKED: f64 = 0.98;
+const SHORT_OF_LINE: f64 = 0.93;
+/// From this share of its time on, a CPU or a thread had no time left: what an end of a trial shows, too.
+pub(super) const SATURATED: f64 = 0.95;
+/// A thread that worked, or waited for a CPU, for this share of the trial was what its end could do at most.
+pub(super) const THREAD_BUSY: f64 = 0.9;
+
+/// A round trip over a gigabit cable takes a board 40 to 100 µs; twice that is slow.
+const SLOW_ANSWER_S: f64 = 200e-6;
+
+/// One direction of a trial.
+pub(super) struct Case<'a> {
+    pub(super) record: &'a Record,
+    /// Tx or Rx.
+    pub(super) way: Direction,
+    /// The machine that sends, or asks.
+    pub(super) sender: Side<'a>,
+    /// The machine that receives, or answers.
+    pub(super) receiver: Side<'a>,
+    /// What was lost where, by the loss budget; of TCP, what counters of both machines saw dropped.
+    drops: Vec<LossLine>,
+}
+
+/// A machine of it.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub(super) end: End,
+    pub(super) machine: &'a Machine,
+}
+
+/// Datagrams that never arrived, over the whole trial.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss {
+    pub(super) packets: u64,
+    pub(super) ratio: f64,
+}
+
+/// What a stage lost of it.
+pub(super) struct LostAt {
+    pub(super) packets: u64,
+    /// Of all that was lost, 0 to 1; of segments sent again, for TCP.
+    pub(super) part: f64,
+    /// A clause with the counters.
+    pub(super) evidence: String,
+}
+
+impl<'a> Case<'a> {
+    /// A case for each direction of the record.
+    pub(super) fn of(record: &'a Record) -> Vec<Case<'a>> {
+        let ways: &[Direction] = match record.direction {
+            Direction::Tx => &[Direction::Tx],
+            Direction::Rx => &[Direction::Rx],
+            Direction::Both => &[Direction::Tx, Direction::Rx],
+        };
+        ways.iter().map(|way| Case::one(record, *way)).collect()
+    }
+
+    fn one(record: &'a Record, way: Direction) -> Case<'a> {
+        let target = Side { end: End::Target, machine: &record.target };
+        let host = Side { end: End::Host, machine: &record.host };
+        let (sender, receiver) = if way == Direction::Tx { (target, host) } else { (host, target) };
+        let mut case = Case { record, way, sender, receiver, drops: Vec::new() };
+        case.drops = case.read_drops();
+        case
+    }
+
+    fn read_drops(&self) -> Vec<LossLine> {
+        if let Some(lines) = &self.record.loss_budget {
+            let both = self.record.direction == Direction::Both;
+            let prefix = format!("{}: ", self.way);
+            let mine = lines.iter().filter(|line| !both || line.evidence.starts_with(&prefix));
+            return mine.cloned().collect();
+        }
+        // Of TCP nothing is numbered, but the same counters move: the budget's table says which they are.
+        drops_seen(self.shares_machine(), &self.sender.seen(), &self.receiver.seen())
+            .lines
+            .into_iter()
+            .map(|line| {
+                let evidence = line
+                    .evidence
+                    .replace("sender: ", &format!("{}: ", self.sender.end))
+                    .replace("receiver: ", &format!("{}: ", self.receiver.end));
+                LossLine { evidence, ..line }
+            })
+            .collect()
+    }
+
+    /// This direction's figures; absent where the trial failed.
+    pub(super) fn flow(&self) -> Option<&'a FlowFigures> {
+        let figures = self.record.result.as_ref()?;
+        Some(match (&figures.directions, self.way) {
+            (Some(directions), Direction::Tx) => &directions.tx,
+            (Some(directions), _) => &directions.rx,
+            (None, _) => &figures.flow,
+        })
+    }
+
+    pub(super) fn tcp(&self) -> Option<&'a TcpSummary> {
+        self.flow()?.tcp.as_ref()
+    }
+
+    pub(super) fn latency(&self) -> Option<&'a Latency> {
+        self.record.result.as_ref()?.latency.as_ref()
+    }
+
+    /// Both machines.
+    pub(super) fn sides(&self) -> [Side<'a>; 2] {
+        [self.sender, self.receiver]
+    }
+
+    pub(super) fn is(&self, workload: Workload) -> bool {
+        self.record.workload == workload
+    }
+
+    pub(super) fn doubts(&self, kind: DoubtKind) -> bool {
+        self.record.doubts.iter().any(|doubt| doubt.kind == kind)
+    }
+
+    /// Both ends are one machine, so that CPU figures are of both together.
+    pub(super) fn shares_machine(&self) -> bool {
+        self.doubts(DoubtKind::SharedMachine)
+    }
+
+    /// The option's text, as asked.
+    pub(super) fn asked(&self, name: &str) -> Option<&'a str> {
+        self.record.asked.get(name).map(String::as_str)
+    }
+
+    /// Whether an option was left to the program.
+    pub(super) fn is_auto(&self, name: &str) -> bool {
+        self.asked(name).is_none_or(|text| text == "auto")
+    }
+
+    pub(super) fn asked_octets(&self, name: &str) -> Option<u64> {
+        parse_size(self.asked(name)?).ok()
+    }
+
+    pub(super) fn streams(&self) -> f64 {
+        self.asked("streams").and_then(|text| text.parse().ok()).filter(|streams| *streams >= 1.0).unwrap_or(1.0)
+    }
+
+    /// Seconds that were measured.
+    pub(super) fn span_s(&self) -> Option<f64> {
+        self.record.duration_s.filter(|seconds| *seconds > 0.0)
+    }
+
+    /// Seconds that threads and counters cover: the warm-up too.
+    pub(super) fn whole_s(&self) -> Option<f64> {
+        let warmup = self.asked("warmup").and_then(|text| linerate_trial::units::parse_duration(text).ok());
+        Some(self.span_s()? + warmup.map_or(0.0, |time| time.as_secs_f64()))
+    }
+
+    // ---- What went wrong. ----
+
+    /// Datagrams were lost, enough to matter.
+    pub(super) fn loss(&self) -> Option<Loss> {
+        let flow = self.flow()?;
+        let (measured, ratio) = (flow.packets_lost?, flow.loss_ratio?);
+        let known: u64 = self.drops.iter().map(|line| line.packets).sum();
+        let rest = if self.record.direction == Direction::Both { 0 } else { self.record.unaccounted.unwrap_or(0) };
+        // The budget is of the whole trial.
+        let whole = i64::try_from(known).ok()?.checked_add(rest)?.max(0) as u64;
+        (ratio >= LOSS && measured >= FEW).then_some(Loss { packets: whole.max(measured), ratio })
+    }
+
+    /// Lost of sent, in the measured part.
+    pub(super) fn loss_ratio(&self) -> Option<f64> {
+        self.flow()?.loss_ratio
+    }
+
+    /// The share of TCP's segments that were sent again, where that matters.
+    pub(super) fn sent_again(&self) -> Option<f64> {
+        let tcp = self.tcp().filter(|_| self.is(Workload::TcpStream))?;
+        let share = tcp.retransmissions as f64 / tcp.segments_sent.filter(|sent| *sent > 0)? as f64;
+        (share >= LOSS && tcp.retransmissions >= FEW).then_some(share)
+    }
+
+    /// What a stage lost, where that is a good part of what was lost.
+    pub(super) fn lost_at(&self, stage: Stage) -> Option<LostAt> {
+        let lines: Vec<&LossLine> = self.drops.iter().filter(|line| line.stage == stage).collect();
+        let packets: u64 = lines.iter().map(|line| line.packets).sum();
+        let all = match (self.loss(), self.sent_again()) {
+            (Some(loss), _) => loss.packets,
+            (None, Some(_)) => self.tcp()?.retransmissions,
+            (None, None) => return None,
+        };
+        let part = packets as f64 / all.max(1) as f64;
+        if packets < FEW || part < PART {
+            return None;
+        }
+        let clauses: Vec<&str> = lines.iter().map(|line| line.evidence.as_str()).collect();
+        Some(LostAt { packets, part: part.min(1.0), evidence: clauses.join("; ") })
+    }
+
+    /// How far counters of drops are to be believed: not all the way where they contradict each other.
+    pub(super) fn sure_of_drops(&self) -> Sureness {
+        let surplus = self.record.unaccounted.map_or(0, |rest| rest.min(0).unsigned_abs());
+        if surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64 {
+            Sureness::Likely
+        } else {
+            Sureness::Sure
+        }
+    }
+
+    /// Drops that any counter saw, of either machine.
+    pub(super) fn drops_seen(&self) -> u64 {
+        self.drops.iter().map(|line| line.packets).sum()
+    }
+
+    /// Payload bits per second that the trial was asked for in this direction; infinite for as fast as possible.
+    pub(super) fn asked_bps(&self) -> Option<f64> {
+        if !self.record.workload.is_stream() {
+            return None;
+        }
+        let rate: OfferedLoad = self.asked("rate")?.parse().ok()?;
+        let octets = self.asked_octets("message_size").unwrap_or(0);
+        Some(rate.bits_per_second(octets).unwrap_or(f64::INFINITY) * self.streams())
+    }
+
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.asked_bps() == Some(f64::INFINITY)
+    }
+
+    pub(super) fn throughput_bps(&self) -> Option<f64> {
+        self.flow()?.throughput_bps
+    }
+
+    /// The smaller speed of the two links, bits per second; absent where one is no hardware or does not tell. (A veth
+    /// says 10 Gbit/s and means nothing by it.)
+    pub(super) fn link_bps(&self) -> Option<f64> {
+        let speed = |side: Side<'_>| side.nic().filter(|nic| nic.kind.is_none())?.speed_mbps;
+        let speeds = [speed(self.sender), speed(self.receiver)];
+        speeds.into_iter().flatten().min().map(|mbit| f64::from(mbit) * 1e6)
+    }
+
+    /// Payload bits per second that the link carries at most, with all headers of full frames.
+    pub(super) fn line_bps(&self) -> Option<f64> {
+        let per_frame =
+            (EthernetOverhead::HEADER + EthernetOverhead::FCS + EthernetOverhead::PREAMBLE + EthernetOverhead::GAP)
+                as f64;
+        let mtu = f64::from(self.sender.nic()?.mtu?);
+        let payload = match self.record.workload {
+            Workload::TcpStream => mtu - 52.0,
+            Workload::UdpStream => (self.asked_octets("message_size")? as f64).min(mtu - 28.0),
+            _ => return None,
+        };
+        let frame = if self.is(Workload::TcpStream) { mtu } else { payload + 28.0 } + per_frame;
+        (payload > 0.0).then_some(self.link_bps()? * payload / frame)
+    }
+
+    /// Less came through than was wanted, or than the link carries: a clause that says so.
+    pub(super) fn short(&self) -> Option<String> {
+        let got = self.throughput_bps()?;
+        let mbit = |bps: f64| tidy(bps / 1e6);
+        match (self.asked_bps(), self.line_bps()) {
+            (Some(asked), line) if asked.is_finite() => {
+                let wanted = line.map_or(asked, |line| asked.min(line * SHORT_OF_LINE));
+                (got < SHORT_OF_ASKED * wanted)
+                    .then(|| format!("{} of {} Mbit/s that were asked came through", mbit(got), mbit(asked)))
+            }
+            (Some(_), Some(line)) => (got < SHORT_OF_LINE * line)
+                .then(|| format!("{} of {} Mbit/s that the link carries came through", mbit(got), mbit(line))),
+            (Some(_), None) => Some(format!("{} Mbit/s came through, as fast as it went", mbit(got))),
+            (None, _) => None,
+        }
+    }
+
+    /// Datagrams were read more slowly than they were sent, and waited in a buffer meanwhile: a clause that says so.
+    pub(super) fn read_late(&self) -> Option<String> {
+        let (sent, got) = (self.flow()?.achieved_load_bps?, self.throughput_bps()?);
+        let is_late = self.is(Workload::UdpStream) && self.loss().is_none() && got < 0.95 * sent;
+        is_late.then(|| format!("{} Mbit/s were sent, and read at {}", tidy(sent / 1e6), tidy(got / 1e6)))
+    }
+
+    /// Whether anything went wrong at all.
+    pub(super) fn is_troubled(&self) -> bool {
+        self.loss().is_some() || self.sent_again().is_some() || self.short().is_some() || self.record.error.is_some()
+    }
+
+    /// The metric in which trouble of this record shows.
+    pub(super) fn metric(&self) -> &'static str {
+        match (self.loss(), self.record.workload.is_stream()) {
+            (Some(_), _) => "loss",
+            (None, true) => "throughput",
+            (None, false) => "latency_p50",
+        }
+    }
+
+    /// A good part of the loss, in words.
+    pub(super) fn of_loss(&self, at: &LostAt) -> String {
+        let of = if self.loss().is_some() { "of all that was lost" } else { "for each segment that was sent again" };
+        match self.loss() {
+            Some(_) => format!("{} {of}", percent(at.part)),
+            None => {
+                let again = self.tcp().map_or(1, |tcp| tcp.retransmissions.max(1));
+                format!("{} {of}", tidy(at.packets as f64 / again as f64))
+            }
+        }
+    }
+}
+
+impl<'a> Side<'a> {
+    /// Its counters, as its driver means them.
+    fn seen(self) -> Seen<'static> {
+        Seen::new(&self.machine.counters, self.nic().and_then(|nic| nic.driver.as_deref()))
+    }
+
+    pub(super) fn nic(self) -> Option<&'a Nic> {
+        self.machine.environment.nic.as_ref()
+    }
+
+    /// `target.NAME`, as `--set` has it.
+    pub(super) fn setting(self, name: &str) -> String {
+        format!("{}.{name}", self.end)
+    }
+
+    pub(super) fn sysctl(self, name: &str) -> Option<&'a str> {
+        self.machine.environment.sysctls.get(name).map(String::as_str)
+    }
+
+    /// The last of a sysctl's numbers.
+    pub(super) fn sysctl_number(self, name: &str) -> Option<u64> {
+        self.sysctl(name)?.split_whitespace().last()?.parse().ok()
+    }
+
+    /// CPU use, where it covers enough ticks to mean something.
+    pub(super) fn cpu(self, case: &Case<'_>) -> Option<&'a CpuUse> {
+        self.machine.cpu.as_ref().filter(|_| !case.doubts(DoubtKind::ShortForCpu))
+    }
+
+    /// The busiest CPU and its number.
+    pub(super) fn busiest(self, case: &Case<'_>) -> Option<(usize, CpuShares)> {
+        let cpus = self.cpu(case)?.per_cpu.iter().copied().enumerate();
+        cpus.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
+    }
+
+    /// The share of its time that each of the threads which moved the data worked, and waited for a CPU.
+    pub(super) fn thread_shares(self, case: &Case<'_>) -> Option<(f64, f64)> {
+        let threads = self.machine.threads.as_ref()?;
+        let time = case.whole_s()? * case.streams();
+        // Threads of both directions are counted together.
+        let time = if case.record.direction == Direction::Both { time * 2.0 } else { time };
+        Some((
+            ((threads.user_s + threads.system_s) / time).min(1.0),
+            (threads.run_delay_s.unwrap_or(0.0) / time).min(1.0),
+        ))
+    }
+
+    /// Whether its threads, or one of its CPUs, had nothing left: a clause that says so, and how far.
+    pub(super) fn out_of_cpu(self, case: &Case<'_>) -> Option<(f64, Vec<String>)> {
+        let mut clauses = Vec::new();
+        let mut most = 0.0_f64;
+        if let Some((worked, waited)) = self.thread_shares(case)
+            && worked + waited >= THREAD_BUSY
+        {
+            most = (worked + waited).min(1.0);
+            let and_waited =
+                if waited >= 0.01 { format!(" and waited for a CPU {}", percent(waited)) } else { String::new() };
+            clauses.push(format!("the {}'s thread worked {} of the time{and_waited}", self.end, percent(worked)));
+        }
+        if let Some((number, cpu)) = self.busiest(case).filter(|(_, cpu)| cpu.busy >= SATURATED) {
+            most = most.max(cpu.busy);
+            clauses.push(format!("the {}'s CPU {number} was busy {} of the time", self.end, percent(cpu.busy)));
+        }
+        // A busy CPU beside an idle thread is somebody else's; of two ends on one machine, either may have kept it busy.
+        let wants = |side: &Side<'_>| side.thread_shares(case).is_none_or(|(worked, waited)| worked + waited >= 0.5);
+        let wanted = wants(&self) || (case.shares_machine() && case.sides().iter().any(wants));
+        (!clauses.is_empty() && wanted).then_some((most, clauses))
+    }
+
+    /// Whether the speed of its CPUs shows in the trial: out of CPU time, or answering. A clause that says so.
+    pub(super) fn needs_cpu(self, case: &Case<'_>) -> Option<String> {
+        if case.record.workload.is_stream() {
+            let (_, clauses) = self.out_of_cpu(case).filter(|_| case.is_troubled())?;
+            return Some(clauses.join(", "));
+        }
+        // Without a long round trip, nobody waits for a slow CPU.
+        let median = *case.latency()?.percentiles.get("p50")?;
+        (median >= SLOW_ANSWER_S).then(|| format!("half of the answers took {} µs or more", tidy(median * 1e6)))
+    }
+
+    /// The sum of the counters at this stage that `is` takes; absent where there is none of them.
+    pub(super) fn sum(self, stage: Stage, is: impl Fn(&str) -> bool) -> Option<u64> {
+        let counters: &BTreeMap<String, u64> = self.machine.counters.0.get(&stage)?;
+        let mut matching = counters.iter().filter(|(name, _)| is(name)).map(|(_, value)| *value).peekable();
+        matching.peek()?;
+        Some(matching.sum())
+    }
+
+    /// A counter wherever its table places it.
+    pub(super) fn counter(self, name: &str) -> Option<u64> {
+        self.machine.counters.iter().find(|(_, other, _)| *other == name).map(|(_, _, value)| value)
+    }
+
+    /// The largest of these counters, and its name.
+    pub(super) fn largest(self, is: impl Fn(&str) -> bool) -> Option<(&'a str, u64)> {
+        let found = self.machine.counters.iter().filter(|(_, name, _)| is(name)).map(|(_, name, value)| (name, value));
+        found.max_by_key(|(_, value)| *value)
+    }
+
+    /// A feature by the kernel's name: on, or off although it could be on. Absent where it cannot.
+    pub(super) fn offload(self, name: &str) -> Option<bool> {
+        self.nic()?.offloads.get(name).copied()
+    }
+}
+
+/// A share of a whole in percent.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 10.0 || percent == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+/// A figure with three digits or so.
+pub(super) fn tidy(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100.0 => format!("{value:.0}"),
+        middle if middle >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}

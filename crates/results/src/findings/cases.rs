@@ -1,0 +1,499 @@
+//! Recorded faults for the tests of rules: each a record as a trial with that fault would leave it.
+//! Measured by nobody; counters are named and sized as the drivers of those boards and servers do.
+
+use linerate_trial::budget::{Datagrams, LossLine, Seen, loss_budget};
+use linerate_trial::cpu::CpuShares;
+use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::environment::{Amount, Eee, IdleState, LinkModes, Pause};
+use linerate_trial::histogram::Histogram;
+use linerate_trial::spec::Direction::{self, Rx, Tx};
+use linerate_trial::stage::Stage;
+
+use crate::record::{Latency, Machine, Record};
+use crate::sample;
+
+/// A record, and what should be found in it.
+pub struct FaultCase {
+    /// What is wrong.
+    pub name: &'static str,
+    /// The finding that should stand first; `None`: nothing is wrong.
+    pub right: Option<&'static str>,
+    /// What is true besides.
+    pub also: &'static [&'static str],
+    /// The trial's record.
+    pub record: Record,
+}
+
+impl FaultCase {
+    /// Whether this finding would be true.
+    pub fn allows(&self, finding: &str) -> bool {
+        self.right == Some(finding) || self.also.contains(&finding)
+    }
+}
+
+fn case(
+    name: &'static str,
+    right: &'static str,
+    also: &'static [&'static str],
+    mut record: Record,
+    change: impl FnOnce(&mut Record),
+) -> FaultCase {
+    change(&mut record);
+    settle(&mut record);
+    FaultCase { name, right: Some(right), also, record }
+}
+
+fn clean(name: &'static str, mut record: Record, change: impl FnOnce(&mut Record)) -> FaultCase {
+    change(&mut record);
+    settle(&mut record);
+    FaultCase { name, right: None, also: &[], record }
+}
+
+/// Every case, the clean ones first.
+pub fn cases() -> Vec<FaultCase> {
+    [clean_runs(), losses(), short_streams(), out_of_cpu(), slow_answers()].into_iter().flatten().collect()
+}
+
+fn clean_runs() -> Vec<FaultCase> {
+    let odd = |record: &mut Record| {
+        // Settings that are no trouble while nothing is wrong.
+        let target = &mut record.target.environment;
+        target.cpu.governor = Some("ondemand".to_owned());
+        let nic = target.nic.as_mut().expect("a board has one");
+        nic.pause = Some(Pause { autoneg: Some(false), rx: Some(false), tx: Some(false) });
+        nic.offloads.insert("rx-gro".to_owned(), false);
+        nic.eee = Some(Eee { enabled: Some(true), active: Some(true), tx_lpi_timer_us: Some(20) });
+    };
+    vec![
+        clean("UDP at 300 Mbit/s, all of it there", udp(Rx, 300, 300.0), |_| {}),
+        clean("UDP, three of 51,000 lost by a busy reader", udp(Rx, 300, 300.0), |r| {
+            lose(r, 3);
+            r.target.counters.add(Stage::ReceiverSocket, "Udp RcvbufErrors", 3);
+        }),
+        clean("odd settings, and nothing lost", udp(Rx, 300, 300.0), odd),
+        clean("TCP fills a gigabit link", tcp(Tx, 934.0), odd),
+        clean("TCP at the rate that was asked", tcp(Rx, 100.0), |r| {
+            drop(r.asked.insert("rate".to_owned(), "100M".to_owned()));
+            tcp_of(r).limited_by_application = Some(0.97);
+        }),
+        clean("requests in 60 µs", rr(60e-6), |_| {}),
+        clean("a neighbour of the machine, and nothing lost", udp(Rx, 100, 100.0), |r| {
+            r.target.cpu.as_mut().expect("it is there").machine.steal = 0.09;
+        }),
+    ]
+}
+
+fn losses() -> Vec<FaultCase> {
+    let ring = |current, max| Amount { current, max: Some(max) };
+    vec![
+        // Report 1: the i.MX6's FIFO overruns, counted three times over by fec, pause frames off.
+        case("fec: FIFO overruns, pause off", "fifo-overrun", &[], udp(Rx, 600, 290.0), |r| {
+            let lost = lose(r, 26_000);
+            for name in ["link rx_fifo_errors", "link rx_over_errors", "link rx_errors"] {
+                r.target.counters.add(Stage::MacRxFifo, name, lost);
+            }
+            r.target.counters.add(Stage::Unplaced, "driver IEEE_rx_macerr", lost);
+            nic(&mut r.target).pause = Some(Pause { autoneg: Some(true), rx: Some(false), tx: Some(false) });
+        }),
+        case("macb: overruns, the switch offers no pause", "fifo-overrun", &[], udp(Rx, 90, 60.0), |r| {
+            let lost = lose(r, 5_000);
+            r.target.counters.add(Stage::MacRxFifo, "link rx_over_errors", lost);
+            nic(&mut r.target).link_modes = Some(LinkModes {
+                supported: modes(&["100baseT/Full", "Pause"]),
+                advertised: modes(&["100baseT/Full", "Pause"]),
+                partner: modes(&["100baseT/Full"]),
+            });
+        }),
+        case("igb: 256 of 4096 descriptors", "receive-ring", &[], udp(Rx, 900, 700.0), |r| {
+            let lost = lose(r, 34_000);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_missed_errors", lost);
+            nic(&mut r.target).rings.insert("rx".to_owned(), ring(256, 4096));
+        }),
+        case("igb: softirq stopped by its budget", "time-squeeze", &["receive-ring"], udp(Rx, 900, 700.0), |r| {
+            let lost = lose(r, 34_000);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_missed_errors", lost);
+            r.target.counters.add(Stage::SoftirqBacklog, "softnet time_squeeze", 900);
+        }),
+        case("one CPU takes all in", "softirq-cpu", &["receive-ring"], udp(Rx, 900, 600.0), |r| {
+            let lost = lose(r, 51_000);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_missed_errors", lost);
+            let softirq = CpuShares { busy: 0.99, softirq: 0.9, irq: 0.06, system: 0.03, ..CpuShares::default() };
+            cpus(&mut r.target, &[softirq, idle(), idle(), idle()]);
+        }),
+        case("RPS: the backlog of the other CPU is full", "softirq-backlog", &[], udp(Rx, 900, 800.0), |r| {
+            let lost = lose(r, 17_000);
+            r.target.counters.add(Stage::SoftirqBacklog, "softnet dropped", lost);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
+            sysctl(&mut r.target, "net.core.netdev_max_backlog", "1000");
+        }),
+        case("the reader waits for a CPU", "receiver-starved", &["receive-buffer"], udp(Rx, 300, 100.0), |r| {
+            socket_drops(r, 34_000);
+            let threads = r.target.threads.as_mut().expect("they are told");
+            (threads.system_s, threads.run_delay_s) = (0.5, Some(1.4));
+        }),
+        case("the reader has no time left", "receiver-cpu", &["receive-buffer"], udp(Rx, 900, 400.0), |r| {
+            socket_drops(r, 84_000);
+            let threads = r.target.threads.as_mut().expect("they are told");
+            (threads.system_s, threads.run_delay_s) = (1.95, Some(0.01));
+        }),
+        case("a socket buffer of 8 KiB", "small-buffer", &["receive-buffer"], udp(Rx, 300, 200.0), |r| {
+            socket_drops(r, 17_000);
+            drop(r.asked.insert("socket_buffer".to_owned(), "8K".to_owned()));
+        }),
+        case("TBF at the sender", "qdisc-drops", &[], udp(Tx, 300, 100.0), |r| {
+            let lost = lose(r, 34_000);
+            for (stage, name) in [
+                (Stage::Qdisc, "eth0 tbf drops"),
+                (Stage::SenderStack, "Ip OutDiscards"),
+                (Stage::SenderSocket, "Udp SndbufErrors"),
+            ] {
+                r.target.counters.add(stage, name, lost);
+            }
+            nic(&mut r.target).qdisc = Some("tbf".to_owned());
+        }),
+        case("pfifo of 10 packets under TCP", "qdisc-drops", &[], tcp(Tx, 500.0), |r| {
+            r.target.counters.add(Stage::Qdisc, "eth0 pfifo drops", 1_500);
+            tcp_of(r).retransmissions = 1_520;
+            (nic(&mut r.target).qdisc, nic(&mut r.target).queue_length) = (Some("pfifo".to_owned()), Some(10));
+        }),
+        case("a MAC that underruns", "transmit-ring", &[], udp(Tx, 300, 250.0), |r| {
+            let lost = lose(r, 8_000);
+            r.target.counters.add(Stage::MacTx, "link tx_fifo_errors", lost);
+            r.target.counters.add(Stage::MacTx, "link tx_errors", lost);
+        }),
+        case("a bad cable", "link-damage", &[], udp(Rx, 300, 250.0), |r| {
+            let lost = lose(r, 8_000);
+            r.target.counters.add(Stage::Link, "link rx_crc_errors", lost);
+            r.target.counters.add(Stage::MacRxFifo, "link rx_errors", lost);
+        }),
+        case("full duplex against half", "duplex", &["link-damage"], udp(Rx, 60, 30.0), |r| {
+            let lost = lose(r, 4_000);
+            r.target.counters.add(Stage::Link, "link rx_crc_errors", lost);
+            (nic(&mut r.target).duplex, nic(&mut r.host).duplex) = (Some("half".to_owned()), Some("full".to_owned()));
+            nic(&mut r.host).autoneg = Some(false);
+        }),
+        case("half duplex at both ends, with collisions", "duplex", &[], tcp(Tx, 4.0), |r| {
+            for machine in [&mut r.target, &mut r.host] {
+                let nic = nic(machine);
+                (nic.duplex, nic.speed_mbps) = (Some("half".to_owned()), Some(10));
+            }
+            r.target.counters.add(Stage::MacTx, "link collisions", 800);
+        }),
+        case("MTU 1400 at the receiver", "mtu-mismatch", &["receive-ring"], udp(Rx, 100, 0.0), |r| {
+            let lost = lose(r, 17_006);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
+            nic(&mut r.target).mtu = Some(1400);
+        }),
+        case("MTU 9000 at the sender, and no trial at all", "mtu-mismatch", &[], udp(Rx, 100, 100.0), |r| {
+            (r.result, r.error) = (None, Some("no test traffic passed for 5 s; check the cable".to_owned()));
+            drop(r.asked.insert("message_size".to_owned(), "8K".to_owned()));
+            nic(&mut r.host).mtu = Some(9000);
+        }),
+        case("ARP table full", "neighbours", &["stack-drops"], udp(Tx, 100, 50.0), |r| {
+            let lost = lose(r, 8_000);
+            r.target.counters.add(Stage::SenderStack, "Ip OutDiscards", lost);
+            r.target.counters.add(Stage::SenderStack, "arp_cache table_fulls", lost);
+            sysctl(&mut r.target, "net.ipv4.neigh.default.gc_thresh3", "16");
+        }),
+        case("wrong checksums", "stack-drops", &[], udp(Rx, 100, 90.0), |r| {
+            let lost = lose(r, 1_700);
+            r.target.counters.add(Stage::ReceiverStack, "Udp InCsumErrors", lost);
+        }),
+        case("a switch that drops", "unaccounted", &[], udp(Rx, 300, 200.0), |r| {
+            let lost = lose(r, 17_000);
+            r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 51_030);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 51_030 - lost);
+        }),
+        case("a firewall at the receiver", "unaccounted", &[], udp(Rx, 300, 200.0), |r| {
+            lose(r, 17_000);
+            r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 51_030);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 51_040);
+        }),
+        // raspberrypi/linux#6898: one drop, counted twice under names that look independent.
+        case(
+            "macb: one drop counted twice",
+            "contradiction",
+            &["receive-ring", "fifo-overrun"],
+            udp(Rx, 300, 250.0),
+            |r| {
+                let lost = lose(r, 8_000);
+                nic(&mut r.target).driver = Some("macb".to_owned());
+                r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
+                r.target.counters.add(Stage::MacRxFifo, "link rx_over_errors", lost);
+            },
+        ),
+    ]
+}
+
+fn short_streams() -> Vec<FaultCase> {
+    vec![
+        case("fec: pause frames stop the sender", "pause-storm", &[], tcp(Rx, 210.0), |r| {
+            r.target.counters.add(Stage::MacRxFifo, "pause tx_frames", 4_000);
+            r.host.counters.add(Stage::MacTx, "pause rx_frames", 3_990);
+            tcp_of(r).limited_by_receive_window = Some(0.1);
+        }),
+        case("packets overtake each other", "reordering", &[], tcp(Tx, 600.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.reordered_segments) = (2_400, Some(9_000));
+            r.target.counters.add(Stage::SenderStack, "TcpExt TCPDSACKRecv", 2_300);
+            r.target.counters.add(Stage::SenderStack, "TcpExt TCPSACKReorder", 4_100);
+            sysctl(&mut r.target, "net.ipv4.tcp_reordering", "3");
+        }),
+        case("the receive window of 64 KiB over 4 ms", "receive-window", &[], tcp(Rx, 130.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.97), 4.1e-3, Some(4e-3));
+            sysctl(&mut r.target, "net.ipv4.tcp_rmem", "4096 131072 6291456");
+        }),
+        case("the send buffer may not grow", "send-buffer", &[], tcp(Tx, 130.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.limited_by_receive_window, tcp.limited_by_send_buffer) = (Some(0.0), Some(0.9));
+            sysctl(&mut r.target, "net.ipv4.tcp_wmem", "4096 16384 4194304");
+        }),
+        case("socket_buffer 16K over 1 ms", "small-buffer", &["receive-window"], tcp(Rx, 120.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.98), 1.1e-3, Some(1e-3));
+            drop(r.asked.insert("socket_buffer".to_owned(), "16K".to_owned()));
+        }),
+        case("the application writes too little", "application-limited", &[], tcp(Tx, 80.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.limited_by_receive_window, tcp.limited_by_application) = (Some(0.0), Some(0.8));
+            drop(r.asked.insert("message_size".to_owned(), "64".to_owned()));
+        }),
+        case("messages of 1500 with nodelay", "mss-multiple", &["sender-cpu"], tcp(Tx, 300.0), |r| {
+            // A full segment and one of 52 octets for each.
+            tcp_of(r).segments_sent = Some(100_000);
+            drop(r.asked.insert("message_size".to_owned(), "1500".to_owned()));
+            drop(r.asked.insert("nodelay".to_owned(), "true".to_owned()));
+            let threads = r.target.threads.as_mut().expect("they are told");
+            threads.system_s = 1.96;
+        }),
+        case("100 Mbit/s between two gigabit ports", "link-speed", &[], tcp(Tx, 93.5), |r| {
+            for machine in [&mut r.target, &mut r.host] {
+                let nic = nic(machine);
+                nic.speed_mbps = Some(100);
+                nic.link_modes = Some(LinkModes {
+                    supported: modes(&["100baseT/Full", "1000baseT/Full"]),
+                    advertised: modes(&["100baseT/Full", "1000baseT/Full"]),
+                    partner: modes(&["100baseT/Full", "1000baseT/Full"]),
+                });
+            }
+        }),
+        case("the host sends less than it was asked", "host-limits", &[], udp(Rx, 600, 600.0), |r| {
+            let flow = &mut r.result.as_mut().expect("figures").flow;
+            (flow.throughput_bps, flow.achieved_load_bps) = (Some(310e6), Some(310e6));
+        }),
+        case("the host's CPU is busy, the target's is not", "host-limits", &["sender-cpu"], tcp(Rx, 610.0), |r| {
+            r.host.threads.as_mut().expect("they are told").system_s = 1.97;
+            cpus(&mut r.target, &[idle(), idle(), idle(), idle()]);
+        }),
+    ]
+}
+
+fn out_of_cpu() -> Vec<FaultCase> {
+    let busy = |r: &mut Record| {
+        tcp_of(r).limited_by_receive_window = Some(0.0);
+        r.target.threads.as_mut().expect("they are told").system_s = 1.95;
+        let full = CpuShares { busy: 0.98, system: 0.7, softirq: 0.2, irq: 0.05, user: 0.03, steal: 0.0 };
+        cpus(&mut r.target, &[full]);
+    };
+    let tx = || tcp(Tx, 400.0);
+    vec![
+        case("a slow CPU sends", "sender-cpu", &[], tx(), busy),
+        case("a slow CPU receives", "receiver-cpu", &[], tcp(Rx, 400.0), busy),
+        case("TSO off", "segmentation", &["sender-cpu"], tx(), |r| {
+            busy(r);
+            nic(&mut r.target).offloads.insert("tx-tcp-segmentation".to_owned(), false);
+        }),
+        case("GRO off", "segmentation", &["receiver-cpu"], tcp(Rx, 400.0), |r| {
+            busy(r);
+            nic(&mut r.target).offloads.insert("rx-gro".to_owned(), false);
+        }),
+        case("checksums by the CPU", "checksum-offload", &["sender-cpu"], tx(), |r| {
+            busy(r);
+            nic(&mut r.target).offloads.insert("tx-checksum-ipv4".to_owned(), false);
+        }),
+        case("buffers at odd addresses, copied", "unaligned", &["sender-cpu"], tx(), |r| {
+            busy(r);
+            drop(r.asked.insert("alignment".to_owned(), "1".to_owned()));
+            nic(&mut r.target).offloads.insert("tx-scatter-gather".to_owned(), false);
+        }),
+        case("an interrupt for each packet", "interrupt-storm", &["receiver-cpu"], tcp(Rx, 400.0), |r| {
+            busy(r);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 69_000);
+            r.target.counters.add(Stage::DriverTxRing, "link tx_packets", 34_000);
+            r.target.counters.add(Stage::DriverRxRing, "irq 63 2188000.ethernet", 72_000);
+            nic(&mut r.target).coalescing.insert("rx-usecs".to_owned(), 0);
+        }),
+        case("powersave", "governor", &["sender-cpu"], tx(), |r| {
+            busy(r);
+            r.target.environment.cpu.governor = Some("powersave".to_owned());
+        }),
+        case("ondemand, which seldom went up", "governor", &["sender-cpu"], tx(), |r| {
+            busy(r);
+            r.target.environment.cpu.governor = Some("ondemand".to_owned());
+            r.target.counters.add(Stage::SoftirqBacklog, "cpu frequency 396000 kHz, 10 ms", 120);
+            r.target.counters.add(Stage::SoftirqBacklog, "cpu frequency 996000 kHz, 10 ms", 80);
+        }),
+        case("too hot", "throttled", &["sender-cpu"], tx(), |r| {
+            busy(r);
+            r.target.counters.add(Stage::SoftirqBacklog, "cpu too hot, core_throttle_count", 41);
+        }),
+        case("a noisy neighbour", "steal", &["sender-cpu"], tx(), |r| {
+            tcp_of(r).limited_by_receive_window = Some(0.0);
+            r.target.cpu.as_mut().expect("it is there").machine.steal = 0.34;
+        }),
+    ]
+}
+
+fn slow_answers() -> Vec<FaultCase> {
+    vec![
+        case("EEE at 1 Gbit/s", "eee", &[], rr(110e-6), |r| {
+            nic(&mut r.target).eee = Some(Eee { enabled: Some(true), active: Some(true), tx_lpi_timer_us: Some(20) });
+        }),
+        case("report 1: wait mode", "idle-states", &[], rr(190e-6), |r| {
+            r.target.environment.cpu.idle_states = vec![
+                IdleState { name: "WFI".to_owned(), exit_latency_us: Some(1), disabled: Some(false) },
+                IdleState { name: "WAIT".to_owned(), exit_latency_us: Some(50), disabled: Some(false) },
+            ];
+            r.target.counters.add(Stage::SoftirqBacklog, "cpu idle WAIT entered", 21_000);
+        }),
+        case("coalescing of 125 µs", "coalescing-latency", &[], rr(180e-6), |r| {
+            nic(&mut r.target).coalescing.insert("rx-usecs".to_owned(), 125);
+        }),
+    ]
+}
+
+// ---- What the cases are made of. ----
+
+/// A UDP stream between a board and a server, nothing wrong but that less may come through.
+fn udp(direction: Direction, mbit: u32, through: f64) -> Record {
+    let mut record = sample::udp(0, direction, mbit, f64::from(mbit));
+    hardware(&mut record);
+    if through < f64::from(mbit) {
+        let flow = &mut record.result.as_mut().expect("figures").flow;
+        flow.throughput_bps = Some(through * 1e6);
+    }
+    record
+}
+
+fn tcp(direction: Direction, mbit: f64) -> Record {
+    let mut record = sample::tcp(0, direction, mbit, false);
+    hardware(&mut record);
+    record.doubts.clear();
+    let tcp = tcp_of(&mut record);
+    (tcp.retransmissions, tcp.reordered_segments) = (0, Some(0));
+    (tcp.limited_by_receive_window, tcp.limited_by_application) = (Some(0.0), Some(0.0));
+    tcp.segments_sent = Some((mbit * 2e6 / 8.0 / 1448.0) as u64);
+    record
+}
+
+/// Requests that half of which were answered within this time.
+fn rr(median_s: f64) -> Record {
+    let mut record = sample::rr(0, "64");
+    hardware(&mut record);
+    record.doubts.clear();
+    let count = (2.0 / median_s) as u64;
+    let result = record.result.as_mut().expect("figures");
+    result.transactions_per_s = Some(1.0 / median_s);
+    result.latency = Some(Latency {
+        of: "udp-rr".to_owned(),
+        count,
+        timeouts: Some(0),
+        min_s: Some(0.8 * median_s),
+        mean_s: Some(median_s),
+        max_s: Some(4.0 * median_s),
+        percentiles: [("p50".to_owned(), median_s), ("p99".to_owned(), 2.0 * median_s)].into(),
+        histogram: Histogram::default(),
+    });
+    record
+}
+
+/// A board's fec and a server's igb on one cable, all as it should be.
+fn hardware(record: &mut Record) {
+    for machine in [&mut record.target, &mut record.host] {
+        machine.counters = Default::default();
+        machine.environment.virtualization = None;
+        let nic = nic(machine);
+        (nic.kind, nic.eee, nic.link_modes) = (None, None, None);
+        nic.coalescing = [("rx-usecs".to_owned(), 8)].into();
+        nic.offloads = ["tx-tcp-segmentation", "tx-generic-segmentation", "rx-gro", "rx-checksum", "tx-scatter-gather"]
+            .map(|name| (name.to_owned(), true))
+            .into();
+    }
+    record.target.environment.cpu.idle_states.clear();
+    record.host.environment.cpu.idle_states.clear();
+    (nic(&mut record.host).driver, record.host.environment.machine) =
+        (Some("igb".to_owned()), Some("a server".to_owned()));
+    // A stream's thread and CPU with time left.
+    for machine in [&mut record.target, &mut record.host] {
+        cpus(machine, &[CpuShares { busy: 0.4, system: 0.25, softirq: 0.1, user: 0.05, ..CpuShares::default() }; 4]);
+    }
+    (record.loss_budget, record.unaccounted) =
+        (record.loss_budget.as_ref().map(|_| Vec::new()), record.unaccounted.map(|_| 0));
+}
+
+fn nic(machine: &mut Machine) -> &mut linerate_trial::environment::Nic {
+    machine.environment.nic.as_mut().expect("the example has one")
+}
+
+fn tcp_of(record: &mut Record) -> &mut linerate_trial::outcome::TcpSummary {
+    record.result.as_mut().and_then(|figures| figures.flow.tcp.as_mut()).expect("a TCP stream")
+}
+
+fn sysctl(machine: &mut Machine, name: &str, value: &str) {
+    machine.environment.sysctls.insert(name.to_owned(), value.to_owned());
+}
+
+fn modes(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn idle() -> CpuShares {
+    CpuShares { busy: 0.1, system: 0.1, ..CpuShares::default() }
+}
+
+fn cpus(machine: &mut Machine, shares: &[CpuShares]) {
+    let used = machine.cpu.as_mut().expect("the example has it");
+    used.per_cpu = shares.to_vec();
+    used.cpus = shares.len() as u32;
+    used.machine.busy = shares.iter().map(|one| one.busy).sum::<f64>() / shares.len() as f64;
+}
+
+/// So many datagrams did not arrive.
+fn lose(record: &mut Record, lost: u64) -> u64 {
+    let flow = &mut record.result.as_mut().expect("figures").flow;
+    let sent = flow.packets_sent.expect("a UDP stream");
+    (flow.packets_lost, flow.packets_received) = (Some(lost), Some(sent - lost));
+    flow.loss_ratio = Some(lost as f64 / sent as f64);
+    lost
+}
+
+/// They were lost at the receiver's sockets.
+fn socket_drops(record: &mut Record, lost: u64) {
+    lose(record, lost);
+    record.target.counters.add(Stage::ReceiverSocket, "Udp RcvbufErrors", lost);
+    sysctl(&mut record.target, "net.core.rmem_default", "212992");
+}
+
+/// Makes the loss budget as measuring does.
+fn settle(record: &mut Record) {
+    let Some(flow) = record.result.as_ref().map(|figures| &figures.flow) else { return };
+    let (Some(sent), Some(received)) = (flow.packets_sent, flow.packets_received) else { return };
+    let datagrams = Datagrams { sent, received_unique: received, ..Datagrams::default() };
+    let (sender, receiver, names) = match record.direction {
+        Tx => (&record.target, &record.host, ["target: ", "host: "]),
+        _ => (&record.host, &record.target, ["host: ", "target: "]),
+    };
+    let seen = |machine: &Machine| {
+        Seen::new(&machine.counters, machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref()))
+    };
+    let budget = loss_budget(&datagrams, &seen(sender), &seen(receiver));
+    let named = |line: LossLine| LossLine {
+        evidence: line.evidence.replace("sender: ", names[0]).replace("receiver: ", names[1]),
+        ..line
+    };
+    record.loss_budget = Some(budget.lines.into_iter().map(named).collect());
+    record.unaccounted = Some(budget.unaccounted);
+    record.doubts.extend(budget.doubts);
+    debug_assert!(record.doubts.iter().all(|doubt: &Doubt| doubt.kind != DoubtKind::SharedMachine));
+}

@@ -1,0 +1,41 @@
+//! Checksum offload is off on a machine that ran out of CPU time.
+//! Knows the kernel's feature names.
+
+use super::case::Case;
+use super::{Finding, Rule, Sureness};
+
+pub(super) const RULE: Rule = Rule {
+    name: "checksum-offload",
+    says: "The CPU computes checksums that the MAC could, and it is out of time.",
+    rests_on: "A stream that came short or lost datagrams, on a machine whose thread or CPU had no time left, with its checksum \
+               feature off: tx-checksum-* of the sender, rx-checksum of the receiver.",
+    source: "Linux Documentation/networking/checksum-offloads.rst.",
+    suggests: &["tx_checksum", "rx_checksum"],
+    find,
+};
+
+const OUT: [&str; 3] = ["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    if !case.is_troubled() {
+        return None;
+    }
+    let sends = OUT.into_iter().find(|name| case.sender.offload(name) == Some(false));
+    let takes = Some("rx-checksum").filter(|name| case.receiver.offload(name) == Some(false));
+    let of = |feature: Option<&'static str>, side, setting| Some((feature?, side, setting));
+    [of(sends, case.sender, "tx_checksum"), of(takes, case.receiver, "rx_checksum")].into_iter().flatten().find_map(
+        |(feature, side, setting): (&str, super::case::Side<'_>, &str)| {
+            let (most, clauses) = side.out_of_cpu(case)?;
+            let sentence = format!("The {}'s CPU computes checksums that its MAC could.", side.end);
+            Some(
+                RULE.finds(case, Some(side.end), Sureness::Likely, 0.8 * most, sentence)
+                    .because(format!("{feature} is off at the {} (1 feature that it could have)", side.end))
+                    .because_of(clauses)
+                    .because_of(case.short())
+                    .attempt(side.setting(setting), "on", case.metric())
+                    .wrong_if("It is wrong if CPU time by KiB stays what it is with it on.")
+                    .explains(&["sender-cpu", "receiver-cpu", "host-limits"]),
+            )
+        },
+    )
+}

@@ -1,0 +1,47 @@
+//! The receiving socket's buffer ran full, by whatever cause.
+//! Knows what Linux gives; threads that starve, or have no time, are other rules.
+
+use linerate_trial::stage::Stage;
+
+use super::case::{Case, percent};
+use super::{Finding, Rule};
+
+pub(super) const RULE: Rule = Rule {
+    name: "receive-buffer",
+    says: "The receiving socket's buffer runs full: what arrives between two looks of the reader does not fit it.",
+    rests_on: "A loss of at least 10 datagrams, and 5 % of what was lost, at the stage receiver socket.",
+    source: "socket(7), SO_RCVBUF; udp(7); RFC 4113 and Linux's Udp RcvbufErrors.",
+    suggests: &["socket_buffer", "sysctl.net.core.rmem_default"],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let at = case.lost_at(Stage::ReceiverSocket)?;
+    let side = case.receiver;
+    let most = side.sysctl_number("net.core.rmem_max");
+    let usual = side.sysctl_number("net.core.rmem_default");
+    let sentence = format!("The {}'s socket buffer ran full before its thread came to read.", side.end);
+    let mut finding = RULE
+        .finds(case, Some(side.end), case.sure_of_drops(), at.part, sentence)
+        .because(at.evidence.clone())
+        .because(case.of_loss(&at))
+        .because(match case.asked("socket_buffer") {
+            Some(asked) if asked != "auto" => format!("socket_buffer was asked to be {asked}"),
+            _ => format!(
+                "the buffer is what the system gives: {} octets",
+                usual.map_or("unknown".to_owned(), |n| n.to_string())
+            ),
+        })
+        .because_of(side.thread_shares(case).map(|(worked, waited)| {
+            format!("its threads worked {} of the time and waited for a CPU {}", percent(worked), percent(waited))
+        }))
+        .wrong_if("It is wrong if a buffer ten times as large loses as many: then the reader is too slow, ever.");
+    // What is asked for is doubled and clamped by rmem_max (socket(7)).
+    if let (Some(most), Some(usual)) = (most, usual)
+        && case.is_auto("socket_buffer")
+        && most > usual
+    {
+        finding = finding.attempt("socket_buffer", most.to_string(), "loss");
+    }
+    Some(finding.attempt(side.setting("sysctl.net.core.rmem_default"), "4194304", "loss"))
+}

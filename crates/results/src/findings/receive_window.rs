@@ -1,0 +1,54 @@
+//! TCP waited for the receiver's window, and no queue on the path was full.
+//! Knows tcp_info's times; a buffer that is small by order is another rule.
+
+use super::case::{Case, percent, tidy};
+use super::{Finding, Rule, Sureness};
+
+/// From this share of the busy time on.
+const SHARE: f64 = 0.2;
+/// A round trip that is so much longer than the shortest has a queue in it: then what empties the queue is the limit, and
+/// a wider window would only fill it more.
+pub(super) const QUEUED: f64 = 4.0;
+
+pub(super) const RULE: Rule = Rule {
+    name: "receive-window",
+    says: "TCP waits for the receiver's window: the receiver reads late, or its buffer may not grow.",
+    rests_on: "tcp_info: sending was held up by the receive window for at least 20 % of its busy time, in a trial that came \
+               short; likely where the round trip is at most 4 times the shortest one (no queue stands on the path), or the \
+               receiver announced a window of zero.",
+    source: "Linux tcp_info tcpi_rwnd_limited (4.10); RFC 9293, section 3.8.6 (window management).",
+    suggests: &["sysctl.net.ipv4.tcp_rmem"],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let short = case.short()?;
+    let tcp = case.tcp()?;
+    let share = tcp.limited_by_receive_window.filter(|share| *share >= SHARE)?;
+    let side = case.receiver;
+    let zero = side.counter("TcpExt TCPToZeroWindowAdv").unwrap_or(0);
+    let stands = tcp.min_rtt_s.filter(|least| *least > 0.0).map(|least| tcp.rtt_s / least);
+    let sure =
+        if stands.is_some_and(|ratio| ratio <= QUEUED) || zero >= 10 { Sureness::Likely } else { Sureness::Possible };
+    let most = side.sysctl_number("net.ipv4.tcp_rmem");
+    let sentence = format!("TCP waits for the {}'s receive window.", side.end);
+    let mut finding = RULE
+        .finds(case, Some(side.end), sure, share, sentence)
+        .because(format!("sending waited for the window {} of its busy time", percent(share)))
+        .because(format!(
+            "the round trip is {} µs, {} times the shortest one",
+            tidy(tcp.rtt_s * 1e6),
+            stands.map_or("unknown".to_owned(), tidy)
+        ))
+        .because(format!("{}: a window of zero was announced {zero} times", side.end))
+        .because(short)
+        .wrong_if(
+            "It is wrong if sending waits as long for the window with a buffer that may grow four times as large.",
+        );
+    if let Some(most) = most.filter(|_| case.is_auto("socket_buffer")) {
+        let value = format!("4096 131072 {}", most.saturating_mul(4).max(6_291_456));
+        finding = finding.because(format!("net.ipv4.tcp_rmem lets the buffer grow to {most} octets"));
+        finding = finding.attempt(side.setting("sysctl.net.ipv4.tcp_rmem"), value, "throughput");
+    }
+    Some(finding)
+}

@@ -1,0 +1,52 @@
+//! The thread that reads did not get a CPU, so the socket's buffer ran full in front of it.
+//! Knows how long the scheduler let it wait.
+
+use linerate_trial::stage::Stage;
+
+use super::case::{Case, percent};
+use super::{Finding, Rule, Sureness};
+
+/// From this share of its time on, waiting for a CPU is no accident.
+const WAITED: f64 = 0.1;
+
+pub(super) const RULE: Rule = Rule {
+    name: "receiver-starved",
+    says: "The receiving thread is starved: the stack delivers, the socket's buffer is full, and the thread waits for a CPU.",
+    rests_on: "Receiving threads that could have run but waited for a CPU for at least 10 % of the time; and a loss of at least 10 \
+               datagrams, and 5 % of what was lost, at the stage receiver socket, or datagrams read more than 5 % slower than \
+               they were sent.",
+    source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay); sched(7).",
+    suggests: &["receiver_scheduling"],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let side = case.receiver;
+    let (worked, waited) = side.thread_shares(case).filter(|(_, waited)| *waited >= WAITED)?;
+    let at = case.lost_at(Stage::ReceiverSocket);
+    let late = case.read_late();
+    let weight = match (&at, &late) {
+        (Some(at), _) => at.part,
+        (None, Some(_)) => waited,
+        (None, None) => return None,
+    };
+    let cpu = side.cpu(case);
+    let sentence = format!("The {}'s receiving thread did not get a CPU when it had data to read.", side.end);
+    Some(
+        RULE.finds(case, Some(side.end), Sureness::Likely, weight, sentence)
+            .because(format!(
+                "its threads could have run and waited for a CPU {} of the time; they worked {}",
+                percent(waited),
+                percent(worked)
+            ))
+            .because_of(at.as_ref().map(|at| format!("{}; {}", at.evidence, case.of_loss(at))))
+            .because_of(late)
+            .because_of(cpu.map(|cpu| {
+                let [busy, softirq] = [cpu.machine.busy, cpu.machine.softirq].map(percent);
+                format!("the {}'s {} CPUs were busy {busy} of the time, {softirq} in softirqs", side.end, cpu.cpus)
+            }))
+            .attempt(side.setting("receiver_scheduling"), "fifo:50", case.metric())
+            .wrong_if("It is wrong if as little arrives in time when the thread runs before all others.")
+            .explains(&["receive-buffer", "receiver-cpu", "small-buffer", "host-limits", "sender-cpu"]),
+    )
+}

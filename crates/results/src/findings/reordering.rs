@@ -1,0 +1,42 @@
+//! TCP sends again what was not lost: packets overtake each other.
+//! Knows TCP's counters at both ends.
+
+use super::case::{Case, percent};
+use super::{Finding, Rule, Sureness};
+
+pub(super) const RULE: Rule = Rule {
+    name: "reordering",
+    says: "TCP sends segments again that were not lost, because packets overtake each other.",
+    rests_on: "At least 0.1 % of the segments sent again; no counter of either machine saw a tenth as many dropped; and the \
+               receiver said that it had at least half of them twice (DSACK), or saw at least as many out of order.",
+    source: "RFC 2883 (DSACK), RFC 4737 (reordering); Linux TcpExt TCPDSACKRecv, TCPSACKReorder.",
+    suggests: &["sysctl.net.ipv4.tcp_reordering"],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let share = case.sent_again()?;
+    let tcp = case.tcp()?;
+    let again = tcp.retransmissions;
+    let count = |name: &str| case.sender.counter(&format!("TcpExt {name}")).unwrap_or(0);
+    let (twice, reorders) = (count("TCPDSACKRecv"), count("TCPSACKReorder") + count("TCPTSReorder"));
+    let out_of_order = tcp.reordered_segments.unwrap_or(0);
+    let shown = twice * 2 >= again || (out_of_order >= again && twice > 0);
+    if case.drops_seen() * 10 >= again || !shown {
+        return None;
+    }
+    let tolerated = case.sender.sysctl_number("net.ipv4.tcp_reordering").unwrap_or(3);
+    let sentence = "TCP sends again what was not lost: packets overtake each other on the way.".to_owned();
+    Some(
+        RULE.finds(case, None, Sureness::Likely, (twice as f64 / again as f64).clamp(0.5, 1.0), sentence)
+            .because(format!("{again} segments were sent again, {} of all", percent(share)))
+            .because(format!(
+                "{}: TcpExt TCPDSACKRecv {twice} (the receiver had them already), reordering seen {reorders} times",
+                case.sender.end
+            ))
+            .because(format!("{out_of_order} segments reached the {} out of order", case.receiver.end))
+            .because(format!("counters of both machines saw {} packets dropped", case.drops_seen()))
+            .attempt(case.sender.setting("sysctl.net.ipv4.tcp_reordering"), (tolerated * 10).to_string(), "throughput")
+            .wrong_if("It is wrong if udp-stream at this rate shows lost datagrams and none reordered."),
+    )
+}

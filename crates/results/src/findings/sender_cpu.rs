@@ -1,0 +1,35 @@
+//! The thread that sends had no time left.
+//! Knows thread times; why it costs so much is for other rules.
+
+use super::case::Case;
+use super::{Finding, Rule, Sureness};
+
+pub(super) const RULE: Rule = Rule {
+    name: "sender-cpu",
+    says: "The sender's CPU is the limit: its thread worked all the time and sent no faster.",
+    rests_on: "The sending threads worked, or waited for a CPU, at least 90 % of the time, or a CPU was at least 95 % busy; at most \
+               1 % was lost; and the trial came short of what was asked or of the link, or the link's speed is not known.",
+    source: "getrusage(2); Linux Documentation/scheduler/sched-stats.rst.",
+    suggests: &["streams"],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let short = case.short()?;
+    let (most, clauses) = case.sender.out_of_cpu(case)?;
+    // Whoever loses what it sends is not the limit.
+    if case.loss_ratio().is_some_and(|ratio| ratio > 0.01) {
+        return None;
+    }
+    let used = case.flow().and_then(|flow| flow.sender_api.as_ref()).map(|api| api.name.as_str());
+    let end = case.sender.end;
+    let sentence = format!("The {end}'s CPU is the limit: its sending thread can send no faster.");
+    let finding = RULE
+        .finds(case, Some(end), Sureness::Likely, most * 0.9, sentence)
+        .because_of(clauses)
+        .because_of(used.map(|used| format!("it sends by {used}")))
+        .because(short)
+        .wrong_if("It is wrong if a second stream brings no more, and the CPUs have time left then.");
+    let has_more = case.sender.cpu(case).is_some_and(|cpu| cpu.cpus > 1);
+    Some(if case.streams() < 2.0 && has_more { finding.attempt("streams", "2", "throughput") } else { finding })
+}

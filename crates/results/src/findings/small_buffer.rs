@@ -1,0 +1,100 @@
+//! A socket's buffer holds less than is on its way: less than the bandwidth-delay product, or than a burst.
+//! Knows what was asked, and what the machine gives at most.
+
+use linerate_trial::spec::Workload;
+use linerate_trial::stage::Stage;
+
+use super::case::{Case, percent, tidy};
+use super::{Finding, Rule, Sureness};
+
+/// A socket that is asked for less than this is smaller than what Linux gives by itself (212,992 octets since 3.1).
+const USUAL: u64 = 212_992;
+
+pub(super) const RULE: Rule = Rule {
+    name: "small-buffer",
+    says: "The socket's buffer is smaller than what is on its way: than the bandwidth-delay product (TCP), or a burst (UDP).",
+    rests_on: "An explicit socket_buffer, or a largest tcp_rmem or tcp_wmem, that is smaller than Linux gives by default; and TCP \
+               that waited for the window or the buffer, or had nothing to send although it should, at least 20 % of the time; or datagrams lost at the socket.",
+    source: "tcp(7), tcp_rmem and tcp_wmem; socket(7), SO_RCVBUF; RFC 7323, section 1.1 (bandwidth-delay product); RFC 4898 \
+             (what limits a sender).",
+    suggests: &["socket_buffer", "sysctl.net.ipv4.tcp_rmem", "sysctl.net.ipv4.tcp_wmem"],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    match case.record.workload {
+        Workload::TcpStream => of_tcp(case),
+        Workload::UdpStream => of_udp(case),
+        _ => None,
+    }
+}
+
+fn of_tcp(case: &Case<'_>) -> Option<Finding> {
+    let short = case.short()?;
+    let tcp = case.tcp()?;
+    let (window, mut buffer) = (tcp.limited_by_receive_window?, tcp.limited_by_send_buffer?);
+    // With a tiny buffer the kernel takes the wait for room for an application that has nothing to send.
+    if let Some(nothing_to_send) = tcp.limited_by_application.filter(|_| case.is_unlimited()) {
+        buffer = (1.0 - nothing_to_send) * buffer + nothing_to_send;
+    }
+    if window + buffer < 0.2 {
+        return None;
+    }
+    let (side, sysctl, what) = match window >= buffer {
+        true => (case.receiver, "net.ipv4.tcp_rmem", "the receiver's window"),
+        false => (case.sender, "net.ipv4.tcp_wmem", "room in the send buffer"),
+    };
+    let asked = case.asked_octets("socket_buffer");
+    let octets = asked.or(side.sysctl_number(sysctl)).filter(|octets| *octets < USUAL)?;
+    let product = case.throughput_bps()? / 8.0 / case.streams() * tcp.rtt_s;
+    let sentence = format!("The {}'s socket buffer is too small for TCP to fill the link.", side.end);
+    let finding = RULE
+        .finds(case, Some(side.end), Sureness::Likely, (window + buffer).min(1.0), sentence)
+        .because(format!("sending waited for {what} {} of the time", percent(window.max(buffer).min(1.0))))
+        .because(match asked {
+            Some(_) => format!("socket_buffer is {octets} octets"),
+            None => format!("{sysctl} lets a buffer grow to {octets} octets"),
+        })
+        .because(format!(
+            "{} octets were on their way on average (throughput times the round trip of {} µs)",
+            tidy(product),
+            tidy(tcp.rtt_s * 1e6)
+        ))
+        .because(short)
+        .wrong_if("It is wrong if a buffer ten times as large lets no more through.")
+        .explains(&[
+            "receive-window",
+            "send-buffer",
+            "application-limited",
+            "sender-cpu",
+            "receiver-cpu",
+            "segmentation",
+        ]);
+    Some(match asked {
+        Some(_) => finding.attempt("socket_buffer", "auto", "throughput"),
+        None => {
+            let all = if sysctl.ends_with("rmem") { "4096 131072 6291456" } else { "4096 16384 4194304" };
+            finding.attempt(side.setting(&format!("sysctl.{sysctl}")), all, "throughput")
+        }
+    })
+}
+
+fn of_udp(case: &Case<'_>) -> Option<Finding> {
+    let at = case.lost_at(Stage::ReceiverSocket)?;
+    let side = case.receiver;
+    let octets = case.asked_octets("socket_buffer").filter(|octets| *octets < USUAL)?;
+    let rate = case.flow()?.achieved_load_bps? / case.streams();
+    let sentence = format!("The {}'s socket buffer is too small for how seldom its thread comes to read.", side.end);
+    Some(
+        RULE.finds(case, Some(side.end), Sureness::Likely, at.part, sentence)
+            .because(at.evidence.clone())
+            .because(case.of_loss(&at))
+            .because(format!(
+                "socket_buffer is {octets} octets: at the load that was sent, at most {} ms of it",
+                tidy(octets as f64 * 8.0 / rate * 1e3)
+            ))
+            .attempt("socket_buffer", "auto", "loss")
+            .wrong_if("It is wrong if a buffer ten times as large loses as many.")
+            .explains(&["receive-buffer", "receiver-cpu"]),
+    )
+}

@@ -1,0 +1,43 @@
+//! The stack of either end threw packets away: wrong checksums, no port, no route, a filter that counts there.
+//! Knows the counters' names; what they mean stands in the sentence.
+
+use linerate_trial::stage::Stage;
+
+use super::case::Case;
+use super::{Finding, Rule};
+
+pub(super) const RULE: Rule = Rule {
+    name: "stack-drops",
+    says: "The stack threw packets away: a wrong checksum, nobody at the port, no route, a packet that it did not believe.",
+    rests_on: "A loss of at least 10 packets, and 5 % of what was lost, at the stages sender stack or receiver stack.",
+    source: "RFC 4293 (Ip), RFC 4113 (Udp); Linux Documentation/networking/snmp_counter.rst.",
+    suggests: &["tx_checksum"],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let lost = [(Stage::SenderStack, case.sender), (Stage::ReceiverStack, case.receiver)];
+    let lost = lost.into_iter().filter_map(|(stage, side)| Some((side, case.lost_at(stage)?)));
+    let (side, at) = lost.max_by(|a, b| a.1.part.total_cmp(&b.1.part))?;
+    let counted = |name: &str| at.evidence.contains(name);
+    let why = match () {
+        () if counted("InCsumErrors") => "its checksums were wrong",
+        () if counted("NoPorts") => "nobody listened at the port",
+        () if counted("NoRoutes") => "there was no route",
+        () if counted("ReversePathFilter") => "the reverse path filter did not believe the sender's address",
+        () if counted("InHdrErrors") || counted("InTruncatedPkts") => "its headers were wrong",
+        () if counted("ReasmFails") => "fragments were missing",
+        () => "as the counters name it",
+    };
+    let sentence = format!("The {}'s stack threw away what it was handed: {why}.", side.end);
+    let mut finding = RULE
+        .finds(case, Some(side.end), case.sure_of_drops(), at.part, sentence)
+        .because(at.evidence.clone())
+        .because(case.of_loss(&at))
+        .wrong_if("It is wrong if these counters grow as fast while no test runs: then other traffic moves them.");
+    if counted("InCsumErrors") {
+        // A MAC that fills checksums in wrongly is more common than a cable that spoils them and no CRC.
+        finding = finding.attempt(case.sender.setting("tx_checksum"), "off", "loss");
+    }
+    Some(finding)
+}

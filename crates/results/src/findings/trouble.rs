@@ -1,0 +1,54 @@
+//! What went wrong for the user, in one sentence, or that nothing did.
+//! Knows what was wanted and what came; names no cause.
+
+use linerate_trial::spec::Direction;
+
+use super::case::{Case, percent, tidy};
+use crate::record::Record;
+
+/// One sentence: what is to be explained, or that there is nothing to explain.
+pub fn trouble(record: &Record) -> String {
+    if let Some(error) = &record.error {
+        return format!("The trial failed: {error}.");
+    }
+    let mut clauses: Vec<String> = Vec::new();
+    for case in Case::of(record) {
+        let way = if record.direction == Direction::Both { format!("{}: ", case.way) } else { String::new() };
+        if let Some(loss) = case.loss() {
+            clauses.push(format!("{way}{} datagrams, {} of those sent, were lost", loss.packets, percent(loss.ratio)));
+        }
+        if let Some(share) = case.sent_again() {
+            clauses.push(format!("{way}{} of the segments were sent again", percent(share)));
+        }
+        clauses.extend(case.short().map(|short| format!("{way}{short}")));
+    }
+    if !clauses.is_empty() {
+        return format!("{}.", capital(&clauses.join("; ")));
+    }
+    let case = &Case::of(record)[0];
+    match (case.asked_bps(), case.throughput_bps(), case.line_bps()) {
+        (Some(asked), Some(got), _) if asked.is_finite() => {
+            format!(
+                "Nothing went wrong: {} of {} Mbit/s that were asked came through.",
+                tidy(got / 1e6),
+                tidy(asked / 1e6)
+            )
+        }
+        (Some(_), Some(got), Some(line)) => {
+            format!(
+                "Nothing went wrong: {} of the {} Mbit/s that the link carries came through.",
+                tidy(got / 1e6),
+                tidy(line / 1e6)
+            )
+        }
+        _ => match case.latency().and_then(|latency| latency.percentiles.get("p50")) {
+            Some(median) => format!("Half of the answers came within {} µs.", tidy(median * 1e6)),
+            None => "There is nothing to explain.".to_owned(),
+        },
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

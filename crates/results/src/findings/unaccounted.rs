@@ -1,0 +1,61 @@
+//! Packets are missing that no counter explains: between which two places, if link counters say so.
+//! Knows how many packets each end's link counted; names no cause that nothing shows.
+
+use linerate_trial::stage::Stage;
+
+use super::case::{Case, percent};
+use super::{Finding, Rule, Sureness};
+
+/// From this part of the loss on.
+const PART: f64 = 0.1;
+
+pub(super) const RULE: Rule = Rule {
+    name: "unaccounted",
+    says: "Packets vanished where no counter sees: between the two links (a switch, a cable, a MAC that counts nothing), or \
+           behind the receiver's (a firewall, an XDP program).",
+    rests_on: "At least 10 datagrams, and 10 % of what was lost, unaccounted for. Where: the sender's link tx_packets against \
+               the receiver's link rx_packets, which must agree with it to a fifth.",
+    source: "Linux Documentation/networking/statistics.rst, rx_packets and tx_packets.",
+    suggests: &[],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let loss = case.loss()?;
+    let missing = u64::try_from(case.record.unaccounted?).ok()?;
+    let part = missing as f64 / loss.packets as f64;
+    if missing < 10 || part < PART || case.record.loss_budget.is_none() {
+        return None;
+    }
+    let out = case.sender.sum(Stage::DriverTxRing, |name| name == "link tx_packets");
+    let came = case.receiver.sum(Stage::DriverRxRing, |name| name == "link rx_packets");
+    let between = out.zip(came).map(|(out, came)| out.saturating_sub(came) as f64 / missing as f64);
+    let (sender, receiver) = (case.sender.end, case.receiver.end);
+    let (machine, sentence) = match between {
+        Some(between) if between >= 0.8 => (
+            None,
+            "Packets vanished between the two links: a switch, the cable, or a MAC that does not count what it drops."
+                .to_owned(),
+        ),
+        Some(between) if between <= 0.2 => (
+            Some(receiver),
+            format!(
+                "Packets vanished in the {receiver} behind its link: a firewall, an XDP program, or another filter."
+            ),
+        ),
+        _ => (None, "Packets vanished, and no counter says where.".to_owned()),
+    };
+    let sure = if between.is_some() { Sureness::Likely } else { Sureness::Possible };
+    let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
+    Some(
+        RULE.finds(case, machine, sure, part, sentence)
+            .because(format!("{missing} datagrams are unaccounted for, {} of what was lost", percent(part)))
+            .because(format!("{sender}: link tx_packets {}; {receiver}: link rx_packets {}", known(out), known(came)))
+            .wrong_if(match machine {
+                Some(_) => {
+                    "It is wrong if as many vanish without firewall rules and XDP programs (nft list ruleset, ip link)."
+                }
+                None => "It is wrong if as many vanish over a cable from one end to the other, with nothing between.",
+            }),
+    )
+}

@@ -1,0 +1,217 @@
+//! How many packets passed each stage, where a counter tells, and the pause frames beside them.
+//! Knows no losses.
+
+use serde::{Deserialize, Serialize};
+
+use super::seen::{Hits, Seen};
+use super::{Datagrams, listed};
+use crate::drivers::Meaning;
+use crate::stage::{Stage, fits};
+
+/// Packets that passed a stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passage {
+    /// Where.
+    pub stage: Stage,
+    /// How many.
+    pub packets: u64,
+    /// What they are there.
+    pub unit: Passed,
+    /// Who says so.
+    pub evidence: String,
+}
+
+/// What passes a stage. Below the stack it is not always one for one: large buffers are cut late, and put together
+/// early; other traffic and the trial's own hello and end mark are in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Passed {
+    /// Datagrams of the trial.
+    Datagrams,
+    /// Data segments of the trial's connections, those sent again included.
+    Segments,
+    /// Packets of the interface, or of the machine, whosever they were.
+    Packets,
+}
+
+impl Passed {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Passed::Datagrams => "datagrams",
+            Passed::Segments => "segments",
+            Passed::Packets => "packets",
+        }
+    }
+}
+
+/// The path of one direction, in its order. `asked` is what the offered load and the duration come to.
+pub fn path(trial: Trial<'_>, sender: &Seen<'_>, receiver: &Seen<'_>) -> Vec<Passage> {
+    let mut path = Path(Vec::new());
+    match trial {
+        Trial::Udp { asked, datagrams } => {
+            let Datagrams { sent, send_errors, received_unique, .. } = *datagrams;
+            path.add(Stage::SenderApplication, Passed::Datagrams, asked, "asked for, by rate and duration");
+            path.add(Stage::SenderApplication, Passed::Datagrams, Some(sent), "sender: sent by the application");
+            let accepted = sent.saturating_sub(send_errors);
+            path.add(Stage::SenderSocket, Passed::Datagrams, Some(accepted), "sender: accepted by send");
+            path.add_counters(Stage::SenderStack, "sender", sender, &["Udp OutDatagrams", "Udp6 OutDatagrams"]);
+            path.add_interfaces(sender, receiver);
+            path.add_counters(Stage::ReceiverStack, "receiver", receiver, &["Ip InReceives", "Ip6 InReceives"]);
+            path.add_counters(Stage::ReceiverSocket, "receiver", receiver, &["Udp InDatagrams", "Udp6 InDatagrams"]);
+            let evidence = "receiver: different ones delivered to the application";
+            path.add(Stage::ReceiverApplication, Passed::Datagrams, Some(received_unique), evidence);
+        }
+        Trial::Tcp { sent, received } => {
+            path.add(Stage::SenderSocket, Passed::Segments, sent, "sender: tcp_info of its sockets");
+            path.add_counters(Stage::SenderStack, "sender", sender, &["Tcp OutSegs"]);
+            path.add_interfaces(sender, receiver);
+            path.add_counters(Stage::ReceiverStack, "receiver", receiver, &["Tcp InSegs"]);
+            path.add(Stage::ReceiverSocket, Passed::Segments, received, "receiver: tcp_info of its sockets");
+        }
+    }
+    path.0
+}
+
+/// What the two ends know of a trial's traffic in one direction.
+#[derive(Clone, Copy, Debug)]
+pub enum Trial<'a> {
+    /// Datagrams.
+    Udp {
+        /// What was asked for; `None` of an unlimited load.
+        asked: Option<u64>,
+        /// What became of them.
+        datagrams: &'a Datagrams,
+    },
+    /// Data segments, those sent again included.
+    Tcp {
+        /// By the sending sockets.
+        sent: Option<u64>,
+        /// By the receiving ones.
+        received: Option<u64>,
+    },
+}
+
+struct Path(Vec<Passage>);
+
+impl Path {
+    fn add(&mut self, stage: Stage, unit: Passed, packets: Option<u64>, evidence: &str) {
+        if let Some(packets) = packets {
+            self.0.push(Passage { stage, packets, unit, evidence: evidence.to_owned() });
+        }
+    }
+
+    /// The sum of those counters that are there.
+    fn add_counters(&mut self, stage: Stage, who: &str, seen: &Seen<'_>, names: &[&str]) {
+        let hits: Hits<'_> = seen
+            .counters
+            .iter()
+            .filter(|(_, name, value)| *value > 0 && names.contains(name))
+            .map(|(_, name, value)| (name, value))
+            .collect();
+        let known = seen.counters.iter().any(|(_, name, _)| names.contains(&name));
+        let sum = hits.iter().map(|(_, value)| value).sum();
+        self.add(stage, Passed::Packets, known.then_some(sum), &format!("{who}: {}", listed(&hits)));
+    }
+
+    /// From the sending queue to the receiving one.
+    fn add_interfaces(&mut self, sender: &Seen<'_>, receiver: &Seen<'_>) {
+        // A queue below a root counts what the root counts; of several devices in a row each does.
+        let queues = sender.counters.0.get(&Stage::Qdisc).into_iter().flatten();
+        let queue = queues
+            .filter(|(name, _)| fits("* * packets", name) && !name.contains('@'))
+            .max_by_key(|(_, packets)| **packets);
+        if let Some((name, packets)) = queue {
+            self.add(Stage::Qdisc, Passed::Packets, Some(*packets), &format!("sender: {name} {packets}"));
+        }
+        for (who, seen, stages) in [
+            ("sender", sender, [Stage::DriverTxRing, Stage::MacTx]),
+            ("receiver", receiver, [Stage::MacRxFifo, Stage::DriverRxRing]),
+        ] {
+            for stage in stages {
+                if let Some((packets, evidence)) = frames_at(seen, stage) {
+                    self.add(stage, Passed::Packets, Some(packets), &format!("{who}: {evidence}"));
+                }
+            }
+        }
+        if let Some(processed) = receiver.counters.get(Stage::SoftirqBacklog, "softnet processed") {
+            let evidence = format!("receiver: softnet processed {processed}, of all its interfaces");
+            self.add(Stage::SoftirqBacklog, Passed::Packets, Some(processed), &evidence);
+        }
+    }
+}
+
+/// Frames that passed a stage of an interface: what the link counts at the rings, what the driver's table says
+/// elsewhere.
+pub(super) fn frames_at(seen: &Seen<'_>, stage: Stage) -> Option<(u64, String)> {
+    passed_at(seen, stage, "packets", Meaning::Packets)
+}
+
+pub(super) fn octets_at(seen: &Seen<'_>, stage: Stage) -> Option<(u64, String)> {
+    passed_at(seen, stage, "bytes", Meaning::Octets)
+}
+
+fn passed_at(seen: &Seen<'_>, stage: Stage, unit: &str, meaning: Meaning) -> Option<(u64, String)> {
+    let link = match stage {
+        Stage::DriverTxRing => Some(format!("link tx_{unit}")),
+        Stage::DriverRxRing => Some(format!("link rx_{unit}")),
+        _ => None,
+    };
+    if let Some(name) = link
+        && let Some(value) = seen.counters.get(stage, &name)
+    {
+        return Some((value, format!("{name} {value}")));
+    }
+    let alternatives = seen.alternatives(|row| row.stage == stage && row.meaning == meaning);
+    let hits = alternatives.first()?;
+    Some((hits.iter().fold(0, |sum, (_, value)| sum.saturating_add(*value)), listed(hits)))
+}
+
+/// Pause frames of one machine (IEEE 802.3, annex 31B): they turn loss into slowness.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PauseFrames {
+    /// Sent: its receive side was full, and the peer was to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<u64>,
+    /// Received: the peer asked it to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received: Option<u64>,
+    /// How long its transmitter stood still for them, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_s: Option<f64>,
+    /// Which counters say so.
+    pub evidence: String,
+}
+
+impl Seen<'_> {
+    /// Its pause frames; `None` where no counter tells of any.
+    pub fn pause(&self) -> Option<PauseFrames> {
+        let mut evidence = Vec::new();
+        let mut count = |standard: Option<(Stage, &str)>, meaning| {
+            let value = standard.and_then(|(stage, name)| Some((name, self.counters.get(stage, name)?)));
+            let hits: Option<Hits<'_>> = match value {
+                Some(hit) => Some(vec![hit]),
+                None => self.counted(meaning),
+            };
+            let hits = hits?;
+            evidence.push(listed(&hits));
+            Some(hits.iter().fold(0u64, |sum, (_, value)| sum.saturating_add(*value)))
+        };
+        let sent = count(Some((Stage::MacRxFifo, "pause tx_frames")), Meaning::PauseSent);
+        let received = count(Some((Stage::MacTx, "pause rx_frames")), Meaning::PauseReceived);
+        let stalled_s = count(None, Meaning::StalledMicroseconds).map(|us| us as f64 / 1e6);
+        (!evidence.is_empty()).then(|| PauseFrames { sent, received, stalled_s, evidence: evidence.join(", ") })
+    }
+
+    /// The counters of a meaning that add up, those of zero included; those that count again where there are no
+    /// others.
+    fn counted(&self, meaning: Meaning) -> Option<Hits<'_>> {
+        let of = |again: bool| -> Hits<'_> {
+            let hits = self.counters.iter().filter(|(_, name, _)| {
+                self.table.row(name).is_some_and(|row| row.meaning == meaning && row.again == again)
+            });
+            hits.map(|(_, name, value)| (name, value)).collect()
+        };
+        [of(false), of(true)].into_iter().find(|hits| !hits.is_empty())
+    }
+}

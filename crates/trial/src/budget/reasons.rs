@@ -1,0 +1,147 @@
+//! Drop reasons as evidence: beside the lines that counters made, and for what no counter explained.
+//! Knows what the kernel's reasons mean (include/net/dropreason-core.h), not who traced them.
+//!
+//! The tracepoint sees every packet of the machine, whosever it was, so a reason never overrules a counter, and never
+//! explains more than was lost.
+
+use super::drops::{Id, Machine};
+use super::seen::Seen;
+use super::{Datagrams, Findings, LossLine};
+use crate::drop_reason::DropReason;
+use crate::stage::{Stage, fits};
+
+use Machine::{Receiver, Sender};
+
+/// A reason that can cost a trial its packets.
+struct Meaning {
+    /// A pattern of the reason, or of `REASON at FUNCTION`; `-` where the kernel gives none.
+    name: &'static str,
+    machine: Machine,
+    stage: Stage,
+    /// The entries of the table of drops that count the same.
+    counted: &'static [Id],
+}
+
+/// The first that fits the name and the machine.
+const REASONS: [Meaning; 37] = [
+    reason("SOCKET_RCVBUFF", Receiver, Stage::ReceiverSocket, &[Id::ReceiveBuffer]),
+    reason("PROTO_MEM", Receiver, Stage::ReceiverSocket, &[Id::ReceiveBuffer, Id::UdpErrors]),
+    reason("SOCKET_FILTER", Receiver, Stage::ReceiverStack, &[Id::UdpErrors]),
+    reason("SOCKET_BACKLOG", Receiver, Stage::ReceiverSocket, &[Id::TcpBuffer]),
+    reason("NO_SOCKET", Receiver, Stage::ReceiverStack, &[Id::NoPort]),
+    reason("UDP_CSUM", Receiver, Stage::ReceiverStack, &[Id::Checksum]),
+    reason("TCP_CSUM", Receiver, Stage::ReceiverStack, &[Id::TcpErrors]),
+    reason("SKB_CSUM", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
+    reason("IP_CSUM", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
+    reason("IP_INHDR", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
+    reason("PKT_TOO_SMALL", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
+    reason("IP_RPFILTER", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
+    reason("IP_INADDRERRORS", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
+    reason("IP_INNOROUTES", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
+    reason("IP_LOCAL_SOURCE", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp, Id::Undelivered]),
+    reason("IP_INVALID_SOURCE", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp, Id::Undelivered]),
+    reason("IP_LOCALNET", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp, Id::Undelivered]),
+    reason("FRAG_REASM_TIMEOUT", Receiver, Stage::ReceiverStack, &[]),
+    reason("FRAG_TOO_FAR", Receiver, Stage::ReceiverStack, &[]),
+    reason("DUP_FRAG", Receiver, Stage::ReceiverStack, &[]),
+    reason("NETFILTER_DROP", Receiver, Stage::ReceiverStack, &[Id::Undelivered, Id::SenderIp]),
+    reason("NETFILTER_DROP", Sender, Stage::SenderStack, &[Id::SenderIp]),
+    reason("XDP", Receiver, Stage::SoftirqBacklog, &[Id::Xdp]),
+    // What the kernel gives no reason for, or no old kernel any, by the function that dropped it (net/core/dev.c,
+    // net/netfilter/core.c).
+    reason("* at do_xdp_generic", Receiver, Stage::SoftirqBacklog, &[Id::Xdp]),
+    reason("* at netif_receive_generic_xdp", Receiver, Stage::SoftirqBacklog, &[Id::Xdp]),
+    reason("- at nf_hook_slow", Receiver, Stage::ReceiverStack, &[Id::Undelivered, Id::SenderIp]),
+    reason("- at nf_hook_slow", Sender, Stage::SenderStack, &[Id::SenderIp]),
+    reason("TC_INGRESS", Receiver, Stage::SoftirqBacklog, &[Id::Ingress]),
+    reason("CPU_BACKLOG", Receiver, Stage::SoftirqBacklog, &[Id::Backlog]),
+    reason("TC_EGRESS", Sender, Stage::Qdisc, &[Id::Qdisc]),
+    reason("QDISC_*", Sender, Stage::Qdisc, &[Id::Qdisc]),
+    reason("NEIGH_*", Sender, Stage::SenderStack, &[Id::SenderIp]),
+    reason("IP_OUTNOROUTES", Sender, Stage::SenderStack, &[Id::SenderIp]),
+    reason("PKT_TOO_BIG", Sender, Stage::SenderStack, &[Id::SenderIp]),
+    reason("FULL_RING", Sender, Stage::DriverTxRing, &[Id::TxRing]),
+    reason("DEV_READY", Sender, Stage::DriverTxRing, &[Id::TxRing]),
+    reason("SKB_GSO_SEG", Sender, Stage::DriverTxRing, &[Id::TxRing]),
+];
+
+const fn reason(name: &'static str, machine: Machine, stage: Stage, counted: &'static [Id]) -> Meaning {
+    Meaning { name, machine, stage, counted }
+}
+
+/// What a traced reason means on a machine of this role.
+fn meaning(traced: &DropReason, machine: Machine) -> Option<&'static Meaning> {
+    let name = traced.reason.as_deref().unwrap_or("-");
+    let at = format!("{name} at {}", traced.location.as_deref().unwrap_or("-"));
+    REASONS.iter().find(|reason| reason.machine == machine && (fits(reason.name, name) || fits(reason.name, &at)))
+}
+
+/// The reasons of both machines with their meanings. Of one kernel both tell the same, so the receiver's are taken,
+/// for both roles.
+fn traced<'a>(
+    datagrams: &Datagrams,
+    [sender, receiver]: [&'a Seen<'_>; 2],
+) -> impl Iterator<Item = (&'a DropReason, &'static Meaning)> {
+    let shared = datagrams.shared_kernel;
+    let of = move |seen: &'a Seen<'_>, machine| {
+        seen.reasons.iter().filter_map(move |traced| {
+            let other = || if shared { meaning(traced, Sender) } else { None };
+            let found = meaning(traced, machine).or_else(|| (machine == Receiver).then(other)?);
+            Some((traced, found?))
+        })
+    };
+    let of_sender = if shared { None } else { Some(of(sender, Sender)) };
+    of(receiver, Receiver).chain(of_sender.into_iter().flatten())
+}
+
+fn told(traced: &DropReason) -> String {
+    let at = traced.location.as_ref().map_or(String::new(), |location| format!(" at {location}"));
+    format!("drop reason {} {}{at}", traced.reason.as_deref().unwrap_or("not told"), traced.packets)
+}
+
+impl Findings {
+    /// Says beside each line which reasons the kernel gave for such drops.
+    pub(super) fn attach_reasons(&mut self, datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) {
+        for (traced, meaning) in traced(datagrams, [sender, receiver]) {
+            let counted = self.of.iter_mut().find(|one| one.net > 0 && meaning.counted.contains(&one.drop.id));
+            if let Some(finding) = counted {
+                finding.evidence.push_str(&format!("; {}", told(traced)));
+            }
+        }
+    }
+}
+
+/// Lines for what no counter explained and the kernel gave a reason for. Where the reasons come to more than is
+/// missing, other traffic was dropped too: one reason alone then explains what is missing, of several none does.
+pub(super) fn explain(
+    lines: &mut Vec<LossLine>,
+    rest: i128,
+    claimed: &[(Id, u64)],
+    datagrams: &Datagrams,
+    seen: [&Seen<'_>; 2],
+) {
+    let mut left: Vec<(Id, u64)> = claimed.to_vec();
+    let mut candidates: Vec<(u64, LossLine)> = Vec::new();
+    for (traced, meaning) in traced(datagrams, seen) {
+        let mut packets = traced.packets;
+        for (id, counted) in &mut left {
+            if meaning.counted.contains(id) {
+                let taken = packets.min(*counted);
+                (packets, *counted) = (packets - taken, *counted - taken);
+            }
+        }
+        if packets == 0 {
+            continue;
+        }
+        let who = if meaning.machine == Sender { "sender" } else { "receiver" };
+        let evidence = format!("{who}: {}, by no counter; of all the machine's traffic", told(traced));
+        candidates.push((packets, LossLine { stage: meaning.stage, packets, evidence }));
+    }
+    let sum: i128 = candidates.iter().map(|(packets, _)| i128::from(*packets)).sum();
+    if sum > rest {
+        let [(packets, line)] = &mut candidates[..] else { return };
+        line.packets = u64::try_from(rest).unwrap_or(u64::MAX).min(*packets);
+    }
+    lines.extend(candidates.into_iter().map(|(_, line)| line));
+    lines.sort_by_key(|line| line.stage);
+}

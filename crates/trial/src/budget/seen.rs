@@ -1,0 +1,141 @@
+//! What one machine saw of a trial: its counters at their stages, what its driver means by them, its drop reasons.
+//! Knows no budget; it answers what counters there are.
+
+use std::collections::BTreeMap;
+
+use super::drops::{self, Drop};
+use super::{LossLine, listed};
+use crate::drivers::{self, Cause, Meaning, Row, Table};
+use crate::drop_reason::DropReason;
+use crate::stage::{Counters, Stage};
+
+/// One machine's account.
+#[derive(Clone, Debug)]
+pub struct Seen<'a> {
+    /// What its counters grew by, each at the stage that its driver's table says.
+    pub counters: Counters,
+    pub(super) table: &'static Table,
+    pub(super) reasons: &'a [DropReason],
+}
+
+/// Counters of one alternative, those of zero left out.
+pub(super) type Hits<'a> = Vec<(&'a str, u64)>;
+
+impl<'a> Seen<'a> {
+    /// What these counters say on a machine with this driver.
+    pub fn new(counters: &Counters, driver: Option<&str>) -> Seen<'a> {
+        let table = drivers::table(driver);
+        Seen { counters: table.place(counters), table, reasons: &[] }
+    }
+
+    /// With the drops that the kernel traced.
+    pub fn with_reasons(self, reasons: &'a [DropReason]) -> Seen<'a> {
+        Seen { reasons, ..self }
+    }
+
+    /// Nothing is known of the driver but that it uses the names that many do.
+    pub(super) fn is_of_any_driver(&self) -> bool {
+        self.table.drivers == ["*"]
+    }
+
+    /// The sum of the counters that are there; 0 of none.
+    pub(super) fn sum(&self, stage: Stage, names: &[&str]) -> u64 {
+        names.iter().filter_map(|name| self.counters.get(stage, name)).fold(0, u64::saturating_add)
+    }
+
+    /// The alternatives of an entry by names that mean the same on every machine.
+    pub(super) fn general(&self, drop: &Drop) -> Vec<Hits<'_>> {
+        let Some(at_stage) = self.counters.0.get(&drop.stage) else { return Vec::new() };
+        let hits = |source: &&[&str]| {
+            let fits = |name: &str| source.iter().any(|pattern| drops::fits(pattern, name));
+            at_stage
+                .iter()
+                .filter(|(name, value)| **value > 0 && fits(name) && self.table.row(name).is_none())
+                .map(|(name, value)| (name.as_str(), *value))
+                .collect()
+        };
+        drop.sources.iter().map(hits).collect()
+    }
+
+    /// The alternatives of a cause by the driver's table: what adds up first.
+    pub(super) fn of_cause(&self, cause: Cause) -> Vec<Hits<'_>> {
+        self.alternatives(|row| row.meaning == Meaning::Drop(cause))
+    }
+
+    /// Counters that the table says `which` of, by what they are alternatives of: what adds up, then each that
+    /// counts the same again.
+    pub(super) fn alternatives(&self, which: impl Fn(&Row) -> bool) -> Vec<Hits<'_>> {
+        let (mut together, mut again) = (Vec::new(), BTreeMap::<&str, Hits<'_>>::new());
+        for (_, name, value) in self.counters.iter().filter(|(_, _, value)| *value > 0) {
+            match self.table.row(name).filter(|row| which(row)) {
+                Some(row) if row.again => again.entry(row.pattern).or_default().push((name, value)),
+                Some(_) => together.push((name, value)),
+                None => {}
+            }
+        }
+        std::iter::once(together).chain(again.into_values()).filter(|hits| !hits.is_empty()).collect()
+    }
+
+    /// What the receiving side dropped that no trial sends. `rx_nohandler` and `rx_otherhost_dropped` by
+    /// include/uapi/linux/if_link.h; unknown protocols over IP by RFC 4293.
+    pub(super) fn benign(&self) -> Vec<LossLine> {
+        let general = [
+            (Stage::DriverRxRing, "link rx_nohandler"),
+            (Stage::DriverRxRing, "link rx_otherhost_dropped"),
+            (Stage::ReceiverStack, "Ip InUnknownProtos"),
+            (Stage::ReceiverStack, "Ip6 InUnknownProtos"),
+        ];
+        let of_driver = self.alternatives(|row| row.meaning == Meaning::Benign).into_iter().flatten();
+        let of_driver = of_driver.filter_map(|(name, value)| Some((self.table.row(name)?.stage, name, value)));
+        let general =
+            general.into_iter().filter_map(|(stage, name)| Some((stage, name, self.counters.get(stage, name)?)));
+        let mut lines: Vec<LossLine> = of_driver
+            .chain(general)
+            .filter(|(_, _, packets)| *packets > 0)
+            .map(|(stage, name, packets)| LossLine { stage, packets, evidence: format!("receiver: {name} {packets}") })
+            .collect();
+        lines.sort_by_key(|line| line.stage);
+        lines
+    }
+
+    /// What IP received less what it delivered, forwarded, put together and counted as errors (RFC 4293: the case
+    /// diagram of its section 3.2.3). `None` where the kernel lacks a counter of that sum.
+    pub(super) fn undelivered(&self) -> Option<(u64, String)> {
+        let of = |protocol: &str| -> Option<(i128, [(String, u64); 2])> {
+            let get = |name: &str| self.counters.get(Stage::ReceiverStack, &format!("{protocol} {name}"));
+            let (received, delivered) = (get("InReceives")?, get("InDelivers")?);
+            let accounted = [
+                "InHdrErrors",
+                "InAddrErrors",
+                "InDiscards",
+                "InUnknownProtos",
+                "InTooBigErrors",
+                "InNoRoutes",
+                "InTruncatedPkts",
+                "ForwDatagrams",
+                "OutForwDatagrams",
+                "ReasmReqds",
+            ];
+            let mut less: i128 = accounted.iter().filter_map(|name| get(name)).map(i128::from).sum();
+            if protocol == "Ip" {
+                let more = ["IpExt InNoRoutes", "IpExt InTruncatedPkts", "TcpExt IPReversePathFilter"];
+                less += i128::from(self.sum(Stage::ReceiverStack, &more));
+            }
+            // Fragments were received, and what was made of them was delivered.
+            let whole = i128::from(get("ReasmOKs").unwrap_or(0));
+            let rest = i128::from(received) + whole - i128::from(delivered) - less;
+            let named = |name: &str, value| (format!("{protocol} {name}"), value);
+            Some((rest.max(0), [named("InReceives", received), named("InDelivers", delivered)]))
+        };
+        let (rest, counters) = match (of("Ip"), of("Ip6")) {
+            (Some(four), Some(six)) => (four.0 + six.0, if four.0 >= six.0 { four.1 } else { six.1 }),
+            (one, other) => one.or(other)?,
+        };
+        let packets = u64::try_from(rest).ok().filter(|packets| *packets > 0)?;
+        let hits: Hits<'_> = counters.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        Some((
+            packets,
+            format!("{}: {packets} delivered to nobody and counted as no error, as by a packet filter", listed(&hits)),
+        ))
+    }
+}

@@ -1,0 +1,340 @@
+//! What the statistics of network drivers mean, from the tables in `drivers/`: their stage, and whether they count
+//! packets that passed, packets that were dropped, octets or pauses. Knows names only; who read them, and when, does
+//! not matter.
+//!
+//! Drivers name their statistics as they like, and one name means different things in two of them. So the machine
+//! tells its counters by their own names, and whoever reads them places them here by the driver's name:
+//!
+//! ```text
+//! driver fec                                 the names that the driver goes by, `*` any other
+//! source drivers/net/…                       where the meanings come from, in one line
+//! driver IEEE_rx_macerr | MAC RX FIFO | drop fifo | what to know of it
+//! counter, with its source | stage | meaning | note
+//! ```
+//! In a counter's name `*` stands for any text and `#` for a number; the first row that fits counts. Meanings:
+//!
+//! | meaning | the counter counts |
+//! |---|---|
+//! | `packets` | packets or frames that passed the stage; several rows of a stage are added up |
+//! | `octets` | octets of these |
+//! | `drop CAUSE` | packets that were dropped; rows of one cause are added up ([`Cause`]) |
+//! | `pause sent`, `pause received` | pause frames (IEEE 802.3, annex 31B) |
+//! | `stalled us` | microseconds for which pause frames from the peer stopped the transmitter |
+//! | `benign` | what a trial never sent: frames for other hosts, unknown protocols |
+//! | `part` | a part of what another counter counts: one length, one queue, one kind of address |
+//! | `event` | something that is no packet, or packets whose fate another counter tells |
+//! | `state` | nothing: a present state |
+//!
+//! `again` behind a meaning: the same events that the rows without it count, so the largest is taken and nothing is
+//! added.
+
+use std::sync::LazyLock;
+
+use crate::stage::{Counters, Stage, fits};
+
+/// The tables, as they are written.
+const TEXTS: [&str; 15] = [
+    include_str!("drivers/fec.txt"),
+    include_str!("drivers/macb.txt"),
+    include_str!("drivers/stmmac.txt"),
+    include_str!("drivers/marvell.txt"),
+    include_str!("drivers/cpsw.txt"),
+    include_str!("drivers/ravb.txt"),
+    include_str!("drivers/gianfar.txt"),
+    include_str!("drivers/bcmgenet.txt"),
+    include_str!("drivers/usb.txt"),
+    include_str!("drivers/realtek.txt"),
+    include_str!("drivers/intel-1g.txt"),
+    include_str!("drivers/intel-10g.txt"),
+    include_str!("drivers/mlx5.txt"),
+    include_str!("drivers/virtual.txt"),
+    // The last, for it fits every driver.
+    include_str!("drivers/common.txt"),
+];
+
+static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| TEXTS.iter().flat_map(|text| parse(text).0).collect());
+
+/// What the counters of one driver mean.
+#[derive(Debug, Default)]
+pub struct Table {
+    /// The names that the driver goes by; `*` fits any.
+    pub drivers: Vec<&'static str>,
+    /// Where the meanings come from.
+    pub source: &'static str,
+    /// The counters, the first that fits first.
+    pub rows: Vec<Row>,
+}
+
+/// What one counter means.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its name, with its source: `driver IEEE_rx_macerr`, `link rx_over_errors`.
+    pub pattern: &'static str,
+    /// Where on the path.
+    pub stage: Stage,
+    /// What it counts.
+    pub meaning: Meaning,
+    /// The same events as the rows without it: an alternative, no addition.
+    pub again: bool,
+    /// What to know of it; may be empty.
+    pub note: &'static str,
+}
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Packets that passed.
+    Packets,
+    /// Octets that passed.
+    Octets,
+    /// Packets that were dropped.
+    Drop(Cause),
+    /// Pause frames sent.
+    PauseSent,
+    /// Pause frames received.
+    PauseReceived,
+    /// Microseconds for which the transmitter stood still.
+    StalledMicroseconds,
+    /// What a trial never sent.
+    Benign,
+    /// A part of another counter.
+    Part,
+    /// No packet, or packets that another counter tells of.
+    Event,
+    /// A present state.
+    State,
+}
+
+/// Why a device or its driver drops a packet. The loss budget has a line for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The transmit ring was full, or a packet could not be described to the MAC.
+    TxRing,
+    /// The MAC could not send it: underrun, carrier, collisions.
+    MacTx,
+    /// It came damaged: CRC, alignment, symbols.
+    Damaged,
+    /// It came too long or too short.
+    Length,
+    /// The receive FIFO had no room.
+    Fifo,
+    /// No receive buffer or descriptor was free.
+    NoBuffer,
+    /// Receive errors that are none of the others.
+    OtherErrors,
+    /// The MAC found a wrong checksum.
+    MacChecksum,
+    /// An XDP program dropped it.
+    Xdp,
+    /// The driver dropped it, or the interface counts it so.
+    DriverRx,
+}
+
+impl Cause {
+    const ALL: [(&'static str, Cause, Stage); 10] = [
+        ("tx-ring", Cause::TxRing, Stage::DriverTxRing),
+        ("mac-tx", Cause::MacTx, Stage::MacTx),
+        ("damaged", Cause::Damaged, Stage::Link),
+        ("length", Cause::Length, Stage::MacRxFifo),
+        ("fifo", Cause::Fifo, Stage::MacRxFifo),
+        ("no-buffer", Cause::NoBuffer, Stage::DriverRxRing),
+        ("other-errors", Cause::OtherErrors, Stage::MacRxFifo),
+        ("mac-checksum", Cause::MacChecksum, Stage::ReceiverStack),
+        ("xdp", Cause::Xdp, Stage::DriverRxRing),
+        ("driver-rx", Cause::DriverRx, Stage::DriverRxRing),
+    ];
+}
+
+/// The table of this driver; that of shared names where it has none, or is unknown.
+pub fn table(driver: Option<&str>) -> &'static Table {
+    let tables = &*TABLES;
+    let own = driver.and_then(|driver| tables.iter().find(|table| table.drivers.contains(&driver)));
+    own.or_else(|| tables.iter().find(|table| table.drivers == ["*"])).expect("the last table fits any driver")
+}
+
+impl Table {
+    /// What this table says of a counter.
+    pub fn row(&self, counter: &str) -> Option<&Row> {
+        // Queues repeat names, and the second has `#2` behind it (see docs/record-format.md).
+        let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let plain = counter.rsplit_once('#').filter(|(_, rest)| number(rest)).map_or(counter, |(name, _)| name);
+        let exact = self.rows.iter().find(|row| row.pattern == counter);
+        exact.or_else(|| self.rows.iter().find(|row| fits(row.pattern, plain)))
+    }
+
+    /// The counters with those that this table knows at its stages. Statistics of the driver that it does not know are
+    /// [`Stage::Unplaced`], wherever they were: shown rather than guessed at.
+    pub fn place(&self, counters: &Counters) -> Counters {
+        let mut placed = Counters::default();
+        for (stage, name, value) in counters.iter() {
+            let stage = match self.row(name) {
+                Some(row) => row.stage,
+                None if name.starts_with("driver ") => Stage::Unplaced,
+                None => stage,
+            };
+            placed.add(stage, name, value);
+        }
+        placed
+    }
+}
+
+/// The tables of a text, and what in it is none.
+fn parse(text: &'static str) -> (Vec<Table>, Vec<&'static str>) {
+    let (mut tables, mut wrong) = (Vec::<Table>::new(), Vec::new());
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let (Some(names), false) = (line.strip_prefix("driver "), line.contains('|')) {
+            tables.push(Table { drivers: names.split_whitespace().collect(), ..Table::default() });
+            continue;
+        }
+        let done = tables.last_mut().and_then(|table| {
+            if let Some(source) = line.strip_prefix("source ") {
+                table.source = source;
+            } else {
+                table.rows.push(parse_row(line)?);
+            }
+            Some(())
+        });
+        if done.is_none() {
+            wrong.push(line);
+        }
+    }
+    (tables, wrong)
+}
+
+fn parse_row(line: &'static str) -> Option<Row> {
+    let mut columns = line.split('|').map(str::trim);
+    let (pattern, stage, meaning) = (columns.next()?, columns.next()?, columns.next()?);
+    let note = columns.next().unwrap_or("");
+    let stage = Stage::named(stage)?;
+    let (meaning, again) = match meaning.strip_suffix(" again") {
+        Some(meaning) => (meaning, true),
+        None => (meaning, false),
+    };
+    let meaning = match meaning {
+        "packets" => Meaning::Packets,
+        "octets" => Meaning::Octets,
+        "pause sent" => Meaning::PauseSent,
+        "pause received" => Meaning::PauseReceived,
+        "stalled us" => Meaning::StalledMicroseconds,
+        "benign" => Meaning::Benign,
+        "part" => Meaning::Part,
+        "event" => Meaning::Event,
+        "state" => Meaning::State,
+        drop => {
+            let (_, cause, of_cause) = Cause::ALL.iter().find(|(name, ..)| drop.strip_prefix("drop ") == Some(name))?;
+            // A budget's line stands at its cause's stage.
+            (stage == *of_cause).then_some(Meaning::Drop(*cause))?
+        }
+    };
+    (columns.next().is_none() && !pattern.is_empty()).then_some(Row { pattern, stage, meaning, again, note })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_every_table_is_understood() {
+        for text in TEXTS {
+            let (tables, wrong) = parse(text);
+            assert_eq!(wrong, [""; 0]);
+            for table in tables {
+                let drivers = &table.drivers;
+                assert!(!table.rows.is_empty() && table.source.len() > 20, "{drivers:?} cites no source");
+                for (at, row) in table.rows.iter().enumerate() {
+                    assert!(row.pattern.starts_with("driver ") || row.pattern.starts_with("link "), "{row:?}");
+                    let hidden = table.rows[..at].iter().find(|above| fits(above.pattern, row.pattern));
+                    assert_eq!(hidden, None, "{drivers:?}: {row:?} can never be reached");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_drivers_of_boards_and_servers_have_tables_of_their_own() {
+        for driver in [
+            "fec",
+            "macb",
+            "st_gmac",
+            "mvneta",
+            "mvpp2",
+            "cpsw",
+            "ravb",
+            "fsl-gianfar",
+            "bcmgenet",
+            "ax88179_178a",
+            "r8169",
+            "e1000",
+            "e1000e",
+            "igb",
+            "igc",
+            "ixgbe",
+            "i40e",
+            "ice",
+            "mlx5_core",
+            "virtio_net",
+            "veth",
+            "cdc_ncm",
+        ] {
+            assert!(table(Some(driver)).drivers.contains(&driver), "{driver}");
+        }
+        for unknown in [None, Some("dummy"), Some("")] {
+            assert_eq!(table(unknown).drivers, ["*"]);
+        }
+    }
+
+    #[track_caller]
+    fn check(driver: &str, counter: &str, stage: Stage, meaning: Meaning) {
+        let row = table(Some(driver)).row(counter).unwrap_or_else(|| panic!("{driver}: no {counter}"));
+        assert_eq!((row.stage, row.meaning), (stage, meaning), "{driver}: {counter}: {row:?}");
+    }
+
+    #[test]
+    fn one_name_means_different_things() {
+        // Report 1's two registers.
+        check("fec", "driver IEEE_rx_macerr", Stage::MacRxFifo, Meaning::Drop(Cause::Fifo));
+        check("fec", "driver IEEE_tx_fdxfc", Stage::MacRxFifo, Meaning::PauseSent);
+        check("macb", "link rx_over_errors", Stage::DriverRxRing, Meaning::Drop(Cause::NoBuffer));
+        check("st_gmac", "link rx_over_errors", Stage::MacRxFifo, Meaning::Drop(Cause::Fifo));
+        check("e1000e", "driver rx_missed_errors", Stage::MacRxFifo, Meaning::Drop(Cause::Fifo));
+        check("bcmgenet", "driver rx_missed_errors", Stage::DriverRxRing, Meaning::Drop(Cause::NoBuffer));
+        check("e1000e", "driver rx_no_buffer_count", Stage::DriverRxRing, Meaning::Event);
+        check("dummy", "driver rx_no_buffer_count", Stage::DriverRxRing, Meaning::Drop(Cause::NoBuffer));
+        check("mlx5_core", "driver rx_out_of_buffer", Stage::DriverRxRing, Meaning::Drop(Cause::NoBuffer));
+        check("mlx5_core", "driver rx_global_pause_duration", Stage::MacTx, Meaning::StalledMicroseconds);
+        check("bcmgenet", "driver rx_bytes", Stage::DriverRxRing, Meaning::Octets);
+        check("bcmgenet", "driver rx_bytes#2", Stage::MacRxFifo, Meaning::Octets);
+        check("cpsw", "driver Rx DMA chan 3: good_dequeue", Stage::DriverRxRing, Meaning::Packets);
+        check("veth", "driver rx_queue_0_xdp_drops", Stage::DriverRxRing, Meaning::Drop(Cause::Xdp));
+        check("veth", "driver rx_queue_0_xdp_drops#2", Stage::DriverRxRing, Meaning::Drop(Cause::Xdp));
+    }
+
+    #[test]
+    fn counters_go_to_their_drivers_stages_and_unknown_ones_are_shown() {
+        let mut counters = Counters::default();
+        counters.add(Stage::Unplaced, "driver IEEE_rx_macerr", 1);
+        counters.add(Stage::DriverRxRing, "driver rx_of_tomorrow", 2);
+        counters.add(Stage::SoftirqBacklog, "softnet dropped", 3);
+        let placed = table(Some("fec")).place(&counters);
+        let want = [
+            (Stage::MacRxFifo, "driver IEEE_rx_macerr", 1),
+            (Stage::SoftirqBacklog, "softnet dropped", 3),
+            (Stage::Unplaced, "driver rx_of_tomorrow", 2),
+        ];
+        assert_eq!(placed.iter().collect::<Vec<_>>(), want);
+    }
+
+    #[test]
+    fn what_is_no_row_is_told() {
+        for line in [
+            "driver x | nowhere | packets",
+            "driver x | link | drop water",
+            "driver x | link | drop fifo",
+            "| link | part",
+            "source",
+            "x",
+        ] {
+            assert_eq!(parse(line).1, [line], "{line}");
+        }
+    }
+}

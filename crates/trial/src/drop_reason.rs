@@ -1,0 +1,19 @@
+//! Why and where a kernel dropped packets, as its tracepoint skb:kfree_skb tells.
+//! Knows the reasons' names; who counts them is for the agent.
+//!
+//! Names by include/net/dropreason-core.h, since Linux 5.17; before that only the place in the code is told.
+
+use serde::{Deserialize, Serialize};
+
+/// Packets that a machine dropped for one reason at one place, whosever they were.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropReason {
+    /// The kernel's name for it, such as `NETFILTER_DROP`; absent where the kernel gives none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The function that dropped them, or its address where symbols may not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// How many.
+    pub packets: u64,
+}
