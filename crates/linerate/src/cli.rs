@@ -185,7 +185,7 @@ pub(crate) struct ServeArgs {
 }
 
 /// A tool whose clients can be served.
-#[derive(ValueEnum, Clone, Copy, Debug)]
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tool {
     /// iperf3, of any version from 3.0 on
     Iperf3,

@@ -106,7 +106,13 @@ fn check(spec: &Spec, server: SocketAddr, real: bool) -> [Outcome; 2] {
     assert_eq!(host.flows.len(), target.flows.len(), "{what}");
     assert!(!host.flows.is_empty(), "{what}");
     for (theirs, ours) in target.flows.iter().zip(&host.flows) {
-        assert!(theirs.octets_total > 0 && ours.octets_total > 0, "{what}: {} {} {}", theirs.octets, ours.octets, ours.octets_total);
+        assert!(
+            theirs.octets_total > 0 && ours.octets_total > 0,
+            "{what}: {} {} {}",
+            theirs.octets,
+            ours.octets,
+            ours.octets_total
+        );
         if let Some(arrivals) = ours.arrivals.as_ref().or(theirs.arrivals.as_ref()) {
             let sent = ours.messages_total.max(theirs.messages_total);
             // The real server may lose what comes while it takes another stream, and then reports that.

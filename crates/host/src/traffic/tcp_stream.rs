@@ -230,12 +230,17 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     socket.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let mut inward = OctetsIn::new(api, &task.spec, &socket)?;
     let mut gathering = Gathering::new();
-    let by_octets = task.spec.expected_time().is_none() || task.framing.end().is_some();
+    let ends_itself = task.framing.end().is_some();
+    let by_octets = task.spec.expected_time().is_none() && !ends_itself;
     let mut last_ns = 0;
     let mut leaving = Leaving::default();
     while !task.clock.aborted() {
         match inward.receive(&socket, LOOK_AGAIN) {
-            Ok(0) => break,
+            Ok(0) => {
+                // A stream that ends itself took until now, pauses at its end included.
+                last_ns = if ends_itself { task.clock.now_ns() } else { last_ns };
+                break;
+            }
             Ok(read) => {
                 let now = task.clock.now_ns();
                 let first = outcome.octets_total == 0;

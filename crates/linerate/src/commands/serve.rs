@@ -10,8 +10,8 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use linerate_host::environment;
-use linerate_peers::{iperf2, iperf3};
 use linerate_peers::served::{Limits, Served};
+use linerate_peers::{iperf2, iperf3};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::environment::Environment;
