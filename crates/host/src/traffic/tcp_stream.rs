@@ -233,6 +233,9 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     let ends_itself = task.framing.end().is_some();
     let by_octets = task.spec.expected_time().is_none() && !ends_itself;
     let mut last_ns = 0;
+    // The other end began without asking: its first octets waited for this thread.
+    let since = task.framing.end().map(|end| (end.early)(task.open.flow.id).since).filter(|since| !since.is_zero());
+    let began_ns = since.map(|since| (task.clock.now_ns(), since.as_nanos() as u64));
     let mut leaving = Leaving::default();
     while !task.clock.aborted() {
         match inward.receive(&socket, LOOK_AGAIN) {
@@ -282,6 +285,9 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     }
     if let Some(window) = task.clock.receiving_so_far() {
         outcome.elapsed_ns = task.elapsed_ns(window, last_ns);
+        if let Some((taken_ns, waited_ns)) = began_ns {
+            outcome.elapsed_ns += window.start_ns.saturating_sub(taken_ns) + waited_ns;
+        }
         outcome.tcp = tcp_summary(&socket, (last_ns.saturating_sub(window.start_ns)) as f64 / 1e9);
     }
     outcome.api = inward.api_use();

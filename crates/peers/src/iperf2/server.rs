@@ -159,7 +159,7 @@ impl<'a> Service<'a> {
             Err(_) => Ok(()),
         };
         let join = match (wish, answered) {
-            (Ok(wish), Ok(())) => self.join(wish, 0, Member { socket, peer, keeper: None }),
+            (Ok(wish), Ok(())) => self.join(wish, 0, Member { socket, peer, since: Instant::now(), keeper: None }),
             _ => None,
         };
         self.server.shared.strangers.fetch_sub(1, Ordering::Relaxed);
@@ -195,7 +195,7 @@ impl<'a> Service<'a> {
             let size = first.len() as u32;
             let known = std::iter::once(first).chain(known.into_iter().map(|(_, octets)| octets)).collect();
             let Ok(keeper) = Keeper::start(&socket, known) else { continue };
-            let member = Member { socket, peer, keeper: Some(keeper) };
+            let member = Member { socket, peer, since: Instant::now(), keeper: Some(keeper) };
             let work = move || {
                 let test = self.join(Wish::Streams(header), size, member);
                 self.server.shared.strangers.fetch_sub(1, Ordering::Relaxed);

@@ -51,6 +51,8 @@ pub struct Member {
     pub socket: Socket,
     /// Where it comes from.
     pub peer: SocketAddr,
+    /// When its first octets were there.
+    pub since: Instant,
     /// Who keeps what comes on it until the test has begun; a connection of datagrams has one.
     pub keeper: Option<Keeper>,
 }
@@ -207,12 +209,16 @@ impl Session<'_> {
             Wish::Streams(header) => Numbers::of(header.flags),
             Wish::BounceBack(_) => Numbers::Long,
         };
+        // Requests wait for their answers, and are timed by who asks.
+        let since: Vec<Instant> = self.members.iter().map(|member| member.since).collect();
+        let is_stream = spec.workload == Workload::TcpStream;
         let receiving = Flow::of(spec).into_iter().filter(|flow| flow.source == End::Host).map(|flow| flow.id);
         let keepers = self.members.iter_mut().map(|member| member.keeper.take());
-        let keepers: Vec<(u16, Option<Keeper>)> = receiving.zip(keepers).collect();
-        framing(spec, numbers, Vec::new(), move |id| {
-            let keeper = keepers.iter().find(|(flow, _)| *flow == id).and_then(|(_, keeper)| keeper.as_ref());
-            keeper.map_or_else(Early::default, Keeper::take)
+        let early: Vec<(u16, (Option<Keeper>, Instant))> = receiving.zip(keepers.zip(since)).collect();
+        framing(spec, numbers, Vec::new(), move |id| match early.iter().find(|(flow, _)| *flow == id) {
+            Some((_, (Some(keeper), _))) => keeper.take(),
+            Some((_, (None, since))) if is_stream => Early { datagrams: Vec::new(), since: since.elapsed() },
+            _ => Early::default(),
         })
     }
 
