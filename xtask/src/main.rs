@@ -8,7 +8,7 @@ use xtask::{agent_size, agents, bench, ci, fresh, fuzz, picture, setup, test, ti
 const HELP: &str = "\
 cargo xtask test                            install what the tests need, then check and test everything
 cargo xtask ci                              what CI runs: the above, then the fuzz targets, then agent-size and counts
-cargo xtask setup [agents]                  only install what the tests, or agents, need (Debian; root or sudo)
+cargo xtask setup [agents|boards]           only install what the tests, agents or emulated boards need (Debian)
 cargo xtask tidy                            only the rules of ARCHITECTURE.md and of the files
 cargo xtask agents [MACHINE…] [--rustup]    build static agents for boards into target/agents; --smoke: try them
                                             under QEMU; --write: the table in docs/boards.md
@@ -18,6 +18,7 @@ cargo xtask bench peers [WORK…] [--write]   linerate and other tools on the sa
 cargo xtask bench counts [--check|--write]  instructions of the hot loops; --check: fail where they rose
 cargo xtask bench overhead [--write]        what is added to a trial
 cargo xtask bench judging [--write]         how long compare and history take over large stores
+cargo xtask bench profile [--write]         the throughput that a profile of 999 samples a second takes
 cargo xtask bench sleeps [--write]          what a thread takes of a CPU that only sleeps, as often as a paced sender
 cargo xtask fuzz [TARGET] [--seconds N]     feed the fuzz targets, 60 s each unless told otherwise
 cargo xtask fresh                           clone the last commit and run README.md's commands there

@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: installs what the tests need, on Debian and its like; `setup agents`: what building agents needs.
+//! `cargo xtask setup`: installs what the tests need, on Debian and its like; `setup agents`, `setup boards`: what those need.
 //! Knows which program comes from which package, and installs nothing that is there already.
 
 use std::ffi::OsString;
@@ -31,6 +31,16 @@ const COMPILER: [(&str, &str); 2] =
 /// Python packages. Zig's own number says nothing of what it can link, so both stand still.
 const ZIG_PACKAGES: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.17.0"];
 
+/// What emulated boards are made with.
+const FOR_BOARDS: [(&str, &str); 6] = [
+    ("depmod", "kmod"),
+    ("dpkg-deb", "dpkg"),
+    ("dtc", "device-tree-compiler"),
+    ("fdtput", "device-tree-compiler"),
+    ("qemu-system-arm", "qemu-system-arm"),
+    ("qemu-system-mipsel", "qemu-system-mips"),
+];
+
 /// Installs what is missing.
 pub fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
     match words.next() {
@@ -38,6 +48,10 @@ pub fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
         Some(word) if word == "agents" => {
             no_more(words)?;
             setup_agents()
+        }
+        Some(word) if word == "boards" => {
+            no_more(words)?;
+            install(&FOR_BOARDS)
         }
         Some(word) => Err(format!("'{}' means nothing here; see cargo xtask help", word.to_string_lossy())),
     }

@@ -22,6 +22,8 @@ pub enum Task {
     Print(String),
     /// Speaks on standard input and output until they end.
     Stdio,
+    /// Speaks on a serial port, one conversation after the other.
+    Line(PathBuf),
     /// Waits for controllers on a network address.
     Listen {
         /// Address and port.
@@ -41,10 +43,12 @@ fn help(program: &str) -> String {
     format!(
         "{program} generates, receives and counts test traffic on this machine, for a controller (linerate).\n\n\
          Usage: {program} --stdio\n       \
+         {program} --line DEVICE\n       \
          {program} --listen ADDRESS:PORT --psk-file FILE\n       \
          {program} --new-psk FILE\n\n\
          Options:\n  \
          --stdio             speak the control conversation on standard input and output\n  \
+         --line DEVICE       speak it on a serial port that passes every octet as it is, one controller after the other\n  \
          --listen ADDR:PORT  wait for controllers on the network; they must have the key\n  \
          --psk-file FILE     the key: 64 hexadecimal digits, readable by its owner only\n  \
          --new-psk FILE      make a new key\n  \
@@ -62,12 +66,13 @@ impl Arguments {
         use lexopt::prelude::{Long, Short, ValueExt};
         let mut parser = lexopt::Parser::from_args(arguments);
         let (mut stdio, mut listen, mut psk_file, mut new_psk, mut netns) = (false, None, None, None, None);
-        let mut watch = None;
+        let (mut watch, mut line) = (None, None);
         let mut permissions = Permissions { commands: Commands::Refused, memory: DeviceMemory::Refused };
         let see = |error: lexopt::Error| format!("{error}; see {program} --help");
         while let Some(argument) = parser.next().map_err(see)? {
             match argument {
                 Long("stdio") => stdio = true,
+                Long("line") => line = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("listen") => listen = Some(parser.value().and_then(|v| v.string()).map_err(see)?),
                 Long("psk-file") => psk_file = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("new-psk") => new_psk = Some(PathBuf::from(parser.value().map_err(see)?)),
@@ -85,18 +90,19 @@ impl Arguments {
                 other => return Err(see(other.unexpected())),
             }
         }
-        let task = match (stdio, listen, new_psk, watch) {
-            (true, None, None, None) => Task::Stdio,
-            (false, None, None, Some(journal)) => Task::Watch(journal),
-            (false, Some(address), None, None) => {
+        let task = match (stdio, listen, new_psk, watch, line) {
+            (true, None, None, None, None) => Task::Stdio,
+            (false, None, None, Some(journal), None) => Task::Watch(journal),
+            (false, None, None, None, Some(device)) => Task::Line(device),
+            (false, Some(address), None, None, None) => {
                 let psk_file = psk_file.ok_or(
                     "--listen demands a key, so that nobody else can use this machine to send traffic: \
                      make one with --new-psk FILE and name it with --psk-file FILE",
                 )?;
                 Task::Listen { address, psk_file, permissions }
             }
-            (false, None, Some(path), None) => Task::NewPsk(path),
-            _ => return Err(format!("give one of --stdio, --listen and --new-psk; see {program} --help")),
+            (false, None, Some(path), None, None) => Task::NewPsk(path),
+            _ => return Err(format!("give one of --stdio, --line, --listen and --new-psk; see {program} --help")),
         };
         Ok(Arguments { netns, task })
     }
@@ -124,6 +130,8 @@ mod tests {
         check("--listen 127.0.0.1:0 --psk-file key --allow-dev-mem", "");
         check("--watch journal", "");
         check("--watch journal --stdio", "give one of");
+        check("--line /dev/ttyS1", "");
+        check("--line /dev/ttyS1 --stdio", "give one of");
         check("--new-psk key", "");
         check("--help", "");
         check("", "give one of");

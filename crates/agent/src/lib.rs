@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod foreign;
 mod profile;
 mod registers;
 mod session;
@@ -14,7 +15,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use linerate_control::{Limits, Link, Listener, Psk};
+use linerate_control::{Limits, Link, Listener, Psk, serial};
 use linerate_host::guard;
 use linerate_host::sys::namespace;
 
@@ -48,6 +49,16 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
             let link = Link::stdio().map_err(|error| format!("standard input and output cannot be used: {error}"))?;
             // Whoever started this process can run commands here anyway.
             session::converse(link, program, Permissions::ALL);
+        }
+        Task::Line(device) => {
+            let cannot = |error: std::io::Error| {
+                format!("cannot use {}: {error}; see that it is a serial port of this machine", device.display())
+            };
+            let open = || std::fs::File::options().read(true).write(true).open(&device);
+            let (said, answers) = open().and_then(|port| Ok((port.try_clone()?, port))).map_err(cannot)?;
+            // Whoever is at this machine's serial port is at this machine.
+            serial::converse_in_turn(said, answers, |link| session::converse(link, program, Permissions::ALL))
+                .map_err(cannot)?;
         }
         Task::Watch(journal) => guard::watch(&journal)?,
         Task::Listen { address, psk_file, permissions } => {

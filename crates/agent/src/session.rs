@@ -8,16 +8,19 @@
 //! ```
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use linerate_control::message::{
-    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, Prepare, REGISTERS, RefusalKind, Reply, Request, RequestLine,
-    SETTINGS,
+    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Prepare, REGISTERS, RefusalKind, Reply, Request,
+    RequestLine, SETTINGS,
 };
 use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
-use linerate_host::traffic::{Stopper, Tokens, Trial};
+use linerate_host::traffic::{Progress, Tokens, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 
+use crate::foreign;
 use crate::profile::Profiling;
 use crate::registers::{self, DeviceMemory};
 use crate::settings::{Commands, SettingsOf};
@@ -47,6 +50,9 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
         server.capabilities.push(CUSTOM_SETTINGS.to_owned());
     }
     server.capabilities.push(REGISTERS.to_owned());
+    if cfg!(feature = "peers") {
+        server.capabilities.push(FOREIGN.to_owned());
+    }
     if memory == DeviceMemory::Allowed {
         server.capabilities.push(DEVICE_MEMORY.to_owned());
     }
@@ -68,9 +74,20 @@ struct Session {
 
 enum TrialState {
     None,
-    Ready { trial: Box<Trial>, connected: bool },
-    Runs { stopper: Stopper, thread: JoinHandle<()> },
+    Ready {
+        trial: Box<Trial>,
+        connected: bool,
+    },
+    /// The other end is another tool's server.
+    Foreign(Box<foreign::Test>),
+    Runs {
+        stop: Stop,
+        thread: JoinHandle<()>,
+    },
 }
+
+/// Ends a trial that runs.
+type Stop = Box<dyn Fn() + Send>;
 
 /// Why a request was not carried out.
 pub(crate) struct Refusal(pub(crate) RefusalKind, pub(crate) String);
@@ -173,6 +190,11 @@ impl Session {
             .ok()
             .and_then(|all| all.into_iter().find(|one| one.address == prepare.local))
             .map(|one| one.interface);
+        if let Some(foreign) = prepare.foreign {
+            let test = foreign::Test::prepare(foreign, prepare.spec, prepare.local, interface.clone())?;
+            self.trial = TrialState::Foreign(Box::new(test));
+            return Ok(Reply::Prepared { ports: Vec::new(), interface });
+        }
         let tokens = Tokens { hello: prepare.hello.0, answer: prepare.answer.0 };
         let mut trial =
             Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(failed)?;
@@ -188,21 +210,17 @@ impl Session {
     }
 
     fn connect(&mut self, peer: IpAddr, ports: &[(u16, u16)], outlet: &Outlet) -> Result<Reply, Refusal> {
+        if matches!(self.trial, TrialState::Foreign(_)) {
+            // The tool's own protocol opens the flows, and data may come at once.
+            return Ok(Reply::Done);
+        }
         let TrialState::Ready { trial, connected } = &mut self.trial else {
             return Err(out_of_order("there is no trial to connect; prepare one first"));
         };
         if *connected {
             return Err(out_of_order("the trial is connected already; start it"));
         }
-        let progress = outlet.clone();
-        let result = trial.connect(peer, ports, move |so_far| {
-            progress.event(Event::Progress {
-                elapsed_ns: so_far.elapsed_ns,
-                octets_sent: so_far.octets_sent,
-                octets_received: so_far.octets_received,
-            });
-        });
-        match result {
+        match trial.connect(peer, ports, notify(outlet)) {
             Ok(()) => {
                 *connected = true;
                 Ok(Reply::Done)
@@ -217,6 +235,7 @@ impl Session {
     fn start(&mut self, outlet: &Outlet) -> Result<Reply, Refusal> {
         let trial = match std::mem::replace(&mut self.trial, TrialState::None) {
             TrialState::Ready { trial, connected: true } => trial,
+            TrialState::Foreign(test) => return self.start_foreign(*test, outlet),
             other => {
                 self.trial = other;
                 return Err(out_of_order("there is no connected trial to start; prepare and connect one first"));
@@ -236,19 +255,50 @@ impl Session {
                 outlet.event(event);
             })
             .map_err(failed)?;
-        self.trial = TrialState::Runs { stopper, thread };
+        self.trial = TrialState::Runs { stop: Box::new(move || stopper.stop()), thread };
+        Ok(Reply::Done)
+    }
+
+    fn start_foreign(&mut self, test: foreign::Test, outlet: &Outlet) -> Result<Reply, Refusal> {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stopped);
+        let outlet = outlet.clone();
+        let thread = std::thread::Builder::new()
+            .name("trial".to_owned())
+            .stack_size(256 << 10)
+            .spawn(move || {
+                let event = match test.run(notify(&outlet), &|| asked.load(Ordering::Relaxed)) {
+                    Ok([other, own]) => Event::FinishedWith { own: Box::new(own), other: Box::new(other) },
+                    Err(message) => Event::TrialFailed { message },
+                };
+                outlet.event(event);
+            })
+            .map_err(failed)?;
+        self.trial = TrialState::Runs { stop: Box::new(move || stopped.store(true, Ordering::Relaxed)), thread };
         Ok(Reply::Done)
     }
 
     /// Ends the trial, if there is one, and waits for its threads.
     fn end_trial(&mut self) {
         match std::mem::replace(&mut self.trial, TrialState::None) {
-            TrialState::None | TrialState::Ready { .. } => {}
-            TrialState::Runs { stopper, thread } => {
-                stopper.stop();
+            TrialState::None | TrialState::Ready { .. } | TrialState::Foreign(_) => {}
+            TrialState::Runs { stop, thread } => {
+                stop();
                 let _ = thread.join();
             }
         }
+    }
+}
+
+/// Tells the controller how far the trial is.
+fn notify(outlet: &Outlet) -> impl Fn(Progress) + Send + 'static {
+    let outlet = outlet.clone();
+    move |so_far| {
+        outlet.event(Event::Progress {
+            elapsed_ns: so_far.elapsed_ns,
+            octets_sent: so_far.octets_sent,
+            octets_received: so_far.octets_received,
+        });
     }
 }
 

@@ -1,14 +1,19 @@
-//! How an agent is reached: `local`, `netns:NAME`, `exec:COMMAND`, `[ssh:][user@]host[:port]`, `tcp:host:port`.
+//! How an agent is reached: `local`, `netns:NAME`, `exec:COMMAND`, `[ssh:][user@]host[:port]`, `tcp:host:port`,
+//! `board:NAME`.
 //! Knows nothing of the conversation that follows.
 
 use std::fmt;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Read};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+
+use linerate_trial::flow::End;
+use linerate_trial::tool::Tool;
 
 use crate::carry;
 use crate::error::{ControlError, Machine};
@@ -41,6 +46,22 @@ pub enum Endpoint {
         /// Its port.
         port: u16,
     },
+    /// Another tool's server, which is no agent: the agent at the other end speaks its protocol.
+    Foreign {
+        /// Whose.
+        tool: Tool,
+        /// A name or an address.
+        host: String,
+        /// Its port; `None`: the tool's usual one.
+        port: Option<u16>,
+    },
+    /// An emulated board that runs on this machine, or the host at the other end of its cable.
+    Board {
+        /// The board's name.
+        name: String,
+        /// Which end of its cable: the board is the target.
+        end: End,
+    },
 }
 
 /// Why a text is no endpoint; one sentence.
@@ -48,7 +69,8 @@ pub enum Endpoint {
 #[error("{0}")]
 pub struct EndpointError(String);
 
-const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port";
+const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, \
+                     board:NAME, iperf3:host[:port], iperf2:host[:port]";
 
 impl FromStr for Endpoint {
     type Err = EndpointError;
@@ -59,6 +81,10 @@ impl FromStr for Endpoint {
             return Ok(Endpoint::Local);
         }
         let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
+        if let Some(tool) = Tool::parse(scheme) {
+            let (host, port) = host_and_port(rest).map_err(|why| nonsense(&why))?;
+            return Ok(Endpoint::Foreign { tool, host, port });
+        }
         match scheme {
             "netns" => match rest {
                 "" => Err(nonsense("the name of the namespace is missing")),
@@ -75,7 +101,20 @@ impl FromStr for Endpoint {
                 (host, Some(port)) => Ok(Endpoint::Tcp { host, port }),
                 (_, None) => Err(nonsense("the port is missing")),
             },
-            "board" | "iperf3" | "iperf2" | "netperf" | "nuttcp" | "ttcp" => Err(EndpointError(format!(
+            "board" => {
+                let (name, end) = match rest.strip_suffix("/host") {
+                    Some(name) => (name, End::Host),
+                    None => (rest, End::Target),
+                };
+                // It is a folder's name, too.
+                let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+                match name {
+                    "" => Err(nonsense("the name of the board is missing; linerate lab list shows those there are")),
+                    _ if !name.chars().all(known) => Err(nonsense("that is no name of a board")),
+                    _ => Ok(Endpoint::Board { name: name.to_owned(), end }),
+                }
+            }
+            "iperf2" | "netperf" | "nuttcp" | "ttcp" => Err(EndpointError(format!(
                 "'{scheme}:' endpoints are not in this version of linerate; {FORMS} (a machine that is called \
                  '{scheme}' is ssh:{scheme})"
             ))),
@@ -152,6 +191,12 @@ impl fmt::Display for Endpoint {
                 port.map_or(Ok(()), |port| write!(f, ":{port}"))
             }
             Endpoint::Tcp { host, port } => write!(f, "tcp:{}:{port}", bracketed(host)),
+            Endpoint::Foreign { tool, host, port } => {
+                write!(f, "{tool}:{}", bracketed(host))?;
+                port.map_or(Ok(()), |port| write!(f, ":{port}"))
+            }
+            Endpoint::Board { name, end: End::Target } => write!(f, "board:{name}"),
+            Endpoint::Board { name, end: End::Host } => write!(f, "board:{name}/host"),
         }
     }
 }
@@ -173,6 +218,8 @@ pub struct ConnectOptions {
     pub keep_agent: bool,
     /// The key that is shared with a `tcp:` agent.
     pub psk: Option<Psk>,
+    /// Where the boards that run on this machine can be found: a folder each.
+    pub boards: Option<PathBuf>,
     /// How long until a machine counts as unreachable.
     pub connect_timeout: Duration,
     /// How long instead where a person may have to type a password.
@@ -194,6 +241,7 @@ impl Default for ConnectOptions {
             agents: Vec::new(),
             keep_agent: false,
             psk: None,
+            boards: None,
             connect_timeout: Duration::from_secs(8),
             typing: Duration::from_secs(120),
             heartbeat: Duration::from_secs(1),
@@ -257,6 +305,10 @@ impl Endpoint {
                 Link::start(command, Start { may_ask: ssh.may_ask, hints: ssh.hints(agent) })
                     .map_err(|e| cannot_start(Path::new("/bin/sh"), e))
             }
+            Endpoint::Foreign { tool, .. } => Err(unreachable(format!(
+                "an {tool} server is no agent; it can be the target of a run, and a machine with linerate's agent is reached \
+                 as ssh:host"
+            ))),
             Endpoint::Tcp { host, port } => {
                 let Some(psk) = &options.psk else {
                     let why = "a tcp: agent demands a shared key and none was given; name its file with --psk-file";
@@ -277,12 +329,39 @@ impl Endpoint {
                     }
                 })
             }
+            Endpoint::Board { name, end } => {
+                let folder = options.boards.as_deref().unwrap_or(Path::new("/nonexistent")).join(name);
+                let socket = UnixStream::connect(folder.join(end.name()))
+                    .map_err(|_| unreachable(format!("it does not run; start it with: linerate lab up {name}")))?;
+                granted(&socket, options.connect_timeout).map_err(unreachable)?;
+                Link::over_unix(socket).map_err(|error| unreachable(error.to_string()))
+            }
         }
     }
 
     /// A person may have to type a password before the agent can speak.
     pub(crate) fn may_ask(&self) -> bool {
         matches!(self, Endpoint::Ssh { .. } | Endpoint::Exec(_)) && io::stderr().is_terminal()
+    }
+}
+
+/// Waits for the word of whoever runs the board: "ok", or a sentence why not.
+fn granted(mut socket: &UnixStream, timeout: Duration) -> Result<(), String> {
+    /// A sentence is shorter.
+    const LONGEST: usize = 400;
+    let silent = |error: io::Error| format!("whoever runs it does not answer ({error}); end it with linerate lab down");
+    socket.set_read_timeout(Some(timeout)).map_err(silent)?;
+    let mut word = Vec::new();
+    let mut octet = [0];
+    // One by one: what follows the line is the agent's.
+    while word.len() < LONGEST && socket.read(&mut octet).map_err(silent)? == 1 && octet[0] != b'\n' {
+        word.push(octet[0]);
+    }
+    socket.set_read_timeout(None).map_err(silent)?;
+    match word.as_slice() {
+        b"ok" => Ok(()),
+        b"" => Err("it ends just now; start it again".to_owned()),
+        sentence => Err(String::from_utf8_lossy(sentence).chars().filter(|sign| !sign.is_control()).collect()),
     }
 }
 
@@ -353,6 +432,9 @@ mod tests {
         check("netns:/proc/7/ns/net", Endpoint::Netns("/proc/7/ns/net".into()), "netns:/proc/7/ns/net");
         check("exec:ip vrf exec a:b c", Endpoint::Exec("ip vrf exec a:b c".into()), "exec:ip vrf exec a:b c");
         check("board1", ssh(None, "board1", None), "ssh:board1");
+        let board = |end| Endpoint::Board { name: "sabrelite".to_owned(), end };
+        check("board:sabrelite", board(End::Target), "board:sabrelite");
+        check("board:sabrelite/host", board(End::Host), "board:sabrelite/host");
         check("ssh:local", ssh(None, "local", None), "ssh:local");
         check("root@10.0.0.2:2222", ssh(Some("root"), "10.0.0.2", Some(2222)), "ssh:root@10.0.0.2:2222");
         check("ssh:me@corp@jump", ssh(Some("me@corp"), "jump", None), "ssh:me@corp@jump");
@@ -389,8 +471,9 @@ mod tests {
         refuse("netns:", "missing");
         refuse("netns:..", "no name");
         refuse("exec: ", "missing");
-        refuse("board:imx6", "not in this version");
-        refuse("iperf3:host", "not in this version");
+        refuse("netperf:host", "not in this version");
+        refuse("board:", "name of the board is missing");
+        refuse("board:../x", "no name of a board");
         refuse("host\n", "no name of a host");
     }
 }

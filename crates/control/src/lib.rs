@@ -13,6 +13,7 @@ mod link;
 mod listen;
 pub mod message;
 pub mod noise;
+pub mod serial;
 mod server;
 mod ssh;
 

@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +34,7 @@ pub struct Guard {
 enum Held {
     Child(Box<HeldChild>),
     Tcp(TcpStream),
+    Unix(UnixStream),
     Nothing,
 }
 
@@ -105,6 +107,12 @@ impl Link {
         self.guard.carrier = Some(Box::new(other));
     }
 
+    /// A conversation over a socket of this machine, which is shut down at the end.
+    pub(crate) fn over_unix(socket: UnixStream) -> io::Result<Link> {
+        let (reader, writer) = (socket.try_clone()?, socket.try_clone()?);
+        Ok(Link::held(reader, writer, Held::Unix(socket)))
+    }
+
     /// Starts a child and speaks on its standard input and output.
     pub(crate) fn start(mut command: Command, start: Start) -> io::Result<Link> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -130,7 +138,7 @@ impl Guard {
     pub(crate) fn has_ended(&mut self) -> bool {
         match &mut self.held {
             Held::Child(held) => held.wait(Duration::ZERO).is_some(),
-            Held::Tcp(_) | Held::Nothing => false,
+            Held::Tcp(_) | Held::Unix(_) | Held::Nothing => false,
         }
     }
 
@@ -153,6 +161,7 @@ impl Guard {
         match &mut self.held {
             Held::Child(held) => held.end(),
             Held::Tcp(socket) => drop(socket.shutdown(Shutdown::Both)),
+            Held::Unix(socket) => drop(socket.shutdown(Shutdown::Both)),
             Held::Nothing => (),
         }
         self.carrier = None;

@@ -5,7 +5,7 @@
 //! with a [`AgentLine::Reply`] or a [`AgentLine::Refusal`] of the same number, and sends [`Event`]s in between.
 //! Unknown fields are ignored; an unknown message is refused by its name.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use linerate_trial::change::{Change, Changed, Custom, PutBack, Reading};
 use linerate_trial::environment::Environment;
@@ -15,6 +15,7 @@ use linerate_trial::profile::Profile;
 use linerate_trial::registers::{Readings, Wanted};
 use linerate_trial::spec::Spec;
 use linerate_trial::stage::Counters;
+use linerate_trial::tool::Tool;
 use serde::{Deserialize, Serialize};
 
 /// The version of the conversation. A peer of another version is told so and left.
@@ -40,6 +41,8 @@ pub const LONGEST_PROFILE_S: f64 = 3600.0;
 
 /// The capability to change settings and put them back.
 pub const SETTINGS: &str = "settings";
+/// The capability to speak other tools' protocols.
+pub const FOREIGN: &str = "foreign";
 /// The capability to change settings of the user's own: to run the controller's commands.
 pub const CUSTOM_SETTINGS: &str = "custom-settings";
 
@@ -237,9 +240,21 @@ pub struct Prepare {
     pub answer: Secret,
     /// The address of this machine that the test traffic uses.
     pub local: IpAddr,
+    /// The other end is another tool's server, and this agent speaks its protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Foreign>,
     /// Registers to read before and after the traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<Wanted>,
+}
+
+/// Another tool's server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Foreign {
+    /// Whose.
+    pub tool: Tool,
+    /// Where it listens.
+    pub server: SocketAddr,
 }
 
 /// 128 random bits, written as 32 hexadecimal digits. Debug output hides them.
@@ -352,6 +367,13 @@ pub enum Event {
     },
     /// This end of the trial has finished.
     Finished(Box<Outcome>),
+    /// This end of the trial has finished; the other is another tool's server, of whose end this is what it told.
+    FinishedWith {
+        /// This end's.
+        own: Box<Outcome>,
+        /// The server's.
+        other: Box<Outcome>,
+    },
     /// What was seen since [`Request::Profile`].
     Profiled(Box<Profile>),
     /// This end of the trial could not go on.

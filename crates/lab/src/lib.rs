@@ -1,6 +1,7 @@
-//! Machines made here out of network namespaces: a target and a host at the two ends of one shaped cable.
-//! Knows nothing of agents, trials or records, and runs no other program: the kernel is asked over netlink.
+//! Machines made here: two network namespaces at the ends of one shaped cable, and emulated boards.
+//! Knows nothing of trials and records, nor of what is said to an agent.
 
+pub mod boards;
 mod lab;
 mod link;
 mod privilege;

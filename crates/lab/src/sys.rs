@@ -1,10 +1,12 @@
-//! Every system call of this crate that needs `unsafe`: namespaces entered, and a trial of whether they may be.
+//! Every system call of this crate that needs `unsafe`: namespaces, and children that end with us.
 //! Knows nothing of links and addresses.
 #![allow(unsafe_code)] // the one place of this crate where the kernel is called without a safe wrapper
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::thread;
 
 /// A network namespace without a name: it lives while this (or a process or socket in it) does.
@@ -48,6 +50,29 @@ impl Namespace {
             }
             work()
         })
+    }
+
+    /// Has a program start inside the namespace, and be killed when the thread that starts it ends, however that
+    /// ends: start it from one that lives as long as the program is wanted.
+    pub(crate) fn confine(&self, command: &mut Command) -> io::Result<()> {
+        let namespace = self.file.try_clone()?;
+        let parent = std::process::id();
+        let enter = move || {
+            // SAFETY: the descriptor is the closure's own and open. All three are system calls without memory, which
+            // may be made between fork and exec.
+            unsafe {
+                check(libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET))?;
+                check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+                // The parent may have ended before it could be said what follows from that.
+                if libc::getppid() as u32 != parent {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: `enter` takes no lock and allocates nothing (an `io::Error` of a number or a kind needs no memory).
+        unsafe { command.pre_exec(enter) };
+        Ok(())
     }
 
     pub(crate) fn fd(&self) -> i32 {

@@ -49,6 +49,12 @@ pub(crate) enum Command {
     /// A metric over the campaigns in the store, and where it changed
     #[command(after_help = SELECT_HELP, after_long_help = history_help())]
     History(HistoryArgs),
+    /// What do a packet and a byte cost the CPUs? A fit over a campaign of several sizes
+    #[command(after_help = COST_HELP)]
+    Cost(CostArgs),
+    /// Emulated boards with real Ethernet drivers: list, start, look into, end
+    #[command(subcommand)]
+    Lab(LabArgs),
     /// Be an agent, as linerate-agent is (see `linerate agent --help`)
     ///
     /// Generate, receive and count test traffic on this machine, for a controller.
@@ -56,6 +62,8 @@ pub(crate) enum Command {
     /// `--stdio`: speak the control conversation on standard input and output.
     ///
     /// `--listen ADDRESS:PORT --psk-file FILE`: wait for controllers on the network; they must have the key.
+    ///
+    /// `--line DEVICE`: speak it on a serial port, one controller after the other.
     ///
     /// `--new-psk FILE`: make a new key.
     ///
@@ -88,10 +96,10 @@ pub(crate) struct DemoArgs {
 pub(crate) struct RunArgs {
     /// A built-in plan (see `linerate plans`), or a plan file like ./mine.toml
     pub(crate) plan: String,
-    /// The machine under test: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, or exec:COMMAND
+    /// The machine under test: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) target: Endpoint,
-    /// The machine at the other end of the cable; by default this one
+    /// The machine at the other end of the cable; by default this one, or where a board's cable ends
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, default_value = "local")]
     pub(crate) host: Endpoint,
     /// Set an option of the trials: one value, a list (1M,2M) or a range (50M..1G:50M); may be given several times
@@ -249,7 +257,7 @@ pub(crate) enum CpuMethodArg {
 
 #[derive(Args, Debug)]
 pub(crate) struct TargetArgs {
-    /// The machine: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, or exec:COMMAND
+    /// The machine: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
     #[arg(value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) endpoint: Endpoint,
     #[command(subcommand)]
@@ -367,6 +375,58 @@ pub(crate) struct LookArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum LabArgs {
+    /// The boards there are, which run, and what the others lack
+    List,
+    /// Start a board and stay with it; Ctrl-C or `linerate lab down` ends it
+    ///
+    /// Kernel and BusyBox come from Debian's packages, by this machine's own package sources: they are downloaded
+    /// once, kept in the XDG cache folder, and never installed. Needs QEMU. As board:NAME the board can be measured
+    /// while it runs; `linerate run --target board:NAME` also starts one for itself, if it does not.
+    Up {
+        /// The board, like sabrelite
+        name: String,
+        /// Ask for newer packages, instead of using what is in the cache
+        #[arg(long)]
+        update: bool,
+        /// The agent's program for the board's processor; by default the one built by `cargo xtask agents`
+        #[arg(long, value_name = "FILE")]
+        agent: Option<PathBuf>,
+    },
+    /// The board's console, with a shell on it; Ctrl-] leaves it
+    Shell {
+        /// The board
+        name: String,
+    },
+    /// What the board's console has said so far
+    Log {
+        /// The board
+        name: String,
+    },
+    /// Pull the board's network cable, or put it back
+    Cable {
+        /// The board
+        name: String,
+        /// What becomes of the cable
+        #[arg(value_enum)]
+        state: Cable,
+    },
+    /// End a board, or all that run
+    Down {
+        /// The board; without one, all
+        name: Option<String>,
+    },
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum Cable {
+    /// The board's port has no link
+    Pulled,
+    /// The link is back
+    Plugged,
 }
 
 #[derive(Args, Debug)]
@@ -533,6 +593,20 @@ pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
+
+#[derive(Args, Debug)]
+pub(crate) struct CostArgs {
+    /// An identifier or its beginning, `last`, `last~1` (the one before), or a plan's name
+    #[arg(value_name = "CAMPAIGN")]
+    pub(crate) campaign: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: TableArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+const COST_HELP: &str = "Measure with `linerate run packet-cost`, with --profile for what copies cost. docs/method.md says what is \
+                         taken for granted.\n\nExit status: 0 a cost is told, 1 no fit is good, 2 nothing was measured.";
 
 #[derive(Args, Debug, Clone, Copy)]
 #[group(multiple = false)]

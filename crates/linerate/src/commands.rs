@@ -1,12 +1,15 @@
 //! The commands, one file each.
 //! Knows which is which.
 
+mod boards;
 mod compare;
+mod cost;
 mod demo;
 mod dry_run;
 mod experiment;
 mod explain;
 mod history;
+mod lab;
 mod plans;
 mod profile;
 mod records;
@@ -44,6 +47,8 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::History(arguments) => history::history(&arguments),
+        Command::Cost(arguments) => cost::cost(&arguments),
+        Command::Lab(arguments) => lab::lab(&arguments),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),
         // `main` takes this road before the command line is read.
@@ -60,6 +65,7 @@ fn connect_options(reach: &ReachArgs) -> Result<ConnectOptions> {
         agents: reach.agents.clone().map_or_else(agents_folders, |folder| vec![folder]),
         keep_agent: reach.keep_agent,
         psk,
+        boards: boards::folders().ok().map(|folders| folders.running),
         interrupted: interrupt::requested,
         ..ConnectOptions::default()
     })

@@ -7,7 +7,9 @@
 
 pub(crate) mod boot;
 pub(crate) mod campaign;
+pub(crate) mod carrier;
 pub(crate) mod conduct;
+pub(crate) mod foreign;
 pub(crate) mod ids;
 pub(crate) mod join;
 mod luck;

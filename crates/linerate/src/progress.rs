@@ -53,6 +53,14 @@ impl Progress {
         }
     }
 
+    /// What is being done before a trial can be.
+    pub(crate) fn doing(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+            bar.tick();
+        }
+    }
+
     /// A machine is being booted, for so long, and may take so long.
     pub(crate) fn boot(&self, end: &str, level: &str, elapsed: Duration, wait: Duration) {
         if let Some(bar) = &self.bar {

@@ -3,6 +3,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod compare;
+pub(crate) mod cost;
 pub(crate) mod csv;
 pub(crate) mod explain;
 mod forms;

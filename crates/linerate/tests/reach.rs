@@ -234,8 +234,15 @@ fn nobody_can_point_an_agent_at_a_stranger() {
     let mut spec = Spec { direction: Direction::Rx, ..Spec::new(Workload::UdpStream) };
     spec.set("duration", "1s").unwrap();
     let local: IpAddr = HOST_IPV4.into();
-    let prepare =
-        Prepare { spec, end: End::Host, hello: Secret([1; 16]), answer: Secret([2; 16]), local, registers: None };
+    let prepare = Prepare {
+        spec,
+        end: End::Host,
+        hello: Secret([1; 16]),
+        answer: Secret([2; 16]),
+        local,
+        foreign: None,
+        registers: None,
+    };
     assert!(matches!(agent.ask(2, Request::Prepare(Box::new(prepare))), AgentLine::Reply { .. }));
     let connect = Request::Connect { peer: TARGET_IPV4.into(), ports: vec![(0, port)] };
     let AgentLine::Refusal { message, .. } = agent.ask(3, connect) else { panic!("it sends to a stranger") };

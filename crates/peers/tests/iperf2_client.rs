@@ -45,11 +45,14 @@ impl Real {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (says, heard) = mpsc::channel();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| says.send(line)));
-        // It says nothing when it listens, but the port is taken then.
-        let at = SocketAddr::new(address.parse().unwrap(), port);
-        let free = || if udp { UdpSocket::bind(at).is_ok() } else { TcpListener::bind(at).is_ok() };
+        // It says nothing when it listens; to try the port would be in its way (proc_net_tcp.rst has the format).
+        let files = if udp { ["udp", "udp6"] } else { ["tcp", "tcp6"] };
+        let is_there = |file: &&str| {
+            std::fs::read_to_string(format!("/proc/net/{file}"))
+                .is_ok_and(|text| text.contains(&format!(":{port:04X} ")))
+        };
         let began = Instant::now();
-        while free() && began.elapsed() < Duration::from_secs(10) {
+        while !files.iter().any(|file| is_there(&file)) && began.elapsed() < Duration::from_secs(10) {
             thread::sleep(Duration::from_millis(20));
         }
         Some(Real(child, heard, port))

@@ -61,8 +61,8 @@ fn specs() -> Vec<Spec> {
             for streams in [1, 3] {
                 let mut spec = Spec::new(workload);
                 (spec.direction, spec.streams) = (direction, streams);
-                spec.extent = Extent::Time(Duration::from_millis(600));
-                spec.interval = Duration::from_millis(200);
+                spec.extent = Extent::Time(Duration::from_millis(300));
+                spec.interval = Duration::from_millis(100);
                 spec.rate = "20M".parse().unwrap();
                 specs.push(spec);
             }
@@ -71,7 +71,6 @@ fn specs() -> Vec<Spec> {
     let mut octets = Spec::new(Workload::TcpStream);
     octets.extent = Extent::Octets(5_000_000);
     specs.push(octets);
-    specs.reverse();
     specs
 }
 
@@ -81,15 +80,15 @@ fn check(spec: &Spec, server: SocketAddr) {
     let [target, host] = run(spec, server).unwrap();
     let what = format!("{} {} {} {server}", spec.workload, spec.direction, spec.streams);
     assert_eq!((target.flows.len(), host.flows.len()), (target.flows.len().max(1), target.flows.len()), "{what}");
+    // A server that gets no CPU for a while may end a test before it has read anything of one of its streams.
+    assert!(target.flows.iter().any(|flow| flow.octets > 0), "{what}");
     for (theirs, ours) in target.flows.iter().zip(&host.flows) {
-        assert!(theirs.octets > 0 && ours.octets > 0, "{what}");
-        let (Some(arrivals), sent) =
-            (ours.arrivals.as_ref().or(theirs.arrivals.as_ref()), ours.messages_total.max(theirs.messages_total))
-        else {
-            continue;
-        };
-        // What is on its way at the end is sent and not received, by protocol; loopback loses nothing else.
-        assert!(sent - arrivals.received_total <= 20, "{what}: {sent} sent, {arrivals:?}");
+        assert!(ours.octets > 0, "{what}");
+        let Some(arrivals) = &ours.arrivals else { continue };
+        // What is on its way at the end is sent and not received, by protocol; loopback loses in the socket only.
+        let dropped = ours.socket_drops.unwrap_or(0);
+        let lost = theirs.messages_total - arrivals.received_total;
+        assert!(lost <= dropped + 20, "{what}: {lost} lost, {dropped} dropped, {arrivals:?}");
     }
 }
 
@@ -98,8 +97,8 @@ fn every_way_against_the_real_server() {
     for address in ["127.0.0.1", "::1"] {
         let port = free_port();
         let Some(_real) = Real::start(address, port) else { return };
-        for spec in specs() {
-            check(&spec, SocketAddr::new(address.parse().unwrap(), port));
+        for spec in specs().iter().filter(|spec| address == "127.0.0.1" || spec.streams == 1) {
+            check(spec, SocketAddr::new(address.parse().unwrap(), port));
         }
     }
 }

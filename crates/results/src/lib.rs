@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod cost;
 mod error;
 pub mod expect;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! Knows no records and no metrics; numbers come in, numbers go out, and a seed is an argument.
 
 pub mod change;
+pub mod cost;
 mod null;
 #[cfg(test)]
 mod reference;

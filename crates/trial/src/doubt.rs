@@ -53,6 +53,8 @@ pub enum DoubtKind {
     SettingNotTaken,
     /// A machine was booted as something, and nothing tells whether it is that.
     BootUnchecked,
+    /// A machine is emulated: it shows what a driver does, not how fast it is.
+    Emulated,
 }
 
 impl DoubtKind {
@@ -74,6 +76,7 @@ impl DoubtKind {
             DoubtKind::ProfileReduced => "profile-reduced",
             DoubtKind::SettingNotTaken => "setting-not-taken",
             DoubtKind::BootUnchecked => "boot-unchecked",
+            DoubtKind::Emulated => "emulated",
         }
     }
 }

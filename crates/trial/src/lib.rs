@@ -23,6 +23,7 @@ pub mod registers;
 pub mod setting;
 pub mod spec;
 pub mod stage;
+pub mod tool;
 pub mod units;
 
 pub use linerate_wire as wire;

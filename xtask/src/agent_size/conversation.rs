@@ -68,6 +68,7 @@ impl Pair<'_> {
                 hello: Secret(*b"xtask's one side"),
                 answer: Secret(*b"and its other sd"),
                 local: self.machines[at].address,
+                foreign: None,
                 registers: None,
             }))
         })?;
@@ -122,7 +123,9 @@ impl Agent {
     /// What came of the trial, once it has ended; waits a moment for it.
     fn outcome(&self) -> Result<Option<Box<Outcome>>, String> {
         match self.client.events().recv_timeout(LOOK) {
-            Ok(AgentEvent::Event(Event::Finished(outcome))) => Ok(Some(outcome)),
+            Ok(AgentEvent::Event(Event::Finished(outcome) | Event::FinishedWith { own: outcome, .. })) => {
+                Ok(Some(outcome))
+            }
             Ok(AgentEvent::Event(Event::TrialFailed { message })) => Err(message),
             Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {
                 Ok(None)

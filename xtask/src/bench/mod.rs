@@ -9,6 +9,7 @@ mod judging;
 mod overhead;
 mod peers;
 mod process;
+mod profile;
 mod sleeps;
 mod statistics;
 
@@ -42,13 +43,22 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
             println!("{part}");
             write_part("docs/benchmarks/README.md", "bench-judging", &part)
         }
+        ["profile"] => profile::run().map(|part| println!("{part}")),
+        ["profile", "--write"] => {
+            let part = profile::run()?;
+            println!("{part}");
+            write_part("docs/benchmarks/README.md", "bench-profile", &part)
+        }
         ["sleeps"] => sleeps::run().map(|part| println!("{part}")),
         ["sleeps", "--write"] => {
             let part = sleeps::run()?;
             println!("{part}");
             write_part("docs/benchmarks/peers.md", "bench-sleeps", &part)
         }
-        _ => Err("it is: cargo xtask bench peers|counts|overhead|judging|sleeps; see cargo xtask help".to_owned()),
+        _ => {
+            Err("it is: cargo xtask bench peers|counts|overhead|judging|profile|sleeps; see cargo xtask help"
+                .to_owned())
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use linerate_trial::flow::End;
 use linerate_trial::setting::BOOT;
 use linerate_trial::units::format_duration;
 
-use super::say_notes;
+use super::{boards, say_notes};
 use crate::cli::{OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::boot::Boots;
@@ -19,13 +19,16 @@ use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings::foreseen;
 use crate::output::{out, say};
 use crate::plan::{Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
+use crate::progress::Progress;
 use crate::render::matrix::{self as render, Matrix};
 
 /// Shows what a run would do.
 pub(super) fn dry_run(order: &Order<'_>, arguments: &RunArgs, options: &ConnectOptions) -> Result<ExitCode> {
+    let host = boards::usual_host(&arguments.target, &arguments.host);
+    let _started = boards::start_for(&[&arguments.target, &host], &Progress::new(arguments.quiet))?;
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
-    let pair = Pair::connect(&arguments.target, &arguments.host, given, options)?;
+    let pair = Pair::connect(&arguments.target, &host, given, options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }

@@ -14,7 +14,7 @@ use linerate_trial::pace::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 use super::compare::percentage;
-use super::{connect_options, dry_run, open_store, report, say_notes, terminal_width};
+use super::{boards, connect_options, dry_run, open_store, report, say_notes, terminal_width};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
@@ -63,10 +63,13 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     let mut store = open_store(&arguments.store)?;
     let order = if arguments.resume { resume(&wanted, arguments, &store)? } else { wanted.begin()? };
 
+    let host = boards::usual_host(&arguments.target, &arguments.host);
+    let progress = Progress::new(arguments.quiet);
+    // A board that has to be started for this ends with it.
+    let _started = boards::start_for(&[&arguments.target, &host], &progress)?;
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
-    let progress = Progress::new(arguments.quiet);
-    let mut pair = Pair::connect(&arguments.target, &arguments.host, given, &options)?;
+    let mut pair = Pair::connect(&arguments.target, &host, given, &options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
@@ -271,7 +274,8 @@ impl Wanted {
 
 /// The unfinished campaign that these words mean.
 fn resume(wanted: &Wanted, arguments: &RunArgs, store: &Store) -> Result<OwnedOrder> {
-    let (target, host) = (arguments.target.to_string(), arguments.host.to_string());
+    let host = boards::usual_host(&arguments.target, &arguments.host);
+    let (target, host) = (arguments.target.to_string(), host.to_string());
     let Some(campaign) = store.latest_unfinished(&wanted.name, &target, &host)? else {
         bail!(
             "there is no unfinished campaign of the plan {} between {target} and {host} in {}; leave --resume out to \

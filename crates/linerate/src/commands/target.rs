@@ -1,6 +1,7 @@
 //! `linerate target`: one machine as it is, and its counters as they move.
 //! Knows no trials, and changes nothing; [`super::settings`] does.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -12,11 +13,12 @@ use linerate_trial::stage::Counters;
 use linerate_trial::units::parse_duration;
 
 use super::registers::Registers;
-use super::{connect_options, profile, say_notes, settings};
+use super::{boards, connect_options, profile, say_notes, settings};
 use crate::cli::{Look, LookArgs, RegistersArgs, TargetArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
+use crate::progress::Progress;
 use crate::render;
 
 /// Looks at the machine.
@@ -47,6 +49,11 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
     let registers = match &arguments.look {
         Look::Registers(arguments) => Some(Registers::prepare(arguments)?),
         _ => None,
+    };
+    let _started = match &arguments.look {
+        // What is kept on a board that ends at once is kept for nobody.
+        Look::Set { .. } | Look::Restore { .. } => None,
+        _ => boards::start_for(&[&arguments.endpoint], &Progress::new(false))?,
     };
     interrupt::listen();
     let client = Client::connect(&arguments.endpoint, "target", &connect_options(&look.reach)?)?;
@@ -112,9 +119,9 @@ fn addresses(client: &Client) -> Result<Vec<Address>, ControlError> {
 /// The interface that the user named, or the first that is up and is no loopback, or the loopback.
 fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<String> {
     let names = || {
-        let mut names: Vec<&str> = addresses.iter().map(|one| one.interface.as_str()).collect();
-        names.dedup();
-        names.join(", ")
+        // One may have several addresses, and they come by family.
+        let names: BTreeSet<&str> = addresses.iter().map(|one| one.interface.as_str()).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
     };
     match &look.interface {
         // An interface may have no address at all, and be of interest for just that; the agent knows it or not.

@@ -9,6 +9,7 @@ use linerate_results::store::{Campaign, Store, StoreError};
 use linerate_trial::flow::End;
 
 use super::boot::Boots;
+use super::carrier::{self, Waited};
 use super::conduct::{Conducted, TrialError, conduct};
 use super::ids::{Ids, now};
 use super::join::{self, Label};
@@ -154,6 +155,7 @@ fn trials(
         if matches!(error, Some(TrialError::Interrupted)) {
             return Err(CampaignError::Interrupted { finished });
         }
+        let route = conducted.route;
         let label = Label {
             id,
             started_at,
@@ -186,7 +188,20 @@ fn trials(
                 let sentence = error.to_string();
                 match error {
                     TrialError::Lost(_) => return Err(CampaignError::Lost { sentence, finished }),
-                    TrialError::Traffic(_) => luck.failed(trial.configuration),
+                    TrialError::Traffic(_) => {
+                        let say =
+                            |what: &str| progress.say(&format!("linerate: {}: {sentence}; {what}", trial.words()));
+                        let more = place + 1 < todo.len();
+                        match route.filter(|_| more).map(|route| carrier::wait(pair, route, &say)) {
+                            // What ended the trial is over, and says nothing of the next.
+                            Some(Waited::IsBack) => continue,
+                            Some(Waited::StaysDown) if !interrupt::requested() => {
+                                let why = format!("the link was down for {} s", carrier::LINK_TIME.as_secs());
+                                return Err(CampaignError::Failing { why, sentence, finished });
+                            }
+                            _ => luck.failed(trial.configuration),
+                        }
+                    }
                     TrialError::Refused(_) | TrialError::Interrupted => {}
                 }
                 if let Some(why) = luck.has_left().filter(|_| place + 1 < todo.len()) {

@@ -12,6 +12,7 @@ use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec};
 
+use super::carrier::{self, Down};
 use super::pair::{ANSWER_TIME, Pair};
 use super::route::Route;
 use super::settings::Settings;
@@ -101,6 +102,9 @@ fn run(
     conducted.route = Some(route);
     conducted.settings = settings.reach(pair, route, wanted)?;
     conducted.spec.ip = Some(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 });
+    if let Some(foreign) = &pair.foreign {
+        linerate_peers::fit(foreign.tool, &mut conducted.spec);
+    }
     // What a trial before this one left unread is not of this one.
     for end in [End::Target, End::Host] {
         while pair.client(end).events().try_recv().is_ok() {}
@@ -114,7 +118,8 @@ fn run(
     let (hello, answer) = (secret()?, secret()?);
     let prepare = |end, local| {
         let registers = conducted.spec.registers.then(around::wanted);
-        let prepare = Prepare { spec: conducted.spec.clone(), end, hello, answer, local, registers };
+        let foreign = pair.foreign.as_ref().map(|foreign| foreign.at(route.target));
+        let prepare = Prepare { spec: conducted.spec.clone(), end, hello, answer, local, foreign, registers };
         pair.client(end).send(Request::Prepare(Box::new(prepare)))
     };
     let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];
@@ -211,6 +216,10 @@ fn watch(
         let end = [End::Target, End::Host][look_at];
         match pair.client(end).events().recv_timeout(if far { FAR } else { NEAR }) {
             Ok(AgentEvent::Event(Event::Finished(outcome))) => outcomes[look_at] = Some(*outcome),
+            Ok(AgentEvent::Event(Event::FinishedWith { own, other })) => {
+                outcomes[1 - look_at] = Some(*other);
+                outcomes[look_at] = Some(*own);
+            }
             Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {}
             Ok(AgentEvent::Event(Event::TrialFailed { message })) => {
                 // When a machine goes, the other may feel it first; the one that is gone is the news.
@@ -241,13 +250,8 @@ fn lost_machine(pair: &Pair) -> Option<TrialError> {
 /// The sentence, with what the ends say of their links where one is down.
 fn with_links(pair: &Pair, route: Route, sentence: &str) -> String {
     let mut sentence = sentence.to_owned();
-    for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
-        let Some(interface) = pair.interface(end, address) else { continue };
-        let request = Request::Describe { interface: Some(interface.to_owned()), modules: Vec::new() };
-        if let Ok(Reply::Environment(environment)) = pair.client(end).request(request, Duration::from_secs(1))
-            && environment.nic.and_then(|nic| nic.link_detected) == Some(false)
-            && !sentence.contains("no carrier")
-        {
+    for Down { end, interface } in carrier::down(pair, route) {
+        if !sentence.contains("no carrier") {
             sentence.push_str(&format!(" (the {end}'s interface {interface} has no carrier)"));
         }
     }

@@ -89,6 +89,7 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
             record.target.profile = joined.profile(&target, &record.target.environment);
             record.host.profile = joined.profile(&host, &record.host.environment);
             doubt_settings(&mut record);
+            doubt_boards(&mut record);
             for (machine, outcome) in [(&mut record.target, target), (&mut record.host, host)] {
                 let driver = machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
                 let seen = Seen::new(&outcome.counters, driver);
@@ -103,6 +104,17 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
         }
     }
     record
+}
+
+/// Doubts every figure of a machine that is emulated.
+fn doubt_boards(record: &mut Record) {
+    if [&record.target, &record.host].iter().any(|machine| machine.endpoint.starts_with("board:")) {
+        record.doubts.push(Doubt::new(
+            DoubtKind::Emulated,
+            "each instruction of the board is carried out in software by the machine that measures, and no MAC waits for \
+             a cable: its speed, loss and CPU use say nothing of the hardware; measure on the board itself",
+        ));
+    }
 }
 
 /// What the registers did, or why nothing is known of them.

@@ -10,6 +10,7 @@ use linerate_control::{Client, ConnectOptions, ControlError, Endpoint};
 use linerate_trial::flow::End;
 use linerate_trial::spec::Ip;
 
+use super::foreign::ForeignTarget;
 use super::route::{Reach, Route};
 
 /// How long an agent has for what needs no network.
@@ -25,6 +26,8 @@ pub(crate) struct Pair {
     pub(crate) names: [String; 2],
     /// Kernel modules of each machine whose builds its records tell, beside that of the interface's driver.
     pub(crate) modules: [Vec<String>; 2],
+    /// The target, where it is another tool's server.
+    pub(crate) foreign: Option<ForeignTarget>,
     endpoints: [Endpoint; 2],
     options: ConnectOptions,
 }
@@ -44,10 +47,14 @@ impl Pair {
         given: GivenAddresses,
         options: &ConnectOptions,
     ) -> Result<Pair, ControlError> {
+        let foreign = ForeignTarget::of(target)?;
         // Two at once, except where both may ask their user for a password on the same terminal.
         let (target_client, host_client) = std::thread::scope(|scope| {
             let other = scope.spawn(|| Client::connect(host, End::Host.name(), options));
-            let target_client = Client::connect(target, End::Target.name(), options);
+            let target_client = match &foreign {
+                Some(foreign) => foreign.stand_in(target, options),
+                None => Client::connect(target, End::Target.name(), options),
+            };
             let host_client = other.join().expect("connecting does not panic");
             (target_client, host_client)
         });
@@ -62,8 +69,14 @@ impl Pair {
         let [of_target, of_host] = addresses;
         // Two namespaces of one machine have a loopback each.
         let is_one = target == host && matches!(target, Endpoint::Local | Endpoint::Netns(_));
-        let target_reach = reach(of_target.wait(ANSWER_TIME)?, target, given.target, is_one);
-        let host_reach = reach(of_host.wait(ANSWER_TIME)?, host, given.host, is_one);
+        let mut target_reach = reach(of_target.wait(ANSWER_TIME)?, target, given.target, is_one);
+        let mut host_reach = reach(of_host.wait(ANSWER_TIME)?, host, given.host, is_one);
+        if let Some(foreign) = &foreign {
+            target_reach.addresses = foreign.as_seen_from(&host_reach.addresses);
+            let is_one = foreign.addresses.iter().any(IpAddr::is_loopback);
+            target_reach.reached_at = foreign.addresses.first().copied().filter(|_| !is_one);
+            (target_reach.is_one, host_reach.is_one) = (is_one, is_one);
+        }
         Ok(Pair {
             target: target_client,
             host: host_client,
@@ -71,6 +84,7 @@ impl Pair {
             host_reach,
             names: [target.to_string(), host.to_string()],
             modules: [Vec::new(), Vec::new()],
+            foreign,
             endpoints: [target.clone(), host.clone()],
             options: options.clone(),
         })

@@ -10,13 +10,14 @@ macro_rules! plans {
 }
 
 /// Name, place in the repository, text; in the order in which people see them.
-const FILES: [(&str, &str, &str); 11] = plans![
+const FILES: [(&str, &str, &str); 12] = plans![
     "tcp",
     "udp-sweep",
     "rr",
     "ttcp",
     "canned",
     "soak",
+    "packet-cost",
     "tcp-stream",
     "udp-stream",
     "tcp-rr",

@@ -227,6 +227,8 @@ fn doubted_by(kind: DoubtKind) -> &'static [About] {
         DoubtKind::CountersContradict | DoubtKind::EndMarkLost | DoubtKind::CountersMissing | DoubtKind::Segmented => {
             &[About::Loss]
         }
+        // Loss is the emulator's too: a ring runs full while it finds no time.
+        DoubtKind::Emulated => &[About::Throughput, About::Loss, About::Cpu],
         DoubtKind::Fragmented
         | DoubtKind::SocketBufferClamped
         | DoubtKind::SettingNotTaken

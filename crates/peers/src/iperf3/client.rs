@@ -16,7 +16,7 @@ use super::message::{Cookie, MAX_TEXT, State, read_json, read_state, write_json,
 use super::parameters::Parameters;
 use super::results::Results;
 use super::sockets::{framing, settle};
-use super::terms::{in_order_of_opening, outcome_of, parameters_of, results_of};
+use super::terms::{SAFETY, in_order_of_opening, outcome_of, parameters_of, results_of};
 use crate::deadline::Timed;
 use crate::options::prepare;
 use crate::test::Place;
@@ -31,8 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(100);
 /// How late a sender may end, of a machine that is busy.
 const LATE: Duration = Duration::from_secs(2);
-/// What a receiver's time may lie behind the client's: it begins with the first data.
-const BEHIND: Duration = Duration::from_millis(100);
 
 /// One test of the host against an iperf3 server, which is the target: this end's account, and the server's as far as it
 /// tells. The error is one sentence that ends in what to try.
@@ -49,7 +47,7 @@ pub fn run(
         let later = || Instant::now() < deadline && !stopped();
         let control = match connected(place, server) {
             Ok(control) => control,
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused && later() => {
+            Err(error) if is_closed_door(&error) && later() => {
                 std::thread::sleep(AGAIN);
                 continue;
             }
@@ -95,7 +93,7 @@ impl Trouble {
     fn may_pass(&self) -> bool {
         match self {
             Trouble::Server(state) => *state == State::AccessDenied,
-            Trouble::Talking(_, error) => matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof),
+            Trouble::Talking(_, error) => is_closed_door(error) || error.kind() == ErrorKind::UnexpectedEof,
             Trouble::Code(..) | Trouble::Own(_) => false,
         }
     }
@@ -119,7 +117,7 @@ impl Test<'_> {
         let held = streams.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>();
         let Place { local, interface, .. } = self.place;
         let framing = framing(self.parameters);
-        let trial = Trial::adopt(self.spec.clone(), framing, End::Host, *local, interface.clone(), streams, notify)
+        let trial = Trial::adopt(self.own(), framing, End::Host, *local, interface.clone(), streams, notify)
             .map_err(|error| Trouble::Own(error.to_string()))?;
         self.expect(State::TestStart)?;
         self.expect(State::TestRunning)?;
@@ -167,6 +165,20 @@ impl Test<'_> {
         Trouble::Server(heard)
     }
 
+    /// What this end is to do by itself. The server sends until it hears that the test is over, and says how much in all:
+    /// what is received until then, and so what is sent, must count to the same moment.
+    fn own(&self) -> Spec {
+        let mut own = self.spec.clone();
+        if let (Extent::Time(time), true) = (own.extent, self.receives()) {
+            own.extent = Extent::Time(time + SAFETY);
+        }
+        own
+    }
+
+    fn receives(&self) -> bool {
+        self.spec.direction != Direction::Rx
+    }
+
     /// The streams, each opened before the next: the server numbers them as they come.
     fn streams(&self) -> io::Result<Vec<(Flow, Socket)>> {
         let open = |flow| {
@@ -212,9 +224,8 @@ impl Test<'_> {
     /// Until this end says that the test is over.
     fn watch(&self, trial: &Trial) -> Result<(), Trouble> {
         let began = Instant::now();
-        let receives = self.spec.direction != Direction::Rx;
         let time = match self.spec.extent {
-            Extent::Time(time) => self.spec.warmup + time + if receives { BEHIND } else { LATE },
+            Extent::Time(time) => self.spec.warmup + time + if self.receives() { Duration::ZERO } else { LATE },
             Extent::Octets(_) => Duration::MAX,
         };
         let mut octet = [0];
@@ -284,6 +295,11 @@ impl Test<'_> {
             }
         }
     }
+}
+
+/// What a connection meets while a server opens its door anew.
+fn is_closed_door(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
 }
 
 fn connected(place: &Place, server: SocketAddr) -> io::Result<TcpStream> {

@@ -1,0 +1,72 @@
+//! A trial whose other end is another tool's server.
+//! Knows no protocol; crate `peers` does, where this agent was built with it.
+
+use std::net::IpAddr;
+
+use linerate_control::message::{Foreign, RefusalKind};
+use linerate_host::traffic::Progress;
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::Spec;
+
+use crate::session::Refusal;
+
+/// A test that can be carried out.
+pub(crate) struct Test {
+    foreign: Foreign,
+    spec: Spec,
+    local: IpAddr,
+    interface: Option<String>,
+}
+
+impl Test {
+    /// Refused where the tool cannot do what is asked, or this agent cannot speak to it.
+    pub(crate) fn prepare(
+        foreign: Foreign,
+        spec: Spec,
+        local: IpAddr,
+        interface: Option<String>,
+    ) -> Result<Test, Refusal> {
+        can(foreign, &spec).map_err(|sentence| Refusal(RefusalKind::BadRequest, sentence))?;
+        Ok(Test { foreign, spec, local, interface })
+    }
+}
+
+#[cfg(feature = "peers")]
+fn can(foreign: Foreign, spec: &Spec) -> Result<(), String> {
+    linerate_peers::can(foreign.tool, spec)
+}
+
+#[cfg(not(feature = "peers"))]
+fn can(foreign: Foreign, _: &Spec) -> Result<(), String> {
+    Err(format!(
+        "this agent was built without other tools' protocols; build it with --features peers, or let the machine with \
+         linerate speak to {}",
+        foreign.tool
+    ))
+}
+
+impl Test {
+    /// Carries it out: what the server told of its end, the target, and what this end saw. `stopped` says whether it
+    /// should end now.
+    #[cfg(feature = "peers")]
+    pub(crate) fn run(
+        self,
+        notify: impl Fn(Progress) + Send + 'static,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<[Outcome; 2], String> {
+        let Test { foreign, spec, local, interface } = self;
+        let place = linerate_peers::test::Place { local, interface, server: foreign.server };
+        linerate_peers::run(foreign.tool, &spec, &place, notify, stopped)
+    }
+
+    /// Never called: nothing was prepared.
+    #[cfg(not(feature = "peers"))]
+    pub(crate) fn run(
+        self,
+        _: impl Fn(Progress) + Send + 'static,
+        _: &dyn Fn() -> bool,
+    ) -> Result<[Outcome; 2], String> {
+        let Test { foreign, spec, local, interface } = self;
+        Err(format!("{} {local} {interface:?}: {}", foreign.tool, spec.workload))
+    }
+}

@@ -1,0 +1,32 @@
+//! `linerate cost`: what a packet and a byte cost a machine's CPUs, from a campaign of several sizes.
+//! Knows the campaign; the fit is `results::cost`, the words are `render::cost`.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use linerate_results::cost;
+
+use super::{open_store, terminal_width};
+use crate::cli::{CostArgs, TableArgs};
+use crate::output::out;
+use crate::render;
+
+/// Fits and shows each configuration's cost. The status is 1 where no fit is good.
+pub(crate) fn cost(arguments: &CostArgs) -> Result<ExitCode> {
+    let store = open_store(&arguments.store)?;
+    let campaign = store.campaign_called(arguments.campaign.as_deref().unwrap_or("last"))?;
+    let costs = cost::costs(&store.records_of(&campaign)?);
+    if costs.is_empty() {
+        bail!(
+            "the campaign {campaign} has no CPU time by packet; measure streams of several sizes, as linerate run \
+             packet-cost does"
+        );
+    }
+    match arguments.output {
+        TableArgs { json: true, .. } => out!("{}", render::cost::json(&campaign, &costs)),
+        TableArgs { csv: true, .. } => out!("{}", render::cost::csv(&costs)),
+        TableArgs { markdown: true, .. } => out!("{}", render::cost::markdown(&costs)),
+        _ => out!("{}", render::cost::text(&costs, terminal_width())),
+    }
+    Ok(if costs.iter().any(|cost| cost.fit.is_some()) { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}

@@ -1,0 +1,162 @@
+//! `linerate lab`: emulated boards, listed, started, looked into, ended.
+//! Knows what to show; [`linerate_lab::boards`] does it.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use linerate_lab::boards::{BOARDS, Board};
+
+use super::boards::{Start, folders, start};
+use crate::cli::{Cable, LabArgs};
+use crate::interrupt;
+use crate::output::{out, say};
+use crate::progress::Progress;
+
+/// Carries the command out.
+pub(crate) fn lab(arguments: &LabArgs) -> Result<ExitCode> {
+    match arguments {
+        LabArgs::List => list()?,
+        LabArgs::Up { name, update, agent } => {
+            up(name, &Start { update: *update, agent: agent.clone() })?;
+        }
+        LabArgs::Shell { name } => shell(name)?,
+        LabArgs::Log { name } => out!("{}", folders()?.find(&known(name)?)?.console_log()),
+        LabArgs::Cable { name, state } => {
+            folders()?.find(&known(name)?)?.set_cable(matches!(state, Cable::Plugged))?;
+        }
+        LabArgs::Down { name } => down(name.as_deref())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn known(name: &str) -> Result<String> {
+    let name = name.strip_prefix("board:").unwrap_or(name);
+    Ok(Board::find(name).map_err(anyhow::Error::msg)?.name.to_owned())
+}
+
+fn list() -> Result<()> {
+    let folders = folders()?;
+    let running = folders.running();
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(["board", "driver", "what it is", "state"]);
+    for board in BOARDS {
+        let state = if running.iter().any(|name| name == board.name) {
+            "runs".to_owned()
+        } else {
+            board.lacks(&folders.cache).unwrap_or_else(|| "ready".to_owned())
+        };
+        table.add_row([board.name, board.driver, board.about, &state]);
+    }
+    out!("{}\n", table.trim_fmt());
+    out!(
+        "\nlinerate run tcp --target board:{}    starts the board, measures, ends it\n\
+         Boards show how drivers behave, not how fast they are (docs/lab.md).\n",
+        BOARDS[0].name
+    );
+    Ok(())
+}
+
+/// Starts a board and stays with it.
+fn up(name: &str, wanted: &Start) -> Result<()> {
+    let name = known(name)?;
+    let board = Board::find(&name).map_err(anyhow::Error::msg)?;
+    let progress = Progress::new(false);
+    let mut started = start(board, wanted, &progress)?;
+    out!(
+        "{name} runs: {}. As an endpoint it is board:{name}.\nNot as on hardware: its speed; {}.\n\
+         Ctrl-C, or linerate lab down {name}, ends it.\n",
+        board.about,
+        board.limits
+    );
+    while !started.has_ended() && !interrupt::requested() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+fn down(name: Option<&str>) -> Result<()> {
+    let folders = folders()?;
+    let names = match name {
+        Some(name) => vec![known(name)?],
+        None => folders.running(),
+    };
+    if names.is_empty() {
+        say(format_args!("linerate: no board runs"));
+    }
+    for name in names {
+        folders.find(&name)?.down()?;
+        out!("{name} is down\n");
+    }
+    Ok(())
+}
+
+/// Ctrl-]: what telnet(1) leaves by.
+const LEAVE: u8 = 0x1d;
+
+/// Connects this terminal with the board's console.
+fn shell(name: &str) -> Result<()> {
+    let name = known(name)?;
+    let running = folders()?.find(&name)?;
+    let mut console = UnixStream::connect(running.console())
+        .with_context(|| format!("the console of {name} is taken; leave the other shell first"))?;
+    let is_terminal = io::stdin().is_terminal();
+    if is_terminal {
+        say(format_args!("linerate: this is the console of {name}; Ctrl-] leaves it"));
+    }
+    let raw = if is_terminal { Some(Raw::enter()?) } else { None };
+    let mut answers = console.try_clone()?;
+    std::thread::spawn(move || {
+        let mut octets = [0; 4096];
+        while let Ok(count @ 1..) = answers.read(&mut octets) {
+            let mut output = io::stdout();
+            if output.write_all(&octets[..count]).and_then(|()| output.flush()).is_err() {
+                break;
+            }
+        }
+    });
+    // The prompt that is there has been said already.
+    console.write_all(b"\r")?;
+    let mut octets = [0; 256];
+    while let Ok(count @ 1..) = io::stdin().read(&mut octets) {
+        let typed = &octets[..count];
+        let end = typed.iter().position(|&octet| is_terminal && octet == LEAVE);
+        if console.write_all(&typed[..end.unwrap_or(count)]).is_err() {
+            drop(raw);
+            bail!("{name} has ended");
+        }
+        if end.is_some() {
+            break;
+        }
+    }
+    if !is_terminal {
+        // Commands from a file: what they say comes after they have been read.
+        std::thread::sleep(Duration::from_secs(2));
+    }
+    Ok(())
+}
+
+/// The terminal as the board's console needs it: each key as it is. Dropping it puts the terminal back.
+struct Raw {
+    before: String,
+}
+
+impl Raw {
+    fn enter() -> Result<Raw> {
+        let saved =
+            Command::new("stty").arg("-g").stdin(Stdio::inherit()).output().context("stty cannot be started")?;
+        let before = String::from_utf8_lossy(&saved.stdout).trim().to_owned();
+        Command::new("stty").args(["raw", "-echo"]).status().context("stty cannot be started")?;
+        Ok(Raw { before })
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = Command::new("stty").arg(&self.before).status();
+        say(format_args!(""));
+    }
+}

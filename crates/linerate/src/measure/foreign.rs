@@ -1,0 +1,132 @@
+//! Another tool's server as the target: it has no agent, so one stands in for it here that knows nothing of its machine.
+//! Knows no protocol of theirs; the host's agent speaks it.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use linerate_control::message::{Address, Foreign, RefusalKind, Reply, Request, RequestLine};
+use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Link, Machine, Outlet, Server, serve};
+use linerate_trial::tool::Tool;
+
+/// The other tool's server.
+#[derive(Clone, Debug)]
+pub(crate) struct ForeignTarget {
+    pub(crate) tool: Tool,
+    /// Its addresses, in the resolver's order.
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) port: u16,
+}
+
+impl ForeignTarget {
+    /// `None`: the endpoint is of an agent. An error where the name has no address.
+    pub(crate) fn of(endpoint: &Endpoint) -> Result<Option<ForeignTarget>, ControlError> {
+        let Endpoint::Foreign { tool, host, port } = endpoint else { return Ok(None) };
+        let port = port.unwrap_or(tool.port());
+        let unreachable = |why: String| ControlError::Unreachable { machine: machine(endpoint), why };
+        let found = (host.as_str(), port).to_socket_addrs();
+        let found = found.map_err(|error| unreachable(format!("{host} has no address: {error}; check the name")))?;
+        let mut addresses: Vec<IpAddr> = Vec::new();
+        for address in found.map(|at| at.ip()) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        Ok(Some(ForeignTarget { tool: *tool, addresses, port }))
+    }
+
+    /// What the host's agent needs to know, of the address that the route leads to.
+    pub(crate) fn at(&self, address: IpAddr) -> Foreign {
+        Foreign { tool: self.tool, server: SocketAddr::new(address, self.port) }
+    }
+
+    /// The stand-in, in a thread of this process. It ends with the client.
+    pub(crate) fn stand_in(&self, endpoint: &Endpoint, options: &ConnectOptions) -> Result<Client, ControlError> {
+        let unreachable = |error: std::io::Error| ControlError::Unreachable {
+            machine: machine(endpoint),
+            why: format!("this process can open no more: {error}; close what it has open"),
+        };
+        let (near, far) = UnixStream::pair().map_err(unreachable)?;
+        let of = |stream: UnixStream| Ok(Link::of(stream.try_clone()?, stream));
+        let (near, far) = (of(near).map_err(unreachable)?, of(far).map_err(unreachable)?);
+        let tool = self.tool;
+        let stand_in = move || drop(serve(far, &Server::new(tool.name()), |line, outlet| answer(tool, line, outlet)));
+        thread::Builder::new().name("stand-in".to_owned()).spawn(stand_in).map_err(unreachable)?;
+        Client::over(near, machine(endpoint), options)
+    }
+
+    /// Its addresses as if it had told them: each in the subnet that the host has it in, so that the host's address of that
+    /// subnet is chosen.
+    pub(crate) fn as_seen_from(&self, host: &[Address]) -> Vec<Address> {
+        let seen = |&address: &IpAddr| {
+            let near = host.iter().find(|one| one.up && contains(one, address));
+            Address {
+                interface: self.tool.name().to_owned(),
+                address,
+                prefix_len: near.map_or(if address.is_ipv4() { 32 } else { 128 }, |one| one.prefix_len),
+                up: true,
+                loopback: address.is_loopback(),
+            }
+        };
+        self.addresses.iter().map(seen).collect()
+    }
+}
+
+fn machine(endpoint: &Endpoint) -> Machine {
+    Machine { name: "target".to_owned(), endpoint: endpoint.to_string() }
+}
+
+/// Whether an address is in the subnet of this one.
+fn contains(near: &Address, address: IpAddr) -> bool {
+    match (near.address, address) {
+        (IpAddr::V4(near_by), IpAddr::V4(far)) => {
+            shared_bits(&near_by.octets(), &far.octets()) >= u32::from(near.prefix_len)
+        }
+        (IpAddr::V6(near_by), IpAddr::V6(far)) => {
+            shared_bits(&near_by.octets(), &far.octets()) >= u32::from(near.prefix_len)
+        }
+        _ => false,
+    }
+}
+
+/// Bits that two addresses have alike at their start.
+fn shared_bits(one: &[u8], other: &[u8]) -> u32 {
+    let mut bits = 0;
+    for (one, other) in one.iter().zip(other) {
+        let alike = (one ^ other).leading_zeros();
+        bits += alike;
+        if alike < 8 {
+            break;
+        }
+    }
+    bits
+}
+
+/// What the stand-in knows.
+fn answer(tool: Tool, line: RequestLine, outlet: &Outlet) {
+    let reply = match line.request {
+        Request::Describe { .. } => Reply::Environment(Box::default()),
+        Request::Addresses => Reply::Addresses { addresses: Vec::new(), reached_at: None },
+        Request::Prepare(_) => Reply::Prepared { ports: Vec::new(), interface: None },
+        Request::Lease { .. }
+        | Request::Release
+        | Request::Connect { .. }
+        | Request::Start
+        | Request::Stop
+        | Request::Confirm
+        | Request::Ping => Reply::Done,
+        Request::Get { ref names, .. } if names.is_empty() => {
+            Reply::Settings { settings: Vec::new(), kept: Vec::new() }
+        }
+        Request::Restore { .. } => Reply::Restored { settings: Vec::new() },
+        other => {
+            let what = other.name();
+            let sentence = format!(
+                "an {tool} server knows nothing of its machine, so '{what}' is not to be had; leave it out, or reach the \
+                 machine as ssh:host"
+            );
+            return outlet.refuse(line.id, RefusalKind::Failed, sentence);
+        }
+    };
+    outlet.reply(line.id, reply);
+}

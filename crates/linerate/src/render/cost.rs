@@ -1,0 +1,239 @@
+//! The cost of packets and bytes as people and programs read it: the fit, what it implies, what it takes for granted.
+//! Knows no records, and fits nothing.
+
+use linerate_results::cost::{PacketCost, Size};
+use linerate_results::stats::cost::{Cost, Estimate};
+
+use super::csv::line;
+use super::forms::{self, Piece, numbers};
+use super::number::{count, figure};
+
+/// What stands under every fit.
+const ASSUMPTIONS: &str = "Taken for granted: CPU time grows by the same for each packet and for each byte, between the \
+                           sizes that were measured; all of a machine's busy time is the traffic's; the work fits on one \
+                           CPU; and a packet costs as much when that CPU is full as it did here. Batching makes packets \
+                           cheaper under load, full caches make them dearer. Bytes are payload.";
+
+/// For a terminal of this width.
+pub(crate) fn text(costs: &[PacketCost], width: Option<u16>) -> String {
+    forms::text(&pieces(costs), width)
+}
+
+/// Ready to paste.
+pub(crate) fn markdown(costs: &[PacketCost]) -> String {
+    forms::markdown(&pieces(costs))
+}
+
+/// One object, figures in microseconds, bytes and bits per second.
+pub(crate) fn json(campaign: &str, costs: &[PacketCost]) -> String {
+    format!("{}\n", serde_json::json!({"format": "linerate.cost/1", "campaign": campaign, "costs": costs}))
+}
+
+/// A line for each size of each configuration at each end.
+pub(crate) fn csv(costs: &[PacketCost]) -> String {
+    let titles = [
+        "configuration",
+        "end",
+        "role",
+        "bytes",
+        "trials",
+        "us_per_packet",
+        "copy_us_per_packet",
+        "fitted_us_per_packet",
+        "saturates_at_bps",
+        "saturates_without_copy_at_bps",
+    ];
+    let mut text = line(titles.map(str::to_owned).into_iter());
+    let known = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    for cost in costs {
+        for size in &cost.sizes {
+            let fields = [
+                cost.configuration.clone(),
+                whose(cost).to_owned(),
+                cost.role.words().to_owned(),
+                size.bytes.to_string(),
+                size.trials.to_string(),
+                size.us_per_packet.to_string(),
+                known(size.copy_us_per_packet),
+                known(size.fitted_us_per_packet.map(|fitted| fitted.value)),
+                known(size.saturates_at_bps),
+                known(size.saturates_without_copy_at_bps),
+            ];
+            text += &line(fields.into_iter());
+        }
+    }
+    text
+}
+
+fn whose(cost: &PacketCost) -> &'static str {
+    cost.end.map_or("both ends", |end| end.name())
+}
+
+/// Configurations of which no trial tells anything are said in a line each, at the end.
+fn pieces(costs: &[PacketCost]) -> Vec<Piece> {
+    let (empty, told): (Vec<&PacketCost>, Vec<&PacketCost>) = costs.iter().partition(|cost| cost.sizes.is_empty());
+    let mut pieces: Vec<Piece> = told.iter().flat_map(|cost| one(cost)).collect();
+    let mut last: Vec<String> = empty.iter().flat_map(|cost| left_out(cost, &format!("{}: ", title(cost)))).collect();
+    if told.iter().any(|cost| cost.fit.is_some()) {
+        last.push(ASSUMPTIONS.to_owned());
+    }
+    pieces.push(Piece::Heading("What to know".to_owned()));
+    pieces.push(Piece::Lines(last));
+    if matches!(pieces.last(), Some(Piece::Lines(lines)) if lines.is_empty()) {
+        pieces.truncate(pieces.len() - 2);
+    }
+    pieces
+}
+
+fn title(cost: &PacketCost) -> String {
+    match cost.end {
+        Some(end) => format!("{end} {}, {}", cost.role.words(), cost.configuration),
+        None => format!("both ends together, {}", cost.configuration),
+    }
+}
+
+fn left_out(cost: &PacketCost, before: &str) -> Vec<String> {
+    cost.left_out
+        .iter()
+        .map(|(why, trials)| format!("{before}Trials left out: {trials}, because they {why}."))
+        .collect()
+}
+
+fn one(cost: &PacketCost) -> Vec<Piece> {
+    let mut lines = match (&cost.fit, &cost.refused) {
+        (Some(fit), _) => fitted(fit, &cost.sizes),
+        (None, why) => vec![format!("No cost is told: {}.", why.as_deref().unwrap_or("nothing was measured"))],
+    };
+    lines.extend(cost.doubts.iter().map(|doubt| (*doubt).to_owned()));
+    lines.extend(left_out(cost, ""));
+    vec![Piece::Heading(title(cost)), Piece::Lines(lines), sizes(cost)]
+}
+
+/// The cost with its intervals, and what it implies at the largest size.
+fn fitted(fit: &Cost, sizes: &[Size]) -> Vec<String> {
+    let between = |one: Estimate, scale: f64| {
+        format!("{} ({} to {})", figure(one.value * scale, 3), figure(one.low * scale, 3), figure(one.high * scale, 3))
+    };
+    let (packet, byte) = (between(fit.per_packet, 1.0), between(fit.per_byte, 1e3));
+    let mut lines =
+        vec![format!("{packet} µs a packet + {byte} ns a byte, by {} trials; intervals of 95 %.", fit.trials)];
+    if fit.per_byte.low <= 0.0 {
+        lines.push("What a byte costs cannot be told from nothing; measure longer, or more repeats.".to_owned());
+    }
+    lines.extend(sizes.last().and_then(implied));
+    lines
+}
+
+fn implied(size: &Size) -> Option<String> {
+    let mbit = |bps: f64| figure(bps / 1e6, 3);
+    let mut text = format!(
+        "At {} B one CPU saturates at {} Mbit/s",
+        count(size.bytes.round() as u64),
+        mbit(size.saturates_at_bps?)
+    );
+    if let Some(bps) = size.saturates_without_copy_at_bps {
+        text += &format!("; without the copy at {}", mbit(bps));
+    }
+    Some(text + ".")
+}
+
+fn sizes(cost: &PacketCost) -> Piece {
+    let is_profiled = cost.sizes.iter().any(|size| size.copy_us_per_packet.is_some());
+    let mut titles = vec![numbers("bytes"), numbers("trials"), numbers("µs/packet")];
+    if cost.fit.is_some() {
+        titles.extend([numbers("fitted"), numbers("95 % of trials within"), numbers("one CPU full at Mbit/s")]);
+    }
+    if is_profiled {
+        titles.push(numbers("µs copying"));
+        titles.extend(cost.fit.is_some().then(|| numbers("without copies Mbit/s")));
+    }
+    let mbit = |bps: Option<f64>| bps.map(|bps| figure(bps / 1e6, 3)).unwrap_or_default();
+    let rows = cost.sizes.iter().map(|size| {
+        let mut row = vec![count(size.bytes.round() as u64), size.trials.to_string(), figure(size.us_per_packet, 3)];
+        if let Some(fitted) = size.fitted_us_per_packet {
+            row.push(figure(fitted.value, 3));
+            row.push(format!("{} – {}", figure(fitted.low, 3), figure(fitted.high, 3)));
+            row.push(mbit(size.saturates_at_bps));
+        }
+        if is_profiled {
+            row.push(size.copy_us_per_packet.map(|us| figure(us, 3)).unwrap_or_default());
+            row.extend(cost.fit.is_some().then(|| mbit(size.saturates_without_copy_at_bps)));
+        }
+        row
+    });
+    let rows = rows.collect();
+    Piece::Grid { titles, rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use linerate_results::cost::Role;
+    use linerate_trial::flow::End;
+
+    use super::*;
+
+    /// A receiver of 4.1 µs and 0.9 ns a byte that was profiled, a bent one, and a sender that was paced.
+    fn found() -> Vec<PacketCost> {
+        let points: Vec<(f64, f64)> = [64.0, 512.0, 1472.0]
+            .into_iter()
+            .flat_map(|size: f64| [0.99, 1.0, 1.01].map(|noise| (size, (4.1 + 0.0009 * size) * noise)))
+            .collect();
+        let fit = Cost::fit(&points).unwrap();
+        let size = |bytes: f64, fit: Option<&Cost>| Size {
+            bytes,
+            trials: 3,
+            us_per_packet: 4.1 + 0.0009 * bytes,
+            copy_us_per_packet: fit.map(|_| 0.0004 * bytes),
+            fitted_us_per_packet: fit.map(|fit| fit.at(bytes)),
+            saturates_at_bps: fit.and_then(|fit| fit.saturates_at_bps(bytes, 0.0)),
+            saturates_without_copy_at_bps: fit.and_then(|fit| fit.saturates_at_bps(bytes, 0.0004 * bytes)),
+        };
+        let sizes = |fit: Option<&Cost>| [64.0, 512.0, 1472.0].map(|bytes| size(bytes, fit)).to_vec();
+        let good = PacketCost {
+            configuration: "udp-stream rx rate=5kpps".to_owned(),
+            end: Some(End::Target),
+            role: Role::Receives,
+            sizes: sizes(Some(&fit)),
+            fit: Some(fit),
+            refused: None,
+            left_out: BTreeMap::from([("sent fragments; choose sizes within the MTU", 1)]),
+            doubts: vec!["These trials were profiled, and the profile's own time is in the cost."],
+        };
+        let bent = PacketCost {
+            configuration: "udp-stream tx".to_owned(),
+            end: None,
+            role: Role::SendsAndReceives,
+            fit: None,
+            refused: Some("a line does not fit; look where it bends".to_owned()),
+            sizes: sizes(None),
+            left_out: BTreeMap::new(),
+            doubts: Vec::new(),
+        };
+        let paced = PacketCost {
+            end: Some(End::Host),
+            role: Role::Sends,
+            refused: Some("there are 0 sizes".to_owned()),
+            sizes: Vec::new(),
+            left_out: BTreeMap::from([("kept their sender to a schedule; measure it with rate=unlimited", 9)]),
+            ..bent.clone()
+        };
+        vec![good, bent, paced]
+    }
+
+    #[test]
+    fn costs_for_people() {
+        insta::assert_snapshot!(text(&found(), None));
+        insta::assert_snapshot!("costs_ready_to_paste", markdown(&found()));
+    }
+
+    #[test]
+    fn costs_for_programs() {
+        assert_eq!(csv(&found()).lines().count(), 7);
+        let json: serde_json::Value = serde_json::from_str(&json("01C", &found())).unwrap();
+        let cost = &json["costs"][0];
+        assert!((cost["fit"]["per_packet"]["value"].as_f64().unwrap() - 4.1).abs() < 1e-6, "{json}");
+        assert_eq!((&cost["end"], &cost["role"]), (&"target".into(), &"receives".into()));
+    }
+}

@@ -1,0 +1,247 @@
+//! The real Ethernet drivers, on emulated boards: what they do with traffic, settings, a pulled cable, a killed program.
+//! Knows no speeds: those of an emulated board mean nothing.
+//!
+//! A board takes a minute and parts that are not on every machine, so these tests run when they are asked for, by
+//! `LINERATE_BOARDS=1 cargo test -p linerate --test boards -- --test-threads=1`, as .ci/run does.
+
+mod machines;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use linerate_lab::boards::{Board, Folders};
+use linerate_results::record::Record;
+use linerate_trial::doubt::DoubtKind;
+use machines::{Bench, Ran, Running};
+
+/// A campaign of a few trials of a second.
+const CAMPAIGN: Duration = Duration::from_secs(240);
+/// A short command.
+const COMMAND: Duration = Duration::from_secs(60);
+
+/// A board that runs in `linerate lab up`, and what a test does with it.
+struct Lab {
+    name: &'static str,
+    up: Child,
+    bench: Bench,
+}
+
+impl Lab {
+    /// Starts the board; `None`, and a line that says why, where it cannot be or was not asked for.
+    fn up(name: &'static str) -> Option<Lab> {
+        let bench = Bench::bare(name);
+        let skip = |why: &str| eprintln!("SKIPPED board {name}: {why}");
+        if std::env::var_os("LINERATE_BOARDS").is_none() {
+            skip("LINERATE_BOARDS=1 asks for emulated boards, which take a minute each");
+            return None;
+        }
+        let board = Board::find(name).unwrap();
+        if let Some(lacks) = Folders::of_user().and_then(|folders| board.lacks(&folders.cache))
+            && !lacks.contains("lab up fetches it")
+        {
+            skip(&lacks);
+            return None;
+        }
+        let mut command = Lab::command(&bench, &["lab", "up", name]);
+        let mut up = command.stdout(Stdio::piped()).process_group(0).spawn().expect("linerate can be started");
+        let mut said = String::new();
+        let output = BufReader::new(up.stdout.take().expect("it was asked for"));
+        // It says that the board runs, or ends.
+        for line in output.lines().map_while(Result::ok) {
+            said += &line;
+            if line.contains("ends it") {
+                return Some(Lab { name, up, bench });
+            }
+        }
+        panic!("the board did not start: {said} {:?}", up.wait());
+    }
+
+    fn command(bench: &Bench, arguments: &[&str]) -> Command {
+        let mut command = bench.linerate(arguments);
+        command.env("XDG_RUNTIME_DIR", &bench.folder.0);
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Running {
+        Running::start(Lab::command(&self.bench, arguments))
+    }
+
+    fn endpoint(&self) -> String {
+        format!("board:{}", self.name)
+    }
+
+    /// `linerate run PLAN` on it, with these options set.
+    fn begin(&self, plan: &str, options: &[&str]) -> Running {
+        let target = self.endpoint();
+        let mut arguments = vec!["run", plan, "--target", &target];
+        options.iter().for_each(|option| arguments.extend(["--set", option]));
+        self.start(&arguments)
+    }
+
+    fn run(&self, plan: &str, options: &[&str]) -> (Ran, Vec<Record>) {
+        let before = self.bench.records().len();
+        let ran = self.begin(plan, options).wait(CAMPAIGN);
+        (ran, self.bench.records().split_off(before))
+    }
+
+    /// `linerate target board:NAME …`, which succeeds.
+    #[track_caller]
+    fn target(&self, words: &[&str]) -> Ran {
+        let endpoint = self.endpoint();
+        let arguments: Vec<&str> = ["target", &endpoint].into_iter().chain(words.iter().copied()).collect();
+        let ran = self.start(&arguments).wait(COMMAND);
+        ran.check_done();
+        ran
+    }
+
+    /// A setting as the board has it now.
+    #[track_caller]
+    fn setting(&self, name: &str) -> String {
+        let ran = self.target(&["get", name]);
+        ran.stdout.split_whitespace().last().unwrap_or_default().to_owned()
+    }
+
+    /// What a command on the board's own shell says; the agent knows nothing of it.
+    fn shell(&self, command: &str) -> String {
+        let mut child = Lab::command(&self.bench, &["lab", "shell", self.name]);
+        let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(format!("echo; echo \"<$({command})>\"\n").as_bytes()).unwrap();
+        let said = String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned();
+        let answer = said.rsplit_once("\n<").and_then(|(_, rest)| rest.split_once('>'));
+        answer.unwrap_or_else(|| panic!("no answer in {said:?}")).0.to_owned()
+    }
+
+    fn cable(&self, state: &str) {
+        self.start(&["lab", "cable", self.name, state]).wait(COMMAND).check_done();
+    }
+}
+
+impl Drop for Lab {
+    /// Ends it as a crash would: nothing may be left, whoever was killed.
+    fn drop(&mut self) {
+        let _ = self.up.kill();
+        let _ = self.up.wait();
+        if !std::thread::panicking() {
+            self.bench.check_nothing_runs(Duration::from_secs(20));
+        }
+    }
+}
+
+/// Sees that these records are whole, of this driver, and say of themselves that they are of an emulated board.
+#[track_caller]
+fn check_records(ran: &Ran, records: &[Record], count: usize, driver: &str) {
+    ran.check_done();
+    assert_eq!(records.len(), count, "{ran:#?}");
+    for record in records {
+        assert_eq!(record.error, None);
+        let nic = record.target.environment.nic.as_ref().expect("the board's port is described");
+        assert_eq!(nic.driver.as_deref(), Some(driver));
+        let result = record.result.as_ref().expect("a result");
+        assert!(result.flow.throughput_bps.is_some_and(|rate| rate > 0.0), "{result:?}");
+        assert!(record.target.counters.iter().count() > 0 && record.host.counters.iter().count() > 0);
+        assert!(record.target.cpu.is_some());
+        assert!(record.doubts.iter().any(|doubt| doubt.kind == DoubtKind::Emulated), "{:?}", record.doubts);
+    }
+}
+
+/// TCP and a short sweep of UDP, both directions, both Internet Protocols.
+#[track_caller]
+fn check_traffic(lab: &Lab, driver: &str) {
+    let (ran, records) = lab.run("tcp", &["duration=1s", "warmup=0s", "ip=4,6"]);
+    check_records(&ran, &records, 4, driver);
+    let (ran, records) = lab.run("udp-sweep", &["duration=1s", "warmup=0s", "ip=4,6", "rate=1M,5M"]);
+    check_records(&ran, &records, 8, driver);
+}
+
+/// The control register of the FEC's receiver (i.MX 6Dual/6Quad reference manual, 23.5 ENET memory map: ENET_RCR).
+const ENET_RCR: &str = "devmem 0x02188084";
+/// Its bit 5: flow control enable.
+const FCE: u32 = 1 << 5;
+
+#[track_caller]
+fn flow_control(lab: &Lab) -> bool {
+    let word = lab.shell(ENET_RCR);
+    let digits = word.strip_prefix("0x").unwrap_or_else(|| panic!("{word:?} is no register"));
+    u32::from_str_radix(digits, 16).unwrap() & FCE != 0
+}
+
+#[test]
+fn sabrelite() {
+    let Some(lab) = Lab::up("sabrelite") else { return };
+    check_traffic(&lab, "fec");
+    pause_reaches_the_register(&lab);
+    a_killed_controller_s_settings_are_put_back(&lab);
+    a_pulled_cable_is_named_and_the_campaign_goes_on(&lab);
+}
+
+/// The first report's check: what is set is read back, and seen where the MAC obeys it.
+#[track_caller]
+fn pause_reaches_the_register(lab: &Lab) {
+    assert!(flow_control(lab), "the driver negotiates pause at the start");
+    lab.target(&["set", "pause.autoneg=off", "pause.rx=off", "pause.tx=off"]);
+    assert_eq!((lab.setting("pause.autoneg").as_str(), flow_control(lab)), ("off", false));
+    lab.target(&["restore"]);
+    assert_eq!((lab.setting("pause.autoneg").as_str(), flow_control(lab)), ("on", true));
+
+    // The driver knows no pause one way only. The refusal is in the record, and what was set before it is put back.
+    let one_way = ["duration=1s", "target.pause.autoneg=off", "target.pause.rx=on", "target.pause.tx=off"];
+    let (ran, records) = lab.run("tcp-stream", &one_way);
+    assert_ne!(ran.status.code(), Some(0));
+    let error = records[0].error.as_deref().unwrap_or_default();
+    assert!(error.contains("pause.rx cannot be on on eth0: Invalid argument"), "{error}");
+    assert_eq!((lab.setting("pause.autoneg").as_str(), flow_control(lab)), ("on", true));
+}
+
+#[track_caller]
+fn a_killed_controller_s_settings_are_put_back(lab: &Lab) {
+    let off = ["target.pause.autoneg=off", "target.pause.rx=off", "target.pause.tx=off"];
+    let running = lab.begin("tcp-stream", &[&["duration=120s"], &off[..]].concat());
+    lab.bench.wait_until("pause is off", CAMPAIGN, || !flow_control(lab));
+    running.signal("KILL");
+    running.wait(COMMAND);
+    lab.bench.wait_until("pause is on again", COMMAND, || flow_control(lab));
+    assert_eq!(lab.setting("pause.autoneg"), "on");
+}
+
+#[track_caller]
+fn a_pulled_cable_is_named_and_the_campaign_goes_on(lab: &Lab) {
+    let before = lab.bench.records().len();
+    let running = lab.begin("tcp-stream", &["direction=tx", "duration=10s,1s"]);
+    let received = || lab.shell("cat /sys/class/net/eth0/statistics/tx_packets").parse::<u64>().unwrap_or(0);
+    let at_first = received();
+    lab.bench.wait_until("traffic passes", CAMPAIGN, || received() > at_first + 500);
+    lab.cable("pulled");
+    // The order of a campaign's trials is its own: the trial under way is the one that fails.
+    let failed = || lab.bench.records().len() > before;
+    lab.bench.wait_until("the trial fails", COMMAND, failed);
+    lab.cable("plugged");
+    let ran = running.wait(CAMPAIGN);
+    assert!(ran.stderr.contains("eth0 has no carrier; the next trial waits for it"), "{ran:#?}");
+    let records = lab.bench.records().split_off(before);
+    let errors: Vec<_> = records.iter().map(|record| record.error.as_deref()).collect();
+    assert_eq!(errors.len(), 2, "{ran:#?}");
+    let sentence = errors.iter().flatten().next().expect("one trial failed");
+    assert!(sentence.contains("eth0 has no carrier"), "{sentence}");
+    assert!(errors.contains(&None), "the other was measured: {errors:?}");
+}
+
+#[test]
+fn mcimx6ul_evk() {
+    let Some(lab) = Lab::up("mcimx6ul-evk") else { return };
+    let (ran, records) = lab.run("tcp", &["duration=1s", "warmup=0s"]);
+    check_records(&ran, &records, 2, "fec");
+    // The driver says how large a frame can be, and takes what fits.
+    let (_, records) = lab.run("tcp-stream", &["duration=1s", "direction=tx", "target.mtu=9000"]);
+    let error = records[0].error.as_deref().unwrap_or_default();
+    assert!(error.contains("mtu cannot be 9000 on eth0"), "{error}");
+    assert_eq!(lab.setting("mtu"), "1500");
+    // Coalescing is accepted, read back, and put back.
+    let original = lab.setting("coalesce.rx_usecs");
+    let (ran, records) = lab.run("tcp-stream", &["duration=1s", "direction=rx", "target.coalesce.rx_usecs=100"]);
+    check_records(&ran, &records, 1, "fec");
+    let set = &records[0].target.settings;
+    assert!(set.iter().any(|one| one.name == "coalesce.rx_usecs" && one.read_back.is_some()), "{set:?}");
+    assert_eq!(lab.setting("coalesce.rx_usecs"), original);
+}

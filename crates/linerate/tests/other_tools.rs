@@ -1,0 +1,139 @@
+//! The command with other tools' programs: iperf3 as the target of a run, and iperf3 served, each leaving a record.
+//! Says so and passes where iperf3 is missing.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const LINERATE: &str = env!("CARGO_BIN_EXE_linerate");
+
+/// One measurement at a time: this machine's agent has one lease.
+static LEASE: Mutex<()> = Mutex::new(());
+
+/// A program that ends with the value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn has_iperf3() -> bool {
+    let has = Command::new("iperf3").arg("--version").output().is_ok();
+    if !has {
+        println!("SKIPPED: iperf3 cannot be run here; apt-get install iperf3");
+    }
+    has
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until somebody listens.
+fn wait_for(port: u16) {
+    let table = || std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !table().contains(&format!(":{port:04X} 00000000:0000 0A")) {
+        assert!(Instant::now() < deadline, "nobody listens on {port}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn store(name: &str) -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("linerate-other-tools-{name}-{}.sqlite", std::process::id()))
+}
+
+fn records(output: &[u8]) -> Vec<Value> {
+    let text = String::from_utf8_lossy(output);
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn an_iperf3_server_is_the_target_of_a_run() {
+    if !has_iperf3() {
+        return;
+    }
+    let port = free_port();
+    let server = Command::new("iperf3")
+        .args(["-s", "-B", "127.0.0.1", "-p", &port.to_string()])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _server = Running(server);
+    wait_for(port);
+    let _lease = LEASE.lock().unwrap_or_else(PoisonError::into_inner);
+    let store = store("target");
+    let output = Command::new(LINERATE)
+        .args(["run", "udp-stream", "--target", &format!("iperf3:127.0.0.1:{port}"), "--json", "--quiet"])
+        .args(["--set", "direction=rx,tx", "--set", "rate=20M", "--set", "duration=1s", "--store"])
+        .arg(&store)
+        .output()
+        .unwrap();
+    let _ = std::fs::remove_file(&store);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let records = records(&output.stdout);
+    assert_eq!(records.len(), 2);
+    for record in &records {
+        let result = &record["result"];
+        let mbit = result["throughput_bps"].as_f64().unwrap() / 1e6;
+        assert!((17.0..22.0).contains(&mbit), "{result}");
+        assert_eq!(result["packets_lost"], 0, "loopback loses nothing: {result}");
+        assert!(record["target"].get("cpu").is_none(), "nothing is known of the server's machine");
+        assert!(record["host"]["cpu"]["busy"].is_number());
+    }
+}
+
+#[test]
+fn what_a_server_cannot_do_is_said_and_so_is_one_that_is_not_there() {
+    #[track_caller]
+    fn check(arguments: &[&str], contains: &str) {
+        let store = store("refused");
+        let output = Command::new(LINERATE).args(arguments).arg("--store").arg(&store).output().unwrap();
+        let _ = std::fs::remove_file(&store);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(contains), "{said}");
+    }
+    let _lease = LEASE.lock().unwrap_or_else(PoisonError::into_inner);
+    let target = format!("iperf3:127.0.0.1:{}", free_port());
+    check(&["run", "tcp-rr", "--target", &target], "iperf3 has no tcp-rr; choose tcp-stream or udp-stream");
+    check(&["run", "tcp-stream", "--target", &target], "start 'iperf3 -s' there");
+}
+
+#[test]
+fn a_served_client_leaves_a_record() {
+    if !has_iperf3() {
+        return;
+    }
+    let port = free_port();
+    let store = store("served");
+    let server = Command::new(LINERATE)
+        .args(["serve", "iperf3", "--bind", "127.0.0.1", "--port", &port.to_string(), "--one-off", "--json", "--quiet"])
+        .arg("--store")
+        .arg(&store)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for(port);
+    let client = Command::new("iperf3")
+        .args(["-c", "127.0.0.1", "-p", &port.to_string(), "-u", "-b", "20M", "-t", "1", "-J"])
+        .output()
+        .unwrap();
+    let printed: Value = serde_json::from_slice(&client.stdout).unwrap();
+    let output = server.wait_with_output().unwrap();
+    let _ = std::fs::remove_file(&store);
+    assert!(output.status.success());
+    let records = records(&output.stdout);
+    assert_eq!(records.len(), 1);
+    let record = &records[0];
+    assert_eq!((&record["plan"], &record["direction"]), (&"serve".into(), &"rx".into()));
+    assert_eq!(record["result"]["packets_received"], printed["end"]["sum"]["packets"], "{printed}");
+    assert!(record["target"]["environment"]["kernel"].is_string());
+}

@@ -1,0 +1,347 @@
+//! What packets cost the CPUs of a campaign's machines: which trials tell it, and the fit over their sizes.
+//! Knows no tables; the fit itself is `stats::cost`.
+//!
+//! A trial tells the cost at an end only if nothing but packets took that end's time. A sender that keeps to a schedule
+//! sleeps and spins between departures; a receiver that loses many packets worked on some that nobody counts.
+
+use std::collections::BTreeMap;
+
+use linerate_trial::doubt::DoubtKind;
+use linerate_trial::flow::End;
+use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::units::parse_size;
+use serde::Serialize;
+
+use crate::profile::Category;
+use crate::record::Record;
+use crate::stats::cost::{Cost, Estimate};
+use crate::stats::median;
+
+/// One configuration, but for its sizes, at one end.
+#[derive(Clone, Debug, Serialize)]
+pub struct PacketCost {
+    /// Workload, direction, and the levels of other factors.
+    pub configuration: String,
+    /// Whose CPUs; absent where both ends share them.
+    pub end: Option<End>,
+    /// What this end does with the packets.
+    pub role: Role,
+    /// The fit; absent where it was refused.
+    pub fit: Option<Cost>,
+    /// Why there is no fit: a sentence.
+    pub refused: Option<String>,
+    /// What was measured at each size, and what the fit says of it, by rising size.
+    pub sizes: Vec<Size>,
+    /// Trials that tell nothing of this: why, and how many.
+    pub left_out: BTreeMap<&'static str, usize>,
+    /// What else is in the figures: sentences.
+    pub doubts: Vec<&'static str>,
+}
+
+/// What an end does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Role {
+    Sends,
+    Receives,
+    SendsAndReceives,
+}
+
+impl Role {
+    /// The words for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Role::Sends => "sends",
+            Role::Receives => "receives",
+            Role::SendsAndReceives => "sends and receives",
+        }
+    }
+
+    fn of(end: Option<End>, direction: Direction) -> Role {
+        match (end, direction) {
+            (None, _) | (_, Direction::Both) => Role::SendsAndReceives,
+            (Some(End::Target), Direction::Tx) | (Some(End::Host), Direction::Rx) => Role::Sends,
+            _ => Role::Receives,
+        }
+    }
+}
+
+/// Trials of one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Size {
+    /// Octets of payload in a packet.
+    pub bytes: f64,
+    /// How many trials.
+    pub trials: usize,
+    /// CPU time of a packet, the median of the trials.
+    pub us_per_packet: f64,
+    /// What of it went into copies, the median of the trials that were profiled.
+    pub copy_us_per_packet: Option<f64>,
+    /// What the fit says, with the interval in which 95 % of trials of this size would lie.
+    pub fitted_us_per_packet: Option<Estimate>,
+    /// Payload at which such packets take all the time of one CPU.
+    pub saturates_at_bps: Option<f64>,
+    /// The same, if nothing were copied.
+    pub saturates_without_copy_at_bps: Option<f64>,
+}
+
+/// A receiver that loses more of what it is sent spends time on packets that nobody counts.
+const MOST_LOST: f64 = 0.01;
+
+/// What a trial tells.
+#[derive(Clone, Copy)]
+struct Told {
+    bytes: f64,
+    us: f64,
+    copy_us: Option<f64>,
+}
+
+#[derive(Default)]
+struct Group {
+    told: Vec<Told>,
+    left_out: BTreeMap<&'static str, usize>,
+    doubts: Vec<&'static str>,
+}
+
+/// The cost at each end of each configuration that has CPU time by packet.
+pub fn costs(records: &[Record]) -> Vec<PacketCost> {
+    let mut groups: BTreeMap<(String, Option<End>, Role), Group> = BTreeMap::new();
+    for record in records {
+        // One CPU time of both ends together is told once.
+        let shared = has(record, DoubtKind::SharedMachine);
+        let ends = if shared { vec![None] } else { vec![Some(End::Target), Some(End::Host)] };
+        for end in ends {
+            let Some(told) = told(record, end.unwrap_or(End::Target)) else { continue };
+            let role = Role::of(end, record.direction);
+            let group = groups.entry((configuration(record), end, role)).or_default();
+            match unusable(record, role) {
+                Some(why) => *group.left_out.entry(why).or_default() += 1,
+                None => {
+                    group.told.push(told);
+                    doubts(record, end).for_each(|doubt| {
+                        if !group.doubts.contains(&doubt) {
+                            group.doubts.push(doubt);
+                        }
+                    });
+                }
+            }
+        }
+    }
+    groups.into_iter().map(|((configuration, end, role), group)| group.fitted(configuration, end, role)).collect()
+}
+
+impl Group {
+    fn fitted(self, configuration: String, end: Option<End>, role: Role) -> PacketCost {
+        let points: Vec<(f64, f64)> = self.told.iter().map(|told| (told.bytes, told.us)).collect();
+        let fit = Cost::fit(&points);
+        let sizes = by_size(self.told).into_iter().filter_map(|told| size(&told, fit.as_ref().ok())).collect();
+        let (fit, refused) = match fit {
+            Ok(fit) => (Some(fit), None),
+            Err(why) => (None, Some(why.to_string())),
+        };
+        PacketCost { configuration, end, role, fit, refused, sizes, left_out: self.left_out, doubts: self.doubts }
+    }
+}
+
+fn by_size(mut told: Vec<Told>) -> Vec<Vec<Told>> {
+    told.sort_by(|a, b| a.bytes.total_cmp(&b.bytes));
+    told.chunk_by(|a, b| a.bytes.round() == b.bytes.round()).map(<[Told]>::to_vec).collect()
+}
+
+fn size(told: &[Told], fit: Option<&Cost>) -> Option<Size> {
+    let of = |pick: fn(&Told) -> Option<f64>| median(&told.iter().filter_map(pick).collect::<Vec<_>>());
+    let bytes = of(|told| Some(told.bytes))?;
+    let copy = of(|told| told.copy_us);
+    Some(Size {
+        bytes,
+        trials: told.len(),
+        us_per_packet: of(|told| Some(told.us))?,
+        copy_us_per_packet: copy,
+        fitted_us_per_packet: fit.map(|fit| fit.at(bytes)),
+        saturates_at_bps: fit.and_then(|fit| fit.saturates_at_bps(bytes, 0.0)),
+        saturates_without_copy_at_bps: fit.and_then(|fit| fit.saturates_at_bps(bytes, copy?)),
+    })
+}
+
+/// Workload, direction, and every factor that does more than change how many bytes a packet has.
+fn configuration(record: &Record) -> String {
+    let is_size =
+        |name: &str| matches!(name, "message_size" | "mss" | "direction" | "workload") || name.ends_with(".mtu");
+    let others = record.trial.factors.iter().filter(|(name, _)| !is_size(name));
+    let levels = others.map(|(name, level)| format!("{name}={level}"));
+    let words = [record.workload.to_string(), record.direction.name().to_owned()];
+    words.into_iter().chain(levels).collect::<Vec<_>>().join(" ")
+}
+
+/// Of streams: transactions have no bytes that a cost could be told by.
+fn told(record: &Record, end: End) -> Option<Told> {
+    let figures = record.result.as_ref()?;
+    let demand = figures.service_demand.as_ref()?;
+    let (by_packet, by_kib, machine) = match end {
+        End::Target => (demand.target_us_per_packet?, demand.target_us_per_kib?, &record.target),
+        End::Host => (demand.host_us_per_packet?, demand.host_us_per_kib?, &record.host),
+    };
+    let asked = record.asked.get("message_size").and_then(|text| parse_size(text).ok());
+    let bytes = match asked {
+        Some(octets) if record.workload == Workload::UdpStream => octets as f64,
+        // Time by KiB and time by packet are of the same time, so that their ratio is the packet's size: that of what
+        // arrived, where nothing is lost.
+        _ => 1024.0 * by_packet / by_kib,
+    };
+    let copy_us = machine.profile.as_ref().and_then(|profile| profile.of(Category::Copy)?.us_per_packet);
+    Some(Told { bytes, us: by_packet, copy_us })
+}
+
+fn has(record: &Record, kind: DoubtKind) -> bool {
+    record.doubts.iter().any(|doubt| doubt.kind == kind)
+}
+
+/// Why a trial tells nothing of what packets cost an end that does this.
+fn unusable(record: &Record, role: Role) -> Option<&'static str> {
+    let lost = record.result.as_ref().and_then(|result| result.flow.loss_ratio).unwrap_or(0.0);
+    if role != Role::Receives && record.asked.get("rate").is_some_and(|rate| rate != "unlimited") {
+        return Some("kept their sender to a schedule, and waiting is CPU time too; measure it with rate=unlimited");
+    }
+    if role != Role::Sends && lost > MOST_LOST {
+        return Some("lost more than 1 %, and what is lost costs time too; measure the receiver at a lower rate");
+    }
+    if has(record, DoubtKind::Fragmented) {
+        return Some("sent fragments; choose sizes within the MTU");
+    }
+    has(record, DoubtKind::ShortForCpu).then_some("were too short to count CPU time; choose a longer duration")
+}
+
+/// What else is in this trial's figures.
+fn doubts(record: &Record, end: Option<End>) -> impl Iterator<Item = &'static str> {
+    let profiled = match end {
+        Some(End::Host) => record.host.profile.is_some(),
+        _ => record.target.profile.is_some(),
+    };
+    let told = [
+        (
+            end.is_none(),
+            "Both ends ran on one machine and shared its CPUs: the cost is of sending and receiving together, and says \
+             little of a board.",
+        ),
+        (
+            has(record, DoubtKind::IrqTimeByTicks),
+            "This kernel accounts interrupts by ticks, so that CPU time may be far off; compare with --cpu-method soak.",
+        ),
+        (profiled, "These trials were profiled, and the profile's own time is in the cost."),
+    ];
+    told.into_iter().filter_map(|(is, what)| is.then_some(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::doubt::Doubt;
+    use linerate_trial::spec::Direction;
+
+    use super::*;
+    use crate::sample;
+
+    /// Trials of a receiving target of 4.1 µs a packet and 0.9 ns a byte, three of each size, a little apart.
+    fn campaign(sizes: &[u64], rate: &str) -> Vec<Record> {
+        let trials = sizes.iter().flat_map(|&size| [0.99, 1.0, 1.01].map(|noise| (size, noise)));
+        trials.enumerate().map(|(index, (size, noise))| trial(index as u32, size, noise, rate)).collect()
+    }
+
+    fn trial(index: u32, size: u64, noise: f64, rate: &str) -> Record {
+        let mut record = sample::udp(index, Direction::Rx, 100, 100.0);
+        record.trial.factors = [("message_size", size.to_string()), ("rate", rate.to_owned())]
+            .map(|(name, level)| (name.to_owned(), level))
+            .into();
+        record.asked.insert("rate".to_owned(), rate.to_owned());
+        record.asked.insert("message_size".to_owned(), size.to_string());
+        record.doubts.clear();
+        (record.target.profile, record.host.profile) = (None, None);
+        let us = (4.1 + 0.0009 * size as f64) * noise;
+        let figures = record.result.as_mut().unwrap();
+        let demand = figures.service_demand.as_mut().unwrap();
+        (demand.target_us_per_packet, demand.target_us_per_kib) = (Some(us), Some(us * 1024.0 / size as f64));
+        (demand.host_us_per_packet, demand.host_us_per_kib) = (Some(9.0 * us), Some(9.0 * us * 1024.0 / size as f64));
+        record
+    }
+
+    const SIZES: [u64; 4] = [64, 256, 1024, 1472];
+
+    #[test]
+    fn the_receiver_of_a_paced_sender_has_a_cost_and_the_sender_has_none() {
+        let costs = costs(&campaign(&SIZES, "5kpps"));
+        let [target, host] = &costs[..] else { panic!("{costs:?}") };
+        assert_eq!(
+            (target.end, target.role, &*target.configuration),
+            (Some(End::Target), Role::Receives, "udp-stream rx rate=5kpps")
+        );
+        let fit = target.fit.as_ref().unwrap();
+        assert!((fit.per_packet.value - 4.1).abs() < 1e-3 && (fit.per_byte.value - 0.0009).abs() < 1e-6, "{fit:?}");
+        let largest = &target.sizes[3];
+        assert_eq!((largest.bytes, largest.trials), (1472.0, 3));
+        let bps = largest.saturates_at_bps.unwrap();
+        assert!((bps - 1472.0 * 8.0 / 5.4248e-6).abs() < 1e6, "{bps}");
+        assert_eq!(largest.saturates_without_copy_at_bps, None, "nothing was profiled");
+        assert_eq!((host.role, host.sizes.len(), host.left_out.values().sum::<usize>()), (Role::Sends, 0, 12));
+        assert!(host.refused.is_some());
+    }
+
+    #[test]
+    fn trials_of_another_rate_are_another_configuration() {
+        let all = [campaign(&SIZES, "5kpps"), campaign(&SIZES, "unlimited")].concat();
+        let costs = costs(&all);
+        assert_eq!(costs.len(), 4);
+        assert_eq!(costs.iter().filter(|cost| cost.fit.is_some()).count(), 3);
+    }
+
+    #[track_caller]
+    fn check_left_out(change: fn(&mut Record), words: &str) {
+        let mut records = campaign(&SIZES, "5kpps");
+        records.iter_mut().for_each(change);
+        let costs = costs(&records);
+        let why: Vec<_> = costs[0].left_out.keys().collect();
+        assert!(why.len() == 1 && why[0].contains(words), "{why:?}");
+        assert!(costs[0].fit.is_none() && costs[0].sizes.is_empty());
+    }
+
+    #[test]
+    fn trials_that_tell_nothing_are_left_out() {
+        check_left_out(|record| record.result.as_mut().unwrap().flow.loss_ratio = Some(0.02), "lost");
+        check_left_out(|record| record.doubts.push(Doubt::new(DoubtKind::Fragmented, "so".to_owned())), "fragments");
+        check_left_out(|record| record.doubts.push(Doubt::new(DoubtKind::ShortForCpu, "so".to_owned())), "short");
+        check_left_out(|record| record.doubts.push(Doubt::new(DoubtKind::SharedMachine, "so".to_owned())), "schedule");
+    }
+
+    #[test]
+    fn one_machine_is_told_once_and_doubted() {
+        let mut records = campaign(&SIZES, "unlimited");
+        let shared = || Doubt::new(DoubtKind::SharedMachine, "so".to_owned());
+        records.iter_mut().for_each(|record| record.doubts.push(shared()));
+        let costs = costs(&records);
+        let [both] = &costs[..] else { panic!("{costs:?}") };
+        assert_eq!((both.end, both.role), (None, Role::SendsAndReceives));
+        assert!(both.fit.is_some() && both.doubts[0].starts_with("Both ends"));
+    }
+
+    #[test]
+    fn without_the_copy_more_would_pass() {
+        let mut records = campaign(&SIZES, "unlimited");
+        for record in &mut records {
+            let mut profile = sample::full().target.profile.unwrap();
+            profile.categories.iter_mut().for_each(|one| {
+                one.us_per_packet = Some(if one.category == Category::Copy { 1.0 } else { 0.5 });
+            });
+            record.target.profile = Some(profile);
+        }
+        let target = costs(&records).into_iter().find(|cost| cost.end == Some(End::Target)).unwrap();
+        let largest = &target.sizes[3];
+        let without = largest.saturates_without_copy_at_bps.unwrap();
+        assert!((without - 1472.0 * 8.0 / 4.4248e-6).abs() < 1e6, "{without}");
+        assert!(target.doubts[0].contains("profiled"));
+    }
+
+    #[test]
+    fn what_has_no_packets_has_no_cost() {
+        assert!(costs(&[sample::rr(0, "64"), sample::failed(1)]).iter().all(|cost| cost.fit.is_none()));
+        assert!(costs(&[]).is_empty());
+    }
+}

@@ -1,0 +1,46 @@
+//! Other tools whose servers can be one end of a trial: their names.
+//! Knows none of their protocols.
+
+use serde::{Deserialize, Serialize};
+
+/// Another tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tool {
+    /// iperf3 (esnet/iperf).
+    Iperf3,
+    /// iperf2 (sourceforge.net/projects/iperf2).
+    Iperf2,
+}
+
+impl Tool {
+    /// Every one.
+    pub const ALL: [Tool; 2] = [Tool::Iperf3, Tool::Iperf2];
+
+    /// The name, as endpoints and records write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tool::Iperf3 => "iperf3",
+            Tool::Iperf2 => "iperf2",
+        }
+    }
+
+    /// The port that its server listens on, unless told otherwise.
+    pub const fn port(self) -> u16 {
+        match self {
+            Tool::Iperf3 => 5201,
+            Tool::Iperf2 => 5001,
+        }
+    }
+
+    /// The tool of this name.
+    pub fn parse(name: &str) -> Option<Tool> {
+        Tool::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+}
+
+impl std::fmt::Display for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
