@@ -136,7 +136,7 @@ fn command_lines_that_make_no_sense() {
     check_usage(&["levitate"], &["levitate"]);
     check_usage(&["target", "local", "set"], &["NAME=VALUE"]);
     check_usage(&["target", "local", "set", "mtu"], &["sets nothing", "NAME=VALUE"]);
-    check_usage(&["run", "tcp", "--target", "local", "--dry-run", "--json"], &["--dry-run", "--json"]);
+    check_usage(&["run", "tcp", "--target", "local", "--dry-run", "--resume"], &["--dry-run", "--resume"]);
     check_usage(&["agent"], &["give one of"]);
     check_usage(&["agent", "--listen", "127.0.0.1:0"], &["demands a key"]);
 }

@@ -98,7 +98,7 @@ pub(crate) fn build_one() -> Result<PathBuf, String> {
 /// Builds them, and makes sure that they are what they should be.
 pub(crate) fn build(machines: &[&Machine], toolchain: &Toolchain) -> Result<Vec<PathBuf>, String> {
     let folder = root().join("target/boards");
-    let mut command = toolchain.build(machines, &folder);
+    let mut command = toolchain.build(machines, &folder)?;
     must(command.args(["--package=linerate-agent", "--profile=agent"]))?;
     machines.iter().map(|machine| put(machine, &folder.join(machine.target).join("agent/linerate-agent"))).collect()
 }

@@ -4,6 +4,8 @@
 //! Rust's standard library comes ready for few of a board's machines, and for none of them from Debian; with its
 //! sources it is built like any other crate. Zig has a C library (musl) and a linker for all of them in one package.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -55,8 +57,10 @@ impl Toolchain {
     }
 
     /// The command that builds a package's program for these machines, statically, into `folder`.
-    pub(crate) fn build(&self, machines: &[&Machine], folder: &Path) -> Command {
+    pub(crate) fn build(&self, machines: &[&Machine], folder: &Path) -> Result<Command, String> {
         let mut flags = format!("{} -Ctarget-feature=+crt-static", std::env::var("RUSTFLAGS").unwrap_or_default());
+        // A panic aborts, and names in a backtrace are stripped anyway: the tables would be a tenth of the file.
+        flags += " -Cforce-unwind-tables=no";
         // What a panic says names no folder of this machine.
         for (path, name) in [(Some(root()), "linerate"), (cargo_home(), "cargo")] {
             flags += &path.map(|path| format!(" --remap-path-prefix={}={name}", path.display())).unwrap_or_default();
@@ -78,12 +82,27 @@ impl Toolchain {
             }
         };
         for machine in machines {
+            if let (Toolchain::Sources { .. }, Some(zig)) = (self, machine.zig) {
+                let name = format!("CARGO_TARGET_{}_LINKER", machine.target.to_uppercase().replace('-', "_"));
+                command.env(name, linker(zig, folder)?);
+            }
             // With --target the flags do not reach build scripts and procedural macros, which cannot be static.
             command.args(["--target", machine.target]);
         }
         command.env("RUSTFLAGS", flags.trim()).arg("--target-dir").arg(folder);
-        command
+        Ok(command)
     }
+}
+
+/// A program that links for what zig calls `zig`: cargo-zigbuild's, told the name.
+fn linker(zig: &str, folder: &Path) -> Result<PathBuf, String> {
+    let path = folder.join(format!("linker-{zig}"));
+    let text = format!("#!/bin/sh\nexec cargo-zigbuild zig cc -- -g -fno-sanitize=all -target {zig} \"$@\"\n");
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&path, text))
+        .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
+        .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+    Ok(path)
 }
 
 /// The first compiler that has its own standard library's sources with it: a library of another version's does not

@@ -29,6 +29,8 @@ use crate::sys::ethtool::Ethtool;
 mod cpu;
 mod driver;
 mod interrupts;
+#[cfg(test)]
+mod kernels;
 mod link;
 mod neighbours;
 mod pause;

@@ -4,7 +4,7 @@
 //! ```text
 //! CACHE/apt/ARCH/                    our own configuration and lists of packages
 //! CACHE/packages/*.deb               what was downloaded
-//! CACHE/boards/NAME_KERNEL/          what a board is made of, complete or not there at all
+//! CACHE/boards/NAME_KERNEL_RECIPE/  what a board is made of, complete or not there at all
 //!     kernel  board.dtb  modules/01-libphy.ko …  files/bin/busybox …
 //! ```
 
@@ -55,11 +55,14 @@ impl Parts {
 
     /// The newest that the cache has.
     pub(crate) fn cached(cache: &Path, board: &Board) -> Option<Parts> {
-        let prefix = format!("{}_", board.name);
+        let (prefix, suffix) = (format!("{}_", board.name), format!("_{RECIPE}"));
         let mut found: Vec<PathBuf> = fs::read_dir(cache.join("boards"))
             .ok()?
             .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix)))
+            .filter(|path| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with(&prefix) && name.ends_with(&suffix)
+            })
             .collect();
         // By the time they were made: versions are not ordered like texts.
         found.sort_by_key(|path| fs::metadata(path).and_then(|data| data.modified()).ok());
@@ -73,7 +76,7 @@ impl Parts {
         apt.update();
         let kernel_package = apt.newest_kernel()?;
         let version = kernel_package.trim_start_matches("linux-image-");
-        let folder = cache.join("boards").join(format!("{}_{version}", board.name));
+        let folder = cache.join("boards").join(format!("{}_{version}_{RECIPE}", board.name));
         if folder.exists() {
             return Ok(Parts { folder });
         }
@@ -114,7 +117,11 @@ impl Parts {
 const USERLAND: [&str; 4] = ["busybox-static", "ethtool", "libc6", "libmnl0"];
 
 /// What of the userland goes to the board: names of files, wherever the architecture keeps them.
-const FILES: [&str; 4] = ["busybox", "ethtool", "libc.so.6", "libmnl.so.0"];
+const FILES: [&str; 5] = ["busybox", "ethtool", "libc.so.6", "libm.so.6", "libmnl.so.0"];
+
+/// What is taken out of the packages, and how it is changed; counted up with every change, so that a cache made before is
+/// made again.
+const RECIPE: u32 = 2;
 
 /// Takes what the board needs out of the unpacked packages.
 fn collect(board: &Board, all: &Path, version: &str, made: &Path) -> Result<(), BoardError> {

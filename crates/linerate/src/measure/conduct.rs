@@ -225,7 +225,7 @@ fn watch(
                 // When a machine goes, the other may feel it first; the one that is gone is the news.
                 return Err(match lost_machine(pair) {
                     Some(lost) => lost,
-                    None => TrialError::Traffic(with_links(pair, route, &format!("the {end}: {message}"))),
+                    None => TrialError::Traffic(with_links(pair, route, &why_it_failed(pair, end, &message))),
                 });
             }
             Ok(AgentEvent::Lost(error)) => return Err(of_control(error)),
@@ -238,6 +238,25 @@ fn watch(
             return Ok(Box::new([target, host]));
         }
     }
+}
+
+/// Why traffic ended, by the end that ended it: one that sees nothing arrive for long closes its connections, and all that
+/// the other end knows is that they broke.
+fn why_it_failed(pair: &Pair, end: End, message: &str) -> String {
+    let other = if end == End::Target { End::Host } else { End::Target };
+    let deadline = Instant::now() + SIGN_OF_LIFE;
+    while message.contains("the connection broke") {
+        match pair.client(other).events().recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(AgentEvent::Event(Event::TrialFailed { message: theirs }))
+                if !theirs.contains("the connection broke") =>
+            {
+                return format!("the {other}: {theirs}");
+            }
+            Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) => {}
+            _ => break,
+        }
+    }
+    format!("the {end}: {message}")
 }
 
 /// Whether one of the machines is gone. One that is silent gets the time in which silence is noticed.
