@@ -52,7 +52,7 @@ impl Real {
                 .is_ok_and(|text| text.contains(&format!(":{port:04X} ")))
         };
         let began = Instant::now();
-        while !files.iter().any(|file| is_there(file)) && began.elapsed() < Duration::from_secs(10) {
+        while !files.iter().any(is_there) && began.elapsed() < Duration::from_secs(10) {
             thread::sleep(Duration::from_millis(20));
         }
         Some(Real(child, heard, port))
