@@ -70,7 +70,7 @@ pub enum Endpoint {
 pub struct EndpointError(String);
 
 const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, \
-                     board:NAME, iperf3:host[:port]";
+                     board:NAME, iperf3:host[:port], iperf2:host[:port]";
 
 impl FromStr for Endpoint {
     type Err = EndpointError;

@@ -161,13 +161,13 @@ pub(crate) struct RunArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
-    /// Whose clients
-    #[arg(value_enum)]
-    pub(crate) tool: Tool,
+    /// Whose clients; several at once
+    #[arg(value_enum, required = true)]
+    pub(crate) tool: Vec<Tool>,
     /// Listen at this address only
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) bind: Option<IpAddr>,
-    /// Listen on this port; by default the tool's own
+    /// Listen on this port, where one tool is served; by default each tool's own
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
     /// End after one test
@@ -193,10 +193,12 @@ pub(crate) struct ServeArgs {
 }
 
 /// A tool whose clients can be served.
-#[derive(ValueEnum, Clone, Copy, Debug)]
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tool {
     /// iperf3, of any version from 3.0 on
     Iperf3,
+    /// iperf2, of any version from 2.0.5 on
+    Iperf2,
 }
 
 /// How agents are reached.

@@ -9,7 +9,10 @@ use linerate_trial::spec::Spec;
 use linerate_trial::tool::Tool;
 
 pub mod deadline;
+pub mod door;
+pub mod iperf2;
 pub mod iperf3;
+pub mod options;
 pub mod served;
 pub mod test;
 
@@ -18,6 +21,7 @@ pub fn fit(tool: Tool, spec: &mut Spec) {
     match tool {
         // A server leaves out whole seconds.
         Tool::Iperf3 => spec.warmup = Duration::from_secs(spec.warmup.as_secs_f64().ceil() as u64),
+        Tool::Iperf2 => iperf2::terms::fit(spec),
     }
 }
 
@@ -25,6 +29,7 @@ pub fn fit(tool: Tool, spec: &mut Spec) {
 pub fn can(tool: Tool, spec: &Spec) -> Result<(), String> {
     match tool {
         Tool::Iperf3 => iperf3::terms::parameters_of(spec).map(drop),
+        Tool::Iperf2 => iperf2::terms::check_client(spec),
     }
 }
 
@@ -39,5 +44,6 @@ pub fn run(
 ) -> Result<[Outcome; 2], String> {
     match tool {
         Tool::Iperf3 => iperf3::client::run(spec, place, notify, stopped),
+        Tool::Iperf2 => iperf2::client::run(spec, place, notify, stopped),
     }
 }

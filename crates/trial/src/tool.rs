@@ -9,16 +9,19 @@ use serde::{Deserialize, Serialize};
 pub enum Tool {
     /// iperf3 (esnet/iperf).
     Iperf3,
+    /// iperf2 (sourceforge.net/projects/iperf2).
+    Iperf2,
 }
 
 impl Tool {
     /// Every one.
-    pub const ALL: [Tool; 1] = [Tool::Iperf3];
+    pub const ALL: [Tool; 2] = [Tool::Iperf3, Tool::Iperf2];
 
     /// The name, as endpoints and records write it.
     pub const fn name(self) -> &'static str {
         match self {
             Tool::Iperf3 => "iperf3",
+            Tool::Iperf2 => "iperf2",
         }
     }
 
@@ -26,6 +29,7 @@ impl Tool {
     pub const fn port(self) -> u16 {
         match self {
             Tool::Iperf3 => 5201,
+            Tool::Iperf2 => 5001,
         }
     }
 

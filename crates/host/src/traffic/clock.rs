@@ -12,6 +12,8 @@ pub struct TrialClock {
     epoch: Instant,
     warmup_ns: u64,
     duration_ns: Option<u64>,
+    /// What is received ends with its stream, whatever time was asked for.
+    receives_to_end: bool,
     started: Mutex<bool>,
     start_bell: Condvar,
     sending_since: OnceLock<u64>,
@@ -56,6 +58,11 @@ impl Leaving {
 impl TrialClock {
     /// A clock that starts at zero now.
     pub fn new(spec: &Spec) -> TrialClock {
+        TrialClock::with_end(spec, false)
+    }
+
+    /// The same, where what is received ends with its stream rather than by time.
+    pub fn with_end(spec: &Spec, receives_to_end: bool) -> TrialClock {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         TrialClock {
             epoch: Instant::now(),
@@ -64,6 +71,7 @@ impl TrialClock {
                 Extent::Time(time) => Some(ns(time)),
                 Extent::Octets(_) => None,
             },
+            receives_to_end,
             started: Mutex::new(false),
             start_bell: Condvar::new(),
             sending_since: OnceLock::new(),
@@ -136,12 +144,23 @@ impl TrialClock {
     /// if none came before: the receiver's clock knows nothing of the sender's, and both see the same traffic.
     #[inline]
     pub fn receiving(&self, now_ns: u64) -> Window {
-        self.window(*self.receiving_since.get_or_init(|| now_ns))
+        self.receiving_window(*self.receiving_since.get_or_init(|| now_ns))
     }
 
     /// The measured part of what this end receives, once the first data came.
     pub fn receiving_so_far(&self) -> Option<Window> {
-        self.receiving_since.get().map(|&since| self.window(since))
+        self.receiving_since.get().map(|&since| self.receiving_window(since))
+    }
+
+    /// When the time that was asked for is over at a receiver, whatever ends its stream.
+    pub fn receiving_due_ns(&self) -> Option<u64> {
+        self.receiving_since.get().map(|&since| self.window(since).end_ns)
+    }
+
+    #[inline]
+    fn receiving_window(&self, since_ns: u64) -> Window {
+        let window = self.window(since_ns);
+        if self.receives_to_end { Window { end_ns: u64::MAX, ..window } } else { window }
     }
 
     fn window(&self, since_ns: u64) -> Window {

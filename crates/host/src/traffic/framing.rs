@@ -2,6 +2,7 @@
 //! Knows no sockets, and none of the other tools.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use linerate_trial::wire::Probe;
 
@@ -14,14 +15,47 @@ pub enum Framing {
     Foreign(Arc<Foreign>),
 }
 
-/// Another tool's datagrams.
+/// Another tool's datagrams, and how its streams and requests go.
 pub struct Foreign {
-    /// What every datagram begins with before number and time are written.
+    /// What every datagram, or request, begins with before number and time are written.
     pub head: Vec<u8>,
     /// Writes number and time of departure.
     pub emit: fn(&Probe, &mut [u8]),
     /// Reads number and time of departure, nanoseconds; `None` where it is no datagram of data.
     pub parse: fn(&[u8]) -> Option<(u64, u64)>,
+    /// Where a stream says itself that it is over, rather than another connection.
+    pub end: Option<StreamEnd>,
+    /// Where requests and responses mean something.
+    pub exchange: Option<Exchange>,
+}
+
+/// How a stream of another tool says that it is over. A sender closes its connection; datagrams have this. A receiver
+/// counts all up to it, by its own clock, whatever time was asked for.
+pub struct StreamEnd {
+    /// Writes the head of the last datagram: its number from 1, and the time.
+    pub emit_last: fn(u64, u64, &mut [u8]),
+    /// Whether this datagram of data is the last.
+    pub is_last: fn(&[u8]) -> bool,
+    /// What came on a flow before its thread could take it, as the other end began without asking. Called once a flow.
+    pub early: Box<dyn Fn(u16) -> Early + Send + Sync>,
+}
+
+/// Datagrams that somebody else took from a flow's socket before its thread began.
+#[derive(Default)]
+pub struct Early {
+    /// In the order in which they came.
+    pub datagrams: Vec<Vec<u8>>,
+    /// How long ago the first of them came.
+    pub since: Duration,
+}
+
+/// How another tool's requests and responses are written.
+#[derive(Clone, Copy)]
+pub struct Exchange {
+    /// Writes what differs from one request to the next.
+    pub ask: fn(number: u64, request: &mut [u8]),
+    /// Writes the response to a request.
+    pub answer: fn(request: &[u8], response: &mut [u8]),
 }
 
 impl Framing {
@@ -30,6 +64,22 @@ impl Framing {
         match self {
             Framing::Own => &[],
             Framing::Foreign(foreign) => &foreign.head,
+        }
+    }
+
+    /// How its streams say that they are over, where they do so themselves and are another tool's.
+    pub fn end(&self) -> Option<&StreamEnd> {
+        match self {
+            Framing::Own => None,
+            Framing::Foreign(foreign) => foreign.end.as_ref(),
+        }
+    }
+
+    /// How requests and responses are written, where they mean something.
+    pub fn exchange(&self) -> Option<Exchange> {
+        match self {
+            Framing::Own => None,
+            Framing::Foreign(foreign) => foreign.exchange,
         }
     }
 

@@ -52,7 +52,7 @@ use sampler::{Sampled, Sampler};
 use sockets::{Open, Waiting};
 use task::Task;
 
-pub use framing::{Foreign, Framing};
+pub use framing::{Early, Exchange, Foreign, Framing, StreamEnd};
 pub use sampler::Progress;
 pub use sockets::Tokens;
 
@@ -205,6 +205,7 @@ impl Trial {
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<Trial, TrafficError> {
         let mut trial = Trial::new(spec, end, local, interface);
+        trial.clock = Arc::new(TrialClock::with_end(&trial.spec, framing.end().is_some()));
         trial.framing = framing;
         let open = flows.into_iter().map(|(flow, socket)| Open::adopt(flow, socket));
         let open = open.collect::<Result<Vec<_>, _>>()?;
@@ -309,6 +310,11 @@ impl Trial {
     /// Whether every flow has ended; [`Trial::join`] then returns at once.
     pub fn has_ended(&self) -> bool {
         self.running.iter().all(|(_, thread)| thread.is_finished())
+    }
+
+    /// Whether data has arrived at this end.
+    pub fn has_received(&self) -> bool {
+        self.clock.receiving_so_far().is_some()
     }
 
     /// A handle by which another thread can stop this trial.

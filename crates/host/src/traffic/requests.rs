@@ -15,6 +15,7 @@ use linerate_trial::spec::{Spec, Workload};
 use linerate_wire::{HANDSHAKE_LEN, HandshakeKind};
 
 use super::buffer::AlignedBuffer;
+use super::framing::Exchange;
 use super::sockets::is_passing;
 use super::task::{Task, tcp_summary, wait_until};
 use super::{TrafficError, udp_stream};
@@ -56,7 +57,7 @@ pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
     if !task.clock.wait_for_start() {
         return Err(TrafficError::Stopped);
     }
-    let mut carrier = TcpCarrier::new(socket.try_clone().map_err(TrafficError::System)?.into(), &task.spec);
+    let mut carrier = TcpCarrier::new(socket.try_clone().map_err(TrafficError::System)?.into(), &task);
     let (mut outcome, _) = exchange(&task, &mut carrier)?;
     outcome.thread = thread_use();
     outcome.tcp = tcp_summary(&socket, outcome.elapsed_ns as f64 / 1e9);
@@ -150,19 +151,27 @@ struct TcpCarrier {
     response: AlignedBuffer,
     at: usize,
     timeout: Option<Duration>,
+    exchange: Option<Exchange>,
 }
 
 impl TcpCarrier {
-    fn new(stream: TcpStream, spec: &Spec) -> TcpCarrier {
+    fn new(stream: TcpStream, task: &Task) -> TcpCarrier {
+        let spec = &task.spec;
         let alignment = spec.alignment as usize;
-        let request = AlignedBuffer::new(spec.request_size as usize, alignment);
+        let mut request = AlignedBuffer::new(spec.request_size as usize, alignment);
         let response = AlignedBuffer::new(spec.response_size as usize, alignment);
-        TcpCarrier { stream, request, response, at: 0, timeout: None }
+        let head = task.framing.head();
+        let len = head.len().min(request.as_slice().len());
+        request.as_mut_slice()[..len].copy_from_slice(&head[..len]);
+        TcpCarrier { stream, request, response, at: 0, timeout: None, exchange: task.framing.exchange() }
     }
 }
 
 impl Carrier for TcpCarrier {
-    fn send(&mut self, _: u64) -> io::Result<()> {
+    fn send(&mut self, number: u64) -> io::Result<()> {
+        if let Some(exchange) = self.exchange {
+            (exchange.ask)(number, self.request.as_mut_slice());
+        }
         if self.timeout.is_none() {
             self.stream.set_write_timeout(Some(Duration::from_secs(5)))?;
         }
@@ -272,7 +281,8 @@ pub fn answer_tcp(task: Task) -> Result<FlowOutcome, TrafficError> {
     stream.set_write_timeout(Some(Duration::from_secs(5))).map_err(TrafficError::System)?;
     let alignment = task.spec.alignment as usize;
     let mut request = AlignedBuffer::new(task.spec.request_size as usize, alignment);
-    let response = AlignedBuffer::new(task.spec.response_size as usize, alignment);
+    let mut response = AlignedBuffer::new(task.spec.response_size as usize, alignment);
+    let exchange = task.framing.exchange();
     let mut at = 0;
     let mut last_ns = 0;
     while !task.clock.stopped() {
@@ -287,6 +297,9 @@ pub fn answer_tcp(task: Task) -> Result<FlowOutcome, TrafficError> {
             continue;
         }
         at = 0;
+        if let Some(exchange) = exchange {
+            (exchange.answer)(request.as_slice(), response.as_mut_slice());
+        }
         // The requester may leave without its last responses when its time is over.
         if stream.write_all(response.as_slice()).is_err() {
             break;

@@ -117,6 +117,13 @@ impl Task {
         FlowOutcome::new(self.open.flow.id, role)
     }
 
+    /// From when on an end that breaks the connection has ended the stream, rather than lost it: where it ends by itself,
+    /// the other end's clock may be ahead.
+    pub fn earliest_end_ns(&self, end_ns: u64) -> u64 {
+        const AHEAD_NS: u64 = 100_000_000;
+        if self.framing.end().is_some() && end_ns != u64::MAX { end_ns.saturating_sub(AHEAD_NS) } else { end_ns }
+    }
+
     /// Length of the measured part: the time asked for, or up to `last_ns` where octets decided or a stop came.
     pub fn elapsed_ns(&self, window: Window, last_ns: u64) -> u64 {
         let end = if self.clock.stopped() { last_ns.min(window.end_ns) } else { window.end_ns };

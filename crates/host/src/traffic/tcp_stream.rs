@@ -94,7 +94,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
                 reach.handle_sent(now - called_ns);
             }
             // Whoever says that the test is over may close before this thread has heard of it.
-            Err(_) if task.clock.stopped() => break,
+            Err(_) if task.clock.stopped() || task.clock.now_ns() >= task.earliest_end_ns(window.end_ns) => break,
             Err(error) => return Err(moving("the connection broke while sending")(error)),
         }
     }
@@ -113,8 +113,14 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let waits = || !task.clock.stopped() && task.clock.now_ns() - now < patience;
     match task.framing {
         Framing::Own => wait_for_close(&stream, waits),
-        // Another tool's receiver is told over its control connection, and takes an earlier end for a failure.
-        Framing::Foreign(_) => wait_for_acknowledgement(&socket, waits),
+        // Another tool's receiver is told over its control connection, and takes an earlier end for a failure; or has
+        // none, and this is how it is told. What comes the other way on the same connection is for another thread.
+        Framing::Foreign(_) => {
+            if task.framing.end().is_some() {
+                let _ = stream.shutdown(Shutdown::Write);
+            }
+            wait_for_acknowledgement(&socket, waits);
+        }
     }
     if task.spec.expected_time().is_none() {
         // Octets decided: what was sent again after the last write belongs to the flow too.
@@ -224,12 +230,20 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     socket.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let mut inward = OctetsIn::new(api, &task.spec, &socket)?;
     let mut gathering = Gathering::new();
-    let by_octets = task.spec.expected_time().is_none();
+    let ends_itself = task.framing.end().is_some();
+    let by_octets = task.spec.expected_time().is_none() && !ends_itself;
     let mut last_ns = 0;
+    // The other end began without asking: its first octets waited for this thread.
+    let since = task.framing.end().map(|end| (end.early)(task.open.flow.id).since).filter(|since| !since.is_zero());
+    let began_ns = since.map(|since| (task.clock.now_ns(), since.as_nanos() as u64));
     let mut leaving = Leaving::default();
     while !task.clock.aborted() {
         match inward.receive(&socket, LOOK_AGAIN) {
-            Ok(0) => break,
+            Ok(0) => {
+                // A stream that ends itself took until now, pauses at its end included.
+                last_ns = if ends_itself { task.clock.now_ns() } else { last_ns };
+                break;
+            }
             Ok(read) => {
                 let now = task.clock.now_ns();
                 let first = outcome.octets_total == 0;
@@ -261,7 +275,7 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
             // A reset after the measured part is how a sender leaves that would not wait; before it, it is a loss.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                 let now = task.clock.now_ns();
-                if task.clock.receiving_so_far().is_none_or(|window| now < window.end_ns) {
+                if task.clock.receiving_due_ns().is_none_or(|due| now < task.earliest_end_ns(due)) {
                     return Err(TrafficError::Moving { what: "the sender broke the connection".to_owned(), error });
                 }
                 break;
@@ -271,6 +285,9 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     }
     if let Some(window) = task.clock.receiving_so_far() {
         outcome.elapsed_ns = task.elapsed_ns(window, last_ns);
+        if let Some((taken_ns, waited_ns)) = began_ns {
+            outcome.elapsed_ns += window.start_ns.saturating_sub(taken_ns) + waited_ns;
+        }
         outcome.tcp = tcp_summary(&socket, (last_ns.saturating_sub(window.start_ns)) as f64 / 1e9);
     }
     outcome.api = inward.api_use();

@@ -19,7 +19,7 @@ use super::api::Asked;
 use super::api::datagrams_in::DatagramsIn;
 use super::api::datagrams_out::DatagramsOut;
 use super::clock::{Leaving, Window};
-use super::framing::Framing;
+use super::framing::{Early, Framing};
 use super::pacing::Paced;
 use super::sockets::{self, is_passing};
 use super::task::{Task, wait_until};
@@ -141,6 +141,18 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     if own {
         outcome.end_marks = say_end(&task, socket, sequence)?;
     }
+    if let Some(end) = task.framing.end() {
+        // One of the stream's own: whoever opened the flow says it again where it was lost.
+        let mut last = vec![0; size];
+        let head = task.framing.head();
+        last[..head.len().min(size)].copy_from_slice(&head[..head.len().min(size)]);
+        (end.emit_last)(sequence + 1, task.clock.now_ns(), &mut last);
+        outcome.send_errors += u64::from(socket.send(&last).is_err());
+        outcome.messages_total += 1;
+        outcome.messages += 1;
+        outcome.octets_total += size as u64;
+        outcome.octets += size as u64;
+    }
     Ok(outcome)
 }
 
@@ -185,6 +197,9 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
     let mut account = Account::new(&task, (api == ReceiverApi::UdpGro).then(MergedDrops::default));
     let mut gathering = Gathering::new(&inward, task.spec.message_octets() as usize, socket);
     let mut leaving = Leaving::default();
+    if let Some(end) = task.framing.end() {
+        account.handle_early(&task, socket, (end.early)(task.open.flow.id));
+    }
     while !task.clock.aborted() {
         let count = match inward.receive(socket) {
             Ok(count) => count,
@@ -275,6 +290,8 @@ struct Account {
     size: usize,
     /// Whether a number of octets ends the trial, rather than time.
     by_octets: bool,
+    /// How long before this thread began the first datagram came.
+    head_start_ns: u64,
     /// When the last datagram came, by the trial's clock.
     last_ns: u64,
     end_heard: bool,
@@ -287,9 +304,31 @@ impl Account {
             tracker: Tracker::new(),
             merged,
             size: task.spec.message_octets() as usize,
-            by_octets: task.spec.expected_time().is_none(),
+            by_octets: task.spec.expected_time().is_none() && task.framing.end().is_none(),
+            head_start_ns: 0,
             last_ns: 0,
             end_heard: false,
+        }
+    }
+
+    /// What came before this thread could take it. Nobody's clock noted when.
+    fn handle_early(&mut self, task: &Task, socket: &Socket, early: Early) {
+        let now = task.clock.now_ns();
+        for octets in early.datagrams.iter().filter(|octets| !octets.is_empty()) {
+            let message = Received {
+                octets,
+                len: octets.len(),
+                segment: octets.len(),
+                drops: 0,
+                stamped_ns: None,
+                nic_stamped_ns: None,
+            };
+            self.handle_message(task, socket, &message, now, now);
+        }
+        if self.outcome.messages_total > 0 {
+            self.head_start_ns = early.since.as_nanos() as u64;
+            self.tracker.handle_clock_change();
+            self.publish(task);
         }
     }
 
@@ -321,8 +360,16 @@ impl Account {
                 }
                 continue;
             }
-            // A connected socket hears one peer only; what is of another length or no probe is counted by nobody.
-            if octets.len() != self.size {
+            // A connected socket hears one peer only; what is of another length or no probe is counted by nobody. Where a
+            // stream ends itself it begins by itself too, with a datagram that may be longer than the others.
+            let end = task.framing.end();
+            if octets.len() != self.size && end.is_none() {
+                continue;
+            }
+            let is_last = end.is_some_and(|end| (end.is_last)(octets));
+            if is_last && self.end_heard {
+                // Said again, under a number of its own, until it is answered.
+                self.outcome.end_marks += 1;
                 continue;
             }
             let mut counts = || {
@@ -340,6 +387,10 @@ impl Account {
             self.outcome.messages_total += 1;
             if new && counts && !self.end_heard {
                 self.outcome.messages += 1;
+            }
+            if is_last {
+                self.tracker.handle_end(probe.sequence.saturating_add(1));
+                self.end_heard = true;
             }
         }
     }
@@ -360,6 +411,10 @@ impl Account {
     fn finish(mut self, task: &Task) -> FlowOutcome {
         if let Some(window) = task.clock.receiving_so_far() {
             self.outcome.elapsed_ns = task.elapsed_ns(window, self.last_ns);
+            // What came during a warm-up is not measured, whenever that began.
+            if task.spec.warmup.is_zero() {
+                self.outcome.elapsed_ns += self.head_start_ns;
+            }
         }
         let socket = &task.open.socket;
         self.outcome.octets = self.outcome.messages * self.size as u64;

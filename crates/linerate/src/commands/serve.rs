@@ -2,13 +2,16 @@
 //! Knows no protocol; crate `peers` does.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use linerate_host::environment;
-use linerate_peers::iperf3;
 use linerate_peers::served::{Limits, Served};
+use linerate_peers::{iperf2, iperf3};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::environment::Environment;
@@ -29,24 +32,28 @@ const PLAN: &str = "serve";
 
 /// Serves until Ctrl-C, or one test.
 pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
-    let Tool::Iperf3 = arguments.tool;
+    let mut tools = arguments.tool.clone();
+    tools.sort();
+    tools.dedup();
+    if tools.len() > 1 && arguments.port.is_some() {
+        bail!("--port is for one tool; leave it out, or serve the others with a command of their own");
+    }
     let limits = Limits { tests: arguments.max_tests, rate: arguments.max_rate, time_s: arguments.max_time.as_secs() };
-    let port = arguments.port.unwrap_or(iperf3::server::PORT);
-    let server = iperf3::server::Server::bind(arguments.bind, port, limits).with_context(|| {
-        format!("cannot listen on port {port}; end what listens there, or choose another with --port")
-    })?;
+    let servers = tools.iter().map(|&tool| Server::bind(tool, arguments.bind, arguments.port, limits));
+    let servers = servers.collect::<Result<Vec<_>>>()?;
     interrupt::listen();
     if !arguments.quiet {
-        say(format_args!("linerate: serving iperf3 on port {}; Ctrl-C ends it", server.port()?));
+        let serving = servers.iter().map(|server| Ok(format!("{} on port {}", server.name(), server.port()?)));
+        say(format_args!("linerate: serving {}; Ctrl-C ends it", serving.collect::<Result<Vec<_>>>()?.join(", ")));
     }
     let desk = Mutex::new(Desk { store: open_store(&arguments.store)?, ids: Ids::default(), campaign: None, tests: 0 });
     let trouble = Mutex::new(None);
-    let is_over = |ended: usize| {
+    let over = || {
         interrupt::requested()
-            || (arguments.one_off && ended > 0)
+            || (arguments.one_off && lock(&desk).tests > 0)
             || trouble.lock().is_ok_and(|trouble| trouble.is_some())
     };
-    server.run(is_over, |served| {
+    let heard = |served: Served| {
         let sentence = sentence(&served);
         match lock(&desk).keep(served) {
             Ok(record) if arguments.json => out!("{}", render::json::json(std::slice::from_ref(&record))),
@@ -55,6 +62,10 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
             }
             Err(error) => *lock(&trouble) = Some(error),
         }
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = servers.iter().map(|server| scope.spawn(|| server.run(&over, &heard))).collect();
+        running.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
     })?;
     if let Some(error) = lock(&trouble).take() {
         return Err(error);
@@ -64,6 +75,47 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
         bail!("interrupted before a client came");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A tool's server.
+enum Server {
+    Iperf3(iperf3::server::Server),
+    Iperf2(iperf2::server::Server),
+}
+
+impl Server {
+    fn bind(tool: Tool, address: Option<IpAddr>, port: Option<u16>, limits: Limits) -> Result<Server> {
+        let port = port.unwrap_or(match tool {
+            Tool::Iperf3 => iperf3::server::PORT,
+            Tool::Iperf2 => iperf2::server::PORT,
+        });
+        match tool {
+            Tool::Iperf3 => iperf3::server::Server::bind(address, port, limits).map(Server::Iperf3),
+            Tool::Iperf2 => iperf2::server::Server::bind(address, port, limits).map(Server::Iperf2),
+        }
+        .with_context(|| format!("cannot listen on port {port}; end what listens there, or choose another with --port"))
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Server::Iperf3(_) => "iperf3",
+            Server::Iperf2(_) => "iperf2",
+        }
+    }
+
+    fn port(&self) -> io::Result<u16> {
+        match self {
+            Server::Iperf3(server) => server.port(),
+            Server::Iperf2(server) => server.port(),
+        }
+    }
+
+    fn run(&self, over: &(impl Fn() -> bool + Sync), heard: &(impl Fn(Served) + Sync)) -> io::Result<()> {
+        match self {
+            Server::Iperf3(server) => server.run(|_| over(), heard),
+            Server::Iperf2(server) => server.run(|_| over(), heard),
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -16,7 +16,7 @@ use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
-use linerate_trial::outcome::{FlowOutcome, Outcome, Slice, TcpSummary, ThreadUse};
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role, Slice, TcpSummary, ThreadUse};
 use linerate_trial::registers::AroundTrial;
 use linerate_trial::setting::{self, BOOT};
 use linerate_trial::spec::{Direction, Ip, Spec, Workload};
@@ -189,6 +189,12 @@ impl Joined<'_> {
     fn fill(&self, record: &mut Record) {
         let main: Vec<Pair<'_>> = self.pairs.iter().copied().filter(|pair| !pair.flow.probe).collect();
         let mut doubts = self.doubts_of_ends();
+        if main.is_empty() {
+            record.duration_s = self.one_sided().map(|flow| flow.elapsed_ns).max().map(|ns| ns as f64 / 1e9);
+            record.doubts = doubts;
+            record.result = Some(Figures { flow: self.sent_only(), ..Figures::default() });
+            return;
+        }
         let mut figures = Figures { flow: self.flow_figures(&main), ..Figures::default() };
         if !self.spec.workload.is_stream() {
             figures.transactions_per_s = Some(main.iter().map(|pair| rate(pair.source.messages, pair.source)).sum());
@@ -240,6 +246,32 @@ impl Joined<'_> {
         record.intervals = self.intervals(&main);
         record.doubts = doubts;
         record.result = Some(figures);
+    }
+
+    /// Flows of which one end has told: another tool does not say what it received.
+    fn one_sided(&self) -> impl Iterator<Item = &FlowOutcome> {
+        self.target.flows.iter().chain(&self.host.flows)
+    }
+
+    /// What is known of streams whose receivers told nothing: no throughput, and no loss.
+    fn sent_only(&self) -> FlowFigures {
+        let senders: Vec<&FlowOutcome> = self.one_sided().filter(|flow| flow.role == Role::Sender).collect();
+        let mut figures = FlowFigures::default();
+        if senders.is_empty() {
+            return figures;
+        }
+        let summaries: Vec<&TcpSummary> = senders.iter().filter_map(|flow| flow.tcp.as_ref()).collect();
+        figures.tcp = combine(&summaries);
+        figures.sender_api = ApiUse::combine(senders.iter().map(|flow| &flow.api));
+        figures.send_calls = senders.iter().map(|flow| calls(flow)).sum();
+        figures.pacing = senders.iter().find_map(|flow| flow.pacing);
+        figures.departure_gaps =
+            merged(&senders.iter().filter_map(|flow| flow.departure_gaps.as_ref()).collect::<Vec<_>>());
+        figures.achieved_load_bps = Some(senders.iter().map(|flow| 8.0 * rate(flow.octets, flow)).sum());
+        if self.spec.workload == Workload::UdpStream {
+            figures.packets_sent = Some(senders.iter().map(|flow| flow.messages).sum());
+        }
+        figures
     }
 
     /// What each end doubts by itself: once where both say the same, else with the machine's name where the sentence

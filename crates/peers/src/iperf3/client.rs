@@ -15,9 +15,10 @@ use super::datagram;
 use super::message::{Cookie, MAX_TEXT, State, read_json, read_state, write_json, write_state};
 use super::parameters::Parameters;
 use super::results::Results;
-use super::sockets::{framing, prepare, settle};
+use super::sockets::{framing, settle};
 use super::terms::{SAFETY, in_order_of_opening, outcome_of, parameters_of, results_of};
 use crate::deadline::Timed;
+use crate::options::prepare;
 use crate::test::Place;
 
 /// How long the server has for each of its messages.

@@ -9,7 +9,7 @@
 //! Data goes only where a control connection came from: a stream's address is that of its test's client.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
@@ -20,15 +20,17 @@ use linerate_host::traffic::Trial;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 
 use super::datagram;
 use super::message::{Cookie, MAX_TEXT, State, read_json, write_json, write_state};
 use super::parameters::{MAX_PARAMETERS, Parameters};
 use super::results::Results;
-use super::sockets::{framing, prepare, settle};
+use super::sockets::{framing, settle};
 use super::terms::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of, spec_of};
 use crate::deadline::Timed;
+use crate::door::{Door, is_passing};
+use crate::options::prepare;
 use crate::served::{Limits, Served};
 
 /// The port of TCP and UDP.
@@ -52,12 +54,6 @@ pub struct Server {
     doors: Vec<Door>,
     limits: Limits,
     shared: Arc<Shared>,
-}
-
-/// The sockets of one family.
-struct Door {
-    tcp: TcpListener,
-    udp: UdpSocket,
 }
 
 /// What the accepting threads and the tests share.
@@ -85,17 +81,7 @@ type Opened = (usize, Socket);
 impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
-        let mut doors = Vec::new();
-        match address {
-            Some(address) => doors.push(Door::open(SocketAddr::new(address, port))?),
-            None => {
-                doors.push(Door::open((Ipv4Addr::UNSPECIFIED, port).into())?);
-                let port = doors[0].tcp.local_addr()?.port();
-                // A machine without IPv6 serves without it.
-                doors.extend(Door::open((Ipv6Addr::UNSPECIFIED, port).into()).ok());
-            }
-        }
-        Ok(Server { doors, limits, shared: Arc::default() })
+        Ok(Server { doors: Door::open_all(address, port)?, limits, shared: Arc::default() })
     }
 
     /// The port that is listened on.
@@ -198,57 +184,14 @@ impl Server {
         while let Some(peer) = unknown.pop() {
             let wants = |waiting: &Waiting| waiting.client == peer.ip() && waiting.workload == Workload::UdpStream;
             let Some(test) = self.shared.claim(wants) else { continue };
-            let Ok(socket) = connected(door, peer, &mut unknown) else { continue };
+            let Ok((socket, before)) = door.connected(peer) else { continue };
+            unknown.extend(before.into_iter().map(|(from, _)| from).filter(|from| *from != peer).take(STRANGERS));
             if socket.send(&datagram::REPLY).is_ok() {
                 *count += 1;
                 let _ = test.send((*count, socket));
             }
         }
     }
-}
-
-impl Door {
-    fn open(at: SocketAddr) -> io::Result<Door> {
-        let listener = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
-        listener.set_reuse_address(true)?;
-        if at.is_ipv6() {
-            listener.set_only_v6(true)?;
-        }
-        listener.bind(&at.into())?;
-        listener.listen(128)?;
-        listener.set_nonblocking(true)?;
-        let tcp: TcpListener = listener.into();
-        let udp = datagram_socket(SocketAddr::new(at.ip(), tcp.local_addr()?.port()))?;
-        udp.set_nonblocking(true)?;
-        Ok(Door { tcp, udp: udp.into() })
-    }
-}
-
-/// A socket for datagrams that may share its address with others of this server.
-fn datagram_socket(at: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_address(true)?;
-    if at.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.bind(&at.into())?;
-    Ok(socket)
-}
-
-/// A socket of the server's port that hears one peer only. What others sent to it before it did so is `unknown`.
-fn connected(door: &Door, peer: SocketAddr, unknown: &mut Vec<SocketAddr>) -> io::Result<Socket> {
-    let socket = datagram_socket(door.udp.local_addr()?)?;
-    socket.connect(&peer.into())?;
-    let udp: UdpSocket = socket.into();
-    udp.set_nonblocking(true)?;
-    let mut octets = [0; 64];
-    while let Ok((_, other)) = udp.recv_from(&mut octets) {
-        if other != peer && unknown.len() < STRANGERS {
-            unknown.push(other);
-        }
-    }
-    udp.set_nonblocking(false)?;
-    Ok(udp.into())
 }
 
 impl Shared {
@@ -484,12 +427,4 @@ fn output(spec: &Spec, outcome: &Outcome) -> String {
         text.push('\n');
     }
     text
-}
-
-/// An error that means "not now".
-fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-    )
 }

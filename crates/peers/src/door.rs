@@ -1,0 +1,96 @@
+//! A port of TCP and UDP that a server listens on, and the socket that hears one of its UDP clients only.
+//! Knows no protocol.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// A datagram, and where it came from.
+pub type Datagram = (SocketAddr, Vec<u8>);
+
+/// The sockets of one family.
+pub struct Door {
+    /// Where connections come; it does not block.
+    pub tcp: TcpListener,
+    /// Where the first datagrams come; it does not block.
+    pub udp: UdpSocket,
+}
+
+impl Door {
+    /// One family's sockets.
+    pub fn open(at: SocketAddr) -> io::Result<Door> {
+        let listener = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+        listener.set_reuse_address(true)?;
+        if at.is_ipv6() {
+            listener.set_only_v6(true)?;
+        }
+        listener.bind(&at.into())?;
+        listener.listen(128)?;
+        listener.set_nonblocking(true)?;
+        let tcp: TcpListener = listener.into();
+        let udp = datagram_socket(SocketAddr::new(at.ip(), tcp.local_addr()?.port()))?;
+        udp.set_nonblocking(true)?;
+        Ok(Door { tcp, udp: udp.into() })
+    }
+
+    /// The doors at an address, or at every one. Port 0 is any that is free.
+    pub fn open_all(address: Option<IpAddr>, port: u16) -> io::Result<Vec<Door>> {
+        if let Some(address) = address {
+            return Ok(vec![Door::open(SocketAddr::new(address, port))?]);
+        }
+        let mut doors = vec![Door::open((Ipv4Addr::UNSPECIFIED, port).into())?];
+        let port = doors[0].tcp.local_addr()?.port();
+        // A machine without IPv6 serves without it.
+        doors.extend(Door::open((Ipv6Addr::UNSPECIFIED, port).into()).ok());
+        Ok(doors)
+    }
+
+    /// A socket of this port that hears one peer only, and what came to it before it did so, from anybody. It blocks.
+    pub fn connected(&self, peer: SocketAddr) -> io::Result<(Socket, Vec<Datagram>)> {
+        let socket = datagram_socket(self.udp.local_addr()?)?;
+        socket.connect(&peer.into())?;
+        let udp: UdpSocket = socket.into();
+        udp.set_nonblocking(true)?;
+        let before = waiting(&udp);
+        udp.set_nonblocking(false)?;
+        Ok((udp.into(), before))
+    }
+}
+
+/// Datagrams that one look takes at most.
+const MOST: usize = 4096;
+
+/// What waits on a socket that does not block.
+pub fn waiting(udp: &UdpSocket) -> Vec<Datagram> {
+    let mut buffer = vec![0; 65_536];
+    let mut datagrams = Vec::new();
+    while datagrams.len() < MOST {
+        match udp.recv_from(&mut buffer) {
+            Ok((len, from)) => datagrams.push((from, buffer[..len].to_vec())),
+            // An ICMP message about a peer that is gone.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            Err(_) => break,
+        }
+    }
+    datagrams
+}
+
+/// A socket for datagrams that may share its address with others of this server.
+fn datagram_socket(at: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_address(true)?;
+    if at.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&at.into())?;
+    Ok(socket)
+}
+
+/// An error that means "not now".
+pub fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+    )
+}

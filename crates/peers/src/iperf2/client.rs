@@ -1,0 +1,329 @@
+//! An iperf2 client: one test against a server, through linerate's own data path.
+//! Knows no records; what this end saw is returned, and of the other what the protocol and TCP's own end tell.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_host::traffic::{Early, Progress, TrafficError, Trial};
+use linerate_trial::flow::{End, Flow};
+use linerate_trial::outcome::{Outcome, Role};
+use linerate_trial::spec::{Direction, Spec, Workload};
+use linerate_trial::wire::Probe;
+use socket2::Socket;
+
+use super::bounce;
+use super::datagram::{self, Numbers, PREFIX_LEN};
+use super::header::Header;
+use super::sockets::{await_report, framing, open, stream};
+use super::terms::{check_client, far_end, header_of, reported};
+use crate::deadline::Timed;
+use crate::test::Place;
+
+/// How long the server has to take a header.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+/// How often something that has no bell is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How late a server may end that sends, of a machine that is busy or a queue that is long.
+const LATE: Duration = Duration::from_secs(10);
+/// How long a server has to read what it was sent, and close.
+const CLOSING_TIME: Duration = Duration::from_secs(10);
+/// How often, and how many times, a server is asked for datagrams: as the peer's client does.
+const ASK_PERIOD: Duration = Duration::from_millis(20);
+const ASK_TIMES: usize = 100;
+/// Time between the beginnings of two streams to one server.
+const OPENING_PERIOD: Duration = Duration::from_millis(2);
+/// At the least where there are several streams, for any may be the one that was not heard.
+const ASK_ALL: usize = 5;
+/// Threads wait and copy nothing.
+const STACK: usize = 128 << 10;
+
+/// One test of the host against an iperf2 server, which is the target: this end's account, and of the server's end what
+/// is known. The error is one sentence that ends in what to try.
+pub fn run(
+    spec: &Spec,
+    place: &Place,
+    notify: impl Fn(Progress) + Send + 'static,
+    stopped: &dyn Fn() -> bool,
+) -> Result<[Outcome; 2], String> {
+    check_client(spec)?;
+    let test = Test { spec, place, stopped };
+    match spec.workload {
+        Workload::UdpStream => test.datagrams(notify),
+        _ => test.octets(notify),
+    }
+    .map_err(|trouble| test.sentence(trouble))
+}
+
+struct Test<'a> {
+    spec: &'a Spec,
+    place: &'a Place,
+    stopped: &'a dyn Fn() -> bool,
+}
+
+/// What went wrong.
+enum Trouble {
+    /// The server is not there.
+    Unreachable(io::Error),
+    /// While this was being done.
+    Talking(&'static str, io::Error),
+    /// A sentence of this end.
+    Own(String),
+    /// No datagram came.
+    Silent,
+}
+
+impl From<TrafficError> for Trouble {
+    fn from(error: TrafficError) -> Trouble {
+        Trouble::Own(error.to_string())
+    }
+}
+
+impl Test<'_> {
+    /// A test over TCP: streams, or requests.
+    fn octets(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
+        let asks = self.spec.workload == Workload::TcpRr;
+        let opened = self.open(usize::from(self.spec.streams))?;
+        // Where both directions are asked for, they share connections.
+        let flows = Flow::of(self.spec).into_iter().zip(opened.iter().cycle());
+        let streams = flows.map(|(flow, socket)| Ok((flow, socket.try_clone()?))).collect::<io::Result<_>>();
+        let streams = streams.map_err(|error| Trouble::Own(error.to_string()))?;
+        let head = if asks { bounce::head(self.spec.request_size) } else { Vec::new() };
+        let trial = self.adopt(head, streams, notify)?;
+        if !asks {
+            let header = header_of(self.spec, self.spec.direction).emit();
+            for socket in &opened {
+                say(socket, &header).map_err(|error| Trouble::Talking("the test was asked for", error))?;
+            }
+        }
+        if self.spec.direction == Direction::Rx && !asks {
+            return self.send_octets(trial, &opened);
+        }
+        trial.start();
+        self.watch(&trial)?;
+        let outcome = trial.join()?;
+        Ok([far_end(self.spec, &outcome), outcome])
+    }
+
+    /// Streams to the server. It says nothing of what it received, but closes when it has read all of it.
+    fn send_octets(&self, trial: Trial, opened: &[Socket]) -> Result<[Outcome; 2], Trouble> {
+        let began = Instant::now();
+        trial.start();
+        let warmup = self.spec.warmup;
+        thread::scope(|scope| {
+            let closing = |socket: &Socket| {
+                let stream = stream(socket)?;
+                let most = self.spec.expected_time();
+                let work = move || await_close(&stream, began, most);
+                thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)
+            };
+            let closings = opened.iter().map(closing).collect::<io::Result<Vec<_>>>();
+            let closings = closings.map_err(|error| Trouble::Own(error.to_string()));
+            let watched = self.watch(&trial);
+            if watched.is_err() || closings.is_err() {
+                // Whoever waits for the server to close waits no longer.
+                opened.iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
+            }
+            watched?;
+            let outcome = trial.join()?;
+            let mut target = far_end(self.spec, &outcome);
+            let mut closed = Vec::new();
+            for closing in closings? {
+                closed.push(closing.join().ok().flatten());
+            }
+            // Whoever has not closed has perhaps not read.
+            target.flows.retain(|flow| closed.get(usize::from(flow.id)).is_some_and(Option::is_some));
+            for flow in &mut target.flows {
+                let took = closed[usize::from(flow.id)].unwrap_or_default().saturating_sub(warmup);
+                flow.elapsed_ns = took.as_nanos() as u64;
+            }
+            Ok([target, outcome])
+        })
+    }
+
+    /// A test over UDP: each stream has a socket of its own, whichever way it goes.
+    fn datagrams(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
+        let flows = Flow::of(self.spec);
+        let opened: Vec<(Flow, Socket)> = flows.iter().copied().zip(self.open(flows.len())?).collect();
+        let held = opened.iter().map(|(flow, socket)| Ok((*flow, socket.try_clone()?)));
+        let held = held.collect::<io::Result<Vec<_>>>().map_err(|error| Trouble::Own(error.to_string()))?;
+        let head = |header: Header| [&[0; PREFIX_LEN][..], &header.emit()].concat();
+        let forward = head(header_of(self.spec, Direction::Rx));
+        let trial = self.adopt(forward.clone(), opened, notify)?;
+        self.open_forward(&held, &forward);
+        trial.start();
+        self.ask(&trial, &held, &head(header_of(self.spec, Direction::Tx)))?;
+        self.watch(&trial)?;
+        let mut outcome = trial.join()?;
+        for ours in outcome.flows.iter_mut().filter(|flow| flow.role == Role::Sender) {
+            // The one that opened the stream.
+            (ours.messages, ours.messages_total) = (ours.messages + 1, ours.messages_total + 1);
+            let size = u64::from(self.spec.message_octets());
+            (ours.octets, ours.octets_total) = (ours.octets + size, ours.octets_total + size);
+        }
+        let mut target = far_end(self.spec, &outcome);
+        let size = self.spec.message_octets() as usize;
+        let mut unheard = false;
+        for (far, repeats) in self.reports(&outcome, &held, &forward, size) {
+            unheard |= far.is_none();
+            let (flow, repeats) = repeats;
+            let Some(ours) = outcome.flows.iter_mut().find(|ours| ours.id == flow) else { continue };
+            ours.end_marks = repeats;
+            target.flows.extend(far.map(|report| reported(ours, &report, repeats)));
+        }
+        if unheard {
+            return Err(Trouble::Silent);
+        }
+        target.flows.sort_by_key(|flow| flow.id);
+        Ok([target, outcome])
+    }
+
+    /// The first datagram of each stream that this end sends, with all of the header whatever the size of the others, as
+    /// the peer's client has it. Its server takes one stream after the other, and loses what comes meanwhile.
+    fn open_forward(&self, held: &[(Flow, Socket)], head: &[u8]) {
+        let mut first = vec![0; (self.spec.message_octets() as usize).max(head.len())];
+        first[..head.len()].copy_from_slice(head);
+        datagram::emit(&Probe { sequence: 0, measured: true, sent_at_ns: 0 }, &mut first);
+        let forward: Vec<_> = held.iter().filter(|(flow, _)| flow.source == End::Host).collect();
+        for (_, socket) in &forward {
+            // One that is refused is lost, and its report says so.
+            let _ = socket.send(&first);
+            if forward.len() > 1 {
+                thread::sleep(OPENING_PERIOD);
+            }
+        }
+    }
+
+    /// Each sender's report, or none; the flow's number, and how often its end was said again.
+    fn reports(
+        &self,
+        outcome: &Outcome,
+        held: &[(Flow, Socket)],
+        head: &[u8],
+        size: usize,
+    ) -> Vec<(Option<super::report::Report>, (u16, u64))> {
+        let number = |flow: &Flow| outcome.flows.iter().find(|one| one.id == flow.id).map(|one| one.messages_total);
+        thread::scope(|scope| {
+            let sent = held.iter().filter(|(flow, _)| flow.source == End::Host);
+            let waits: Vec<_> = sent
+                .filter_map(|(flow, socket)| {
+                    let number = number(flow)?;
+                    Some((flow.id, scope.spawn(move || await_report(socket, head, size, number))))
+                })
+                .collect();
+            let report = |(id, wait): (u16, thread::ScopedJoinHandle<'_, (Option<_>, u64)>)| {
+                let (report, repeats) = wait.join().unwrap_or((None, 0));
+                (report, (id, repeats))
+            };
+            waits.into_iter().map(report).collect()
+        })
+    }
+
+    /// Asks for the server's streams until their data comes.
+    fn ask(&self, trial: &Trial, held: &[(Flow, Socket)], head: &[u8]) -> Result<(), Trouble> {
+        let asking: Vec<&Socket> =
+            held.iter().filter(|(flow, _)| flow.source == End::Target).map(|(_, socket)| socket).collect();
+        if asking.is_empty() {
+            return Ok(());
+        }
+        let mut first = vec![0; (self.spec.message_octets() as usize).max(head.len())];
+        first[..head.len()].copy_from_slice(head);
+        datagram::emit(&Probe { sequence: 0, measured: false, sent_at_ns: 0 }, &mut first);
+        for times in 0..ASK_TIMES {
+            let enough = asking.len() == 1 || times >= ASK_ALL;
+            if (trial.has_received() && enough) || (self.stopped)() {
+                return Ok(());
+            }
+            for socket in &asking {
+                match socket.send(&first) {
+                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                        return Err(Trouble::Unreachable(error));
+                    }
+                    _ => {}
+                }
+            }
+            thread::sleep(ASK_PERIOD);
+        }
+        if trial.has_received() { Ok(()) } else { Err(Trouble::Silent) }
+    }
+
+    fn open(&self, count: usize) -> Result<Vec<Socket>, Trouble> {
+        let Place { local, server, .. } = self.place;
+        let open = |_| open(self.spec, *local, *server).map_err(Trouble::Unreachable);
+        (0..count).map(open).collect()
+    }
+
+    fn adopt(
+        &self,
+        head: Vec<u8>,
+        streams: Vec<(Flow, Socket)>,
+        notify: impl Fn(Progress) + Send + 'static,
+    ) -> Result<Trial, Trouble> {
+        let Place { local, interface, .. } = self.place;
+        let framing = framing(self.spec, Numbers::Long, head, |_| Early::default());
+        Ok(Trial::adopt(self.spec.clone(), framing, End::Host, *local, interface.clone(), streams, notify)?)
+    }
+
+    /// Until this end's streams have ended, and the server's.
+    fn watch(&self, trial: &Trial) -> Result<(), Trouble> {
+        let most = self.spec.expected_time().map_or(Duration::MAX, |time| time + LATE);
+        let began = Instant::now();
+        while !trial.has_ended() {
+            if (self.stopped)() {
+                trial.stop();
+                return Err(Trouble::Own("the trial was stopped".to_owned()));
+            }
+            if began.elapsed() > most {
+                trial.stopper().finish();
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
+    }
+
+    fn sentence(&self, trouble: Trouble) -> String {
+        let server = self.place.server;
+        let udp = if self.spec.workload.is_udp() { " -u" } else { "" };
+        match trouble {
+            Trouble::Own(sentence) => sentence,
+            Trouble::Unreachable(error) => format!(
+                "cannot reach an iperf2 server at {server}: {error}; start 'iperf -s{udp}' there, and check cable and \
+                 firewalls"
+            ),
+            Trouble::Talking(what, error) => {
+                format!(
+                    "the iperf2 server at {server} was lost while {what}: {error}; see what it printed, and try again"
+                )
+            }
+            Trouble::Silent => format!(
+                "nothing came back from {server} over UDP; start 'iperf -s -u' there, and check the path that UDP takes"
+            ),
+        }
+    }
+}
+
+fn say(socket: &Socket, octets: &[u8]) -> io::Result<()> {
+    let stream = stream(socket)?;
+    Timed::new(&stream, HEADER_TIME).write_all(octets)?;
+    stream.set_write_timeout(None)
+}
+
+/// When the server closed its side, since the start; it has read everything then, or the kernel had reset the connection.
+/// Its acknowledgement of the header comes before.
+fn await_close(mut stream: &TcpStream, began: Instant, most: Option<Duration>) -> Option<Duration> {
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
+    let mut octets = [0; 256];
+    loop {
+        match stream.read(&mut octets) {
+            Ok(0) => return Some(began.elapsed()),
+            Ok(_) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(_) => return None,
+        }
+        if most.is_some_and(|most| began.elapsed() > most + CLOSING_TIME) {
+            return None;
+        }
+    }
+}

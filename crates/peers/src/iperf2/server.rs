@@ -1,0 +1,337 @@
+//! An iperf2 server: any number of clients at once, each test through linerate's own data path.
+//! Knows no records and no terminal; what a test was is told to whoever wants to hear.
+//!
+//! ```text
+//!   TCP connection ─→ its header    ─┬─ the first of a test ──→ a thread, which waits a moment for the others ─→ Session
+//!   datagram of nobody known ───────→┘─ same client, same header: one of them
+//! ```
+//! iperf2 has no control connection: `-P 3` is three connections, each with a header that says 3. They are one test, and
+//! one record, where they come from one address, with the same header, within a moment; else each is its own.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_trial::spec::Workload;
+use socket2::Socket;
+
+use super::datagram;
+use super::early::Keeper;
+use super::header::Header;
+use super::session::{Member, Session, Wish, acknowledge, bounce_back, spec_of_wish};
+use crate::door::{Datagram, Door, is_passing, waiting};
+use crate::served::{Limits, Served};
+
+/// The port of TCP and UDP.
+pub const PORT: u16 = 5001;
+
+/// How long a client has for its header.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+/// How long a test waits for its other streams.
+const GATHERING_TIME: Duration = Duration::from_millis(300);
+/// How often something that has no bell is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const LOOK_FOR_END: Duration = Duration::from_millis(20);
+/// Connections whose header is being read, beside those of tests; and streams of datagrams whose test has not begun.
+const STRANGERS: usize = 64;
+/// Threads wait and copy little; the data has threads of its own.
+const STACK: usize = 256 << 10;
+
+/// A server that listens.
+pub struct Server {
+    doors: Vec<Door>,
+    limits: Limits,
+    shared: Arc<Shared>,
+}
+
+/// What the accepting threads and the tests share.
+#[derive(Default)]
+struct Shared {
+    gathering: Mutex<Vec<Gathering>>,
+    /// Whose datagrams have a test.
+    known: Mutex<Vec<SocketAddr>>,
+    tests: AtomicUsize,
+    strangers: AtomicUsize,
+    gathered: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+/// A test that waits for its other streams.
+struct Gathering {
+    number: usize,
+    client: IpAddr,
+    is_udp: bool,
+    wish: Wish,
+    wanted: usize,
+    members: mpsc::Sender<Member>,
+}
+
+impl Server {
+    /// Listens on an address, or on every one. Port 0 is any that is free.
+    pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
+        Ok(Server { doors: Door::open_all(address, port)?, limits, shared: Arc::default() })
+    }
+
+    /// The port that is listened on.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.doors[0].tcp.local_addr()?.port())
+    }
+
+    /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
+    /// aborted.
+    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
+        let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
+        let service = Service { server: self, over: &over, heard: &heard };
+        thread::scope(|scope| {
+            let tcp = self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope)));
+            let udp = self.doors.iter().map(|door| scope.spawn(move || service.attend_datagrams(door, scope)));
+            let doors: Vec<_> = tcp.chain(udp).collect();
+            doors.into_iter().try_for_each(|door| door.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
+        })
+    }
+}
+
+/// A server at work.
+#[derive(Clone, Copy)]
+struct Service<'a> {
+    server: &'a Server,
+    over: &'a (dyn Fn() -> bool + Sync),
+    heard: &'a (dyn Fn(Served) + Sync),
+}
+
+impl<'a> Service<'a> {
+    /// Looks for one family's connections, and gives each a thread.
+    fn attend<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
+    where
+        'a: 'scope,
+    {
+        while !(self.over)() {
+            match door.tcp.accept() {
+                Ok((stream, peer)) => self.spawn(scope, move || self.receive(stream, peer)),
+                Err(error) if is_passing(&error) => thread::sleep(LOOK_AGAIN),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for one family's first datagrams. Their thread is woken by them: a sender waits for nobody.
+    fn attend_datagrams<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
+    where
+        'a: 'scope,
+    {
+        let mut buffer = vec![0; 65_536];
+        door.udp.set_read_timeout(Some(LOOK_FOR_END))?;
+        while !(self.over)() {
+            door.udp.set_nonblocking(false)?;
+            // An error is an ICMP message about a peer that is gone.
+            let Ok((len, peer)) = door.udp.recv_from(&mut buffer) else { continue };
+            door.udp.set_nonblocking(true)?;
+            let mut unknown = vec![(peer, buffer[..len].to_vec())];
+            unknown.extend(waiting(&door.udp));
+            self.open_datagrams(door, unknown, scope);
+        }
+        Ok(())
+    }
+
+    /// A thread for a stranger; beyond some nobody is heard.
+    fn spawn<'scope>(self, scope: &'scope thread::Scope<'scope, 'a>, work: impl FnOnce() + Send + 'scope)
+    where
+        'a: 'scope,
+    {
+        let strangers = &self.server.shared.strangers;
+        let full = strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS;
+        if full || thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
+            strangers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A connection: a test, or a stream of one.
+    fn receive(self, stream: TcpStream, peer: SocketAddr) {
+        let wish = stream.set_nonblocking(false).and_then(|()| read_wish(&stream));
+        let socket: Socket = stream.into();
+        let answered = match &wish {
+            Ok(Wish::Streams(header)) => acknowledge(&socket, header),
+            Ok(Wish::BounceBack(_)) => socket.set_tcp_nodelay(true),
+            Err(_) => Ok(()),
+        };
+        let join = match (wish, answered) {
+            (Ok(wish), Ok(())) => self.join(wish, 0, Member { socket, peer, since: Instant::now(), keeper: None }),
+            _ => None,
+        };
+        self.server.shared.strangers.fetch_sub(1, Ordering::Relaxed);
+        if let Some(test) = join {
+            self.conduct(test);
+        }
+    }
+
+    /// Datagrams of nobody known: some begin a test.
+    fn open_datagrams<'scope>(
+        self,
+        door: &'a Door,
+        mut unknown: Vec<Datagram>,
+        scope: &'scope thread::Scope<'scope, 'a>,
+    ) where
+        'a: 'scope,
+    {
+        while let Some(at) = unknown.iter().position(|(peer, octets)| self.begins(*peer, octets)) {
+            // What came before it was the end of another test.
+            let Some((peer, first)) = unknown.drain(..=at).next_back() else { return };
+            let Some(header) = datagram::header(&first) else { continue };
+            self.server.shared.known().push(peer);
+            let Ok((socket, before)) = door.connected(peer) else {
+                self.server.shared.forget(&[peer]);
+                continue;
+            };
+            // What is there now of this client came before its socket did; all later ones go there.
+            unknown.extend(waiting(&door.udp));
+            let (mut known, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|(from, _)| *from == peer);
+            let (later, strangers): (Vec<_>, Vec<_>) = before.into_iter().partition(|(from, _)| *from == peer);
+            unknown = others.into_iter().chain(strangers).collect();
+            known.extend(later);
+            let size = first.len() as u32;
+            let known = std::iter::once(first).chain(known.into_iter().map(|(_, octets)| octets)).collect();
+            let Ok(keeper) = Keeper::start(&socket, known) else { continue };
+            let member = Member { socket, peer, since: Instant::now(), keeper: Some(keeper) };
+            let work = move || {
+                let test = self.join(Wish::Streams(header), size, member);
+                self.server.shared.strangers.fetch_sub(1, Ordering::Relaxed);
+                if let Some(test) = test {
+                    self.conduct(test);
+                }
+            };
+            self.spawn(scope, work);
+        }
+    }
+
+    /// Whether this datagram is the first of a stream.
+    fn begins(self, peer: SocketAddr, octets: &[u8]) -> bool {
+        datagram::header(octets).is_some() && !self.server.shared.known().contains(&peer)
+    }
+
+    /// A connection joins the test that waits for it, or begins one, which is returned. `size`: of a stream's first
+    /// datagram.
+    fn join(self, wish: Wish, size: u32, member: Member) -> Option<Beginning> {
+        let shared = &self.server.shared;
+        let (client, is_udp) = (member.peer.ip(), member.keeper.is_some());
+        let workload = if is_udp { Workload::UdpStream } else { Workload::TcpStream };
+        let spec = spec_of_wish(&wish, workload, if is_udp { size } else { 128 << 10 }, &self.server.limits);
+        let Ok(spec) = spec else {
+            shared.forget(&[member.peer]);
+            return None;
+        };
+        let mut gathering = shared.gathering();
+        let fits =
+            |one: &&mut Gathering| one.wanted > 0 && one.client == client && one.is_udp == is_udp && one.wish == wish;
+        if let Some(one) = gathering.iter_mut().find(fits) {
+            one.wanted -= 1;
+            let _ = one.members.send(member);
+            return None;
+        }
+        let wanted = usize::from(spec.streams) - 1;
+        let others = (wanted > 0).then(|| {
+            let (members, others) = mpsc::channel();
+            let number = shared.gathered.fetch_add(1, Ordering::Relaxed);
+            gathering.push(Gathering { number, client, is_udp, wish: wish.clone(), wanted, members });
+            Others { number, wanted, members: others }
+        });
+        Some(Beginning { wish, spec, members: vec![member], others })
+    }
+
+    /// Waits for the other streams, and has the test.
+    fn conduct(self, mut test: Beginning) {
+        let shared = &self.server.shared;
+        if let Some(others) = test.others.take() {
+            let until = Instant::now() + GATHERING_TIME;
+            while test.members.len() <= others.wanted
+                && let Ok(member) = others.members.recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
+                test.members.push(member);
+            }
+            shared.gathering().retain(|one| one.number != others.number);
+            test.members.extend(others.members.try_iter());
+        }
+        let peers: Vec<SocketAddr> = test.members.iter().map(|member| member.peer).collect();
+        // Beyond these nobody is served: there is no word for it but to close.
+        if shared.tests.fetch_add(1, Ordering::Relaxed) < self.server.limits.tests {
+            let Beginning { wish, spec, members, .. } = test;
+            let session = Session { wish, spec, members, limits: &self.server.limits, over: self.over };
+            for served in session.run() {
+                (self.heard)(served);
+            }
+            shared.ended.fetch_add(1, Ordering::Relaxed);
+        }
+        shared.tests.fetch_sub(1, Ordering::Relaxed);
+        shared.forget(&peers);
+    }
+}
+
+/// A test whose other streams may come.
+struct Beginning {
+    wish: Wish,
+    spec: linerate_trial::spec::Spec,
+    members: Vec<Member>,
+    others: Option<Others>,
+}
+
+/// Where they come.
+struct Others {
+    number: usize,
+    wanted: usize,
+    members: mpsc::Receiver<Member>,
+}
+
+impl Shared {
+    fn gathering(&self) -> MutexGuard<'_, Vec<Gathering>> {
+        self.gathering.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
+        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn forget(&self, peers: &[SocketAddr]) {
+        self.known().retain(|known| !peers.contains(known));
+    }
+}
+
+/// What a client wants, without taking its octets from the connection: they are traffic too.
+fn read_wish(stream: &TcpStream) -> io::Result<Wish> {
+    let until = Instant::now() + HEADER_TIME;
+    let mut octets = [0; 512];
+    let flags = peek(stream, &mut octets[..8], until)?;
+    if let Some(wish) = bounce_back(flags) {
+        return Ok(wish);
+    }
+    let word = u32::from_be_bytes([flags[0], flags[1], flags[2], flags[3]]);
+    if Header::is_none(word) {
+        return Ok(Wish::Streams(Header::none()));
+    }
+    let len = Header::len(word).ok_or(ErrorKind::InvalidData)?;
+    let header = Header::parse(peek(stream, &mut octets[..len], until)?);
+    Ok(Wish::Streams(header.ok_or(ErrorKind::InvalidData)?))
+}
+
+/// So many octets of a connection, which stay there.
+fn peek<'b>(stream: &TcpStream, octets: &'b mut [u8], until: Instant) -> io::Result<&'b [u8]> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.peek(octets) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(len) if len == octets.len() => break,
+            // What is there makes no further look wait.
+            Ok(_) => thread::sleep(LOOK_AGAIN),
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    stream.set_read_timeout(None)?;
+    Ok(octets)
+}

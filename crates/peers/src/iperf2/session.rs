@@ -1,0 +1,360 @@
+//! One test of an iperf2 client, from its header to its end; two where the client wants one way after the other.
+//! Knows no listening sockets: the test's connections are given.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use linerate_host::interfaces::{self, InterfaceAddress};
+use linerate_host::traffic::{Early, Framing, Trial};
+use linerate_trial::flow::{End, Flow};
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use socket2::Socket;
+
+use super::bounce;
+use super::datagram::{self, Numbers};
+use super::early::Keeper;
+use super::header::{AT_ONCE, Header, NO_UDP_FIN, TRIP_TIMES, VERSION1, ack};
+use super::sockets::{await_report, framing, open, stream};
+use super::terms::{VERSION, far_end, report_of, reported, spec_of};
+use crate::deadline::Timed;
+use crate::options::prepare;
+use crate::served::{Limits, Served};
+
+/// How often something that has no bell is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How late a client may end, of a machine that is busy or a queue that is long.
+const LATE: Duration = Duration::from_secs(40);
+/// How long a client has for a message, or to listen where it wants a connection back.
+const MESSAGE_TIME: Duration = Duration::from_secs(10);
+const BACK_TIME: Duration = Duration::from_secs(3);
+/// How long a client is silent once it has its report, and how often it gets that until then.
+const SILENCE: Duration = Duration::from_millis(250);
+const REPORTS: usize = 10;
+/// How often a client that receives is told that the stream is over, which it does not answer.
+const FAREWELLS: u64 = 3;
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Streams, as a header says.
+    Streams(Header),
+    /// Answers to requests of this many octets.
+    BounceBack(u32),
+}
+
+/// A connection of a test.
+pub struct Member {
+    /// Connected to the client.
+    pub socket: Socket,
+    /// Where it comes from.
+    pub peer: SocketAddr,
+    /// When its first octets were there.
+    pub since: Instant,
+    /// Who keeps what comes on it until the test has begun; a connection of datagrams has one.
+    pub keeper: Option<Keeper>,
+}
+
+/// A test.
+pub struct Session<'a> {
+    /// What is asked for.
+    pub wish: Wish,
+    /// As a trial.
+    pub spec: Spec,
+    /// Its connections, one at least.
+    pub members: Vec<Member>,
+    /// What is allowed.
+    pub limits: &'a Limits,
+    /// Whether the server is to end.
+    pub over: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// The trial that a wish comes to.
+pub fn spec_of_wish(wish: &Wish, workload: Workload, size: u32, limits: &Limits) -> Result<Spec, &'static str> {
+    match wish {
+        Wish::Streams(header) => spec_of(header, workload, size, limits),
+        Wish::BounceBack(size) => super::terms::bounce_back(*size, limits),
+    }
+}
+
+/// Answers a TCP client's header where it wants that.
+pub fn acknowledge(socket: &Socket, header: &Header) -> io::Result<()> {
+    if !header.wants_ack() {
+        return Ok(());
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = [now.as_secs() as u32, now.subsec_micros()];
+    // When the client sent, the client knows; its own time stands after the extension, which not every version has.
+    let times = header.has(TRIP_TIMES).then_some([now[0], now[1], now[0], now[1], now[0], now[1]]);
+    let stream = stream(socket)?;
+    Timed::new(&stream, MESSAGE_TIME).write_all(&ack(VERSION, times))?;
+    stream.set_write_timeout(None)
+}
+
+impl Session<'_> {
+    /// The test, or both.
+    pub fn run(mut self) -> Vec<Served> {
+        let Some(local) = self.members[0].socket.local_addr().ok().and_then(|local| local.as_socket()) else {
+            return Vec::new();
+        };
+        let known = interfaces::addresses().unwrap_or_default();
+        let interface = known.iter().find(|known| known.address == local.ip()).map(|known| known.interface.clone());
+        self.spec.streams = self.members.len() as u16;
+        let spec = self.spec.clone();
+        let mut served = vec![self.served(&spec, local, interface.clone(), &known, true)];
+        if let Wish::Streams(header) = &self.wish
+            && header.flags & VERSION1 != 0
+            && header.flags & AT_ONCE == 0
+            && served[0].ended.is_ok()
+        {
+            let spec = Spec { direction: Direction::Tx, ..spec };
+            served.push(self.served(&spec, local, interface, &known, false));
+        }
+        served
+    }
+
+    fn served(
+        &mut self,
+        spec: &Spec,
+        local: SocketAddr,
+        interface: Option<String>,
+        known: &[InterfaceAddress],
+        own: bool,
+    ) -> Served {
+        let peer = self.members[0].peer;
+        let mut spec = spec.clone();
+        let ended = self.conduct(&spec, local.ip(), interface.clone(), known, own);
+        // What a client does not say, its test has shown.
+        if let (Wish::BounceBack(_), Ok(outcomes)) = (&self.wish, &ended) {
+            let ns = outcomes[0].flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0);
+            spec.extent = Extent::Time(Duration::from_millis((ns / 1_000_000).max(10)));
+        }
+        let version = if let Wish::Streams(header) = &self.wish { header.version() } else { None };
+        Served { tool: "iperf2", version, peer, local, interface, spec, ended }
+    }
+
+    /// `own`: on the client's connections; else on such as this end opens alone.
+    fn conduct(
+        &mut self,
+        spec: &Spec,
+        local: IpAddr,
+        interface: Option<String>,
+        known: &[InterfaceAddress],
+        own: bool,
+    ) -> Result<Box<[Outcome; 2]>, String> {
+        let peer = self.members[0].peer.ip();
+        let sends = spec.direction != Direction::Rx;
+        if spec.workload.is_udp() && sends && !is_near(peer, known) {
+            return Err("the client asked for datagrams from beyond a router, where its address may be another's; \
+                        let it send, or use TCP"
+                .to_owned());
+        }
+        let streams = self.streams(spec, local, own).map_err(|error| format!("the client is not reached: {error}"))?;
+        let held = streams.iter().map(|(flow, socket)| Ok((*flow, socket.try_clone()?)));
+        let held = held.collect::<io::Result<Vec<(Flow, Socket)>>>().map_err(|error| error.to_string())?;
+        let framing = self.framing(spec);
+        let trial = Trial::adopt(spec.clone(), framing, End::Target, local, interface, streams, |_| {})
+            .map_err(|error| error.to_string())?;
+        trial.start();
+        let watched = self.watch(&trial, spec);
+        if watched.is_err() {
+            trial.stop();
+        }
+        let outcome = trial.join();
+        watched.map_err(str::to_owned)?;
+        let mut outcome = outcome.map_err(|error| error.to_string())?;
+        let far = self.finish(spec, &mut outcome, &held);
+        Ok(Box::new([outcome, far]))
+    }
+
+    /// The sockets of the trial's flows, in the order of their numbers.
+    fn streams(&self, spec: &Spec, local: IpAddr, own: bool) -> io::Result<Vec<(Flow, Socket)>> {
+        let back = match &self.wish {
+            Wish::Streams(header) if header.flags & VERSION1 != 0 => Some(header.back_port),
+            _ => None,
+        };
+        let mut own = own.then(|| self.members.iter().cycle()).into_iter().flatten();
+        let flows = Flow::of(spec).into_iter().map(|flow| {
+            let socket = match back.filter(|_| flow.source == End::Target) {
+                // The client's address only, which for TCP has answered.
+                Some(port) => open_back(spec, local, SocketAddr::new(self.members[0].peer.ip(), port))?,
+                None => {
+                    let member = own.next().ok_or(io::ErrorKind::NotConnected)?;
+                    let socket = member.socket.try_clone()?;
+                    prepare(&socket, spec)?;
+                    if spec.direction == Direction::Tx && !spec.workload.is_udp() {
+                        self.take_header(&socket)?;
+                    }
+                    socket
+                }
+            };
+            Ok((flow, socket))
+        });
+        flows.collect()
+    }
+
+    /// Reads the header of a client that sends nothing else: what nobody has read makes closing a reset.
+    fn take_header(&self, socket: &Socket) -> io::Result<()> {
+        let Wish::Streams(header) = &self.wish else { return Ok(()) };
+        let len = Header::len(header.flags).unwrap_or(0);
+        let stream = stream(socket)?;
+        Timed::new(&stream, MESSAGE_TIME).read_exact(&mut vec![0; len])?;
+        stream.set_read_timeout(None)
+    }
+
+    fn framing(&mut self, spec: &Spec) -> Framing {
+        let numbers = match &self.wish {
+            Wish::Streams(header) => Numbers::of(header.flags),
+            Wish::BounceBack(_) => Numbers::Long,
+        };
+        // Requests wait for their answers, and are timed by who asks.
+        let since: Vec<Instant> = self.members.iter().map(|member| member.since).collect();
+        let is_stream = spec.workload == Workload::TcpStream;
+        let receiving = Flow::of(spec).into_iter().filter(|flow| flow.source == End::Host).map(|flow| flow.id);
+        let keepers = self.members.iter_mut().map(|member| member.keeper.take());
+        let early: Vec<(u16, (Option<Keeper>, Instant))> = receiving.zip(keepers.zip(since)).collect();
+        framing(spec, numbers, Vec::new(), move |id| match early.iter().find(|(flow, _)| *flow == id) {
+            Some((_, (Some(keeper), _))) => keeper.take(),
+            Some((_, (None, since))) if is_stream => Early { datagrams: Vec::new(), since: since.elapsed() },
+            _ => Early::default(),
+        })
+    }
+
+    /// Until the client's streams have ended, or this end's.
+    fn watch(&self, trial: &Trial, spec: &Spec) -> Result<(), &'static str> {
+        let allowed = Duration::from_secs(self.limits.time_s);
+        let most = spec.expected_time().unwrap_or(allowed) + LATE;
+        let began = Instant::now();
+        while !trial.has_ended() {
+            if (self.over)() {
+                return Err("the server was stopped");
+            }
+            if began.elapsed() > most {
+                trial.stopper().finish();
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
+    }
+
+    /// What the protocol says after the data. Returns what is known of the client's end.
+    fn finish(&self, spec: &Spec, outcome: &mut Outcome, held: &[(Flow, Socket)]) -> Outcome {
+        let mut far = far_end(spec, outcome);
+        if spec.workload != Workload::UdpStream {
+            return far;
+        }
+        let Wish::Streams(header) = &self.wish else { return far };
+        let is_back = |flow: &Flow| flow.source == End::Target && header.flags & VERSION1 != 0;
+        let size = spec.message_octets() as usize;
+        thread::scope(|scope| {
+            for (flow, socket) in held {
+                let Some(ours) = outcome.flows.iter().find(|ours| ours.id == flow.id).cloned() else { continue };
+                if flow.source == End::Host && !header.has(NO_UDP_FIN) {
+                    scope.spawn(move || report(socket, &report_of(&ours).emit()));
+                } else if flow.source == End::Target && !is_back(flow) {
+                    scope.spawn(move || say_farewell(socket, size, ours.messages_total));
+                }
+            }
+        });
+        for (flow, socket) in held.iter().filter(|(flow, _)| is_back(flow)) {
+            let Some(ours) = outcome.flows.iter_mut().find(|ours| ours.id == flow.id) else { continue };
+            let (heard, repeats) = await_report(socket, &[], size, ours.messages_total);
+            ours.end_marks = repeats;
+            far.flows.extend(heard.map(|heard| reported(ours, &heard, repeats)));
+        }
+        far.flows.sort_by_key(|flow| flow.id);
+        far
+    }
+}
+
+/// Sends a report until the client is silent.
+fn report(socket: &Socket, octets: &[u8]) {
+    let Ok(udp) = socket.try_clone().map(UdpSocket::from) else { return };
+    let _ = udp.set_read_timeout(Some(SILENCE));
+    let mut buffer = [0; 64];
+    for _ in 0..REPORTS {
+        if udp.send(octets).is_err() {
+            return;
+        }
+        // Several of the last datagram may stand in the queue; they are one question.
+        let asked = Instant::now();
+        match udp.recv(&mut buffer) {
+            Ok(_) => while asked.elapsed() < LOOK_AGAIN && udp.recv(&mut buffer).is_ok() {},
+            Err(_) => return,
+        }
+    }
+}
+
+/// Says again that a stream is over, to a client that does not answer.
+fn say_farewell(socket: &Socket, size: usize, number: u64) {
+    let mut last = vec![0; size];
+    for again in 1..=FAREWELLS {
+        thread::sleep(LOOK_AGAIN * 2);
+        datagram::emit_last(number + again, 0, &mut last);
+        if socket.send(&last).is_err() {
+            return;
+        }
+    }
+}
+
+/// A connection back to a client that may not listen yet.
+fn open_back(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<Socket> {
+    let until = Instant::now() + BACK_TIME;
+    loop {
+        match open(spec, local, peer) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && Instant::now() < until => {
+                thread::sleep(LOOK_AGAIN * 4);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Whether no router lies between: a datagram's sender can be forged, and what is asked for would go to another. On a
+/// link of its own whoever forges could send as much.
+fn is_near(peer: IpAddr, known: &[InterfaceAddress]) -> bool {
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
+        IpAddr::V6(address) => u128::from(address),
+    };
+    known.iter().filter(|known| known.address.is_ipv4() == peer.is_ipv4()).any(|known| {
+        let other = bits(known.address) ^ bits(peer);
+        other.checked_shr(128 - u32::from(known.prefix_len)).unwrap_or(0) == 0 && known.prefix_len > 0
+    })
+}
+
+/// The size of the requests of a client whose connection begins with these octets.
+pub fn bounce_back(octets: &[u8]) -> Option<Wish> {
+    bounce::size(octets).map(Wish::BounceBack)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_are_sent_to_neighbours_only() {
+        let on = |address: &str, prefix_len| InterfaceAddress {
+            interface: "x".to_owned(),
+            address: address.parse().unwrap(),
+            prefix_len,
+            up: true,
+            loopback: false,
+            scope_link: false,
+            index: 1,
+        };
+        let known = [on("192.0.2.1", 24), on("2001:db8::1", 64), on("10.0.0.1", 32)];
+        for (peer, near) in [
+            ("192.0.2.200", true),
+            ("192.0.3.1", false),
+            ("2001:db8::ffff:1", true),
+            ("2001:db8:0:1::1", false),
+            ("10.0.0.1", true),
+            ("10.0.0.2", false),
+        ] {
+            assert_eq!(is_near(peer.parse().unwrap(), &known), near, "{peer}");
+        }
+    }
+}

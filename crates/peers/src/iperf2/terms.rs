@@ -1,0 +1,365 @@
+//! What an iperf2 client asks for as a trial of linerate's, and a trial of linerate's as it asks an iperf2 server for it;
+//! and what is known of the far end, which tells little.
+//! Knows no connections.
+
+use std::time::Duration;
+
+use linerate_trial::arrivals::Arrivals;
+use linerate_trial::flow::Flow;
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
+use linerate_trial::spec::{Direction, Extent, MAX_STREAMS, Spacing, Spec, Workload};
+use linerate_trial::units::OfferedLoad;
+
+use super::bounce;
+use super::datagram::{MIN_LEN, PREFIX_LEN};
+use super::header::{
+    AT_ONCE, Amount, EXTEND, Extension, FULL_DUPLEX, FULL_LEN, Header, LEN, NUMBERS_64, RATE_IS_PPS, REVERSE,
+    UDP_TESTS, VERSION1, VERSION2,
+};
+use super::report::Report;
+use crate::served::Limits;
+
+/// The version that this implementation behaves like.
+pub const VERSION: (u32, u32) = (0x0002_0001, 0x0008_0003);
+/// The largest message that a server takes.
+const MOST_MESSAGE: u32 = 1 << 20;
+/// Times on the wire are counted in these.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What a client asks for, as a trial in which this server is the target; or why it is not served. `size` is of the
+/// messages where the client does not say.
+pub fn spec_of(header: &Header, workload: Workload, size: u32, limits: &Limits) -> Result<Spec, &'static str> {
+    let mut spec = Spec::new(workload);
+    let is_udp = workload == Workload::UdpStream;
+    spec.direction = match (header.has(FULL_DUPLEX), header.has(REVERSE)) {
+        (true, _) => Direction::Both,
+        (false, true) => Direction::Tx,
+        // The second of two tests one after the other is another trial.
+        (false, false) if header.flags & VERSION1 != 0 && header.flags & AT_ONCE != 0 => Direction::Both,
+        (false, false) => Direction::Rx,
+    };
+    spec.streams = u16::try_from(header.streams.max(1)).unwrap_or(u16::MAX);
+    spec.message_size = Some(if header.message_size > 0 { header.message_size } else { size });
+    let sends = spec.direction != Direction::Rx || header.flags & VERSION1 != 0;
+    spec.extent = match header.amount {
+        Amount::Time(time) => Extent::Time(time),
+        Amount::Octets(0) if sends => return Err("asked for data without saying how much"),
+        Amount::Octets(0) => Extent::Time(Duration::from_secs(limits.time_s)),
+        Amount::Octets(octets) => Extent::Octets(octets.into()),
+    };
+    if let Some(extension) = header.extension {
+        spec.rate = match extension.rate {
+            0 => OfferedLoad::Unlimited,
+            rate if header.has(RATE_IS_PPS) => OfferedLoad::PacketsPerSecond(rate),
+            rate => OfferedLoad::BitsPerSecond(rate),
+        };
+        spec.dscp = (extension.tos >> 2) as u8 & 0x3f;
+    }
+    if !is_udp && matches!(spec.rate, OfferedLoad::PacketsPerSecond(_)) {
+        spec.rate = OfferedLoad::Unlimited;
+    }
+    spec.socket_buffer = Some(header.socket_buffer).filter(|octets| (1..=1 << 30).contains(octets));
+    check(spec, limits)
+}
+
+/// The trial of a bounce-back test with requests of this size. How long it goes, its client does not say.
+pub fn bounce_back(size: u32, limits: &Limits) -> Result<Spec, &'static str> {
+    let mut spec = Spec::new(Workload::TcpRr);
+    (spec.request_size, spec.response_size) = (size, size);
+    spec.extent = Extent::Time(Duration::from_secs(limits.time_s));
+    if size > MOST_MESSAGE { Err("asked for requests above 1M") } else { Ok(spec) }
+}
+
+fn check(spec: Spec, limits: &Limits) -> Result<Spec, &'static str> {
+    let size = spec.message_octets();
+    let most = if spec.workload == Workload::UdpStream { 65_507 } else { 16 << 20 };
+    let least = if spec.workload == Workload::UdpStream { MIN_LEN as u32 } else { 1 };
+    if spec.streams > MAX_STREAMS {
+        return Err("asked for more than 128 streams");
+    }
+    if !(least..=most).contains(&size) {
+        return Err("asked for messages of a size that is none");
+    }
+    if spec.expected_time().unwrap_or_default() > Duration::from_secs(limits.time_s) {
+        return Err("asked for a longer test than is allowed here");
+    }
+    let directions = if spec.direction == Direction::Both { 2.0 } else { 1.0 };
+    let asked = spec.rate.bits_per_second(size.into()).map(|bits| bits * f64::from(spec.streams) * directions);
+    if limits.rate.is_some_and(|most| asked.is_none_or(|asked| asked > most as f64)) {
+        return Err("asked for a higher rate than is allowed here");
+    }
+    Ok(spec)
+}
+
+/// Makes a trial one that a server can take part in, where the difference is small: its report of datagrams knows no
+/// warm-up, and times on the wire have steps.
+pub fn fit(spec: &mut Spec) {
+    if spec.workload == Workload::UdpStream && spec.direction != Direction::Tx {
+        spec.warmup = Duration::ZERO;
+    }
+    if spec.workload.is_stream() && spec.direction != Direction::Rx {
+        let ticks = spec.warmup.as_nanos().div_ceil(TICK.as_nanos());
+        spec.warmup = TICK * u32::try_from(ticks).unwrap_or(u32::MAX);
+    }
+}
+
+/// Whether an iperf2 server can take part in this trial; or one sentence about what it cannot do.
+pub fn check_client(spec: &Spec) -> Result<(), String> {
+    let cannot = |what: &str, instead: &str| Err(format!("iperf2 has no {what}; {instead}"));
+    let is_udp = spec.workload == Workload::UdpStream;
+    let receives = spec.direction != Direction::Rx;
+    if matches!(spec.workload, Workload::UdpRr | Workload::TcpCrr) {
+        return cannot(
+            spec.workload.name(),
+            "choose tcp-stream, udp-stream or tcp-rr, or a target with linerate's agent",
+        );
+    }
+    if spec.probe {
+        return cannot("probe beside a stream", "leave probe out, or choose a target with linerate's agent");
+    }
+    if spec.workload == Workload::TcpRr {
+        if spec.direction != Direction::Rx {
+            return cannot("requests of its server's", "choose direction=rx");
+        }
+        if spec.request_size != spec.response_size || spec.request_size < bounce::MIN_LEN {
+            return cannot(
+                "responses but of the size of their requests, 64 octets at least",
+                "choose request_size=64 and response_size=64, or more",
+            );
+        }
+        return Ok(());
+    }
+    if is_udp && spec.message_octets() < MIN_LEN as u32 {
+        return cannot("datagrams below 18 octets", "choose message_size=18, or more");
+    }
+    if is_udp && spec.direction != Direction::Tx && !spec.warmup.is_zero() {
+        return cannot("warm-up in its server's report of what arrived", "leave warmup out, or choose direction=tx");
+    }
+    if receives {
+        if spec.spacing != Spacing::Even || spec.burst != 1 {
+            return cannot("spacing but an even one", "leave spacing and burst out, or choose direction=rx");
+        }
+        if spec.congestion_control.is_some() || spec.pacing.is_some() {
+            return cannot("congestion_control or pacing of its server's", "leave them out, or choose direction=rx");
+        }
+        let ticks = spec.expected_time().unwrap_or_default();
+        if !ticks.subsec_nanos().is_multiple_of(TICK.subsec_nanos()) {
+            return cannot("time but in hundredths of a second", "choose duration and warmup in steps of 10ms");
+        }
+        if let Extent::Octets(octets) = spec.extent
+            && octets > i32::MAX as u64
+        {
+            return cannot("stream of its server's above 2 GiB", "choose fewer bytes, or a duration");
+        }
+    }
+    Ok(())
+}
+
+/// The header of this trial's streams of one direction; of both where they share a connection.
+pub fn header_of(spec: &Spec, direction: Direction) -> Header {
+    let is_udp = spec.workload == Workload::UdpStream;
+    let (rate, unit) = match spec.rate {
+        OfferedLoad::Unlimited => (0, 0),
+        OfferedLoad::BitsPerSecond(bits) => (bits, 0),
+        OfferedLoad::PacketsPerSecond(packets) => (packets, RATE_IS_PPS),
+    };
+    let (kind, upper) = match direction {
+        Direction::Rx => (0, 0),
+        Direction::Tx => (VERSION2, REVERSE),
+        Direction::Both => (VERSION2, FULL_DUPLEX),
+    };
+    let (udp, len) = match (is_udp, direction) {
+        (false, _) => (0, FULL_LEN),
+        (true, Direction::Rx) => (NUMBERS_64, PREFIX_LEN + FULL_LEN),
+        (true, _) => (NUMBERS_64 | UDP_TESTS, PREFIX_LEN + FULL_LEN),
+    };
+    let amount = match spec.extent {
+        Extent::Time(_) => Amount::Time(spec.expected_time().unwrap_or_default()),
+        Extent::Octets(octets) => Amount::Octets(u32::try_from(octets).unwrap_or(i32::MAX as u32)),
+    };
+    Header {
+        flags: EXTEND | LEN | kind | udp | (len as u32) << 1,
+        streams: spec.streams.into(),
+        back_port: super::server::PORT,
+        message_size: spec.message_octets(),
+        socket_buffer: spec.socket_buffer.unwrap_or(0),
+        amount,
+        extension: Some(Extension {
+            upper: upper | unit,
+            version: VERSION.0,
+            patch: VERSION.1,
+            tos: u16::from(spec.dscp) << 2,
+            rate,
+        }),
+    }
+}
+
+/// What the far end of flows saw, as far as this end's account of them tells. TCP loses nothing: what one end read until
+/// the stream ended the other has written, and what one end wrote the other has read once it closed. Of a datagram
+/// that was sent nothing is known, unless there is a report.
+pub fn far_end(spec: &Spec, ours: &Outcome) -> Outcome {
+    let far = ours.end.other();
+    let flows = Flow::of(spec).into_iter().filter_map(|flow| {
+        let near = ours.flows.iter().find(|one| one.id == flow.id)?;
+        far_flow(flow, near)
+    });
+    Outcome::of_flows(far, flows.collect())
+}
+
+fn far_flow(flow: Flow, near: &FlowOutcome) -> Option<FlowOutcome> {
+    let role = match near.role {
+        Role::Sender => Role::Receiver,
+        Role::Receiver => Role::Sender,
+        Role::Requester => Role::Responder,
+        Role::Responder => Role::Requester,
+    };
+    let mut far = FlowOutcome::new(flow.id, role);
+    far.elapsed_ns = near.elapsed_ns;
+    match (&near.arrivals, flow.workload) {
+        (Some(arrivals), _) => {
+            let missing: u64 = arrivals.loss_bursts.iter().map(|(length, count)| length * count).sum();
+            far.messages_total = arrivals.sent_by_end_mark.unwrap_or(arrivals.received_total + missing);
+            // Without a warm-up all of it is measured; with one, what is missing is taken to be of the measured part.
+            far.messages = far.messages_total - (arrivals.received_total - arrivals.received).min(far.messages_total);
+            let size = near.octets.checked_div(near.messages).unwrap_or(0);
+            (far.octets, far.octets_total) = (far.messages * size, far.messages_total * size);
+        }
+        (None, Workload::UdpStream) => return None,
+        (None, Workload::TcpStream) => (far.octets, far.octets_total) = (near.octets, near.octets_total),
+        (None, _) => {
+            (far.octets, far.octets_total) = (near.octets, near.octets_total);
+            (far.messages, far.messages_total) = (near.messages, near.messages_total);
+        }
+    }
+    Some(far)
+}
+
+/// What a server reports of a flow; and our account of it made to agree: the last datagram that it heard may be a later
+/// one of those that this end sent to say so.
+pub fn reported(ours: &mut FlowOutcome, report: &Report, repeats: u64) -> FlowOutcome {
+    let first = ours.messages_total;
+    let sent = report.datagrams.clamp(first, first + repeats);
+    let size = ours.octets_total.checked_div(first).unwrap_or(0);
+    ours.messages += sent - first;
+    ours.messages_total = sent;
+    (ours.octets, ours.octets_total) = (ours.messages * size, sent * size);
+    ours.end_marks = first + repeats - sent;
+    let mut far = FlowOutcome::new(ours.id, Role::Receiver);
+    let received = report.datagrams.saturating_sub(report.lost).min(sent);
+    (far.messages, far.messages_total) = (received, received);
+    (far.octets, far.octets_total) = (report.octets, report.octets);
+    far.elapsed_ns = report.elapsed_us.saturating_mul(1000);
+    far.arrivals = Some(Arrivals {
+        received,
+        received_total: received,
+        reordered: report.reordered,
+        sent_by_end_mark: Some(sent),
+        jitter_s: Some(report.jitter_us as f64 / 1e6),
+        ..Arrivals::default()
+    });
+    far
+}
+
+/// A receiver's account as a server reports it.
+pub fn report_of(flow: &FlowOutcome) -> Report {
+    let Some(arrivals) = &flow.arrivals else { return Report::default() };
+    let missing: u64 = arrivals.loss_bursts.iter().map(|(length, count)| length * count).sum();
+    Report {
+        octets: flow.octets_total,
+        elapsed_us: flow.elapsed_ns / 1000,
+        lost: missing,
+        reordered: arrivals.reordered,
+        datagrams: arrivals.received_total + missing,
+        jitter_us: (arrivals.jitter_s.unwrap_or(0.0) * 1e6) as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits::default()
+    }
+
+    #[test]
+    fn a_trial_asked_for_and_understood_is_the_same() {
+        for (workload, direction, rate) in [
+            (Workload::TcpStream, Direction::Rx, OfferedLoad::Unlimited),
+            (Workload::TcpStream, Direction::Both, OfferedLoad::BitsPerSecond(7_000_000_000)),
+            (Workload::UdpStream, Direction::Tx, OfferedLoad::PacketsPerSecond(5000)),
+        ] {
+            let mut spec = Spec::new(workload);
+            (spec.direction, spec.rate, spec.streams, spec.dscp) = (direction, rate, 3, 46);
+            (spec.socket_buffer, spec.message_size) = (Some(100_000), Some(1400));
+            check_client(&spec).unwrap();
+            let header = Header::parse(&header_of(&spec, direction).emit()).unwrap();
+            assert_eq!(spec_of(&header, workload, 1470, &limits()).unwrap(), spec);
+        }
+    }
+
+    #[test]
+    fn legacy_tests_go_both_ways_at_once_or_one_after_the_other() {
+        let mut header = header_of(&Spec::new(Workload::TcpStream), Direction::Rx);
+        for (flags, direction) in [(VERSION1, Direction::Rx), (VERSION1 | AT_ONCE, Direction::Both)] {
+            header.flags = EXTEND | flags;
+            assert_eq!(spec_of(&header, Workload::TcpStream, 1, &limits()).unwrap().direction, direction);
+        }
+    }
+
+    #[test]
+    fn what_is_above_the_limits_is_not_served() {
+        #[track_caller]
+        fn check(workload: Workload, change: impl FnOnce(&mut Spec), limits: Limits, contains: &str) {
+            let mut spec = Spec::new(workload);
+            change(&mut spec);
+            let header = header_of(&spec, spec.direction);
+            let refused = spec_of(&header, workload, 1470, &limits).unwrap_err();
+            assert!(refused.contains(contains), "{refused}");
+        }
+        let slow = Limits { rate: Some(10_000_000), ..limits() };
+        check(Workload::TcpStream, |_| {}, slow, "rate");
+        check(Workload::UdpStream, |s| (s.rate, s.streams) = (OfferedLoad::BitsPerSecond(6_000_000), 2), slow, "rate");
+        check(Workload::TcpStream, |s| s.extent = Extent::Time(Duration::from_secs(3601)), limits(), "longer");
+        check(Workload::TcpStream, |s| s.streams = 129, limits(), "128");
+        check(Workload::UdpStream, |s| s.message_size = Some(17), limits(), "size");
+        check(
+            Workload::TcpStream,
+            |s| (s.direction, s.extent) = (Direction::Tx, Extent::Octets(0)),
+            limits(),
+            "how much",
+        );
+    }
+
+    #[test]
+    fn what_iperf2_has_not_is_said() {
+        #[track_caller]
+        fn check(workload: Workload, change: impl FnOnce(&mut Spec), contains: &str) {
+            let mut spec = Spec::new(workload);
+            change(&mut spec);
+            let sentence = check_client(&spec).unwrap_err();
+            assert!(sentence.contains(contains), "{sentence}");
+        }
+        check(Workload::UdpRr, |_| {}, "iperf2 has no udp-rr; choose tcp-stream");
+        check(Workload::TcpRr, |s| s.direction = Direction::Tx, "direction=rx");
+        check(Workload::TcpRr, |s| s.response_size = 1, "response_size=64");
+        check(Workload::UdpStream, |s| s.probe = true, "leave probe out");
+        check(Workload::UdpStream, |s| s.message_size = Some(17), "message_size=18");
+        check(Workload::UdpStream, |s| s.warmup = Duration::from_secs(1), "leave warmup out");
+        let odd = |s: &mut Spec| (s.direction, s.extent) = (Direction::Tx, Extent::Time(Duration::from_millis(1234)));
+        check(Workload::TcpStream, odd, "steps of 10ms");
+    }
+
+    #[test]
+    fn a_report_tells_which_of_the_last_datagrams_was_heard() {
+        let mut ours = FlowOutcome::new(0, Role::Sender);
+        (ours.messages, ours.messages_total, ours.octets, ours.octets_total) = (11, 11, 1100, 1100);
+        let report = Report { datagrams: 13, lost: 3, octets: 1000, elapsed_us: 5, ..Report::default() };
+        let far = reported(&mut ours, &report, 4);
+        assert_eq!((ours.messages_total, ours.end_marks, ours.octets_total), (13, 2, 1300));
+        assert_eq!(far.arrivals.unwrap().received, 10);
+        let hostile = Report { datagrams: u64::MAX, lost: 0, ..Report::default() };
+        let far = reported(&mut ours, &hostile, 0);
+        assert_eq!((ours.messages_total, far.messages_total), (13, 13));
+    }
+}

@@ -1,0 +1,254 @@
+//! The real iperf2 as client of our server, over loopback: every mode, and its figures beside ours.
+//! Knows no records. Says so and passes where iperf is missing.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_peers::iperf2::server::Server;
+use linerate_peers::served::{Limits, Served};
+use linerate_trial::outcome::FlowOutcome;
+use linerate_trial::spec::{Direction, Workload};
+
+/// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
+fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
+    let address: IpAddr = address.parse().unwrap();
+    let served = Mutex::new(Vec::new());
+    let over = AtomicBool::new(false);
+    let server = Server::bind(Some(address), 0, limits).unwrap();
+    let at = SocketAddr::new(address, server.port().unwrap());
+    let said = thread::scope(|scope| {
+        let serving =
+            scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)));
+        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
+        // The client may be gone before the server has told of its test, and of a second.
+        let began = Instant::now();
+        while served.lock().unwrap().is_empty() && began.elapsed() < Duration::from_secs(1) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        thread::sleep(Duration::from_millis(300));
+        over.store(true, Ordering::Relaxed);
+        serving.join().unwrap().unwrap();
+        said
+    });
+    (said.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), served.into_inner().unwrap())
+}
+
+/// Runs iperf against a server, and returns what it printed.
+fn iperf(at: SocketAddr, arguments: &str) -> Option<String> {
+    let mut command = Command::new("timeout");
+    command.args(["20", "iperf", "-c", &at.ip().to_string(), "-p", &at.port().to_string(), "-f", "b"]);
+    if at.is_ipv6() {
+        command.arg("-V");
+    }
+    if Command::new("iperf").arg("-v").output().is_err() {
+        println!("SKIPPED: iperf cannot be run here; apt-get install iperf");
+        return None;
+    }
+    let output = command.args(arguments.split_whitespace()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    Some(text)
+}
+
+#[track_caller]
+fn check(address: &str, arguments: &str) -> Option<(String, Vec<Served>)> {
+    println!("{address} {arguments}");
+    let (printed, served) = with_server(address, Limits::default(), |at| iperf(at, arguments));
+    let printed = printed?;
+    assert!(!served.is_empty(), "{arguments}: {printed}");
+    for one in &served {
+        let [ours, _] = one.ended.as_ref().unwrap_or_else(|error| panic!("{arguments}: {error}\n{printed}")).as_ref();
+        assert!(ours.flows.iter().all(|flow| flow.octets_total > 0), "{arguments}: {ours:?}\n{printed}");
+    }
+    Some((printed, served))
+}
+
+/// A port on which nobody listens now.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn every_mode_over_both_protocols() {
+    thread::scope(|scope| {
+        for address in ["127.0.0.1", "::1"] {
+            for udp in [false, true] {
+                scope.spawn(move || every_mode(address, udp));
+            }
+        }
+    });
+}
+
+fn every_mode(address: &str, udp: bool) {
+    use Direction::{Both, Rx, Tx};
+    for (mode, directions, streams) in [
+        ("-t 1", &[Rx][..], 1),
+        ("-t 1 -R", &[Tx], 1),
+        ("-t 1 --full-duplex", &[Both], 1),
+        ("-t 1 -P 3", &[Rx], 3),
+        ("-t 1 -P 2 -R -l 8K", &[Tx], 2),
+        ("-n 20M", &[Rx], 1),
+        ("-n 20M -R", &[Tx], 1),
+        ("-t 1 -e --trip-times", &[Rx], 1),
+        ("-t 1 -X -w 256K -M 1000 -N -S 0xb8", &[Rx], 1),
+        ("-t 1 -b 50M", &[Rx], 1),
+        ("-t 1 -C", &[Rx], 1),
+        ("-t 1 -d -L", &[Both], 1),
+        ("-t 1 -r -L", &[Rx, Tx], 1),
+        ("-u -t 1 -b 20M", &[Rx], 1),
+        ("-u -t 1 -b 20M -R", &[Tx], 1),
+        ("-u -t 1 -b 10M --full-duplex", &[Both], 1),
+        ("-u -t 1 -b 10M -P 2", &[Rx], 2),
+        ("-u -t 1 -b 1000pps -l 64 -e", &[Rx], 1),
+        ("-u -t 1 -b 10M --trip-times", &[Rx], 1),
+        ("-u -n 1M -b 50M", &[Rx], 1),
+        ("-u -t 1 -b 10M -d -L", &[Both], 1),
+        ("-u -t 1 -b 10M -r -L", &[Rx, Tx], 1),
+    ] {
+        if mode.contains("-u") != udp {
+            continue;
+        }
+        let mode = if mode.ends_with("-L") { format!("{mode} {}", free_port()) } else { mode.to_owned() };
+        let Some((printed, served)) = check(address, &mode) else { return };
+        let seen: Vec<Direction> = served.iter().map(|one| one.spec.direction).collect();
+        assert_eq!(seen, directions, "{mode}: {printed}");
+        assert!(served.iter().all(|one| one.spec.streams == streams), "{mode}: {printed}");
+        assert_eq!(served[0].spec.workload == Workload::UdpStream, udp, "{mode}");
+        let told = served.iter().all(|one| one.version.as_deref().is_none_or(|version| version.starts_with("2.")));
+        assert!(told, "{mode}: {:?}", served[0].version);
+    }
+}
+
+/// Figures before these units, of the last line that has them.
+fn figure(printed: &str, unit: &str) -> f64 {
+    let line = printed.lines().rfind(|line| line.contains(unit)).unwrap_or_else(|| panic!("no {unit}: {printed}"));
+    let before = line.split(unit).next().unwrap();
+    before.split_whitespace().next_back().unwrap().parse().unwrap()
+}
+
+#[test]
+fn its_figures_are_ours() {
+    let modes = ["-t 3 -b 50M -l 8K", "-t 3 -b 50M -l 8K -R", "-u -t 2 -b 20M", "-u -t 2 -b 20M -R"];
+    for mode in modes {
+        // The client times itself: on a busy machine it may be late to look at its clock. Once of four is enough.
+        let agrees = (0..4).find_map(|_| {
+            let (printed, served) = check("127.0.0.1", mode)?;
+            let [ours, _] = served[0].ended.as_ref().unwrap().as_ref();
+            let rate = |flow: &FlowOutcome| flow.octets as f64 * 8e9 / flow.elapsed_ns as f64;
+            let sum: f64 = ours.flows.iter().map(rate).sum();
+            let seen = figure(&printed, " bits/sec");
+            println!("{mode}: {sum} bit/s here, {seen} printed");
+            ((sum / seen - 1.0).abs() < 0.02).then_some((printed, served))
+        });
+        let Some((printed, served)) = agrees else {
+            assert!(Command::new("iperf").arg("-v").output().is_err(), "{mode}: four times more than 2 % apart");
+            return;
+        };
+        let [ours, theirs] = served[0].ended.as_ref().unwrap().as_ref();
+        if !mode.contains("-u") {
+            continue;
+        }
+        let reverse = mode.contains("-R");
+        assert!(reverse || printed.contains("Server Report"), "{mode}: {printed}");
+        // Lost and all: the last lines are of the sum, or of the only stream.
+        let line = printed.lines().rfind(|line| line.contains(" ms ") && line.contains('%')).unwrap();
+        let (lost, total) = line.split(" ms ").nth(1).unwrap().split('(').next().unwrap().split_once('/').unwrap();
+        let number = |text: &str| text.trim().parse::<u64>().unwrap();
+        if ours.flows.len() == 1 {
+            let (sent, received) = match &ours.flows[0].arrivals {
+                Some(arrivals) => (theirs.flows[0].messages, arrivals.received),
+                None => (ours.flows[0].messages, ours.flows[0].messages - number(lost)),
+            };
+            assert_eq!((number(total), number(total) - number(lost)), (sent, received), "{mode}: {printed}");
+        }
+        assert_eq!(theirs.flows.is_empty(), reverse, "what a client received, it does not tell");
+    }
+}
+
+#[test]
+fn bounce_back_is_answered() {
+    for mode in ["--bounceback -t 1", "--bounceback -t 1 -l 1000 --bounceback-hold 5"] {
+        let Some((printed, served)) = check("127.0.0.1", mode) else { return };
+        let [ours, _] = served[0].ended.as_ref().unwrap().as_ref();
+        assert_eq!(served[0].spec.workload, Workload::TcpRr, "{printed}");
+        assert!(ours.flows[0].messages > 5, "{printed}");
+        assert!(!printed.contains("fail"), "{printed}");
+    }
+}
+
+#[test]
+fn many_clients_at_once_are_a_record_each() {
+    let (printed, served) = with_server("127.0.0.1", Limits::default(), |at| {
+        let modes = ["-t 1 -b 5M", "-t 1 -b 5M -R", "-u -t 1 -b 5M", "-u -t 1 -b 6M -P 2", "-n 100K"];
+        thread::scope(|scope| {
+            let clients: Vec<_> = modes.iter().map(|mode| scope.spawn(move || iperf(at, mode))).collect();
+            clients.into_iter().map(|client| client.join().unwrap()).collect::<Option<Vec<_>>>()
+        })
+    });
+    if let Some(printed) = printed {
+        let streams: Vec<u16> = served.iter().map(|one| one.spec.streams).collect();
+        assert_eq!((served.len(), streams.iter().sum::<u16>()), (5, 6), "{printed:?}");
+        assert!(served.iter().all(|one| one.ended.is_ok()), "{served:?}");
+    }
+}
+
+#[test]
+fn what_is_above_the_limits_is_not_served() {
+    let limits = Limits { rate: Some(10_000_000), time_s: 5, tests: 1 };
+    let ((), served) = with_server("127.0.0.1", limits, |at| {
+        for mode in ["-t 1", "-u -t 1 -b 20M", "-t 6 -b 1M -R"] {
+            let _ = iperf(at, mode);
+        }
+    });
+    assert!(served.is_empty(), "{served:?}");
+}
+
+#[test]
+fn strangers_and_nonsense_leave_the_server_serving() {
+    let (printed, served) = with_server("127.0.0.1", Limits::default(), |at| {
+        let mut open = Vec::new();
+        for says in [
+            &b""[..],
+            b"G",
+            b"GET / HTTP/1.1\r\n\r\n",
+            &[0xff; 1000],
+            &[0x44, 0x01, 0x00, 0x78, 0, 0],
+            // A bounce-back of 4 GiB, and a header that says 65535 streams.
+            b"\0\x80\0\0\xff\xff\xff\xff",
+            b"\x40\x01\0\x78\0\0\xff\xff\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01........................................",
+        ] {
+            let mut stream = TcpStream::connect(at).unwrap();
+            let _ = stream.write_all(says);
+            open.push(stream);
+            let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for len in [0, 1, 17, 39, 40, 80, 1470] {
+                let _ = udp.send_to(&says[..says.len().min(len)], at);
+                // An end without a beginning.
+                let _ = udp.send_to(&[0xfe].repeat(len), at);
+            }
+        }
+        iperf(at, "-u -t 1 -b 1M -P 2")
+    });
+    let Some(printed) = printed else { return };
+    // Some of the nonsense is a test by its first words, and ends at once.
+    let real = |one: &&Served| one.ended.is_ok() && one.spec.streams == 2;
+    assert_eq!(served.iter().filter(real).count(), 1, "{printed} {served:?}");
+    assert!(printed.contains("Server Report"), "{printed}");
+}
+
+#[test]
+fn a_client_that_vanishes_does_not_hold_the_server() {
+    let began = Instant::now();
+    let ((), served) = with_server("127.0.0.1", Limits::default(), |at| {
+        let mut stream = TcpStream::connect(at).unwrap();
+        let header = [&b"\x40\x01\0\x78\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\x9c"[..], &[0; 36]].concat();
+        stream.write_all(&header).unwrap();
+        stream.read_exact(&mut [0; 28]).unwrap();
+    });
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert_eq!(served.len(), 1);
+}
