@@ -104,7 +104,7 @@ fn faults() -> Vec<Fault> {
             target: "nft add table ip t && nft 'add chain ip t c { type filter hook input priority 0; }' && \
                      nft add rule ip t c udp length 1478 drop",
             set: &["rate=10M", "sender_api=sendmmsg"],
-            right: Some("unaccounted"),
+            right: Some("stack-drops"),
             ..nothing
         },
         Fault {

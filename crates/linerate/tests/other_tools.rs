@@ -72,7 +72,7 @@ fn an_iperf3_server_is_the_target_of_a_run() {
     let store = store("target");
     let output = Command::new(LINERATE)
         .args(["run", "udp-stream", "--target", &format!("iperf3:127.0.0.1:{port}"), "--json", "--quiet"])
-        .args(["--set", "direction=rx,tx", "--set", "rate=20M", "--set", "duration=1s", "--store"])
+        .args(["--set", "direction=rx,tx", "--set", "rate=2M", "--set", "duration=1s", "--store"])
         .arg(&store)
         .output()
         .unwrap();
@@ -83,7 +83,7 @@ fn an_iperf3_server_is_the_target_of_a_run() {
     for record in &records {
         let result = &record["result"];
         let mbit = result["throughput_bps"].as_f64().unwrap() / 1e6;
-        assert!((17.0..22.0).contains(&mbit), "{result}");
+        assert!((1.5..2.5).contains(&mbit), "{result}");
         assert_eq!(result["packets_lost"], 0, "loopback loses nothing: {result}");
         assert!(record["target"].get("cpu").is_none(), "nothing is known of the server's machine");
         assert!(record["host"]["cpu"]["busy"].is_number());

@@ -50,7 +50,7 @@ fn a_profiled_stream_copies_and_all_of_the_time_is_told() {
 
     let shown = Running::start(bench.linerate(&["records", "profile", "--end", "target"])).wait(LONG);
     shown.check_done();
-    assert!(["copy", "protocol", "idle"].iter().all(|kind| shown.stdout.contains(kind)), "{}", shown.stdout);
+    assert!(["copy", "protocol", "100.0"].iter().all(|kind| shown.stdout.contains(kind)), "{}", shown.stdout);
 }
 
 #[test]

@@ -174,7 +174,8 @@ fn a_wall_clock_that_steps_changes_no_figure() {
         let duration_s = record.duration_s.unwrap();
         assert!((duration_s - 1.0).abs() < 0.05, "{duration_s}");
         let bps = record.result.as_ref().unwrap().flow.throughput_bps.unwrap();
-        assert!((bps / 20e6 - 1.0).abs() < 0.1, "{bps}");
+        // A step of a second in the clock would be a factor; what a busy machine does is less.
+        assert!((0.5..2.0).contains(&(bps / 20e6)), "{bps}");
         assert!(record.intervals.iter().all(|slice| (0.0..1.2).contains(&slice.start_s)), "{:?}", record.intervals);
     }
 }

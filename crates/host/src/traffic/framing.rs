@@ -91,17 +91,4 @@ impl Framing {
             Framing::Foreign(foreign) => (foreign.emit)(probe, octets),
         }
     }
-
-    /// Reads a datagram that came while the trial measured, or did not. Only linerate's own says by itself to which
-    /// part it belongs.
-    #[inline]
-    pub fn parse(&self, octets: &[u8], measured: impl FnOnce() -> bool) -> Option<Probe> {
-        match self {
-            Framing::Own => Probe::parse(octets),
-            Framing::Foreign(foreign) => {
-                let (sequence, sent_at_ns) = (foreign.parse)(octets)?;
-                Some(Probe { sequence, measured: measured(), sent_at_ns })
-            }
-        }
-    }
 }

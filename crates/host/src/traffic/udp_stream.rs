@@ -19,7 +19,7 @@ use super::api::Asked;
 use super::api::datagrams_in::DatagramsIn;
 use super::api::datagrams_out::DatagramsOut;
 use super::clock::{Leaving, Window};
-use super::framing::{Early, Framing};
+use super::framing::{Early, Foreign, Framing};
 use super::pacing::Paced;
 use super::sockets::{self, is_passing};
 use super::task::{Task, wait_until};
@@ -83,9 +83,10 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
                 break;
             }
         } else {
-            for index in 0..count {
-                let probe = Probe { sequence: sequence + index as u64, measured, sent_at_ns: now };
-                task.framing.emit(&probe, out.datagram_mut(index));
+            let probe = |index| Probe { sequence: sequence + index as u64, measured, sent_at_ns: now };
+            match &task.framing {
+                Framing::Own => (0..count).for_each(|index| _ = probe(index).emit(out.datagram_mut(index))),
+                foreign => (0..count).for_each(|index| foreign.emit(&probe(index), out.datagram_mut(index))),
             }
         }
         outcome.calls += 1;
@@ -339,16 +340,24 @@ impl Account {
         if message.octets.len() < message.len {
             return;
         }
+        // By the million they come, so what they are is asked once a message.
+        match &task.framing {
+            Framing::Own => self.handle_own(task, socket, message, now, arrived_ns),
+            Framing::Foreign(foreign) => self.handle_foreign(task, foreign, message, now, arrived_ns),
+        }
+    }
+
+    #[inline]
+    fn handle_own(&mut self, task: &Task, socket: &Socket, message: &Received<'_>, now: u64, arrived_ns: u64) {
         if let Some(merged) = &mut self.merged
             && message.segment == self.size
-            && let Some(probe) = task.framing.parse(message.octets, || false)
+            && let Some(probe) = Probe::parse(message.octets)
         {
             merged.handle_message(probe.sequence, (message.len / self.size) as u64, message.drops);
         }
         let mut window = None;
         for octets in message.octets.chunks(message.segment) {
             if octets.len() == HANDSHAKE_LEN
-                && matches!(task.framing, Framing::Own)
                 && let Some(handshake) = handle_handshake(task, socket, octets)
             {
                 if handshake.kind == HandshakeKind::End {
@@ -360,9 +369,24 @@ impl Account {
                 }
                 continue;
             }
-            // A connected socket hears one peer only; what is of another length or no probe is counted by nobody. Where a
-            // stream ends itself it begins by itself too, with a datagram that may be longer than the others.
-            let end = task.framing.end();
+            // A connected socket hears one peer only; what is of another length or no probe is counted by nobody.
+            let Some(probe) = Probe::parse(octets).filter(|_| octets.len() == self.size) else { continue };
+            let counts = *window.get_or_insert_with(|| self.measures(task, now));
+            self.handle_probe(&probe, counts, now, arrived_ns);
+        }
+    }
+
+    /// As [`Account::handle_own`], of another tool's datagrams, which do not say whether they are measured.
+    fn handle_foreign(&mut self, task: &Task, foreign: &Foreign, message: &Received<'_>, now: u64, arrived_ns: u64) {
+        if let Some(merged) = &mut self.merged
+            && message.segment == self.size
+            && let Some((sequence, _)) = (foreign.parse)(message.octets)
+        {
+            merged.handle_message(sequence, (message.len / self.size) as u64, message.drops);
+        }
+        let end = foreign.end.as_ref();
+        for octets in message.octets.chunks(message.segment) {
+            // Where a stream ends itself it begins by itself too, with a datagram that may be longer than the others.
             if octets.len() != self.size && end.is_none() {
                 continue;
             }
@@ -372,26 +396,32 @@ impl Account {
                 self.outcome.end_marks += 1;
                 continue;
             }
-            let mut counts = || {
-                *window.get_or_insert_with(|| {
-                    // Where octets decide, the time runs from the first arrivals, so what came with them took none of it.
-                    let first = task.clock.receiving_so_far().is_none_or(|window| window.start_ns == now);
-                    let window = task.clock.receiving(now);
-                    window.contains(now) && !(self.by_octets && first)
-                })
-            };
-            let Some(probe) = task.framing.parse(octets, &mut counts) else { continue };
-            let counts = counts();
-            let new = self.tracker.handle_datagram(&probe, arrived_ns);
-            self.last_ns = now;
-            self.outcome.messages_total += 1;
-            if new && counts && !self.end_heard {
-                self.outcome.messages += 1;
-            }
+            let Some((sequence, sent_at_ns)) = (foreign.parse)(octets) else { continue };
+            let measured = self.measures(task, now);
+            self.handle_probe(&Probe { sequence, measured, sent_at_ns }, measured, now, arrived_ns);
             if is_last {
-                self.tracker.handle_end(probe.sequence.saturating_add(1));
+                self.tracker.handle_end(sequence.saturating_add(1));
                 self.end_heard = true;
             }
+        }
+    }
+
+    /// Whether what was read at `now` counts.
+    #[inline]
+    fn measures(&self, task: &Task, now: u64) -> bool {
+        // Where octets decide, the time runs from the first arrivals, so what came with them took none of it.
+        let first = task.clock.receiving_so_far().is_none_or(|window| window.start_ns == now);
+        let window = task.clock.receiving(now);
+        window.contains(now) && !(self.by_octets && first)
+    }
+
+    #[inline]
+    fn handle_probe(&mut self, probe: &Probe, counts: bool, now: u64, arrived_ns: u64) {
+        let new = self.tracker.handle_datagram(probe, arrived_ns);
+        self.last_ns = now;
+        self.outcome.messages_total += 1;
+        if new && counts && !self.end_heard {
+            self.outcome.messages += 1;
         }
     }
 
