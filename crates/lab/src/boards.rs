@@ -59,6 +59,14 @@ pub enum BoardError {
         /// The kernel's words.
         why: String,
     },
+    /// No tap can be made.
+    #[error(
+        "a board's cable cannot be made: /dev/net/tun: {error}; run as root, or have root run: modprobe tun; chmod 666 /dev/net/tun"
+    )]
+    NoCable {
+        /// Why.
+        error: io::Error,
+    },
     /// Another process has it.
     #[error("the board {0} runs already; use it as board:{0}, or end it with: linerate lab down {0}")]
     Runs(String),

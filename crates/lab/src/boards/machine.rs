@@ -65,6 +65,8 @@ pub struct Boot<'a> {
     pub say: &'a mut dyn FnMut(&str),
 }
 
+/// What makes a board's cable (Documentation/networking/tuntap.rst).
+const TUN: &str = "/dev/net/tun";
 /// QEMU opens its sockets and its end of the cable at once, on a machine that has time.
 const QEMU_TIME: Duration = Duration::from_secs(30);
 /// A board boots in ten seconds, and in ten times that where many others want the CPU.
@@ -76,6 +78,7 @@ impl Ready {
     /// Starts the board, and returns when its agent is there. The calling thread must live as long as the board.
     pub fn boot(&self, boot: Boot<'_>) -> Result<Machine, BoardError> {
         let Boot { folders, agent, host_agent, interrupted, say } = boot;
+        File::options().read(true).write(true).open(TUN).map_err(|error| BoardError::NoCable { error })?;
         let (folder, lock) = folders.take(self.board.name)?;
         let image = folder.join("initramfs");
         fs::write(&image, self.initramfs(agent)?).map_err(|error| BoardError::file(&image, error))?;
