@@ -9,12 +9,13 @@ use crate::agents::{ZIG, compiler_with_sources};
 use crate::program::{is_installed, must, no_more, program, root};
 
 /// Each program that the build or a test starts, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 12] = [
     ("busybox", "busybox-static"),
     ("c++", "g++"), // libFuzzer's
     ("cc", "gcc"),
     ("dropbear", "dropbear-bin"),
     ("ip", "iproute2"),
+    ("iperf", "iperf"),
     ("iperf3", "iperf3"),
     ("nft", "nftables"),
     ("nsenter", "util-linux"),
