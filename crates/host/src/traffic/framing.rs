@@ -84,7 +84,7 @@ impl Framing {
     }
 
     /// Writes number and time of departure; the datagram has room for them.
-    #[inline]
+    #[inline(always)]
     pub fn emit(&self, probe: &Probe, octets: &mut [u8]) {
         match self {
             Framing::Own => _ = probe.emit(octets),

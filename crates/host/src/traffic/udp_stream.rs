@@ -83,10 +83,13 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
                 break;
             }
         } else {
-            let probe = |index| Probe { sequence: sequence + index as u64, measured, sent_at_ns: now };
-            match &task.framing {
-                Framing::Own => (0..count).for_each(|index| _ = probe(index).emit(out.datagram_mut(index))),
-                foreign => (0..count).for_each(|index| foreign.emit(&probe(index), out.datagram_mut(index))),
+            for index in 0..count {
+                let probe = Probe { sequence: sequence + index as u64, measured, sent_at_ns: now };
+                if own {
+                    let _ = probe.emit(out.datagram_mut(index));
+                } else {
+                    task.framing.emit(&probe, out.datagram_mut(index));
+                }
             }
         }
         outcome.calls += 1;
@@ -347,7 +350,7 @@ impl Account {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle_own(&mut self, task: &Task, socket: &Socket, message: &Received<'_>, now: u64, arrived_ns: u64) {
         if let Some(merged) = &mut self.merged
             && message.segment == self.size
@@ -377,6 +380,7 @@ impl Account {
     }
 
     /// As [`Account::handle_own`], of another tool's datagrams, which do not say whether they are measured.
+    #[inline(never)]
     fn handle_foreign(&mut self, task: &Task, foreign: &Foreign, message: &Received<'_>, now: u64, arrived_ns: u64) {
         if let Some(merged) = &mut self.merged
             && message.segment == self.size
@@ -407,7 +411,7 @@ impl Account {
     }
 
     /// Whether what was read at `now` counts.
-    #[inline]
+    #[inline(always)]
     fn measures(&self, task: &Task, now: u64) -> bool {
         // Where octets decide, the time runs from the first arrivals, so what came with them took none of it.
         let first = task.clock.receiving_so_far().is_none_or(|window| window.start_ns == now);
@@ -415,7 +419,7 @@ impl Account {
         window.contains(now) && !(self.by_octets && first)
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle_probe(&mut self, probe: &Probe, counts: bool, now: u64, arrived_ns: u64) {
         let new = self.tracker.handle_datagram(probe, arrived_ns);
         self.last_ns = now;
