@@ -37,8 +37,11 @@ fn check(spec: &Spec, address: &str) -> (FlowOutcome, FlowOutcome) {
     // An end mark may be dropped like a datagram, and is none.
     let more = receiver.socket_drops.unwrap() + sender.send_errors;
     let marks = sender.end_marks - receiver.end_marks;
+    // Where merged messages are dropped at the very end, nothing after them says how many datagrams each held.
+    let merged = receiver.api.name == ReceiverApi::UdpGro.name() && more > 0;
+    let most = if merged { more * 64 } else { more };
     assert!(
-        (more - marks.min(more)..=more).contains(&lost),
+        (more - marks.min(more)..=most).contains(&lost),
         "{what}: loopback loses in the socket only: {lost}, {more}"
     );
     assert_eq!(arrivals.duplicated_total, 0, "{what}");
@@ -110,7 +113,7 @@ fn the_calls_are_those_of_the_api() {
     let mut spec = spec(SendmmsgUdpSegment, ReceiverApi::UdpGro);
     spec.extent = Extent::Octets(1470 * 44 * 100);
     let (_, received) = check(&spec, "127.0.0.1");
-    assert!(received.calls * 4 < received.messages_total, "merged datagrams come many to a call: {received:?}");
+    assert!(received.calls * 2 < received.messages_total, "merged datagrams come many to a call: {received:?}");
 }
 
 #[test]
