@@ -4,7 +4,7 @@
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use linerate_control::message::{Event, Prepare, Reply, Request, Secret};
+use linerate_control::message::{Event, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
 use linerate_control::{AgentEvent, ControlError};
 use linerate_trial::change::Changed;
 use linerate_trial::doubt::{Doubt, DoubtKind};
@@ -117,19 +117,23 @@ fn run(
         pair.client(end).send(Request::Describe { interface, modules })
     };
     let descriptions = [describe(End::Target, route.target), describe(End::Host, route.host)];
-    let (hello, answer) = (secret()?, secret()?);
-    let prepare = |end, local| {
-        let registers = conducted.spec.registers.then(around::wanted);
-        let foreign = pair.foreign.as_ref().map(|foreign| foreign.at(route.target));
-        let prepare = Prepare { spec: conducted.spec.clone(), end, hello, answer, local, foreign, registers };
-        pair.client(end).send(Request::Prepare(Box::new(prepare)))
-    };
-    let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];
-    let [target, host] = descriptions.map(|pending| match pending.wait(ANSWER_TIME) {
+    let described = descriptions.map(|pending| match pending.wait(ANSWER_TIME) {
         Ok(Reply::Environment(environment)) => *environment,
         _ => Environment::default(),
     });
-    (conducted.target, conducted.host) = (target, host);
+    [conducted.target, conducted.host] = described;
+    let (hello, answer) = (secret()?, secret()?);
+    let prepare = |end, local| {
+        let mut spec = conducted.spec.clone();
+        if end == End::Host && is_sampled_by_target(pair, conducted) {
+            spec.profile = None;
+        }
+        let registers = spec.registers.then(around::wanted);
+        let foreign = pair.foreign.as_ref().map(|foreign| foreign.at(route.target));
+        let prepare = Prepare { spec, end, hello, answer, local, foreign, registers };
+        pair.client(end).send(Request::Prepare(Box::new(prepare)))
+    };
+    let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];
     let [target_ports, host_ports] = wait_both(prepared)?.map(|reply| match reply {
         Reply::Prepared { ports, .. } => ports,
         _ => Vec::new(),
@@ -166,6 +170,12 @@ fn compare_looks(target: &mut Outcome, before: Result<Look, String>, after: Resu
     if !missing.is_empty() {
         target.doubts.push(Doubt::new(DoubtKind::CountersMissing, missing.join("; ")));
     }
+}
+
+/// Whether a profile of the target is one of the host too: to sample a machine twice would cost twice and tell the same.
+fn is_sampled_by_target(pair: &Pair, conducted: &Conducted) -> bool {
+    let samples_machine = pair.target.hello().capabilities.iter().any(|one| one == MACHINE_PROFILE);
+    samples_machine && conducted.target.is_machine_of(&conducted.host)
 }
 
 fn drive(
