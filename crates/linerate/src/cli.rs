@@ -28,7 +28,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Measure: carry a plan out between two machines
     #[command(after_help = SET_HINT, after_long_help = set_help())]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Let other tools' clients measure against this machine; each test of theirs becomes a record
     Serve(ServeArgs),
     /// List the built-in plans, or show one
