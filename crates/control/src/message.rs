@@ -46,6 +46,9 @@ pub const FOREIGN: &str = "foreign";
 /// The capability to change settings of the user's own: to run the controller's commands.
 pub const CUSTOM_SETTINGS: &str = "custom-settings";
 
+/// The capability to sample what the whole machine does, and not the agent's own threads alone.
+pub const MACHINE_PROFILE: &str = "machine-profile";
+
 /// The capability to read registers by the driver's dump and the PHY's bus.
 pub const REGISTERS: &str = "registers";
 /// The capability to read registers in physical memory too, for this controller.

@@ -229,7 +229,7 @@ impl Joined<'_> {
         }
         figures.service_demand = self.service_demand(&main);
         doubts.extend(self.doubt_load(&main));
-        let shared = shares_machine(&record.target.environment, &record.host.environment);
+        let shared = record.target.environment.is_machine_of(&record.host.environment);
         if shared {
             doubts.push(Doubt::new(
                 DoubtKind::SharedMachine,
@@ -606,11 +606,6 @@ fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
 /// System calls that moved the data; another tool's end does not tell.
 fn calls(flow: &FlowOutcome) -> Option<u64> {
     (!flow.api.name.is_empty()).then_some(flow.calls)
-}
-
-/// Both ends run on the same start of the same kernel.
-fn shares_machine(target: &Environment, host: &Environment) -> bool {
-    target.boot_id.is_some() && target.boot_id == host.boot_id
 }
 
 /// The machine that sends a flow.
