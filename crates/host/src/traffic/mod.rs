@@ -15,6 +15,7 @@ mod clock;
 mod connections;
 mod framing;
 mod ledger;
+mod neighbour;
 mod pacing;
 mod requests;
 mod sampler;
@@ -63,6 +64,11 @@ pub enum TrafficError {
     CannotListen { address: IpAddr, error: io::Error },
     #[error("cannot reach {peer}: {error}; check the cable, the addresses and firewalls between the two ends")]
     Unreachable { peer: SocketAddr, error: io::Error },
+    #[error(
+        "nobody on {interface} answers for {address} (ARP): the machine that has it is off, is at another cable, or its \
+         link is down; check the cable and the addresses of both ends"
+    )]
+    NoNeighbour { address: IpAddr, interface: String },
     #[error("what answered at {peer} does not know this trial's secret; no test traffic was sent there")]
     Stranger { peer: SocketAddr },
     #[error(

@@ -60,7 +60,7 @@ pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
         let mut carrier = UdpCarrier::new(socket.try_clone().map_err(TrafficError::System)?.into(), &task.spec);
         let (mut outcome, asked) = exchange(&task, &mut carrier)?;
         outcome.thread = thread_use();
-        udp_stream::say_end(&task, &socket, asked)?;
+        udp_stream::say_end(&task, &socket, asked, &mut outcome)?;
         return Ok(outcome);
     }
     if !task.clock.wait_for_start() {

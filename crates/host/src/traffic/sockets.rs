@@ -10,7 +10,7 @@ use linerate_trial::spec::{Spec, Workload};
 use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Token};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::TrafficError;
+use super::{TrafficError, neighbour};
 
 /// How long the two ends have to find each other.
 const OPENING_TIME: Duration = Duration::from_secs(5);
@@ -154,6 +154,15 @@ impl Waiting {
 
 /// Opens a flow towards the other end, which waits at `peer`, and returns once it has said the trial's secret.
 pub fn open(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &Tokens) -> Result<Open, TrafficError> {
+    open_once(flow, spec, local, peer, tokens).map_err(|error| match (&error, neighbour::silent_on(peer.ip())) {
+        (TrafficError::Unreachable { .. } | TrafficError::NotOpened { .. }, Some(interface)) => {
+            TrafficError::NoNeighbour { address: peer.ip(), interface }
+        }
+        _ => error,
+    })
+}
+
+fn open_once(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &Tokens) -> Result<Open, TrafficError> {
     let socket = make(flow.workload, spec, local)?;
     socket
         .bind(&SocketAddr::new(local, 0).into())
