@@ -218,6 +218,8 @@ pub(crate) enum Tool {
     Iperf3,
     /// iperf2, of any version from 2.0.5 on
     Iperf2,
+    /// netperf, of any version from 2.5 on
+    Netperf,
 }
 
 /// How agents are reached.

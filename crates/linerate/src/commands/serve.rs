@@ -15,7 +15,7 @@ use linerate_host::environment;
 use linerate_peers::iperf3::authentication::Guard;
 use linerate_peers::iperf3::server::Admits;
 use linerate_peers::served::{Limits, Served};
-use linerate_peers::{iperf2, iperf3};
+use linerate_peers::{iperf2, iperf3, netperf};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::environment::Environment;
@@ -114,6 +114,7 @@ fn guard(arguments: &ServeArgs) -> Result<Option<Admits>> {
 enum Server {
     Iperf3(iperf3::server::Server),
     Iperf2(iperf2::server::Server),
+    Netperf(netperf::server::Server),
 }
 
 impl Server {
@@ -121,10 +122,12 @@ impl Server {
         let port = port.unwrap_or(match tool {
             Tool::Iperf3 => iperf3::server::PORT,
             Tool::Iperf2 => iperf2::server::PORT,
+            Tool::Netperf => netperf::server::PORT,
         });
         match tool {
             Tool::Iperf3 => iperf3::server::Server::bind(address, port, limits).map(Server::Iperf3),
             Tool::Iperf2 => iperf2::server::Server::bind(address, port, limits).map(Server::Iperf2),
+            Tool::Netperf => netperf::server::Server::bind(address, port, limits).map(Server::Netperf),
         }
         .with_context(|| format!("cannot listen on port {port}; end what listens there, or choose another with --port"))
     }
@@ -152,6 +155,7 @@ impl Server {
         match self {
             Server::Iperf3(_) => "iperf3",
             Server::Iperf2(_) => "iperf2",
+            Server::Netperf(_) => "netperf",
         }
     }
 
@@ -159,6 +163,7 @@ impl Server {
         match self {
             Server::Iperf3(server) => server.port(),
             Server::Iperf2(server) => server.port(),
+            Server::Netperf(server) => server.port(),
         }
     }
 
@@ -166,6 +171,7 @@ impl Server {
         match self {
             Server::Iperf3(server) => server.run(|_| over(), heard),
             Server::Iperf2(server) => server.run(|_| over(), heard),
+            Server::Netperf(server) => server.run(|_| over(), heard),
         }
     }
 }
