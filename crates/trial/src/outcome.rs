@@ -8,6 +8,7 @@ use crate::arrivals::Arrivals;
 use crate::cpu::{CpuShares, CpuUse};
 use crate::doubt::Doubt;
 use crate::drop_reason::DropReason;
+use crate::environment::Environment;
 use crate::flow::End;
 use crate::histogram::Histogram;
 use crate::pace::Pacing;
@@ -39,6 +40,9 @@ pub struct Outcome {
     /// What the CPUs did in the measured part, where that was asked for and could be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Box<Profile>>,
+    /// What another tool's end told of its machine, which has no agent to describe it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Box<Environment>>,
 }
 
 impl Outcome {
@@ -53,6 +57,7 @@ impl Outcome {
             drop_reasons: None,
             registers: None,
             profile: None,
+            told: None,
             doubts: Vec::new(),
         }
     }

@@ -46,12 +46,31 @@ pub struct Open {
     pub peer: SocketAddr,
 }
 
+/// A flow that another tool's protocol has opened.
+pub struct Adopted {
+    /// The flow.
+    pub flow: Flow,
+    /// Its connected socket. Where each transaction makes a connection of its own: one that is open as long as the flow is.
+    pub socket: Socket,
+    /// Where such connections come, at the end that answers.
+    pub listener: Option<Socket>,
+    /// Where they go to, at the end that asks.
+    pub peer: Option<SocketAddr>,
+}
+
+impl From<(Flow, Socket)> for Adopted {
+    fn from((flow, socket): (Flow, Socket)) -> Adopted {
+        Adopted { flow, socket, listener: None, peer: None }
+    }
+}
+
 impl Open {
     /// A flow that somebody else has opened.
-    pub fn adopt(flow: Flow, socket: Socket) -> Result<Open, TrafficError> {
-        let peer = socket.peer_addr().map_err(TrafficError::System)?.as_socket();
-        let peer = peer.ok_or_else(|| TrafficError::System(ErrorKind::Unsupported.into()))?;
-        Ok(Open { socket, flow, listener: None, peer })
+    pub fn adopt(adopted: Adopted) -> Result<Open, TrafficError> {
+        let Adopted { flow, socket, listener, peer } = adopted;
+        let far = socket.peer_addr().map_err(TrafficError::System)?.as_socket();
+        let peer = peer.or(far).ok_or_else(|| TrafficError::System(ErrorKind::Unsupported.into()))?;
+        Ok(Open { socket, flow, listener, peer })
     }
 }
 

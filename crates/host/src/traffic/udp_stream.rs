@@ -151,7 +151,7 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     if own {
         say_end(&task, socket, sequence, &mut outcome)?;
     }
-    if let Some(end) = task.framing.end() {
+    if let Some(end) = task.framing.end().filter(|_| !task.framing.is_bare()) {
         // One of the stream's own: whoever opened the flow says it again where it was lost.
         let mut last = vec![0; size];
         let head = task.framing.head();
@@ -305,6 +305,8 @@ struct Account {
     /// When the last datagram came, by the trial's clock.
     last_ns: u64,
     end_heard: bool,
+    /// Octets of datagrams that bear nothing and may be of any size: of the measured part, and in all.
+    bare_octets: [u64; 2],
 }
 
 impl Account {
@@ -318,6 +320,7 @@ impl Account {
             head_start_ns: 0,
             last_ns: 0,
             end_heard: false,
+            bare_octets: [0; 2],
         }
     }
 
@@ -352,6 +355,7 @@ impl Account {
         // By the million they come, so what they are is asked once a message.
         match &task.framing {
             Framing::Own => self.handle_own(task, socket, message, now, arrived_ns),
+            Framing::Foreign(foreign) if foreign.bare => self.handle_bare(task, foreign, message, now, arrived_ns),
             Framing::Foreign(foreign) => self.handle_foreign(task, foreign, message, now, arrived_ns),
         }
     }
@@ -416,6 +420,29 @@ impl Account {
         }
     }
 
+    /// As [`Account::handle_own`], of another tool's datagrams that bear nothing: each is the next.
+    #[inline(never)]
+    fn handle_bare(&mut self, task: &Task, foreign: &Foreign, message: &Received<'_>, now: u64, arrived_ns: u64) {
+        if foreign.end.as_ref().is_some_and(|end| (end.is_last)(message.octets)) {
+            self.outcome.end_marks += 1;
+            // The stream took until it was said to be over.
+            if !self.end_heard && self.outcome.messages_total > 0 {
+                self.last_ns = now;
+            }
+            self.end_heard = true;
+            return;
+        }
+        for octets in message.octets.chunks(message.segment) {
+            let measured = self.measures(task, now);
+            if measured && !self.end_heard {
+                self.bare_octets[0] += octets.len() as u64;
+            }
+            self.bare_octets[1] += octets.len() as u64;
+            let sequence = self.outcome.messages_total;
+            self.handle_probe(&Probe { sequence, measured, sent_at_ns: arrived_ns }, measured, now, arrived_ns);
+        }
+    }
+
     /// Whether what was read at `now` counts.
     #[inline(always)]
     fn measures(&self, task: &Task, now: u64) -> bool {
@@ -436,7 +463,10 @@ impl Account {
     }
 
     fn publish(&mut self, task: &Task) {
-        self.outcome.octets_total = self.outcome.messages_total * self.size as u64;
+        self.outcome.octets_total = match task.framing.is_bare() {
+            true => self.bare_octets[1],
+            false => self.outcome.messages_total * self.size as u64,
+        };
         task.ledger.publish(self.outcome.octets_total, self.outcome.messages_total);
         task.ledger.publish_missing(self.tracker.missing());
     }
@@ -461,7 +491,11 @@ impl Account {
         self.outcome.thread = thread_use();
         self.outcome.socket_drops = socket_drops(socket);
         self.outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
-        let arrivals = self.tracker.finish();
+        let mut arrivals = self.tracker.finish();
+        if task.framing.is_bare() {
+            self.outcome.octets = self.bare_octets[0];
+            (arrivals.unnumbered, arrivals.jitter_s) = (true, None);
+        }
         if let Some(merged) = self.merged {
             let messages = self.outcome.socket_drops.map(|drops| drops as u32);
             self.outcome.socket_drops = messages.map(|drops| merged.finish(arrivals.sent_by_end_mark, drops));
