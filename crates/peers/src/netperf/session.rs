@@ -296,7 +296,7 @@ impl Session<'_> {
         Ok(trial)
     }
 
-    /// The socket of datagrams, which hears the client only; where that names no port, the first that comes from it.
+    /// The socket of datagrams, which hears the client only, at the port that it named.
     fn datagrams(&self, flow: Flow, request: &Request, data: Socket) -> io::Result<(Adopted, Socket)> {
         let port = u16::try_from(request.client_port).ok().filter(|port| *port != 0).ok_or(ErrorKind::InvalidInput)?;
         data.connect(&SocketAddr::new(self.peer.ip(), port).into())?;
