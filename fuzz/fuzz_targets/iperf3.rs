@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
+use linerate_peers::iperf3::client;
 use linerate_peers::iperf3::datagram::{self, Counters};
 use linerate_peers::iperf3::message::{MAX_TEXT, read_json, read_state};
 use linerate_peers::iperf3::parameters::{MAX_PARAMETERS, Parameters};
@@ -17,11 +18,16 @@ use linerate_peers::iperf3::results::Results;
 use linerate_peers::iperf3::server::Server;
 use linerate_peers::iperf3::sockets::settle;
 use linerate_peers::iperf3::terms::{outcome_of, parameters_of, results_of, spec_of};
-use linerate_peers::iperf3::client;
 use linerate_peers::served::Limits;
 use linerate_peers::test::Place;
 use linerate_trial::flow::End;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+
+/// Rust's start-up code, which libFuzzer's main is instead of, makes writing to who has gone an error and no signal.
+fn ignore_sigpipe() {
+    // SAFETY: signal(2) with SIG_IGN installs no handler and touches no memory.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
 
 /// How long an end of a conversation is waited for: a machine that runs this is busy.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -29,7 +35,7 @@ const MOMENT: Duration = Duration::from_millis(5);
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const LIMITS: Limits = Limits { tests: 8, rate: Some(200_000_000), time_s: 2 };
 
-fuzz_target!(|data: &[u8]| {
+fuzz_target!(init: ignore_sigpipe(), |data: &[u8]| {
     // The first octet says which part is tried. Conversations are dear: few inputs have one.
     let Some((&kind, data)) = data.split_first() else { return };
     match kind {
@@ -186,7 +192,8 @@ fn ask(kind: u8, data: &[u8]) {
                         heard.extend_from_slice(&octets[..len]);
                     }
                     // The cookie, the parameters, and the word that the test is over.
-                    let asked = heard.get(37..41).map(|len| u32::from_be_bytes([len[0], len[1], len[2], len[3]]) as usize);
+                    let asked =
+                        heard.get(37..41).map(|len| u32::from_be_bytes([len[0], len[1], len[2], len[3]]) as usize);
                     let ended = asked.is_some_and(|len| heard.len() > 41 + len);
                     if (ended || kind & 8 != 0) && !said {
                         let _ = control.write_all(after);
