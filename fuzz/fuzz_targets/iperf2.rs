@@ -22,18 +22,12 @@ use linerate_peers::test::Place;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 
-/// Rust's start-up code, which libFuzzer's main is instead of, makes writing to who has gone an error and no signal.
-fn ignore_sigpipe() {
-    // SAFETY: signal(2) with SIG_IGN installs no handler and touches no memory.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-}
-
 const PATIENCE: Duration = Duration::from_secs(8);
 const MOMENT: Duration = Duration::from_millis(5);
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const LIMITS: Limits = Limits { tests: 32, rate: Some(200_000_000), time_s: 2 };
 
-fuzz_target!(init: ignore_sigpipe(), |data: &[u8]| {
+fuzz_target!(init: linerate_host::sys::signals::ignore_sigpipe(), |data: &[u8]| {
     // The first octet says which part is tried. Conversations are dear: few inputs have one.
     let Some((&kind, data)) = data.split_first() else { return };
     match kind {
