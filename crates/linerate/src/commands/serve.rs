@@ -148,8 +148,7 @@ impl Server {
         match self {
             Server::Iperf3(server) => server.tell_refusals(Box::new(tell)),
             Server::Iperf2(server) => server.tell_refusals(Box::new(tell)),
-            // Their clients print why.
-            _ => {}
+            Server::Netperf(server) => server.tell_refusals(Box::new(tell)),
         }
     }
 
