@@ -10,8 +10,10 @@ use linerate_trial::tool::Tool;
 
 pub mod deadline;
 pub mod door;
+pub mod far;
 pub mod iperf2;
 pub mod iperf3;
+pub mod nuttcp;
 pub mod options;
 pub mod served;
 pub mod test;

@@ -15,6 +15,9 @@ pub enum Framing {
     Foreign(Arc<Foreign>),
 }
 
+/// Reads number and time of departure of a datagram.
+pub type Parse = Box<dyn Fn(&[u8]) -> Option<(u64, u64)> + Send + Sync>;
+
 /// Another tool's datagrams, and how its streams and requests go.
 pub struct Foreign {
     /// What every datagram, or request, begins with before number and time are written.
@@ -22,11 +25,15 @@ pub struct Foreign {
     /// Writes number and time of departure.
     pub emit: fn(&Probe, &mut [u8]),
     /// Reads number and time of departure, nanoseconds; `None` where it is no datagram of data.
-    pub parse: fn(&[u8]) -> Option<(u64, u64)>,
+    pub parse: Parse,
     /// Where a stream says itself that it is over, rather than another connection.
     pub end: Option<StreamEnd>,
     /// Where requests and responses mean something.
     pub exchange: Option<Exchange>,
+    /// Datagrams bear nothing, not even a number: those of a stream are counted as they come, whatever their size, up to
+    /// the last ([`StreamEnd::is_last`]), which is none of them; requests are answered in their order, up to an empty one.
+    /// Who sends says itself that it is over.
+    pub bare: bool,
 }
 
 /// How a stream of another tool says that it is over. A sender closes its connection; datagrams have this. A receiver
@@ -34,8 +41,10 @@ pub struct Foreign {
 pub struct StreamEnd {
     /// Writes the head of the last datagram: its number from 1, and the time.
     pub emit_last: fn(u64, u64, &mut [u8]),
-    /// Whether this datagram of data is the last.
+    /// Whether this datagram is the last: one of data, or one that says no more than that.
     pub is_last: fn(&[u8]) -> bool,
+    /// Whether this datagram says no more than that the stream begins: its time runs from then. `None`: none does.
+    pub is_first: Option<fn(&[u8]) -> bool>,
     /// What came on a flow before its thread could take it, as the other end began without asking. Called once a flow.
     pub early: Box<dyn Fn(u16) -> Early + Send + Sync>,
 }
@@ -81,6 +90,11 @@ impl Framing {
             Framing::Own => None,
             Framing::Foreign(foreign) => foreign.exchange,
         }
+    }
+
+    /// Whether datagrams bear nothing; see [`Foreign::bare`].
+    pub fn is_bare(&self) -> bool {
+        matches!(self, Framing::Foreign(foreign) if foreign.bare)
     }
 
     /// Writes number and time of departure; the datagram has room for them.

@@ -52,7 +52,7 @@ use sampler::{Sampled, Sampler};
 use sockets::{Open, Waiting};
 use task::Task;
 
-pub use framing::{Early, Exchange, Foreign, Framing, StreamEnd};
+pub use framing::{Early, Exchange, Foreign, Framing, Parse, StreamEnd};
 pub use sampler::Progress;
 pub use sockets::Tokens;
 

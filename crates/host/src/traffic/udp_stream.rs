@@ -145,7 +145,7 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     if own {
         outcome.end_marks = say_end(&task, socket, sequence)?;
     }
-    if let Some(end) = task.framing.end() {
+    if let Some(end) = task.framing.end().filter(|_| !task.framing.is_bare()) {
         // One of the stream's own: whoever opened the flow says it again where it was lost.
         let mut last = vec![0; size];
         let head = task.framing.head();
@@ -299,6 +299,8 @@ struct Account {
     /// When the last datagram came, by the trial's clock.
     last_ns: u64,
     end_heard: bool,
+    /// Octets of datagrams that bear nothing and may be of any size: of the measured part, and in all.
+    bare_octets: [u64; 2],
 }
 
 impl Account {
@@ -312,6 +314,7 @@ impl Account {
             head_start_ns: 0,
             last_ns: 0,
             end_heard: false,
+            bare_octets: [0; 2],
         }
     }
 
@@ -346,6 +349,7 @@ impl Account {
         // By the million they come, so what they are is asked once a message.
         match &task.framing {
             Framing::Own => self.handle_own(task, socket, message, now, arrived_ns),
+            Framing::Foreign(foreign) if foreign.bare => self.handle_bare(task, foreign, message, now, arrived_ns),
             Framing::Foreign(foreign) => self.handle_foreign(task, foreign, message, now, arrived_ns),
         }
     }
@@ -394,13 +398,21 @@ impl Account {
             if octets.len() != self.size && end.is_none() {
                 continue;
             }
+            if self.handle_first(task, foreign, octets, now) {
+                continue;
+            }
             let is_last = end.is_some_and(|end| (end.is_last)(octets));
             if is_last && self.end_heard {
                 // Said again, under a number of its own, until it is answered.
                 self.outcome.end_marks += 1;
                 continue;
             }
-            let Some((sequence, sent_at_ns)) = (foreign.parse)(octets) else { continue };
+            let Some((sequence, sent_at_ns)) = (foreign.parse)(octets) else {
+                if is_last {
+                    self.handle_mark(now);
+                }
+                continue;
+            };
             let measured = self.measures(task, now);
             self.handle_probe(&Probe { sequence, measured, sent_at_ns }, measured, now, arrived_ns);
             if is_last {
@@ -408,6 +420,46 @@ impl Account {
                 self.end_heard = true;
             }
         }
+    }
+
+    /// As [`Account::handle_own`], of another tool's datagrams that bear nothing: each is the next.
+    #[inline(never)]
+    fn handle_bare(&mut self, task: &Task, foreign: &Foreign, message: &Received<'_>, now: u64, arrived_ns: u64) {
+        if self.handle_first(task, foreign, message.octets, now) {
+            return;
+        }
+        if foreign.end.as_ref().is_some_and(|end| (end.is_last)(message.octets)) {
+            self.handle_mark(now);
+            return;
+        }
+        for octets in message.octets.chunks(message.segment) {
+            let measured = self.measures(task, now);
+            if measured && !self.end_heard {
+                self.bare_octets[0] += octets.len() as u64;
+            }
+            self.bare_octets[1] += octets.len() as u64;
+            let sequence = self.outcome.messages_total;
+            self.handle_probe(&Probe { sequence, measured, sent_at_ns: arrived_ns }, measured, now, arrived_ns);
+        }
+    }
+
+    /// Whether this says no more than that a stream begins; the time runs from then.
+    fn handle_first(&self, task: &Task, foreign: &Foreign, octets: &[u8], now: u64) -> bool {
+        let is_first = foreign.end.as_ref().and_then(|end| end.is_first);
+        let first = self.outcome.messages_total == 0 && is_first.is_some_and(|is_first| is_first(octets));
+        if first {
+            task.clock.receiving(now);
+        }
+        first
+    }
+
+    /// A datagram that says no more than that the stream is over, which took until then.
+    fn handle_mark(&mut self, now: u64) {
+        self.outcome.end_marks += 1;
+        if !self.end_heard {
+            self.last_ns = now;
+        }
+        self.end_heard = true;
     }
 
     /// Whether what was read at `now` counts.
@@ -430,7 +482,10 @@ impl Account {
     }
 
     fn publish(&mut self, task: &Task) {
-        self.outcome.octets_total = self.outcome.messages_total * self.size as u64;
+        self.outcome.octets_total = match task.framing.is_bare() {
+            true => self.bare_octets[1],
+            false => self.outcome.messages_total * self.size as u64,
+        };
         task.ledger.publish(self.outcome.octets_total, self.outcome.messages_total);
         task.ledger.publish_missing(self.tracker.missing());
     }
@@ -455,7 +510,11 @@ impl Account {
         self.outcome.thread = thread_use();
         self.outcome.socket_drops = socket_drops(socket);
         self.outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
-        let arrivals = self.tracker.finish();
+        let mut arrivals = self.tracker.finish();
+        if task.framing.is_bare() {
+            self.outcome.octets = self.bare_octets[0];
+            (arrivals.unnumbered, arrivals.jitter_s) = (true, None);
+        }
         if let Some(merged) = self.merged {
             let messages = self.outcome.socket_drops.map(|drops| drops as u32);
             self.outcome.socket_drops = messages.map(|drops| merged.finish(arrivals.sent_by_end_mark, drops));

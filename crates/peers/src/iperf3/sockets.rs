@@ -15,17 +15,19 @@ pub fn framing(parameters: &Parameters) -> Framing {
         Foreign {
             head: Vec::new(),
             emit: |probe, octets| datagram::emit(Counters::Long, probe, octets),
-            parse: |octets| datagram::parse(Counters::Long, octets),
+            parse: Box::new(|octets| datagram::parse(Counters::Long, octets)),
             end: None,
             exchange: None,
+            bare: false,
         }
     } else {
         Foreign {
             head: Vec::new(),
             emit: |probe, octets| datagram::emit(Counters::Short, probe, octets),
-            parse: |octets| datagram::parse(Counters::Short, octets),
+            parse: Box::new(|octets| datagram::parse(Counters::Short, octets)),
             end: None,
             exchange: None,
+            bare: false,
         }
     };
     Framing::Foreign(Arc::new(foreign))
