@@ -102,6 +102,12 @@ pub(crate) struct RunArgs {
     /// The machine at the other end of the cable; by default this one, or where a board's cable ends
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, default_value = "local")]
     pub(crate) host: Endpoint,
+    /// Where the target is another tool's server: read its machine's counters over ssh, with a shell and cat only
+    ///
+    /// For iperf3:host and the like, when no agent may be copied there: [ssh:][user@]host[:port]. One ssh connection;
+    /// the counters are read before and after each trial, and the loss budget is made with them (docs/peers.md).
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
+    pub(crate) counters: Option<Endpoint>,
     /// Set an option of the trials: one value, a list (1M,2M) or a range (50M..1G:50M); may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(crate) set: Vec<(String, String)>,

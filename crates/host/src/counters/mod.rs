@@ -28,6 +28,7 @@ use crate::sys::ethtool::Ethtool;
 
 mod cpu;
 mod driver;
+pub(crate) mod files;
 mod interrupts;
 #[cfg(test)]
 mod kernels;
@@ -115,6 +116,14 @@ impl Snapshot {
                 }
             }
             Err(error) => self.lacks(source, &error),
+        }
+    }
+
+    /// The same of readings that are known, or not.
+    fn add_known(&mut self, source: &str, prefix: &str, readings: Option<Vec<Reading>>) {
+        match readings {
+            Some(readings) => self.add(source, prefix, Ok(readings)),
+            None => self.missing.push(format!("The counters of {source} could not be read.")),
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
+use linerate_control::Endpoint;
 use linerate_results::compare::{self, Wish};
 use linerate_results::observation::Observation;
 use linerate_results::record::{NullSide, Record};
@@ -42,6 +43,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         overrides.push(("profile".to_owned(), hz.to_string()));
     }
     let options = connect_options(&arguments.reach)?;
+    check_counters(arguments)?;
     let mut changes = Changes {
         overrides,
         repeat: arguments.repeat,
@@ -70,6 +72,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
     let mut pair = Pair::connect(&arguments.target, &host, given, &options)?;
+    if let Some(endpoint) = &arguments.counters {
+        pair.look_from_afar(endpoint)?;
+    }
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
@@ -144,6 +149,20 @@ fn proof(order: &OwnedOrder, records: &[Record], is_whole: bool) -> Proof {
         proof.pairs = Some(compare::compare(&a, &b, &Wish::default()).told_of_pairs());
     }
     proof
+}
+
+/// `--counters`: who reads them, and of whom.
+fn check_counters(arguments: &RunArgs) -> Result<()> {
+    let is_foreign = matches!(arguments.target, Endpoint::Foreign { .. });
+    match &arguments.counters {
+        None => Ok(()),
+        Some(Endpoint::Ssh { .. }) if is_foreign => Ok(()),
+        Some(Endpoint::Ssh { .. }) => bail!(
+            "--counters is for a target that is another tool's server, like iperf3:host; an agent counts by itself, so \
+             leave it out"
+        ),
+        Some(other) => bail!("--counters: {other} is not reached by ssh; write [ssh:][user@]host[:port]"),
+    }
 }
 
 /// `--precision` and `--max-repeats`.

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use linerate_control::message::{Event, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
 use linerate_control::{AgentEvent, ControlError};
 use linerate_trial::change::Changed;
+use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec};
 
+use super::afar::Look;
 use super::carrier::{self, Down};
 use super::pair::{ANSWER_TIME, Pair};
 use super::route::Route;
@@ -136,7 +138,15 @@ fn run(
         Reply::Prepared { ports, .. } => ports,
         _ => Vec::new(),
     });
-    let ended = drive(pair, conducted, route, target_ports, host_ports, progress);
+    let before = pair.look(route.target);
+    if let Some(Ok(look)) = &before {
+        conducted.target = look.environment.clone();
+    }
+    let mut ended = drive(pair, conducted, route, target_ports, host_ports, progress);
+    if let (Ok(outcomes), Some(before)) = (&mut ended, before) {
+        let after = pair.look(route.target).expect("somebody has looked before");
+        compare_looks(&mut outcomes[0], before, after);
+    }
     if ended.is_err() && !interrupt::requested() {
         // Whatever happened, no traffic stays behind where an agent still hears. After an interrupt both agents end.
         for stop in [pair.target.send(Request::Stop), pair.host.send(Request::Stop)] {
@@ -144,6 +154,22 @@ fn run(
         }
     }
     ended
+}
+
+/// What the target's counters grew by between two looks from afar, or why that is not known.
+fn compare_looks(target: &mut Outcome, before: Result<Look, String>, after: Result<Look, String>) {
+    let mut missing = match (before, after) {
+        (Ok(before), Ok(after)) => {
+            target.counters = after.counters.counters.since(&before.counters.counters);
+            after.counters.missing
+        }
+        // One sentence: what could not be read before is not read after, for the same reason.
+        (Err(sentence), _) | (_, Err(sentence)) => vec![sentence],
+    };
+    missing.dedup();
+    if !missing.is_empty() {
+        target.doubts.push(Doubt::new(DoubtKind::CountersMissing, missing.join("; ")));
+    }
 }
 
 /// Whether a profile of the target is one of the host too: to sample a machine twice would cost twice and tell the same.
