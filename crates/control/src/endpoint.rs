@@ -70,7 +70,7 @@ pub enum Endpoint {
 pub struct EndpointError(String);
 
 const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, \
-                     board:NAME, iperf3:host[:port], iperf2:host[:port]";
+                     board:NAME, iperf3:host[:port], iperf2:host[:port], nuttcp:host[:port]";
 
 impl FromStr for Endpoint {
     type Err = EndpointError;
@@ -114,7 +114,7 @@ impl FromStr for Endpoint {
                     _ => Ok(Endpoint::Board { name: name.to_owned(), end }),
                 }
             }
-            "iperf2" | "netperf" | "nuttcp" | "ttcp" => Err(EndpointError(format!(
+            "netperf" | "ttcp" => Err(EndpointError(format!(
                 "'{scheme}:' endpoints are not in this version of linerate; {FORMS} (a machine that is called \
                  '{scheme}' is ssh:{scheme})"
             ))),

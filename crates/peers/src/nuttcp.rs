@@ -3,8 +3,11 @@
 
 pub mod client;
 pub mod datagram;
+pub mod hall;
 pub mod line;
 pub mod report;
+pub mod server;
+pub mod session;
 pub mod sockets;
 pub mod terms;
 pub mod told;

@@ -47,7 +47,7 @@ pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
     if asked.udp && spec.streams > 1 {
         return Err("several streams of datagrams are not to be had; leave -N out, or run several clients".to_owned());
     }
-    if u32::from(asked.port) + u32::from(spec.streams) > 65_536 || asked.port == 0 {
+    if u32::from(asked.port) + u32::from(spec.streams) > 65_535 || asked.port == 0 {
         return Err("there are not as many ports from this one on; choose a lower -p".to_owned());
     }
     spec.extent = match asked.nbuf {
