@@ -70,7 +70,8 @@ pub enum Endpoint {
 pub struct EndpointError(String);
 
 const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, \
-                     board:NAME, iperf3:host[:port], iperf2:host[:port], nuttcp:host[:port]";
+                     board:NAME, iperf3:host[:port], iperf2:host[:port], netperf:host[:port], \
+                     nuttcp:host[:port]";
 
 impl FromStr for Endpoint {
     type Err = EndpointError;
@@ -114,7 +115,7 @@ impl FromStr for Endpoint {
                     _ => Ok(Endpoint::Board { name: name.to_owned(), end }),
                 }
             }
-            "netperf" | "ttcp" => Err(EndpointError(format!(
+            "ttcp" => Err(EndpointError(format!(
                 "'{scheme}:' endpoints are not in this version of linerate; {FORMS} (a machine that is called \
                  '{scheme}' is ssh:{scheme})"
             ))),
@@ -487,7 +488,7 @@ mod tests {
         refuse("netns:", "missing");
         refuse("netns:..", "no name");
         refuse("exec: ", "missing");
-        refuse("netperf:host", "not in this version");
+        refuse("nuttcp:host", "not in this version");
         refuse("board:", "name of the board is missing");
         refuse("board:../x", "no name of a board");
         refuse("host\n", "no name of a host");

@@ -205,6 +205,10 @@ pub(crate) enum Tool {
     Iperf3,
     /// iperf2, of any version from 2.0.5 on
     Iperf2,
+    /// netperf, of any version from 2.5 on
+    Netperf,
+    /// nuttcp, of any version from 3.3.2 on
+    Nuttcp,
 }
 
 /// How agents are reached.

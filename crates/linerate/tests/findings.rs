@@ -1,6 +1,8 @@
 //! Faults made on purpose in network namespaces: `linerate explain` names each first, and says nothing of a clean run.
 //! Knows how to make a fault; which rule finds it stands beside it.
 
+#[path = "machines/backlog.rs"]
+mod backlog;
 mod machines;
 
 use std::io;
@@ -9,6 +11,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use backlog::ShortBacklog;
 use linerate_lab::Shape;
 use linerate_results::findings::{Finding, Sureness, cases, findings};
 use linerate_results::record::Record;
@@ -30,6 +33,8 @@ struct Fault {
     set: &'static [&'static str],
     /// Whether every CPU is taken by others meanwhile.
     crowded: bool,
+    /// So many packets wait for a CPU at most, on the whole machine.
+    backlog: Option<u32>,
     /// The finding that should be first; `None`: nothing is wrong.
     right: Option<&'static str>,
     /// What is true besides.
@@ -48,6 +53,7 @@ fn faults() -> Vec<Fault> {
         plan: "udp-stream",
         set: &[],
         crowded: false,
+        backlog: None,
         right: None,
         also: &[],
     };
@@ -89,6 +95,26 @@ fn faults() -> Vec<Fault> {
             crowded: true,
             right: Some("receiver-starved"),
             also: &["host-limits"],
+            ..nothing
+        },
+        Fault {
+            name: "a backlog shorter than a burst",
+            set: &["rate=20M", "message_size=1000", "sender_api=udp-segment", "burst=60", "host.udp_segmentation=off"],
+            backlog: Some(40),
+            right: Some("softirq-backlog"),
+            ..nothing
+        },
+        Fault {
+            name: "a neighbour that no longer answers",
+            // The target's own address must be known to it: its question would be an answer too.
+            target: "ip link set eth0 address 02:00:00:00:00:02 && sysctl -qw net.ipv4.conf.all.arp_ignore=8 && \
+                     ip neigh replace 198.18.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent",
+            host: "ip link set eth0 address 02:00:00:00:00:01 && cd /proc/sys/net/ipv4/neigh/eth0 && \
+                   echo 50 >retrans_time_ms && echo 10 >ucast_solicit && echo 0 >delay_first_probe_time && \
+                   ip neigh replace 198.18.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud stale",
+            set: &["rate=20M", "duration=1s", "message_size=1000", "sender_api=sendmmsg"],
+            right: Some("neighbours"),
+            also: &["stack-drops"],
             ..nothing
         },
         Fault {
@@ -186,6 +212,13 @@ fn trial(fault: &Fault) -> Option<Record> {
     for set in fault.set {
         more.extend(["--set", set]);
     }
+    let _backlog = match fault.backlog.map(ShortBacklog::of) {
+        Some(Err(why)) => {
+            eprintln!("SKIPPED {}: the backlog cannot be shortened ({why})", fault.name);
+            return None;
+        }
+        short => short.and_then(Result::ok),
+    };
     let crowded;
     let mut command = bench.run_command(fault.plan, &more);
     if fault.crowded {

@@ -13,6 +13,7 @@ pub mod door;
 pub mod far;
 pub mod iperf2;
 pub mod iperf3;
+pub mod netperf;
 pub mod nuttcp;
 pub mod options;
 pub mod served;
@@ -24,6 +25,7 @@ pub fn fit(tool: Tool, spec: &mut Spec) {
         // A server leaves out whole seconds.
         Tool::Iperf3 => spec.warmup = Duration::from_secs(spec.warmup.as_secs_f64().ceil() as u64),
         Tool::Iperf2 => iperf2::terms::fit(spec),
+        Tool::Netperf => netperf::terms::fit(spec),
         Tool::Nuttcp => nuttcp::terms::fit(spec),
     }
 }
@@ -33,6 +35,7 @@ pub fn can(tool: Tool, spec: &Spec) -> Result<(), String> {
     match tool {
         Tool::Iperf3 => iperf3::terms::parameters_of(spec).map(drop),
         Tool::Iperf2 => iperf2::terms::check_client(spec),
+        Tool::Netperf => netperf::terms::check_client(spec),
         Tool::Nuttcp => nuttcp::terms::check_client(spec),
     }
 }
@@ -49,6 +52,7 @@ pub fn run(
     match tool {
         Tool::Iperf3 => iperf3::client::run(spec, place, notify, stopped),
         Tool::Iperf2 => iperf2::client::run(spec, place, notify, stopped),
+        Tool::Netperf => netperf::client::run(spec, place, notify, stopped),
         Tool::Nuttcp => nuttcp::client::run(spec, place, notify, stopped),
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use linerate_trial::spec::{Spec, Workload};
+use linerate_trial::spec::Spec;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// How long a connection takes at most.
@@ -18,7 +18,7 @@ pub fn prepare(socket: &Socket, spec: &Spec) -> io::Result<()> {
         let _ = socket.set_send_buffer_size(octets as usize);
         let _ = socket.set_recv_buffer_size(octets as usize);
     }
-    if spec.workload == Workload::TcpStream {
+    if !spec.workload.is_udp() {
         socket.set_tcp_nodelay(spec.nodelay())?;
         if let Some(mss) = spec.mss {
             let _ = socket.set_tcp_mss(mss.into());

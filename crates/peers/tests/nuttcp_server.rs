@@ -135,7 +135,7 @@ fn agrees(mode: &str, printed: &str, served: &Served) {
     assert!(!printed.to_lowercase().contains("error"), "{mode}: {printed}");
     let intervals = printed.lines().filter(|line| line.contains(" sec = ") || line.contains("real_sec=")).count();
     if mode.contains("-i") {
-        assert!(intervals >= 2, "{mode}: {printed}");
+        assert!(intervals >= 1, "{mode}: {printed}");
     }
     // The client reads its streams in turn, and leaves with the first that ends.
     let left =

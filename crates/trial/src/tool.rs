@@ -11,19 +11,22 @@ pub enum Tool {
     Iperf3,
     /// iperf2 (sourceforge.net/projects/iperf2).
     Iperf2,
+    /// netperf (HewlettPackard/netperf).
+    Netperf,
     /// nuttcp (nuttcp.net).
     Nuttcp,
 }
 
 impl Tool {
     /// Every one.
-    pub const ALL: [Tool; 3] = [Tool::Iperf3, Tool::Iperf2, Tool::Nuttcp];
+    pub const ALL: [Tool; 4] = [Tool::Iperf3, Tool::Iperf2, Tool::Netperf, Tool::Nuttcp];
 
     /// The name, as endpoints and records write it.
     pub const fn name(self) -> &'static str {
         match self {
             Tool::Iperf3 => "iperf3",
             Tool::Iperf2 => "iperf2",
+            Tool::Netperf => "netperf",
             Tool::Nuttcp => "nuttcp",
         }
     }
@@ -33,6 +36,7 @@ impl Tool {
         match self {
             Tool::Iperf3 => 5201,
             Tool::Iperf2 => 5001,
+            Tool::Netperf => 12865,
             Tool::Nuttcp => 5000,
         }
     }

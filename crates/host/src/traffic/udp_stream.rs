@@ -94,8 +94,14 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
         }
         outcome.calls += 1;
         let taken = match out.send(socket, count) {
-            Ok(sent) => sent as u64,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
+            Ok(sent) => {
+                outcome.send_retries += u64::from(sent < count);
+                sent as u64
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                outcome.send_retries += u64::from(error.kind() == ErrorKind::WouldBlock);
+                continue;
+            }
             Err(error) if is_refused_once(&error) => {
                 // The numbers are used up: the receiver will miss them, and this counter says why.
                 let refused = out.refused(count) as u64;
@@ -143,7 +149,7 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
     out.finish(socket).map_err(TrafficError::System)?;
     if own {
-        outcome.end_marks = say_end(&task, socket, sequence)?;
+        say_end(&task, socket, sequence, &mut outcome)?;
     }
     if let Some(end) = task.framing.end().filter(|_| !task.framing.is_bare()) {
         // One of the stream's own: whoever opened the flow says it again where it was lost.
@@ -425,14 +431,20 @@ impl Account {
     /// As [`Account::handle_own`], of another tool's datagrams that bear nothing: each is the next.
     #[inline(never)]
     fn handle_bare(&mut self, task: &Task, foreign: &Foreign, message: &Received<'_>, now: u64, arrived_ns: u64) {
-        if self.handle_first(task, foreign, message.octets, now) {
-            return;
-        }
-        if foreign.end.as_ref().is_some_and(|end| (end.is_last)(message.octets)) {
+        let is_last = |octets: &[u8]| foreign.end.as_ref().is_some_and(|end| (end.is_last)(octets));
+        if message.octets.is_empty() && is_last(message.octets) {
             self.handle_mark(now);
             return;
         }
+        // What says that the stream is over may have been merged with the last of its data.
         for octets in message.octets.chunks(message.segment) {
+            if self.handle_first(task, foreign, octets, now) {
+                continue;
+            }
+            if is_last(octets) {
+                self.handle_mark(now);
+                continue;
+            }
             let measured = self.measures(task, now);
             if measured && !self.end_heard {
                 self.bare_octets[0] += octets.len() as u64;
@@ -559,17 +571,19 @@ pub fn handle_handshake(task: &Task, socket: &Socket, octets: &[u8]) -> Option<H
     Some(end)
 }
 
-/// Sends the end mark until the other end has heard it; gives up in silence, for the receiver will say so. Returns how
-/// many it took.
-pub fn say_end(task: &Task, socket: &Socket, sent: u64) -> Result<u64, TrafficError> {
+/// Sends the end mark until the other end has heard it; gives up in silence, for the receiver will say so. Counts
+/// how many it took.
+pub fn say_end(task: &Task, socket: &Socket, sent: u64, outcome: &mut FlowOutcome) -> Result<(), TrafficError> {
     let flow = task.open.flow;
     let end = Handshake { kind: HandshakeKind::End, flow: flow.id, token: task.tokens.hello, value: sent };
     socket.set_read_timeout(Some(Duration::from_nanos(END_PERIOD_NS))).map_err(TrafficError::System)?;
     let mut batch = DatagramBatch::incoming(1, HANDSHAKE_LEN, 1);
     let deadline = task.clock.now_ns() + END_PATIENCE_NS;
-    let mut marks = 0;
     while !task.clock.stopped() && task.clock.now_ns() < deadline {
-        marks += u64::from(socket.send(&end.emit()).is_ok());
+        match socket.send(&end.emit()) {
+            Ok(_) => outcome.end_marks += 1,
+            Err(error) => outcome.send_retries += u64::from(error.kind() == ErrorKind::WouldBlock),
+        }
         let again = task.clock.now_ns() + END_PERIOD_NS;
         while task.clock.now_ns() < again {
             match batch.receive(socket) {
@@ -582,14 +596,14 @@ pub fn say_end(task: &Task, socket: &Socket, sent: u64) -> Result<u64, TrafficEr
                     )
                     .is_some() =>
                 {
-                    return Ok(marks);
+                    return Ok(());
                 }
                 Ok(_) => {}
                 Err(_) => break,
             }
         }
     }
-    Ok(marks)
+    Ok(())
 }
 
 /// Errors that cost one datagram and may pass: no memory, no route or carrier for a moment, or a port that a

@@ -11,7 +11,7 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use linerate_host::environment;
 use linerate_peers::served::{Limits, Served};
-use linerate_peers::{iperf2, iperf3};
+use linerate_peers::{iperf2, iperf3, netperf, nuttcp};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::environment::Environment;
@@ -81,6 +81,8 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
 enum Server {
     Iperf3(iperf3::server::Server),
     Iperf2(iperf2::server::Server),
+    Netperf(netperf::server::Server),
+    Nuttcp(nuttcp::server::Server),
 }
 
 impl Server {
@@ -88,10 +90,14 @@ impl Server {
         let port = port.unwrap_or(match tool {
             Tool::Iperf3 => iperf3::server::PORT,
             Tool::Iperf2 => iperf2::server::PORT,
+            Tool::Netperf => netperf::server::PORT,
+            Tool::Nuttcp => nuttcp::server::PORT,
         });
         match tool {
             Tool::Iperf3 => iperf3::server::Server::bind(address, port, limits).map(Server::Iperf3),
             Tool::Iperf2 => iperf2::server::Server::bind(address, port, limits).map(Server::Iperf2),
+            Tool::Netperf => netperf::server::Server::bind(address, port, limits).map(Server::Netperf),
+            Tool::Nuttcp => nuttcp::server::Server::bind(address, port, limits).map(Server::Nuttcp),
         }
         .with_context(|| format!("cannot listen on port {port}; end what listens there, or choose another with --port"))
     }
@@ -100,6 +106,8 @@ impl Server {
         match self {
             Server::Iperf3(_) => "iperf3",
             Server::Iperf2(_) => "iperf2",
+            Server::Netperf(_) => "netperf",
+            Server::Nuttcp(_) => "nuttcp",
         }
     }
 
@@ -107,6 +115,8 @@ impl Server {
         match self {
             Server::Iperf3(server) => server.port(),
             Server::Iperf2(server) => server.port(),
+            Server::Netperf(server) => server.port(),
+            Server::Nuttcp(server) => server.port(),
         }
     }
 
@@ -114,6 +124,8 @@ impl Server {
         match self {
             Server::Iperf3(server) => server.run(|_| over(), heard),
             Server::Iperf2(server) => server.run(|_| over(), heard),
+            Server::Netperf(server) => server.run(|_| over(), heard),
+            Server::Nuttcp(server) => server.run(|_| over(), heard),
         }
     }
 }

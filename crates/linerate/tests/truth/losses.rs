@@ -13,6 +13,7 @@ use linerate_results::record::Record;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::stage::Stage;
 
+use super::backlog::ShortBacklog;
 use super::rig::{Rig, losses};
 
 /// A way to lose datagrams between the host, which sends, and the target.
@@ -26,6 +27,8 @@ struct Fault {
     target_rules: &'static str,
     /// A quarter of the data is dropped by an XDP program at the target's interface.
     xdp: Option<Xdp>,
+    /// So many packets wait for a CPU at most, on the whole machine.
+    backlog: Option<u32>,
     /// Beside those of every trial.
     options: &'static [(&'static str, &'static str)],
     /// Where the budget must say that datagrams were lost, and how many.
@@ -49,6 +52,8 @@ enum Count {
     /// tc, of this device in the host's, or in the target's namespace.
     HostQueue(&'static str),
     TargetQueue(&'static str),
+    /// The target's interface, in /proc/net/dev.
+    TargetInterface,
     /// Nobody else: what was lost and not counted elsewhere.
     Rest,
 }
@@ -60,6 +65,7 @@ const PLAIN: Fault = Fault {
     host_rules: "",
     target_rules: "",
     xdp: None,
+    backlog: None,
     options: &[],
     want: &[],
     evidence: "",
@@ -77,7 +83,28 @@ const SHAPE_HOST: &[&str] = &["tc qdisc add dev eth0 root tbf rate 10mbit burst 
 const FILTER_IN: &str =
     "chain c { type filter hook input priority 0; udp length 1008 numgen inc mod 4 0 counter drop; }";
 
-const FAULTS: [Fault; 20] = [
+/// A veth hands each packet to the backlog of the CPU that sends it (drivers/net/veth.c, veth_forward_skb), which is
+/// emptied once that is done: sixty that are cut from one buffer only there meet it at once.
+const BURSTS: &[(&str, &str)] = &[("sender_api", "udp-segment"), ("burst", "60"), ("host.udp_segmentation", "off")];
+const FEWER_THAN_A_BURST: Option<u32> = Some(40);
+
+/// The other end has gone quiet: the host's entry for it is old, half a second of questions confirms nothing, and then
+/// datagrams wait for an address that does not come. The target knows the host by heart, so that it asks nothing: a
+/// question would be an answer too.
+const QUIET_TARGET: &[&str] = &[
+    "ip link set eth0 address 02:00:00:00:00:02",
+    "ip neigh replace 198.18.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent",
+    "sysctl -qw net.ipv4.conf.all.arp_ignore=8",
+];
+const HOST_OF_QUIET_TARGET: &[&str] = &[
+    "ip link set eth0 address 02:00:00:00:00:01",
+    "sysctl -qw net.ipv4.neigh.eth0.retrans_time_ms=50",
+    "sysctl -qw net.ipv4.neigh.eth0.ucast_solicit=10",
+    "sysctl -qw net.ipv4.neigh.eth0.delay_first_probe_time=0",
+    "ip neigh replace 198.18.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud stale",
+];
+
+const FAULTS: [Fault; 23] = [
     Fault { name: "nothing", ..PLAIN },
     Fault {
         name: "a full queue at the sender",
@@ -211,6 +238,32 @@ const FAULTS: [Fault; 20] = [
         ..PLAIN
     },
     Fault {
+        name: "a neighbour that no longer answers",
+        host: HOST_OF_QUIET_TARGET,
+        target: QUIET_TARGET,
+        options: &[("drop_reasons", "on"), ("duration", "1s")],
+        want: &[(Stage::SenderStack, Count::Rest)],
+        evidence: "host: arp_cache unresolved_discards",
+        ..PLAIN
+    },
+    Fault {
+        name: "a full backlog",
+        backlog: FEWER_THAN_A_BURST,
+        options: BURSTS,
+        want: &[(Stage::SoftirqBacklog, Count::TargetInterface)],
+        evidence: "target: softnet dropped",
+        ..PLAIN
+    },
+    Fault {
+        name: "a full backlog and a packet filter at the receiver",
+        backlog: FEWER_THAN_A_BURST,
+        options: BURSTS,
+        target_rules: FILTER_IN,
+        want: &[(Stage::SoftirqBacklog, Count::TargetInterface), (Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "target: softnet dropped",
+        ..PLAIN
+    },
+    Fault {
         name: "a full queue at the sender and a packet filter at the receiver",
         host: SHAPE_HOST,
         target_rules: FILTER_IN,
@@ -257,9 +310,8 @@ fn check(rig: &Rig, fault: &Fault) -> bool {
         eprintln!("{}: skipped, this machine cannot place it ({why})", fault.name);
         return false;
     }
-    if fault.options == TRACED
-        && let Err(why) = drop_reasons::Tracing::start()
-    {
+    let is_traced = fault.options.contains(&TRACED[0]);
+    if is_traced && let Err(why) = drop_reasons::Tracing::start() {
         eprintln!("{}: skipped, {why}", fault.name);
         return false;
     }
@@ -269,6 +321,14 @@ fn check(rig: &Rig, fault: &Fault) -> bool {
             return false;
         }
         Some(Ok(attached)) => Some(attached),
+        None => None,
+    };
+    let _backlog = match fault.backlog.map(ShortBacklog::of) {
+        Some(Err(why)) => {
+            eprintln!("{}: skipped, the backlog cannot be shortened ({why})", fault.name);
+            return false;
+        }
+        Some(Ok(short)) => Some(short),
         None => None,
     };
     let usual = [
@@ -286,7 +346,7 @@ fn check(rig: &Rig, fault: &Fault) -> bool {
     // The trace is of the whole machine. What others lost meanwhile makes several reasons compete, and then none is given.
     let traced: u64 = record.target.drop_reasons.iter().flatten().map(|one| one.packets).sum();
     let lost = record.result.as_ref().and_then(|result| result.flow.packets_lost).unwrap_or(0);
-    if fault.options == TRACED && record.unaccounted != Some(0) && traced > lost {
+    if is_traced && record.unaccounted != Some(0) && traced > lost {
         eprintln!(
             "{}: skipped, {} packets of others were dropped on this machine meanwhile",
             fault.name,
@@ -318,6 +378,7 @@ fn judge(fault: &Fault, record: &Record, [host, target]: [&Path; 2]) {
             Count::TargetRule => Some(rule_count(target)),
             Count::HostQueue(device) => Some(queue_drops(host, device)),
             Count::TargetQueue(device) => Some(queue_drops(target, device)),
+            Count::TargetInterface => Some(interface_drops(target)),
             Count::Rest => None,
         };
         println!("{}: {} at {stage}, counted {counted:?}", fault.name, by_stage[stage]);
@@ -366,6 +427,12 @@ fn rule_count(namespace: &Path) -> u64 {
 fn queue_drops(namespace: &Path, device: &str) -> u64 {
     let text = printed(namespace, &format!("tc -s qdisc show dev {device}"));
     text.split("(dropped ").nth(1).expect(&text).split(',').next().unwrap().parse().unwrap()
+}
+
+/// The fourth figure of receiving in proc_net_dev of Documentation/networking/statistics.rst.
+fn interface_drops(namespace: &Path) -> u64 {
+    let text = printed(namespace, "cat /proc/net/dev");
+    text.split("eth0:").nth(1).expect(&text).split_whitespace().nth(3).unwrap().parse().unwrap()
 }
 
 /// An XDP program at the target's interface that drops one data frame of four, at random.

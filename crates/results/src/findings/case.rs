@@ -220,6 +220,12 @@ impl<'a> Case<'a> {
         Some(LostAt { packets, part: part.min(1.0), evidence: clauses.join("; ") })
     }
 
+    /// Drops that counters saw at these stages and between them.
+    pub(super) fn dropped_between(&self, first: Stage, last: Stage) -> u64 {
+        let at = self.drops.iter().filter(|line| (first..=last).contains(&line.stage));
+        at.map(|line| line.packets).sum()
+    }
+
     /// How far counters of drops are to be believed: not all the way where they contradict each other.
     pub(super) fn sure_of_drops(&self) -> Sureness {
         let surplus = self.record.unaccounted.map_or(0, |rest| rest.min(0).unsigned_abs());

@@ -97,7 +97,9 @@ fn losses() -> Vec<FaultCase> {
         }),
         case("macb: overruns, the switch offers no pause", "fifo-overrun", &[], udp(Rx, 90, 60.0), |r| {
             let lost = lose(r, 5_000);
-            r.target.counters.add(Stage::MacRxFifo, "link rx_over_errors", lost);
+            nic(&mut r.target).driver = Some("macb".to_owned());
+            r.target.counters.add(Stage::Unplaced, "driver rx_overruns", lost);
+            r.target.counters.add(Stage::MacRxFifo, "link rx_fifo_errors", lost);
             nic(&mut r.target).link_modes = Some(LinkModes {
                 supported: modes(&["100baseT/Full", "Pause"]),
                 advertised: modes(&["100baseT/Full", "Pause"]),

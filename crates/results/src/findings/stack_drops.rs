@@ -23,6 +23,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let why = match () {
         () if counted("InCsumErrors") => "its checksums were wrong",
         () if counted("NoPorts") => "nobody listened at the port",
+        () if counted("unresolved_discards") || counted("NEIGH_") => "its neighbour's hardware address was not known",
         () if counted("NoRoutes") => "there was no route",
         () if counted("ReversePathFilter") => "the reverse path filter did not believe the sender's address",
         () if counted("InHdrErrors") || counted("InTruncatedPkts") => "its headers were wrong",
