@@ -209,6 +209,8 @@ pub(crate) enum Tool {
     Netperf,
     /// nuttcp, of any version from 3.3.2 on
     Nuttcp,
+    /// ttcp as it sends: 'ttcp -t' of any kind
+    Ttcp,
 }
 
 /// How agents are reached.

@@ -10,6 +10,7 @@ use linerate_trial::tool::Tool;
 
 pub mod deadline;
 pub mod door;
+pub mod early;
 pub mod far;
 pub mod iperf2;
 pub mod iperf3;
@@ -18,6 +19,7 @@ pub mod nuttcp;
 pub mod options;
 pub mod served;
 pub mod test;
+pub mod ttcp;
 
 /// Makes a trial one that the tool can express, where the difference is small: the record has what it became.
 pub fn fit(tool: Tool, spec: &mut Spec) {
@@ -27,6 +29,7 @@ pub fn fit(tool: Tool, spec: &mut Spec) {
         Tool::Iperf2 => iperf2::terms::fit(spec),
         Tool::Netperf => netperf::terms::fit(spec),
         Tool::Nuttcp => nuttcp::terms::fit(spec),
+        Tool::Ttcp => {}
     }
 }
 
@@ -37,6 +40,7 @@ pub fn can(tool: Tool, spec: &Spec) -> Result<(), String> {
         Tool::Iperf2 => iperf2::terms::check_client(spec),
         Tool::Netperf => netperf::terms::check_client(spec),
         Tool::Nuttcp => nuttcp::terms::check_client(spec),
+        Tool::Ttcp => ttcp::terms::check_client(spec),
     }
 }
 
@@ -54,5 +58,6 @@ pub fn run(
         Tool::Iperf2 => iperf2::client::run(spec, place, notify, stopped),
         Tool::Netperf => netperf::client::run(spec, place, notify, stopped),
         Tool::Nuttcp => nuttcp::client::run(spec, place, notify, stopped),
+        Tool::Ttcp => ttcp::client::run(spec, place, notify, stopped),
     }
 }

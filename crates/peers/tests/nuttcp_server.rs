@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,9 +37,17 @@ fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -
     (said.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), served.into_inner().unwrap())
 }
 
-/// Ports on which nobody listens now, so that tests at the same time have their own.
+/// The first of some ports on which nobody listens now: below those that the kernel gives out, another each time.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let base = 20_000 + (std::process::id() % 150) as u16 * 80;
+    loop {
+        let port = base + NEXT.fetch_add(8, Ordering::Relaxed) % 4000;
+        let is_free = |port| TcpListener::bind(("0.0.0.0", port)).is_ok() && UdpSocket::bind(("0.0.0.0", port)).is_ok();
+        if (port..port + 4).all(is_free) {
+            return port;
+        }
+    }
 }
 
 /// Runs nuttcp against a server, and returns what it printed.
@@ -92,8 +100,8 @@ const MODES: [(&str, Direction, u16); 24] = [
     ("-u -T1", Direction::Rx, 1),
     ("-u -T1 -R20m -i0.3", Direction::Rx, 1),
     ("-u -r -T1 -R20m", Direction::Tx, 1),
-    // 6.1.2 receives no datagrams, it says, where an interval reaches beyond the end: from its own server too.
-    ("-u -r -T1 -R20m -i0.5 -v", Direction::Tx, 1),
+    // With its own server 6.1.2 fails where an interval reaches beyond the end.
+    ("-u -r -T1 -R20m -i0.3 -v", Direction::Tx, 1),
     ("-u -T1 -R2000p -l 64 -i0.3 -frunningtotal", Direction::Rx, 1),
     ("-u -r -T1 -R1000p -l 16", Direction::Tx, 1),
     ("-u -n 500 -R 3000p -l 1000", Direction::Rx, 1),
@@ -161,7 +169,12 @@ fn agrees(mode: &str, printed: &str, served: &Served) {
     let [lost, all] = [lost, all].map(|number| number.trim().parse::<u64>().unwrap());
     let flow = &ours.flows[0];
     let received = flow.arrivals.as_ref().map_or(flow.messages_total - lost, |arrivals| arrivals.received_total);
-    assert_eq!(all - lost, received, "{mode}: {printed}");
+    // It prints datagrams as it has octets, in hundreds.
+    let coarse = 105 / u64::from(served.spec.message_octets());
+    assert!((all - lost).abs_diff(received) <= coarse, "{mode}: {received} received, {printed}");
+    if coarse > 0 {
+        return;
+    }
     if let Some(theirs) = theirs.flows.first() {
         assert!(theirs.messages_total <= all, "{mode}: {} by their numbers, {printed}", theirs.messages_total);
         if lost == 0 {

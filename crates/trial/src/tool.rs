@@ -15,11 +15,13 @@ pub enum Tool {
     Netperf,
     /// nuttcp (nuttcp.net).
     Nuttcp,
+    /// Classic ttcp.
+    Ttcp,
 }
 
 impl Tool {
     /// Every one.
-    pub const ALL: [Tool; 4] = [Tool::Iperf3, Tool::Iperf2, Tool::Netperf, Tool::Nuttcp];
+    pub const ALL: [Tool; 5] = [Tool::Iperf3, Tool::Iperf2, Tool::Netperf, Tool::Nuttcp, Tool::Ttcp];
 
     /// The name, as endpoints and records write it.
     pub const fn name(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Tool {
             Tool::Iperf2 => "iperf2",
             Tool::Netperf => "netperf",
             Tool::Nuttcp => "nuttcp",
+            Tool::Ttcp => "ttcp",
         }
     }
 
@@ -35,7 +38,7 @@ impl Tool {
     pub const fn port(self) -> u16 {
         match self {
             Tool::Iperf3 => 5201,
-            Tool::Iperf2 => 5001,
+            Tool::Iperf2 | Tool::Ttcp => 5001,
             Tool::Netperf => 12865,
             Tool::Nuttcp => 5000,
         }

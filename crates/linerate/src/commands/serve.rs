@@ -11,7 +11,7 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use linerate_host::environment;
 use linerate_peers::served::{Limits, Served};
-use linerate_peers::{iperf2, iperf3, netperf, nuttcp};
+use linerate_peers::{iperf2, iperf3, netperf, nuttcp, ttcp};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::environment::Environment;
@@ -83,6 +83,7 @@ enum Server {
     Iperf2(iperf2::server::Server),
     Netperf(netperf::server::Server),
     Nuttcp(nuttcp::server::Server),
+    Ttcp(ttcp::server::Server),
 }
 
 impl Server {
@@ -92,12 +93,14 @@ impl Server {
             Tool::Iperf2 => iperf2::server::PORT,
             Tool::Netperf => netperf::server::PORT,
             Tool::Nuttcp => nuttcp::server::PORT,
+            Tool::Ttcp => ttcp::server::PORT,
         });
         match tool {
             Tool::Iperf3 => iperf3::server::Server::bind(address, port, limits).map(Server::Iperf3),
             Tool::Iperf2 => iperf2::server::Server::bind(address, port, limits).map(Server::Iperf2),
             Tool::Netperf => netperf::server::Server::bind(address, port, limits).map(Server::Netperf),
             Tool::Nuttcp => nuttcp::server::Server::bind(address, port, limits).map(Server::Nuttcp),
+            Tool::Ttcp => ttcp::server::Server::bind(address, port, limits).map(Server::Ttcp),
         }
         .with_context(|| format!("cannot listen on port {port}; end what listens there, or choose another with --port"))
     }
@@ -108,6 +111,7 @@ impl Server {
             Server::Iperf2(_) => "iperf2",
             Server::Netperf(_) => "netperf",
             Server::Nuttcp(_) => "nuttcp",
+            Server::Ttcp(_) => "ttcp",
         }
     }
 
@@ -117,6 +121,7 @@ impl Server {
             Server::Iperf2(server) => server.port(),
             Server::Netperf(server) => server.port(),
             Server::Nuttcp(server) => server.port(),
+            Server::Ttcp(server) => server.port(),
         }
     }
 
@@ -126,6 +131,7 @@ impl Server {
             Server::Iperf2(server) => server.run(|_| over(), heard),
             Server::Netperf(server) => server.run(|_| over(), heard),
             Server::Nuttcp(server) => server.run(|_| over(), heard),
+            Server::Ttcp(server) => server.run(|_| over(), heard),
         }
     }
 }

@@ -15,11 +15,11 @@ use socket2::Socket;
 
 use super::bounce;
 use super::datagram::{self, Numbers};
-use super::early::Keeper;
 use super::header::{AT_ONCE, Header, NO_UDP_FIN, TRIP_TIMES, VERSION1, ack};
 use super::sockets::{await_report, framing, stream};
 use super::terms::{VERSION, report_of, reported, spec_of};
 use crate::deadline::Timed;
+use crate::early::Keeper;
 use crate::far::far_end;
 use crate::options::{open, prepare};
 use crate::served::{Limits, Served};

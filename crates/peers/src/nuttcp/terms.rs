@@ -237,8 +237,16 @@ pub fn far_of(spec: &Spec, ours: &mut Outcome, told: &Told) -> Option<Outcome> {
                 only.octets = octets.saturating_sub(only.octets_total - only.octets);
                 only.octets_total = octets;
             }
-            // Of parallel streams the server tells the sum.
-            _ if octets != sum => far.flows.clear(),
+            // Of parallel streams the server tells the sum. A receiver reads them in turn, and leaves with the first that
+            // ends: what it left was each stream's in proportion, as far as anybody knows.
+            flows if octets < sum => {
+                for flow in flows {
+                    let part = |of: u64| (u128::from(of) * u128::from(octets) / u128::from(sum)) as u64;
+                    (flow.octets, flow.octets_total) = (part(flow.octets), part(flow.octets_total));
+                }
+            }
+            // More than was sent is nobody's.
+            _ if octets > sum => far.flows.clear(),
             _ => {}
         }
     }
@@ -411,14 +419,25 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_that_is_not_ours_is_nobodys() {
+    fn a_sum_is_shared_and_one_above_ours_is_nobodys() {
         let spec = Spec { streams: 2, message_size: Some(1000), ..Spec::new(Workload::TcpStream) };
-        let report = "nuttcp-r: 0.0019 MB in 1.00 real seconds = 1.95 KB/sec = 0.0160 Mbps\n";
-        let mut ours = sender(1000, 1000);
+        let report = "nuttcp-r: 1.9073 MB in 1.00 real seconds = 1953.12 KB/sec = 16.0000 Mbps\n";
+        let mut ours = sender(1_000_000, 1000);
         ours.flows.push(FlowOutcome { id: 1, ..ours.flows[0].clone() });
-        assert_eq!(far_of(&spec, &mut ours.clone(), &told(report)).unwrap().flows.len(), 2);
-        ours.flows[1].octets_total = 1_000_000;
-        assert!(far_of(&spec, &mut ours, &told(report)).unwrap().flows.is_empty());
+        let octets = |ours: &Outcome| -> Vec<u64> {
+            far_of(&spec, &mut ours.clone(), &told(report))
+                .unwrap()
+                .flows
+                .iter()
+                .map(|flow| flow.octets_total)
+                .collect()
+        };
+        assert_eq!(octets(&ours), [1_000_000, 1_000_000], "what rounds to the sum is the sum");
+        ours.flows[1].octets_total = 3_000_000;
+        let shared = octets(&ours);
+        assert_eq!((shared[0] / 1000, shared[1] / 1000), (499, 1499), "it left half");
+        ours.flows[1].octets_total = 500_000;
+        assert!(octets(&ours).is_empty());
         assert!(far_of(&spec, &mut ours, &Told::default()).is_none());
     }
 }
