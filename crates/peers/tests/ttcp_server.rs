@@ -2,7 +2,7 @@
 //! Knows no records. Says so and passes where nuttcp is missing.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,7 +76,7 @@ fn send(at: SocketAddr, mark: &[u8], starts: usize, count: usize, size: usize, e
     for number in 0..count {
         socket.send(&data).unwrap();
         // So that no buffer on the way is full.
-        if number % 20 == 19 {
+        if number % 5 == 4 {
             thread::sleep(Duration::from_millis(2));
         }
     }
@@ -135,9 +135,10 @@ fn nuttcps_classic_mode_is_a_sender() {
     }
     let served = with_server("127.0.0.1", Limits::default(), 1, |at| {
         // Nobody is at its control port, so it does as ttcp does.
-        let port = at.port().to_string();
+        let [port, nobody] = [at.port(), TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()];
+        let [port, nobody] = [port, nobody].map(|port| port.to_string());
         let output = Command::new("timeout")
-            .args(["10", "nuttcp", "-t", "-P1", "-p", &port, "-n100", "-l8192", "127.0.0.1"])
+            .args(["10", "nuttcp", "-t", "-P", &nobody, "-p", &port, "-n100", "-l8192", "127.0.0.1"])
             .output()
             .unwrap();
         let printed = String::from_utf8_lossy(&output.stdout);

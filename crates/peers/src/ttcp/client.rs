@@ -118,10 +118,7 @@ impl Test<'_> {
         };
         let (spec, stopped) = (self.spec, self.stopped);
         let receiver = Receiver { spec, end: End::Host, local: *local, interface: interface.clone(), most, stopped };
-        let came = self.await_sender(&listening).and_then(|mut sender| {
-            receiver.await_data(&mut sender)?;
-            Ok(sender)
-        });
+        let came = self.await_sender(&listening).and_then(|sender| sender.await_data(stopped));
         drop(listening);
         let udp = if spec.workload.is_udp() { " -u" } else { "" };
         let sender = came.map_err(|error| {

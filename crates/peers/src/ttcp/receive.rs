@@ -10,7 +10,7 @@ use linerate_host::traffic::{Progress, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
-use socket2::Socket;
+use socket2::{Socket, Type};
 
 use super::datagram::{framing, is_mark};
 use crate::early::Keeper;
@@ -20,6 +20,8 @@ use crate::options::prepare;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// How long a sender has for its first data.
 const FIRST_TIME: Duration = Duration::from_secs(10);
+/// Short datagrams that are waited through for it.
+const MOST_MARKS: usize = 100;
 
 /// A sender that has come.
 pub struct Sender {
@@ -27,6 +29,15 @@ pub struct Sender {
     pub socket: Socket,
     /// Its first datagrams; none of a connection.
     pub datagrams: Vec<Vec<u8>>,
+}
+
+/// A sender whose first data is there.
+pub struct Arrived {
+    socket: Socket,
+    /// Length of its first datagram; 0 of a connection.
+    pub size: usize,
+    /// Who empties its socket until a trial does.
+    keeper: Option<Keeper>,
 }
 
 /// Where its data goes.
@@ -45,44 +56,44 @@ pub struct Receiver<'a> {
     pub stopped: &'a dyn Fn() -> bool,
 }
 
-impl Receiver<'_> {
-    /// Waits for the sender's first data. The length of its first datagram; 0 of a connection.
-    pub fn await_data(&self, sender: &mut Sender) -> io::Result<usize> {
+impl Sender {
+    /// Waits for its first data.
+    pub fn await_data(mut self, stopped: &dyn Fn() -> bool) -> io::Result<Arrived> {
         let until = Instant::now() + FIRST_TIME;
-        let is_udp = self.spec.workload.is_udp();
-        sender.socket.set_read_timeout(Some(LOOK_AGAIN * 10))?;
-        let (udp, tcp): (UdpSocket, TcpStream) = (sender.socket.try_clone()?.into(), sender.socket.try_clone()?.into());
+        let is_udp = self.socket.r#type()? == Type::DGRAM;
+        self.socket.set_read_timeout(Some(LOOK_AGAIN * 10))?;
+        let (udp, tcp): (UdpSocket, TcpStream) = (self.socket.try_clone()?.into(), self.socket.try_clone()?.into());
         let mut octets = vec![0; 65_536];
         loop {
-            if let Some(first) = sender.datagrams.iter().find(|octets| !is_mark(octets)) {
-                return Ok(first.len());
+            if let Some(size) = self.datagrams.iter().find(|octets| !is_mark(octets)).map(Vec::len) {
+                let keeper = Some(Keeper::start(&self.socket, self.datagrams)?);
+                return Ok(Arrived { socket: self.socket, size, keeper });
             }
-            if (self.stopped)() {
+            if stopped() {
                 return Err(ErrorKind::Interrupted.into());
             }
-            if Instant::now() > until {
+            if Instant::now() > until || self.datagrams.len() > MOST_MARKS {
                 return Err(ErrorKind::TimedOut.into());
             }
             // Of a connection they stay where they are: they are traffic.
             let read = if is_udp { udp.recv(&mut octets) } else { tcp.peek(&mut [0]) };
             match read {
-                Ok(len) if is_udp => sender.datagrams.push(octets[..len].to_vec()),
+                Ok(len) if is_udp => self.datagrams.push(octets[..len].to_vec()),
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(_) => return Ok(0),
+                Ok(_) => return Ok(Arrived { socket: self.socket, size: 0, keeper: None }),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) => return Err(error),
             }
         }
     }
+}
 
+impl Receiver<'_> {
     /// All that it sends, and what this end saw.
-    pub fn receive(&self, sender: Sender, notify: impl Fn(Progress) + Send + 'static) -> Result<Outcome, String> {
-        let system = |error: io::Error| error.to_string();
-        let is_udp = self.spec.workload.is_udp();
-        prepare(&sender.socket, self.spec).map_err(system)?;
-        let keeper = is_udp.then(|| Keeper::start(&sender.socket, sender.datagrams)).transpose().map_err(system)?;
-        let flows: Vec<(Flow, Socket)> = Flow::of(self.spec).into_iter().zip([sender.socket]).collect();
-        let framing = framing(is_udp, keeper);
+    pub fn receive(&self, arrived: Arrived, notify: impl Fn(Progress) + Send + 'static) -> Result<Outcome, String> {
+        prepare(&arrived.socket, self.spec).map_err(|error| error.to_string())?;
+        let flows: Vec<(Flow, Socket)> = Flow::of(self.spec).into_iter().zip([arrived.socket]).collect();
+        let framing = framing(self.spec.workload.is_udp(), arrived.keeper);
         let trial =
             Trial::adopt(self.spec.clone(), framing, self.end, self.local, self.interface.clone(), flows, notify)
                 .map_err(|error| error.to_string())?;

@@ -157,24 +157,23 @@ impl<'a> Service<'a> {
     }
 
     /// A test, if data comes.
-    fn test(self, mut sender: Sender, peer: SocketAddr, workload: Workload) {
+    fn test(self, sender: Sender, peer: SocketAddr, workload: Workload) {
         let Server { limits, tests, strangers, .. } = self.server;
-        let most = Extent::Time(Duration::from_secs(limits.time_s));
-        let mut spec = Spec { extent: most, ..Spec::new(workload) };
         let local = SockRef::from(&sender.socket).local_addr().ok().and_then(|local| local.as_socket());
-        let local = local.unwrap_or(peer);
-        let known = interfaces::addresses().unwrap_or_default();
-        let interface = known.into_iter().find(|known| known.address == local.ip()).map(|known| known.interface);
-        let first = self.receiver(&spec, local.ip(), &interface).await_data(&mut sender);
+        let arrived = sender.await_data(self.over);
         strangers.fetch_sub(1, Ordering::Relaxed);
-        let Ok(size) = first else { return };
+        let (Ok(arrived), Some(local)) = (arrived, local) else { return };
         // A sender does not say what it is about to send: it may be more than is allowed.
         if limits.rate.is_some() {
             return;
         }
-        spec.message_size = (workload == Workload::UdpStream).then_some(size as u32);
+        let most = Extent::Time(Duration::from_secs(limits.time_s));
+        let mut spec = Spec { extent: most, ..Spec::new(workload) };
+        spec.message_size = (workload == Workload::UdpStream).then_some(arrived.size as u32);
+        let known = interfaces::addresses().unwrap_or_default();
+        let interface = known.into_iter().find(|known| known.address == local.ip()).map(|known| known.interface);
         if tests.fetch_add(1, Ordering::Relaxed) < limits.tests {
-            let outcome = self.receiver(&spec, local.ip(), &interface).receive(sender, |_| {});
+            let outcome = self.receiver(&spec, local.ip(), &interface).receive(arrived, |_| {});
             // What a sender does not say, its test has shown.
             if let Ok(outcome) = &outcome {
                 let octets: u64 = outcome.flows.iter().map(|flow| flow.octets_total).sum();
