@@ -45,16 +45,18 @@ pub fn can(tool: Tool, spec: &Spec) -> Result<(), String> {
 }
 
 /// One trial of this machine, the host, against the tool's server, the target: what the server told of its end, and what
-/// this end saw. The error is one sentence that ends in what to try.
+/// this end saw. `tokens` say who asks, where the tool's servers can want to know. The error is one sentence that ends in
+/// what to try.
 pub fn run(
     tool: Tool,
+    tokens: &[String],
     spec: &Spec,
     place: &test::Place,
     notify: impl Fn(Progress) + Send + 'static,
     stopped: &dyn Fn() -> bool,
 ) -> Result<[Outcome; 2], String> {
     match tool {
-        Tool::Iperf3 => iperf3::client::run(spec, place, notify, stopped),
+        Tool::Iperf3 => iperf3::client::run_as(tokens, spec, place, notify, stopped),
         Tool::Iperf2 => iperf2::client::run(spec, place, notify, stopped),
         Tool::Netperf => netperf::client::run(spec, place, notify, stopped),
         Tool::Nuttcp => nuttcp::client::run(spec, place, notify, stopped),

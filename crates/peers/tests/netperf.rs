@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_lab::{HOST_IPV4, Lab, Privilege, Shape, TARGET_IPV4, privilege};
 use linerate_peers::netperf::client;
 use linerate_peers::netperf::server::Server;
 use linerate_peers::served::{Limits, Served};
@@ -101,33 +102,40 @@ fn check(spec: &Spec, [target, host]: &[Outcome; 2]) {
 }
 
 #[test]
-fn every_test_both_families() {
-    for address in ["127.0.0.1", "::1"] {
-        let (count, served) = with_server(address, Limits::default(), |at| {
-            let specs = specs();
-            for spec in &specs {
-                let began = Instant::now();
-                let said = run(spec, at);
-                println!(
-                    "{address} {} {} {} {:?}: {:?}",
-                    spec.workload,
-                    spec.direction,
-                    spec.streams,
-                    spec.extent,
-                    began.elapsed()
-                );
-                check(spec, &said.unwrap_or_else(|error| panic!("{spec:?}: {error}")));
-            }
-            specs
-                .iter()
-                .map(|spec| usize::from(spec.streams) * if spec.direction == Direction::Both { 2 } else { 1 })
-                .sum::<usize>()
-        });
-        assert_eq!(served.len(), count);
-        for one in &served {
-            let [ours, _] = one.ended.as_ref().unwrap_or_else(|error| panic!("{:?}: {error}", one.spec)).as_ref();
-            assert!(ours.flows.iter().all(|flow| flow.octets_total > 0), "{:?}", one.spec);
+fn every_test_over_ipv4() {
+    every_test("127.0.0.1");
+}
+
+#[test]
+fn every_test_over_ipv6() {
+    every_test("::1");
+}
+
+fn every_test(address: &str) {
+    let (count, served) = with_server(address, Limits::default(), |at| {
+        let specs = specs();
+        for spec in &specs {
+            let began = Instant::now();
+            let said = run(spec, at);
+            println!(
+                "{address} {} {} {} {:?}: {:?}",
+                spec.workload,
+                spec.direction,
+                spec.streams,
+                spec.extent,
+                began.elapsed()
+            );
+            check(spec, &said.unwrap_or_else(|error| panic!("{spec:?}: {error}")));
         }
+        specs
+            .iter()
+            .map(|spec| usize::from(spec.streams) * if spec.direction == Direction::Both { 2 } else { 1 })
+            .sum::<usize>()
+    });
+    assert_eq!(served.len(), count);
+    for one in &served {
+        let [ours, _] = one.ended.as_ref().unwrap_or_else(|error| panic!("{:?}: {error}", one.spec)).as_ref();
+        assert!(ours.flows.iter().all(|flow| flow.octets_total > 0), "{:?}", one.spec);
     }
 }
 
@@ -151,5 +159,59 @@ fn both_ends_tell_the_same_figures() {
             agree(told, seen) && agree(seen, own)
         });
         assert!(agrees, "{workload} {direction}: four times more than 2 % apart");
+    }
+}
+
+/// Datagrams that came to this namespace's sockets, and those that found none or no room (proc_net_snmp, RFC 4113).
+fn datagrams_in() -> std::io::Result<[u64; 3]> {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp")?;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: ")).map(|line| line.split(' '));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let of = |name: &str| names.clone().zip(values.clone()).find(|(one, _)| *one == name).unwrap().1.parse().unwrap();
+    Ok(["InDatagrams", "NoPorts", "InErrors"].map(of))
+}
+
+#[test]
+fn datagrams_are_those_that_the_kernel_counts() {
+    if privilege() != Privilege::Root {
+        println!("SKIPPED: no namespaces here without root");
+        return;
+    }
+    // Half of what is sent finds no room in the queue before the target.
+    let shape = Shape { rx_rate_bps: Some(10_000_000), rx_queue_octets: 20 * 1514, ..Shape::unshaped() };
+    for (shape, loses) in [(Shape::unshaped(), false), (shape, true)] {
+        let lab = Lab::up(&shape).unwrap();
+        let (target, host) = (IpAddr::V4(TARGET_IPV4), IpAddr::V4(HOST_IPV4));
+        let mut spec = spec(Workload::UdpStream, Direction::Rx, 1);
+        (spec.extent, spec.message_size) = (Extent::Time(Duration::from_secs(1)), Some(1000));
+        let over = AtomicBool::new(false);
+        let served = Mutex::new(Vec::new());
+        let (before, after, said) = thread::scope(|scope| {
+            let server = lab.in_target(|| Server::bind(Some(target), 0, Limits::default())).unwrap();
+            let port = server.port().unwrap();
+            let (over, served, lab) = (&over, &served, &lab);
+            scope.spawn(move || {
+                lab.in_target(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
+            });
+            let before = lab.in_target(datagrams_in).unwrap();
+            let place = Place { local: host, interface: None, server: SocketAddr::new(target, port) };
+            let said = lab.in_host(|| Ok(client::run(&spec, &place, |_| {}, &|| false)));
+            over.store(true, Ordering::Relaxed);
+            (before, lab.in_target(datagrams_in).unwrap(), said.unwrap())
+        });
+        let [theirs, ours] = said.unwrap();
+        let [came, no_port, errors] = [0, 1, 2].map(|at| after[at] - before[at]);
+        let served = served.into_inner().unwrap();
+        let flow = &served[0].ended.as_ref().unwrap()[0].flows[0];
+        let received = theirs.flows[0].arrivals.as_ref().unwrap().received;
+        println!(
+            "{} sent, {received} received, {came} came with {} ends; {no_port} no port",
+            ours.flows[0].messages_total, flow.end_marks
+        );
+        assert_eq!(received, flow.messages_total);
+        // Ends that nobody read any more are datagrams too; no data is among them.
+        let unread = came - received - flow.end_marks;
+        assert!(unread <= 30 && errors == 0, "{came} came, {received} received, {} ends", flow.end_marks);
+        assert_eq!(ours.flows[0].messages_total > received, loses);
     }
 }

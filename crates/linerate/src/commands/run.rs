@@ -6,12 +6,14 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use linerate_control::Endpoint;
+use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::compare::{self, Wish};
 use linerate_results::observation::Observation;
 use linerate_results::record::{NullSide, Record};
 use linerate_results::stats::sequential::{LEAST_MAX, MOST_MAX};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::pace::SplitMix64;
+use linerate_trial::tool::Tool;
 use serde::{Deserialize, Serialize};
 
 use super::compare::percentage;
@@ -44,6 +46,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     }
     let options = connect_options(&arguments.reach)?;
     check_counters(arguments)?;
+    let credentials = credentials(arguments)?;
     let mut changes = Changes {
         overrides,
         repeat: arguments.repeat,
@@ -72,6 +75,9 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
     let mut pair = Pair::connect(&arguments.target, &host, given, &options)?;
+    if let Some(foreign) = &mut pair.foreign {
+        foreign.credentials = credentials;
+    }
     if let Some(endpoint) = &arguments.counters {
         pair.look_from_afar(endpoint)?;
     }
@@ -163,6 +169,22 @@ fn check_counters(arguments: &RunArgs) -> Result<()> {
         ),
         Some(other) => bail!("--counters: {other} is not reached by ssh; write [ssh:][user@]host[:port]"),
     }
+}
+
+/// `--username` and `--rsa-public-key`: who asks, of whom.
+fn credentials(arguments: &RunArgs) -> Result<Option<Credentials>> {
+    let (Some(user), Some(file)) = (&arguments.username, &arguments.rsa_public_key) else { return Ok(None) };
+    if !matches!(arguments.target, Endpoint::Foreign { tool: Tool::Iperf3, .. }) {
+        bail!("--username is for an iperf3 server that wants to know who asks, like iperf3:host; leave it out");
+    }
+    // Not on the command line, where every user of this machine sees it.
+    let password = std::env::var("IPERF3_PASSWORD").map_err(|_| {
+        anyhow!("--username: the password is not there; put it into the environment variable IPERF3_PASSWORD")
+    })?;
+    let key = std::fs::read_to_string(file)
+        .map_err(|error| anyhow!("--rsa-public-key: {} cannot be read: {error}", file.display()))?;
+    let credentials = Credentials::new(&key, user, &password);
+    credentials.map(Some).map_err(|clause| anyhow!("--rsa-public-key: {} {clause}", file.display()))
 }
 
 /// `--precision` and `--max-repeats`.

@@ -123,13 +123,16 @@ fn run(
     });
     [conducted.target, conducted.host] = described;
     let (hello, answer) = (secret()?, secret()?);
+    let foreign = pair.foreign.as_ref().map(|foreign| foreign.at(route.target)).transpose();
+    let foreign = foreign.map_err(TrialError::Refused)?;
     let prepare = |end, local| {
         let mut spec = conducted.spec.clone();
         if end == End::Host && is_sampled_by_target(pair, conducted) {
             spec.profile = None;
         }
         let registers = spec.registers.then(around::wanted);
-        let foreign = pair.foreign.as_ref().map(|foreign| foreign.at(route.target));
+        // The stand-in needs not know who asks.
+        let foreign = foreign.clone().filter(|_| end == End::Host);
         let prepare = Prepare { spec, end, hello, answer, local, foreign, registers };
         pair.client(end).send(Request::Prepare(Box::new(prepare)))
     };

@@ -1,5 +1,5 @@
 //! Losses placed on purpose at each stage that namespaces can produce, one at a time and two at once: the budget of the
-//! record names the stage, and its count is what the fault itself counted.
+//! record names the stage, its count is what the fault itself counted, and the first finding says what was done.
 //! Knows no rates. Needs root, `ip`, `tc`, `nft` and `nsenter`; says so and passes where they are missing.
 
 use std::fs;
@@ -9,6 +9,7 @@ use std::process::Command;
 use linerate_host::drop_reasons;
 use linerate_host::sys::bpf::{Attached, Instruction, Program, ProgramKind};
 use linerate_lab::Shape;
+use linerate_results::findings::{Sureness, findings};
 use linerate_results::record::Record;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::stage::Stage;
@@ -35,6 +36,8 @@ struct Fault {
     want: &'static [(Stage, Count)],
     /// What the evidence must name.
     evidence: &'static str,
+    /// The findings that are true: the first must be found first, all must be found, and no other may be sure.
+    right: &'static [&'static str],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,6 +72,7 @@ const PLAIN: Fault = Fault {
     options: &[],
     want: &[],
     evidence: "",
+    right: &[],
 };
 
 const TRACED: &[(&str, &str)] = &[("drop_reasons", "on")];
@@ -111,6 +115,7 @@ const FAULTS: [Fault; 23] = [
         host: SHAPE_HOST,
         want: &[(Stage::Qdisc, Count::HostQueue("eth0"))],
         evidence: "host: eth0 tbf drops",
+        right: &["qdisc-drops"],
         ..PLAIN
     },
     Fault {
@@ -118,6 +123,7 @@ const FAULTS: [Fault; 23] = [
         target: SHAPE_TARGET,
         want: &[(Stage::DriverRxRing, Count::TargetQueue("ifb9"))],
         evidence: "target: ifb9 tbf drops",
+        right: &["receive-ring"],
         ..PLAIN
     },
     Fault {
@@ -125,6 +131,7 @@ const FAULTS: [Fault; 23] = [
         host_rules: "chain c { type filter hook output priority 0; udp length 1008 numgen inc mod 4 0 counter drop; }",
         want: &[(Stage::SenderStack, Count::HostRule)],
         evidence: "host: Ip OutDiscards",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -132,6 +139,7 @@ const FAULTS: [Fault; 23] = [
         target_rules: FILTER_IN,
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: Ip InReceives",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -140,6 +148,7 @@ const FAULTS: [Fault; 23] = [
         options: TRACED,
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "NETFILTER_DROP",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -147,6 +156,7 @@ const FAULTS: [Fault; 23] = [
         target_rules: "chain c { type filter hook prerouting priority -300; udp length 1008 numgen inc mod 5 0 counter drop; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "delivered to nobody",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -155,6 +165,7 @@ const FAULTS: [Fault; 23] = [
         options: TRACED,
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: drop reason NETFILTER_DROP",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -163,6 +174,7 @@ const FAULTS: [Fault; 23] = [
                        udp length 1008 numgen inc mod 4 0 udp dport set 9 counter; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: Udp NoPorts",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -173,6 +185,7 @@ const FAULTS: [Fault; 23] = [
                        udp length 1008 numgen inc mod 4 0 udp checksum set 0xdead counter; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: Udp InCsumErrors",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -182,6 +195,7 @@ const FAULTS: [Fault; 23] = [
                        udp length 1008 numgen inc mod 4 0 ip saddr set 203.0.113.9 counter; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "IPReversePathFilter",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -190,6 +204,7 @@ const FAULTS: [Fault; 23] = [
                        udp length 1008 numgen inc mod 4 0 ip saddr set 127.0.0.9 counter; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: ",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -198,6 +213,7 @@ const FAULTS: [Fault; 23] = [
                        udp length 1008 numgen inc mod 4 0 ip daddr set 203.0.113.9 counter; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: ",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -205,6 +221,7 @@ const FAULTS: [Fault; 23] = [
         target: &["ip link set eth0 mtu 900"],
         want: &[(Stage::DriverRxRing, Count::Rest)],
         evidence: "target: link rx_dropped",
+        right: &["mtu-mismatch"],
         ..PLAIN
     },
     Fault {
@@ -213,6 +230,7 @@ const FAULTS: [Fault; 23] = [
         options: &[("message_size", "4000")],
         want: &[(Stage::ReceiverStack, Count::Rest)],
         evidence: "ReasmFails",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -220,6 +238,7 @@ const FAULTS: [Fault; 23] = [
         options: &[("socket_buffer", "4K"), ("rate", "unlimited")],
         want: &[(Stage::ReceiverSocket, Count::Rest)],
         evidence: "target: the trial's sockets dropped",
+        right: &["small-buffer", "receive-buffer"],
         ..PLAIN
     },
     Fault {
@@ -227,6 +246,7 @@ const FAULTS: [Fault; 23] = [
         xdp: Some(Xdp::InDriver),
         want: &[(Stage::DriverRxRing, Count::Rest)],
         evidence: "target: driver rx_queue_",
+        right: &["interface-filter"],
         ..PLAIN
     },
     Fault {
@@ -235,6 +255,7 @@ const FAULTS: [Fault; 23] = [
         options: TRACED,
         want: &[(Stage::SoftirqBacklog, Count::Rest)],
         evidence: "at do_xdp_generic",
+        right: &["interface-filter"],
         ..PLAIN
     },
     Fault {
@@ -244,6 +265,7 @@ const FAULTS: [Fault; 23] = [
         options: &[("drop_reasons", "on"), ("duration", "1s")],
         want: &[(Stage::SenderStack, Count::Rest)],
         evidence: "host: arp_cache unresolved_discards",
+        right: &["neighbours", "stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -252,6 +274,7 @@ const FAULTS: [Fault; 23] = [
         options: BURSTS,
         want: &[(Stage::SoftirqBacklog, Count::TargetInterface)],
         evidence: "target: softnet dropped",
+        right: &["softirq-backlog"],
         ..PLAIN
     },
     Fault {
@@ -261,6 +284,7 @@ const FAULTS: [Fault; 23] = [
         target_rules: FILTER_IN,
         want: &[(Stage::SoftirqBacklog, Count::TargetInterface), (Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: softnet dropped",
+        right: &["softirq-backlog", "stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -269,6 +293,7 @@ const FAULTS: [Fault; 23] = [
         target_rules: FILTER_IN,
         want: &[(Stage::Qdisc, Count::HostQueue("eth0")), (Stage::ReceiverStack, Count::TargetRule)],
         evidence: "host: eth0 tbf drops",
+        right: &["qdisc-drops", "stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -278,6 +303,7 @@ const FAULTS: [Fault; 23] = [
                        udp length 1008 numgen inc mod 4 0 udp dport set 9 counter; }",
         want: &[(Stage::DriverRxRing, Count::Rest), (Stage::ReceiverStack, Count::TargetRule)],
         evidence: "xdp_drops",
+        right: &["interface-filter", "stack-drops"],
         ..PLAIN
     },
 ];
@@ -290,16 +316,22 @@ fn each_loss_is_found_where_it_was_placed_and_counted() {
             return;
         }
     }
-    let mut held = 0;
+    let (mut held, mut not_first) = (0, Vec::new());
     for fault in &FAULTS {
         let Some(rig) = Rig::up("losses", &Shape { segmentation_offload: true, ..Shape::unshaped() }) else { return };
-        held += usize::from(check(&rig, fault));
+        let Some(is_first) = check(&rig, fault) else { continue };
+        held += 1;
+        if !is_first {
+            not_first.push(fault.name);
+        }
     }
+    println!("the right finding is first in {} of {held}; not in {not_first:?}", held - not_first.len());
+    assert!(not_first.len() * 10 <= held, "the right finding is not first in {not_first:?}, of {held}");
     assert!(held >= 12 || fs::metadata("/sys/kernel/tracing/events").is_err(), "only {held} cases could be made here");
 }
 
-/// Whether this machine could place the fault.
-fn check(rig: &Rig, fault: &Fault) -> bool {
+/// Whether the right finding stands first; `None` where this machine cannot place the fault.
+fn check(rig: &Rig, fault: &Fault) -> Option<bool> {
     let (host, target) = (rig.lab.host_netns(), rig.lab.target_netns());
     let made = fault.host.iter().try_for_each(|command| run(&host, command)).and_then(|()| {
         fault.target.iter().try_for_each(|command| run(&target, command))?;
@@ -308,17 +340,17 @@ fn check(rig: &Rig, fault: &Fault) -> bool {
     });
     if let Err(why) = made {
         eprintln!("{}: skipped, this machine cannot place it ({why})", fault.name);
-        return false;
+        return None;
     }
     let is_traced = fault.options.contains(&TRACED[0]);
     if is_traced && let Err(why) = drop_reasons::Tracing::start() {
         eprintln!("{}: skipped, {why}", fault.name);
-        return false;
+        return None;
     }
     let _xdp = match fault.xdp.map(|how| drop_a_quarter(rig, how)) {
         Some(Err(why)) => {
             eprintln!("{}: skipped, no XDP program can be attached ({why})", fault.name);
-            return false;
+            return None;
         }
         Some(Ok(attached)) => Some(attached),
         None => None,
@@ -326,7 +358,7 @@ fn check(rig: &Rig, fault: &Fault) -> bool {
     let _backlog = match fault.backlog.map(ShortBacklog::of) {
         Some(Err(why)) => {
             eprintln!("{}: skipped, the backlog cannot be shortened ({why})", fault.name);
-            return false;
+            return None;
         }
         Some(Ok(short)) => Some(short),
         None => None,
@@ -352,10 +384,10 @@ fn check(rig: &Rig, fault: &Fault) -> bool {
             fault.name,
             traced - lost
         );
-        return false;
+        return None;
     }
     judge(fault, &record, [&host, &target]);
-    true
+    Some(judge_findings(fault, &record))
 }
 
 #[track_caller]
@@ -386,6 +418,23 @@ fn judge(fault: &Fault, record: &Record, [host, target]: [&Path; 2]) {
         assert_eq!(counted.unwrap_or(by_stage[stage]), by_stage[stage], "{said}");
     }
     assert!(fault.want.is_empty() || lines.iter().any(|line| line.evidence.contains(fault.evidence)), "{said}");
+}
+
+/// Whether the right finding stands first. Everything that is wrong is found, and nothing else is stated as sure.
+#[track_caller]
+fn judge_findings(fault: &Fault, record: &Record) -> bool {
+    let found = findings(record);
+    let names: Vec<&str> = found.iter().map(|one| one.name).collect();
+    println!(
+        "    found: {}",
+        found.iter().map(|one| format!("{} {}", one.name, one.sure.name())).collect::<Vec<_>>().join(", ")
+    );
+    assert!(fault.right.iter().all(|right| names.contains(right)), "{}: {found:#?}", fault.name);
+    for one in found.iter().filter(|one| one.sure == Sureness::Sure) {
+        assert!(fault.right.contains(&one.name), "{}: {one:#?}", fault.name);
+    }
+    // A clean run has none, but on a machine that others use too.
+    names.first() == fault.right.first()
 }
 
 fn inside(namespace: &Path, command: &str) -> Command {

@@ -25,6 +25,7 @@ use super::results::Results;
 use super::sockets::{await_close, bound, connected, framing, port, say_farewell};
 use super::terms::{PAD, check_client, outcome_of, request_of};
 use crate::deadline::Timed;
+use crate::door::is_passing;
 use crate::test::Place;
 
 /// How long the server has to take a connection.
@@ -34,6 +35,9 @@ const MESSAGE_TIME: Duration = Duration::from_secs(20);
 /// How long it has for its results once this end has ended, and to end the data connection: that it waits for datagrams
 /// that were lost is part of it.
 const CLOSING_TIME: Duration = Duration::from_secs(PAD.as_secs() + 4);
+/// How often, and how long, the end of datagrams is said again.
+const FAREWELL_PERIOD: Duration = Duration::from_millis(100);
+const FAREWELL_TIME: Duration = Duration::from_secs(2);
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Threads wait and copy nothing.
@@ -133,7 +137,8 @@ impl Test<'_> {
             let close = closed.iter().find(|(id, _)| *id == far.id).map(|(_, at)| at.duration_since(began));
             let waited = began.duration_since(link.since).as_nanos() as u64;
             let least = close.map_or(near.elapsed_ns, |close| close.as_nanos() as u64);
-            far.elapsed_ns = far.elapsed_ns.saturating_sub(waited).max(least).min(far.elapsed_ns);
+            let told = if far.elapsed_ns < least / 2 { least } else { far.elapsed_ns };
+            far.elapsed_ns = told.saturating_sub(waited).max(least).min(told);
         }
         Ok([target, outcome])
     }
@@ -225,8 +230,10 @@ impl Test<'_> {
                 held.iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
             }
             ended?;
-            for (link, socket) in links.iter().zip(held) {
-                self.say_end(link, socket);
+            if self.spec.workload.is_udp() {
+                self.say_farewells(links, held);
+            } else {
+                links.iter().zip(held).for_each(|(link, socket)| self.say_end(link, socket));
             }
             Ok(closings?.into_iter().filter_map(|closing| closing.join().ok().flatten()).collect())
         })
@@ -248,10 +255,24 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// Tells the server that a flow is over, where its connection does not.
+    /// Tells the server that datagrams are over: a full queue on the way may lose all that the protocol has, so again until
+    /// its results come.
+    fn say_farewells(&self, links: &[Link], held: &[Socket]) {
+        let until = Instant::now() + FAREWELL_TIME;
+        let mut unheard: Vec<_> = links.iter().zip(held).collect();
+        while !unheard.is_empty() && Instant::now() < until && !(self.stopped)() {
+            unheard.iter().for_each(|(_, socket)| say_farewell(socket));
+            thread::sleep(FAREWELL_PERIOD);
+            unheard.retain(|(link, _)| {
+                let _ = link.control.set_read_timeout(Some(LOOK_AGAIN));
+                link.control.peek(&mut [0]).is_err_and(|error| is_passing(&error))
+            });
+        }
+    }
+
+    /// Tells the server that a flow is over, where the flow's connection does not.
     fn say_end(&self, link: &Link, socket: &Socket) {
         match link.flow.workload {
-            Workload::UdpStream | Workload::UdpRr => say_farewell(socket),
             // Responses may be under way; a server whose connection breaks over them has no results.
             Workload::TcpRr => {
                 let until = Instant::now() + CLOSING_TIME;
@@ -265,7 +286,7 @@ impl Test<'_> {
                     await_close(&socket, || until, self.stopped);
                 }
             }
-            Workload::TcpStream => {}
+            Workload::TcpStream | Workload::UdpStream | Workload::UdpRr => {}
         }
     }
 

@@ -159,7 +159,7 @@ impl Results {
             put(data, at, value.to_be_bytes());
         }
         for (at, value) in [
-            (40, self.elapsed_s.unwrap_or(0.0)),
+            (40, self.elapsed_s.unwrap_or(-1.0)),
             (44, if self.cpu.is_some() { cpu.busy } else { -1.0 }),
             (48, cpu.user),
             (52, cpu.system),
@@ -272,7 +272,7 @@ mod tests {
         };
         assert_eq!(Results::parse(&results.emit()), results);
         let unknown = Results::parse(&Results::default().emit());
-        assert_eq!(unknown, Results { elapsed_s: Some(0.0), ..Results::default() });
+        assert_eq!(unknown, Results::default());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::session::Session;
 use crate::door::{is_passing, listeners};
-use crate::served::{Limits, Served};
+use crate::served::{Limits, Refusals, Served};
 
 /// The port of control connections.
 pub const PORT: u16 = 12_865;
@@ -31,6 +31,7 @@ const STACK: usize = 256 << 10;
 pub struct Server {
     listeners: Vec<TcpListener>,
     limits: Limits,
+    refusals: Refusals,
     shared: Arc<Shared>,
 }
 
@@ -45,7 +46,13 @@ struct Shared {
 impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
-        Ok(Server { listeners: listeners(address, port)?, limits, shared: Arc::default() })
+        let refusals = Box::new(|_, _: &str| {});
+        Ok(Server { listeners: listeners(address, port)?, limits, refusals, shared: Arc::default() })
+    }
+
+    /// From now on these hear of clients that are refused. They leave nothing else: nothing was measured.
+    pub fn tell_refusals(&mut self, refusals: Refusals) {
+        self.refusals = refusals;
     }
 
     /// The port that is listened on.
@@ -123,6 +130,7 @@ impl<'a> Service<'a> {
             leave: &|| _ = tests.fetch_sub(1, Ordering::Relaxed),
             over: self.over,
             heard: self.heard,
+            refused: &|what| (self.server.refusals)(peer, what),
         };
         session.run();
     }

@@ -24,7 +24,7 @@ use super::message::{
 };
 use super::omni::{Request, Response};
 use super::sockets::{await_close, bound, framing, port};
-use super::terms::{PAD, errno, results_of, spec_of};
+use super::terms::{PAD, Refused, errno, results_of, spec_of};
 use crate::deadline::Timed;
 use crate::door::is_passing;
 use crate::far::far_end;
@@ -61,6 +61,8 @@ pub struct Session<'a> {
     pub over: &'a (dyn Fn() -> bool + Sync),
     /// Told of each test.
     pub heard: &'a (dyn Fn(Served) + Sync),
+    /// Told of each that is not had, as "asked for …".
+    pub refused: &'a dyn Fn(&str),
 }
 
 /// What a message asks for.
@@ -110,9 +112,10 @@ impl Session<'_> {
                 Asked::Nothing => Ok(()),
                 Asked::Test(request) => self.test(&request),
                 Asked::Classic(name) => {
-                    let refused = self.say(&Message::new(message.kind + 1, UNKNOWN_TEST));
-                    (self.heard)(self.refused(name));
-                    refused
+                    (self.refused)(&format!(
+                        "asked for {name} as netperf before 2.5 did; install netperf 2.5 or later there"
+                    ));
+                    self.say(&Message::new(message.kind + 1, UNKNOWN_TEST))
                 }
                 Asked::Unknown => self.say(&Message::new(message.kind, UNKNOWN_TEST)),
             };
@@ -144,13 +147,16 @@ impl Session<'_> {
 
     /// A test, if it is allowed, and its results or an errno.
     fn test(&self, request: &Request) -> io::Result<()> {
-        let refuse = |errno| self.say(&Message::new(OMNI_RESPONSE, errno));
+        let refuse = |(errno, what): Refused| {
+            (self.refused)(what);
+            self.say(&Message::new(OMNI_RESPONSE, errno))
+        };
         let spec = match spec_of(request, self.local.is_ipv4(), self.limits) {
             Ok(spec) => spec,
-            Err((errno, _)) => return refuse(errno),
+            Err(refused) => return refuse(refused),
         };
         if !(self.admit)() {
-            return refuse(errno::EBUSY);
+            return refuse((errno::EBUSY, "came while as many tests ran as are allowed"));
         }
         let done = self.admitted(request, spec);
         (self.leave)();
@@ -185,21 +191,6 @@ impl Session<'_> {
 
     fn served(&self, spec: Spec, interface: Option<String>, ended: Result<Box<[Outcome; 2]>, String>) -> Served {
         Served { tool: "netperf", version: None, peer: self.peer, local: self.local, interface, spec, ended }
-    }
-
-    /// What is left of a test that an old client asked for.
-    fn refused(&self, name: &str) -> Served {
-        let workload = match name {
-            "TCP_RR" => Workload::TcpRr,
-            "UDP_RR" => Workload::UdpRr,
-            "TCP_CRR" | "TCP_CC" => Workload::TcpCrr,
-            "UDP_STREAM" => Workload::UdpStream,
-            _ => Workload::TcpStream,
-        };
-        let sentence = format!(
-            "the client asked for {name} as netperf before 2.5 did, which is not served; install netperf 2.5 or later there"
-        );
-        self.served(Spec::new(workload), None, Err(sentence))
     }
 
     /// Prepares, answers, and has the traffic.
@@ -296,7 +287,7 @@ impl Session<'_> {
         Ok(trial)
     }
 
-    /// The socket of datagrams, which hears the client only; where that names no port, the first that comes from it.
+    /// The socket of datagrams, which hears the client only, at the port that it named.
     fn datagrams(&self, flow: Flow, request: &Request, data: Socket) -> io::Result<(Adopted, Socket)> {
         let port = u16::try_from(request.client_port).ok().filter(|port| *port != 0).ok_or(ErrorKind::InvalidInput)?;
         data.connect(&SocketAddr::new(self.peer.ip(), port).into())?;

@@ -134,7 +134,7 @@ pub fn request_of(spec: &Spec, flow: Flow, is_ipv4: bool, port: u16) -> Request 
     request
 }
 
-/// Why a client's test is refused: the errno it is told, and a sentence for the user here.
+/// Why a client's test is refused: the errno it is told, and what the user here reads that it did.
 pub type Refused = (i32, &'static str);
 
 /// Errnos that netperf's user reads (asm-generic/errno.h).
@@ -161,10 +161,10 @@ pub fn spec_of(request: &Request, is_ipv4: bool, limits: &Limits) -> Result<Spec
     let is_udp = match (request.socket, request.protocol) {
         (1, 6 | 0) => false,
         (2, 17 | 0) => true,
-        _ => return Err((EPROTONOSUPPORT, "the client asked for another protocol than TCP and UDP")),
+        _ => return Err((EPROTONOSUPPORT, "asked for another protocol than TCP and UDP")),
     };
     if request.family != 0 && request.family != if is_ipv4 { 4 } else { 6 } {
-        return Err((EAFNOSUPPORT, "the client asked for another IP version than that of its control connection"));
+        return Err((EAFNOSUPPORT, "asked for another IP version than that of its control connection"));
     }
     let workload = match (request.does, is_udp, request.has(flag::CONNECTIONS)) {
         (Does::Sends | Does::Receives, false, false) => Workload::TcpStream,
@@ -172,21 +172,21 @@ pub fn spec_of(request: &Request, is_ipv4: bool, limits: &Limits) -> Result<Spec
         (Does::Answers, false, true) => Workload::TcpCrr,
         (Does::Answers, false, false) => Workload::TcpRr,
         (Does::Answers, true, false) => Workload::UdpRr,
-        (Does::Sends, true, _) => return Err((EOPNOTSUPP, "the client asked for datagrams, which are not sent here")),
-        _ => return Err((EOPNOTSUPP, "the client asked for connections without data, which are not served here")),
+        (Does::Sends, true, _) => return Err((EOPNOTSUPP, "asked for datagrams, which are not sent here")),
+        _ => return Err((EOPNOTSUPP, "asked for connections without data, which are not served here")),
     };
     let mut spec = Spec::new(workload);
     spec.direction = if request.does == Does::Sends { Direction::Tx } else { Direction::Rx };
     let longest = Duration::from_secs(limits.time_s);
     spec.extent = match request.length {
-        0 => return Err((EINVAL, "the client asked for a test of no time")),
+        0 => return Err((EINVAL, "asked for a test of no time")),
         time if time > 0 => Extent::Time(Duration::from_secs(time.unsigned_abs().into())),
         count if workload.is_stream() => Extent::Octets(count.unsigned_abs().into()),
         // How long so many transactions take, the test will show.
         _ => Extent::Time(longest),
     };
     if matches!(spec.extent, Extent::Time(time) if time > longest) {
-        return Err((EPERM, "the client asked for a longer test than is allowed here"));
+        return Err((EPERM, "asked for a longer test than is allowed here"));
     }
     sizes(&mut spec, request)?;
     let buffer = if request.does == Does::Sends { request.send_buffer } else { request.receive_buffer };
@@ -204,16 +204,16 @@ fn sizes(spec: &mut Spec, request: &Request) -> Result<(), Refused> {
     let size = |octets: i32| u32::try_from(octets).ok().filter(|octets| (1..=most).contains(octets));
     if spec.workload.is_stream() {
         spec.message_size = match request.does {
-            Does::Sends if request.send_size != USUAL => Some(
-                size(request.send_size).ok_or((errno::EINVAL, "the client asked for sends of a size that is none"))?,
-            ),
+            Does::Sends if request.send_size != USUAL => {
+                Some(size(request.send_size).ok_or((errno::EINVAL, "asked for sends of a size that is none"))?)
+            }
             // Datagrams are of whatever size the client sends.
             _ if spec.workload.is_udp() => Some(MAX_DATAGRAM),
             _ => None,
         };
         return Ok(());
     }
-    let none = (errno::EINVAL, "the client asked for requests or responses of a size that is none");
+    let none = (errno::EINVAL, "asked for requests or responses of a size that is none");
     spec.request_size = size(request.request_size).ok_or(none)?;
     spec.response_size = size(request.response_size).ok_or(none)?;
     Ok(())
@@ -238,7 +238,7 @@ fn limit_rate(spec: &mut Spec, request: &Request, limits: &Limits) -> Result<(),
     }
     let streams = spec.workload.is_stream() || spec.request_size.max(spec.response_size) > SMALL;
     if limits.rate.is_some() && streams {
-        return Err((errno::EPERM, "the client named no rate, and there is a limit here"));
+        return Err((errno::EPERM, "asked to send as fast as it can, which is above the rate that is allowed here"));
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::session::Session;
 use super::terms::spec_of;
 use crate::deadline::Timed;
 use crate::door::{Door, is_passing};
-use crate::served::{Limits, Served};
+use crate::served::{Limits, Refusals, Served};
 
 /// The port of the control connection.
 pub const PORT: u16 = 5000;
@@ -31,6 +31,7 @@ const STACK: usize = 256 << 10;
 pub struct Server {
     doors: Vec<Door>,
     limits: Limits,
+    refusals: Refusals,
     hall: Hall,
     tests: AtomicUsize,
     strangers: AtomicUsize,
@@ -43,11 +44,17 @@ impl Server {
         Ok(Server {
             doors: Door::open_all(address, port)?,
             limits,
+            refusals: Box::new(|_, _| {}),
             hall: Hall::default(),
             tests: AtomicUsize::new(0),
             strangers: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
         })
+    }
+
+    /// Has somebody told of each client that is refused.
+    pub fn tell_refusals(&mut self, refusals: Refusals) {
+        self.refusals = refusals;
     }
 
     /// The port that is listened on.
@@ -106,7 +113,7 @@ impl<'a> Service<'a> {
         let Ok(Some(asked)) = asked else { return };
         let spec = match spec_of(&asked, &self.server.limits) {
             Ok(spec) => spec,
-            Err(why) => return refuse(&stream, &why),
+            Err(why) => return self.refuse(&stream, peer, &why),
         };
         let tests = &self.server.tests;
         if tests.fetch_add(1, Ordering::Relaxed) < self.server.limits.tests {
@@ -117,9 +124,14 @@ impl<'a> Service<'a> {
                 self.server.ended.fetch_add(1, Ordering::Relaxed);
             }
         } else {
-            refuse(&stream, "as many tests run here as are allowed; try again when one is over");
+            self.refuse(&stream, peer, "as many tests run here as are allowed; try again when one is over");
         }
         tests.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn refuse(self, stream: &TcpStream, peer: SocketAddr, why: &str) {
+        (self.server.refusals)(peer, &format!("was told: {why}"));
+        refuse(stream, why);
     }
 }
 

@@ -16,7 +16,7 @@ use socket2::SockRef;
 use super::receive::{Receiver, Sender};
 use crate::door::{Door, is_passing, waiting};
 use crate::far::far_end;
-use crate::served::{Limits, Served};
+use crate::served::{Limits, Refusals, Served};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5001;
@@ -32,6 +32,7 @@ const STACK: usize = 256 << 10;
 pub struct Server {
     doors: Vec<Door>,
     limits: Limits,
+    refusals: Refusals,
     /// Whose datagrams have a socket of their own.
     known: Mutex<Vec<SocketAddr>>,
     tests: AtomicUsize,
@@ -45,11 +46,17 @@ impl Server {
         Ok(Server {
             doors: Door::open_all(address, port)?,
             limits,
+            refusals: Box::new(|_, _| {}),
             known: Mutex::default(),
             tests: AtomicUsize::new(0),
             strangers: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
         })
+    }
+
+    /// Has somebody told of each client that is refused.
+    pub fn tell_refusals(&mut self, refusals: Refusals) {
+        self.refusals = refusals;
     }
 
     /// The port that is listened on.
@@ -165,7 +172,7 @@ impl<'a> Service<'a> {
         let (Ok(arrived), Some(local)) = (arrived, local) else { return };
         // A sender does not say what it is about to send: it may be more than is allowed.
         if limits.rate.is_some() {
-            return;
+            return (self.server.refusals)(peer, "sends as fast as it will, which no limit of the rate allows");
         }
         let most = Extent::Time(Duration::from_secs(limits.time_s));
         let mut spec = Spec { extent: most, ..Spec::new(workload) };
@@ -185,6 +192,8 @@ impl<'a> Service<'a> {
             });
             (self.heard)(Served { tool: "ttcp", version: None, peer, local, interface, spec, ended });
             self.server.ended.fetch_add(1, Ordering::Relaxed);
+        } else {
+            (self.server.refusals)(peer, "came while as many tests ran as are allowed");
         }
         tests.fetch_sub(1, Ordering::Relaxed);
     }
