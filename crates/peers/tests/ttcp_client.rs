@@ -128,7 +128,7 @@ fn a_stranger_is_no_sender() {
             // First another machine, then the target.
             let stranger = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
             stranger.bind(&SocketAddr::new("127.0.0.2".parse().unwrap(), 0).into()).unwrap();
-            drop(connect_from(&stranger, at));
+            connect_from(&stranger, at);
             let mut target = connect(at);
             target.write_all(b"from the target").unwrap();
         });

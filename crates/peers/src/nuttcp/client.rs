@@ -100,8 +100,11 @@ impl Test<'_> {
         self.say(&asked.emit(version)).map_err(talking("the test was asked for"))?;
         self.expect_taken()?;
         let (flows, early) = match waiting {
-            Some((socket, _)) => self.await_datagrams(socket).map(|(flow, early)| (vec![flow], early))?,
-            None => (self.open(&asked)?, None),
+            Some((socket, _)) => {
+                let (socket, early) = self.await_datagrams(socket)?;
+                (Flow::of(self.spec).into_iter().zip([socket]).collect(), early)
+            }
+            None => (self.open(&asked)?, Vec::new()),
         };
         self.conduct(&asked, flows, early, notify)
     }
@@ -166,7 +169,7 @@ impl Test<'_> {
     }
 
     /// The server's first word over UDP shows the port that it sends from.
-    fn await_datagrams(&self, socket: Socket) -> Result<((Flow, Socket), Option<Vec<u8>>), Trouble> {
+    fn await_datagrams(&self, socket: Socket) -> Result<(Socket, Vec<Vec<u8>>), Trouble> {
         let udp: UdpSocket = socket.into();
         let silent = || {
             Trouble::Own(format!(
@@ -184,11 +187,10 @@ impl Test<'_> {
                 continue;
             }
             udp.connect(from).map_err(talking("its datagrams were awaited"))?;
-            let flow = Flow::of(self.spec).into_iter().next().ok_or_else(silent)?;
             // Its first word says where it sends from. Whatever else came first, that being lost, is of the stream.
             octets.truncate(len);
             let early = Some(octets).filter(|octets| octets != BEGINS[0]);
-            return Ok(((flow, udp.into()), early));
+            return Ok((udp.into(), Vec::from_iter(early)));
         }
         Err(silent())
     }
@@ -234,14 +236,14 @@ impl Test<'_> {
         &self,
         asked: &Request,
         flows: Vec<(Flow, Socket)>,
-        early: Option<Vec<u8>>,
+        early: Vec<Vec<u8>>,
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<[Outcome; 2], Trouble> {
         let Place { local, interface, .. } = self.place;
         let sends = self.spec.direction == Direction::Rx;
         let held = flows.first().map(|(_, socket)| socket.try_clone()).transpose();
         let held = held.map_err(talking("streams were opened"))?;
-        let framing = framing(self.spec, sends, is_numbered(asked), Vec::from_iter(early));
+        let framing = framing(self.spec, sends, is_numbered(asked), early);
         let trial = Trial::adopt(self.spec.clone(), framing, End::Host, *local, interface.clone(), flows, notify)?;
         let mut heard = Heard { control: &self.control, text: Vec::new(), over: false };
         self.control.set_nonblocking(true).map_err(talking("the test began"))?;

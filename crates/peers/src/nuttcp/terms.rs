@@ -140,7 +140,7 @@ pub fn check_client(spec: &Spec) -> Result<(), String> {
     if spec.congestion_control.is_some() || spec.pacing.is_some() {
         return cannot("congestion_control or pacing of its server's", "leave them out, or choose direction=rx");
     }
-    if kilobits(spec).is_some_and(|kbps| kbps < 0.999 || kbps > 4e9) {
+    if kilobits(spec).is_some_and(|kbps| !(0.999..=4e9).contains(&kbps)) {
         return cannot("rate of its server's below 1 kbit/s or above 4 Tbit/s", "choose another rate, or direction=rx");
     }
     if let Extent::Octets(octets) = spec.extent
@@ -276,7 +276,7 @@ fn slices(told: &Told, size: u64) -> Vec<Slice> {
     let mut start_ns = 0_u64;
     let slice = |interval: &super::told::Interval| {
         let end_ns = start_ns.saturating_add(interval.ns);
-        let messages = if size > 0 { (interval.octets + size / 2) / size } else { 0 };
+        let messages = (interval.octets + size / 2).checked_div(size).unwrap_or(0);
         let octets = if size > 0 { messages * size } else { interval.octets };
         let slice = Slice { start_ns, end_ns, octets, messages, missing: interval.drops, tcp: None };
         start_ns = end_ns;
