@@ -26,18 +26,18 @@ impl Test {
         local: IpAddr,
         interface: Option<String>,
     ) -> Result<Test, Refusal> {
-        can(foreign, &spec).map_err(|sentence| Refusal(RefusalKind::BadRequest, sentence))?;
+        can(&foreign, &spec).map_err(|sentence| Refusal(RefusalKind::BadRequest, sentence))?;
         Ok(Test { foreign, spec, local, interface })
     }
 }
 
 #[cfg(feature = "peers")]
-fn can(foreign: Foreign, spec: &Spec) -> Result<(), String> {
+fn can(foreign: &Foreign, spec: &Spec) -> Result<(), String> {
     linerate_peers::can(foreign.tool, spec)
 }
 
 #[cfg(not(feature = "peers"))]
-fn can(foreign: Foreign, _: &Spec) -> Result<(), String> {
+fn can(foreign: &Foreign, _: &Spec) -> Result<(), String> {
     Err(format!(
         "this agent was built without other tools' protocols; build it with --features peers, or let the machine with \
          linerate speak to {}",
@@ -56,7 +56,7 @@ impl Test {
     ) -> Result<[Outcome; 2], String> {
         let Test { foreign, spec, local, interface } = self;
         let place = linerate_peers::test::Place { local, interface, server: foreign.server };
-        linerate_peers::run(foreign.tool, &spec, &place, notify, stopped)
+        linerate_peers::run(foreign.tool, &foreign.tokens, &spec, &place, notify, stopped)
     }
 
     /// Never called: nothing was prepared.

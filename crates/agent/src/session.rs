@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use linerate_control::message::{
-    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Prepare, REGISTERS, RefusalKind, Reply, Request,
-    RequestLine, SETTINGS,
+    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, MACHINE_PROFILE, Prepare, REGISTERS, RefusalKind, Reply,
+    Request, RequestLine, SETTINGS,
 };
 use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
+use linerate_host::profile::may_sample_machine;
 use linerate_host::traffic::{Progress, Tokens, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 
@@ -50,6 +51,9 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
         server.capabilities.push(CUSTOM_SETTINGS.to_owned());
     }
     server.capabilities.push(REGISTERS.to_owned());
+    if may_sample_machine() {
+        server.capabilities.push(MACHINE_PROFILE.to_owned());
+    }
     if cfg!(feature = "peers") {
         server.capabilities.push(FOREIGN.to_owned());
     }

@@ -70,7 +70,7 @@ pub enum Endpoint {
 pub struct EndpointError(String);
 
 const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, \
-                     board:NAME, iperf3:host[:port], iperf2:host[:port]";
+                     board:NAME, iperf3:host[:port], iperf2:host[:port], netperf:host[:port]";
 
 impl FromStr for Endpoint {
     type Err = EndpointError;
@@ -114,7 +114,7 @@ impl FromStr for Endpoint {
                     _ => Ok(Endpoint::Board { name: name.to_owned(), end }),
                 }
             }
-            "iperf2" | "netperf" | "nuttcp" | "ttcp" => Err(EndpointError(format!(
+            "nuttcp" | "ttcp" => Err(EndpointError(format!(
                 "'{scheme}:' endpoints are not in this version of linerate; {FORMS} (a machine that is called \
                  '{scheme}' is ssh:{scheme})"
             ))),
@@ -253,6 +253,22 @@ impl Default for ConnectOptions {
 }
 
 impl Endpoint {
+    /// Opens a shell on a machine that is reached by ssh, in a connection of its own: its standard input takes commands,
+    /// and what they print comes back. Nothing is installed there, and no agent asked for.
+    pub fn shell(&self, name: &str, options: &ConnectOptions) -> Result<Link, ControlError> {
+        let machine = Machine { name: name.to_owned(), endpoint: self.to_string() };
+        let unreachable = |why: String| ControlError::Unreachable { machine: machine.clone(), why };
+        let Endpoint::Ssh { user, host, port } = self else {
+            return Err(unreachable("a shell is had by ssh only; write [ssh:][user@]host[:port]".to_owned()));
+        };
+        let (user, port, connect_timeout) = (user.as_deref(), *port, options.connect_timeout);
+        let ssh = Ssh { user, host, port, connect_timeout, may_ask: io::stderr().is_terminal() };
+        let not_found = format!("there is no /bin/sh on {host}, or no ssh here; install it");
+        let hints = Hints { not_found, ..ssh.hints("/bin/sh") };
+        Link::start(ssh.command(Share::Alone, "exec /bin/sh"), Start { may_ask: ssh.may_ask, hints })
+            .map_err(|error| unreachable(format!("/bin/sh cannot be started: {error}; see that it is installed here")))
+    }
+
     /// Opens a byte stream to the agent, starting it where the endpoint says so. `name` is the machine's part in
     /// sentences: `target` or `host`.
     pub fn connect(&self, name: &str, options: &ConnectOptions) -> Result<Link, ControlError> {
@@ -471,7 +487,7 @@ mod tests {
         refuse("netns:", "missing");
         refuse("netns:..", "no name");
         refuse("exec: ", "missing");
-        refuse("netperf:host", "not in this version");
+        refuse("nuttcp:host", "not in this version");
         refuse("board:", "name of the board is missing");
         refuse("board:../x", "no name of a board");
         refuse("host\n", "no name of a host");

@@ -46,6 +46,9 @@ pub const FOREIGN: &str = "foreign";
 /// The capability to change settings of the user's own: to run the controller's commands.
 pub const CUSTOM_SETTINGS: &str = "custom-settings";
 
+/// The capability to sample what the whole machine does, and not the agent's own threads alone.
+pub const MACHINE_PROFILE: &str = "machine-profile";
+
 /// The capability to read registers by the driver's dump and the PHY's bus.
 pub const REGISTERS: &str = "registers";
 /// The capability to read registers in physical memory too, for this controller.
@@ -249,12 +252,21 @@ pub struct Prepare {
 }
 
 /// Another tool's server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Foreign {
     /// Whose.
     pub tool: Tool,
     /// Where it listens.
     pub server: SocketAddr,
+    /// Who asks, encrypted for that server: the likeliest form first. Debug output hides them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<String>,
+}
+
+impl std::fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Foreign").field("tool", &self.tool).field("server", &self.server).finish_non_exhaustive()
+    }
 }
 
 /// 128 random bits, written as 32 hexadecimal digits. Debug output hides them.

@@ -6,6 +6,7 @@ pub mod counters;
 pub mod cpu;
 pub mod drop_reasons;
 mod egress;
+pub mod elsewhere;
 pub mod environment;
 mod ethtool;
 pub mod guard;

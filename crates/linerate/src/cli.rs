@@ -28,7 +28,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Measure: carry a plan out between two machines
     #[command(after_help = SET_HINT, after_long_help = set_help())]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Let other tools' clients measure against this machine; each test of theirs becomes a record
     Serve(ServeArgs),
     /// List the built-in plans, or show one
@@ -102,6 +102,19 @@ pub(crate) struct RunArgs {
     /// The machine at the other end of the cable; by default this one, or where a board's cable ends
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, default_value = "local")]
     pub(crate) host: Endpoint,
+    /// Where the target is another tool's server: read its machine's counters over ssh, with a shell and cat only
+    ///
+    /// For iperf3:host and the like, when no agent may be copied there: [ssh:][user@]host[:port]. One ssh connection;
+    /// the counters are read before and after each trial, and the loss budget is made with them (docs/peers.md).
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
+    pub(crate) counters: Option<Endpoint>,
+    /// Where the target is an iperf3 server that wants to know who asks: the user; the password stands in the environment
+    /// variable IPERF3_PASSWORD
+    #[arg(long, value_name = "NAME", requires = "rsa_public_key")]
+    pub(crate) username: Option<String>,
+    /// The public key of that server, a PEM file
+    #[arg(long, value_name = "FILE", requires = "username")]
+    pub(crate) rsa_public_key: Option<PathBuf>,
     /// Set an option of the trials: one value, a list (1M,2M) or a range (50M..1G:50M); may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(crate) set: Vec<(String, String)>,
@@ -182,6 +195,12 @@ pub(crate) struct ServeArgs {
     /// The longest that a test may ask for
     #[arg(long, value_name = "TIME", value_parser = linerate_trial::units::parse_duration, default_value = "1h")]
     pub(crate) max_time: Duration,
+    /// Serve only iperf3 clients of these users: a file of lines 'user,hash', as iperf3 has it (docs/peers.md)
+    #[arg(long, value_name = "FILE", requires = "rsa_private_key")]
+    pub(crate) authorized_users: Option<PathBuf>,
+    /// The private key that their passwords are decrypted with, a PEM file without a passphrase
+    #[arg(long, value_name = "FILE", requires = "authorized_users")]
+    pub(crate) rsa_private_key: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// Print records as JSON Lines, and nothing else: one object a line (docs/record-format.md)
@@ -199,6 +218,8 @@ pub(crate) enum Tool {
     Iperf3,
     /// iperf2, of any version from 2.0.5 on
     Iperf2,
+    /// netperf, of any version from 2.5 on
+    Netperf,
 }
 
 /// How agents are reached.

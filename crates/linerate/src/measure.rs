@@ -5,6 +5,7 @@
 //!   pair (two agents, leased) ─→ route (addresses) ─→ campaign ─→ for each trial: settings ─→ conduct ─→ join ─→ store
 //! ```
 
+mod afar;
 pub(crate) mod boot;
 pub(crate) mod campaign;
 pub(crate) mod carrier;

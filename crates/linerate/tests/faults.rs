@@ -263,3 +263,14 @@ fn a_demo_that_is_interrupted_leaves_nothing() {
         assert_eq!(left, [0; 0], "namespaces with a process in them after {wait_ms} ms");
     }
 }
+
+/// A wrong address, or a board that is off: nobody answers ARP, and the sentence says so rather than guess at a firewall.
+#[test]
+fn an_address_that_nobody_has_is_said_to() {
+    let Some(bench) = Bench::new("no-neighbour") else { return };
+    bench.lab().in_target(|| std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "8")).unwrap();
+    for plan in ["udp-stream", "tcp-stream"] {
+        let ran = bench.run(plan, &["--set", "duration=300ms"], 2 * IN_TIME);
+        ran.check_sentence(&["nobody on eth0 answers for 198.18.0.2 (ARP)", "check the cable and the addresses"]);
+    }
+}

@@ -137,3 +137,87 @@ fn a_served_client_leaves_a_record() {
     assert_eq!(record["result"]["packets_received"], printed["end"]["sum"]["packets"], "{printed}");
     assert!(record["target"]["environment"]["kernel"].is_string());
 }
+
+#[test]
+fn a_user_is_known_by_a_password_that_no_command_line_shows() {
+    const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../peers/tests/keys");
+    let port = free_port();
+    let (served, asked) = (store("users-served"), store("users-asked"));
+    let server = Command::new(LINERATE)
+        .args(["serve", "iperf3", "--bind", "127.0.0.1", "--port", &port.to_string(), "--one-off", "--json"])
+        .args(["--authorized-users", &format!("{KEYS}/users"), "--rsa-private-key", &format!("{KEYS}/private.pem")])
+        .arg("--store")
+        .arg(&served)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for(port);
+    let _lease = LEASE.lock().unwrap_or_else(PoisonError::into_inner);
+    let run = |password: Option<&str>| {
+        let mut command = Command::new(LINERATE);
+        command.args(["run", "tcp-stream", "--target", &format!("iperf3:127.0.0.1:{port}"), "--json", "--quiet"]);
+        command.args(["--set", "rate=20M", "--set", "duration=200ms", "--set", "warmup=0s"]);
+        command.args(["--username", "mario", "--rsa-public-key", &format!("{KEYS}/public.pem"), "--store"]);
+        command.arg(&asked).env_remove("IPERF3_PASSWORD").envs(password.map(|password| ("IPERF3_PASSWORD", password)));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (status, said) = run(None);
+    assert!(status == Some(2) && said.contains("environment variable IPERF3_PASSWORD"), "{said}");
+    let (status, said) = run(Some("verdi"));
+    assert!(status == Some(2) && said.contains("see that user, password and public key"), "{said}");
+    let (status, said) = run(Some("rossi"));
+    assert!(status == Some(0) && said.contains("throughput_bps"), "{said}");
+    let output = server.wait_with_output().unwrap();
+    [&served, &asked].into_iter().for_each(|store| drop(std::fs::remove_file(store)));
+    assert_eq!(records(&output.stdout).len(), 1);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("a client of iperf3 at 127.0.0.1 was refused: it is no user that is allowed"), "{said}");
+}
+
+#[test]
+fn a_netserver_of_ours_serves_a_run_of_ours() {
+    let port = free_port();
+    let stores = [store("netserver"), store("netperf")];
+    let server = Command::new(LINERATE)
+        .args([
+            "serve",
+            "netperf",
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &port.to_string(),
+            "--one-off",
+            "--json",
+            "--quiet",
+        ])
+        .arg("--store")
+        .arg(&stores[0])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for(port);
+    let _lease = LEASE.lock().unwrap_or_else(PoisonError::into_inner);
+    let client = Command::new(LINERATE)
+        .args(["run", "udp-stream", "--target", &format!("netperf:127.0.0.1:{port}"), "--json", "--quiet"])
+        .args(["--set", "rate=2M", "--set", "duration=1s", "--store"])
+        .arg(&stores[1])
+        .output()
+        .unwrap();
+    let output = server.wait_with_output().unwrap();
+    stores.iter().for_each(|store| drop(std::fs::remove_file(store)));
+    assert!(client.status.success(), "{}", String::from_utf8_lossy(&client.stderr));
+    let (asked, served) = (&records(&client.stdout)[0], &records(&output.stdout)[0]);
+    assert_eq!(asked["result"]["packets_lost"], 0, "loopback loses nothing: {}", asked["result"]);
+    assert_eq!(asked["result"]["packets_received"], served["result"]["packets_received"]);
+    assert!(asked["result"].get("packets_reordered").is_none(), "datagrams without numbers have no order");
+    assert!(served["result"].get("packets_lost").is_none(), "what was sent, no netperf tells: {}", served["result"]);
+    assert_eq!(served["asked"]["message_size"], asked["asked"]["message_size"]);
+    assert!(served["intervals"].as_array().is_some_and(|slices| !slices.is_empty()));
+    // What a netserver tells of its machine.
+    let target = &asked["target"];
+    assert_eq!((&target["cpu"]["method"], &target["environment"]["nic"]["name"]), (&"/proc/stat".into(), &"lo".into()));
+    let mbit = served["result"]["throughput_bps"].as_f64().unwrap() / 1e6;
+    assert!((1.5..2.5).contains(&mbit), "{}", served["result"]);
+}

@@ -40,6 +40,7 @@ fn a_profiled_stream_copies_and_all_of_the_time_is_told() {
         return eprintln!("SKIPPED {name}: this machine refuses: {:?}", record.doubts);
     };
     assert_eq!(profile.taken.hz, 999);
+    assert!(record.host.profile.is_none(), "one machine was sampled twice");
     assert!(profile.taken.samples > 100, "{:?}", profile.categories);
     for category in [Category::Copy, Category::Protocol] {
         let time = profile.of(category).unwrap_or_else(|| panic!("no {category:?} in {:?}", profile.categories));

@@ -20,15 +20,7 @@ pub struct Door {
 impl Door {
     /// One family's sockets.
     pub fn open(at: SocketAddr) -> io::Result<Door> {
-        let listener = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
-        listener.set_reuse_address(true)?;
-        if at.is_ipv6() {
-            listener.set_only_v6(true)?;
-        }
-        listener.bind(&at.into())?;
-        listener.listen(128)?;
-        listener.set_nonblocking(true)?;
-        let tcp: TcpListener = listener.into();
+        let tcp = listener(at)?;
         let udp = datagram_socket(SocketAddr::new(at.ip(), tcp.local_addr()?.port()))?;
         udp.set_nonblocking(true)?;
         Ok(Door { tcp, udp: udp.into() })
@@ -56,6 +48,31 @@ impl Door {
         udp.set_nonblocking(false)?;
         Ok((udp.into(), before))
     }
+}
+
+/// Where connections come; it does not block.
+fn listener(at: SocketAddr) -> io::Result<TcpListener> {
+    let listener = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+    listener.set_reuse_address(true)?;
+    if at.is_ipv6() {
+        listener.set_only_v6(true)?;
+    }
+    listener.bind(&at.into())?;
+    listener.listen(128)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener.into())
+}
+
+/// Where connections alone come, at an address or at every one. Port 0 is any that is free. They do not block.
+pub fn listeners(address: Option<IpAddr>, port: u16) -> io::Result<Vec<TcpListener>> {
+    if let Some(address) = address {
+        return Ok(vec![listener(SocketAddr::new(address, port))?]);
+    }
+    let mut all = vec![listener((Ipv4Addr::UNSPECIFIED, port).into())?];
+    let port = all[0].local_addr()?.port();
+    // A machine without IPv6 serves without it.
+    all.extend(listener((Ipv6Addr::UNSPECIFIED, port).into()).ok());
+    Ok(all)
 }
 
 /// Datagrams that one look takes at most.

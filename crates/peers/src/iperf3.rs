@@ -1,6 +1,10 @@
 //! iperf3 (esnet/iperf), from 3.0 on: TCP and UDP streams, either way or both.
 //! Knows its protocol only; the data goes through the same code as linerate's own.
 
+#[cfg(feature = "authentication")]
+pub mod authentication;
+#[cfg(feature = "authentication")]
+mod base64;
 pub mod client;
 pub mod datagram;
 pub mod message;

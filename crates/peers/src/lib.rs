@@ -12,6 +12,7 @@ pub mod deadline;
 pub mod door;
 pub mod iperf2;
 pub mod iperf3;
+pub mod netperf;
 pub mod options;
 pub mod served;
 pub mod test;
@@ -22,6 +23,7 @@ pub fn fit(tool: Tool, spec: &mut Spec) {
         // A server leaves out whole seconds.
         Tool::Iperf3 => spec.warmup = Duration::from_secs(spec.warmup.as_secs_f64().ceil() as u64),
         Tool::Iperf2 => iperf2::terms::fit(spec),
+        Tool::Netperf => netperf::terms::fit(spec),
     }
 }
 
@@ -30,20 +32,24 @@ pub fn can(tool: Tool, spec: &Spec) -> Result<(), String> {
     match tool {
         Tool::Iperf3 => iperf3::terms::parameters_of(spec).map(drop),
         Tool::Iperf2 => iperf2::terms::check_client(spec),
+        Tool::Netperf => netperf::terms::check_client(spec),
     }
 }
 
 /// One trial of this machine, the host, against the tool's server, the target: what the server told of its end, and what
-/// this end saw. The error is one sentence that ends in what to try.
+/// this end saw. `tokens` say who asks, where the tool's servers can want to know. The error is one sentence that ends in
+/// what to try.
 pub fn run(
     tool: Tool,
+    tokens: &[String],
     spec: &Spec,
     place: &test::Place,
     notify: impl Fn(Progress) + Send + 'static,
     stopped: &dyn Fn() -> bool,
 ) -> Result<[Outcome; 2], String> {
     match tool {
-        Tool::Iperf3 => iperf3::client::run(spec, place, notify, stopped),
+        Tool::Iperf3 => iperf3::client::run_as(tokens, spec, place, notify, stopped),
         Tool::Iperf2 => iperf2::client::run(spec, place, notify, stopped),
+        Tool::Netperf => netperf::client::run(spec, place, notify, stopped),
     }
 }

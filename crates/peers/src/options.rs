@@ -3,7 +3,7 @@
 
 use std::io;
 
-use linerate_trial::spec::{Spec, Workload};
+use linerate_trial::spec::Spec;
 use socket2::Socket;
 
 /// What the client asked of its sockets. What the kernel refuses stays as it was: no tool's client is told, and the
@@ -13,7 +13,7 @@ pub fn prepare(socket: &Socket, spec: &Spec) -> io::Result<()> {
         let _ = socket.set_send_buffer_size(octets as usize);
         let _ = socket.set_recv_buffer_size(octets as usize);
     }
-    if spec.workload == Workload::TcpStream {
+    if !spec.workload.is_udp() {
         socket.set_tcp_nodelay(spec.nodelay())?;
         if let Some(mss) = spec.mss {
             let _ = socket.set_tcp_mss(mss.into());

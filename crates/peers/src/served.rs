@@ -25,6 +25,9 @@ pub struct Served {
     pub ended: Result<Box<[Outcome; 2]>, String>,
 }
 
+/// Who hears of clients that were refused: where they are, and what they did that is not allowed, as "asked for …".
+pub type Refusals = Box<dyn Fn(SocketAddr, &str) + Send + Sync>;
+
 /// How much a server lets its clients ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

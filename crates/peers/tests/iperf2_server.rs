@@ -14,12 +14,18 @@ use linerate_peers::served::{Limits, Served};
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Direction, Workload};
 
+/// What clients were refused for, where limits are not the usual ones.
+static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
 fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
     let address: IpAddr = address.parse().unwrap();
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
-    let server = Server::bind(Some(address), 0, limits).unwrap();
+    let mut server = Server::bind(Some(address), 0, limits).unwrap();
+    if limits != Limits::default() {
+        server.tell_refusals(Box::new(|_, what| REFUSED.lock().unwrap().push(what.to_owned())));
+    }
     let at = SocketAddr::new(address, server.port().unwrap());
     let said = thread::scope(|scope| {
         let serving =
@@ -205,6 +211,10 @@ fn what_is_above_the_limits_is_not_served() {
         }
     });
     assert!(served.is_empty(), "{served:?}");
+    let refused = REFUSED.lock().unwrap();
+    let said = |what: &str| refused.iter().any(|one| one.contains(what));
+    let missing = Command::new("iperf").arg("-v").output().is_err();
+    assert!(missing || said("higher rate") && said("longer test"), "{refused:?}");
 }
 
 #[test]

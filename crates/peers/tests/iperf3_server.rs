@@ -11,11 +11,15 @@ use linerate_peers::iperf3::server::Server;
 use linerate_peers::served::{Limits, Served};
 use serde_json::Value;
 
+/// What clients were refused for.
+static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 /// Runs iperf3 against a server of ours, and returns what it printed, and what we saw.
 fn serve(address: &str, arguments: &[&str], limits: Limits) -> Option<(Value, Vec<Served>)> {
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
-    let server = Server::bind(Some(address.parse::<IpAddr>().unwrap()), 0, limits).unwrap();
+    let mut server = Server::bind(Some(address.parse::<IpAddr>().unwrap()), 0, limits).unwrap();
+    server.tell_refusals(Box::new(|_, what| REFUSED.lock().unwrap().push(what.to_owned())));
     let port = server.port().unwrap().to_string();
     let printed = thread::scope(|scope| {
         let serving =
@@ -116,4 +120,5 @@ fn what_is_above_the_limits_is_refused_in_iperf3s_words() {
     let error = printed["error"].as_str().unwrap_or_default();
     assert!(error.contains("total required bandwidth is larger than server limit"), "{error}");
     assert!(served.is_empty());
+    assert_eq!(*REFUSED.lock().unwrap(), ["asked for a higher rate than is allowed"]);
 }

@@ -21,6 +21,7 @@ mod fifo_overrun;
 mod governor;
 mod host_limits;
 mod idle_states;
+mod interface_filter;
 mod interrupt_storm;
 mod link_damage;
 mod link_speed;
@@ -138,13 +139,14 @@ pub struct Rule {
 
 /// Every rule. Of findings that are equally sure and weigh the same, the one further up comes first: causes that
 /// are narrow, and named by a counter of their own, before wide ones.
-pub const RULES: [Rule; 37] = [
+pub const RULES: [Rule; 38] = [
     mtu_mismatch::RULE,
     duplex::RULE,
     neighbours::RULE,
     fifo_overrun::RULE,
     link_damage::RULE,
     softirq_cpu::RULE,
+    interface_filter::RULE,
     softirq_backlog::RULE,
     receive_ring::RULE,
     time_squeeze::RULE,
@@ -196,20 +198,27 @@ pub fn findings(record: &Record) -> Vec<Finding> {
     rank(found)
 }
 
-/// By sureness, then by weight, then in the rules' order; a cause before what it explains.
+/// By sureness, then by weight, then in the rules' order; a cause before what it explains, and before what that explains.
 fn rank(found: Vec<Finding>) -> Vec<Finding> {
-    let own = |finding: &Finding| f64::from(finding.sure as u8) + finding.weight.clamp(0.0, 1.0) * 0.9;
-    let score = |finding: &Finding| {
-        let explained = found.iter().filter(|other| {
-            finding.sure >= Sureness::Likely && finding.explains.contains(&other.name) && other.name != finding.name
-        });
-        explained.map(|other| own(other) + 0.01).fold(own(finding), f64::max)
+    let explains = |finding: &Finding, other: &Finding| {
+        finding.sure >= Sureness::Likely && finding.explains.contains(&other.name) && other.name != finding.name
     };
-    let mut scored: Vec<(f64, Finding)> = found.iter().map(|finding| (score(finding), finding.clone())).collect();
+    let mut scores: Vec<f64> =
+        found.iter().map(|one| f64::from(one.sure as u8) + one.weight.clamp(0.0, 1.0) * 0.9).collect();
+    for _ in 0..CHAIN {
+        for (at, finding) in found.iter().enumerate() {
+            let explained = found.iter().zip(&scores).filter(|(other, _)| explains(finding, other));
+            scores[at] = explained.map(|(_, score)| score + 0.001).fold(scores[at], f64::max);
+        }
+    }
+    let mut scored: Vec<(f64, Finding)> = scores.into_iter().zip(found).collect();
     // Stable: equals stay in the rules' order.
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     scored.into_iter().map(|(_, finding)| finding).collect()
 }
+
+/// So many causes may stand behind one another: checksums off, TSO off with them, no CPU time left.
+const CHAIN: usize = 3;
 
 impl Rule {
     /// A finding of this rule, to be filled in.
@@ -333,5 +342,11 @@ mod tests {
         let other = make(&receive_ring::RULE, Sureness::Sure, 0.1);
         let ranked: Vec<&str> = rank(vec![general, hint, other, cause]).iter().map(|one| one.name).collect();
         assert_eq!(ranked, ["receive-ring", "governor", "sender-cpu", "checksum-offload"]);
+        // A cause's cause comes first of all.
+        let slow = make(&receiver_cpu::RULE, Sureness::Likely, 1.0);
+        let by_itself = make(&segmentation::RULE, Sureness::Likely, 0.9).explains(&["receiver-cpu"]);
+        let first = make(&checksum_offload::RULE, Sureness::Likely, 0.5).explains(&["segmentation", "receiver-cpu"]);
+        let ranked: Vec<&str> = rank(vec![slow, by_itself, first]).iter().map(|one| one.name).collect();
+        assert_eq!(ranked, ["checksum-offload", "segmentation", "receiver-cpu"]);
     }
 }

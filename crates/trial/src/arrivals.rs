@@ -35,6 +35,9 @@ pub struct Arrivals {
     /// 1024 different lengths; a new length beyond that is counted as the power of two below it.
     #[serde(deserialize_with = "counted_by_length")]
     pub loss_bursts: BTreeMap<u64, u64>,
+    /// The datagrams bore no numbers: nothing is known of copies, of their order, and of which are missing.
+    #[serde(default)]
+    pub unnumbered: bool,
 }
 
 /// Reads a map whose keys are numbers, which JSON writes as strings. Serde reads such a map by itself, but not

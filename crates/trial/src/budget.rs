@@ -33,6 +33,8 @@ pub struct Datagrams {
     pub sent: u64,
     /// Refused by the sender's kernel (ENOBUFS and the like).
     pub send_errors: u64,
+    /// Times that one was handed over again, see [`crate::outcome::FlowOutcome::send_retries`].
+    pub send_retries: u64,
     /// Different ones that the receiver's application got.
     pub received_unique: u64,
     /// Dropped at the receiver's sockets (SO_MEMINFO); `None` where the kernel does not tell.
@@ -89,6 +91,7 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>
     }
     let most = i128::from(lost) + i128::from(datagrams.marks_lost);
     budget.benign_drops.extend(found.tell_benign_apart(most));
+    found.limit_neighbours(most);
     found.reckon_undelivered(most);
     found.attach_reasons(datagrams, sender, receiver);
     let mut disagreements = found.disagreements();
@@ -158,6 +161,8 @@ struct Finding {
     /// What is this entry's own, after what it includes was taken off.
     net: u64,
     evidence: String,
+    /// Counters of other stages that count the same drops once more.
+    again: Vec<&'static str>,
     /// What counters of the same drops say, where they disagree.
     disagreement: Option<String>,
 }
@@ -165,7 +170,8 @@ struct Finding {
 impl Finding {
     /// The largest of the alternatives.
     fn read(drop: &'static Drop, seen: &Seen<'_>) -> Finding {
-        let mut best = Finding { drop, gross: 0, net: 0, evidence: String::new(), disagreement: None };
+        let mut best =
+            Finding { drop, gross: 0, net: 0, evidence: String::new(), again: Vec::new(), disagreement: None };
         for hits in seen.general(drop) {
             best.prefer(&hits);
         }
@@ -197,6 +203,15 @@ impl Finding {
         }
     }
 
+    /// Takes off what was handed over again, and says so.
+    fn take_off_retries(&mut self, retries: u64) {
+        let taken = retries.min(self.net);
+        if taken > 0 {
+            self.net -= taken;
+            self.evidence.push_str(&format!(", less {taken} that waited for room and were sent again"));
+        }
+    }
+
     fn into_line(self) -> LossLine {
         let end = if self.drop.machine == Sender { "sender" } else { "receiver" };
         let remark = match self.drop.id {
@@ -204,7 +219,10 @@ impl Finding {
             Id::UdpErrors => " (a socket's filter, or a policy)",
             _ => "",
         };
-        LossLine { stage: self.drop.stage, packets: self.net, evidence: format!("{end}: {}{remark}", self.evidence) }
+        let again =
+            if self.again.is_empty() { String::new() } else { format!(" ({} again)", self.again.join(" and ")) };
+        let evidence = format!("{end}: {}{again}{remark}", self.evidence);
+        LossLine { stage: self.drop.stage, packets: self.net, evidence }
     }
 }
 
@@ -226,20 +244,25 @@ impl Findings {
         for drop in &DROPS {
             let mut finding = Finding::read(drop, if drop.machine == Sender { sender } else { receiver });
             match drop.id {
+                // One that waited in vain for room in the socket's buffer is an error to the counters of IP and UDP.
+                Id::SenderIp | Id::SendBuffer => finding.take_off_retries(datagrams.send_retries),
+                _ => {}
+            }
+            match drop.id {
                 // send(2)'s errors are the same drops, seen from the application.
                 Id::SendBuffer if datagrams.send_errors > finding.net => {
                     finding.net = datagrams.send_errors;
                     finding.evidence = format!("{} refused by send", datagrams.send_errors);
                 }
                 // softnet counts for the whole machine, rx_dropped for the interface.
-                Id::Backlog => {
-                    if let Some(interface) = receiver.counters.get(Stage::DriverRxRing, "link rx_dropped")
-                        && interface < finding.net
-                    {
+                Id::Backlog => match receiver.counters.get(Stage::DriverRxRing, "link rx_dropped") {
+                    Some(interface) if interface < finding.net => {
                         finding.net = interface;
                         finding.evidence.push_str(&format!(" on the machine, link rx_dropped {interface}"));
                     }
-                }
+                    Some(_) if finding.net > 0 => finding.again.push("link rx_dropped"),
+                    _ => {}
+                },
                 _ => {}
             }
             finding.gross = finding.net;
@@ -255,6 +278,9 @@ impl Findings {
         if datagrams.shared_kernel {
             for id in [Id::Backlog, Id::DriverDrops] {
                 let (packets, stage) = (found.get(id).net, found.get(id).drop.stage);
+                if packets.min(found.get(Id::TxRing).net) > 0 {
+                    found.get_mut(id).again.push("the sender's link tx_dropped");
+                }
                 found.get_mut(Id::TxRing).take_off(packets, stage);
             }
         }
@@ -312,6 +338,16 @@ impl Findings {
         );
         drops.evidence.push_str(&format!(", less {excess} that the trial did not lose"));
         Some(LossLine { stage: drops.drop.stage, packets: excess, evidence })
+    }
+
+    /// The tables of neighbours are the whole machine's: what they dropped beyond the trial's loss was others'.
+    fn limit_neighbours(&mut self, most: i128) {
+        let possible = u64::try_from((most - self.others(Id::Neighbours)).max(0)).unwrap_or(u64::MAX);
+        let finding = self.get_mut(Id::Neighbours);
+        if finding.net > possible {
+            finding.net = possible;
+            finding.evidence.push_str(" on the machine, more than the trial lost");
+        }
     }
 
     /// What IP received, delivered to nobody and counted as no error was dropped in between: by a packet filter, for

@@ -51,6 +51,13 @@ pub struct Environment {
     pub agent_version: Option<String>,
 }
 
+impl Environment {
+    /// Whether both run on the same start of the same kernel.
+    pub fn is_machine_of(&self, other: &Environment) -> bool {
+        self.boot_id.is_some() && self.boot_id == other.boot_id
+    }
+}
+
 /// The processors of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

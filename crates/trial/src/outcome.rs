@@ -8,6 +8,7 @@ use crate::arrivals::Arrivals;
 use crate::cpu::{CpuShares, CpuUse};
 use crate::doubt::Doubt;
 use crate::drop_reason::DropReason;
+use crate::environment::Environment;
 use crate::flow::End;
 use crate::histogram::Histogram;
 use crate::pace::Pacing;
@@ -39,6 +40,9 @@ pub struct Outcome {
     /// What the CPUs did in the measured part, where that was asked for and could be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Box<Profile>>,
+    /// What another tool's end told of its machine, which has no agent to describe it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Box<Environment>>,
 }
 
 impl Outcome {
@@ -53,6 +57,7 @@ impl Outcome {
             drop_reasons: None,
             registers: None,
             profile: None,
+            told: None,
             doubts: Vec::new(),
         }
     }
@@ -100,6 +105,10 @@ pub struct FlowOutcome {
     /// Datagrams that the kernel refused to take (ENOBUFS and the like), over the whole trial. They bear
     /// numbers and are counted as sent: they are lost at the sender's socket.
     pub send_errors: u64,
+    /// Times that the kernel had no room for a datagram or an end mark, which was then handed over again: counters of
+    /// the kernel take each for a drop (net/ipv4/udp.c, udp_sendmsg), and nothing was lost.
+    #[serde(default)]
+    pub send_retries: u64,
     /// End marks that a UDP sender sent, or that a receiver heard. They are no messages, and may be lost like one.
     #[serde(default)]
     pub end_marks: u64,
@@ -134,6 +143,7 @@ impl FlowOutcome {
             timestamps: None,
             socket_drops: None,
             send_errors: 0,
+            send_retries: 0,
             end_marks: 0,
             latency: None,
             timeouts: None,

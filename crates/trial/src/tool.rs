@@ -11,17 +11,20 @@ pub enum Tool {
     Iperf3,
     /// iperf2 (sourceforge.net/projects/iperf2).
     Iperf2,
+    /// netperf (HewlettPackard/netperf).
+    Netperf,
 }
 
 impl Tool {
     /// Every one.
-    pub const ALL: [Tool; 2] = [Tool::Iperf3, Tool::Iperf2];
+    pub const ALL: [Tool; 3] = [Tool::Iperf3, Tool::Iperf2, Tool::Netperf];
 
     /// The name, as endpoints and records write it.
     pub const fn name(self) -> &'static str {
         match self {
             Tool::Iperf3 => "iperf3",
             Tool::Iperf2 => "iperf2",
+            Tool::Netperf => "netperf",
         }
     }
 
@@ -30,6 +33,7 @@ impl Tool {
         match self {
             Tool::Iperf3 => 5201,
             Tool::Iperf2 => 5001,
+            Tool::Netperf => 12865,
         }
     }
 

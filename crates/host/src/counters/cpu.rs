@@ -4,41 +4,63 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Reading;
 
-/// Over all CPUs together: `idle C6 entered` (Documentation/admin-guide/pm/cpuidle.rst), `frequency 996000 kHz, 10 ms`
-/// (Documentation/cpu-freq/cpufreq-stats.rst) and `too hot` (Documentation/ABI/testing/sysfs-devices-system-cpu,
-/// thermal_throttle).
+/// What the files below `folder` tell.
 pub(super) fn read(folder: &Path) -> Vec<Reading> {
-    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-    let mut add = |name: String, value: Option<u64>| {
-        if let Some(value) = value {
-            *sums.entry(name).or_default() += value;
+    let mut texts = Vec::new();
+    let mut take = |path: PathBuf| {
+        if let (Ok(text), Ok(rest)) = (fs::read_to_string(&path), path.strip_prefix(folder)) {
+            texts.push((rest.display().to_string(), text));
         }
     };
     for cpu in below(folder, "cpu") {
         for state in below(&cpu.join("cpuidle"), "state") {
-            if let Ok(name) = fs::read_to_string(state.join("name")) {
-                add(format!("idle {} entered", name.trim()), number(&state.join("usage")));
-            }
+            ["name", "usage"].into_iter().for_each(|file| take(state.join(file)));
         }
-        for file in ["core_throttle_count", "package_throttle_count"] {
-            add(format!("too hot, {file}"), number(&cpu.join("thermal_throttle").join(file)));
-        }
+        ["core_throttle_count", "package_throttle_count"]
+            .into_iter()
+            .for_each(|file| take(cpu.join("thermal_throttle").join(file)));
     }
-    for policy in below(&folder.join("cpufreq"), "policy") {
-        let stats = fs::read_to_string(policy.join("stats/time_in_state")).unwrap_or_default();
-        for (frequency, time) in stats.lines().filter_map(|line| line.split_once(' ')) {
-            add(format!("frequency {frequency} kHz, 10 ms"), time.trim().parse().ok());
+    below(&folder.join("cpufreq"), "policy").into_iter().for_each(|policy| take(policy.join("stats/time_in_state")));
+    parse(texts.iter().map(|(path, text)| (path.as_str(), text.as_str())))
+}
+
+/// Over all CPUs together: `idle C6 entered` (Documentation/admin-guide/pm/cpuidle.rst), `frequency 996000 kHz, 10 ms`
+/// (Documentation/cpu-freq/cpufreq-stats.rst) and `too hot` (Documentation/ABI/testing/sysfs-devices-system-cpu,
+/// thermal_throttle). `texts`: of the files, by their paths below that folder.
+pub(super) fn parse<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Reading> {
+    let texts: BTreeMap<&str, &str> = texts.into_iter().collect();
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    let mut add = |name: String, value: &str| {
+        if let Ok(value) = value.trim().parse::<u64>() {
+            *sums.entry(name).or_default() += value;
+        }
+    };
+    for (path, text) in &texts {
+        let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+        match file {
+            "usage" => {
+                if let Some(name) = texts.get(format!("{folder}/name").as_str()) {
+                    add(format!("idle {} entered", name.trim()), text);
+                }
+            }
+            "time_in_state" => {
+                for (frequency, time) in text.lines().filter_map(|line| line.split_once(' ')) {
+                    add(format!("frequency {frequency} kHz, 10 ms"), time);
+                }
+            }
+            file if file.ends_with("_throttle_count") => add(format!("too hot, {file}"), text),
+            _ => {}
         }
     }
     sums.into_iter().collect()
 }
 
 /// The entries `NAME0`, `NAME1` … of a folder.
-fn below(folder: &Path, name: &str) -> Vec<std::path::PathBuf> {
+fn below(folder: &Path, name: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let is_one = |entry: &fs::DirEntry| {
         entry
@@ -48,10 +70,6 @@ fn below(folder: &Path, name: &str) -> Vec<std::path::PathBuf> {
             .is_some_and(|rest| rest.parse::<u32>().is_ok())
     };
     entries.flatten().filter(is_one).map(|entry| entry.path()).collect()
-}
-
-fn number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

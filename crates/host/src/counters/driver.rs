@@ -15,6 +15,15 @@ pub(super) fn read(interface: &str) -> io::Result<Vec<Reading>> {
     }
 }
 
+/// What `ethtool -S` prints: a title, then a name and a number in each line.
+pub(super) fn parse(text: &str) -> Vec<Reading> {
+    let reading = |line: &str| {
+        let (name, value) = line.trim().rsplit_once(':')?;
+        Some((name.trim().to_owned(), value.trim().parse().ok()?))
+    };
+    unique(text.lines().filter_map(reading).collect())
+}
+
 /// Drivers repeat names, one row a queue without its number; a repeated one gets `#2` and so on, for two
 /// counters under one name could not be told apart again.
 fn unique(statistics: Vec<Reading>) -> Vec<Reading> {

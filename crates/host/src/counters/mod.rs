@@ -14,7 +14,7 @@
 //! | `Udp RcvbufErrors`, `Udp6 RcvbufErrors`, `TcpExt TCPTimeouts` | /proc/net/snmp, snmp6, netstat |
 //! | `irq 38 eth0-rx-0` | /proc/interrupts |
 //! | `softirq NET_RX` | /proc/softirqs, of the machine |
-//! | `arp_cache table_fulls`, `ndisc_cache res_failed` | /proc/net/stat, of the machine, in its first namespace only |
+//! | `arp_cache table_fulls`, `ndisc_cache res_failed` | /proc/net/stat, **of the machine**, not of the namespace |
 //! | `cpu idle C6 entered`, `cpu too hot, core_throttle_count` | /sys/devices/system/cpu, all CPUs together |
 
 use std::fs;
@@ -28,6 +28,7 @@ use crate::sys::ethtool::Ethtool;
 
 mod cpu;
 mod driver;
+pub(crate) mod files;
 mod interrupts;
 #[cfg(test)]
 mod kernels;
@@ -88,12 +89,9 @@ pub fn snapshot(interface: &str) -> Snapshot {
         text => snapshot.add("/proc/net/snmp6", "", text.map(|text| snmp::parse_lines(&text))),
     }
     for table in ["arp_cache", "ndisc_cache"] {
-        match net_file(&format!("stat/{table}")) {
+        match neighbours::read(table) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            text => {
-                let source = format!("/proc/net/stat/{table}");
-                snapshot.add(&source, &format!("{table} "), text.map(|text| neighbours::parse(&text)));
-            }
+            readings => snapshot.add(&format!("/proc/net/stat/{table}"), &format!("{table} "), readings),
         }
     }
     snapshot.add("the CPUs", "cpu ", Ok(cpu::read(Path::new("/sys/devices/system/cpu"))));
@@ -115,6 +113,14 @@ impl Snapshot {
                 }
             }
             Err(error) => self.lacks(source, &error),
+        }
+    }
+
+    /// The same of readings that are known, or not.
+    fn add_known(&mut self, source: &str, prefix: &str, readings: Option<Vec<Reading>>) {
+        match readings {
+            Some(readings) => self.add(source, prefix, Ok(readings)),
+            None => self.missing.push(format!("The counters of {source} could not be read.")),
         }
     }
 

@@ -52,7 +52,7 @@ fn model() -> Option<String> {
 }
 
 /// The first processor's name, by whatever key its architecture uses.
-fn cpu_model(cpuinfo: &str) -> Option<String> {
+pub(super) fn cpu_model(cpuinfo: &str) -> Option<String> {
     let value = |wanted: &str| {
         cpuinfo.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -67,7 +67,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
 }
 
 /// CPUs that are online: lines `cpu0`, `cpu1` … of /proc/stat.
-fn cpu_count(stat: &str) -> Option<u32> {
+pub(super) fn cpu_count(stat: &str) -> Option<u32> {
     let cpus = stat
         .lines()
         .filter(|line| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
@@ -75,7 +75,7 @@ fn cpu_count(stat: &str) -> Option<u32> {
 }
 
 /// `MemTotal:        2048 kB`.
-fn memory_octets(meminfo: &str) -> Option<u64> {
+pub(super) fn memory_octets(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }

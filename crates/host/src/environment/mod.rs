@@ -3,6 +3,7 @@
 
 use linerate_trial::environment::Environment;
 
+pub(crate) mod files;
 mod machine;
 mod modules;
 mod nic;

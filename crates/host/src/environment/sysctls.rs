@@ -65,12 +65,17 @@ const SYSCTLS: &[&str] = &[
 
 /// Those of the table that this kernel has, with `interface` in its place.
 pub(super) fn read(interface: Option<&str>) -> BTreeMap<String, String> {
+    of(interface, |path| fs::read_to_string(path).ok())
+}
+
+/// The same, of a machine whose files are read so.
+pub(super) fn of(interface: Option<&str>, read: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
     SYSCTLS
         .iter()
         .filter_map(|name| {
             let path = path(name, interface)?;
             // Fields are separated by tabs in the files.
-            let value = fs::read_to_string(path).ok()?.split_whitespace().collect::<Vec<_>>().join(" ");
+            let value = read(&path)?.split_whitespace().collect::<Vec<_>>().join(" ");
             Some((name.replace("INTERFACE", interface.unwrap_or_default()), value))
         })
         .collect()

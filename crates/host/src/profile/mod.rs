@@ -139,6 +139,12 @@ impl Profiler {
     }
 }
 
+/// Whether all that the first of its CPUs does may be sampled, the kernel too.
+pub fn may_sample_machine() -> bool {
+    let first = crate::sys::thread::allowed_cpus().ok().and_then(|cpus| cpus.first().copied());
+    first.is_some_and(|cpu| open_each(ProfileClock::CpuClock, ProfileScope::Machine, true, 1, &[cpu]).is_ok())
+}
+
 struct Opened {
     samplers: Vec<Sampler>,
     clock: ProfileClock,

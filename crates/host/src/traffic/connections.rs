@@ -103,7 +103,7 @@ pub fn answer(task: Task) -> Result<FlowOutcome, TrafficError> {
         let (socket, peer) = match listener.accept() {
             Ok(accepted) => accepted,
             Err(error) if is_passing(&error) => {
-                if matches!((&opening).read(&mut [0; 1]), Ok(0)) {
+                if matches!(opening.peek(&mut [0; 1]), Ok(0)) {
                     break;
                 }
                 continue;
@@ -117,7 +117,13 @@ pub fn answer(task: Task) -> Result<FlowOutcome, TrafficError> {
         let mut stream: TcpStream = socket.into();
         let _ = stream.set_read_timeout(Some(TRANSACTION_TIME));
         let _ = stream.set_nodelay(task.spec.nodelay());
-        if stream.read_exact(request.as_mut_slice()).is_err() || stream.write_all(response.as_slice()).is_err() {
+        match stream.read(request.as_mut_slice()) {
+            // A connection without a request is how another tool's requester says that it was the last.
+            Ok(0) if task.framing.is_bare() => break,
+            Ok(read) if stream.read_exact(&mut request.as_mut_slice()[read..]).is_ok() => {}
+            _ => continue,
+        }
+        if stream.write_all(response.as_slice()).is_err() {
             continue;
         }
         drop(stream);

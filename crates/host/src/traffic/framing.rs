@@ -27,6 +27,10 @@ pub struct Foreign {
     pub end: Option<StreamEnd>,
     /// Where requests and responses mean something.
     pub exchange: Option<Exchange>,
+    /// Datagrams bear nothing, not even a number: those of a stream are counted as they come, whatever their size, up to
+    /// the last ([`StreamEnd::is_last`]), which is none of them; requests are answered in their order, up to an empty one.
+    /// Who sends says itself that it is over.
+    pub bare: bool,
 }
 
 /// How a stream of another tool says that it is over. A sender closes its connection; datagrams have this. A receiver
@@ -81,6 +85,11 @@ impl Framing {
             Framing::Own => None,
             Framing::Foreign(foreign) => foreign.exchange,
         }
+    }
+
+    /// Whether datagrams bear nothing; see [`Foreign::bare`].
+    pub fn is_bare(&self) -> bool {
+        matches!(self, Framing::Foreign(foreign) if foreign.bare)
     }
 
     /// Writes number and time of departure; the datagram has room for them.

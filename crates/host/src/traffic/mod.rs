@@ -15,6 +15,7 @@ mod clock;
 mod connections;
 mod framing;
 mod ledger;
+mod neighbour;
 mod pacing;
 mod requests;
 mod sampler;
@@ -37,7 +38,6 @@ use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::registers::{AroundTrial, Wanted};
 use linerate_trial::setting::Scheduling;
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
-use socket2::Socket;
 
 use crate::counters::{self, Snapshot};
 use crate::drop_reasons::Tracing;
@@ -54,7 +54,7 @@ use task::Task;
 
 pub use framing::{Early, Exchange, Foreign, Framing, StreamEnd};
 pub use sampler::Progress;
-pub use sockets::Tokens;
+pub use sockets::{Adopted, Tokens};
 
 /// Why a trial could not be made, or not go on. Each is one sentence that ends in what to try.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +64,11 @@ pub enum TrafficError {
     CannotListen { address: IpAddr, error: io::Error },
     #[error("cannot reach {peer}: {error}; check the cable, the addresses and firewalls between the two ends")]
     Unreachable { peer: SocketAddr, error: io::Error },
+    #[error(
+        "nobody on {interface} answers for {address} (ARP): the machine that has it is off, is at another cable, or its \
+         link is down; check the cable and the addresses of both ends"
+    )]
+    NoNeighbour { address: IpAddr, interface: String },
     #[error("what answered at {peer} does not know this trial's secret; no test traffic was sent there")]
     Stranger { peer: SocketAddr },
     #[error(
@@ -201,13 +206,13 @@ impl Trial {
         end: End,
         local: IpAddr,
         interface: Option<String>,
-        flows: Vec<(Flow, Socket)>,
+        flows: Vec<impl Into<Adopted>>,
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<Trial, TrafficError> {
         let mut trial = Trial::new(spec, end, local, interface);
         trial.clock = Arc::new(TrialClock::with_end(&trial.spec, framing.end().is_some()));
         trial.framing = framing;
-        let open = flows.into_iter().map(|(flow, socket)| Open::adopt(flow, socket));
+        let open = flows.into_iter().map(|flow| Open::adopt(flow.into()));
         let open = open.collect::<Result<Vec<_>, _>>()?;
         let soak = trial.soak()?;
         trial.run(open, soak, notify)?;
@@ -386,6 +391,7 @@ impl Trial {
             registers,
             doubts,
             profile,
+            told: None,
         })
     }
 

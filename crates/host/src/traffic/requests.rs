@@ -46,12 +46,21 @@ enum Response {
 /// Asks until the time is over.
 pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
     let socket = task.open.socket.try_clone().map_err(TrafficError::System)?;
+    if task.open.flow.workload == Workload::UdpRr && task.framing.is_bare() {
+        if !task.clock.wait_for_start() {
+            return Err(TrafficError::Stopped);
+        }
+        let mut carrier = BareCarrier::new(socket.into(), &task.spec);
+        let (mut outcome, _) = exchange(&task, &mut carrier)?;
+        outcome.thread = thread_use();
+        return Ok(outcome);
+    }
     if task.open.flow.workload == Workload::UdpRr {
         udp_stream::wait_for_start(&task, &socket)?;
         let mut carrier = UdpCarrier::new(socket.try_clone().map_err(TrafficError::System)?.into(), &task.spec);
         let (mut outcome, asked) = exchange(&task, &mut carrier)?;
         outcome.thread = thread_use();
-        udp_stream::say_end(&task, &socket, asked)?;
+        udp_stream::say_end(&task, &socket, asked, &mut outcome)?;
         return Ok(outcome);
     }
     if !task.clock.wait_for_start() {
@@ -263,6 +272,35 @@ impl Carrier for UdpCarrier {
     }
 }
 
+/// Requests and responses of another tool, which bear no numbers: one at a time, and what comes is the answer to it.
+struct BareCarrier {
+    numbered: UdpCarrier,
+    /// Whether the last request is without a response.
+    unanswered: bool,
+    /// Whether any was given up. Its response may come late, and answers none that is asked afterwards.
+    gave_up: bool,
+}
+
+impl BareCarrier {
+    fn new(socket: UdpSocket, spec: &Spec) -> BareCarrier {
+        BareCarrier { numbered: UdpCarrier::new(socket, spec), unanswered: false, gave_up: false }
+    }
+}
+
+impl Carrier for BareCarrier {
+    fn send(&mut self, number: u64) -> io::Result<()> {
+        self.gave_up |= std::mem::replace(&mut self.unanswered, true);
+        while self.gave_up && self.numbered.receive(Duration::ZERO)?.is_some() {}
+        self.numbered.send(number)
+    }
+
+    fn receive(&mut self, timeout: Duration) -> io::Result<Option<Response>> {
+        let response = self.numbered.receive(timeout)?.map(|_| Response::Next);
+        self.unanswered &= response.is_none();
+        Ok(response)
+    }
+}
+
 /// An error that costs one datagram: the other end's port is closed for a moment, or there is no route or memory.
 fn is_lost(error: &io::Error) -> bool {
     is_passing(error)
@@ -330,7 +368,12 @@ pub fn answer_udp(task: Task) -> Result<FlowOutcome, TrafficError> {
             Err(error) if is_passing(&error) || error.kind() == ErrorKind::ConnectionRefused => continue,
             Err(error) => return Err(TrafficError::Moving { what: "receiving requests failed".to_owned(), error }),
         };
-        if len == HANDSHAKE_LEN
+        let bare = task.framing.is_bare();
+        if bare && len == 0 {
+            break;
+        }
+        if !bare
+            && len == HANDSHAKE_LEN
             && let Some(handshake) = udp_stream::handle_handshake(&task, &socket, &request.as_slice()[..len])
         {
             if handshake.kind == HandshakeKind::End {

@@ -10,7 +10,7 @@ use linerate_trial::spec::{Spec, Workload};
 use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Token};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::TrafficError;
+use super::{TrafficError, neighbour};
 
 /// How long the two ends have to find each other.
 const OPENING_TIME: Duration = Duration::from_secs(5);
@@ -46,12 +46,31 @@ pub struct Open {
     pub peer: SocketAddr,
 }
 
+/// A flow that another tool's protocol has opened.
+pub struct Adopted {
+    /// The flow.
+    pub flow: Flow,
+    /// Its connected socket. Where each transaction makes a connection of its own: one that is open as long as the flow is.
+    pub socket: Socket,
+    /// Where such connections come, at the end that answers.
+    pub listener: Option<Socket>,
+    /// Where they go to, at the end that asks.
+    pub peer: Option<SocketAddr>,
+}
+
+impl From<(Flow, Socket)> for Adopted {
+    fn from((flow, socket): (Flow, Socket)) -> Adopted {
+        Adopted { flow, socket, listener: None, peer: None }
+    }
+}
+
 impl Open {
     /// A flow that somebody else has opened.
-    pub fn adopt(flow: Flow, socket: Socket) -> Result<Open, TrafficError> {
-        let peer = socket.peer_addr().map_err(TrafficError::System)?.as_socket();
-        let peer = peer.ok_or_else(|| TrafficError::System(ErrorKind::Unsupported.into()))?;
-        Ok(Open { socket, flow, listener: None, peer })
+    pub fn adopt(adopted: Adopted) -> Result<Open, TrafficError> {
+        let Adopted { flow, socket, listener, peer } = adopted;
+        let far = socket.peer_addr().map_err(TrafficError::System)?.as_socket();
+        let peer = peer.or(far).ok_or_else(|| TrafficError::System(ErrorKind::Unsupported.into()))?;
+        Ok(Open { socket, flow, listener, peer })
     }
 }
 
@@ -135,6 +154,15 @@ impl Waiting {
 
 /// Opens a flow towards the other end, which waits at `peer`, and returns once it has said the trial's secret.
 pub fn open(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &Tokens) -> Result<Open, TrafficError> {
+    open_once(flow, spec, local, peer, tokens).map_err(|error| match (&error, neighbour::silent_on(peer.ip())) {
+        (TrafficError::Unreachable { .. } | TrafficError::NotOpened { .. }, Some(interface)) => {
+            TrafficError::NoNeighbour { address: peer.ip(), interface }
+        }
+        _ => error,
+    })
+}
+
+fn open_once(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &Tokens) -> Result<Open, TrafficError> {
     let socket = make(flow.workload, spec, local)?;
     socket
         .bind(&SocketAddr::new(local, 0).into())

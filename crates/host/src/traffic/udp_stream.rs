@@ -94,8 +94,14 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
         }
         outcome.calls += 1;
         let taken = match out.send(socket, count) {
-            Ok(sent) => sent as u64,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
+            Ok(sent) => {
+                outcome.send_retries += u64::from(sent < count);
+                sent as u64
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                outcome.send_retries += u64::from(error.kind() == ErrorKind::WouldBlock);
+                continue;
+            }
             Err(error) if is_refused_once(&error) => {
                 // The numbers are used up: the receiver will miss them, and this counter says why.
                 let refused = out.refused(count) as u64;
@@ -143,9 +149,9 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
     out.finish(socket).map_err(TrafficError::System)?;
     if own {
-        outcome.end_marks = say_end(&task, socket, sequence)?;
+        say_end(&task, socket, sequence, &mut outcome)?;
     }
-    if let Some(end) = task.framing.end() {
+    if let Some(end) = task.framing.end().filter(|_| !task.framing.is_bare()) {
         // One of the stream's own: whoever opened the flow says it again where it was lost.
         let mut last = vec![0; size];
         let head = task.framing.head();
@@ -299,6 +305,8 @@ struct Account {
     /// When the last datagram came, by the trial's clock.
     last_ns: u64,
     end_heard: bool,
+    /// Octets of datagrams that bear nothing and may be of any size: of the measured part, and in all.
+    bare_octets: [u64; 2],
 }
 
 impl Account {
@@ -312,6 +320,7 @@ impl Account {
             head_start_ns: 0,
             last_ns: 0,
             end_heard: false,
+            bare_octets: [0; 2],
         }
     }
 
@@ -346,6 +355,7 @@ impl Account {
         // By the million they come, so what they are is asked once a message.
         match &task.framing {
             Framing::Own => self.handle_own(task, socket, message, now, arrived_ns),
+            Framing::Foreign(foreign) if foreign.bare => self.handle_bare(task, foreign, message, now, arrived_ns),
             Framing::Foreign(foreign) => self.handle_foreign(task, foreign, message, now, arrived_ns),
         }
     }
@@ -410,6 +420,29 @@ impl Account {
         }
     }
 
+    /// As [`Account::handle_own`], of another tool's datagrams that bear nothing: each is the next.
+    #[inline(never)]
+    fn handle_bare(&mut self, task: &Task, foreign: &Foreign, message: &Received<'_>, now: u64, arrived_ns: u64) {
+        if foreign.end.as_ref().is_some_and(|end| (end.is_last)(message.octets)) {
+            self.outcome.end_marks += 1;
+            // The stream took until it was said to be over.
+            if !self.end_heard && self.outcome.messages_total > 0 {
+                self.last_ns = now;
+            }
+            self.end_heard = true;
+            return;
+        }
+        for octets in message.octets.chunks(message.segment) {
+            let measured = self.measures(task, now);
+            if measured && !self.end_heard {
+                self.bare_octets[0] += octets.len() as u64;
+            }
+            self.bare_octets[1] += octets.len() as u64;
+            let sequence = self.outcome.messages_total;
+            self.handle_probe(&Probe { sequence, measured, sent_at_ns: arrived_ns }, measured, now, arrived_ns);
+        }
+    }
+
     /// Whether what was read at `now` counts.
     #[inline(always)]
     fn measures(&self, task: &Task, now: u64) -> bool {
@@ -430,7 +463,10 @@ impl Account {
     }
 
     fn publish(&mut self, task: &Task) {
-        self.outcome.octets_total = self.outcome.messages_total * self.size as u64;
+        self.outcome.octets_total = match task.framing.is_bare() {
+            true => self.bare_octets[1],
+            false => self.outcome.messages_total * self.size as u64,
+        };
         task.ledger.publish(self.outcome.octets_total, self.outcome.messages_total);
         task.ledger.publish_missing(self.tracker.missing());
     }
@@ -455,7 +491,11 @@ impl Account {
         self.outcome.thread = thread_use();
         self.outcome.socket_drops = socket_drops(socket);
         self.outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
-        let arrivals = self.tracker.finish();
+        let mut arrivals = self.tracker.finish();
+        if task.framing.is_bare() {
+            self.outcome.octets = self.bare_octets[0];
+            (arrivals.unnumbered, arrivals.jitter_s) = (true, None);
+        }
         if let Some(merged) = self.merged {
             let messages = self.outcome.socket_drops.map(|drops| drops as u32);
             self.outcome.socket_drops = messages.map(|drops| merged.finish(arrivals.sent_by_end_mark, drops));
@@ -500,17 +540,19 @@ pub fn handle_handshake(task: &Task, socket: &Socket, octets: &[u8]) -> Option<H
     Some(end)
 }
 
-/// Sends the end mark until the other end has heard it; gives up in silence, for the receiver will say so. Returns how
-/// many it took.
-pub fn say_end(task: &Task, socket: &Socket, sent: u64) -> Result<u64, TrafficError> {
+/// Sends the end mark until the other end has heard it; gives up in silence, for the receiver will say so. Counts
+/// how many it took.
+pub fn say_end(task: &Task, socket: &Socket, sent: u64, outcome: &mut FlowOutcome) -> Result<(), TrafficError> {
     let flow = task.open.flow;
     let end = Handshake { kind: HandshakeKind::End, flow: flow.id, token: task.tokens.hello, value: sent };
     socket.set_read_timeout(Some(Duration::from_nanos(END_PERIOD_NS))).map_err(TrafficError::System)?;
     let mut batch = DatagramBatch::incoming(1, HANDSHAKE_LEN, 1);
     let deadline = task.clock.now_ns() + END_PATIENCE_NS;
-    let mut marks = 0;
     while !task.clock.stopped() && task.clock.now_ns() < deadline {
-        marks += u64::from(socket.send(&end.emit()).is_ok());
+        match socket.send(&end.emit()) {
+            Ok(_) => outcome.end_marks += 1,
+            Err(error) => outcome.send_retries += u64::from(error.kind() == ErrorKind::WouldBlock),
+        }
         let again = task.clock.now_ns() + END_PERIOD_NS;
         while task.clock.now_ns() < again {
             match batch.receive(socket) {
@@ -523,14 +565,14 @@ pub fn say_end(task: &Task, socket: &Socket, sent: u64) -> Result<u64, TrafficEr
                     )
                     .is_some() =>
                 {
-                    return Ok(marks);
+                    return Ok(());
                 }
                 Ok(_) => {}
                 Err(_) => break,
             }
         }
     }
-    Ok(marks)
+    Ok(())
 }
 
 /// Errors that cost one datagram and may pass: no memory, no route or carrier for a moment, or a port that a

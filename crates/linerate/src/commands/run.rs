@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
+use linerate_control::Endpoint;
+use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::compare::{self, Wish};
 use linerate_results::observation::Observation;
 use linerate_results::record::{NullSide, Record};
 use linerate_results::stats::sequential::{LEAST_MAX, MOST_MAX};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::pace::SplitMix64;
+use linerate_trial::tool::Tool;
 use serde::{Deserialize, Serialize};
 
 use super::compare::percentage;
@@ -42,6 +45,8 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         overrides.push(("profile".to_owned(), hz.to_string()));
     }
     let options = connect_options(&arguments.reach)?;
+    check_counters(arguments)?;
+    let credentials = credentials(arguments)?;
     let mut changes = Changes {
         overrides,
         repeat: arguments.repeat,
@@ -70,6 +75,12 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
     let mut pair = Pair::connect(&arguments.target, &host, given, &options)?;
+    if let Some(foreign) = &mut pair.foreign {
+        foreign.credentials = credentials;
+    }
+    if let Some(endpoint) = &arguments.counters {
+        pair.look_from_afar(endpoint)?;
+    }
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
@@ -144,6 +155,36 @@ fn proof(order: &OwnedOrder, records: &[Record], is_whole: bool) -> Proof {
         proof.pairs = Some(compare::compare(&a, &b, &Wish::default()).told_of_pairs());
     }
     proof
+}
+
+/// `--counters`: who reads them, and of whom.
+fn check_counters(arguments: &RunArgs) -> Result<()> {
+    let is_foreign = matches!(arguments.target, Endpoint::Foreign { .. });
+    match &arguments.counters {
+        None => Ok(()),
+        Some(Endpoint::Ssh { .. }) if is_foreign => Ok(()),
+        Some(Endpoint::Ssh { .. }) => bail!(
+            "--counters is for a target that is another tool's server, like iperf3:host; an agent counts by itself, so \
+             leave it out"
+        ),
+        Some(other) => bail!("--counters: {other} is not reached by ssh; write [ssh:][user@]host[:port]"),
+    }
+}
+
+/// `--username` and `--rsa-public-key`: who asks, of whom.
+fn credentials(arguments: &RunArgs) -> Result<Option<Credentials>> {
+    let (Some(user), Some(file)) = (&arguments.username, &arguments.rsa_public_key) else { return Ok(None) };
+    if !matches!(arguments.target, Endpoint::Foreign { tool: Tool::Iperf3, .. }) {
+        bail!("--username is for an iperf3 server that wants to know who asks, like iperf3:host; leave it out");
+    }
+    // Not on the command line, where every user of this machine sees it.
+    let password = std::env::var("IPERF3_PASSWORD").map_err(|_| {
+        anyhow!("--username: the password is not there; put it into the environment variable IPERF3_PASSWORD")
+    })?;
+    let key = std::fs::read_to_string(file)
+        .map_err(|error| anyhow!("--rsa-public-key: {} cannot be read: {error}", file.display()))?;
+    let credentials = Credentials::new(&key, user, &password);
+    credentials.map(Some).map_err(|clause| anyhow!("--rsa-public-key: {} {clause}", file.display()))
 }
 
 /// `--precision` and `--max-repeats`.

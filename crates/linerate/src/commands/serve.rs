@@ -3,15 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use linerate_host::environment;
+use linerate_peers::iperf3::authentication::Guard;
+use linerate_peers::iperf3::server::Admits;
 use linerate_peers::served::{Limits, Served};
-use linerate_peers::{iperf2, iperf3};
+use linerate_peers::{iperf2, iperf3, netperf};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::environment::Environment;
@@ -29,6 +33,8 @@ use crate::render;
 
 /// The plan's name in the records of served tests.
 const PLAN: &str = "serve";
+/// Time between two lines about clients that were refused.
+const REFUSALS_PERIOD: Duration = Duration::from_secs(1);
 
 /// Serves until Ctrl-C, or one test.
 pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
@@ -39,8 +45,18 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
         bail!("--port is for one tool; leave it out, or serve the others with a command of their own");
     }
     let limits = Limits { tests: arguments.max_tests, rate: arguments.max_rate, time_s: arguments.max_time.as_secs() };
+    let mut guard = guard(arguments)?;
+    if guard.is_some() && tools != [Tool::Iperf3] {
+        bail!("--authorized-users is for iperf3 alone: no other tool's client says who it is; serve the others apart");
+    }
     let servers = tools.iter().map(|&tool| Server::bind(tool, arguments.bind, arguments.port, limits));
-    let servers = servers.collect::<Result<Vec<_>>>()?;
+    let mut servers = servers.collect::<Result<Vec<_>>>()?;
+    for server in &mut servers {
+        server.tell_refusals(arguments.quiet);
+        if let (Server::Iperf3(server), Some(guard)) = (server, guard.take()) {
+            server.guard(guard);
+        }
+    }
     interrupt::listen();
     if !arguments.quiet {
         let serving = servers.iter().map(|server| Ok(format!("{} on port {}", server.name(), server.port()?)));
@@ -77,10 +93,28 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Who may have a test of iperf3's, where that is said.
+fn guard(arguments: &ServeArgs) -> Result<Option<Admits>> {
+    let (Some(users), Some(key)) = (&arguments.authorized_users, &arguments.rsa_private_key) else { return Ok(None) };
+    let read = |file: &Path| std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()));
+    let in_file = |file: &Path| {
+        let file = file.display().to_string();
+        move |clause: String| anyhow!("{file} {clause}")
+    };
+    let known = Guard::users(&read(users)?).map_err(in_file(users))?;
+    let private = Guard::key(&read(key)?).map_err(in_file(key))?;
+    let guard = Guard::new(private, known).map_err(in_file(key))?;
+    Ok(Some(Box::new(move |token| {
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        guard.user(token, now_s).is_some()
+    })))
+}
+
 /// A tool's server.
 enum Server {
     Iperf3(iperf3::server::Server),
     Iperf2(iperf2::server::Server),
+    Netperf(netperf::server::Server),
 }
 
 impl Server {
@@ -88,18 +122,41 @@ impl Server {
         let port = port.unwrap_or(match tool {
             Tool::Iperf3 => iperf3::server::PORT,
             Tool::Iperf2 => iperf2::server::PORT,
+            Tool::Netperf => netperf::server::PORT,
         });
         match tool {
             Tool::Iperf3 => iperf3::server::Server::bind(address, port, limits).map(Server::Iperf3),
             Tool::Iperf2 => iperf2::server::Server::bind(address, port, limits).map(Server::Iperf2),
+            Tool::Netperf => netperf::server::Server::bind(address, port, limits).map(Server::Netperf),
         }
         .with_context(|| format!("cannot listen on port {port}; end what listens there, or choose another with --port"))
+    }
+
+    /// Says so when clients are refused, once a second at most: anybody can have that done.
+    fn tell_refusals(&mut self, quiet: bool) {
+        let (name, last) = (self.name(), Mutex::new((None::<Instant>, 0u64)));
+        let tell = move |peer: SocketAddr, what: &str| {
+            let (at, unsaid) = &mut *lock(&last);
+            if quiet || at.is_some_and(|at| at.elapsed() < REFUSALS_PERIOD) {
+                *unsaid += 1;
+                return;
+            }
+            let before = if *unsaid > 0 { format!(" ({unsaid} before it were, too)") } else { String::new() };
+            say(format_args!("linerate: a client of {name} at {} was refused{before}: it {what}", peer.ip()));
+            (*at, *unsaid) = (Some(Instant::now()), 0);
+        };
+        match self {
+            Server::Iperf3(server) => server.tell_refusals(Box::new(tell)),
+            Server::Iperf2(server) => server.tell_refusals(Box::new(tell)),
+            Server::Netperf(server) => server.tell_refusals(Box::new(tell)),
+        }
     }
 
     fn name(&self) -> &'static str {
         match self {
             Server::Iperf3(_) => "iperf3",
             Server::Iperf2(_) => "iperf2",
+            Server::Netperf(_) => "netperf",
         }
     }
 
@@ -107,6 +164,7 @@ impl Server {
         match self {
             Server::Iperf3(server) => server.port(),
             Server::Iperf2(server) => server.port(),
+            Server::Netperf(server) => server.port(),
         }
     }
 
@@ -114,6 +172,7 @@ impl Server {
         match self {
             Server::Iperf3(server) => server.run(|_| over(), heard),
             Server::Iperf2(server) => server.run(|_| over(), heard),
+            Server::Netperf(server) => server.run(|_| over(), heard),
         }
     }
 }

@@ -4,14 +4,16 @@
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use linerate_control::message::{Event, Prepare, Reply, Request, Secret};
+use linerate_control::message::{Event, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
 use linerate_control::{AgentEvent, ControlError};
 use linerate_trial::change::Changed;
+use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec};
 
+use super::afar::Look;
 use super::carrier::{self, Down};
 use super::pair::{ANSWER_TIME, Pair};
 use super::route::Route;
@@ -115,24 +117,39 @@ fn run(
         pair.client(end).send(Request::Describe { interface, modules })
     };
     let descriptions = [describe(End::Target, route.target), describe(End::Host, route.host)];
-    let (hello, answer) = (secret()?, secret()?);
-    let prepare = |end, local| {
-        let registers = conducted.spec.registers.then(around::wanted);
-        let foreign = pair.foreign.as_ref().map(|foreign| foreign.at(route.target));
-        let prepare = Prepare { spec: conducted.spec.clone(), end, hello, answer, local, foreign, registers };
-        pair.client(end).send(Request::Prepare(Box::new(prepare)))
-    };
-    let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];
-    let [target, host] = descriptions.map(|pending| match pending.wait(ANSWER_TIME) {
+    let described = descriptions.map(|pending| match pending.wait(ANSWER_TIME) {
         Ok(Reply::Environment(environment)) => *environment,
         _ => Environment::default(),
     });
-    (conducted.target, conducted.host) = (target, host);
+    [conducted.target, conducted.host] = described;
+    let (hello, answer) = (secret()?, secret()?);
+    let foreign = pair.foreign.as_ref().map(|foreign| foreign.at(route.target)).transpose();
+    let foreign = foreign.map_err(TrialError::Refused)?;
+    let prepare = |end, local| {
+        let mut spec = conducted.spec.clone();
+        if end == End::Host && is_sampled_by_target(pair, conducted) {
+            spec.profile = None;
+        }
+        let registers = spec.registers.then(around::wanted);
+        // The stand-in needs not know who asks.
+        let foreign = foreign.clone().filter(|_| end == End::Host);
+        let prepare = Prepare { spec, end, hello, answer, local, foreign, registers };
+        pair.client(end).send(Request::Prepare(Box::new(prepare)))
+    };
+    let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];
     let [target_ports, host_ports] = wait_both(prepared)?.map(|reply| match reply {
         Reply::Prepared { ports, .. } => ports,
         _ => Vec::new(),
     });
-    let ended = drive(pair, conducted, route, target_ports, host_ports, progress);
+    let before = pair.look(route.target);
+    if let Some(Ok(look)) = &before {
+        conducted.target = look.environment.clone();
+    }
+    let mut ended = drive(pair, conducted, route, target_ports, host_ports, progress);
+    if let (Ok(outcomes), Some(before)) = (&mut ended, before) {
+        let after = pair.look(route.target).expect("somebody has looked before");
+        compare_looks(&mut outcomes[0], before, after);
+    }
     if ended.is_err() && !interrupt::requested() {
         // Whatever happened, no traffic stays behind where an agent still hears. After an interrupt both agents end.
         for stop in [pair.target.send(Request::Stop), pair.host.send(Request::Stop)] {
@@ -140,6 +157,28 @@ fn run(
         }
     }
     ended
+}
+
+/// What the target's counters grew by between two looks from afar, or why that is not known.
+fn compare_looks(target: &mut Outcome, before: Result<Look, String>, after: Result<Look, String>) {
+    let mut missing = match (before, after) {
+        (Ok(before), Ok(after)) => {
+            target.counters = after.counters.counters.since(&before.counters.counters);
+            after.counters.missing
+        }
+        // One sentence: what could not be read before is not read after, for the same reason.
+        (Err(sentence), _) | (_, Err(sentence)) => vec![sentence],
+    };
+    missing.dedup();
+    if !missing.is_empty() {
+        target.doubts.push(Doubt::new(DoubtKind::CountersMissing, missing.join("; ")));
+    }
+}
+
+/// Whether a profile of the target is one of the host too: to sample a machine twice would cost twice and tell the same.
+fn is_sampled_by_target(pair: &Pair, conducted: &Conducted) -> bool {
+    let samples_machine = pair.target.hello().capabilities.iter().any(|one| one == MACHINE_PROFILE);
+    samples_machine && conducted.target.is_machine_of(&conducted.host)
 }
 
 fn drive(

@@ -4,9 +4,11 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_control::message::{Address, Foreign, RefusalKind, Reply, Request, RequestLine};
 use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Link, Machine, Outlet, Server, serve};
+use linerate_peers::iperf3::authentication::Credentials;
 use linerate_trial::tool::Tool;
 
 /// The other tool's server.
@@ -16,6 +18,8 @@ pub(crate) struct ForeignTarget {
     /// Its addresses, in the resolver's order.
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) port: u16,
+    /// Who asks, where the server wants to know.
+    pub(crate) credentials: Option<Credentials>,
 }
 
 impl ForeignTarget {
@@ -32,12 +36,15 @@ impl ForeignTarget {
                 addresses.push(address);
             }
         }
-        Ok(Some(ForeignTarget { tool: *tool, addresses, port }))
+        Ok(Some(ForeignTarget { tool: *tool, addresses, port, credentials: None }))
     }
 
-    /// What the host's agent needs to know, of the address that the route leads to.
-    pub(crate) fn at(&self, address: IpAddr) -> Foreign {
-        Foreign { tool: self.tool, server: SocketAddr::new(address, self.port) }
+    /// What the host's agent needs to know, of the address that the route leads to. Who asks it learns as the server will:
+    /// encrypted, and for some seconds.
+    pub(crate) fn at(&self, address: IpAddr) -> Result<Foreign, String> {
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let tokens = self.credentials.as_ref().map(|credentials| credentials.tokens(now_s)).transpose()?;
+        Ok(Foreign { tool: self.tool, server: SocketAddr::new(address, self.port), tokens: tokens.unwrap_or_default() })
     }
 
     /// The stand-in, in a thread of this process. It ends with the client.

@@ -83,7 +83,14 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
     match outcomes {
         Err(error) => record.error = Some(error.to_string()),
         Ok(outcomes) => {
-            let [target, host] = *outcomes;
+            let [mut target, mut host] = *outcomes;
+            for (machine, outcome) in [(&mut record.target, &mut target), (&mut record.host, &mut host)] {
+                if let Some(told) = outcome.told.take()
+                    && machine.environment == Environment::default()
+                {
+                    machine.environment = *told;
+                }
+            }
             let joined = Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host };
             joined.fill(&mut record);
             record.target.profile = joined.profile(&target, &record.target.environment);
@@ -193,7 +200,12 @@ impl Joined<'_> {
         if main.is_empty() {
             record.duration_s = self.one_sided().map(|flow| flow.elapsed_ns).max().map(|ns| ns as f64 / 1e9);
             record.doubts = doubts;
-            record.result = Some(Figures { flow: self.sent_only(), ..Figures::default() });
+            let unknown = FlowOutcome::new(0, Role::Sender);
+            let received = self.received_only(&unknown);
+            let flow = if received.is_empty() { self.sent_only() } else { received_figures(&received) };
+            let service_demand = self.service_demand(&received);
+            record.intervals = self.intervals(&received);
+            record.result = Some(Figures { flow, service_demand, ..Figures::default() });
             return;
         }
         let mut figures = Figures { flow: self.flow_figures(&main), ..Figures::default() };
@@ -218,7 +230,7 @@ impl Joined<'_> {
         }
         figures.service_demand = self.service_demand(&main);
         doubts.extend(self.doubt_load(&main));
-        let shared = shares_machine(&record.target.environment, &record.host.environment);
+        let shared = record.target.environment.is_machine_of(&record.host.environment);
         if shared {
             doubts.push(Doubt::new(
                 DoubtKind::SharedMachine,
@@ -273,6 +285,15 @@ impl Joined<'_> {
             figures.packets_sent = Some(senders.iter().map(|flow| flow.messages).sum());
         }
         figures
+    }
+
+    /// Streams whose senders told nothing.
+    fn received_only<'p>(&'p self, unknown: &'p FlowOutcome) -> Vec<Pair<'p>> {
+        let pair = |flow: Flow| {
+            let sink = self.one_sided().find(|one| one.id == flow.id && one.role == Role::Receiver)?;
+            Some(Pair { flow, source: unknown, sink })
+        };
+        Flow::of(self.spec).into_iter().filter_map(pair).collect()
     }
 
     /// What each end doubts by itself: once where both say the same, else with the machine's name where the sentence
@@ -339,9 +360,11 @@ impl Joined<'_> {
         figures.packets_received = Some(received);
         figures.packets_lost = sent.checked_sub(received);
         figures.loss_ratio = figures.packets_lost.filter(|_| sent > 0).map(|lost| lost as f64 / sent as f64);
-        figures.packets_duplicated = Some(arrivals.iter().map(|one| one.duplicated).sum());
-        figures.packets_reordered = Some(arrivals.iter().map(|one| one.reordered).sum());
-        figures.packets_late = Some(arrivals.iter().map(|one| one.late).sum());
+        if !arrivals.iter().any(|one| one.unnumbered) {
+            figures.packets_duplicated = Some(arrivals.iter().map(|one| one.duplicated).sum());
+            figures.packets_reordered = Some(arrivals.iter().map(|one| one.reordered).sum());
+            figures.packets_late = Some(arrivals.iter().map(|one| one.late).sum());
+        }
         let jitters: Vec<f64> = arrivals.iter().filter_map(|one| one.jitter_s).collect();
         figures.jitter_s = mean(&jitters);
         figures.arrival_gaps = merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>());
@@ -457,6 +480,7 @@ impl Joined<'_> {
     fn intervals(&self, main: &[Pair<'_>]) -> Vec<Interval> {
         let stream = self.spec.workload.is_stream();
         let udp = self.spec.workload == Workload::UdpStream;
+        let numbered = main.iter().all(|pair| pair.sink.arrivals.as_ref().is_none_or(|one| !one.unnumbered));
         let count = main.iter().map(|pair| self.clocked(pair).slices.len()).max().unwrap_or(0);
         let slices = |of: fn(&Pair<'_>) -> *const FlowOutcome, k: usize| -> Vec<&Slice> {
             main.iter()
@@ -490,7 +514,9 @@ impl Joined<'_> {
                     achieved_load_bps: per_second(&sent, |s| s.octets).filter(|_| stream).map(|rate| rate * 8.0),
                     packets_sent: total(&sent, |s| s.messages).filter(|_| udp),
                     packets_received: total(&received, |s| s.messages).filter(|_| udp),
-                    packets_missing: missing.filter(|_| udp && !received.is_empty()).map(|n| n.max(0) as u64),
+                    packets_missing: missing
+                        .filter(|_| udp && numbered && !received.is_empty())
+                        .map(|n| n.max(0) as u64),
                     transactions_per_s: per_second(&sent, |s| s.messages).filter(|_| !stream),
                     tcp: sent.first().and_then(|slice| slice.tcp.clone()),
                     target_cpu: cpu(self.target),
@@ -498,6 +524,23 @@ impl Joined<'_> {
                 })
             })
             .collect()
+    }
+}
+
+/// What is known of streams whose senders told nothing: neither what was offered, nor what was lost.
+fn received_figures(pairs: &[Pair<'_>]) -> FlowFigures {
+    let sinks = || pairs.iter().map(|pair| pair.sink);
+    let arrivals: Vec<_> = sinks().filter_map(|sink| sink.arrivals.as_ref()).collect();
+    let who = sinks().map(|sink| sink.timestamps);
+    FlowFigures {
+        receiver_api: ApiUse::combine(sinks().map(|sink| &sink.api)),
+        receive_calls: sinks().map(calls).sum(),
+        octets: Some(sinks().map(|sink| sink.octets).sum()),
+        throughput_bps: Some(sinks().map(|sink| 8.0 * rate(sink.octets, sink)).sum()),
+        packets_received: (arrivals.len() == pairs.len()).then(|| arrivals.iter().map(|one| one.received).sum()),
+        arrival_gaps: merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>()),
+        timestamps: who.reduce(|all, one| all.filter(|_| all == one)).flatten(),
+        ..FlowFigures::default()
     }
 }
 
@@ -561,14 +604,9 @@ fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
     })
 }
 
-/// Both ends run on the same start of the same kernel.
 /// System calls that moved the data; another tool's end does not tell.
 fn calls(flow: &FlowOutcome) -> Option<u64> {
     (!flow.api.name.is_empty()).then_some(flow.calls)
-}
-
-fn shares_machine(target: &Environment, host: &Environment) -> bool {
-    target.boot_id.is_some() && target.boot_id == host.boot_id
 }
 
 /// The machine that sends a flow.

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use linerate_control::message::{Holder, Reply, Request};
@@ -10,6 +11,7 @@ use linerate_control::{Client, ConnectOptions, ControlError, Endpoint};
 use linerate_trial::flow::End;
 use linerate_trial::spec::Ip;
 
+use super::afar::{Afar, Look};
 use super::foreign::ForeignTarget;
 use super::route::{Reach, Route};
 
@@ -28,6 +30,8 @@ pub(crate) struct Pair {
     pub(crate) modules: [Vec<String>; 2],
     /// The target, where it is another tool's server.
     pub(crate) foreign: Option<ForeignTarget>,
+    /// Its machine, where that is looked at from afar.
+    afar: Option<Mutex<Afar>>,
     endpoints: [Endpoint; 2],
     options: ConnectOptions,
 }
@@ -85,9 +89,22 @@ impl Pair {
             names: [target.to_string(), host.to_string()],
             modules: [Vec::new(), Vec::new()],
             foreign,
+            afar: None,
             endpoints: [target.clone(), host.clone()],
             options: options.clone(),
         })
+    }
+
+    /// From now on the target's counters are read there, over ssh: it is another tool's server.
+    pub(crate) fn look_from_afar(&mut self, endpoint: &Endpoint) -> Result<(), ControlError> {
+        self.afar = Some(Mutex::new(Afar::reach(endpoint, &self.options)?));
+        Ok(())
+    }
+
+    /// The target from afar; `None`: nobody looks from there. The error is one sentence.
+    pub(crate) fn look(&self, address: IpAddr) -> Option<Result<Look, String>> {
+        let mut afar = self.afar.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(afar.look(address))
     }
 
     /// Tries once to reach the agent of an end anew, for about so long at most.

@@ -16,7 +16,9 @@ const FUNCTIONS: usize = 25;
 
 /// Kinds of work at both ends of a trial, and what the samples were; nothing where none were taken.
 pub(super) fn of_record(record: &Record) -> String {
-    let ends = [("target", &record.target), ("host", &record.host)];
+    // One that both ends share is sampled once.
+    let shared = record.target.environment.is_machine_of(&record.host.environment) && record.host.profile.is_none();
+    let ends = [(if shared { "machine" } else { "target" }, &record.target), ("host", &record.host)];
     let taken: Vec<(&str, &MachineProfile)> =
         ends.iter().filter_map(|(end, machine)| Some((*end, machine.profile.as_ref()?))).collect();
     if taken.is_empty() {

@@ -1,5 +1,5 @@
 //! Losses placed on purpose at each stage that namespaces can produce, one at a time and two at once: the budget of the
-//! record names the stage, and its count is what the fault itself counted.
+//! record names the stage, its count is what the fault itself counted, and the first finding says what was done.
 //! Knows no rates. Needs root, `ip`, `tc`, `nft` and `nsenter`; says so and passes where they are missing.
 
 use std::fs;
@@ -9,10 +9,12 @@ use std::process::Command;
 use linerate_host::drop_reasons;
 use linerate_host::sys::bpf::{Attached, Instruction, Program, ProgramKind};
 use linerate_lab::Shape;
+use linerate_results::findings::{Sureness, findings};
 use linerate_results::record::Record;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::stage::Stage;
 
+use super::backlog::ShortBacklog;
 use super::rig::{Rig, losses};
 
 /// A way to lose datagrams between the host, which sends, and the target.
@@ -26,12 +28,16 @@ struct Fault {
     target_rules: &'static str,
     /// A quarter of the data is dropped by an XDP program at the target's interface.
     xdp: Option<Xdp>,
+    /// So many packets wait for a CPU at most, on the whole machine.
+    backlog: Option<u32>,
     /// Beside those of every trial.
     options: &'static [(&'static str, &'static str)],
     /// Where the budget must say that datagrams were lost, and how many.
     want: &'static [(Stage, Count)],
     /// What the evidence must name.
     evidence: &'static str,
+    /// The findings that are true: the first must be found first, all must be found, and no other may be sure.
+    right: &'static [&'static str],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +55,8 @@ enum Count {
     /// tc, of this device in the host's, or in the target's namespace.
     HostQueue(&'static str),
     TargetQueue(&'static str),
+    /// The target's interface, in /proc/net/dev.
+    TargetInterface,
     /// Nobody else: what was lost and not counted elsewhere.
     Rest,
 }
@@ -60,9 +68,11 @@ const PLAIN: Fault = Fault {
     host_rules: "",
     target_rules: "",
     xdp: None,
+    backlog: None,
     options: &[],
     want: &[],
     evidence: "",
+    right: &[],
 };
 
 const TRACED: &[(&str, &str)] = &[("drop_reasons", "on")];
@@ -77,13 +87,35 @@ const SHAPE_HOST: &[&str] = &["tc qdisc add dev eth0 root tbf rate 10mbit burst 
 const FILTER_IN: &str =
     "chain c { type filter hook input priority 0; udp length 1008 numgen inc mod 4 0 counter drop; }";
 
-const FAULTS: [Fault; 20] = [
+/// A veth hands each packet to the backlog of the CPU that sends it (drivers/net/veth.c, veth_forward_skb), which is
+/// emptied once that is done: sixty that are cut from one buffer only there meet it at once.
+const BURSTS: &[(&str, &str)] = &[("sender_api", "udp-segment"), ("burst", "60"), ("host.udp_segmentation", "off")];
+const FEWER_THAN_A_BURST: Option<u32> = Some(40);
+
+/// The other end has gone quiet: the host's entry for it is old, half a second of questions confirms nothing, and then
+/// datagrams wait for an address that does not come. The target knows the host by heart, so that it asks nothing: a
+/// question would be an answer too.
+const QUIET_TARGET: &[&str] = &[
+    "ip link set eth0 address 02:00:00:00:00:02",
+    "ip neigh replace 198.18.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent",
+    "sysctl -qw net.ipv4.conf.all.arp_ignore=8",
+];
+const HOST_OF_QUIET_TARGET: &[&str] = &[
+    "ip link set eth0 address 02:00:00:00:00:01",
+    "sysctl -qw net.ipv4.neigh.eth0.retrans_time_ms=50",
+    "sysctl -qw net.ipv4.neigh.eth0.ucast_solicit=10",
+    "sysctl -qw net.ipv4.neigh.eth0.delay_first_probe_time=0",
+    "ip neigh replace 198.18.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud stale",
+];
+
+const FAULTS: [Fault; 23] = [
     Fault { name: "nothing", ..PLAIN },
     Fault {
         name: "a full queue at the sender",
         host: SHAPE_HOST,
         want: &[(Stage::Qdisc, Count::HostQueue("eth0"))],
         evidence: "host: eth0 tbf drops",
+        right: &["qdisc-drops"],
         ..PLAIN
     },
     Fault {
@@ -91,6 +123,7 @@ const FAULTS: [Fault; 20] = [
         target: SHAPE_TARGET,
         want: &[(Stage::DriverRxRing, Count::TargetQueue("ifb9"))],
         evidence: "target: ifb9 tbf drops",
+        right: &["receive-ring"],
         ..PLAIN
     },
     Fault {
@@ -98,6 +131,7 @@ const FAULTS: [Fault; 20] = [
         host_rules: "chain c { type filter hook output priority 0; udp length 1008 numgen inc mod 4 0 counter drop; }",
         want: &[(Stage::SenderStack, Count::HostRule)],
         evidence: "host: Ip OutDiscards",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -105,6 +139,7 @@ const FAULTS: [Fault; 20] = [
         target_rules: FILTER_IN,
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: Ip InReceives",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -113,6 +148,7 @@ const FAULTS: [Fault; 20] = [
         options: TRACED,
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "NETFILTER_DROP",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -120,6 +156,7 @@ const FAULTS: [Fault; 20] = [
         target_rules: "chain c { type filter hook prerouting priority -300; udp length 1008 numgen inc mod 5 0 counter drop; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "delivered to nobody",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -128,6 +165,7 @@ const FAULTS: [Fault; 20] = [
         options: TRACED,
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: drop reason NETFILTER_DROP",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -136,6 +174,7 @@ const FAULTS: [Fault; 20] = [
                        udp length 1008 numgen inc mod 4 0 udp dport set 9 counter; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: Udp NoPorts",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -146,6 +185,7 @@ const FAULTS: [Fault; 20] = [
                        udp length 1008 numgen inc mod 4 0 udp checksum set 0xdead counter; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: Udp InCsumErrors",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -155,6 +195,7 @@ const FAULTS: [Fault; 20] = [
                        udp length 1008 numgen inc mod 4 0 ip saddr set 203.0.113.9 counter; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "IPReversePathFilter",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -163,6 +204,7 @@ const FAULTS: [Fault; 20] = [
                        udp length 1008 numgen inc mod 4 0 ip saddr set 127.0.0.9 counter; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: ",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -171,6 +213,7 @@ const FAULTS: [Fault; 20] = [
                        udp length 1008 numgen inc mod 4 0 ip daddr set 203.0.113.9 counter; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: ",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -178,6 +221,7 @@ const FAULTS: [Fault; 20] = [
         target: &["ip link set eth0 mtu 900"],
         want: &[(Stage::DriverRxRing, Count::Rest)],
         evidence: "target: link rx_dropped",
+        right: &["mtu-mismatch"],
         ..PLAIN
     },
     Fault {
@@ -186,6 +230,7 @@ const FAULTS: [Fault; 20] = [
         options: &[("message_size", "4000")],
         want: &[(Stage::ReceiverStack, Count::Rest)],
         evidence: "ReasmFails",
+        right: &["stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -193,6 +238,7 @@ const FAULTS: [Fault; 20] = [
         options: &[("socket_buffer", "4K"), ("rate", "unlimited")],
         want: &[(Stage::ReceiverSocket, Count::Rest)],
         evidence: "target: the trial's sockets dropped",
+        right: &["small-buffer", "receive-buffer"],
         ..PLAIN
     },
     Fault {
@@ -200,6 +246,7 @@ const FAULTS: [Fault; 20] = [
         xdp: Some(Xdp::InDriver),
         want: &[(Stage::DriverRxRing, Count::Rest)],
         evidence: "target: driver rx_queue_",
+        right: &["interface-filter"],
         ..PLAIN
     },
     Fault {
@@ -208,6 +255,36 @@ const FAULTS: [Fault; 20] = [
         options: TRACED,
         want: &[(Stage::SoftirqBacklog, Count::Rest)],
         evidence: "at do_xdp_generic",
+        right: &["interface-filter"],
+        ..PLAIN
+    },
+    Fault {
+        name: "a neighbour that no longer answers",
+        host: HOST_OF_QUIET_TARGET,
+        target: QUIET_TARGET,
+        options: &[("drop_reasons", "on"), ("duration", "1s")],
+        want: &[(Stage::SenderStack, Count::Rest)],
+        evidence: "host: arp_cache unresolved_discards",
+        right: &["neighbours", "stack-drops"],
+        ..PLAIN
+    },
+    Fault {
+        name: "a full backlog",
+        backlog: FEWER_THAN_A_BURST,
+        options: BURSTS,
+        want: &[(Stage::SoftirqBacklog, Count::TargetInterface)],
+        evidence: "target: softnet dropped",
+        right: &["softirq-backlog"],
+        ..PLAIN
+    },
+    Fault {
+        name: "a full backlog and a packet filter at the receiver",
+        backlog: FEWER_THAN_A_BURST,
+        options: BURSTS,
+        target_rules: FILTER_IN,
+        want: &[(Stage::SoftirqBacklog, Count::TargetInterface), (Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "target: softnet dropped",
+        right: &["softirq-backlog", "stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -216,6 +293,7 @@ const FAULTS: [Fault; 20] = [
         target_rules: FILTER_IN,
         want: &[(Stage::Qdisc, Count::HostQueue("eth0")), (Stage::ReceiverStack, Count::TargetRule)],
         evidence: "host: eth0 tbf drops",
+        right: &["qdisc-drops", "stack-drops"],
         ..PLAIN
     },
     Fault {
@@ -225,6 +303,7 @@ const FAULTS: [Fault; 20] = [
                        udp length 1008 numgen inc mod 4 0 udp dport set 9 counter; }",
         want: &[(Stage::DriverRxRing, Count::Rest), (Stage::ReceiverStack, Count::TargetRule)],
         evidence: "xdp_drops",
+        right: &["interface-filter", "stack-drops"],
         ..PLAIN
     },
 ];
@@ -237,16 +316,22 @@ fn each_loss_is_found_where_it_was_placed_and_counted() {
             return;
         }
     }
-    let mut held = 0;
+    let (mut held, mut not_first) = (0, Vec::new());
     for fault in &FAULTS {
         let Some(rig) = Rig::up("losses", &Shape { segmentation_offload: true, ..Shape::unshaped() }) else { return };
-        held += usize::from(check(&rig, fault));
+        let Some(is_first) = check(&rig, fault) else { continue };
+        held += 1;
+        if !is_first {
+            not_first.push(fault.name);
+        }
     }
+    println!("the right finding is first in {} of {held}; not in {not_first:?}", held - not_first.len());
+    assert!(not_first.len() * 10 <= held, "the right finding is not first in {not_first:?}, of {held}");
     assert!(held >= 12 || fs::metadata("/sys/kernel/tracing/events").is_err(), "only {held} cases could be made here");
 }
 
-/// Whether this machine could place the fault.
-fn check(rig: &Rig, fault: &Fault) -> bool {
+/// Whether the right finding stands first; `None` where this machine cannot place the fault.
+fn check(rig: &Rig, fault: &Fault) -> Option<bool> {
     let (host, target) = (rig.lab.host_netns(), rig.lab.target_netns());
     let made = fault.host.iter().try_for_each(|command| run(&host, command)).and_then(|()| {
         fault.target.iter().try_for_each(|command| run(&target, command))?;
@@ -255,20 +340,27 @@ fn check(rig: &Rig, fault: &Fault) -> bool {
     });
     if let Err(why) = made {
         eprintln!("{}: skipped, this machine cannot place it ({why})", fault.name);
-        return false;
+        return None;
     }
-    if fault.options == TRACED
-        && let Err(why) = drop_reasons::Tracing::start()
-    {
+    let is_traced = fault.options.contains(&TRACED[0]);
+    if is_traced && let Err(why) = drop_reasons::Tracing::start() {
         eprintln!("{}: skipped, {why}", fault.name);
-        return false;
+        return None;
     }
     let _xdp = match fault.xdp.map(|how| drop_a_quarter(rig, how)) {
         Some(Err(why)) => {
             eprintln!("{}: skipped, no XDP program can be attached ({why})", fault.name);
-            return false;
+            return None;
         }
         Some(Ok(attached)) => Some(attached),
+        None => None,
+    };
+    let _backlog = match fault.backlog.map(ShortBacklog::of) {
+        Some(Err(why)) => {
+            eprintln!("{}: skipped, the backlog cannot be shortened ({why})", fault.name);
+            return None;
+        }
+        Some(Ok(short)) => Some(short),
         None => None,
     };
     let usual = [
@@ -286,16 +378,16 @@ fn check(rig: &Rig, fault: &Fault) -> bool {
     // The trace is of the whole machine. What others lost meanwhile makes several reasons compete, and then none is given.
     let traced: u64 = record.target.drop_reasons.iter().flatten().map(|one| one.packets).sum();
     let lost = record.result.as_ref().and_then(|result| result.flow.packets_lost).unwrap_or(0);
-    if fault.options == TRACED && record.unaccounted != Some(0) && traced > lost {
+    if is_traced && record.unaccounted != Some(0) && traced > lost {
         eprintln!(
             "{}: skipped, {} packets of others were dropped on this machine meanwhile",
             fault.name,
             traced - lost
         );
-        return false;
+        return None;
     }
     judge(fault, &record, [&host, &target]);
-    true
+    Some(judge_findings(fault, &record))
 }
 
 #[track_caller]
@@ -318,6 +410,7 @@ fn judge(fault: &Fault, record: &Record, [host, target]: [&Path; 2]) {
             Count::TargetRule => Some(rule_count(target)),
             Count::HostQueue(device) => Some(queue_drops(host, device)),
             Count::TargetQueue(device) => Some(queue_drops(target, device)),
+            Count::TargetInterface => Some(interface_drops(target)),
             Count::Rest => None,
         };
         println!("{}: {} at {stage}, counted {counted:?}", fault.name, by_stage[stage]);
@@ -325,6 +418,23 @@ fn judge(fault: &Fault, record: &Record, [host, target]: [&Path; 2]) {
         assert_eq!(counted.unwrap_or(by_stage[stage]), by_stage[stage], "{said}");
     }
     assert!(fault.want.is_empty() || lines.iter().any(|line| line.evidence.contains(fault.evidence)), "{said}");
+}
+
+/// Whether the right finding stands first. Everything that is wrong is found, and nothing else is stated as sure.
+#[track_caller]
+fn judge_findings(fault: &Fault, record: &Record) -> bool {
+    let found = findings(record);
+    let names: Vec<&str> = found.iter().map(|one| one.name).collect();
+    println!(
+        "    found: {}",
+        found.iter().map(|one| format!("{} {}", one.name, one.sure.name())).collect::<Vec<_>>().join(", ")
+    );
+    assert!(fault.right.iter().all(|right| names.contains(right)), "{}: {found:#?}", fault.name);
+    for one in found.iter().filter(|one| one.sure == Sureness::Sure) {
+        assert!(fault.right.contains(&one.name), "{}: {one:#?}", fault.name);
+    }
+    // A clean run has none, but on a machine that others use too.
+    names.first() == fault.right.first()
 }
 
 fn inside(namespace: &Path, command: &str) -> Command {
@@ -366,6 +476,12 @@ fn rule_count(namespace: &Path) -> u64 {
 fn queue_drops(namespace: &Path, device: &str) -> u64 {
     let text = printed(namespace, &format!("tc -s qdisc show dev {device}"));
     text.split("(dropped ").nth(1).expect(&text).split(',').next().unwrap().parse().unwrap()
+}
+
+/// The fourth figure of receiving in proc_net_dev of Documentation/networking/statistics.rst.
+fn interface_drops(namespace: &Path) -> u64 {
+    let text = printed(namespace, "cat /proc/net/dev");
+    text.split("eth0:").nth(1).expect(&text).split_whitespace().nth(3).unwrap().parse().unwrap()
 }
 
 /// An XDP program at the target's interface that drops one data frame of four, at random.

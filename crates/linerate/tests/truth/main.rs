@@ -2,6 +2,8 @@
 //! not come from it. Needs root; every test says so and passes where it is not.
 //! Knows no module of the program: what is compared is what a user sees with `--json`.
 
+#[path = "../machines/backlog.rs"]
+mod backlog;
 mod cost;
 mod delay;
 mod extent;

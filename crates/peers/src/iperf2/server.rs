@@ -23,7 +23,7 @@ use super::early::Keeper;
 use super::header::Header;
 use super::session::{Member, Session, Wish, acknowledge, bounce_back, spec_of_wish};
 use crate::door::{Datagram, Door, is_passing, waiting};
-use crate::served::{Limits, Served};
+use crate::served::{Limits, Refusals, Served};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5001;
@@ -44,6 +44,7 @@ const STACK: usize = 256 << 10;
 pub struct Server {
     doors: Vec<Door>,
     limits: Limits,
+    refusals: Refusals,
     shared: Arc<Shared>,
 }
 
@@ -72,7 +73,17 @@ struct Gathering {
 impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
-        Ok(Server { doors: Door::open_all(address, port)?, limits, shared: Arc::default() })
+        Ok(Server {
+            doors: Door::open_all(address, port)?,
+            limits,
+            refusals: Box::new(|_, _| {}),
+            shared: Arc::default(),
+        })
+    }
+
+    /// From now on these hear of clients that are refused. They leave nothing else: nothing was measured.
+    pub fn tell_refusals(&mut self, refusals: Refusals) {
+        self.refusals = refusals;
     }
 
     /// The port that is listened on.
@@ -219,9 +230,13 @@ impl<'a> Service<'a> {
         let (client, is_udp) = (member.peer.ip(), member.keeper.is_some());
         let workload = if is_udp { Workload::UdpStream } else { Workload::TcpStream };
         let spec = spec_of_wish(&wish, workload, if is_udp { size } else { 128 << 10 }, &self.server.limits);
-        let Ok(spec) = spec else {
-            shared.forget(&[member.peer]);
-            return None;
+        let spec = match spec {
+            Ok(spec) => spec,
+            Err(what) => {
+                (self.server.refusals)(member.peer, what);
+                shared.forget(&[member.peer]);
+                return None;
+            }
         };
         let mut gathering = shared.gathering();
         let fits =
@@ -263,6 +278,8 @@ impl<'a> Service<'a> {
                 (self.heard)(served);
             }
             shared.ended.fetch_add(1, Ordering::Relaxed);
+        } else {
+            (self.server.refusals)(peers[0], "came while as many tests ran as are allowed");
         }
         shared.tests.fetch_sub(1, Ordering::Relaxed);
         shared.forget(&peers);

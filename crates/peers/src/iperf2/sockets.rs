@@ -43,6 +43,7 @@ pub fn framing(
                 early,
             }),
             exchange: (spec.workload == Workload::TcpRr).then_some(bounce::EXCHANGE),
+            bare: false,
         },
         Numbers::Short => Foreign {
             head,
@@ -54,6 +55,7 @@ pub fn framing(
                 early,
             }),
             exchange: None,
+            bare: false,
         },
     };
     Framing::Foreign(Arc::new(foreign))

@@ -81,12 +81,12 @@ fn check(spec: Spec, limits: &Limits) -> Result<Spec, &'static str> {
         return Err("asked for messages of a size that is none");
     }
     if spec.expected_time().unwrap_or_default() > Duration::from_secs(limits.time_s) {
-        return Err("asked for a longer test than is allowed here");
+        return Err("asked for a longer test than is allowed");
     }
     let directions = if spec.direction == Direction::Both { 2.0 } else { 1.0 };
     let asked = spec.rate.bits_per_second(size.into()).map(|bits| bits * f64::from(spec.streams) * directions);
     if limits.rate.is_some_and(|most| asked.is_none_or(|asked| asked > most as f64)) {
-        return Err("asked for a higher rate than is allowed here");
+        return Err("asked for a higher rate than is allowed");
     }
     Ok(spec)
 }

@@ -29,6 +29,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// its listening socket and opens it anew.
 const PATIENCE: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(100);
+/// The server's error for a user that it does not know.
+const NOT_AUTHORISED: u32 = 142;
 /// How late a sender may end, of a machine that is busy.
 const LATE: Duration = Duration::from_secs(2);
 
@@ -40,7 +42,19 @@ pub fn run(
     notify: impl Fn(Progress) + Send + 'static,
     stopped: &dyn Fn() -> bool,
 ) -> Result<[Outcome; 2], String> {
-    let parameters = parameters_of(spec)?;
+    run_as(&[], spec, place, notify, stopped)
+}
+
+/// The same, of a client that says who it is. A server that knows one of these tokens is shown them in turn.
+pub fn run_as(
+    tokens: &[String],
+    spec: &Spec,
+    place: &Place,
+    notify: impl Fn(Progress) + Send + 'static,
+    stopped: &dyn Fn() -> bool,
+) -> Result<[Outcome; 2], String> {
+    let mut tokens = tokens.iter().cloned();
+    let mut parameters = Parameters { authtoken: tokens.next(), ..parameters_of(spec)? };
     let server = place.server;
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -60,9 +74,16 @@ pub fn run(
         let cookie = Cookie::new().map_err(|error| error.to_string())?;
         let test = Test { spec, place, parameters: &parameters, control, cookie, stopped };
         match test.admitted() {
-            Ok(()) => return test.run(notify).map_err(|trouble| test.sentence(trouble)),
+            Ok(()) => return test.run(notify).map_err(|trouble| test.sentence(&trouble)),
             Err(trouble) if trouble.may_pass() && later() => std::thread::sleep(AGAIN),
-            Err(trouble) => return Err(test.sentence(trouble)),
+            Err(trouble) => {
+                let sentence = test.sentence(&trouble);
+                // Another version of the server reads another token.
+                let Some(token) = tokens.next().filter(|_| matches!(trouble, Trouble::Code(NOT_AUTHORISED, _))) else {
+                    return Err(sentence);
+                };
+                parameters.authtoken = Some(token);
+            }
         }
     }
 }
@@ -105,13 +126,14 @@ impl Test<'_> {
         let _ = self.control.set_nodelay(true);
         io::Write::write_all(&mut self.timed(), &self.cookie.0)
             .map_err(|error| Trouble::Talking("the first word was said", error))?;
-        self.expect(State::ParamExchange)
+        self.expect(State::ParamExchange)?;
+        write_json(&mut self.timed(), self.parameters)
+            .map_err(|error| Trouble::Talking("the parameters were sent", error))?;
+        self.expect(State::CreateStreams)
     }
 
     fn run(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
         let talking = |what| move |error| Trouble::Talking(what, error);
-        write_json(&mut self.timed(), self.parameters).map_err(talking("the parameters were sent"))?;
-        self.expect(State::CreateStreams)?;
         let streams = self.streams().map_err(talking("streams were opened"))?;
         // Open until the server has closed them: to a server that still sends, a stream that is gone is a failed test.
         let held = streams.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>();
@@ -157,12 +179,15 @@ impl Test<'_> {
 
     /// What a word means that was not expected.
     fn trouble(&self, heard: State) -> Trouble {
-        let mut octets = [0; 8];
-        if heard == State::ServerError && self.timed().read_exact(&mut octets).is_ok() {
-            let word = |at: usize| u32::from_be_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
-            return Trouble::Code(word(0), word(4));
+        let word = || {
+            let mut octets = [0; 4];
+            self.timed().read_exact(&mut octets).ok().map(|()| u32::from_be_bytes(octets))
+        };
+        match (heard == State::ServerError).then(word).flatten() {
+            // 3.12 leaves the second word out where it refuses a user.
+            Some(code) => Trouble::Code(code, word().unwrap_or(0)),
+            None => Trouble::Server(heard),
         }
-        Trouble::Server(heard)
     }
 
     /// What this end is to do by itself. The server sends until it hears that the test is over, and says how much in all:
@@ -259,10 +284,10 @@ impl Test<'_> {
         Ok(())
     }
 
-    fn sentence(&self, trouble: Trouble) -> String {
+    fn sentence(&self, trouble: &Trouble) -> String {
         let server = self.place.server;
         match trouble {
-            Trouble::Own(sentence) => sentence,
+            Trouble::Own(sentence) => sentence.clone(),
             Trouble::Talking(what, error) => format!(
                 "the iperf3 server at {server} was lost while {what}: {}; see what it printed, and try again",
                 if error.kind() == ErrorKind::TimedOut { "it was silent".to_owned() } else { error.to_string() }
@@ -277,16 +302,20 @@ impl Test<'_> {
                 format!("the iperf3 server at {server} said {state:?}, which has no place there; check its version")
             }
             Trouble::Code(code, errno) => {
-                let means = match code {
+                let means = match *code {
                     27 => "the rates together are above its limit; choose a smaller rate",
                     37 => "the trial is longer than its limit; choose a shorter duration",
-                    142 => {
-                        "it wants a user and a password, which this version of linerate cannot give; start it without"
+                    NOT_AUTHORISED if self.parameters.authtoken.is_some() => {
+                        "see that user, password and public key are those that it knows, and that both clocks agree within \
+                         10 s"
+                    }
+                    NOT_AUTHORISED => {
+                        "it wants to know who asks; give --username, --rsa-public-key and the password in IPERF3_PASSWORD"
                     }
                     144 => "no data arrived there; check the path that UDP takes",
                     _ => "see what it printed",
                 };
-                let errno = if errno == 0 {
+                let errno = if *errno == 0 {
                     String::new()
                 } else {
                     format!(" ({})", io::Error::from_raw_os_error(errno.cast_signed()))

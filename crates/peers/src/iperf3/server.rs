@@ -31,7 +31,7 @@ use super::terms::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of,
 use crate::deadline::Timed;
 use crate::door::{Door, is_passing};
 use crate::options::prepare;
-use crate::served::{Limits, Served};
+use crate::served::{Limits, Refusals, Served};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5201;
@@ -42,6 +42,8 @@ const MESSAGE_TIME: Duration = Duration::from_secs(10);
 const STREAMS_TIME: Duration = Duration::from_secs(30);
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How long a client waits to hear whether it is known: more than a machine takes to decrypt its token.
+const ADMISSION_TIME: Duration = Duration::from_millis(200);
 /// A test that octets end, or the client's user.
 const LONGEST: Duration = Duration::from_secs(86_400);
 /// Connections whose cookie is being read, beside those of tests.
@@ -53,8 +55,13 @@ const STACK: usize = 256 << 10;
 pub struct Server {
     doors: Vec<Door>,
     limits: Limits,
+    refusals: Refusals,
+    admits: Option<Admits>,
     shared: Arc<Shared>,
 }
+
+/// Whether the client of this token may have a test.
+pub type Admits = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// What the accepting threads and the tests share.
 #[derive(Default)]
@@ -81,7 +88,23 @@ type Opened = (usize, Socket);
 impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
-        Ok(Server { doors: Door::open_all(address, port)?, limits, shared: Arc::default() })
+        Ok(Server {
+            doors: Door::open_all(address, port)?,
+            limits,
+            refusals: Box::new(|_, _| {}),
+            admits: None,
+            shared: Arc::default(),
+        })
+    }
+
+    /// From now on only clients whose token is admitted have a test.
+    pub fn guard(&mut self, admits: Admits) {
+        self.admits = Some(admits);
+    }
+
+    /// From now on these hear of clients that are refused. They leave nothing else: nothing was measured.
+    pub fn tell_refusals(&mut self, refusals: Refusals) {
+        self.refusals = refusals;
     }
 
     /// The port that is listened on.
@@ -167,6 +190,7 @@ impl Server {
         if self.shared.tests.fetch_add(1, Ordering::Relaxed) >= self.limits.tests {
             self.shared.tests.fetch_sub(1, Ordering::Relaxed);
             let _ = write_state(&mut Timed::new(&stream, MESSAGE_TIME), State::AccessDenied);
+            (self.refusals)(peer, "came while as many tests ran as are allowed");
             return;
         }
         let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
@@ -231,10 +255,11 @@ impl Test<'_> {
         let _ = self.control.set_nodelay(true);
         let parameters: Parameters = self.say(State::ParamExchange).and_then(|()| self.hear_parameters()).ok()?;
         let local = self.control.local_addr().ok()?;
-        let spec = match spec_of(&parameters, &self.server.limits) {
+        let spec = match self.admit(&parameters).and_then(|()| spec_of(&parameters, &self.server.limits)) {
             Ok(spec) => spec,
             Err(refused) => {
                 self.refuse(refused);
+                (self.server.refusals)(self.peer, refused.sentence());
                 return None;
             }
         };
@@ -250,6 +275,16 @@ impl Test<'_> {
             spec,
             ended,
         })
+    }
+
+    /// Whether the client may have a test. The answer comes after the same time, whatever it is: how long it took to find
+    /// would help those who guess.
+    fn admit(&self, parameters: &Parameters) -> Result<(), Refused> {
+        let Some(admits) = &self.server.admits else { return Ok(()) };
+        let asked = Instant::now();
+        let is_known = parameters.authtoken.as_deref().is_some_and(admits);
+        thread::sleep(ADMISSION_TIME.saturating_sub(asked.elapsed()));
+        if is_known { Ok(()) } else { Err(Refused::User) }
     }
 
     fn conduct(

@@ -18,6 +18,7 @@ pub fn framing(parameters: &Parameters) -> Framing {
             parse: |octets| datagram::parse(Counters::Long, octets),
             end: None,
             exchange: None,
+            bare: false,
         }
     } else {
         Foreign {
@@ -26,6 +27,7 @@ pub fn framing(parameters: &Parameters) -> Framing {
             parse: |octets| datagram::parse(Counters::Short, octets),
             end: None,
             exchange: None,
+            bare: false,
         }
     };
     Framing::Foreign(Arc::new(foreign))

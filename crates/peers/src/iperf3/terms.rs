@@ -31,8 +31,23 @@ pub enum Refused {
     Time = 37,
     /// The parameters could not be read, or not be met.
     Parameters = 114,
+    /// The client is nobody who may have a test.
+    User = 142,
     /// Nothing arrived for too long.
     NoData = 144,
+}
+
+impl Refused {
+    /// What the client did.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Refused::Rate => "asked for a higher rate than is allowed",
+            Refused::Time => "asked for a longer test than is allowed",
+            Refused::Parameters => "asked for what is no test",
+            Refused::User => "is no user that is allowed, or showed a wrong password",
+            Refused::NoData => "sent nothing",
+        }
+    }
 }
 
 /// What the client asks for, as a trial in which this server is the target.

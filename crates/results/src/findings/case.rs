@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use linerate_trial::budget::{LossLine, Seen, drops_seen};
+use linerate_trial::budget::{LossLine, PauseFrames, Seen, drops_seen};
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::DoubtKind;
+use linerate_trial::drivers::{self, Cause, Meaning};
 use linerate_trial::environment::Nic;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::TcpSummary;
@@ -205,7 +206,28 @@ impl<'a> Case<'a> {
 
     /// What a stage lost, where that is a good part of what was lost.
     pub(super) fn lost_at(&self, stage: Stage) -> Option<LostAt> {
-        let lines: Vec<&LossLine> = self.drops.iter().filter(|line| line.stage == stage).collect();
+        self.lost_by(stage, |_| true)
+    }
+
+    /// What a device or its driver says by the counter that a line rests on; absent of other counters.
+    pub(super) fn cause(&self, line: &LossLine) -> Option<Cause> {
+        let side = if line.stage < Stage::Link { self.sender } else { self.receiver };
+        let (_, counted) = line.evidence.rsplit_once(&format!("{}: ", side.end))?;
+        let first = counted.split([',', ';', '(']).next()?.trim();
+        let (name, _) = first.rsplit_once(' ')?;
+        let driver = side.nic().and_then(|nic| nic.driver.as_deref());
+        match drivers::table(driver).row(name).map(|row| row.meaning) {
+            Some(Meaning::Drop(cause)) => Some(cause),
+            Some(_) => None,
+            None if name == "link rx_dropped" => Some(Cause::DriverRx),
+            None if name == "link rx_missed_errors" => Some(Cause::NoBuffer),
+            None => None,
+        }
+    }
+
+    /// What a stage lost by the lines that `is` takes, where that is a good part of what was lost.
+    pub(super) fn lost_by(&self, stage: Stage, is: impl Fn(&LossLine) -> bool) -> Option<LostAt> {
+        let lines: Vec<&LossLine> = self.drops.iter().filter(|line| line.stage == stage && is(line)).collect();
         let packets: u64 = lines.iter().map(|line| line.packets).sum();
         let all = match (self.loss(), self.sent_again()) {
             (Some(loss), _) => loss.packets,
@@ -218,6 +240,12 @@ impl<'a> Case<'a> {
         }
         let clauses: Vec<&str> = lines.iter().map(|line| line.evidence.as_str()).collect();
         Some(LostAt { packets, part: part.min(1.0), evidence: clauses.join("; ") })
+    }
+
+    /// Drops that counters saw at these stages and between them.
+    pub(super) fn dropped_between(&self, first: Stage, last: Stage) -> u64 {
+        let at = self.drops.iter().filter(|line| (first..=last).contains(&line.stage));
+        at.map(|line| line.packets).sum()
     }
 
     /// How far counters of drops are to be believed: not all the way where they contradict each other.
@@ -333,6 +361,11 @@ impl<'a> Side<'a> {
         Seen::new(&self.machine.counters, self.nic().and_then(|nic| nic.driver.as_deref()))
     }
 
+    /// Its pause frames; absent where no counter tells of any.
+    pub(super) fn pause(self) -> Option<PauseFrames> {
+        self.seen().pause()
+    }
+
     pub(super) fn nic(self) -> Option<&'a Nic> {
         self.machine.environment.nic.as_ref()
     }
@@ -418,12 +451,6 @@ impl<'a> Side<'a> {
     /// A counter wherever its table places it.
     pub(super) fn counter(self, name: &str) -> Option<u64> {
         self.machine.counters.iter().find(|(_, other, _)| *other == name).map(|(_, _, value)| value)
-    }
-
-    /// The largest of these counters, and its name.
-    pub(super) fn largest(self, is: impl Fn(&str) -> bool) -> Option<(&'a str, u64)> {
-        let found = self.machine.counters.iter().filter(|(_, name, _)| is(name)).map(|(_, name, value)| (name, value));
-        found.max_by_key(|(_, value)| *value)
     }
 
     /// A feature by the kernel's name: on, or off although it could be on. Absent where it cannot.

@@ -97,7 +97,9 @@ fn losses() -> Vec<FaultCase> {
         }),
         case("macb: overruns, the switch offers no pause", "fifo-overrun", &[], udp(Rx, 90, 60.0), |r| {
             let lost = lose(r, 5_000);
-            r.target.counters.add(Stage::MacRxFifo, "link rx_over_errors", lost);
+            nic(&mut r.target).driver = Some("macb".to_owned());
+            r.target.counters.add(Stage::Unplaced, "driver rx_overruns", lost);
+            r.target.counters.add(Stage::MacRxFifo, "link rx_fifo_errors", lost);
             nic(&mut r.target).link_modes = Some(LinkModes {
                 supported: modes(&["100baseT/Full", "Pause"]),
                 advertised: modes(&["100baseT/Full", "Pause"]),
@@ -179,7 +181,7 @@ fn losses() -> Vec<FaultCase> {
             }
             r.target.counters.add(Stage::MacTx, "link collisions", 800);
         }),
-        case("MTU 1400 at the receiver", "mtu-mismatch", &["receive-ring"], udp(Rx, 100, 0.0), |r| {
+        case("MTU 1400 at the receiver", "mtu-mismatch", &[], udp(Rx, 100, 0.0), |r| {
             let lost = lose(r, 17_006);
             r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
             nic(&mut r.target).mtu = Some(1400);
@@ -194,6 +196,15 @@ fn losses() -> Vec<FaultCase> {
             r.target.counters.add(Stage::SenderStack, "Ip OutDiscards", lost);
             r.target.counters.add(Stage::SenderStack, "arp_cache table_fulls", lost);
             sysctl(&mut r.target, "net.ipv4.neigh.default.gc_thresh3", "16");
+        }),
+        case("mlx5: an XDP program", "interface-filter", &[], udp(Rx, 300, 200.0), |r| {
+            let lost = lose(r, 17_000);
+            nic(&mut r.target).driver = Some("mlx5_core".to_owned());
+            r.target.counters.add(Stage::Unplaced, "driver rx_xdp_drop", lost);
+        }),
+        case("a filter of tc on the way in", "interface-filter", &[], udp(Rx, 300, 200.0), |r| {
+            let lost = lose(r, 17_000);
+            r.target.counters.add(Stage::SoftirqBacklog, "eth0 clsact drops", lost);
         }),
         case("wrong checksums", "stack-drops", &[], udp(Rx, 100, 90.0), |r| {
             let lost = lose(r, 1_700);
@@ -231,6 +242,15 @@ fn short_streams() -> Vec<FaultCase> {
             r.target.counters.add(Stage::MacRxFifo, "pause tx_frames", 4_000);
             r.host.counters.add(Stage::MacTx, "pause rx_frames", 3_990);
             tcp_of(r).limited_by_receive_window = Some(0.1);
+        }),
+        case("mlx5: a sender that stands still for a third of the time", "pause-storm", &[], tcp(Tx, 610.0), |r| {
+            nic(&mut r.target).driver = Some("mlx5_core".to_owned());
+            r.target.counters.add(Stage::Unplaced, "driver rx_pause_ctrl_phy", 16);
+            r.target.counters.add(Stage::Unplaced, "driver rx_global_pause_duration", 700_000);
+        }),
+        case("igb: the receiver's own name for pause frames", "pause-storm", &[], tcp(Tx, 610.0), |r| {
+            r.host.counters.add(Stage::Unplaced, "driver tx_flow_control_xoff", 1_200);
+            r.host.counters.add(Stage::Unplaced, "driver tx_flow_control_xon", 1_180);
         }),
         case("packets overtake each other", "reordering", &[], tcp(Tx, 600.0), |r| {
             let tcp = tcp_of(r);
@@ -307,6 +327,12 @@ fn out_of_cpu() -> Vec<FaultCase> {
         case("GRO off", "segmentation", &["receiver-cpu"], tcp(Rx, 400.0), |r| {
             busy(r);
             nic(&mut r.target).offloads.insert("rx-gro".to_owned(), false);
+        }),
+        case("GRO off where nothing is to merge, as over a veth", "receiver-cpu", &[], tcp(Rx, 400.0), |r| {
+            busy(r);
+            nic(&mut r.target).offloads.insert("rx-gro".to_owned(), false);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 2_000);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_bytes", 2_000 * 50_000);
         }),
         case("checksums by the CPU", "checksum-offload", &["sender-cpu"], tx(), |r| {
             busy(r);

@@ -27,14 +27,20 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         |(feature, side, setting): (&str, super::case::Side<'_>, &str)| {
             let (most, clauses) = side.out_of_cpu(case)?;
             let sentence = format!("The {}'s CPU computes checksums that its MAC could.", side.end);
+            // Without checksums the kernel turns TSO off too (net/core/dev.c, netdev_fix_features).
+            let without_tso = setting == "tx_checksum" && side.offload("tx-tcp-segmentation") == Some(false);
             Some(
                 RULE.finds(case, Some(side.end), Sureness::Likely, 0.8 * most, sentence)
                     .because(format!("{feature} is off at the {} (1 feature that it could have)", side.end))
+                    .because_of(without_tso.then(|| "TSO is off too, which needs them".to_owned()))
                     .because_of(clauses)
                     .because_of(case.short())
                     .attempt(side.setting(setting), "on", case.metric())
                     .wrong_if("It is wrong if CPU time by KiB stays what it is with it on.")
-                    .explains(&["sender-cpu", "receiver-cpu", "host-limits"]),
+                    .explains(match without_tso {
+                        true => &["segmentation", "sender-cpu", "receiver-cpu", "host-limits"],
+                        false => &["sender-cpu", "receiver-cpu", "host-limits"],
+                    }),
             )
         },
     )

@@ -9,9 +9,11 @@ use super::{Finding, Rule, Sureness};
 pub(super) const RULE: Rule = Rule {
     name: "neighbours",
     says: "The table of neighbours (ARP, neighbour discovery) overflows, or packets wait in vain for an address.",
-    rests_on: "arp_cache and ndisc_cache table_fulls or unresolved_discards moved, and packets were lost at the sender's stack \
-               or the trial failed. Likely where they account for at least half of what that stage lost, else possible.",
-    source: "Linux Documentation/networking/ip-sysctl.rst, neigh/default/gc_thresh3 and unres_qlen_bytes; arp(7).",
+    rests_on: "arp_cache and ndisc_cache table_fulls, unresolved_discards or res_failed moved, and packets were lost at the \
+               sender's stack or the trial failed. Sure where the kernel gave neighbours as the reason of the drops, likely \
+               where the counters account for at least half of what that stage lost, else possible.",
+    source: "Linux Documentation/networking/ip-sysctl.rst, neigh/default/gc_thresh3 and unres_qlen_bytes; arp(7); \
+             net/core/neighbour.c (neigh_invalidate).",
     suggests: &["sysctl.net.ipv4.neigh.default.gc_thresh3", "sysctl.net.ipv6.neigh.default.gc_thresh3"],
     find,
 };
@@ -20,33 +22,39 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let is_v6 = case.asked("ip") == Some("6");
     let (table, ip) = if is_v6 { ("ndisc_cache", "ipv6") } else { ("arp_cache", "ipv4") };
     let count = |name: &str| case.sender.counter(&format!("{table} {name}")).unwrap_or(0);
-    let (full, discarded) = (count("table_fulls"), count("unresolved_discards"));
-    if full + discarded == 0 {
+    let (full, discarded, failed) = (count("table_fulls"), count("unresolved_discards"), count("res_failed"));
+    if full + discarded + failed == 0 {
         return None;
     }
     let lost = case.lost_at(Stage::SenderStack);
     if lost.is_none() && case.record.error.is_none() {
         return None;
     }
-    let fits = lost.as_ref().is_none_or(|at| (full + discarded) * 2 >= at.packets);
     let weight = lost.as_ref().map_or(0.9, |at| at.part);
     let end = case.sender.end;
     let name = format!("net.{ip}.neigh.default.gc_thresh3");
     let limit = case.sender.sysctl_number(&name);
     let sentence = match full {
-        0 => format!("The {end} threw packets away while it waited for its neighbour's address."),
+        0 => format!("The {end} threw packets away while it waited for its neighbour's hardware address in vain."),
         _ => format!("The {end}'s table of neighbours is full."),
     };
-    let sure = if fits { Sureness::Likely } else { Sureness::Possible };
+    let sure = match &lost {
+        Some(at) if at.evidence.contains("drop reason NEIGH_") => case.sure_of_drops(),
+        Some(at) if (full + discarded) * 2 < at.packets => Sureness::Possible,
+        _ => Sureness::Likely,
+    };
     let mut finding = RULE
         .finds(case, Some(end), sure, weight, sentence)
-        .because(format!("{end}: {table} table_fulls {full}, unresolved_discards {discarded}"))
+        .because(format!(
+            "{end}: {table} table_fulls {full}, unresolved_discards {discarded}, and {failed} times no answer (res_failed)"
+        ))
         .because_of(limit.map(|limit| format!("{name} is {limit}")))
         .because_of(lost.map(|at| at.evidence))
         .wrong_if(
-            "It is wrong if a permanent entry for the other end (ip neigh replace … nud permanent) changes nothing.",
+            "It is wrong if a permanent entry for the other end (ip neigh replace … nud permanent) changes nothing, or if the \
+             other end answers throughout (arping).",
         )
-        .explains(&["stack-drops"]);
+        .explains(&["stack-drops", "unaccounted"]);
     if full > 0 {
         let more = limit.unwrap_or(1024).saturating_mul(8).to_string();
         finding = finding.attempt(case.sender.setting(&format!("sysctl.{name}")), more, case.metric());

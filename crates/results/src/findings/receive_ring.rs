@@ -1,29 +1,45 @@
 //! The receive ring had no free descriptor, or the driver threw packets away.
 //! Knows the ring's length; why it was not emptied in time is for rules about CPUs.
 
+use linerate_trial::budget::LossLine;
+use linerate_trial::drivers::Cause;
 use linerate_trial::stage::Stage;
 
 use super::case::Case;
-use super::{Finding, Rule};
+use super::{Finding, Rule, Sureness};
 
 pub(super) const RULE: Rule = Rule {
     name: "receive-ring",
     says: "The receive ring ran full: it is too short for how late the CPU comes to empty it.",
     rests_on: "A loss of at least 10 frames, and 5 % of what was lost (or of the segments that TCP sent again), at the stage \
-               driver RX ring, and the ring's length.",
+               driver RX ring, and the ring's length. Only possible where nothing but rx_dropped says so: a driver counts there \
+               what it had no memory for, and what it did not want.",
     source: "Linux Documentation/networking/statistics.rst, rx_missed_errors; ethtool(8), --show-ring.",
     suggests: &["ring.rx", "coalesce.rx_usecs"],
     find,
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let at = case.lost_at(Stage::DriverRxRing)?;
+    let is_of_interface = |line: &LossLine| case.cause(line) == Some(Cause::DriverRx);
+    let is_of_ring = |line: &LossLine| !is_of_interface(line) && case.cause(line) != Some(Cause::Xdp);
+    let of_ring = case.lost_by(Stage::DriverRxRing, is_of_ring);
+    let is_sure = of_ring.is_some();
+    let at = of_ring.or_else(|| case.lost_by(Stage::DriverRxRing, is_of_interface))?;
     let side = case.receiver;
     let ring = side.nic().and_then(|nic| nic.rings.get("rx"));
     let waits = side.nic().and_then(|nic| nic.coalescing.get("rx-usecs").copied());
-    let sentence = format!("The {}'s receive ring ran full.", side.end);
+    let (sure, sentence) = match is_sure {
+        true => (case.sure_of_drops(), format!("The {}'s receive ring ran full.", side.end)),
+        false => (
+            Sureness::Possible,
+            format!(
+                "The {}'s interface dropped what came: a full ring, or frames that its driver did not want.",
+                side.end
+            ),
+        ),
+    };
     let mut finding = RULE
-        .finds(case, Some(side.end), case.sure_of_drops(), at.part, sentence)
+        .finds(case, Some(side.end), sure, at.part, sentence)
         .because(at.evidence.clone())
         .because(case.of_loss(&at))
         .wrong_if("It is wrong if as many are lost with a longer ring: then the CPU cannot take in what comes, ever.");

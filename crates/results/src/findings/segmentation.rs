@@ -1,16 +1,18 @@
 //! GRO, TSO or GSO are off on a machine that ran out of CPU time.
-//! Knows the kernel's feature names; a feature that the machine does not have is not missed.
+//! Knows the kernel's feature names; a feature that the machine does not have is not missed, nor one without work to do.
 
 use linerate_trial::spec::Workload;
+use linerate_trial::stage::Stage;
 
-use super::case::Case;
+use super::case::{Case, Side};
 use super::{Finding, Rule, Sureness};
 
 pub(super) const RULE: Rule = Rule {
     name: "segmentation",
     says: "GRO, TSO or GSO are off although they are there, and the machine is out of CPU time: each packet is handled by itself.",
     rests_on: "A TCP stream that came short, on a machine whose thread or CPU had no time left, with rx-gro (receiver), \
-               tx-tcp-segmentation or tx-generic-segmentation (sender) off.",
+               tx-tcp-segmentation or tx-generic-segmentation (sender) off, and packets at its link no larger than its MTU on \
+               average: over a veth buffers of 64 KiB pass whole, and there is nothing to merge.",
     source: "Linux Documentation/networking/segmentation-offloads.rst.",
     suggests: &["gro", "tso", "gso"],
     find,
@@ -23,16 +25,22 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         (case.sender, "tx-generic-segmentation", "gso"),
         (case.receiver, "rx-gro", "gro"),
     ];
-    let off: Vec<_> = out.into_iter().filter(|(side, feature, _)| side.offload(feature) == Some(false)).collect();
+    let is_missed = |side: Side<'_>, feature| side.offload(feature) == Some(false) && !carries_buffers(case, side);
+    let off: Vec<_> = out.into_iter().filter(|(side, feature, _)| is_missed(*side, feature)).collect();
     let (side, feature, _) = *off.first()?;
-    // On one machine, either end's thread pays for both.
+    let wanted = |side: Side<'_>| side.thread_shares(case).map_or(0.0, |(worked, waited)| worked + waited);
+    // On one machine, either end's thread pays for both, but what a receiver might merge does not hold a sender up.
+    if side.end == case.receiver.end && case.shares_machine() && wanted(case.receiver) < wanted(case.sender) {
+        return None;
+    }
     let clauses = case.sides().into_iter().find_map(|one| {
         let pays = one.end == side.end || case.shares_machine();
         one.out_of_cpu(case).filter(|_| pays)
     });
     let (most, clauses) = clauses?;
     let names: Vec<String> = off.iter().map(|(side, _, setting)| side.setting(setting)).collect();
-    let sentence = format!("The {} handles each packet by itself: {} is off.", side.end, names.join(", "));
+    let are = if names.len() == 1 { "is" } else { "are" };
+    let sentence = format!("The {} handles each packet by itself: {} {are} off.", side.end, names.join(" and "));
     let mut finding = RULE
         .finds(case, Some(side.end), Sureness::Likely, most, sentence)
         .because(format!(
@@ -49,4 +57,18 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         finding = finding.attempt(side.setting(name), "on", "throughput");
     }
     Some(finding)
+}
+
+/// Whether the packets of the stream at this side's link are larger than a frame: uncut at a sender, merged at a receiver,
+/// whatever the features say.
+fn carries_buffers(case: &Case<'_>, side: Side<'_>) -> bool {
+    let (stage, names) = match side.end == case.sender.end {
+        true => (Stage::DriverTxRing, ["link tx_packets", "link tx_bytes"]),
+        false => (Stage::DriverRxRing, ["link rx_packets", "link rx_bytes"]),
+    };
+    let [packets, octets] = names.map(|name| side.machine.counters.get(stage, name));
+    let mtu = side.nic().and_then(|nic| nic.mtu);
+    // An Ethernet header, two VLAN tags, and the FCS where a driver counts it.
+    let frame = mtu.map(|mtu| u64::from(mtu) + 14 + 8 + 4);
+    packets.zip(octets).zip(frame).is_some_and(|((packets, octets), frame)| octets > packets.saturating_mul(frame))
 }

@@ -1,8 +1,13 @@
 //! The thread that sends had no time left.
 //! Knows thread times; why it costs so much is for other rules.
 
+use linerate_trial::spec::Workload;
+
 use super::case::Case;
 use super::{Finding, Rule, Sureness};
+
+/// A system call costs as much as copying a few thousand octets.
+const SMALL: u64 = 4096;
 
 pub(super) const RULE: Rule = Rule {
     name: "sender-cpu",
@@ -10,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
     rests_on: "The sending threads worked, or waited for a CPU, at least 90 % of the time, or a CPU was at least 95 % busy; at most \
                1 % was lost; and the trial came short of what was asked or of the link, or the link's speed is not known.",
     source: "getrusage(2); Linux Documentation/scheduler/sched-stats.rst.",
-    suggests: &["streams"],
+    suggests: &["message_size", "streams"],
     find,
 };
 
@@ -24,12 +29,19 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let used = case.flow().and_then(|flow| flow.sender_api.as_ref()).map(|api| api.name.as_str());
     let end = case.sender.end;
     let sentence = format!("The {end}'s CPU is the limit: its sending thread can send no faster.");
-    let finding = RULE
+    let mut finding = RULE
         .finds(case, Some(end), Sureness::Likely, most * 0.9, sentence)
         .because_of(clauses)
         .because_of(used.map(|used| format!("it sends by {used}")))
         .because(short)
         .wrong_if("It is wrong if a second stream brings no more, and the CPUs have time left then.");
+    // Of a stream of octets, what a call hands over is the application's choice alone.
+    if let Some(octets) = case.asked_octets("message_size").filter(|octets| *octets < SMALL)
+        && case.is(Workload::TcpStream)
+    {
+        finding = finding.because(format!("each call hands over {octets} octets"));
+        finding = finding.attempt("message_size", "128K", "throughput");
+    }
     let has_more = case.sender.cpu(case).is_some_and(|cpu| cpu.cpus > 1);
     Some(if case.streams() < 2.0 && has_more { finding.attempt("streams", "2", "throughput") } else { finding })
 }

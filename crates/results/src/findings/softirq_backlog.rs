@@ -4,6 +4,7 @@
 use linerate_trial::stage::Stage;
 
 use super::case::Case;
+use super::interface_filter::is_backlog;
 use super::{Finding, Rule};
 
 const NAME: &str = "net.core.netdev_max_backlog";
@@ -12,14 +13,14 @@ pub(super) const RULE: Rule = Rule {
     name: "softirq-backlog",
     says: "The softirq backlog ran full: the queue of packets that RPS, a veth or the loopback hands to another CPU.",
     rests_on: "A loss of at least 10 packets, and 5 % of what was lost (or of the segments that TCP sent again), at the stage \
-               softirq backlog.",
+               softirq backlog, by softnet's counter or the kernel's reason CPU_BACKLOG.",
     source: "Linux Documentation/admin-guide/sysctl/net.rst, netdev_max_backlog; net/core/dev.c, enqueue_to_backlog.",
     suggests: &["sysctl.net.core.netdev_max_backlog"],
     find,
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let at = case.lost_at(Stage::SoftirqBacklog)?;
+    let at = case.lost_by(Stage::SoftirqBacklog, is_backlog)?;
     let side = case.receiver;
     let limit = side.sysctl_number(NAME);
     let more = limit.unwrap_or(1000).saturating_mul(10).max(1000);

@@ -23,10 +23,16 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let why = match () {
         () if counted("InCsumErrors") => "its checksums were wrong",
         () if counted("NoPorts") => "nobody listened at the port",
+        () if counted("unresolved_discards") || counted("NEIGH_") => "its neighbour's hardware address was not known",
+        () if counted("NETFILTER_DROP") || counted("delivered to nobody") => {
+            "a packet filter took it, for all that shows"
+        }
+        () if counted("InAddrErrors") => "it came from, or was for, an address that cannot be",
         () if counted("NoRoutes") => "there was no route",
         () if counted("ReversePathFilter") => "the reverse path filter did not believe the sender's address",
         () if counted("InHdrErrors") || counted("InTruncatedPkts") => "its headers were wrong",
         () if counted("ReasmFails") => "fragments were missing",
+        () if counted("OutDiscards") => "IP discarded it on its way out, as a packet filter has it do",
         () => "as the counters name it",
     };
     let sentence = format!("The {}'s stack threw away what it was handed: {why}.", side.end);

@@ -5,16 +5,17 @@ use linerate_trial::stage::Stage;
 
 use super::case::{Case, percent};
 use super::{Finding, Rule, Sureness};
+use crate::record::PathLine;
 
 /// From this part of the loss on.
 const PART: f64 = 0.1;
 
 pub(super) const RULE: Rule = Rule {
     name: "unaccounted",
-    says: "Packets vanished where no counter sees: between the two links (a switch, a cable, a MAC that counts nothing), or \
-           behind the receiver's (a firewall, an XDP program).",
+    says: "Packets vanished where no counter sees: before the sender's link (its stack), between the two links (a switch, a \
+           cable, a MAC that counts nothing), or behind the receiver's (a firewall, an XDP program).",
     rests_on: "At least 10 datagrams, and 10 % of what was lost, unaccounted for. Where: the sender's link tx_packets against \
-               the receiver's link rx_packets, which must agree with it to a fifth.",
+               the receiver's link rx_packets, which must agree with it to a fifth, and what the sender's socket took against its link tx_packets.",
     source: "Linux Documentation/networking/statistics.rst, rx_packets and tx_packets.",
     suggests: &[],
     find,
@@ -29,9 +30,15 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let out = case.sender.sum(Stage::DriverTxRing, |name| name == "link tx_packets");
     let came = case.receiver.sum(Stage::DriverRxRing, |name| name == "link rx_packets");
+    let before = before_the_link(case).zip(out).map(|(taken, out)| taken.saturating_sub(out) as f64 / missing as f64);
     let between = out.zip(came).map(|(out, came)| out.saturating_sub(came) as f64 / missing as f64);
     let (sender, receiver) = (case.sender.end, case.receiver.end);
     let (machine, sentence) = match between {
+        // The link counts other packets too, so this is at least what is missing there.
+        _ if before.is_some_and(|before| before >= 0.5) => (
+            Some(sender),
+            format!("Packets vanished in the {sender} before its link: in its stack, where no counter saw them."),
+        ),
         Some(between) if between >= 0.8 => (
             None,
             "Packets vanished between the two links: a switch, the cable, or a MAC that does not count what it drops."
@@ -52,10 +59,22 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because(format!("{missing} datagrams are unaccounted for, {} of what was lost", percent(part)))
             .because(format!("{sender}: link tx_packets {}; {receiver}: link rx_packets {}", known(out), known(came)))
             .wrong_if(match machine {
+                Some(end) if end == sender => {
+                    "It is wrong if its kernel traces no drops of its own (drop_reasons=on) while as many vanish."
+                }
                 Some(_) => {
                     "It is wrong if as many vanish without firewall rules and XDP programs (nft list ruleset, ip link)."
                 }
                 None => "It is wrong if as many vanish over a cable from one end to the other, with nothing between.",
             }),
     )
+}
+
+/// What the sender's socket took less what its stack is known to have dropped: so many packets should leave by its link.
+/// Not where buffers are cut apart on the way.
+fn before_the_link(case: &Case<'_>) -> Option<u64> {
+    let segments = case.flow()?.sender_api.as_ref().and_then(|api| api.segments).unwrap_or(1);
+    let of_socket = |line: &&PathLine| line.direction == case.way && line.passage.stage == Stage::SenderSocket;
+    let taken = case.record.path.iter().find(of_socket).filter(|_| segments <= 1)?.passage.packets;
+    Some(taken.saturating_sub(case.dropped_between(Stage::SenderStack, Stage::DriverTxRing)))
 }

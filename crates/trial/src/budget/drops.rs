@@ -28,6 +28,7 @@ pub(super) enum Id {
     TxRing,
     MacTx,
     SenderIp,
+    Neighbours,
     SendBuffer,
     Damaged,
     Length,
@@ -72,7 +73,7 @@ pub(super) enum Unit {
 /// ip_send_skb) and by `Udp SndbufErrors` (net/ipv4/udp.c, udp_send_skb), and is an error of send(2) besides
 /// where IP_RECVERR is set: one drop, up to four counters. A full backlog is counted by softnet and by the
 /// interface's rx_dropped (net/core/dev.c, enqueue_to_backlog), and by the tx_dropped of a veth that fed it.
-pub(super) const DROPS: [Drop; 25] = [
+pub(super) const DROPS: [Drop; 26] = [
     Drop {
         id: Id::Qdisc,
         cause: None,
@@ -111,6 +112,17 @@ pub(super) const DROPS: [Drop; 25] = [
         unit: Whole,
         sources: &[&["Ip OutDiscards", "Ip6 OutDiscards", "Ip OutNoRoutes", "Ip6 OutNoRoutes"]],
         includes: &[Id::Qdisc, Id::TxRing],
+    },
+    // What waited for a neighbour's address and had to make room (net/core/neighbour.c, __neigh_event_send). What
+    // waits when the neighbour is given up is dropped too, and counted nowhere (neigh_invalidate).
+    Drop {
+        id: Id::Neighbours,
+        cause: None,
+        machine: Sender,
+        stage: Stage::SenderStack,
+        unit: Frames,
+        sources: &[&["arp_cache unresolved_discards", "ndisc_cache unresolved_discards"]],
+        includes: &[],
     },
     Drop {
         id: Id::SendBuffer,

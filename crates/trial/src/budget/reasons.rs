@@ -23,7 +23,7 @@ struct Meaning {
 }
 
 /// The first that fits the name and the machine.
-const REASONS: [Meaning; 37] = [
+const REASONS: [Meaning; 39] = [
     reason("SOCKET_RCVBUFF", Receiver, Stage::ReceiverSocket, &[Id::ReceiveBuffer]),
     reason("PROTO_MEM", Receiver, Stage::ReceiverSocket, &[Id::ReceiveBuffer, Id::UdpErrors]),
     reason("SOCKET_FILTER", Receiver, Stage::ReceiverStack, &[Id::UdpErrors]),
@@ -57,7 +57,10 @@ const REASONS: [Meaning; 37] = [
     reason("CPU_BACKLOG", Receiver, Stage::SoftirqBacklog, &[Id::Backlog]),
     reason("TC_EGRESS", Sender, Stage::Qdisc, &[Id::Qdisc]),
     reason("QDISC_*", Sender, Stage::Qdisc, &[Id::Qdisc]),
+    reason("NEIGH_QUEUEFULL", Sender, Stage::SenderStack, &[Id::Neighbours]),
+    // An address that nobody has (net/core/neighbour.c), by the function too.
     reason("NEIGH_*", Sender, Stage::SenderStack, &[Id::SenderIp]),
+    reason("* at neigh_invalidate", Sender, Stage::SenderStack, &[]),
     reason("IP_OUTNOROUTES", Sender, Stage::SenderStack, &[Id::SenderIp]),
     reason("PKT_TOO_BIG", Sender, Stage::SenderStack, &[Id::SenderIp]),
     reason("FULL_RING", Sender, Stage::DriverTxRing, &[Id::TxRing]),
@@ -112,7 +115,8 @@ impl Findings {
 }
 
 /// Lines for what no counter explained and the kernel gave a reason for. Where the reasons come to more than is
-/// missing, other traffic was dropped too: one reason alone then explains what is missing, of several none does.
+/// missing, other traffic was dropped too, or end marks: reasons of one stage then explain what is missing, of several
+/// none does.
 pub(super) fn explain(
     lines: &mut Vec<LossLine>,
     rest: i128,
@@ -139,8 +143,16 @@ pub(super) fn explain(
     }
     let sum: i128 = candidates.iter().map(|(packets, _)| i128::from(*packets)).sum();
     if sum > rest {
-        let [(packets, line)] = &mut candidates[..] else { return };
-        line.packets = u64::try_from(rest).unwrap_or(u64::MAX).min(*packets);
+        let Some((_, first)) = candidates.first() else { return };
+        if candidates.iter().any(|(_, line)| line.stage != first.stage) {
+            return;
+        }
+        let mut left = u64::try_from(rest).unwrap_or(u64::MAX);
+        for (packets, line) in &mut candidates {
+            line.packets = left.min(*packets);
+            left -= line.packets;
+        }
+        candidates.retain(|(_, line)| line.packets > 0);
     }
     lines.extend(candidates.into_iter().map(|(_, line)| line));
     lines.sort_by_key(|line| line.stage);

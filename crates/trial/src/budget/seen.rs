@@ -123,7 +123,9 @@ impl<'a> Seen<'a> {
             }
             // Fragments were received, and what was made of them was delivered.
             let whole = i128::from(get("ReasmOKs").unwrap_or(0));
-            let rest = i128::from(received) + whole - i128::from(delivered) - less;
+            // IPv6 receives what its neighbours say to groups that it has not joined, and no trial's datagram is to a group.
+            let of_groups = if protocol == "Ip6" { i128::from(get("InMcastPkts").unwrap_or(0)) } else { 0 };
+            let rest = i128::from(received) + whole - i128::from(delivered) - less - of_groups;
             let named = |name: &str, value| (format!("{protocol} {name}"), value);
             Some((rest.max(0), [named("InReceives", received), named("InDelivers", delivered)]))
         };

@@ -70,6 +70,7 @@ impl Joined<'_> {
         Datagrams {
             sent: pairs.iter().map(|pair| pair.source.messages_total).sum(),
             send_errors: pairs.iter().map(|pair| pair.source.send_errors).sum(),
+            send_retries: pairs.iter().map(|pair| pair.source.send_retries).sum(),
             received_unique: pairs.iter().filter_map(|p| Some(p.sink.arrivals.as_ref()?.received_total)).sum(),
             socket_drops: pairs.iter().map(|pair| pair.sink.socket_drops).sum(),
             marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).sum(),

@@ -1,0 +1,137 @@
+//! A netserver: any number of clients at once, each test through linerate's own data path.
+//! Knows no records and no terminal; what a test was is told to whoever wants to hear.
+//!
+//! ```text
+//!   TCP connection ─→ a thread ─→ Session: messages, one after the other, and a test for each request
+//! ```
+//! Test traffic goes only where a control connection came from.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::session::Session;
+use crate::door::{is_passing, listeners};
+use crate::served::{Limits, Refusals, Served};
+
+/// The port of control connections.
+pub const PORT: u16 = 12_865;
+
+/// How often something that has no bell is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// Control connections at once, beside those of tests.
+const STRANGERS: usize = 64;
+/// Threads wait and copy little; the data has threads of its own.
+const STACK: usize = 256 << 10;
+
+/// A server that listens.
+pub struct Server {
+    listeners: Vec<TcpListener>,
+    limits: Limits,
+    refusals: Refusals,
+    shared: Arc<Shared>,
+}
+
+/// What the accepting threads and the sessions share.
+#[derive(Default)]
+struct Shared {
+    sessions: AtomicUsize,
+    tests: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+impl Server {
+    /// Listens on an address, or on every one. Port 0 is any that is free.
+    pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
+        let refusals = Box::new(|_, _: &str| {});
+        Ok(Server { listeners: listeners(address, port)?, limits, refusals, shared: Arc::default() })
+    }
+
+    /// From now on these hear of clients that are refused. They leave nothing else: nothing was measured.
+    pub fn tell_refusals(&mut self, refusals: Refusals) {
+        self.refusals = refusals;
+    }
+
+    /// The port that is listened on.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.listeners[0].local_addr()?.port())
+    }
+
+    /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
+    /// aborted.
+    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
+        let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
+        let told = |served: Served| {
+            heard(served);
+            self.shared.ended.fetch_add(1, Ordering::Relaxed);
+        };
+        let service = Service { server: self, over: &over, heard: &told };
+        thread::scope(|scope| {
+            let attending = self.listeners.iter().map(|listener| scope.spawn(move || service.attend(listener, scope)));
+            let attending: Vec<_> = attending.collect();
+            attending.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
+        })
+    }
+}
+
+/// A server at work.
+#[derive(Clone, Copy)]
+struct Service<'a> {
+    server: &'a Server,
+    over: &'a (dyn Fn() -> bool + Sync),
+    heard: &'a (dyn Fn(Served) + Sync),
+}
+
+impl<'a> Service<'a> {
+    /// Looks for one family's connections, and gives each a thread.
+    fn attend<'scope>(self, listener: &'a TcpListener, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
+    where
+        'a: 'scope,
+    {
+        let sessions = &self.server.shared.sessions;
+        while !(self.over)() {
+            match listener.accept() {
+                Ok((control, peer)) => {
+                    // Beyond these nobody is heard: the kernel's queue holds some more.
+                    let full = sessions.fetch_add(1, Ordering::Relaxed) >= STRANGERS + self.server.limits.tests;
+                    let work = move || {
+                        self.receive(control, peer);
+                        sessions.fetch_sub(1, Ordering::Relaxed);
+                    };
+                    if full || thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
+                        sessions.fetch_sub(1, Ordering::Relaxed);
+                    }
+                }
+                Err(error) if is_passing(&error) => thread::sleep(LOOK_AGAIN),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(self, control: TcpStream, peer: SocketAddr) {
+        let Ok(local) = control.set_nonblocking(false).and_then(|()| control.local_addr()) else { return };
+        let tests = &self.server.shared.tests;
+        let session = Session {
+            control,
+            peer,
+            local,
+            limits: &self.server.limits,
+            admit: &|| {
+                tests
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |running| {
+                        (running < self.server.limits.tests).then_some(running + 1)
+                    })
+                    .is_ok()
+            },
+            leave: &|| _ = tests.fetch_sub(1, Ordering::Relaxed),
+            over: self.over,
+            heard: self.heard,
+            refused: &|what| (self.server.refusals)(peer, what),
+        };
+        session.run();
+    }
+}

@@ -1,0 +1,83 @@
+//! What client and server do alike with the sockets of a test.
+//! Knows neither of the two.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
+use linerate_trial::spec::Spec;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::options::prepare;
+
+/// Datagrams of no octets that say that a stream, or the requests, are over: any may be lost.
+const FAREWELLS: usize = 3;
+/// How long a read blocks before it is looked whether it should end.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What the streams look like: nothing in them but octets. `since` is how long ago the data of a flow began to come.
+pub fn framing(since: impl Fn(u16) -> Duration + Send + Sync + 'static) -> Framing {
+    Framing::Foreign(Arc::new(Foreign {
+        head: Vec::new(),
+        emit: |_, _| {},
+        parse: |_| None,
+        end: Some(StreamEnd {
+            emit_last: |_, _, _| {},
+            is_last: <[u8]>::is_empty,
+            early: Box::new(move |flow| Early { datagrams: Vec::new(), since: since(flow) }),
+        }),
+        exchange: None,
+        bare: true,
+    }))
+}
+
+/// A socket of the trial's workload at a port of this machine, with its options; 0 is any port.
+pub fn bound(spec: &Spec, at: SocketAddr) -> io::Result<Socket> {
+    let (kind, protocol) =
+        if spec.workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
+    let socket = Socket::new(Domain::for_address(at), kind, Some(protocol))?;
+    prepare(&socket, spec)?;
+    socket.bind(&at.into())?;
+    Ok(socket)
+}
+
+/// The port that a socket has.
+pub fn port(socket: &Socket) -> io::Result<u16> {
+    let at = socket.local_addr()?.as_socket().ok_or(ErrorKind::Unsupported)?;
+    Ok(at.port())
+}
+
+/// A connected socket of the trial's workload.
+pub fn connected(spec: &Spec, local: IpAddr, peer: SocketAddr, time: Duration) -> io::Result<Socket> {
+    let socket = bound(spec, SocketAddr::new(local, 0))?;
+    socket.connect_timeout(&peer.into(), time)?;
+    Ok(socket)
+}
+
+/// Says that datagrams are over.
+pub fn say_farewell(socket: &Socket) {
+    for _ in 0..FAREWELLS {
+        let _ = socket.send(&[]);
+    }
+}
+
+/// Reads what still comes until the peer closes its side, and says when that was; `None` where it had not until then, or
+/// `is_over` said so.
+pub fn await_close(socket: &Socket, until: impl Fn() -> Instant, is_over: &dyn Fn() -> bool) -> Option<Instant> {
+    let mut stream: TcpStream = socket.try_clone().ok()?.into();
+    stream.set_read_timeout(Some(LOOK_AGAIN)).ok()?;
+    let mut octets = [0; 4096];
+    loop {
+        match stream.read(&mut octets) {
+            Ok(0) => return Some(Instant::now()),
+            Ok(_) => {}
+            Err(error) if crate::door::is_passing(&error) => {}
+            Err(_) => return None,
+        }
+        if Instant::now() > until() || is_over() {
+            return None;
+        }
+    }
+}

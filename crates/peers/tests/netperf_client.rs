@@ -1,0 +1,205 @@
+//! Our netperf client against netservers made by hand: messages written octet by octet from the protocol's description,
+//! as a netserver sends them with its quirks, and nonsense.
+//! Knows none of our own messages: offsets are written out.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_peers::netperf::client;
+use linerate_peers::test::Place;
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::{Extent, Spec, Workload};
+
+fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
+    let place = Place { local: "127.0.0.1".parse().unwrap(), interface: Some("lo".to_owned()), server };
+    client::run(spec, &place, |_| {}, &|| false)
+}
+
+fn spec(workload: Workload) -> Spec {
+    let mut spec = Spec::new(workload);
+    (spec.extent, spec.rate) = (Extent::Time(Duration::from_millis(300)), "10M".parse().unwrap());
+    spec
+}
+
+fn message(kind: i32, errno: i32, words: &[(usize, i32)]) -> Vec<u8> {
+    let mut octets = vec![0; 656];
+    octets[..4].copy_from_slice(&kind.to_be_bytes());
+    octets[4..8].copy_from_slice(&errno.to_be_bytes());
+    for (at, word) in words {
+        octets[8 + at..12 + at].copy_from_slice(&word.to_be_bytes());
+    }
+    octets
+}
+
+fn float(value: f32) -> i32 {
+    value.to_bits().cast_signed()
+}
+
+/// A netserver of one TCP stream to it: `results` from the octets that it received; the request is returned.
+fn netserver(listener: &TcpListener, results: impl FnOnce(i32) -> Vec<u8>) -> (Vec<u8>, Option<bool>) {
+    let (mut control, _) = listener.accept().unwrap();
+    let mut request = vec![0; 656];
+    control.read_exact(&mut request).unwrap();
+    let data = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = i32::from(data.local_addr().unwrap().port());
+    let response = message(98, 0, &[(44, port), (28, float(100.0)), (32, 1)]);
+    for piece in response.chunks(100) {
+        control.write_all(piece).unwrap();
+        thread::sleep(Duration::from_millis(2));
+    }
+    let (mut stream, _) = data.accept().unwrap();
+    let mut octets = Vec::new();
+    stream.read_to_end(&mut octets).unwrap();
+    drop(stream);
+    for piece in results(octets.len() as i32).chunks(300) {
+        control.write_all(piece).unwrap();
+        thread::sleep(Duration::from_millis(2));
+    }
+    // The client closes its side, and waits for this one.
+    let closed = control.read(&mut [0]).map(|read| read == 0).ok();
+    (request, closed)
+}
+
+#[test]
+fn results_with_the_quirks_of_netserver_are_understood() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let spec = spec(Workload::TcpStream);
+    let (said, (request, closed)) = thread::scope(|scope| {
+        let server = scope.spawn(|| {
+            netserver(&listener, |received| {
+                // The kind swapped twice, NaN where nothing was set, and garbage as service demand.
+                let words = [
+                    (4, received),
+                    (8, 17),
+                    (12, 131_072),
+                    (40, float(0.35)),
+                    (44, float(12.5)),
+                    (48, float(f32::NAN)),
+                    (52, float(10.0)),
+                    (68, 0x7fc0_1234),
+                    (72, 8),
+                    (76, 4),
+                    (80, -1),
+                    (104, -1),
+                ];
+                let mut octets = message(0x6200_0000, 0, &words);
+                octets[8 + 108..8 + 112].copy_from_slice(b"eth0");
+                octets[8 + 124..8 + 127].copy_from_slice(b"fec");
+                octets
+            })
+        });
+        (run(&spec, at), server.join().unwrap())
+    });
+    let [target, host] = said.unwrap();
+    assert_eq!(closed, Some(true));
+    assert_eq!((target.flows[0].octets_total, target.flows[0].calls), (host.flows[0].octets_total, 0));
+    let cpu = target.cpu.unwrap();
+    assert_eq!((cpu.machine.busy, cpu.machine.system, cpu.machine.user), (0.125, 0.1, 0.0));
+    assert_eq!((cpu.cpus, cpu.method.as_str(), cpu.per_cpu.len()), (4, "/proc/stat", 0));
+    let nic = target.told.unwrap().nic.unwrap();
+    assert_eq!((nic.name.as_str(), nic.driver.as_deref()), ("eth0", Some("fec")));
+    // What was asked: DO_OMNI of no CPU, a second of TCP over IPv4, which the server receives; CPU use and congestion control.
+    let word = |at: usize| i32::from_be_bytes(request[at..at + 4].try_into().unwrap());
+    assert_eq!((word(0), word(4)), (97, -1));
+    assert_eq!((word(8 + 56), word(8 + 84), word(8 + 88), word(8 + 92), word(8 + 96)), (1, 4, 1, 6, 4));
+    assert_eq!((word(8 + 48) & 0x28, word(8), word(8 + 20)), (0x28, -1, -1));
+}
+
+/// A server that reads a request, says these octets, and closes or stays.
+fn nonsense(spec: &Spec, says: &[u8], closes: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 656]);
+            let _ = stream.write_all(says);
+            if closes {
+                let _ = stream.shutdown(Shutdown::Write);
+            }
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        let began = Instant::now();
+        let sentence = run(spec, at).unwrap_err();
+        assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+        sentence
+    })
+}
+
+#[test]
+fn a_server_that_is_none_is_a_sentence() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let sentence = run(&spec(Workload::TcpStream), closed).unwrap_err();
+    assert!(sentence.contains("start 'netserver' there"), "{sentence}");
+    for workload in [Workload::TcpStream, Workload::UdpStream, Workload::TcpCrr] {
+        let spec = Spec { rate: linerate_trial::units::OfferedLoad::Unlimited, ..spec(workload) };
+        let said = |says: &[u8]| nonsense(&spec, says, true);
+        let check = |says: &[u8], contains: &str| {
+            let sentence = said(says);
+            assert!(sentence.contains(contains), "{workload}: {sentence}");
+        };
+        check(b"", "if it was started with a passphrase (-Z), start it without");
+        check(b"HTTP/1.1 400 Bad Request\r\n\r\n", "closed the connection");
+        check(&[b'x'; 2000], "refused: ");
+        check(&message(98, 998, &[]), "has no omni tests; install netperf 2.5 or later there");
+        check(&message(98, 1, &[]), "refused: Operation not permitted");
+        for port in [0, -1, 65_536, i32::MIN] {
+            check(&message(98, 0, &[(44, port)]), "as the port of its data; check what listens there");
+        }
+    }
+    // A port on which nobody listens: its own, on no other machine.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let sentence = nonsense(&spec(Workload::TcpStream), &message(98, 0, &[(44, free.into())]), false);
+    assert!(sentence.contains("lost while the data connection was opened"), "{sentence}");
+}
+
+#[test]
+fn a_server_that_goes_before_its_results_is_a_sentence_and_no_figure() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    for (results, contains) in [
+        (Vec::new(), "lost while its results were awaited"),
+        (message(0x6200_0000, 110, &[]), "refused: "),
+        (message(0x6200_0000, 0, &[])[..300].to_vec(), "lost while its results were awaited"),
+    ] {
+        let sentence = thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut control, _) = listener.accept().unwrap();
+                control.read_exact(&mut [0; 656]).unwrap();
+                let data = TcpListener::bind("127.0.0.1:0").unwrap();
+                let port = i32::from(data.local_addr().unwrap().port());
+                control.write_all(&message(98, 0, &[(44, port)])).unwrap();
+                let (mut stream, _) = data.accept().unwrap();
+                stream.read_to_end(&mut Vec::new()).unwrap();
+                control.write_all(&results).unwrap();
+            });
+            run(&spec(Workload::TcpStream), at).unwrap_err()
+        });
+        assert!(sentence.contains(contains), "{sentence}");
+    }
+}
+
+#[test]
+fn figures_that_cannot_be_are_not_believed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    for octet in [0xff, 0x7f, 0x00] {
+        let said = thread::scope(|scope| {
+            scope.spawn(|| {
+                netserver(&listener, |received| match octet {
+                    // All of it within a millisecond.
+                    0 => message(98, 0, &[(4, received), (40, float(0.001))]),
+                    _ => [message(98, 0, &[])[..8].to_vec(), vec![octet; 648]].concat(),
+                })
+            });
+            run(&spec(Workload::TcpStream), at)
+        });
+        let [target, host] = said.unwrap();
+        assert!(target.flows[0].octets_total <= host.flows[0].octets_total, "{octet}");
+        assert!(target.flows[0].elapsed_ns >= 200_000_000, "{octet}: {}", target.flows[0].elapsed_ns);
+        assert_eq!((target.cpu, target.told), (None, None), "{octet}");
+    }
+}
