@@ -307,6 +307,8 @@ struct Account {
     end_heard: bool,
     /// Octets of datagrams that bear nothing and may be of any size: of the measured part, and in all.
     bare_octets: [u64; 2],
+    /// Of another tool's datagrams, how many were missing when the measured part began.
+    missing_before: u64,
 }
 
 impl Account {
@@ -321,6 +323,7 @@ impl Account {
             last_ns: 0,
             end_heard: false,
             bare_octets: [0; 2],
+            missing_before: 0,
         }
     }
 
@@ -412,6 +415,9 @@ impl Account {
             }
             let Some((sequence, sent_at_ns)) = (foreign.parse)(octets) else { continue };
             let measured = self.measures(task, now);
+            if measured && self.outcome.messages == 0 {
+                self.missing_before = self.tracker.missing();
+            }
             self.handle_probe(&Probe { sequence, measured, sent_at_ns }, measured, now, arrived_ns);
             if is_last {
                 self.tracker.handle_end(sequence.saturating_add(1));
@@ -492,6 +498,7 @@ impl Account {
         self.outcome.socket_drops = socket_drops(socket);
         self.outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
         let mut arrivals = self.tracker.finish();
+        arrivals.missing_before = self.missing_before;
         if task.framing.is_bare() {
             self.outcome.octets = self.bare_octets[0];
             (arrivals.unnumbered, arrivals.jitter_s) = (true, None);
