@@ -19,10 +19,10 @@ use linerate_trial::spec::Workload;
 use socket2::Socket;
 
 use super::datagram;
-use super::early::Keeper;
 use super::header::Header;
 use super::session::{Member, Session, Wish, acknowledge, bounce_back, spec_of_wish};
 use crate::door::{Datagram, Door, is_passing, waiting};
+use crate::early::Keeper;
 use crate::served::{Limits, Refusals, Served};
 
 /// The port of TCP and UDP.

@@ -248,7 +248,7 @@ fn short_streams() -> Vec<FaultCase> {
             r.target.counters.add(Stage::Unplaced, "driver rx_pause_ctrl_phy", 16);
             r.target.counters.add(Stage::Unplaced, "driver rx_global_pause_duration", 700_000);
         }),
-        case("igb: the receiver's own name for pause frames", "pause-storm", &[], tcp(Tx, 610.0), |r| {
+        case("the pause frames of an igb, by its own names", "pause-storm", &[], tcp(Tx, 610.0), |r| {
             r.host.counters.add(Stage::Unplaced, "driver tx_flow_control_xoff", 1_200);
             r.host.counters.add(Stage::Unplaced, "driver tx_flow_control_xon", 1_180);
         }),
