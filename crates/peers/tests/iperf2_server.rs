@@ -272,3 +272,25 @@ fn a_client_that_vanishes_does_not_hold_the_server() {
     assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!(served.len(), 1);
 }
+
+#[test]
+fn a_client_that_goes_in_mid_header_is_let_go() {
+    let began = Instant::now();
+    let ((), served) = with_server("127.0.0.1", Limits::default(), |at| {
+        // Was found by the fuzzer: half a header, and the end.
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.write_all(b"\x44\x01\0\x78\0\0\0\x01\0\0").unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
+        // A header in two pieces is one.
+        let header = [&b"\x40\x01\0\x78\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\xff"[..], &[0; 36]].concat();
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.write_all(&header[..17]).unwrap();
+        thread::sleep(Duration::from_millis(100));
+        stream.write_all(&header[17..]).unwrap();
+        stream.read_exact(&mut [0; 28]).unwrap();
+    });
+    assert!(began.elapsed() < Duration::from_secs(7), "{:?}", began.elapsed());
+    assert_eq!(served.len(), 1);
+}

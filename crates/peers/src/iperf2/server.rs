@@ -9,6 +9,7 @@
 //! one record, where they come from one address, with the same header, within a moment; else each is its own.
 
 use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use linerate_host::sys::poll::wait_for_any;
 use linerate_trial::spec::Workload;
-use socket2::Socket;
+use socket2::{SockRef, Socket};
 
 use super::datagram;
 use super::header::Header;
@@ -34,8 +35,6 @@ pub const PORT: u16 = 5001;
 const HEADER_TIME: Duration = Duration::from_secs(10);
 /// How long a test waits for its other streams.
 const GATHERING_TIME: Duration = Duration::from_millis(300);
-/// How often something that has no bell is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const LOOK_FOR_END: Duration = Duration::from_millis(20);
 /// Connections whose header is being read, beside those of tests; and streams of datagrams whose test has not begun.
 const STRANGERS: usize = 64;
@@ -334,6 +333,10 @@ fn read_wish(stream: &TcpStream) -> io::Result<Wish> {
     Ok(Wish::Streams(header.ok_or(ErrorKind::InvalidData)?))
 }
 
+/// MSG_PEEK and MSG_WAITALL of linux/socket.h: returns when all is there, at the end of the stream, or when the time is
+/// over (recv(2)). A look alone does not see an end behind what is there.
+const LOOK_WHEN_ALL_IS_THERE: i32 = 0x2 | 0x100;
+
 /// So many octets of a connection, which stay there.
 fn peek<'b>(stream: &TcpStream, octets: &'b mut [u8], until: Instant) -> io::Result<&'b [u8]> {
     loop {
@@ -342,15 +345,15 @@ fn peek<'b>(stream: &TcpStream, octets: &'b mut [u8], until: Instant) -> io::Res
             return Err(ErrorKind::TimedOut.into());
         }
         stream.set_read_timeout(Some(left))?;
-        match stream.peek(octets) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+        let mut room = vec![MaybeUninit::uninit(); octets.len()];
+        match SockRef::from(stream).recv_with_flags(&mut room, LOOK_WHEN_ALL_IS_THERE) {
             Ok(len) if len == octets.len() => break,
-            // What is there makes no further look wait.
-            Ok(_) => thread::sleep(LOOK_AGAIN),
+            Ok(_) => return Err(ErrorKind::UnexpectedEof.into()),
             Err(error) if is_passing(&error) => {}
             Err(error) => return Err(error),
         }
     }
+    let len = stream.peek(octets)?;
     stream.set_read_timeout(None)?;
-    Ok(octets)
+    octets.get(..len).filter(|seen| seen.len() == octets.len()).ok_or(ErrorKind::UnexpectedEof.into())
 }
