@@ -70,7 +70,8 @@ pub enum Endpoint {
 pub struct EndpointError(String);
 
 const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, \
-                     board:NAME, iperf3:host[:port], iperf2:host[:port], netperf:host[:port]";
+                     board:NAME, iperf3:host[:port], iperf2:host[:port], netperf:host[:port], \
+                     nuttcp:host[:port], ttcp:host[:port]";
 
 impl FromStr for Endpoint {
     type Err = EndpointError;
@@ -114,10 +115,6 @@ impl FromStr for Endpoint {
                     _ => Ok(Endpoint::Board { name: name.to_owned(), end }),
                 }
             }
-            "nuttcp" | "ttcp" => Err(EndpointError(format!(
-                "'{scheme}:' endpoints are not in this version of linerate; {FORMS} (a machine that is called \
-                 '{scheme}' is ssh:{scheme})"
-            ))),
             _ => {
                 let rest = text.strip_prefix("ssh:").unwrap_or(text);
                 let (user, address) = match rest.rsplit_once('@') {

@@ -220,6 +220,10 @@ pub(crate) enum Tool {
     Iperf2,
     /// netperf, of any version from 2.5 on
     Netperf,
+    /// nuttcp, of any version from 3.3.2 on
+    Nuttcp,
+    /// ttcp as it sends: 'ttcp -t' of any kind
+    Ttcp,
 }
 
 /// How agents are reached.

@@ -124,7 +124,6 @@ fn check_usage(arguments: &[&str], parts: &[&str]) {
 #[test]
 fn command_lines_that_make_no_sense() {
     check_usage(&["run", "tcp"], &["--target"]);
-    check_usage(&["run", "tcp", "--target", "nuttcp:imx6"], &["not in this version"]);
     check_usage(&["run", "tcp", "--target", "board:../imx6"], &["no name of a board"]);
     check_usage(&["run", "tcp", "--target", "a b"], &["no endpoint", "netns:NAME"]);
     check_usage(&["run", "tcp", "--target", "local", "--set", "rate"], &["sets nothing", "NAME=VALUE"]);

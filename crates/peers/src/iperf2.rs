@@ -4,7 +4,6 @@
 pub mod bounce;
 pub mod client;
 pub mod datagram;
-pub mod early;
 pub mod header;
 pub mod report;
 pub mod server;

@@ -10,12 +10,16 @@ use linerate_trial::tool::Tool;
 
 pub mod deadline;
 pub mod door;
+pub mod early;
+pub mod far;
 pub mod iperf2;
 pub mod iperf3;
 pub mod netperf;
+pub mod nuttcp;
 pub mod options;
 pub mod served;
 pub mod test;
+pub mod ttcp;
 
 /// Makes a trial one that the tool can express, where the difference is small: the record has what it became.
 pub fn fit(tool: Tool, spec: &mut Spec) {
@@ -24,6 +28,8 @@ pub fn fit(tool: Tool, spec: &mut Spec) {
         Tool::Iperf3 => spec.warmup = Duration::from_secs(spec.warmup.as_secs_f64().ceil() as u64),
         Tool::Iperf2 => iperf2::terms::fit(spec),
         Tool::Netperf => netperf::terms::fit(spec),
+        Tool::Nuttcp => nuttcp::terms::fit(spec),
+        Tool::Ttcp => {}
     }
 }
 
@@ -33,6 +39,8 @@ pub fn can(tool: Tool, spec: &Spec) -> Result<(), String> {
         Tool::Iperf3 => iperf3::terms::parameters_of(spec).map(drop),
         Tool::Iperf2 => iperf2::terms::check_client(spec),
         Tool::Netperf => netperf::terms::check_client(spec),
+        Tool::Nuttcp => nuttcp::terms::check_client(spec),
+        Tool::Ttcp => ttcp::terms::check_client(spec),
     }
 }
 
@@ -51,5 +59,7 @@ pub fn run(
         Tool::Iperf3 => iperf3::client::run_as(tokens, spec, place, notify, stopped),
         Tool::Iperf2 => iperf2::client::run(spec, place, notify, stopped),
         Tool::Netperf => netperf::client::run(spec, place, notify, stopped),
+        Tool::Nuttcp => nuttcp::client::run(spec, place, notify, stopped),
+        Tool::Ttcp => ttcp::client::run(spec, place, notify, stopped),
     }
 }

@@ -2,9 +2,14 @@
 //! Knows no protocol.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use linerate_trial::spec::Spec;
-use socket2::Socket;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// How long a connection takes at most.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// What the client asked of its sockets. What the kernel refuses stays as it was: no tool's client is told, and the
 /// record says what it became.
@@ -27,4 +32,15 @@ pub fn prepare(socket: &Socket, spec: &Spec) -> io::Result<()> {
         let _ = socket.set_tos_v4(octet).or_else(|_| socket.set_tclass_v6(octet));
     }
     Ok(())
+}
+
+/// A connected socket of the trial's workload, with its options.
+pub fn open(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<Socket> {
+    let (kind, protocol) =
+        if spec.workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
+    let socket = Socket::new(Domain::for_address(peer), kind, Some(protocol))?;
+    prepare(&socket, spec)?;
+    socket.bind(&SocketAddr::new(local, 0).into())?;
+    socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
+    Ok(socket)
 }

@@ -76,8 +76,8 @@ fn specs(workload: Workload) -> Vec<Spec> {
         for streams in [1, 3] {
             let mut spec = Spec::new(workload);
             (spec.direction, spec.streams) = (direction, streams);
-            spec.extent = Extent::Time(Duration::from_millis(600));
-            spec.interval = Duration::from_millis(200);
+            spec.extent = Extent::Time(Duration::from_millis(300));
+            spec.interval = Duration::from_millis(100);
             spec.rate = "20M".parse().unwrap();
             specs.push(spec);
         }
@@ -128,26 +128,32 @@ fn check(spec: &Spec, server: SocketAddr, real: bool) -> [Outcome; 2] {
 
 #[test]
 fn every_way_against_the_real_server() {
-    for address in ["127.0.0.1", "::1"] {
-        for workload in [Workload::TcpStream, Workload::UdpStream] {
-            let requests = [64, 100, 5000].map(requests);
-            let requests = requests.into_iter().filter(|_| !workload.is_udp());
-            for spec in specs(workload).into_iter().chain(requests) {
-                let real = || Real::start(address, free_port(), workload.is_udp());
-                let at = |real: &Real| SocketAddr::new(address.parse().unwrap(), real.2);
-                // iperf 2.1.8's server falls over its tests now and then, its own client's too: each has one of its own.
-                if spec.streams == 1 {
-                    let Some(real) = real() else { return };
-                    check(&spec, at(&real), true);
-                    continue;
-                }
-                let stood = (0..4).any(|_| {
-                    let said = real().map(|real| run(&spec, at(&real)));
-                    said.is_none_or(|said| said.inspect_err(|error| println!("{error}")).is_ok())
-                });
-                assert!(stood, "{workload} {} {}", spec.direction, spec.streams);
+    thread::scope(|scope| {
+        for address in ["127.0.0.1", "::1"] {
+            for workload in [Workload::TcpStream, Workload::UdpStream] {
+                scope.spawn(move || every_way(address, workload));
             }
         }
+    });
+}
+
+fn every_way(address: &str, workload: Workload) {
+    let requests = [64, 100, 5000].map(requests);
+    let requests = requests.into_iter().filter(|_| !workload.is_udp());
+    for spec in specs(workload).into_iter().chain(requests) {
+        let real = || Real::start(address, free_port(), workload.is_udp());
+        let at = |real: &Real| SocketAddr::new(address.parse().unwrap(), real.2);
+        // iperf 2.1.8's server falls over its tests now and then, its own client's too: each has one of its own.
+        if spec.streams == 1 {
+            let Some(real) = real() else { return };
+            check(&spec, at(&real), true);
+            continue;
+        }
+        let stood = (0..4).any(|_| {
+            let said = real().map(|real| run(&spec, at(&real)));
+            said.is_none_or(|said| said.inspect_err(|error| println!("{error}")).is_ok())
+        });
+        assert!(stood, "{workload} {} {}", spec.direction, spec.streams);
     }
 }
 

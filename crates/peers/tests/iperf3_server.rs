@@ -1,33 +1,46 @@
 //! The real iperf3 as client of our server, over loopback: every mode, and its figures beside ours.
 //! Knows no records. Says so and passes where iperf3 is missing.
 
-use std::net::IpAddr;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use linerate_peers::iperf3::server::Server;
 use linerate_peers::served::{Limits, Served};
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use serde_json::Value;
 
 /// What clients were refused for.
 static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Runs iperf3 against a server of ours, and returns what it printed, and what we saw.
-fn serve(address: &str, arguments: &[&str], limits: Limits) -> Option<(Value, Vec<Served>)> {
+/// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
+fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
-    let mut server = Server::bind(Some(address.parse::<IpAddr>().unwrap()), 0, limits).unwrap();
+    let address: IpAddr = address.parse().unwrap();
+    let mut server = Server::bind(Some(address), 0, limits).unwrap();
     server.tell_refusals(Box::new(|_, what| REFUSED.lock().unwrap().push(what.to_owned())));
-    let port = server.port().unwrap().to_string();
-    let printed = thread::scope(|scope| {
+    let at = SocketAddr::new(address, server.port().unwrap());
+    let said = thread::scope(|scope| {
         let serving =
             scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)));
-        let output = Command::new("iperf3").args(["-c", address, "-p", &port, "-J"]).args(arguments).output();
+        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
         over.store(true, Ordering::Relaxed);
         serving.join().unwrap().unwrap();
-        output
+        said
+    });
+    (said.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), served.into_inner().unwrap())
+}
+
+/// Runs iperf3 against a server of ours, and returns what it printed, and what we saw.
+fn serve(address: &str, arguments: &[&str], limits: Limits) -> Option<(Value, Vec<Served>)> {
+    let (printed, served) = with_server(address, limits, |at| {
+        let port = at.port().to_string();
+        Command::new("iperf3").args(["-c", address, "-p", &port, "-J"]).args(arguments).output()
     });
     match printed {
         Ok(output) => {
@@ -38,7 +51,7 @@ fn serve(address: &str, arguments: &[&str], limits: Limits) -> Option<(Value, Ve
                     String::from_utf8_lossy(&output.stderr)
                 )
             });
-            Some((printed, served.into_inner().unwrap()))
+            Some((printed, served))
         }
         Err(error) => {
             println!("SKIPPED: iperf3 cannot be run here ({error}); apt-get install iperf3");
@@ -62,55 +75,97 @@ fn check(address: &str, arguments: &str) -> Option<(Value, Served)> {
     Some((printed, served))
 }
 
-#[test]
-fn every_mode_over_both_protocols() {
-    const OVER_IPV6_TOO: [&str; 4] = ["-t 1 --bidir", "-n 20M", "-u -t 1 -b 20M", "-u -t 1 -b 10M --bidir"];
-    const MODES: [&str; 18] = [
-        "-t 1",
-        "-t 1 -R",
-        "-t 1 --bidir",
-        "-t 1 -P 3",
-        "-t 1 -P 2 -R -l 8K",
-        "-n 20M",
-        "-n 20M -R",
-        "-k 100",
-        "-t 1 -O 1",
-        "-t 1 -w 256K -M 1000 -N",
-        "-t 1 -b 50M",
-        "-t 1 --get-server-output",
-        "-u -t 1 -b 20M",
-        "-u -t 1 -b 20M -R",
-        "-u -t 1 -b 10M --bidir",
-        "-u -t 1 -b 10M -P 2",
-        "-u -t 1 -b 10M --udp-counters-64bit",
-        "-u -n 1M -b 50M",
-    ];
-    let over_ipv4 = MODES.iter().map(|mode| ("127.0.0.1", mode));
-    for (address, mode) in over_ipv4.chain(OVER_IPV6_TOO.iter().map(|mode| ("::1", mode))) {
-        println!("{address} {mode}");
-        if check(address, mode).is_none() {
-            return;
-        }
-    }
-}
+/// Every mode that its client has, with figures.
+const MODES: [&str; 23] = [
+    "-t 1 -b 100M",
+    "-t 1 -b 100M -R",
+    "-t 1 -b 100M --bidir",
+    "-t 1",
+    "-t 1 -R",
+    "-t 1 --bidir",
+    "-t 1 -P 3",
+    "-t 1 -P 2 -R -l 8K",
+    "-n 20M",
+    "-n 20M -R",
+    "-k 100",
+    "-t 1 -O 1",
+    "-t 1 -w 256K -M 1000 -N",
+    "-t 1 --get-server-output",
+    "-u -t 1 -b 20M",
+    "-u -t 1 -b 20M -R",
+    "-u -t 1 -b 10M --bidir",
+    "-u -t 1 -b 10M -P 2",
+    "-u -t 1 -b 10M --udp-counters-64bit",
+    "-u -t 1 -b 5M --get-server-output",
+    "-u -n 1M -b 50M",
+    "-u -t 1 -O 1 -b 10M",
+    "-u -t 1 -O 1 -b 10M -R",
+];
+/// At the same time: each mode waits for its second most of the time.
+const AT_ONCE: usize = 4;
 
 #[test]
-fn its_figures_are_ours() {
-    for mode in ["-t 2 -b 100M", "-t 2 -b 100M -R", "-u -t 2 -b 20M", "-u -t 2 -b 20M -R"] {
-        let Some((printed, served)) = check("127.0.0.1", mode) else { return };
-        let [ours, theirs] = served.ended.unwrap().as_ref().clone();
-        let rate = |flow: &linerate_trial::outcome::FlowOutcome| flow.octets as f64 * 8e9 / flow.elapsed_ns as f64;
-        let received = printed["end"]["sum_received"]["bits_per_second"].as_f64();
-        let theirs_printed = received.or(printed["end"]["sum"]["bits_per_second"].as_f64()).unwrap();
-        let receiver = if mode.contains("-R") { &theirs.flows[0] } else { &ours.flows[0] };
-        assert!((rate(receiver) / theirs_printed - 1.0).abs() < 0.02, "{mode}: {} {theirs_printed}", rate(receiver));
-        if mode.contains("-u") {
-            let sum = &printed["end"]["sum"];
-            let arrivals = receiver.arrivals.as_ref().unwrap();
-            assert_eq!(sum["lost_packets"], 0, "{sum}");
-            assert_eq!(sum["packets"].as_u64().unwrap(), arrivals.received_total, "{mode}: {sum}");
+fn every_mode_over_both_protocols() {
+    let all: Vec<(&str, &str)> =
+        ["127.0.0.1", "::1"].into_iter().flat_map(|address| MODES.map(|mode| (address, mode))).collect();
+    thread::scope(|scope| {
+        for some in 0..AT_ONCE {
+            let mine = all.iter().skip(some).step_by(AT_ONCE);
+            scope.spawn(move || mine.for_each(|(address, mode)| check_figures(address, mode)));
         }
+    });
+}
+
+fn rate(flows: &[&FlowOutcome]) -> f64 {
+    let octets: u64 = flows.iter().map(|flow| flow.octets).sum();
+    octets as f64 * 8e9 / flows.iter().map(|flow| flow.elapsed_ns).max().unwrap() as f64
+}
+
+/// That what it prints is what we saw: throughput within 2 %, datagrams exact.
+#[track_caller]
+fn check_figures(address: &str, mode: &str) {
+    // A machine that is busy may give one of the two the time and not the other; once of three is enough.
+    let mut apart = Vec::new();
+    for _ in 0..3 {
+        let Some((printed, served)) = check(address, mode) else { return };
+        let [ours, theirs] = served.ended.as_ref().unwrap().as_ref();
+        // In the order of its own sums: those of what it sends, or the only ones; then those of the other way.
+        let both = mode.contains("--bidir");
+        let of = |outcome: &Outcome| {
+            outcome.flows.iter().filter(|flow| flow.role == Role::Receiver).cloned().collect::<Vec<_>>()
+        };
+        let ways = match (both, mode.contains("-R")) {
+            (true, _) => vec![("", of(ours)), ("_bidir_reverse", of(theirs))],
+            (false, true) => vec![("", of(theirs))],
+            (false, false) => vec![("", of(ours))],
+        };
+        for (suffix, flows) in ways {
+            let flows: Vec<&FlowOutcome> = flows.iter().collect();
+            let sums = &printed["end"];
+            let sum = &sums[format!("sum{suffix}").as_str()];
+            let received = &sums[format!("sum_received{suffix}").as_str()];
+            let seen = received["bits_per_second"].as_f64().or(sum["bits_per_second"].as_f64()).unwrap();
+            // What 3.12 prints of datagrams with -O is not of the same part everywhere (esnet/iperf#2055).
+            if mode.contains("-u") && mode.contains("-O") {
+                continue;
+            }
+            if (rate(&flows) / seen - 1.0).abs() >= 0.02 {
+                apart.push(format!("{address} {mode}: {} here, {seen} printed", rate(&flows)));
+            } else {
+                apart.clear();
+            }
+            if mode.contains("-u") && !both {
+                let arrived: u64 = flows.iter().map(|flow| flow.arrivals.as_ref().unwrap().received_total).sum();
+                let numbers = ["packets", "lost_packets"].map(|name| sum[name].as_u64().unwrap());
+                assert_eq!(numbers[0] - numbers[1], arrived, "{address} {mode}: {sum}");
+            }
+        }
+        if apart.is_empty() {
+            return;
+        }
+        println!("{}", apart.last().unwrap());
     }
+    panic!("{apart:#?}");
 }
 
 #[test]
@@ -120,5 +175,154 @@ fn what_is_above_the_limits_is_refused_in_iperf3s_words() {
     let error = printed["error"].as_str().unwrap_or_default();
     assert!(error.contains("total required bandwidth is larger than server limit"), "{error}");
     assert!(served.is_empty());
-    assert_eq!(*REFUSED.lock().unwrap(), ["asked for a higher rate than is allowed"]);
+    assert!(REFUSED.lock().unwrap().iter().any(|what| what == "asked for a higher rate than is allowed"));
+}
+
+/// A client of our own hand: its control connection.
+struct Client(TcpStream);
+
+const COOKIE: &[u8; 37] = b"abcdefghijklmnopqrstuvwxyz234567abcd\0";
+
+impl Client {
+    fn new(at: SocketAddr) -> Client {
+        let stream = TcpStream::connect(at).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Client(stream)
+    }
+
+    fn says(&mut self, octets: &[u8]) -> &mut Client {
+        self.0.write_all(octets).unwrap();
+        self
+    }
+
+    fn says_text(&mut self, text: &str) -> &mut Client {
+        self.says(&[&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat())
+    }
+
+    #[track_caller]
+    fn hears(&mut self, octets: &[u8]) -> &mut Client {
+        let mut heard = vec![0; octets.len()];
+        self.0.read_exact(&mut heard).unwrap();
+        assert_eq!(heard, octets);
+        self
+    }
+
+    fn hears_text(&mut self) -> Value {
+        let mut len = [0; 4];
+        self.0.read_exact(&mut len).unwrap();
+        let mut text = vec![0; u32::from_be_bytes(len) as usize];
+        self.0.read_exact(&mut text).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    }
+}
+
+/// A stream of datagrams: the server has answered the first word.
+fn opened(at: SocketAddr) -> UdpSocket {
+    let udp = UdpSocket::bind((at.ip(), 0)).unwrap();
+    udp.connect(at).unwrap();
+    udp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    udp.send(b"9876").unwrap();
+    let mut octets = [0; 64];
+    assert_eq!(udp.recv(&mut octets).map(|len| octets[..len].to_vec()).unwrap(), b"6789");
+    udp
+}
+
+#[test]
+fn what_was_lost_while_it_did_not_count_is_told_apart() {
+    // esnet/iperf#2055: without true counts of what was left out, versions from 3.13 on print a wrong loss.
+    const PARAMETERS: &str =
+        r#"{"udp":true,"omit":1,"time":2,"num":0,"blockcount":0,"parallel":1,"len":64,"bandwidth":1000000}"#;
+    const NOTHING: &str = r#"{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"sender_has_retransmits":0,
+        "streams":[{"id":1,"bytes":640,"retransmits":0,"jitter":0,"errors":0,"packets":25,"omitted_errors":0,"omitted_packets":13}]}"#;
+    let (told, served) = with_server("127.0.0.1", Limits::default(), |at| {
+        let mut client = Client::new(at);
+        client.says(COOKIE).hears(b"\x09").says_text(PARAMETERS).hears(b"\x0a");
+        let udp = opened(at);
+        client.hears(b"\x01\x02");
+        let send = |number: u32| {
+            let mut datagram = [0; 64];
+            datagram[8..12].copy_from_slice(&number.to_be_bytes());
+            udp.send(&datagram).unwrap();
+        };
+        let began = Instant::now();
+        (1..=13).filter(|number| ![4, 5, 9].contains(number)).for_each(send);
+        thread::sleep(Duration::from_millis(1500).saturating_sub(began.elapsed()));
+        (14..=25).filter(|number| ![20, 22].contains(number)).for_each(send);
+        thread::sleep(Duration::from_millis(200));
+        client.says(b"\x04").hears(b"\x0d").says_text(NOTHING);
+        let told = client.hears_text();
+        client.hears(b"\x0e").says(b"\x10");
+        told
+    });
+    let stream = &told["streams"][0];
+    assert_eq!((&stream["errors"], &stream["packets"]), (&5.into(), &25.into()), "{told}");
+    assert_eq!((&stream["omitted_errors"], &stream["omitted_packets"]), (&3.into(), &13.into()), "{told}");
+    let [ours, _] = served[0].ended.as_ref().unwrap().as_ref();
+    assert_eq!(ours.flows[0].arrivals.as_ref().unwrap().received, 10);
+}
+
+#[test]
+fn a_word_that_was_lost_is_one_failed_test_and_no_more() {
+    const PARAMETERS: &str = r#"{"udp":true,"time":1,"parallel":2,"len":64,"bandwidth":1000000}"#;
+    let (printed, served) = with_server("127.0.0.1", Limits { tests: 1, ..Limits::default() }, |at| {
+        // esnet/iperf#351: the second stream's first datagram does not arrive, and the client gives up.
+        let mut client = Client::new(at);
+        client.says(COOKIE).hears(b"\x09").says_text(PARAMETERS).hears(b"\x0a");
+        let _udp = opened(at);
+        drop(client);
+        // Room for another is there at once.
+        let began = Instant::now();
+        loop {
+            let mut next = Client::new(at);
+            let mut octet = [0];
+            next.says(COOKIE).0.read_exact(&mut octet).unwrap();
+            if octet == *b"\x09" {
+                break octet;
+            }
+            assert!(began.elapsed() < Duration::from_secs(10), "the test is held");
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    assert_eq!((printed, served.len()), (*b"\x09", 1));
+    assert!(served[0].ended.as_ref().unwrap_err().contains("did not open its streams"));
+}
+
+#[test]
+fn strangers_and_nonsense_leave_the_server_serving() {
+    const TCP: &str = r#"{"tcp":true,"time":1,"parallel":1,"len":1000,"bandwidth":1000000}"#;
+    let began = Instant::now();
+    let ((), _) = with_server("127.0.0.1", Limits::default(), |at| {
+        let frame = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
+        for says in [
+            b"".to_vec(),
+            b"GET / HTTP/1.1\r\nHost: a board that is none\r\n\r\n".to_vec(),
+            vec![0xff; 1000],
+            [&COOKIE[..], b"\xff\xff\xff\xff{}"].concat(),
+            [&COOKIE[..], b"\0\0\0\x10{"].concat(),
+            [&COOKIE[..], &frame("[]")].concat(),
+            [&COOKIE[..], &frame(TCP)].concat(),
+            // Says the end before it has begun; was found by the fuzzer.
+            [&COOKIE[..], &frame(TCP), &[4; 40]].concat(),
+        ] {
+            let mut client = Client::new(at);
+            let _ = client.0.write_all(&says);
+            let _ = client.0.shutdown(Shutdown::Write);
+            let mut octets = [0; 64];
+            loop {
+                match client.0.read(&mut octets) {
+                    Ok(0) => break,
+                    Ok(_) => {}
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{says:?}");
+                        break;
+                    }
+                }
+            }
+            let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let _ = udp.send_to(&says[..says.len().min(40)], at);
+        }
+        // The server lives.
+        Client::new(at).says(COOKIE).hears(b"\x09").says_text(TCP).hears(b"\x0a");
+    });
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }

@@ -13,11 +13,15 @@ pub enum Tool {
     Iperf2,
     /// netperf (HewlettPackard/netperf).
     Netperf,
+    /// nuttcp (nuttcp.net).
+    Nuttcp,
+    /// Classic ttcp.
+    Ttcp,
 }
 
 impl Tool {
     /// Every one.
-    pub const ALL: [Tool; 3] = [Tool::Iperf3, Tool::Iperf2, Tool::Netperf];
+    pub const ALL: [Tool; 5] = [Tool::Iperf3, Tool::Iperf2, Tool::Netperf, Tool::Nuttcp, Tool::Ttcp];
 
     /// The name, as endpoints and records write it.
     pub const fn name(self) -> &'static str {
@@ -25,6 +29,8 @@ impl Tool {
             Tool::Iperf3 => "iperf3",
             Tool::Iperf2 => "iperf2",
             Tool::Netperf => "netperf",
+            Tool::Nuttcp => "nuttcp",
+            Tool::Ttcp => "ttcp",
         }
     }
 
@@ -32,8 +38,9 @@ impl Tool {
     pub const fn port(self) -> u16 {
         match self {
             Tool::Iperf3 => 5201,
-            Tool::Iperf2 => 5001,
+            Tool::Iperf2 | Tool::Ttcp => 5001,
             Tool::Netperf => 12865,
+            Tool::Nuttcp => 5000,
         }
     }
 

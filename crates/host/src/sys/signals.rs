@@ -8,3 +8,9 @@ pub fn withstand() {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
+
+/// Ignores SIGPIPE, as Rust's start-up code does: for programs whose `main` is another language's.
+pub fn ignore_sigpipe() {
+    // SAFETY: as above.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}

@@ -15,6 +15,9 @@ pub enum Framing {
     Foreign(Arc<Foreign>),
 }
 
+/// Reads number and time of departure of a datagram.
+pub type Parse = Box<dyn Fn(&[u8]) -> Option<(u64, u64)> + Send + Sync>;
+
 /// Another tool's datagrams, and how its streams and requests go.
 pub struct Foreign {
     /// What every datagram, or request, begins with before number and time are written.
@@ -22,7 +25,7 @@ pub struct Foreign {
     /// Writes number and time of departure.
     pub emit: fn(&Probe, &mut [u8]),
     /// Reads number and time of departure, nanoseconds; `None` where it is no datagram of data.
-    pub parse: fn(&[u8]) -> Option<(u64, u64)>,
+    pub parse: Parse,
     /// Where a stream says itself that it is over, rather than another connection.
     pub end: Option<StreamEnd>,
     /// Where requests and responses mean something.
@@ -38,8 +41,10 @@ pub struct Foreign {
 pub struct StreamEnd {
     /// Writes the head of the last datagram: its number from 1, and the time.
     pub emit_last: fn(u64, u64, &mut [u8]),
-    /// Whether this datagram of data is the last.
+    /// Whether this datagram is the last: one of data, or one that says no more than that.
     pub is_last: fn(&[u8]) -> bool,
+    /// Whether this datagram says no more than that the stream begins: its time runs from then. `None`: none does.
+    pub is_first: Option<fn(&[u8]) -> bool>,
     /// What came on a flow before its thread could take it, as the other end began without asking. Called once a flow.
     pub early: Box<dyn Fn(u16) -> Early + Send + Sync>,
 }

@@ -27,7 +27,7 @@ mod wait;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -47,12 +47,12 @@ use crate::scheduling;
 use crate::soak::Soak;
 
 use clock::TrialClock;
-use ledger::Ledger;
+use ledger::{Ledger, Reader};
 use sampler::{Sampled, Sampler};
 use sockets::{Open, Waiting};
 use task::Task;
 
-pub use framing::{Early, Exchange, Foreign, Framing, StreamEnd};
+pub use framing::{Early, Exchange, Foreign, Framing, Parse, StreamEnd};
 pub use sampler::Progress;
 pub use sockets::{Adopted, Tokens};
 
@@ -104,6 +104,8 @@ pub struct Trial {
     clock: Arc<TrialClock>,
     waiting: Vec<(u16, Option<Waiting>)>,
     running: Vec<(Flow, JoinHandle<Result<FlowOutcome, TrafficError>>)>,
+    /// Weak: a flow whose thread is gone is told by its ledger's being nobody's.
+    ledgers: Vec<Weak<Ledger>>,
     sampler: Option<JoinHandle<Sampled>>,
     before: Box<Snapshot>,
     /// What the kernel drops, where that is asked for: counting, or why it cannot be.
@@ -149,6 +151,7 @@ impl Trial {
             interface,
             waiting: Vec::new(),
             running: Vec::new(),
+            ledgers: Vec::new(),
             sampler: None,
             before: Box::default(),
             drops: None,
@@ -252,6 +255,7 @@ impl Trial {
         for (index, open) in open.into_iter().enumerate() {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());
+            self.ledgers.push(Arc::downgrade(&ledger));
             let chosen = api::choose(&self.spec, self.end, &open, self.interface.as_deref())?;
             let paced = pacing::choose(&self.spec, self.end, &open, self.interface.as_deref())?;
             sampler.watch(flow, &open.socket, ledger.clone()).map_err(TrafficError::System)?;
@@ -320,6 +324,11 @@ impl Trial {
     /// Whether data has arrived at this end.
     pub fn has_received(&self) -> bool {
         self.clock.receiving_so_far().is_some()
+    }
+
+    /// What counts along, for whoever reports while the trial goes.
+    pub fn odometer(&self) -> Odometer {
+        Odometer(self.ledgers.iter().map(|ledger| (ledger.clone(), Reader::default())).collect())
     }
 
     /// A handle by which another thread can stop this trial.
@@ -450,6 +459,36 @@ impl Drop for Trial {
         if let Some(sampler) = self.sampler.take() {
             let _ = sampler.join();
         }
+    }
+}
+
+/// What all flows of an end have moved so far. Must be read every second (see `ledger.rs`).
+pub struct Odometer(Vec<(Weak<Ledger>, Reader)>);
+
+/// What flows have moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moved {
+    /// Octets.
+    pub octets: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Datagrams missing now.
+    pub missing: u64,
+}
+
+impl Odometer {
+    /// Up to now.
+    pub fn read(&mut self) -> Moved {
+        let mut moved = Moved::default();
+        for (ledger, reader) in &mut self.0 {
+            if let Some(ledger) = ledger.upgrade() {
+                reader.catch_up(&ledger);
+            }
+            moved.octets += reader.octets;
+            moved.messages += reader.messages;
+            moved.missing += reader.missing;
+        }
+        moved
     }
 }
 

@@ -307,6 +307,8 @@ struct Account {
     end_heard: bool,
     /// Octets of datagrams that bear nothing and may be of any size: of the measured part, and in all.
     bare_octets: [u64; 2],
+    /// Of another tool's datagrams, how many were missing when the measured part began.
+    missing_before: u64,
 }
 
 impl Account {
@@ -321,6 +323,7 @@ impl Account {
             last_ns: 0,
             end_heard: false,
             bare_octets: [0; 2],
+            missing_before: 0,
         }
     }
 
@@ -404,14 +407,25 @@ impl Account {
             if octets.len() != self.size && end.is_none() {
                 continue;
             }
+            if self.handle_first(task, foreign, octets, now) {
+                continue;
+            }
             let is_last = end.is_some_and(|end| (end.is_last)(octets));
             if is_last && self.end_heard {
                 // Said again, under a number of its own, until it is answered.
                 self.outcome.end_marks += 1;
                 continue;
             }
-            let Some((sequence, sent_at_ns)) = (foreign.parse)(octets) else { continue };
+            let Some((sequence, sent_at_ns)) = (foreign.parse)(octets) else {
+                if is_last {
+                    self.handle_mark(now);
+                }
+                continue;
+            };
             let measured = self.measures(task, now);
+            if measured && self.outcome.messages == 0 {
+                self.missing_before = self.tracker.missing();
+            }
             self.handle_probe(&Probe { sequence, measured, sent_at_ns }, measured, now, arrived_ns);
             if is_last {
                 self.tracker.handle_end(sequence.saturating_add(1));
@@ -423,16 +437,20 @@ impl Account {
     /// As [`Account::handle_own`], of another tool's datagrams that bear nothing: each is the next.
     #[inline(never)]
     fn handle_bare(&mut self, task: &Task, foreign: &Foreign, message: &Received<'_>, now: u64, arrived_ns: u64) {
-        if foreign.end.as_ref().is_some_and(|end| (end.is_last)(message.octets)) {
-            self.outcome.end_marks += 1;
-            // The stream took until it was said to be over.
-            if !self.end_heard && self.outcome.messages_total > 0 {
-                self.last_ns = now;
-            }
-            self.end_heard = true;
+        let is_last = |octets: &[u8]| foreign.end.as_ref().is_some_and(|end| (end.is_last)(octets));
+        if message.octets.is_empty() && is_last(message.octets) {
+            self.handle_mark(now);
             return;
         }
+        // What says that the stream is over may have been merged with the last of its data.
         for octets in message.octets.chunks(message.segment) {
+            if self.handle_first(task, foreign, octets, now) {
+                continue;
+            }
+            if is_last(octets) {
+                self.handle_mark(now);
+                continue;
+            }
             let measured = self.measures(task, now);
             if measured && !self.end_heard {
                 self.bare_octets[0] += octets.len() as u64;
@@ -441,6 +459,25 @@ impl Account {
             let sequence = self.outcome.messages_total;
             self.handle_probe(&Probe { sequence, measured, sent_at_ns: arrived_ns }, measured, now, arrived_ns);
         }
+    }
+
+    /// Whether this says no more than that a stream begins; the time runs from then.
+    fn handle_first(&self, task: &Task, foreign: &Foreign, octets: &[u8], now: u64) -> bool {
+        let is_first = foreign.end.as_ref().and_then(|end| end.is_first);
+        let first = self.outcome.messages_total == 0 && is_first.is_some_and(|is_first| is_first(octets));
+        if first {
+            task.clock.receiving(now);
+        }
+        first
+    }
+
+    /// A datagram that says no more than that the stream is over, which took until then.
+    fn handle_mark(&mut self, now: u64) {
+        self.outcome.end_marks += 1;
+        if !self.end_heard {
+            self.last_ns = now;
+        }
+        self.end_heard = true;
     }
 
     /// Whether what was read at `now` counts.
@@ -492,6 +529,7 @@ impl Account {
         self.outcome.socket_drops = socket_drops(socket);
         self.outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
         let mut arrivals = self.tracker.finish();
+        arrivals.missing_before = self.missing_before;
         if task.framing.is_bare() {
             self.outcome.octets = self.bare_octets[0];
             (arrivals.unnumbered, arrivals.jitter_s) = (true, None);

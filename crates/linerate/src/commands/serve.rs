@@ -15,7 +15,7 @@ use linerate_host::environment;
 use linerate_peers::iperf3::authentication::Guard;
 use linerate_peers::iperf3::server::Admits;
 use linerate_peers::served::{Limits, Served};
-use linerate_peers::{iperf2, iperf3, netperf};
+use linerate_peers::{iperf2, iperf3, netperf, nuttcp, ttcp};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::environment::Environment;
@@ -115,6 +115,8 @@ enum Server {
     Iperf3(iperf3::server::Server),
     Iperf2(iperf2::server::Server),
     Netperf(netperf::server::Server),
+    Nuttcp(nuttcp::server::Server),
+    Ttcp(ttcp::server::Server),
 }
 
 impl Server {
@@ -123,11 +125,15 @@ impl Server {
             Tool::Iperf3 => iperf3::server::PORT,
             Tool::Iperf2 => iperf2::server::PORT,
             Tool::Netperf => netperf::server::PORT,
+            Tool::Nuttcp => nuttcp::server::PORT,
+            Tool::Ttcp => ttcp::server::PORT,
         });
         match tool {
             Tool::Iperf3 => iperf3::server::Server::bind(address, port, limits).map(Server::Iperf3),
             Tool::Iperf2 => iperf2::server::Server::bind(address, port, limits).map(Server::Iperf2),
             Tool::Netperf => netperf::server::Server::bind(address, port, limits).map(Server::Netperf),
+            Tool::Nuttcp => nuttcp::server::Server::bind(address, port, limits).map(Server::Nuttcp),
+            Tool::Ttcp => ttcp::server::Server::bind(address, port, limits).map(Server::Ttcp),
         }
         .with_context(|| format!("cannot listen on port {port}; end what listens there, or choose another with --port"))
     }
@@ -149,6 +155,8 @@ impl Server {
             Server::Iperf3(server) => server.tell_refusals(Box::new(tell)),
             Server::Iperf2(server) => server.tell_refusals(Box::new(tell)),
             Server::Netperf(server) => server.tell_refusals(Box::new(tell)),
+            Server::Nuttcp(server) => server.tell_refusals(Box::new(tell)),
+            Server::Ttcp(server) => server.tell_refusals(Box::new(tell)),
         }
     }
 
@@ -157,6 +165,8 @@ impl Server {
             Server::Iperf3(_) => "iperf3",
             Server::Iperf2(_) => "iperf2",
             Server::Netperf(_) => "netperf",
+            Server::Nuttcp(_) => "nuttcp",
+            Server::Ttcp(_) => "ttcp",
         }
     }
 
@@ -165,6 +175,8 @@ impl Server {
             Server::Iperf3(server) => server.port(),
             Server::Iperf2(server) => server.port(),
             Server::Netperf(server) => server.port(),
+            Server::Nuttcp(server) => server.port(),
+            Server::Ttcp(server) => server.port(),
         }
     }
 
@@ -173,6 +185,8 @@ impl Server {
             Server::Iperf3(server) => server.run(|_| over(), heard),
             Server::Iperf2(server) => server.run(|_| over(), heard),
             Server::Netperf(server) => server.run(|_| over(), heard),
+            Server::Nuttcp(server) => server.run(|_| over(), heard),
+            Server::Ttcp(server) => server.run(|_| over(), heard),
         }
     }
 }

@@ -16,9 +16,11 @@ use socket2::Socket;
 use super::bounce;
 use super::datagram::{self, Numbers, PREFIX_LEN};
 use super::header::Header;
-use super::sockets::{await_report, framing, open, stream};
-use super::terms::{check_client, far_end, header_of, reported};
+use super::sockets::{await_report, framing, stream};
+use super::terms::{check_client, header_of, reported};
 use crate::deadline::Timed;
+use crate::far::far_end;
+use crate::options::open;
 use crate::test::Place;
 
 /// How long the server has to take a header.

@@ -10,19 +10,21 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_host::sys::poll::wait_for_any;
 use linerate_trial::spec::Workload;
 use socket2::Socket;
 
 use super::datagram;
-use super::early::Keeper;
 use super::header::Header;
 use super::session::{Member, Session, Wish, acknowledge, bounce_back, spec_of_wish};
 use crate::door::{Datagram, Door, is_passing, waiting};
+use crate::early::Keeper;
 use crate::served::{Limits, Refusals, Served};
 
 /// The port of TCP and UDP.
@@ -122,7 +124,7 @@ impl<'a> Service<'a> {
         while !(self.over)() {
             match door.tcp.accept() {
                 Ok((stream, peer)) => self.spawn(scope, move || self.receive(stream, peer)),
-                Err(error) if is_passing(&error) => thread::sleep(LOOK_AGAIN),
+                Err(error) if is_passing(&error) => _ = wait_for_any([door.tcp.as_fd()], LOOK_FOR_END)?,
                 Err(error) => return Err(error),
             }
         }

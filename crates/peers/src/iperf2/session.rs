@@ -15,12 +15,13 @@ use socket2::Socket;
 
 use super::bounce;
 use super::datagram::{self, Numbers};
-use super::early::Keeper;
 use super::header::{AT_ONCE, Header, NO_UDP_FIN, TRIP_TIMES, VERSION1, ack};
-use super::sockets::{await_report, framing, open, stream};
-use super::terms::{VERSION, far_end, report_of, reported, spec_of};
+use super::sockets::{await_report, framing, stream};
+use super::terms::{VERSION, report_of, reported, spec_of};
 use crate::deadline::Timed;
-use crate::options::prepare;
+use crate::early::Keeper;
+use crate::far::far_end;
+use crate::options::{open, prepare};
 use crate::served::{Limits, Served};
 
 /// How often something that has no bell is looked at.

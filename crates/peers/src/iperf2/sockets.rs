@@ -2,21 +2,18 @@
 //! Knows neither of the two.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
 use linerate_trial::spec::{Spec, Workload};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 
 use super::bounce;
 use super::datagram::{self, Numbers};
 use super::report::Report;
-use crate::options::prepare;
 
-/// How long a connection takes at most.
-const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// How often the last datagram is sent until it is answered, and how long.
 const LAST_PERIOD: Duration = Duration::from_millis(10);
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
@@ -36,10 +33,11 @@ pub fn framing(
         Numbers::Long => Foreign {
             head,
             emit: if is_client { datagram::emit_after_first } else { datagram::emit },
-            parse: |octets| datagram::parse(Numbers::Long, octets),
+            parse: Box::new(|octets| datagram::parse(Numbers::Long, octets)),
             end: Some(StreamEnd {
                 emit_last: if is_client { datagram::emit_last_after_first } else { datagram::emit_last },
                 is_last: |octets| datagram::is_last(Numbers::Long, octets),
+                is_first: None,
                 early,
             }),
             exchange: (spec.workload == Workload::TcpRr).then_some(bounce::EXCHANGE),
@@ -48,10 +46,11 @@ pub fn framing(
         Numbers::Short => Foreign {
             head,
             emit: datagram::emit,
-            parse: |octets| datagram::parse(Numbers::Short, octets),
+            parse: Box::new(|octets| datagram::parse(Numbers::Short, octets)),
             end: Some(StreamEnd {
                 emit_last: datagram::emit_last,
                 is_last: |octets| datagram::is_last(Numbers::Short, octets),
+                is_first: None,
                 early,
             }),
             exchange: None,
@@ -59,17 +58,6 @@ pub fn framing(
         },
     };
     Framing::Foreign(Arc::new(foreign))
-}
-
-/// A connected socket of the trial's workload, with its options.
-pub fn open(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<Socket> {
-    let (kind, protocol) =
-        if spec.workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
-    let socket = Socket::new(Domain::for_address(peer), kind, Some(protocol))?;
-    prepare(&socket, spec)?;
-    socket.bind(&SocketAddr::new(local, 0).into())?;
-    socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
-    Ok(socket)
 }
 
 /// A copy of a socket that reads and writes octets.

@@ -10,12 +10,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::interfaces;
+use linerate_host::sys::poll::wait_for_any;
 use linerate_host::traffic::Trial;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
@@ -165,7 +167,7 @@ impl Server {
                 self.open_datagrams(door, peer, &mut count);
             }
             if idle {
-                thread::sleep(Duration::from_millis(2));
+                wait_for_any([door.tcp.as_fd(), door.udp.as_fd()], LOOK_AGAIN)?;
             }
         }
         Ok(())
@@ -364,10 +366,11 @@ impl Test<'_> {
         Ok(sockets.into_iter().map(|(_, socket)| socket).collect())
     }
 
-    /// Whether the client has closed its control connection.
+    /// Whether the client has closed its control connection while it opens streams, or said something there: it has nothing
+    /// to say but that it goes.
     fn has_left(&self) -> bool {
         let _ = self.control.set_read_timeout(Some(Duration::from_millis(1)));
-        matches!(self.control.peek(&mut [0]), Ok(0)) || self.control.take_error().ok().flatten().is_some()
+        self.control.peek(&mut [0]).is_ok() || self.control.take_error().ok().flatten().is_some()
     }
 
     /// Until the client says that the test is over; or a sentence about what happened instead.

@@ -15,7 +15,7 @@ pub fn framing(parameters: &Parameters) -> Framing {
         Foreign {
             head: Vec::new(),
             emit: |probe, octets| datagram::emit(Counters::Long, probe, octets),
-            parse: |octets| datagram::parse(Counters::Long, octets),
+            parse: Box::new(|octets| datagram::parse(Counters::Long, octets)),
             end: None,
             exchange: None,
             bare: false,
@@ -24,7 +24,7 @@ pub fn framing(parameters: &Parameters) -> Framing {
         Foreign {
             head: Vec::new(),
             emit: |probe, octets| datagram::emit(Counters::Short, probe, octets),
-            parse: |octets| datagram::parse(Counters::Short, octets),
+            parse: Box::new(|octets| datagram::parse(Counters::Short, octets)),
             end: None,
             exchange: None,
             bare: false,

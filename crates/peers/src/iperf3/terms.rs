@@ -222,7 +222,10 @@ fn stream_results(id: i64, flow: &FlowOutcome) -> StreamResults {
             let missing: u64 = arrivals.loss_bursts.iter().map(|(length, count)| length * count).sum();
             stream.errors = missing as i64;
             stream.packets = (arrivals.received_total + missing) as i64;
-            stream.omitted_packets = Some((arrivals.received_total - arrivals.received) as i64);
+            // The same at the moment at which the time that is left out ended.
+            let before = arrivals.missing_before.min(missing);
+            stream.omitted_errors = Some(before as i64);
+            stream.omitted_packets = Some((arrivals.received_total - arrivals.received + before) as i64);
             stream.jitter = arrivals.jitter_s.unwrap_or(0.0);
         }
         None if flow.tcp.is_some() => (stream.packets, stream.omitted_packets) = (0, Some(0)),
@@ -251,15 +254,20 @@ fn flow_outcome(spec: &Spec, end: End, flow: Flow, stream: &StreamResults) -> Fl
     outcome.octets_total = outcome.octets;
     outcome.elapsed_ns = ((stream.end_time - stream.start_time).clamp(0.0, 1e6) * 1e9) as u64;
     if spec.workload == Workload::UdpStream {
-        let omitted = count(stream.omitted_packets.unwrap_or(0));
-        outcome.messages_total = count(stream.packets);
-        outcome.messages = outcome.messages_total.saturating_sub(omitted);
+        // Octets are those of the measured part in every version; what was left out of the datagrams is told from 3.13 on.
+        let measured = outcome.octets / u64::from(spec.message_octets());
+        let lost = if role == Role::Receiver { count(stream.errors) } else { 0 };
+        outcome.messages_total = count(stream.packets).saturating_sub(lost);
+        outcome.messages = match (stream.omitted_packets, stream.omitted_errors) {
+            (Some(packets), Some(errors)) => {
+                let lost_before = if role == Role::Receiver { count(errors) } else { 0 };
+                outcome.messages_total.saturating_sub(count(packets).saturating_sub(lost_before))
+            }
+            _ if spec.warmup.is_zero() => outcome.messages_total,
+            _ => measured.min(outcome.messages_total),
+        };
         if role == Role::Receiver {
-            let lost = count(stream.errors);
-            let lost_measured = lost.saturating_sub(count(stream.omitted_errors.unwrap_or(0)));
-            let received = outcome.messages.saturating_sub(lost_measured);
-            outcome.messages = received;
-            outcome.messages_total = outcome.messages_total.saturating_sub(lost);
+            let received = outcome.messages;
             outcome.arrivals = Some(Arrivals {
                 received,
                 received_total: outcome.messages_total,
@@ -358,6 +366,27 @@ mod tests {
     }
 
     #[test]
+    fn what_was_lost_before_is_told_apart() {
+        let spec = spec_of(&parameters(r#"{"udp":true,"len":1000,"omit":1,"time":1}"#), &Limits::default()).unwrap();
+        let mut flow = FlowOutcome::new(0, Role::Receiver);
+        // 13 numbers before, of which 3 never came; then 12, of which 2 did not.
+        (flow.messages, flow.messages_total) = (10, 20);
+        flow.arrivals = Some(Arrivals {
+            received: 10,
+            received_total: 20,
+            missing_before: 3,
+            loss_bursts: [(3, 1), (2, 1)].into(),
+            ..Arrivals::default()
+        });
+        let told = results_of(&spec, &Outcome::of_flows(End::Target, vec![flow]));
+        let stream = &told.streams[0];
+        assert_eq!((stream.errors, stream.packets), (5, 25));
+        assert_eq!((stream.omitted_errors, stream.omitted_packets), (Some(3), Some(13)));
+        let again = outcome_of(&spec, End::Target, &told);
+        assert_eq!(again.flows[0].arrivals.as_ref().map(|one| (one.received, one.received_total)), Some((10, 20)));
+    }
+
+    #[test]
     fn a_receivers_loss_is_what_it_did_not_get_of_the_numbers_it_saw() {
         let spec = spec_of(&parameters(r#"{"udp":true,"len":1000,"reverse":true}"#), &Limits::default()).unwrap();
         let stream = StreamResults {
@@ -375,6 +404,12 @@ mod tests {
         let outcome = outcome_of(&spec, End::Host, &results);
         let arrivals = outcome.flows[0].arrivals.clone().unwrap();
         assert_eq!((arrivals.received, arrivals.received_total, outcome.flows[0].elapsed_ns), (90, 98, 2_000_000_000));
+        // As 3.12 says it: the octets alone are without what was left out.
+        let mut old = results.clone();
+        (old.streams[0].omitted_errors, old.streams[0].omitted_packets) = (None, None);
+        let spec_with = Spec { warmup: Duration::from_secs(1), ..spec.clone() };
+        let arrivals = outcome_of(&spec_with, End::Host, &old).flows[0].arrivals.clone().unwrap();
+        assert_eq!((arrivals.received, arrivals.received_total), (90, 98));
         let silent = outcome_of(&spec, End::Host, &Results::default());
         assert!(silent.flows.is_empty());
     }

@@ -27,7 +27,7 @@ use super::sockets::{await_close, bound, framing, port};
 use super::terms::{PAD, Refused, errno, results_of, spec_of};
 use crate::deadline::Timed;
 use crate::door::is_passing;
-use crate::iperf2::terms::far_end;
+use crate::far::far_end;
 use crate::served::{Limits, Served};
 
 /// How long a client has for its first message, to open its data connection, and to close it.

@@ -22,10 +22,11 @@ pub fn framing(since: impl Fn(u16) -> Duration + Send + Sync + 'static) -> Frami
     Framing::Foreign(Arc::new(Foreign {
         head: Vec::new(),
         emit: |_, _| {},
-        parse: |_| None,
+        parse: Box::new(|_| None),
         end: Some(StreamEnd {
             emit_last: |_, _, _| {},
             is_last: <[u8]>::is_empty,
+            is_first: None,
             early: Box::new(move |flow| Early { datagrams: Vec::new(), since: since(flow) }),
         }),
         exchange: None,

@@ -1,4 +1,4 @@
-//! Takes what comes on a UDP socket before a trial has threads for it: an iperf2 client sends its data without asking.
+//! Takes what comes on a UDP socket before a trial has threads for it: some clients send their data without asking.
 //! Knows no protocol.
 
 use std::net::UdpSocket;

@@ -1,0 +1,47 @@
+//! What is known of the far end of a test whose protocol tells nothing of it.
+//! Knows no protocol.
+
+use linerate_trial::flow::Flow;
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
+use linerate_trial::spec::{Spec, Workload};
+
+/// What the far end of flows saw, as far as this end's account of them tells. TCP loses nothing: what one end read until
+/// the stream ended the other has written, and what one end wrote the other has read once it closed. Of a datagram
+/// that was sent nothing is known, unless there is a report.
+pub fn far_end(spec: &Spec, ours: &Outcome) -> Outcome {
+    let far = ours.end.other();
+    let flows = Flow::of(spec).into_iter().filter_map(|flow| {
+        let near = ours.flows.iter().find(|one| one.id == flow.id)?;
+        far_flow(flow, near)
+    });
+    Outcome::of_flows(far, flows.collect())
+}
+
+fn far_flow(flow: Flow, near: &FlowOutcome) -> Option<FlowOutcome> {
+    let role = match near.role {
+        Role::Sender => Role::Receiver,
+        Role::Receiver => Role::Sender,
+        Role::Requester => Role::Responder,
+        Role::Responder => Role::Requester,
+    };
+    let mut far = FlowOutcome::new(flow.id, role);
+    far.elapsed_ns = near.elapsed_ns;
+    match (&near.arrivals, flow.workload) {
+        (Some(arrivals), _) if arrivals.unnumbered && arrivals.sent_by_end_mark.is_none() => return None,
+        (Some(arrivals), _) => {
+            let missing: u64 = arrivals.loss_bursts.iter().map(|(length, count)| length * count).sum();
+            far.messages_total = arrivals.sent_by_end_mark.unwrap_or(arrivals.received_total + missing);
+            // Without a warm-up all of it is measured; with one, what is missing is taken to be of the measured part.
+            far.messages = far.messages_total - (arrivals.received_total - arrivals.received).min(far.messages_total);
+            let size = near.octets.checked_div(near.messages).unwrap_or(0);
+            (far.octets, far.octets_total) = (far.messages * size, far.messages_total * size);
+        }
+        (None, Workload::UdpStream) => return None,
+        (None, Workload::TcpStream) => (far.octets, far.octets_total) = (near.octets, near.octets_total),
+        (None, _) => {
+            (far.octets, far.octets_total) = (near.octets, near.octets_total);
+            (far.messages, far.messages_total) = (near.messages, near.messages_total);
+        }
+    }
+    Some(far)
+}

@@ -1,0 +1,153 @@
+//! A nuttcp server: any number of clients at once, each test through linerate's own data path.
+//! Knows no records and no terminal; what a test was is told to whoever wants to hear.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::hall::Hall;
+use super::line::{self, Request};
+use super::session::Session;
+use super::terms::spec_of;
+use crate::deadline::Timed;
+use crate::door::{Door, is_passing};
+use crate::served::{Limits, Refusals, Served};
+
+/// The port of the control connection.
+pub const PORT: u16 = 5000;
+
+/// How long a client has for each of its lines.
+pub const MESSAGE_TIME: Duration = Duration::from_secs(10);
+/// How often something that has no bell is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// Connections whose request is being read, beside those of tests.
+const STRANGERS: usize = 64;
+/// Threads wait and copy little; the data has threads of its own.
+const STACK: usize = 256 << 10;
+
+/// A server that listens.
+pub struct Server {
+    doors: Vec<Door>,
+    limits: Limits,
+    refusals: Refusals,
+    hall: Hall,
+    tests: AtomicUsize,
+    strangers: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+impl Server {
+    /// Listens on an address, or on every one. Port 0 is any that is free.
+    pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
+        Ok(Server {
+            doors: Door::open_all(address, port)?,
+            limits,
+            refusals: Box::new(|_, _| {}),
+            hall: Hall::default(),
+            tests: AtomicUsize::new(0),
+            strangers: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
+        })
+    }
+
+    /// Has somebody told of each client that is refused.
+    pub fn tell_refusals(&mut self, refusals: Refusals) {
+        self.refusals = refusals;
+    }
+
+    /// The port that is listened on.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.doors[0].tcp.local_addr()?.port())
+    }
+
+    /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
+    /// aborted.
+    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
+        let over = || is_over(self.ended.load(Ordering::Relaxed));
+        let service = Service { server: self, over: &over, heard: &heard };
+        thread::scope(|scope| {
+            let doors: Vec<_> =
+                self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope))).collect();
+            doors.into_iter().try_for_each(|door| door.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
+        })
+    }
+}
+
+/// A server at work.
+#[derive(Clone, Copy)]
+struct Service<'a> {
+    server: &'a Server,
+    over: &'a (dyn Fn() -> bool + Sync),
+    heard: &'a (dyn Fn(Served) + Sync),
+}
+
+impl<'a> Service<'a> {
+    /// Looks for one family's connections, and gives each a thread; beyond some nobody is heard.
+    fn attend<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
+    where
+        'a: 'scope,
+    {
+        let strangers = &self.server.strangers;
+        while !(self.over)() {
+            match door.tcp.accept() {
+                Ok((stream, peer)) => {
+                    let full = strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS;
+                    let work = move || self.receive(stream, peer);
+                    if full || thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
+                        strangers.fetch_sub(1, Ordering::Relaxed);
+                    }
+                }
+                Err(error) if is_passing(&error) => thread::sleep(LOOK_AGAIN),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection: a test, if its first lines ask for one.
+    fn receive(self, stream: TcpStream, peer: SocketAddr) {
+        let asked = stream.set_nonblocking(false).and_then(|()| hear_request(&stream));
+        self.server.strangers.fetch_sub(1, Ordering::Relaxed);
+        let Ok(Some(asked)) = asked else { return };
+        let spec = match spec_of(&asked, &self.server.limits) {
+            Ok(spec) => spec,
+            Err(why) => return self.refuse(&stream, peer, &why),
+        };
+        let tests = &self.server.tests;
+        if tests.fetch_add(1, Ordering::Relaxed) < self.server.limits.tests {
+            let Server { hall, limits, .. } = self.server;
+            let session = Session { control: stream, peer, asked, spec, hall, limits, over: self.over };
+            if let Some(served) = session.run() {
+                (self.heard)(served);
+                self.server.ended.fetch_add(1, Ordering::Relaxed);
+            }
+        } else {
+            self.refuse(&stream, peer, "as many tests run here as are allowed; try again when one is over");
+        }
+        tests.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn refuse(self, stream: &TcpStream, peer: SocketAddr, why: &str) {
+        (self.server.refusals)(peer, &format!("was told: {why}"));
+        refuse(stream, why);
+    }
+}
+
+/// What a client asks for; the oldest do so without a greeting. `None`: nothing that could be understood.
+fn hear_request(stream: &TcpStream) -> io::Result<Option<Request>> {
+    stream.set_nodelay(true)?;
+    let mut timed = Timed::new(stream, MESSAGE_TIME);
+    let mut heard = line::read(&mut timed)?;
+    if line::parse_hello(&heard).is_some() {
+        timed.write_all(line::hello().as_bytes())?;
+        heard = line::read(&mut timed)?;
+    }
+    Ok(Request::parse(&heard))
+}
+
+/// Says why there is no test.
+pub fn refuse(stream: &TcpStream, why: &str) {
+    let _ = Timed::new(stream, MESSAGE_TIME).write_all(line::refusal(why).as_bytes());
+}

@@ -1,0 +1,202 @@
+//! A ttcp client: a stream to a `ttcp -r`, or one that a `ttcp -t` sends here, through linerate's own data path.
+//! Knows no records. Of the other end ttcp tells nothing but when it closes.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_host::traffic::{Progress, Trial};
+use linerate_trial::flow::{End, Flow};
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::{Direction, Extent, Spec};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::datagram::{END, ENDS, START, framing};
+use super::receive::{Receiver, Sender, is_same};
+use super::terms::check_client;
+use crate::far::far_end;
+use crate::options::{open, prepare};
+use crate::test::Place;
+
+/// How often something that has no bell is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// How long a machine is waited for that is to send.
+const COMING_TIME: Duration = Duration::from_secs(60);
+/// How long a receiver has to read what it was sent, and close.
+const CLOSING_TIME: Duration = Duration::from_secs(10);
+/// How long a refusal takes that comes over UDP.
+const REFUSAL_TIME: Duration = Duration::from_millis(20);
+/// The longest that is received where a number of octets ends a test.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// One test of the host against a ttcp, which is the target: this end's account, and of the other what is known. The error
+/// is one sentence that ends in what to try.
+pub fn run(
+    spec: &Spec,
+    place: &Place,
+    notify: impl Fn(Progress) + Send + 'static,
+    stopped: &dyn Fn() -> bool,
+) -> Result<[Outcome; 2], String> {
+    check_client(spec)?;
+    let test = Test { spec, place, stopped };
+    match spec.direction {
+        Direction::Tx => test.receive(notify),
+        _ => test.send(notify),
+    }
+}
+
+struct Test<'a> {
+    spec: &'a Spec,
+    place: &'a Place,
+    stopped: &'a dyn Fn() -> bool,
+}
+
+impl Test<'_> {
+    fn send(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], String> {
+        let Place { local, interface, server } = self.place;
+        let is_udp = self.spec.workload.is_udp();
+        let socket = open(self.spec, *local, *server).map_err(|error| self.unreachable(&error))?;
+        let held = socket.try_clone().map_err(|error| error.to_string())?;
+        let flows: Vec<(Flow, Socket)> = Flow::of(self.spec).into_iter().zip([socket]).collect();
+        let framing = framing(is_udp, None);
+        let trial = Trial::adopt(self.spec.clone(), framing, End::Host, *local, interface.clone(), flows, notify)
+            .map_err(|error| error.to_string())?;
+        if is_udp {
+            held.send(START).and_then(|_| refusal(&held)).map_err(|error| self.unreachable(&error))?;
+        }
+        trial.start();
+        let began = Instant::now();
+        while !trial.has_ended() {
+            if (self.stopped)() {
+                trial.stop();
+                return Err("the trial was stopped".to_owned());
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        if is_udp {
+            for _ in 0..ENDS {
+                let _ = held.send(END);
+            }
+        }
+        let closed = if is_udp { None } else { await_close(held.into(), began) };
+        let outcome = trial.join().map_err(|error| error.to_string())?;
+        let mut far = far_end(self.spec, &outcome);
+        match closed {
+            Some(took) => {
+                for flow in &mut far.flows {
+                    flow.elapsed_ns = took.saturating_sub(self.spec.warmup).as_nanos() as u64;
+                }
+            }
+            // Whoever has not closed has perhaps not read.
+            None => far.flows.clear(),
+        }
+        Ok([far, outcome])
+    }
+
+    fn unreachable(&self, error: &io::Error) -> String {
+        let udp = if self.spec.workload.is_udp() { " -u" } else { "" };
+        format!(
+            "cannot reach a ttcp at {}: {error}; start 'ttcp -r -s{udp}' there for each trial, and check cable and \
+             firewalls",
+            self.place.server
+        )
+    }
+
+    fn receive(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], String> {
+        let Place { local, interface, server } = self.place;
+        let at = SocketAddr::new(*local, server.port());
+        let listening = self.listen(at).map_err(|error| {
+            format!(
+                "cannot listen on port {} for a ttcp: {error}; end what listens there, or choose another",
+                at.port()
+            )
+        })?;
+        let most = match self.spec.extent {
+            Extent::Time(time) => self.spec.warmup + time,
+            Extent::Octets(_) => LONGEST,
+        };
+        let (spec, stopped) = (self.spec, self.stopped);
+        let receiver = Receiver { spec, end: End::Host, local: *local, interface: interface.clone(), most, stopped };
+        let came = self.await_sender(&listening).and_then(|sender| sender.await_data(stopped));
+        drop(listening);
+        let udp = if spec.workload.is_udp() { " -u" } else { "" };
+        let sender = came.map_err(|error| {
+            let why = match error.kind() {
+                ErrorKind::TimedOut => format!("within {} s", COMING_TIME.as_secs()),
+                _ => error.to_string(),
+            };
+            format!(
+                "no data came from a ttcp at {} ({why}); run 'ttcp -t -s{udp} {local}' there while the trial waits for it",
+                server.ip()
+            )
+        })?;
+        let outcome = receiver.receive(sender, notify)?;
+        Ok([far_end(spec, &outcome), outcome])
+    }
+
+    fn listen(&self, at: SocketAddr) -> io::Result<Socket> {
+        let is_udp = self.spec.workload.is_udp();
+        let (kind, protocol) = if is_udp { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
+        let socket = Socket::new(Domain::for_address(at), kind, Some(protocol))?;
+        prepare(&socket, self.spec)?;
+        if !is_udp {
+            socket.set_reuse_address(true)?;
+        }
+        socket.bind(&at.into())?;
+        if !is_udp {
+            socket.listen(1)?;
+        }
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    }
+
+    /// The target, and nobody else.
+    fn await_sender(&self, listening: &Socket) -> io::Result<Sender> {
+        let target = self.place.server.ip();
+        let until = Instant::now() + COMING_TIME;
+        let udp: UdpSocket = listening.try_clone()?.into();
+        let mut octets = vec![0; 65_536];
+        while Instant::now() < until && !(self.stopped)() {
+            if self.spec.workload.is_udp() {
+                if let Ok((len, from)) = udp.recv_from(&mut octets)
+                    && is_same(from, target)
+                {
+                    udp.connect(from)?;
+                    udp.set_nonblocking(false)?;
+                    return Ok(Sender { socket: udp.into(), datagrams: vec![octets[..len].to_vec()] });
+                }
+            } else if let Ok((socket, from)) = listening.accept()
+                && from.as_socket().is_some_and(|from| is_same(from, target))
+            {
+                socket.set_nonblocking(false)?;
+                return Ok(Sender { socket, datagrams: Vec::new() });
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        Err(ErrorKind::TimedOut.into())
+    }
+}
+
+/// Whether nobody is there to be sent to, as far as that is told.
+fn refusal(socket: &Socket) -> io::Result<()> {
+    thread::sleep(REFUSAL_TIME);
+    socket.take_error()?.map_or(Ok(()), Err)
+}
+
+/// When the receiver closed, since the start: it has read everything then.
+fn await_close(mut stream: TcpStream, began: Instant) -> Option<Duration> {
+    let until = Instant::now() + CLOSING_TIME;
+    let mut octets = [0; 256];
+    while Instant::now() < until {
+        let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
+        match stream.read(&mut octets) {
+            Ok(0) => return Some(began.elapsed()),
+            Ok(_) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}

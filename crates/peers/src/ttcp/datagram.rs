@@ -1,0 +1,55 @@
+//! ttcp's short datagrams, which begin and end a stream. There is nothing in the others.
+//! Knows no sockets.
+
+use std::sync::{Arc, Mutex};
+
+use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
+
+use crate::early::Keeper;
+
+/// The most octets of a datagram that is none of data.
+pub const MARK_LEN: usize = 4;
+/// What a sender says before its data, once. Some receivers pass over one of zeroes.
+pub const START: &[u8] = b"ttcp";
+/// What it says after its data, each time.
+pub const END: &[u8] = b"ttcp";
+/// How often: one may be lost.
+pub const ENDS: usize = 5;
+
+/// Whether this is no data: the first of a stream is its start, the second its end, whatever is in them.
+pub fn is_mark(octets: &[u8]) -> bool {
+    octets.len() <= MARK_LEN
+}
+
+/// What a stream looks like; `early` keeps what comes before a trial takes its datagrams.
+pub fn framing(is_udp: bool, early: Option<Keeper>) -> Framing {
+    let early = Mutex::new(early);
+    let take = move || early.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+    Framing::Foreign(Arc::new(Foreign {
+        head: Vec::new(),
+        emit: |_, _| {},
+        parse: Box::new(|_| None),
+        end: Some(StreamEnd {
+            emit_last: |_, _, _| {},
+            is_last: is_mark,
+            is_first: Some(is_mark),
+            early: Box::new(move |_| take().map_or_else(Early::default, |keeper| keeper.take())),
+        }),
+        exchange: None,
+        bare: is_udp,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_short_is_a_mark() {
+        for octets in [&b""[..], b"\0", b"\0\0\0\0", START, END] {
+            assert!(is_mark(octets), "{octets:?}");
+        }
+        assert!(!is_mark(b"12345"));
+        assert!(START.iter().chain(END).all(|octet| *octet != 0));
+    }
+}

@@ -1,0 +1,123 @@
+//! What a `ttcp -t` sends, received to its end: by a server, and by a client that waits for one.
+//! Knows no listening sockets.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_host::traffic::{Progress, Trial};
+use linerate_trial::flow::{End, Flow};
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::Spec;
+use socket2::{Socket, Type};
+
+use super::datagram::{framing, is_mark};
+use crate::early::Keeper;
+use crate::options::prepare;
+
+/// How often something that has no bell is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How long a sender has for its first data.
+const FIRST_TIME: Duration = Duration::from_secs(10);
+/// Short datagrams that are waited through for it.
+const MOST_MARKS: usize = 100;
+
+/// A sender that has come.
+pub struct Sender {
+    /// Connected to it.
+    pub socket: Socket,
+    /// Its first datagrams; none of a connection.
+    pub datagrams: Vec<Vec<u8>>,
+}
+
+/// A sender whose first data is there.
+pub struct Arrived {
+    socket: Socket,
+    /// Length of its first datagram; 0 of a connection.
+    pub size: usize,
+    /// Who empties its socket until a trial does.
+    keeper: Option<Keeper>,
+}
+
+/// Where its data goes.
+pub struct Receiver<'a> {
+    /// What is expected. The sender decides when it is over, but not later than this says.
+    pub spec: &'a Spec,
+    /// Which end this is.
+    pub end: End,
+    /// This machine's address.
+    pub local: IpAddr,
+    /// The interface that has it.
+    pub interface: Option<String>,
+    /// The longest that is received.
+    pub most: Duration,
+    /// Whether it is to end before.
+    pub stopped: &'a dyn Fn() -> bool,
+}
+
+impl Sender {
+    /// Waits for its first data.
+    pub fn await_data(mut self, stopped: &dyn Fn() -> bool) -> io::Result<Arrived> {
+        let until = Instant::now() + FIRST_TIME;
+        let is_udp = self.socket.r#type()? == Type::DGRAM;
+        self.socket.set_read_timeout(Some(LOOK_AGAIN * 10))?;
+        let (udp, tcp): (UdpSocket, TcpStream) = (self.socket.try_clone()?.into(), self.socket.try_clone()?.into());
+        let mut octets = vec![0; 65_536];
+        loop {
+            if let Some(size) = self.datagrams.iter().find(|octets| !is_mark(octets)).map(Vec::len) {
+                let keeper = Some(Keeper::start(&self.socket, self.datagrams)?);
+                return Ok(Arrived { socket: self.socket, size, keeper });
+            }
+            if stopped() {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            if Instant::now() > until || self.datagrams.len() > MOST_MARKS {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            // Of a connection they stay where they are: they are traffic.
+            let read = if is_udp { udp.recv(&mut octets) } else { tcp.peek(&mut [0]) };
+            match read {
+                Ok(len) if is_udp => self.datagrams.push(octets[..len].to_vec()),
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(_) => return Ok(Arrived { socket: self.socket, size: 0, keeper: None }),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Receiver<'_> {
+    /// All that it sends, and what this end saw.
+    pub fn receive(&self, arrived: Arrived, notify: impl Fn(Progress) + Send + 'static) -> Result<Outcome, String> {
+        prepare(&arrived.socket, self.spec).map_err(|error| error.to_string())?;
+        let flows: Vec<(Flow, Socket)> = Flow::of(self.spec).into_iter().zip([arrived.socket]).collect();
+        let framing = framing(self.spec.workload.is_udp(), arrived.keeper);
+        let trial =
+            Trial::adopt(self.spec.clone(), framing, self.end, self.local, self.interface.clone(), flows, notify)
+                .map_err(|error| error.to_string())?;
+        trial.start();
+        let began = Instant::now();
+        while !trial.has_ended() {
+            if (self.stopped)() {
+                trial.stop();
+                return Err("the trial was stopped".to_owned());
+            }
+            if began.elapsed() > self.most {
+                trial.stopper().finish();
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        let mut outcome = trial.join().map_err(|error| error.to_string())?;
+        for arrivals in outcome.flows.iter_mut().filter_map(|flow| flow.arrivals.as_mut()) {
+            arrivals.jitter_s = None;
+        }
+        Ok(outcome)
+    }
+}
+
+/// IPv4 may be written as IPv6.
+pub fn is_same(one: SocketAddr, other: IpAddr) -> bool {
+    one.ip().to_canonical() == other.to_canonical()
+}

@@ -1,0 +1,200 @@
+//! A ttcp server, as `ttcp -r` is one, but of any number of `ttcp -t` at once, each through linerate's own data path.
+//! Knows no records and no terminal; what a test was is told to whoever wants to hear.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use linerate_host::interfaces;
+use linerate_trial::flow::End;
+use linerate_trial::spec::{Extent, Spec, Workload};
+use socket2::SockRef;
+
+use super::receive::{Receiver, Sender};
+use crate::door::{Door, is_passing, waiting};
+use crate::far::far_end;
+use crate::served::{Limits, Refusals, Served};
+
+/// The port of TCP and UDP.
+pub const PORT: u16 = 5001;
+
+/// How often something that has no bell is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Senders whose first data is awaited, beside those of tests.
+const STRANGERS: usize = 64;
+/// Threads wait and copy little; the data has threads of its own.
+const STACK: usize = 256 << 10;
+
+/// A server that listens.
+pub struct Server {
+    doors: Vec<Door>,
+    limits: Limits,
+    refusals: Refusals,
+    /// Whose datagrams have a socket of their own.
+    known: Mutex<Vec<SocketAddr>>,
+    tests: AtomicUsize,
+    strangers: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+impl Server {
+    /// Listens on an address, or on every one. Port 0 is any that is free.
+    pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
+        Ok(Server {
+            doors: Door::open_all(address, port)?,
+            limits,
+            refusals: Box::new(|_, _| {}),
+            known: Mutex::default(),
+            tests: AtomicUsize::new(0),
+            strangers: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
+        })
+    }
+
+    /// Has somebody told of each client that is refused.
+    pub fn tell_refusals(&mut self, refusals: Refusals) {
+        self.refusals = refusals;
+    }
+
+    /// The port that is listened on.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.doors[0].tcp.local_addr()?.port())
+    }
+
+    /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
+    /// aborted.
+    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
+        let over = || is_over(self.ended.load(Ordering::Relaxed));
+        let service = Service { server: self, over: &over, heard: &heard };
+        thread::scope(|scope| {
+            let doors: Vec<_> =
+                self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope))).collect();
+            doors.into_iter().try_for_each(|door| door.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
+        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A server at work.
+#[derive(Clone, Copy)]
+struct Service<'a> {
+    server: &'a Server,
+    over: &'a (dyn Fn() -> bool + Sync),
+    heard: &'a (dyn Fn(Served) + Sync),
+}
+
+impl<'a> Service<'a> {
+    /// Looks at one family's sockets, and gives each sender a thread.
+    fn attend<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
+    where
+        'a: 'scope,
+    {
+        while !(self.over)() {
+            let mut idle = true;
+            match door.tcp.accept() {
+                Ok((stream, peer)) => {
+                    idle = false;
+                    stream.set_nonblocking(false)?;
+                    let sender = Sender { socket: stream.into(), datagrams: Vec::new() };
+                    self.spawn(scope, move || self.test(sender, peer, Workload::TcpStream));
+                }
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+            let mut unknown = waiting(&door.udp);
+            idle &= unknown.is_empty();
+            while let Some(peer) = unknown.first().map(|(peer, _)| *peer) {
+                let is_new = !self.server.known().contains(&peer);
+                let connected = if is_new { door.connected(peer).ok() } else { None };
+                let (socket, before) = connected.unzip();
+                unknown.extend(before.into_iter().flatten());
+                let (of_peer, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|(from, _)| *from == peer);
+                unknown = others;
+                let Some(socket) = socket else { continue };
+                self.server.known().push(peer);
+                let datagrams = of_peer.into_iter().map(|(_, octets)| octets).collect();
+                let forget = move || self.server.known().retain(|known| *known != peer);
+                let heard = self.spawn(scope, move || {
+                    self.test(Sender { socket, datagrams }, peer, Workload::UdpStream);
+                    forget();
+                });
+                if !heard {
+                    forget();
+                }
+            }
+            if idle {
+                thread::sleep(LOOK_AGAIN);
+            }
+        }
+        Ok(())
+    }
+
+    /// A thread for a stranger; beyond some nobody is heard, and it says no.
+    fn spawn<'scope>(self, scope: &'scope thread::Scope<'scope, 'a>, work: impl FnOnce() + Send + 'scope) -> bool
+    where
+        'a: 'scope,
+    {
+        let strangers = &self.server.strangers;
+        let full = strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS;
+        let heard = !full && thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_ok();
+        if !heard {
+            strangers.fetch_sub(1, Ordering::Relaxed);
+        }
+        heard
+    }
+
+    fn receiver<'s>(self, spec: &'s Spec, local: IpAddr, interface: &Option<String>) -> Receiver<'s>
+    where
+        'a: 's,
+    {
+        Receiver {
+            spec,
+            end: End::Target,
+            local,
+            interface: interface.clone(),
+            most: Duration::from_secs(self.server.limits.time_s),
+            stopped: self.over,
+        }
+    }
+
+    /// A test, if data comes.
+    fn test(self, sender: Sender, peer: SocketAddr, workload: Workload) {
+        let Server { limits, tests, strangers, .. } = self.server;
+        let local = SockRef::from(&sender.socket).local_addr().ok().and_then(|local| local.as_socket());
+        let arrived = sender.await_data(self.over);
+        strangers.fetch_sub(1, Ordering::Relaxed);
+        let (Ok(arrived), Some(local)) = (arrived, local) else { return };
+        // A sender does not say what it is about to send: it may be more than is allowed.
+        if limits.rate.is_some() {
+            return (self.server.refusals)(peer, "sends as fast as it will, which no limit of the rate allows");
+        }
+        let most = Extent::Time(Duration::from_secs(limits.time_s));
+        let mut spec = Spec { extent: most, ..Spec::new(workload) };
+        spec.message_size = (workload == Workload::UdpStream).then_some(arrived.size as u32);
+        let known = interfaces::addresses().unwrap_or_default();
+        let interface = known.into_iter().find(|known| known.address == local.ip()).map(|known| known.interface);
+        if tests.fetch_add(1, Ordering::Relaxed) < limits.tests {
+            let outcome = self.receiver(&spec, local.ip(), &interface).receive(arrived, |_| {});
+            // What a sender does not say, its test has shown.
+            if let Ok(outcome) = &outcome {
+                let octets: u64 = outcome.flows.iter().map(|flow| flow.octets_total).sum();
+                spec.extent = Extent::Octets(octets.max(1));
+            }
+            let ended = outcome.map(|outcome| {
+                let far = far_end(&spec, &outcome);
+                Box::new([outcome, far])
+            });
+            (self.heard)(Served { tool: "ttcp", version: None, peer, local, interface, spec, ended });
+            self.server.ended.fetch_add(1, Ordering::Relaxed);
+        } else {
+            (self.server.refusals)(peer, "came while as many tests ran as are allowed");
+        }
+        tests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
