@@ -35,7 +35,7 @@ const UDP: Stream = Stream { name: "udp-stream", plan: "udp-stream", options: &[
 const DROPS: Stream = Stream {
     name: "udp-stream, most of it dropped, as sent",
     plan: "udp-stream",
-    options: &[("socket_buffer", "4K"), ("receiver_api", "recv")],
+    options: &[("socket_buffer", "4K"), ("receiver_api", "plain")],
     figure: "achieved_load_bps",
 };
 
