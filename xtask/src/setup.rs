@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::process::Command;
 
-use crate::agents::{ZIG, compiler_with_sources};
-use crate::program::{is_installed, must, no_more, program, root};
+use crate::agents::{ZIG, compiler_with_sources, sources_manifest};
+use crate::program::{cargo, is_installed, must, no_more, program, root};
 
 /// Each program that the build or a test starts, and the Debian package that has it.
 const PROGRAMS: [(&str, &str); 12] = [
@@ -63,6 +63,7 @@ fn setup_agents() -> Result<(), String> {
     if compiler_with_sources().is_none() {
         install(&COMPILER)?;
     }
+    fetch_sources()?;
     let folder = root().join(ZIG);
     if folder.join("bin/cargo-zigbuild").is_file() {
         return Ok(());
@@ -73,6 +74,17 @@ fn setup_agents() -> Result<(), String> {
     }
     must(program("python3", &["-m", "venv"]).arg(&folder))?;
     must(Command::new(folder.join("bin/pip")).args(["install", "--quiet"]).args(ZIG_PACKAGES))
+}
+
+/// The crates that a standard library is made of, so that building one asks nobody.
+fn fetch_sources() -> Result<(), String> {
+    let found = compiler_with_sources().and_then(|rustc| Some((sources_manifest(&rustc)?, rustc)));
+    let Some((manifest, rustc)) = found else {
+        return Err("the compiler's sources are not where they should be; install rust-web-src again".to_owned());
+    };
+    // The library is written for its own compiler, and uses what others do not know yet.
+    let mut fetch = cargo(&["fetch", "--quiet", "--locked", "--manifest-path"]);
+    must(fetch.arg(manifest).env("RUSTC", rustc).env("RUSTC_BOOTSTRAP", "1"))
 }
 
 /// Installs those of these programs that are missing: each program, and the package that has it.

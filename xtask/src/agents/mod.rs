@@ -7,15 +7,16 @@ mod toolchain;
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::agent_size::{machine as machine_in_words, write_part};
-use crate::elf::Elf;
+use crate::elf::{Elf, loaded};
 use crate::program::{must, no_more, root};
 use machines::{MACHINES, Machine};
 use smoke::Smoke;
 use toolchain::Toolchain;
-pub(crate) use toolchain::{ZIG, compiler_with_sources};
+pub(crate) use toolchain::{ZIG, compiler_with_sources, sources_manifest};
 
 const USAGE: &str = "it is: cargo xtask agents [MACHINE…] [--rustup | --built] [--smoke] [--write]";
 
@@ -131,13 +132,15 @@ fn put(machine: &Machine, built: &Path) -> Result<PathBuf, String> {
         Some(_) => {}
         None => return Err(format!("{} is no program", built.display())),
     }
+    let program = loaded(&file).ok_or_else(|| format!("{} is cut off", built.display()))?;
     let agent = place(machine);
     let agents = root().join("target/agents");
     // Beside its place and then into it, so that an agent that runs from there keeps its file.
     let new = agents.join(format!(".linerate-agent-{}.new", machine.name));
     fs::create_dir_all(&agents)
-        .and_then(|()| fs::copy(built, &new))
-        .and_then(|_| fs::rename(&new, &agent))
+        .and_then(|()| fs::write(&new, program))
+        .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(0o755)))
+        .and_then(|()| fs::rename(&new, &agent))
         .map_err(|error| format!("{} cannot be written: {error}", agent.display()))?;
     Ok(agent)
 }

@@ -124,7 +124,7 @@ impl Smoke {
         let host = format!("netns:{}", self.lab.host_netns().display());
         let store = self.folder.join("records.sqlite").display().to_string();
         let mut words = vec!["run", plan, "--target", target, "--host", &host, "--store", &store, "--json", "--quiet"];
-        for option in options.iter().chain(&["duration=300ms", "warmup=0s"]) {
+        for option in options.iter().chain(&["duration=1s", "warmup=0s"]) {
             words.extend(["--set", option]);
         }
         self.linerate(&words)?.lines().map(parse).collect()

@@ -75,6 +75,8 @@ impl Toolchain {
                 // Zig brings the C library.
                 flags += " -Clink-self-contained=no";
                 let mut command = program("cargo-zigbuild", &["zigbuild", "-Zbuild-std=std,panic_abort"]);
+                // Nothing that reads backtraces: a program without symbols has none, and it would be a tenth of the file.
+                command.arg("-Zbuild-std-features=");
                 // Building the standard library is not yet a promise of cargo's.
                 command.env("RUSTC", rustc).env("RUSTC_BOOTSTRAP", "1");
                 command.env("PATH", zig_path().unwrap_or_default());
@@ -105,15 +107,19 @@ fn linker(zig: &str, folder: &Path) -> Result<PathBuf, String> {
     Ok(path)
 }
 
+/// Where a compiler has the sources of its standard library: the manifest of its workspace.
+pub(crate) fn sources_manifest(rustc: &Path) -> Option<PathBuf> {
+    let sysroot = output_of(Command::new(rustc).args(["--print", "sysroot"])).unwrap_or_default();
+    let lock = Path::new(sysroot.trim()).join(SOURCES);
+    (!sysroot.is_empty() && lock.is_file()).then(|| lock.with_extension("toml"))
+}
+
 /// The first compiler that has its own standard library's sources with it: a library of another version's does not
 /// compile.
 pub(crate) fn compiler_with_sources() -> Option<PathBuf> {
     // Debian's is not always the first in PATH.
     let candidates = ["rustc", "/usr/bin/rustc"].map(PathBuf::from);
-    candidates.into_iter().find(|rustc| {
-        let sysroot = output_of(Command::new(rustc).args(["--print", "sysroot"])).unwrap_or_default();
-        !sysroot.is_empty() && Path::new(sysroot.trim()).join(SOURCES).is_file()
-    })
+    candidates.into_iter().find(|rustc| sources_manifest(rustc).is_some())
 }
 
 /// PATH with cargo-zigbuild and the Python that has zig, or one that has both already; `None`: they are nowhere.

@@ -4,7 +4,8 @@
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use linerate_lab::boards::{BOARDS, Board};
@@ -94,6 +95,11 @@ fn down(name: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// A console that has said nothing for so long has answered the commands it was given.
+const QUIET: Duration = Duration::from_secs(2);
+/// And one that goes on for ever is left after this.
+const ANSWERS: Duration = Duration::from_secs(60);
+
 /// Ctrl-]: what telnet(1) leaves by.
 const LEAVE: u8 = 0x1d;
 
@@ -109,9 +115,12 @@ fn shell(name: &str) -> Result<()> {
     }
     let raw = if is_terminal { Some(Raw::enter()?) } else { None };
     let mut answers = console.try_clone()?;
+    let heard = Arc::new(Mutex::new(Instant::now()));
+    let last_heard = Arc::clone(&heard);
     std::thread::spawn(move || {
         let mut octets = [0; 4096];
         while let Ok(count @ 1..) = answers.read(&mut octets) {
+            *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             let mut output = io::stdout();
             if output.write_all(&octets[..count]).and_then(|()| output.flush()).is_err() {
                 break;
@@ -133,8 +142,11 @@ fn shell(name: &str) -> Result<()> {
         }
     }
     if !is_terminal {
-        // Commands from a file: what they say comes after they have been read.
-        std::thread::sleep(Duration::from_secs(2));
+        // Commands from a file: what they say comes after they have been read. A console has no end of its own.
+        let (began, quiet_since) = (Instant::now(), || *last_heard.lock().unwrap_or_else(PoisonError::into_inner));
+        while began.max(quiet_since()).elapsed() < QUIET && began.elapsed() < ANSWERS {
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
     Ok(())
 }

@@ -96,7 +96,6 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
             record.target.profile = joined.profile(&target, &record.target.environment);
             record.host.profile = joined.profile(&host, &record.host.environment);
             doubt_settings(&mut record);
-            doubt_boards(&mut record);
             for (machine, outcome) in [(&mut record.target, target), (&mut record.host, host)] {
                 let driver = machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
                 let seen = Seen::new(&outcome.counters, driver);
@@ -110,6 +109,8 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
             }
         }
     }
+    // Of a failed trial as well: why it failed may be QEMU's doing.
+    doubt_boards(&mut record);
     record
 }
 

@@ -502,12 +502,14 @@ fn mark(
         }
         if let Some(error) = &record.error {
             let number = notes.of(None, error);
+            let has_figures = row.len() > words;
             match row[words..].iter_mut().find(|text| text.is_empty()) {
                 // Every run failed: the first empty figure says so.
                 Some(text) if group.iter().all(|record| record.result.is_none()) => {
                     *text = format!("failed [{number}]")
                 }
-                _ if group.iter().all(|record| record.result.is_none()) => {}
+                // And where no run has any figure, there is no place but beside the words.
+                _ if has_figures && group.iter().all(|record| record.result.is_none()) => {}
                 _ => append_mark(&mut row[words - 1], number),
             }
         }

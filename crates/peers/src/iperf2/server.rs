@@ -10,11 +10,13 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_host::sys::poll::wait_for_any;
 use linerate_trial::spec::Workload;
 use socket2::Socket;
 
@@ -122,7 +124,7 @@ impl<'a> Service<'a> {
         while !(self.over)() {
             match door.tcp.accept() {
                 Ok((stream, peer)) => self.spawn(scope, move || self.receive(stream, peer)),
-                Err(error) if is_passing(&error) => thread::sleep(LOOK_AGAIN),
+                Err(error) if is_passing(&error) => _ = wait_for_any([door.tcp.as_fd()], LOOK_FOR_END)?,
                 Err(error) => return Err(error),
             }
         }

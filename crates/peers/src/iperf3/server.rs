@@ -10,12 +10,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::interfaces;
+use linerate_host::sys::poll::wait_for_any;
 use linerate_host::traffic::Trial;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
@@ -165,7 +167,7 @@ impl Server {
                 self.open_datagrams(door, peer, &mut count);
             }
             if idle {
-                thread::sleep(Duration::from_millis(2));
+                wait_for_any([door.tcp.as_fd(), door.udp.as_fd()], LOOK_AGAIN)?;
             }
         }
         Ok(())

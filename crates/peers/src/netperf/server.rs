@@ -8,10 +8,13 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
+
+use linerate_host::sys::poll::wait_for_any;
 
 use super::session::Session;
 use crate::door::{is_passing, listeners};
@@ -20,8 +23,8 @@ use crate::served::{Limits, Refusals, Served};
 /// The port of control connections.
 pub const PORT: u16 = 12_865;
 
-/// How often something that has no bell is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// How often a server looks whether it is over.
+const LOOK_FOR_END: Duration = Duration::from_millis(20);
 /// Control connections at once, beside those of tests.
 const STRANGERS: usize = 64;
 /// Threads wait and copy little; the data has threads of its own.
@@ -105,7 +108,7 @@ impl<'a> Service<'a> {
                         sessions.fetch_sub(1, Ordering::Relaxed);
                     }
                 }
-                Err(error) if is_passing(&error) => thread::sleep(LOOK_AGAIN),
+                Err(error) if is_passing(&error) => _ = wait_for_any([listener.as_fd()], LOOK_FOR_END)?,
                 Err(error) => return Err(error),
             }
         }
