@@ -60,8 +60,9 @@ fn texts(data: &[u8]) {
         for workload in [Workload::TcpStream, Workload::UdpStream] {
             let mut spec = Spec::new(workload);
             (spec.direction, spec.streams) = (Direction::Both, 2);
-            let (mut ours, theirs) = (outcome_of(&spec, End::Target, &results), outcome_of(&spec, End::Host, &results));
-            settle(&mut ours, &theirs);
+            let (mut ours, mut theirs) =
+                (outcome_of(&spec, End::Target, &results), outcome_of(&spec, End::Host, &results));
+            settle(&mut ours, &mut theirs);
             assert!(ours.flows.len() <= 4);
             let _ = results_of(&spec, &ours);
         }

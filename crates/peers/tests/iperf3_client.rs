@@ -14,6 +14,7 @@ use linerate_peers::served::Limits;
 use linerate_peers::test::Place;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use serde_json::Value;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
     let local = if server.is_ipv4() { "127.0.0.1" } else { "::1" }.parse().unwrap();
@@ -101,6 +102,89 @@ fn every_way_against_the_real_server() {
             check(spec, SocketAddr::new(address.parse().unwrap(), port));
         }
     }
+}
+
+/// A server for one test, which prints JSON at its end; `None` where there is none.
+fn printing(address: &str, port: u16) -> Option<Child> {
+    let mut command = Command::new("iperf3");
+    command.args(["-s", "-1", "-J", "-B", address, "-p", &port.to_string()]).stdout(Stdio::piped());
+    let child = command.spawn().ok()?;
+    // It says nothing when it listens; to try the port would be a test (proc_net_tcp.rst has the format).
+    let listens = || {
+        ["tcp", "tcp6"].iter().any(|file| {
+            let table = std::fs::read_to_string(format!("/proc/net/{file}")).unwrap_or_default();
+            table.lines().any(|line| line.contains(&format!(":{port:04X} ")) && line.contains(" 0A "))
+        })
+    };
+    let began = Instant::now();
+    while !listens() && began.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    Some(child)
+}
+
+/// That what the real server prints is what we say of it: throughput within 2 %, datagrams exact.
+fn check_figures(address: &str, spec: &Spec) {
+    let what = format!("{address} {} {} {:?}", spec.workload, spec.direction, spec.warmup);
+    // A machine that is busy may give one of the two the time and not the other; once of four is enough.
+    let agrees = (0..4).find_map(|_| {
+        let port = free_port();
+        let Some(server) = printing(address, port) else { return Some(()) };
+        let said = run(spec, SocketAddr::new(address.parse().unwrap(), port));
+        let printed = server.wait_with_output().unwrap().stdout;
+        let [target, host] = said.inspect_err(|error| println!("{what}: {error}")).ok()?;
+        let printed: Value = serde_json::from_slice(&printed).unwrap();
+        let (ours, sum) = if spec.direction == Direction::Rx {
+            (&target.flows[0], &printed["end"]["sum_received"])
+        } else {
+            (&target.flows[0], &printed["end"]["sum_sent"])
+        };
+        let sum = if sum["bytes"].as_f64().is_some_and(|bytes| bytes > 0.0) { sum } else { &printed["end"]["sum"] };
+        if spec.workload == Workload::UdpStream && spec.direction == Direction::Rx && spec.warmup.is_zero() {
+            let arrived = ours.arrivals.as_ref().unwrap().received_total;
+            let numbers = ["packets", "lost_packets"].map(|name| printed["end"]["sum"][name].as_u64().unwrap());
+            assert_eq!(numbers[0] - numbers[1], arrived, "{what}: {printed}");
+        }
+        if spec.workload == Workload::UdpStream {
+            // What is left out counts at neither end, though 3.12 does not tell how many datagrams it was.
+            let (sent, received) = if spec.direction == Direction::Rx { (&host, &target) } else { (&target, &host) };
+            let (sent, received) = (sent.flows[0].messages, received.flows[0].messages);
+            let apart = sent.abs_diff(received);
+            println!("{what}: {sent} sent, {received} received");
+            if apart > 0 {
+                return None;
+            }
+        }
+        let rate = ours.octets as f64 * 8e9 / ours.elapsed_ns as f64;
+        let seen = sum["bits_per_second"].as_f64().unwrap();
+        println!("{what}: {rate} here, {seen} printed");
+        ((rate / seen - 1.0).abs() < 0.02).then_some(())
+    });
+    assert!(agrees.is_some(), "{what}: four times more than 2 % apart");
+}
+
+#[test]
+fn the_real_servers_figures_are_ours() {
+    if Command::new("iperf3").arg("--version").output().is_err() {
+        println!("SKIPPED: iperf3 cannot be run here; apt-get install iperf3");
+        return;
+    }
+    thread::scope(|scope| {
+        for address in ["127.0.0.1", "::1"] {
+            for workload in [Workload::TcpStream, Workload::UdpStream] {
+                scope.spawn(move || {
+                    for direction in [Direction::Rx, Direction::Tx] {
+                        for warmup_s in [0, 1] {
+                            let mut spec = Spec::new(workload);
+                            (spec.direction, spec.warmup) = (direction, Duration::from_secs(warmup_s));
+                            (spec.rate, spec.extent) = ("20M".parse().unwrap(), Extent::Time(Duration::from_secs(1)));
+                            check_figures(address, &spec);
+                        }
+                    }
+                });
+            }
+        }
+    });
 }
 
 #[test]

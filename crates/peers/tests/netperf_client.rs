@@ -3,7 +3,7 @@
 //! Knows none of our own messages: offsets are written out.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,9 +37,25 @@ fn float(value: f32) -> i32 {
     value.to_bits().cast_signed()
 }
 
+/// The next connection; a client that does not come fails the test rather than hold it.
+fn accept(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).unwrap();
+                return stream;
+            }
+            Err(error) => assert!(Instant::now() < until, "no client came: {error}"),
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// A netserver of one TCP stream to it: `results` from the octets that it received; the request is returned.
 fn netserver(listener: &TcpListener, results: impl FnOnce(i32) -> Vec<u8>) -> (Vec<u8>, Option<bool>) {
-    let (mut control, _) = listener.accept().unwrap();
+    let mut control = accept(listener);
     let mut request = vec![0; 656];
     control.read_exact(&mut request).unwrap();
     let data = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -49,7 +65,7 @@ fn netserver(listener: &TcpListener, results: impl FnOnce(i32) -> Vec<u8>) -> (V
         control.write_all(piece).unwrap();
         thread::sleep(Duration::from_millis(2));
     }
-    let (mut stream, _) = data.accept().unwrap();
+    let mut stream = accept(&data);
     let mut octets = Vec::new();
     stream.read_to_end(&mut octets).unwrap();
     drop(stream);
@@ -114,7 +130,7 @@ fn nonsense(spec: &Spec, says: &[u8], closes: bool) -> String {
     let at = listener.local_addr().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let (mut stream, _) = listener.accept().unwrap();
+            let mut stream = accept(&listener);
             let _ = stream.read(&mut [0; 656]);
             let _ = stream.write_all(says);
             if closes {
@@ -167,12 +183,12 @@ fn a_server_that_goes_before_its_results_is_a_sentence_and_no_figure() {
     ] {
         let sentence = thread::scope(|scope| {
             scope.spawn(|| {
-                let (mut control, _) = listener.accept().unwrap();
+                let mut control = accept(&listener);
                 control.read_exact(&mut [0; 656]).unwrap();
                 let data = TcpListener::bind("127.0.0.1:0").unwrap();
                 let port = i32::from(data.local_addr().unwrap().port());
                 control.write_all(&message(98, 0, &[(44, port)])).unwrap();
-                let (mut stream, _) = data.accept().unwrap();
+                let mut stream = accept(&data);
                 stream.read_to_end(&mut Vec::new()).unwrap();
                 control.write_all(&results).unwrap();
             });

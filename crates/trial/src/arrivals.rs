@@ -25,10 +25,10 @@ pub struct Arrivals {
     pub received_total: u64,
     /// Further copies over the whole trial.
     pub duplicated_total: u64,
-    /// Numbers below the highest that were missing when the measured part began, where another tool's stream says so by
-    /// its receiver's clock.
-    #[serde(default)]
-    pub missing_before: u64,
+    /// Numbers below the highest that were missing when the measured part began by the receiver's clock, where another
+    /// tool's stream is counted so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_before: Option<u64>,
     /// How many datagrams the sender's end mark said it sent in all; absent when the mark did not arrive.
     pub sent_by_end_mark: Option<u64>,
     /// Interarrival jitter (RFC 3550, section 6.4.1), seconds, at the end of the measured part.

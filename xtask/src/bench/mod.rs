@@ -99,10 +99,14 @@ impl Bench {
 
     /// A run of a plan, ready to be started; it prints its records.
     fn command(&self, plan: &str, options: &[(&str, &str)]) -> Command {
-        let endpoint = |path: PathBuf| format!("netns:{}", path.display());
+        self.command_against(&format!("netns:{}", self.lab.target_netns().display()), plan, options)
+    }
+
+    /// The same against any target.
+    fn command_against(&self, target: &str, plan: &str, options: &[(&str, &str)]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["run", plan, "--json", "--quiet"]).arg("--store").arg(&self.store);
-        command.args(["--target", &endpoint(self.lab.target_netns()), "--host", &endpoint(self.lab.host_netns())]);
+        command.args(["--target", target, "--host", &format!("netns:{}", self.lab.host_netns().display())]);
         for (name, value) in options {
             command.args(["--set", &format!("{name}={value}")]);
         }

@@ -308,7 +308,7 @@ struct Account {
     /// Octets of datagrams that bear nothing and may be of any size: of the measured part, and in all.
     bare_octets: [u64; 2],
     /// Of another tool's datagrams, how many were missing when the measured part began.
-    missing_before: u64,
+    missing_before: Option<u64>,
 }
 
 impl Account {
@@ -323,7 +323,7 @@ impl Account {
             last_ns: 0,
             end_heard: false,
             bare_octets: [0; 2],
-            missing_before: 0,
+            missing_before: None,
         }
     }
 
@@ -424,7 +424,7 @@ impl Account {
             };
             let measured = self.measures(task, now);
             if measured && self.outcome.messages == 0 {
-                self.missing_before = self.tracker.missing();
+                self.missing_before = Some(self.tracker.missing());
             }
             self.handle_probe(&Probe { sequence, measured, sent_at_ns }, measured, now, arrived_ns);
             if is_last {

@@ -162,8 +162,8 @@ impl Test<'_> {
         let _ = self.control.shutdown(Shutdown::Write);
         // The server has one test at a time, and is done with this one when it closes.
         let _ = io::copy(&mut self.timed().take(1024), &mut io::sink());
-        let theirs = outcome_of(self.spec, End::Target, &theirs);
-        settle(&mut outcome, &theirs);
+        let mut theirs = outcome_of(self.spec, End::Target, &theirs);
+        settle(&mut outcome, &mut theirs);
         Ok([theirs, outcome])
     }
 

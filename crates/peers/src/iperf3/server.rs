@@ -323,8 +323,8 @@ impl Test<'_> {
         match self.exchange(parameters, spec, &outcome).map_err(lost("went away before results were exchanged"))? {
             Ended::Left(sentence) => Err(sentence.to_owned()),
             Ended::Told(theirs) => {
-                let theirs = outcome_of(spec, End::Host, &theirs);
-                settle(&mut outcome, &theirs);
+                let mut theirs = outcome_of(spec, End::Host, &theirs);
+                settle(&mut outcome, &mut theirs);
                 Ok(Box::new([outcome, theirs]))
             }
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use linerate_host::traffic::{Foreign, Framing};
-use linerate_trial::outcome::Outcome;
+use linerate_trial::outcome::{Outcome, Role};
 
 use super::datagram::{self, Counters};
 use super::parameters::Parameters;
@@ -33,12 +33,21 @@ pub fn framing(parameters: &Parameters) -> Framing {
     Framing::Foreign(Arc::new(foreign))
 }
 
-/// What each end alone cannot know: how many datagrams the sender sent.
-pub fn settle(ours: &mut Outcome, theirs: &Outcome) {
+/// What each end alone cannot know: how many datagrams the sender sent, and how many of them are of the measured part.
+/// Each end leaves its first seconds out by its own clock, so what was on its way at that moment would be lost, or never
+/// sent: what counts is the receiver's part, by the numbers that it had seen until then.
+pub fn settle(ours: &mut Outcome, theirs: &mut Outcome) {
     for flow in &mut ours.flows {
-        let sent = theirs.flows.iter().find(|one| one.id == flow.id).map(|one| one.messages_total);
-        if let Some(arrivals) = &mut flow.arrivals {
-            arrivals.sent_by_end_mark = sent;
+        let Some(other) = theirs.flows.iter_mut().find(|one| one.id == flow.id) else { continue };
+        let (sender, receiver) = if flow.role == Role::Sender { (flow, other) } else { (other, flow) };
+        let (received, received_total) = (receiver.messages, receiver.messages_total);
+        let Some(arrivals) = &mut receiver.arrivals else { continue };
+        arrivals.sent_by_end_mark = Some(sender.messages_total);
+        let before = received_total.saturating_sub(received);
+        if before > 0
+            && let Some(missing) = arrivals.missing_before
+        {
+            sender.messages = sender.messages_total.saturating_sub(before + missing).max(received);
         }
     }
 }

@@ -223,7 +223,7 @@ fn stream_results(id: i64, flow: &FlowOutcome) -> StreamResults {
             stream.errors = missing as i64;
             stream.packets = (arrivals.received_total + missing) as i64;
             // The same at the moment at which the time that is left out ended.
-            let before = arrivals.missing_before.min(missing);
+            let before = arrivals.missing_before.unwrap_or(0).min(missing);
             stream.omitted_errors = Some(before as i64);
             stream.omitted_packets = Some((arrivals.received_total - arrivals.received + before) as i64);
             stream.jitter = arrivals.jitter_s.unwrap_or(0.0);
@@ -268,7 +268,10 @@ fn flow_outcome(spec: &Spec, end: End, flow: Flow, stream: &StreamResults) -> Fl
         };
         if role == Role::Receiver {
             let received = outcome.messages;
+            // Where nothing was lost nothing was before.
+            let missing_before = stream.omitted_errors.map(count).or((lost == 0).then_some(0));
             outcome.arrivals = Some(Arrivals {
+                missing_before,
                 received,
                 received_total: outcome.messages_total,
                 jitter_s: Some(stream.jitter),
@@ -374,7 +377,7 @@ mod tests {
         flow.arrivals = Some(Arrivals {
             received: 10,
             received_total: 20,
-            missing_before: 3,
+            missing_before: Some(3),
             loss_bursts: [(3, 1), (2, 1)].into(),
             ..Arrivals::default()
         });

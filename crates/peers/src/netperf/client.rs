@@ -164,7 +164,8 @@ impl Test<'_> {
             ))
         };
         let data_port = u16::try_from(response.data_port).ok().filter(|port| *port != 0).ok_or_else(nonsense)?;
-        let at = SocketAddr::new(server.ip(), data_port);
+        let mut at = server;
+        at.set_port(data_port);
         Ok(Link { flow, control, response, at, since: Instant::now(), datagrams })
     }
 

@@ -40,8 +40,6 @@ const LOOK_FOR_END: Duration = Duration::from_millis(50);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long a client may be late with what ends a series of connections.
 const LATE: Duration = Duration::from_secs(1);
-/// How late a sender may end, of a machine that is busy.
-const SLOW: Duration = Duration::from_secs(10);
 
 /// A control connection.
 pub struct Session<'a> {
@@ -201,7 +199,8 @@ impl Session<'_> {
         interface: Option<String>,
         described: &Environment,
     ) -> Result<Outcome, Failed> {
-        let at = SocketAddr::new(self.local.ip(), u16::try_from(request.data_port).unwrap_or(0));
+        let mut at = self.local;
+        at.set_port(u16::try_from(request.data_port).unwrap_or(0));
         let system = |error: io::Error| {
             (
                 error.raw_os_error().unwrap_or(errno::EINVAL),
@@ -220,21 +219,21 @@ impl Session<'_> {
         };
         let flow = Flow::of(spec)[0];
         // What comes without a connection comes at once; those that are to hear it wait for it already.
-        let (trial, held) = match spec.workload {
+        let mut held = None;
+        let trial = match spec.workload {
             Workload::UdpStream | Workload::UdpRr => {
-                let (open, held) = self.datagrams(flow, request, data).map_err(system)?;
-                let trial = begin(open, None)?;
+                self.hear_only(request, &data).map_err(system)?;
+                let trial = begin((flow, data).into(), None)?;
                 answer()?;
-                (trial, held)
+                trial
             }
             Workload::TcpCrr => {
                 data.listen(1024).map_err(system)?;
-                let control = || Ok::<Socket, io::Error>(self.control.try_clone()?.into());
-                let peer = Some(SocketAddr::new(self.peer.ip(), 0));
-                let open = Adopted { flow, socket: control().map_err(system)?, listener: Some(data), peer };
+                let socket = self.control.try_clone().map_err(system)?.into();
+                let open = Adopted { flow, socket, listener: Some(data), peer: Some(self.peer) };
                 let trial = begin(open, None)?;
                 answer()?;
-                (trial, control().map_err(system)?)
+                trial
             }
             Workload::TcpStream | Workload::TcpRr => {
                 data.listen(4).map_err(system)?;
@@ -242,13 +241,20 @@ impl Session<'_> {
                 let (socket, since) = self.accept(spec, &data).map_err(|error| {
                     (errno::ETIMEDOUT, format!("the client did not open its data connection: {error}"))
                 })?;
-                let held = socket.try_clone().map_err(system)?;
-                (begin((flow, socket).into(), since)?, held)
+                // What this end only receives on is closed when it has read everything: the client waits for that, and
+                // its clock runs.
+                if spec.direction == Direction::Tx {
+                    held = Some(socket.try_clone().map_err(system)?);
+                }
+                begin((flow, socket).into(), since)?
             }
         };
         let watched = self.watch(&trial, spec, request, &octets);
         if watched.is_err() {
             trial.stop();
+        } else if let Some(held) = held {
+            let until = Instant::now() + MESSAGE_TIME;
+            await_close(&held, || until, self.over);
         }
         let outcome = trial.join();
         if spec.workload == Workload::TcpCrr {
@@ -256,15 +262,10 @@ impl Session<'_> {
             let _ = self.control.set_nonblocking(false);
         }
         watched.map_err(|sentence| (errno::EINVAL, sentence.to_owned()))?;
-        let outcome = outcome.map_err(|error| {
+        outcome.map_err(|error| {
             let errno = if matches!(error, TrafficError::Stalled { .. }) { errno::ETIMEDOUT } else { errno::EINVAL };
             (errno, error.to_string())
-        })?;
-        if spec.direction == Direction::Tx {
-            let until = Instant::now() + MESSAGE_TIME;
-            await_close(&held, || until, self.over);
-        }
-        Ok(outcome)
+        })
     }
 
     /// `since`: when the first octets were there.
@@ -287,12 +288,12 @@ impl Session<'_> {
         Ok(trial)
     }
 
-    /// The socket of datagrams, which hears the client only, at the port that it named.
-    fn datagrams(&self, flow: Flow, request: &Request, data: Socket) -> io::Result<(Adopted, Socket)> {
+    /// Has a socket of datagrams hear the client only, at the port that it named.
+    fn hear_only(&self, request: &Request, data: &Socket) -> io::Result<()> {
         let port = u16::try_from(request.client_port).ok().filter(|port| *port != 0).ok_or(ErrorKind::InvalidInput)?;
-        data.connect(&SocketAddr::new(self.peer.ip(), port).into())?;
-        let held = data.try_clone()?;
-        Ok(((flow, data).into(), held))
+        let mut client = self.peer;
+        client.set_port(port);
+        data.connect(&client.into())
     }
 
     /// The client's data connection, and of a stream that it sends when its first octets were there.
@@ -349,11 +350,7 @@ impl Session<'_> {
         let asked = spec.expected_time().unwrap_or(allowed);
         // A series of connections ends with the last, and nobody says so: not long after its time, or its number.
         let by_connections = spec.workload == Workload::TcpCrr;
-        let pad = match spec.direction {
-            Direction::Tx => SLOW,
-            _ if by_connections => LATE,
-            _ => PAD,
-        };
+        let pad = if by_connections { LATE } else { PAD };
         let (began, mut first) = (Instant::now(), None);
         let mut looked = began;
         while !trial.has_ended() {

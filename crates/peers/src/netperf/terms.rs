@@ -9,7 +9,7 @@ use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::environment::{Cpu as Processors, Environment, Nic};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, TcpSummary};
-use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, MAX_MESSAGE, Spec, Workload};
+use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 
 use super::omni::{Does, Request, Response, USUAL, flag};
@@ -18,6 +18,8 @@ use crate::served::Limits;
 
 /// How much longer than asked a server waits for a client to end.
 pub const PAD: Duration = Duration::from_secs(4);
+/// The largest message for which a server has memory.
+const MOST_MESSAGE: u32 = 4 << 20;
 /// The largest request or response where a rate is not to be exceeded: larger ones are a stream.
 const SMALL: u32 = 64 << 10;
 /// What may be on its way when a sender is told to stop: no more than this is believed to have been sent beyond what came.
@@ -200,7 +202,7 @@ pub fn spec_of(request: &Request, is_ipv4: bool, limits: &Limits) -> Result<Spec
 
 /// What messages are like.
 fn sizes(spec: &mut Spec, request: &Request) -> Result<(), Refused> {
-    let most = if spec.workload.is_udp() { MAX_DATAGRAM } else { MAX_MESSAGE };
+    let most = if spec.workload.is_udp() { MAX_DATAGRAM } else { MOST_MESSAGE };
     let size = |octets: i32| u32::try_from(octets).ok().filter(|octets| (1..=most).contains(octets));
     if spec.workload.is_stream() {
         spec.message_size = match request.does {
@@ -476,7 +478,7 @@ mod tests {
         check(|r| r.does = Does::Other(0), usual, errno::EOPNOTSUPP);
         check(|r| (r.does, r.socket, r.protocol) = (Does::Sends, 2, 17), usual, errno::EOPNOTSUPP);
         check(|r| r.does = Does::Answers, usual, errno::EINVAL);
-        check(|r| (r.does, r.send_size) = (Does::Sends, (16 << 20) + 1), usual, errno::EINVAL);
+        check(|r| (r.does, r.send_size) = (Does::Sends, (4 << 20) + 1), usual, errno::EINVAL);
         check(|r| (r.does, r.send_size) = (Does::Sends, 0), usual, errno::EINVAL);
         let huge = |r: &mut Request| (r.does, r.request_size, r.response_size) = (Does::Answers, 1, i32::MAX);
         check(huge, usual, errno::EINVAL);

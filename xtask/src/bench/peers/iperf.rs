@@ -3,7 +3,17 @@
 
 use super::tool::{Account, Heard, Load, Peer, Server, after, before, unread, words};
 
-pub(super) const IPERF: Peer = Peer { name: "iperf", program: "iperf", serve, ask, read };
+pub(super) const IPERF: Peer =
+    Peer { name: "iperf", endpoint: "iperf2", receives: false, program: "iperf", serve, ask, read };
+
+/// The server sends.
+pub(super) const IPERF_R: Peer = Peer {
+    name: "iperf -R",
+    receives: true,
+    ask: |load, seconds, address| [ask(load, seconds, address), words("-R")].concat(),
+    read: |load, heard| read(load, &Heard { client: heard.server, server: heard.client }),
+    ..IPERF
+};
 
 /// Version 2.1.8 has no smaller request that it answers without end; below it waits for ever.
 pub(super) const LEAST_REQUEST: u32 = 100;

@@ -5,8 +5,23 @@ use serde_json::Value;
 
 use super::tool::{Account, Heard, Load, Peer, Server, unread, words};
 
-pub(super) const IPERF3: Peer =
-    Peer { name: "iperf3", program: "iperf3", serve, ask: |load, seconds, address| ask(load, seconds, address), read };
+pub(super) const IPERF3: Peer = Peer {
+    name: "iperf3",
+    endpoint: "iperf3",
+    receives: false,
+    program: "iperf3",
+    serve,
+    ask: |load, seconds, address| ask(load, seconds, address),
+    read,
+};
+
+/// The server sends.
+pub(super) const IPERF3_R: Peer = Peer {
+    name: "iperf3 -R",
+    receives: true,
+    ask: |load, seconds, address| [ask(load, seconds, address), words("-R")].concat(),
+    ..IPERF3
+};
 
 /// Sends by sendfile(2).
 pub(super) const IPERF3_Z: Peer = Peer {

@@ -9,6 +9,7 @@ mod iperf;
 mod iperf3;
 mod linerate;
 mod nuttcp;
+mod others;
 mod paced;
 mod procfs;
 mod requests;
@@ -129,10 +130,16 @@ impl Asked {
 }
 
 fn all() -> Vec<Work> {
-    [tcp::works(), udp::works(), requests::works(), paced::works(), sampling::works(), apis::works()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let families = [
+        tcp::works(),
+        udp::works(),
+        requests::works(),
+        paced::works(),
+        sampling::works(),
+        apis::works(),
+        others::works(),
+    ];
+    families.into_iter().flatten().collect()
 }
 
 /// Those of these names, or whose family has the name; of no names, all but the long ones.

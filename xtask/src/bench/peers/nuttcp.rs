@@ -3,7 +3,16 @@
 
 use super::tool::{Account, Heard, Load, Peer, Server, after, unread, words};
 
-pub(super) const NUTTCP: Peer = Peer { name: "nuttcp", program: "nuttcp", serve, ask, read };
+pub(super) const NUTTCP: Peer =
+    Peer { name: "nuttcp", endpoint: "nuttcp", receives: false, program: "nuttcp", serve, ask, read };
+
+/// The server sends.
+pub(super) const NUTTCP_R: Peer = Peer {
+    name: "nuttcp -r",
+    receives: true,
+    ask: |load, seconds, address| [words("-r"), ask(load, seconds, address)].concat(),
+    ..NUTTCP
+};
 
 fn serve(_: Load) -> Server {
     // One thread, in front: a server that forks would outlive its end.

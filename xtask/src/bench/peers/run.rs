@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use linerate_lab::{LINK_NAME, TARGET_IPV4};
 
 use super::capture::{Capture, Evenness};
-use super::tool::{Account, Heard, Load, Peer};
+use super::tool::{Account, Heard, Load, Peer, Server};
 use super::{linerate, procfs};
 use crate::bench::process::{Running, signal};
 use crate::bench::{Bench, records};
@@ -21,6 +21,17 @@ pub(super) enum Who {
     /// linerate, with these options more.
     Linerate(Vec<(&'static str, String)>),
     Peer(&'static Peer),
+    /// This tool's client, served by linerate.
+    Served(&'static Peer),
+    /// linerate against this tool's server; the target receives, or sends.
+    Against(&'static Peer, Direction),
+}
+
+/// As the target sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Direction {
+    Rx,
+    Tx,
 }
 
 /// What is looked at besides the tool's own figures.
@@ -66,7 +77,8 @@ impl Run {
     ) -> Result<Run, String> {
         let capture = look.departures.then(|| Capture::start(bench)).transpose()?;
         let server = match who {
-            Who::Peer(peer) => Some(started(bench, peer, load)?),
+            Who::Peer(peer) | Who::Against(peer, _) => Some(started(bench, peer, load)?),
+            Who::Served(peer) => Some(served(bench, peer, load)?),
             Who::Linerate(_) => None,
         };
         let sent_before = sent(bench)?;
@@ -90,10 +102,15 @@ impl Run {
         let said = client.said();
         let (account, recorded_cpu_s) = match who {
             Who::Peer(peer) => ((peer.read)(load, &Heard { client: &said, server: &server })?, None),
-            Who::Linerate(_) => {
-                let record = records(said.lines().find(|line| line.starts_with('{')).ok_or(said.trim())?)?;
-                let record = record.first().ok_or("linerate made no record")?;
-                (linerate::read(record)?, linerate::host_threads_s(record))
+            Who::Served(peer) => {
+                // Of what it received linerate knows more than its client; of what the client received, the client.
+                let own = last_record(&server).and_then(|record| linerate::read(&record));
+                let theirs = || (peer.read)(load, &Heard { client: &said, server: "" });
+                (if peer.receives { theirs()? } else { own.or_else(|_| theirs())? }, None)
+            }
+            Who::Linerate(_) | Who::Against(..) => {
+                let record = last_record(&said)?;
+                (linerate::read(&record)?, linerate::host_threads_s(&record))
             }
         };
         let evenness = match (times, load) {
@@ -105,6 +122,12 @@ impl Run {
         };
         Ok(Run { account, busy_s, sender_cpu: seen.sender_cpu, recorded_cpu_s, sampler: seen.sampler, evenness })
     }
+}
+
+/// The record in what linerate printed.
+fn last_record(said: &str) -> Result<serde_json::Value, String> {
+    let found = records(said.lines().find(|line| line.starts_with('{')).ok_or(said.trim())?)?;
+    found.into_iter().next().ok_or("linerate made no record".to_owned())
 }
 
 /// The link's own counter has the tool's control conversation too, and a few packets of neighbour discovery.
@@ -127,7 +150,19 @@ fn sent(bench: &Bench) -> Result<u64, String> {
 
 fn client(bench: &Bench, who: &Who, load: Load, seconds: u32) -> Result<Running, String> {
     match who {
-        Who::Peer(peer) => {
+        Who::Against(peer, direction) => {
+            let (plan, mut options) = linerate::plan(load, seconds);
+            if *direction == Direction::Tx {
+                options.retain(|(name, _)| name != "direction");
+                options.push(("direction".to_owned(), "tx".to_owned()));
+            }
+            // A server's report knows no warm-up of every tool's.
+            options.push(("warmup".to_owned(), "0s".to_owned()));
+            let options: Vec<(&str, &str)> = options.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            let target = format!("{}:{TARGET_IPV4}:{}", peer.endpoint, (peer.serve)(load).port);
+            Running::of("linerate", bench.command_against(&target, plan, &options))
+        }
+        Who::Peer(peer) | Who::Served(peer) => {
             let words = (peer.ask)(load, seconds, &TARGET_IPV4.to_string());
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             Running::start(&bench.lab.host_netns(), peer.program, &words)
@@ -145,7 +180,19 @@ fn client(bench: &Bench, who: &Who, load: Load, seconds: u32) -> Result<Running,
 fn started(bench: &Bench, peer: &Peer, load: Load) -> Result<Running, String> {
     let server = (peer.serve)(load);
     let words: Vec<&str> = server.arguments.iter().map(String::as_str).collect();
-    let mut running = Running::start(&bench.lab.target_netns(), peer.program, &words)?;
+    listening(Running::start(&bench.lab.target_netns(), peer.program, &words)?, peer.name, &server)
+}
+
+/// linerate as this tool's server, for one test.
+fn served(bench: &Bench, peer: &Peer, load: Load) -> Result<Running, String> {
+    let server = (peer.serve)(load);
+    let (program, port) = (bench.program.display().to_string(), server.port.to_string());
+    let store = bench.store.display().to_string();
+    let words = ["serve", peer.endpoint, "--port", &port, "--one-off", "--json", "--quiet", "--store", &store];
+    listening(Running::start(&bench.lab.target_netns(), &program, &words)?, "linerate", &server)
+}
+
+fn listening(mut running: Running, name: &str, server: &Server) -> Result<Running, String> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
         // Between start and nsenter's work the process is not in the target yet, where nobody else listens.
@@ -153,7 +200,7 @@ fn started(bench: &Bench, peer: &Peer, load: Load) -> Result<Running, String> {
             break;
         }
         if running.has_ended() || Instant::now() > deadline {
-            return Err(format!("{}'s server does not listen: {}", peer.name, running.said().trim()));
+            return Err(format!("{name}'s server does not listen: {}", running.said().trim()));
         }
         sleep(Duration::from_millis(10));
     }

@@ -3,7 +3,8 @@
 
 use super::tool::{Account, Heard, Load, Peer, Server, after, unread, words};
 
-pub(super) const SOCKPERF: Peer = Peer { name: "sockperf", program: "sockperf", serve, ask, read };
+pub(super) const SOCKPERF: Peer =
+    Peer { name: "sockperf", endpoint: "", receives: false, program: "sockperf", serve, ask, read };
 
 /// Its header; it takes no smaller message.
 pub(super) const LEAST_REQUEST: u32 = 14;

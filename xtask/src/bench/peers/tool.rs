@@ -26,6 +26,10 @@ pub(super) enum Load {
 pub(super) struct Peer {
     /// As the tables call it.
     pub name: &'static str,
+    /// As linerate's endpoints and servers call its protocol.
+    pub endpoint: &'static str,
+    /// Its client receives.
+    pub receives: bool,
     /// Its program, and the Debian package of the same name.
     pub program: &'static str,
     /// The server's arguments, and where it listens.

@@ -43,7 +43,7 @@ impl Contender {
     }
 
     pub(super) fn is_linerate(&self) -> bool {
-        matches!(self.who, Who::Linerate(_))
+        !matches!(self.who, Who::Peer(_))
     }
 }
 

@@ -1,0 +1,54 @@
+//! Other tools' protocols: is linerate as a server no slower than the tool's own, and against its server no slower than
+//! its own client?
+//! Knows no protocol.
+
+use super::iperf::{IPERF, IPERF_R};
+use super::iperf3::{IPERF3, IPERF3_R};
+use super::nuttcp::{NUTTCP, NUTTCP_R};
+use super::run::{Direction, Look, Who};
+use super::tool::{Load, Peer};
+use super::work::{Contender, GIGABITS, Limit, Target, Work};
+
+const TCP: Load = Load::Tcp;
+const UDP: Load = Load::Udp { octets: 1470, rate_bps: None };
+
+pub(super) fn works() -> Vec<Work> {
+    vec![
+        work("others-iperf3-tcp", &IPERF3, TCP, Direction::Rx),
+        work("others-iperf3-tcp-back", &IPERF3_R, TCP, Direction::Tx),
+        work("others-iperf3-udp", &IPERF3, UDP, Direction::Rx),
+        work("others-iperf2-tcp", &IPERF, TCP, Direction::Rx),
+        work("others-iperf2-tcp-back", &IPERF_R, TCP, Direction::Tx),
+        work("others-iperf2-udp", &IPERF, UDP, Direction::Rx),
+        work("others-nuttcp-tcp", &NUTTCP, TCP, Direction::Rx),
+        work("others-nuttcp-tcp-back", &NUTTCP_R, TCP, Direction::Tx),
+        work("others-nuttcp-udp", &NUTTCP, UDP, Direction::Rx),
+    ]
+}
+
+fn work(name: &'static str, peer: &'static Peer, load: Load, direction: Direction) -> Work {
+    let what = match load {
+        Load::Udp { octets, .. } => format!("UDP of {octets} octets, unpaced"),
+        _ => "one TCP stream".to_owned(),
+    };
+    let contender = |name: String, who: Who| Contender { name, who, load };
+    Work {
+        name,
+        title: format!("{}: {what}", peer.name),
+        about: "The tool between its own two ends; its client served by linerate; and linerate against its server. What the \
+                receiving end tells counts."
+            .to_owned(),
+        contenders: vec![
+            contender(format!("{} → its own server", peer.name), Who::Peer(peer)),
+            contender(format!("{} → linerate serve", peer.name), Who::Served(peer)),
+            contender(format!("linerate → {}'s server", peer.program), Who::Against(peer, direction)),
+        ],
+        metrics: vec![GIGABITS],
+        targets: vec![
+            Target { text: "served by linerate, no slower", contender: 1, metric: 0, limit: Limit::TimesBest(1.0) },
+            Target { text: "linerate as client, no slower", contender: 2, metric: 0, limit: Limit::TimesBest(1.0) },
+        ],
+        look: Look::default(),
+        on_demand: false,
+    }
+}
