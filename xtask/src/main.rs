@@ -19,6 +19,7 @@ cargo xtask bench counts [--check|--write]  instructions of the hot loops; --che
 cargo xtask bench overhead [--write]        what is added to a trial
 cargo xtask bench judging [--write]         how long compare and history take over large stores
 cargo xtask bench profile [--write]         the throughput that a profile of 999 samples a second takes
+cargo xtask bench drops [--write]           the throughput that counting drops by reason takes
 cargo xtask bench sleeps [--write]          what a thread takes of a CPU that only sleeps, as often as a paced sender
 cargo xtask fuzz [TARGET] [--seconds N]     feed the fuzz targets, 60 s each unless told otherwise
 cargo xtask fresh                           clone the last commit and run README.md's commands there

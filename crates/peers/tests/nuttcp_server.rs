@@ -72,7 +72,16 @@ fn nuttcp(at: SocketAddr, arguments: &str) -> Option<String> {
 #[track_caller]
 fn check(address: &str, arguments: &str) -> Option<(String, Served)> {
     println!("{address} {arguments}");
-    let (printed, mut served) = with_server(address, Limits::default(), |at| nuttcp(at, arguments));
+    // Its receiver gives up where an interval brings it no data, as happens on a busy machine.
+    let gives_up = |printed: &Option<String>| printed.as_ref().is_some_and(|text| text.contains("not receiving data"));
+    let mut tried = 0;
+    let (printed, mut served) = loop {
+        let (printed, served) = with_server(address, Limits::default(), |at| nuttcp(at, arguments));
+        tried += 1;
+        if tried == 4 || !gives_up(&printed) {
+            break (printed, served);
+        }
+    };
     let printed = printed?;
     assert_eq!(served.len(), 1, "{arguments}: {printed}");
     let one = served.remove(0);
@@ -113,25 +122,23 @@ const MODES: [(&str, Direction, u16); 24] = [
 #[test]
 fn every_mode_over_both_protocols() {
     thread::scope(|scope| {
-        for address in ["127.0.0.1", "::1"] {
-            for udp in [false, true] {
-                scope.spawn(move || {
-                    let modes = MODES.iter().filter(|(mode, ..)| mode.contains("-u") == udp);
-                    for (number, (mode, direction, streams)) in modes.enumerate() {
-                        // One family has all of them, the other every third.
-                        if address == "::1" && number % 3 != 0 {
-                            continue;
-                        }
-                        let Some((printed, served)) = check(address, mode) else { return };
-                        assert_eq!((served.spec.direction, served.spec.streams), (*direction, *streams), "{mode}");
-                        assert_eq!(served.spec.workload == Workload::UdpStream, udp, "{mode}");
-                        assert_eq!(served.version.as_deref(), Some("6.1.2"), "{mode}");
-                        agrees(mode, &printed, &served);
-                    }
-                });
-            }
+        // One family has all of them, the other every third; some at once, for they mostly wait.
+        for (address, first, step) in [("::1", 0, 3), ("127.0.0.1", 0, 3), ("127.0.0.1", 1, 3), ("127.0.0.1", 2, 3)] {
+            scope.spawn(move || {
+                for (mode, direction, streams) in MODES.iter().skip(first).step_by(step) {
+                    every_mode(address, mode, *direction, *streams);
+                }
+            });
         }
     });
+}
+
+fn every_mode(address: &str, mode: &str, direction: Direction, streams: u16) {
+    let Some((printed, served)) = check(address, mode) else { return };
+    assert_eq!((served.spec.direction, served.spec.streams), (direction, streams), "{mode}");
+    assert_eq!(served.spec.workload == Workload::UdpStream, mode.contains("-u"), "{mode}");
+    assert_eq!(served.version.as_deref(), Some("6.1.2"), "{mode}");
+    agrees(mode, &printed, &served);
 }
 
 /// What the client prints at its end beside what we saw.
@@ -147,7 +154,7 @@ fn agrees(mode: &str, printed: &str, served: &Served) {
     }
     // The client reads its streams in turn, and leaves with the first that ends.
     let left =
-        if mode.contains("-r") && mode.contains("-N") && mode.contains("-T") { 0.02 * octets as f64 } else { 60.0 };
+        if mode.contains("-r") && mode.contains("-N") && mode.contains("-T") { 0.5 * octets as f64 } else { 60.0 };
     // The last line is of the whole test; it has ten-thousandths of 2^20 octets.
     let line = printed.lines().rfind(|line| line.contains("real_seconds=") || line.contains(" MB ")).unwrap();
     let megabytes: f64 = match line.split_once("megabytes=") {
@@ -189,22 +196,26 @@ fn rate(flow: &FlowOutcome) -> f64 {
 
 #[test]
 fn its_figures_are_ours() {
-    for mode in ["-T3 -R50m -l8k", "-r -T3 -R50m -l8k", "-u -T3 -R20m -i1", "-u -r -T3 -R20m", "-u -T3 -R1m"] {
-        // The client times itself: on a busy machine it may be late to look at its clock. Once of four is enough.
-        let apart = (0..4).map_while(|_| {
-            let (printed, served) = check("127.0.0.1", mode)?;
-            let [ours, _] = served.ended.as_ref().unwrap().as_ref();
-            let here: f64 = ours.flows.iter().map(rate).sum();
-            let line = printed.lines().rfind(|line| line.contains(" Mbps")).unwrap();
-            let seen: f64 =
-                line.split(" Mbps").next().unwrap().split_whitespace().next_back().unwrap().parse().unwrap();
-            println!("{mode}: {here} Mbit/s here, {seen} printed");
-            Some((here / seen - 1.0).abs())
-        });
-        let apart: Vec<f64> =
-            apart.scan(false, |met, apart| (!std::mem::replace(met, apart < 0.02)).then_some(apart)).collect();
-        assert!(apart.last().is_none_or(|last| *last < 0.02), "{mode}: four times more than 2 % apart: {apart:?}");
+    thread::scope(|scope| {
+        for mode in ["-T2 -R50m -l8k", "-r -T2 -R50m -l8k", "-u -T2 -R20m -i1", "-u -r -T2 -R20m", "-u -T2 -R1m"] {
+            scope.spawn(move || figures(mode));
+        }
+    });
+}
+
+fn figures(mode: &str) {
+    // The client times itself: on a busy machine it may be late to look at its clock. Once of ten is enough.
+    let mut apart = Vec::new();
+    while apart.len() < 10 && apart.last().is_none_or(|apart| *apart > 0.02) {
+        let Some((printed, served)) = check("127.0.0.1", mode) else { return };
+        let [ours, _] = served.ended.as_ref().unwrap().as_ref();
+        let here: f64 = ours.flows.iter().map(rate).sum();
+        let line = printed.lines().rfind(|line| line.contains(" Mbps")).unwrap();
+        let seen: f64 = line.split(" Mbps").next().unwrap().split_whitespace().next_back().unwrap().parse().unwrap();
+        println!("{mode}: {here} Mbit/s here, {seen} printed");
+        apart.push((here / seen - 1.0).abs());
     }
+    assert!(apart.last().is_some_and(|apart| *apart < 0.02), "{mode}: ten times more than 2 % apart: {apart:?}");
 }
 
 #[test]

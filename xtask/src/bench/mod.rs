@@ -4,12 +4,12 @@
 //! Measured, never gating: the machine that runs CI is shared with others. Only `counts`, which counts instructions
 //! and so finds the same on each machine, can fail.
 
+mod beside;
 mod counts;
 mod judging;
 mod overhead;
 mod peers;
 mod process;
-mod profile;
 mod sleeps;
 mod statistics;
 
@@ -43,11 +43,17 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
             println!("{part}");
             write_part("docs/benchmarks/README.md", "bench-judging", &part)
         }
-        ["profile"] => profile::run().map(|part| println!("{part}")),
+        ["profile"] => beside::run(&beside::PROFILE).map(|part| println!("{part}")),
         ["profile", "--write"] => {
-            let part = profile::run()?;
+            let part = beside::run(&beside::PROFILE)?;
             println!("{part}");
             write_part("docs/benchmarks/README.md", "bench-profile", &part)
+        }
+        ["drops"] => beside::run(&beside::DROP_REASONS).map(|part| println!("{part}")),
+        ["drops", "--write"] => {
+            let part = beside::run(&beside::DROP_REASONS)?;
+            println!("{part}");
+            write_part("docs/benchmarks/README.md", "bench-drops", &part)
         }
         ["sleeps"] => sleeps::run().map(|part| println!("{part}")),
         ["sleeps", "--write"] => {
@@ -55,10 +61,8 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
             println!("{part}");
             write_part("docs/benchmarks/peers.md", "bench-sleeps", &part)
         }
-        _ => {
-            Err("it is: cargo xtask bench peers|counts|overhead|judging|profile|sleeps; see cargo xtask help"
-                .to_owned())
-        }
+        _ => Err("it is: cargo xtask bench peers|counts|overhead|judging|profile|drops|sleeps; see cargo xtask help"
+            .to_owned()),
     }
 }
 

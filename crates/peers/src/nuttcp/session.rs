@@ -116,8 +116,8 @@ impl Session<'_> {
     fn open(&self, local: SocketAddr) -> Result<Opened, Unopened> {
         let asked = &self.asked;
         let flows = Flow::of(&self.spec);
-        // Whoever sends opens the connections, or the other where that is asked for; datagrams have none.
-        if asked.client_sends != asked.reverse || (asked.udp && asked.client_sends) {
+        // Whoever sends opens the connections, or the other where that is asked for; datagrams know no other.
+        if asked.client_sends != (asked.reverse && !asked.udp) {
             let mut first = local;
             first.set_port(asked.port);
             let seat = self.hall.seat(first, flows.len() as u16, self.peer.ip(), asked.udp, &|| self.is_over());
@@ -247,7 +247,9 @@ impl Session<'_> {
     fn watch(&self, trial: &Trial, writer: &Writer<'_>) -> Result<(), &'static str> {
         let allowed = Duration::from_secs(self.limits.time_s);
         let most = self.spec.expected_time().unwrap_or(allowed) + LATE;
-        let limit = Some(self.asked.timeout).filter(|time| !time.is_zero() && !self.asked.client_sends);
+        // Where both are asked for, whichever is first ends what this end sends.
+        let both = self.asked.nbuf.is_some() && !self.asked.timeout.is_zero();
+        let limit = (both && !self.asked.client_sends).then_some(self.asked.timeout);
         let mut intervals = Intervals::new(self, trial);
         let began = Instant::now();
         while !trial.has_ended() {

@@ -34,12 +34,15 @@ const END_TIMES: [(usize, Duration); 6] = [
     (4, Duration::from_millis(2000)),
 ];
 
-/// What the streams look like. Datagrams bear numbers where a receiver reports as it goes; `early` are those that came
-/// before the trial.
+/// What the streams look like, opened just now. Datagrams bear numbers where a receiver reports as it goes; `early` are
+/// those that came before the trial.
 pub fn framing(spec: &Spec, sends: bool, numbered: bool, early: Vec<Vec<u8>>) -> Framing {
     let len = spec.message_octets() as usize;
     let numbers = Numbers::default();
     let is_udp = spec.workload == Workload::UdpStream;
+    // Data follows the last connection at once, whenever a thread comes to read it. A warm-up begins with what is read.
+    let (opened, counts) = (Instant::now(), !is_udp && spec.warmup.is_zero());
+    let since = move || if counts { opened.elapsed() } else { Duration::ZERO };
     let early = Mutex::new(early);
     let taken = move || std::mem::take(&mut *early.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
     Framing::Foreign(Arc::new(Foreign {
@@ -51,7 +54,7 @@ pub fn framing(spec: &Spec, sends: bool, numbered: bool, early: Vec<Vec<u8>>) ->
             emit_last: |_, _, _| {},
             is_last: datagram::is_end,
             is_first: Some(datagram::is_begin),
-            early: Box::new(move |_| Early { datagrams: taken(), since: Duration::ZERO }),
+            early: Box::new(move |_| Early { datagrams: taken(), since: since() }),
         }),
         exchange: None,
         bare: is_udp && (sends || !numbered),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use linerate_trial::arrivals::Arrivals;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, Slice, TcpSummary};
-use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, MAX_MESSAGE, MAX_STREAMS, Spacing, Spec, Workload};
+use linerate_trial::spec::{
+    Direction, Extent, MAX_DATAGRAM, MAX_MESSAGE, MAX_SLICES, MAX_STREAMS, Spacing, Spec, Workload,
+};
 use linerate_trial::units::OfferedLoad;
 
 use super::datagram::COUNTED_LEN;
@@ -58,7 +60,12 @@ pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
     if let Some(kbps) = asked.rate_kbps {
         spec.rate = OfferedLoad::BitsPerSecond((kbps.saturating_mul(1000) / streams).max(1));
     }
-    spec.interval = if asked.interval.is_zero() { spec.interval } else { asked.interval };
+    if !asked.interval.is_zero() {
+        // As often as the client wants, up to what a record holds.
+        let time = spec.expected_time().unwrap_or(Duration::from_secs(limits.time_s));
+        let least = (time / MAX_SLICES as u32).max(Duration::from_millis(10));
+        spec.interval = asked.interval.max(least);
+    }
     spec.socket_buffer = Some(asked.win).filter(|octets| (1..=1 << 30).contains(octets));
     spec.dscp = asked.tos >> 2;
     if !asked.udp {
@@ -343,6 +350,15 @@ mod tests {
         assert_eq!(asked.interval, Duration::from_millis(250), "not before the end, it reports nothing");
         assert!(is_numbered(&asked));
         assert!(!is_numbered(&Request { buflen: 31, ..asked }));
+    }
+
+    #[test]
+    fn a_record_holds_its_intervals() {
+        let asked =
+            Request { timeout: Duration::from_secs(1000), interval: Duration::from_micros(1), ..Request::new(false) };
+        let spec = spec_of(&asked, &Limits::default()).unwrap();
+        assert_eq!(spec.interval, Duration::from_millis(100));
+        assert_eq!(spec.validate(), Ok(()));
     }
 
     #[test]

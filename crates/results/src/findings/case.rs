@@ -200,7 +200,10 @@ impl<'a> Case<'a> {
     /// The share of TCP's segments that were sent again, where that matters.
     pub(super) fn sent_again(&self) -> Option<f64> {
         let tcp = self.tcp().filter(|_| self.is(Workload::TcpStream))?;
-        let share = tcp.retransmissions as f64 / tcp.segments_sent.filter(|sent| *sent > 0)? as f64;
+        // Before Linux 4.6 (tcpi_data_segs_out) nobody counts a connection's segments; full ones are the least that it took.
+        let full = || Some(self.throughput_bps()? * self.span_s()? / 8.0 / f64::from(tcp.mss));
+        let sent = tcp.segments_sent.map(|sent| sent as f64).or_else(full).filter(|sent| *sent > 0.0)?;
+        let share = tcp.retransmissions as f64 / sent;
         (share >= LOSS && tcp.retransmissions >= FEW).then_some(share)
     }
 
@@ -219,9 +222,12 @@ impl<'a> Case<'a> {
         match drivers::table(driver).row(name).map(|row| row.meaning) {
             Some(Meaning::Drop(cause)) => Some(cause),
             Some(_) => None,
-            None if name == "link rx_dropped" => Some(Cause::DriverRx),
-            None if name == "link rx_missed_errors" => Some(Cause::NoBuffer),
-            None => None,
+            None => match name {
+                "link rx_dropped" => Some(Cause::DriverRx),
+                "link rx_missed_errors" => Some(Cause::NoBuffer),
+                "link rx_fifo_errors" | "link rx_over_errors" => Some(Cause::Fifo),
+                _ => None,
+            },
         }
     }
 

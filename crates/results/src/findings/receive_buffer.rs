@@ -27,10 +27,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .because(case.of_loss(&at))
         .because(match case.asked("socket_buffer") {
             Some(asked) if asked != "auto" => format!("socket_buffer was asked to be {asked}"),
-            _ => format!(
-                "the buffer is what the system gives: {} octets",
-                usual.map_or("unknown".to_owned(), |n| n.to_string())
-            ),
+            _ => match usual {
+                Some(octets) => format!("the buffer is what the system gives: {octets} octets"),
+                None => "the buffer is what the system gives, which is not known".to_owned(),
+            },
         })
         .because_of(side.thread_shares(case).map(|(worked, waited)| {
             format!("its threads worked {} of the time and waited for a CPU {}", percent(worked), percent(waited))
