@@ -1,6 +1,7 @@
 //! What is known of the far end of a test whose protocol tells nothing of it.
 //! Knows no protocol.
 
+use linerate_trial::arrivals::MOST_DATAGRAMS;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Spec, Workload};
@@ -29,8 +30,9 @@ fn far_flow(flow: Flow, near: &FlowOutcome) -> Option<FlowOutcome> {
     match (&near.arrivals, flow.workload) {
         (Some(arrivals), _) if arrivals.unnumbered && arrivals.sent_by_end_mark.is_none() => return None,
         (Some(arrivals), _) => {
-            let missing: u64 = arrivals.loss_bursts.iter().map(|(length, count)| length * count).sum();
-            far.messages_total = arrivals.sent_by_end_mark.unwrap_or(arrivals.received_total + missing);
+            // A stranger's number may be any.
+            let sent = arrivals.sent_by_end_mark.unwrap_or(arrivals.received_total + arrivals.missing());
+            far.messages_total = sent.min(MOST_DATAGRAMS);
             // Without a warm-up all of it is measured; with one, what is missing is taken to be of the measured part.
             far.messages = far.messages_total - (arrivals.received_total - arrivals.received).min(far.messages_total);
             let size = near.octets.checked_div(near.messages).unwrap_or(0);
@@ -44,4 +46,28 @@ fn far_flow(flow: Flow, near: &FlowOutcome) -> Option<FlowOutcome> {
         }
     }
     Some(far)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::arrivals::Arrivals;
+    use linerate_trial::flow::End;
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_no_sender_reaches_is_no_sum_that_overflows() {
+        // Was found by the fuzzer: a server's last datagram of the number 2^63 - 1.
+        let mut near = FlowOutcome::new(0, Role::Receiver);
+        (near.messages, near.messages_total, near.octets) = (1, 1, 1470);
+        for sent_by_end_mark in [None, Some(u64::MAX)] {
+            let loss_bursts = [(1 << 62, 1), (u64::MAX, 9)].into();
+            let arrivals =
+                Arrivals { received: 1, received_total: 1, sent_by_end_mark, loss_bursts, ..Arrivals::default() };
+            near.arrivals = Some(arrivals);
+            let spec = Spec { direction: linerate_trial::spec::Direction::Tx, ..Spec::new(Workload::UdpStream) };
+            let far = far_end(&spec, &Outcome::of_flows(End::Host, vec![near.clone()]));
+            assert!(far.flows[0].octets <= 1470 * MOST_DATAGRAMS && far.flows[0].messages > 1);
+        }
+    }
 }

@@ -44,6 +44,17 @@ pub struct Arrivals {
     pub unnumbered: bool,
 }
 
+impl Arrivals {
+    /// Numbers that never arrived, by the bursts; at most [`MOST_DATAGRAMS`], however far a hostile number leapt.
+    pub fn missing(&self) -> u64 {
+        let bursts = self.loss_bursts.iter().map(|(length, count)| length.saturating_mul(*count));
+        bursts.fold(0, u64::saturating_add).min(MOST_DATAGRAMS)
+    }
+}
+
+/// More datagrams than any trial has: sums over all flows, and their octets, fit into 64 bits.
+pub const MOST_DATAGRAMS: u64 = 1 << 40;
+
 /// Reads a map whose keys are numbers, which JSON writes as strings. Serde reads such a map by itself, but not
 /// inside a tagged message or a flattened field: there it has already made up its mind that a key is a string.
 pub fn counted_by_length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u64, u64>, D::Error> {

@@ -222,7 +222,7 @@ pub fn reported(ours: &mut FlowOutcome, report: &Report, repeats: u64) -> FlowOu
 /// A receiver's account as a server reports it.
 pub fn report_of(flow: &FlowOutcome) -> Report {
     let Some(arrivals) = &flow.arrivals else { return Report::default() };
-    let missing: u64 = arrivals.loss_bursts.iter().map(|(length, count)| length * count).sum();
+    let missing = arrivals.missing();
     Report {
         octets: flow.octets_total,
         elapsed_us: flow.elapsed_ns / 1000,

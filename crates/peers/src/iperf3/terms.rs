@@ -219,7 +219,7 @@ fn stream_results(id: i64, flow: &FlowOutcome) -> StreamResults {
     match &flow.arrivals {
         Some(arrivals) => {
             // What is missing below the highest number, and the highest number: so iperf3 counts.
-            let missing: u64 = arrivals.loss_bursts.iter().map(|(length, count)| length * count).sum();
+            let missing = arrivals.missing();
             stream.errors = missing as i64;
             stream.packets = (arrivals.received_total + missing) as i64;
             // The same at the moment at which the time that is left out ended.
@@ -247,7 +247,8 @@ pub fn outcome_of(spec: &Spec, end: End, results: &Results) -> Outcome {
 }
 
 fn flow_outcome(spec: &Spec, end: End, flow: Flow, stream: &StreamResults) -> FlowOutcome {
-    let count = |number: i64| u64::try_from(number).unwrap_or(0);
+    // A stranger's numbers may be any; sums of these fit.
+    let count = |number: i64| u64::try_from(number).unwrap_or(0).min(1 << 53);
     let role = if flow.source == end { Role::Sender } else { Role::Receiver };
     let mut outcome = FlowOutcome::new(flow.id, role);
     outcome.octets = count(stream.bytes);
