@@ -484,7 +484,7 @@ mod tests {
         refuse("netns:", "missing");
         refuse("netns:..", "no name");
         refuse("exec: ", "missing");
-        refuse("nuttcp:host", "not in this version");
+        refuse("nuttcp:", "missing");
         refuse("board:", "name of the board is missing");
         refuse("board:../x", "no name of a board");
         refuse("host\n", "no name of a host");

@@ -104,7 +104,9 @@ fn categories(profiles: &[(&str, &MachineProfile)], packet: &str) -> String {
             let counted = profile.categories.iter().filter(|one| idle || one.category != Category::Idle);
             counted.map(of).sum::<Option<f64>>()
         };
-        all.push(sum(|one| one.share, true).map_or(String::new(), percent));
+        // Shares add up to one, but for what adding floating-point numbers takes.
+        let whole = sum(|one| one.share, true).map(|whole| if (whole - 1.0).abs() < 1e-9 { 1.0 } else { whole });
+        all.push(whole.map_or(String::new(), percent));
         all.push(write(sum(|one| one.us_per_packet, false)));
         all.push(write(sum(|one| one.us_per_kib, false)));
     }
