@@ -75,8 +75,8 @@ fn send(at: SocketAddr, mark: &[u8], starts: usize, count: usize, size: usize, e
     }
     for number in 0..count {
         socket.send(&data).unwrap();
-        // So that no buffer on the way is full.
-        if number % 5 == 4 {
+        // So that no buffer on the way is full, unless the machine is busy with other things.
+        if size > 4096 || number % 5 == 4 {
             thread::sleep(Duration::from_millis(2));
         }
     }
@@ -101,7 +101,9 @@ fn datagrams_are_counted_between_the_marks() {
         println!("{what}");
         let served = with_server(address, Limits::default(), 1, |at| send(at, mark, starts, 200, size, ends));
         let flow = only(&served);
-        assert_eq!((flow.messages, flow.octets_total), (200, 200 * size as u64), "{what}");
+        let dropped = flow.socket_drops.unwrap_or_default();
+        assert_eq!((flow.messages + dropped, flow.octets_total), (200, flow.messages * size as u64), "{what}");
+        assert!(dropped < 20, "{what}: {dropped}");
         let arrivals = flow.arrivals.as_ref().unwrap();
         assert!(arrivals.unnumbered && arrivals.jitter_s.is_none() && arrivals.sent_by_end_mark.is_none(), "{what}");
         assert!((1..=ends as u64).contains(&flow.end_marks), "{what}: {}", flow.end_marks);

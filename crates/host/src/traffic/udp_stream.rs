@@ -426,7 +426,7 @@ impl Account {
             if measured && self.outcome.messages == 0 {
                 self.missing_before = Some(self.tracker.missing());
             }
-            self.handle_probe(&Probe { sequence, measured, sent_at_ns }, measured, now, arrived_ns);
+            self.handle_their_probe(&Probe { sequence, measured, sent_at_ns }, now, arrived_ns);
             if is_last {
                 self.tracker.handle_end(sequence.saturating_add(1));
                 self.end_heard = true;
@@ -457,7 +457,7 @@ impl Account {
             }
             self.bare_octets[1] += octets.len() as u64;
             let sequence = self.outcome.messages_total;
-            self.handle_probe(&Probe { sequence, measured, sent_at_ns: arrived_ns }, measured, now, arrived_ns);
+            self.handle_their_probe(&Probe { sequence, measured, sent_at_ns: arrived_ns }, now, arrived_ns);
         }
     }
 
@@ -487,6 +487,12 @@ impl Account {
         let first = task.clock.receiving_so_far().is_none_or(|window| window.start_ns == now);
         let window = task.clock.receiving(now);
         window.contains(now) && !(self.by_octets && first)
+    }
+
+    /// As [`Account::handle_probe`], which stands in the loop of linerate's own datagrams, and there only.
+    #[inline(never)]
+    fn handle_their_probe(&mut self, probe: &Probe, now: u64, arrived_ns: u64) {
+        self.handle_probe(probe, probe.measured, now, arrived_ns);
     }
 
     #[inline(always)]
