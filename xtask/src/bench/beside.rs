@@ -44,8 +44,8 @@ pub const PROFILE: Beside = Beside {
     option: "profile",
     level: "999",
     field: "profile",
-    what: "with 999 samples a second. Both agents run on this machine and sample all of its CPUs, so that each CPU is sampled \
-           twice as often as on a board",
+    what: "with 999 samples a second of each CPU. Both agents run on this machine, and one of them samples it; the streams take \
+           all the CPU there is, so that what sampling takes they lack",
     streams: &[TCP, UDP],
 };
 
