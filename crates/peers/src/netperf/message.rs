@@ -139,8 +139,9 @@ pub fn float(data: &[u8], at: usize) -> Option<f64> {
 
 /// A text of at most so many octets, up to its zero; `None` where it is empty or not printable.
 pub fn text(data: &[u8], at: usize, room: usize) -> Option<String> {
-    let octets = &data[at..at + room];
-    let len = octets.iter().position(|&octet| octet == 0).unwrap_or(room);
+    // The last octet of the room is the zero's, whatever stands there.
+    let octets = &data[at..at + room - 1];
+    let len = octets.iter().position(|&octet| octet == 0).unwrap_or(octets.len());
     let text = std::str::from_utf8(&octets[..len]).ok()?.trim();
     (!text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() || c == ' ')).then(|| text.to_owned())
 }
