@@ -27,7 +27,8 @@ mod wait;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Weak, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -104,6 +105,8 @@ pub struct Trial {
     clock: Arc<TrialClock>,
     waiting: Vec<(u16, Option<Waiting>)>,
     running: Vec<(Flow, JoinHandle<Result<FlowOutcome, TrafficError>>)>,
+    /// Whose other ends are in the threads of the flows: none is left when all have ended.
+    going: Mutex<mpsc::Receiver<()>>,
     /// Weak: a flow whose thread is gone is told by its ledger's being nobody's.
     ledgers: Vec<Weak<Ledger>>,
     sampler: Option<JoinHandle<Sampled>>,
@@ -151,6 +154,7 @@ impl Trial {
             interface,
             waiting: Vec::new(),
             running: Vec::new(),
+            going: Mutex::new(mpsc::channel().1),
             ledgers: Vec::new(),
             sampler: None,
             before: Box::default(),
@@ -242,6 +246,8 @@ impl Trial {
         }
         self.drops = self.spec.drop_reasons.then(|| Box::new(Tracing::start()));
         let (alive, all_ended) = mpsc::channel::<()>();
+        let (goes, going) = mpsc::channel();
+        self.going = Mutex::new(going);
         // Before any thread: where only own threads may be sampled, they are those made from here on.
         let profiler = self.spec.profile.and_then(|hz| match Profiler::open(hz, Least::OwnThreads) {
             Ok(profiler) => Some(profiler),
@@ -273,7 +279,7 @@ impl Trial {
                 receivers: self.receivers,
                 index,
             };
-            let alive = alive.clone();
+            let alive = (alive.clone(), goes.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("flow {}", flow.id))
                 .stack_size(STACK)
@@ -319,6 +325,12 @@ impl Trial {
     /// Whether every flow has ended; [`Trial::join`] then returns at once.
     pub fn has_ended(&self) -> bool {
         self.running.iter().all(|(_, thread)| thread.is_finished())
+    }
+
+    /// Waits until every flow has ended, at most for this long; whether they have.
+    pub fn ends_within(&self, time: Duration) -> bool {
+        let going = self.going.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(going.recv_timeout(time), Err(RecvTimeoutError::Disconnected))
     }
 
     /// Whether data has arrived at this end.

@@ -21,12 +21,10 @@ use super::terms::{check_client, header_of, reported};
 use crate::deadline::Timed;
 use crate::far::far_end;
 use crate::options::open;
-use crate::test::Place;
+use crate::test::{Place, await_end};
 
 /// How long the server has to take a header.
 const HEADER_TIME: Duration = Duration::from_secs(10);
-/// How often something that has no bell is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// How late a server may end that sends, of a machine that is busy or a queue that is long.
 const LATE: Duration = Duration::from_secs(10);
 /// How long a server has to read what it was sent, and close.
@@ -270,18 +268,11 @@ impl Test<'_> {
     /// Until this end's streams have ended, and the server's.
     fn watch(&self, trial: &Trial) -> Result<(), Trouble> {
         let most = self.spec.expected_time().map_or(Duration::MAX, |time| time + LATE);
-        let began = Instant::now();
-        while !trial.has_ended() {
-            if (self.stopped)() {
-                trial.stop();
-                return Err(Trouble::Own("the trial was stopped".to_owned()));
-            }
-            if began.elapsed() > most {
-                trial.stopper().finish();
-            }
-            thread::sleep(LOOK_AGAIN);
+        if await_end(trial, most, self.stopped) {
+            Ok(())
+        } else {
+            Err(Trouble::Own("the trial was stopped".to_owned()))
         }
-        Ok(())
     }
 
     fn sentence(&self, trouble: Trouble) -> String {

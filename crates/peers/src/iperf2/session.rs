@@ -23,6 +23,7 @@ use crate::early::Keeper;
 use crate::far::far_end;
 use crate::options::{open, prepare};
 use crate::served::{Limits, Served};
+use crate::test::await_end;
 
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -227,17 +228,7 @@ impl Session<'_> {
     fn watch(&self, trial: &Trial, spec: &Spec) -> Result<(), &'static str> {
         let allowed = Duration::from_secs(self.limits.time_s);
         let most = spec.expected_time().unwrap_or(allowed) + LATE;
-        let began = Instant::now();
-        while !trial.has_ended() {
-            if (self.over)() {
-                return Err("the server was stopped");
-            }
-            if began.elapsed() > most {
-                trial.stopper().finish();
-            }
-            thread::sleep(LOOK_AGAIN);
-        }
-        Ok(())
+        if await_end(trial, most, self.over) { Ok(()) } else { Err("the server was stopped") }
     }
 
     /// What the protocol says after the data. Returns what is known of the client's end.

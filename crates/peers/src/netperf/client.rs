@@ -26,7 +26,7 @@ use super::sockets::{await_close, bound, connected, framing, port, say_farewell}
 use super::terms::{PAD, check_client, outcome_of, request_of};
 use crate::deadline::Timed;
 use crate::door::is_passing;
-use crate::test::Place;
+use crate::test::{Place, await_end};
 
 /// How long the server has to take a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -243,17 +243,11 @@ impl Test<'_> {
     /// Until this end's flows have ended.
     fn await_end(&self, trial: &Trial) -> Result<(), Trouble> {
         let most = self.spec.expected_time().map_or(Duration::MAX, |time| time + CLOSING_TIME);
-        let began = Instant::now();
-        while !trial.has_ended() {
-            if (self.stopped)() {
-                return Err(Trouble::Own("the trial was stopped".to_owned()));
-            }
-            if began.elapsed() > most {
-                trial.stopper().finish();
-            }
-            thread::sleep(LOOK_AGAIN);
+        if await_end(trial, most, self.stopped) {
+            Ok(())
+        } else {
+            Err(Trouble::Own("the trial was stopped".to_owned()))
         }
-        Ok(())
     }
 
     /// Tells the server that datagrams are over: a full queue on the way may lose all that the protocol has, so again until

@@ -353,7 +353,7 @@ impl Session<'_> {
         let pad = if by_connections { LATE } else { PAD };
         let (began, mut first) = (Instant::now(), None);
         let mut looked = began;
-        while !trial.has_ended() {
+        while !trial.ends_within(LOOK_AGAIN) {
             if (self.over)() {
                 return Err("the server was stopped");
             }
@@ -373,7 +373,6 @@ impl Session<'_> {
             if first.map_or(began + PAD, |first: Instant| first + pad).elapsed() > asked {
                 trial.stopper().finish();
             }
-            thread::sleep(LOOK_AGAIN);
         }
         Ok(())
     }

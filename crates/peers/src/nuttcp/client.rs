@@ -279,7 +279,7 @@ impl Test<'_> {
         let most = self.spec.expected_time().map_or(Duration::MAX, |time| time + LATE);
         let began = Instant::now();
         let mut gone = None;
-        while !trial.has_ended() {
+        while !trial.ends_within(LOOK_AGAIN) {
             if (self.stopped)() {
                 return Err(Trouble::Own("the trial was stopped".to_owned()));
             }
@@ -293,7 +293,6 @@ impl Test<'_> {
                     trial.stopper().finish();
                 }
             }
-            thread::sleep(LOOK_AGAIN);
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::interfaces;
@@ -252,7 +251,7 @@ impl Session<'_> {
         let limit = (both && !self.asked.client_sends).then_some(self.asked.timeout);
         let mut intervals = Intervals::new(self, trial);
         let began = Instant::now();
-        while !trial.has_ended() {
+        while !trial.ends_within(LOOK_AGAIN) {
             if self.is_over() {
                 return Err("the server was stopped");
             }
@@ -269,7 +268,6 @@ impl Session<'_> {
             if let Some(line) = intervals.poll(trial, writer, Instant::now()) {
                 let _ = Timed::new(&self.control, LINE_TIME).write_all(line.as_bytes());
             }
-            thread::sleep(LOOK_AGAIN);
         }
         Ok(())
     }

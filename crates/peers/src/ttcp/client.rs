@@ -17,7 +17,7 @@ use super::receive::{Receiver, Sender, is_same};
 use super::terms::check_client;
 use crate::far::far_end;
 use crate::options::{open, prepare};
-use crate::test::Place;
+use crate::test::{Place, await_end};
 
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -67,12 +67,8 @@ impl Test<'_> {
         }
         trial.start();
         let began = Instant::now();
-        while !trial.has_ended() {
-            if (self.stopped)() {
-                trial.stop();
-                return Err("the trial was stopped".to_owned());
-            }
-            thread::sleep(LOOK_AGAIN);
+        if !await_end(&trial, Duration::MAX, self.stopped) {
+            return Err("the trial was stopped".to_owned());
         }
         if is_udp {
             for _ in 0..ENDS {

@@ -3,7 +3,6 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::{Progress, Trial};
@@ -15,6 +14,7 @@ use socket2::{Socket, Type};
 use super::datagram::{framing, is_mark};
 use crate::early::Keeper;
 use crate::options::prepare;
+use crate::test::await_end;
 
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -98,16 +98,8 @@ impl Receiver<'_> {
             Trial::adopt(self.spec.clone(), framing, self.end, self.local, self.interface.clone(), flows, notify)
                 .map_err(|error| error.to_string())?;
         trial.start();
-        let began = Instant::now();
-        while !trial.has_ended() {
-            if (self.stopped)() {
-                trial.stop();
-                return Err("the trial was stopped".to_owned());
-            }
-            if began.elapsed() > self.most {
-                trial.stopper().finish();
-            }
-            thread::sleep(LOOK_AGAIN);
+        if !await_end(&trial, self.most, self.stopped) {
+            return Err("the trial was stopped".to_owned());
         }
         let mut outcome = trial.join().map_err(|error| error.to_string())?;
         for arrivals in outcome.flows.iter_mut().filter_map(|flow| flow.arrivals.as_mut()) {
