@@ -2,9 +2,16 @@
 //! Knows no protocol.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
+use linerate_host::sys::poll::wait_for_any;
 use socket2::{Domain, Protocol, Socket, Type};
+
+/// How often whoever waits at a door looks whether its server is over.
+pub const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
 /// A datagram, and where it came from.
 pub type Datagram = (SocketAddr, Vec<u8>);
@@ -36,6 +43,11 @@ impl Door {
         // A machine without IPv6 serves without it.
         doors.extend(Door::open((Ipv6Addr::UNSPECIFIED, port).into()).ok());
         Ok(doors)
+    }
+
+    /// Waits until somebody is there, by TCP or by UDP; at most for [`LOOK_FOR_END`].
+    pub fn wait(&self) -> io::Result<()> {
+        wait_for_any([self.tcp.as_fd(), self.udp.as_fd()], LOOK_FOR_END).map(drop)
     }
 
     /// A socket of this port that hears one peer only, and what came to it before it did so, from anybody. It blocks.
@@ -73,6 +85,28 @@ pub fn listeners(address: Option<IpAddr>, port: u16) -> io::Result<Vec<TcpListen
     // A machine without IPv6 serves without it.
     all.extend(listener((Ipv6Addr::UNSPECIFIED, port).into()).ok());
     Ok(all)
+}
+
+/// Who stands there now; the connection blocks.
+pub fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+    match listener.accept() {
+        Ok((stream, peer)) => stream.set_nonblocking(false).map(|()| Some((stream, peer))),
+        Err(error) if is_passing(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The next who comes within [`LOOK_FOR_END`].
+pub fn next(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+    wait_for_any([listener.as_fd()], LOOK_FOR_END)?;
+    accept(listener)
+}
+
+/// Waits for the threads that attend all doors. The error is the first that one ended with.
+pub fn await_all<'scope>(attending: impl Iterator<Item = ScopedJoinHandle<'scope, io::Result<()>>>) -> io::Result<()> {
+    // All are started before the first is waited for.
+    let attending: Vec<_> = attending.collect();
+    attending.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
 }
 
 /// Datagrams that one look takes at most.

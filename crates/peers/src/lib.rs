@@ -18,6 +18,7 @@ pub mod netperf;
 pub mod nuttcp;
 pub mod options;
 pub mod served;
+pub mod strangers;
 pub mod test;
 pub mod ttcp;
 

@@ -5,7 +5,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use linerate_trial::spec::Spec;
+use linerate_trial::spec::{Spec, Workload};
+use linerate_trial::units::OfferedLoad;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// How long a connection takes at most.
@@ -32,6 +33,13 @@ pub fn prepare(socket: &Socket, spec: &Spec) -> io::Result<()> {
         let _ = socket.set_tos_v4(octet).or_else(|_| socket.set_tclass_v6(octet));
     }
     Ok(())
+}
+
+/// The size of a stream's messages, if its client chose one. What every client of the tool says, `usual`, leaves an
+/// unlimited TCP stream to whoever sends: nothing shows on the wire, and whole trains of segments leave sooner.
+pub fn chosen_size(spec: &Spec, size: u32, usual: u32) -> Option<u32> {
+    let is_free = spec.workload == Workload::TcpStream && spec.rate == OfferedLoad::Unlimited;
+    Some(size).filter(|&size| !(is_free && size == usual))
 }
 
 /// A connected socket of the trial's workload, with its options.

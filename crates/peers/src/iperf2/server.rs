@@ -11,22 +11,21 @@
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::sys::poll::wait_for_any;
 use linerate_trial::spec::Workload;
 use socket2::{SockRef, Socket};
 
 use super::datagram;
 use super::header::Header;
 use super::session::{Member, Session, Wish, acknowledge, bounce_back, spec_of_wish};
-use crate::door::{Datagram, Door, is_passing, waiting};
+use crate::door::{Datagram, Door, LOOK_FOR_END, await_all, is_passing, next, waiting};
 use crate::early::Keeper;
 use crate::served::{Limits, Refusals, Served};
+use crate::strangers::Strangers;
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5001;
@@ -35,11 +34,6 @@ pub const PORT: u16 = 5001;
 const HEADER_TIME: Duration = Duration::from_secs(10);
 /// How long a test waits for its other streams.
 const GATHERING_TIME: Duration = Duration::from_millis(300);
-const LOOK_FOR_END: Duration = Duration::from_millis(20);
-/// Connections whose header is being read, beside those of tests; and streams of datagrams whose test has not begun.
-const STRANGERS: usize = 64;
-/// Threads wait and copy little; the data has threads of its own.
-const STACK: usize = 256 << 10;
 
 /// A server that listens.
 pub struct Server {
@@ -56,7 +50,8 @@ struct Shared {
     /// Whose datagrams have a test.
     known: Mutex<Vec<SocketAddr>>,
     tests: AtomicUsize,
-    strangers: AtomicUsize,
+    /// Connections whose header is being read, and streams of datagrams whose test has not begun.
+    strangers: Strangers,
     gathered: AtomicUsize,
     ended: AtomicUsize,
 }
@@ -100,8 +95,7 @@ impl Server {
         thread::scope(|scope| {
             let tcp = self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope)));
             let udp = self.doors.iter().map(|door| scope.spawn(move || service.attend_datagrams(door, scope)));
-            let doors: Vec<_> = tcp.chain(udp).collect();
-            doors.into_iter().try_for_each(|door| door.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
+            await_all(tcp.chain(udp))
         })
     }
 }
@@ -121,10 +115,8 @@ impl<'a> Service<'a> {
         'a: 'scope,
     {
         while !(self.over)() {
-            match door.tcp.accept() {
-                Ok((stream, peer)) => self.spawn(scope, move || self.receive(stream, peer)),
-                Err(error) if is_passing(&error) => _ = wait_for_any([door.tcp.as_fd()], LOOK_FOR_END)?,
-                Err(error) => return Err(error),
+            if let Some((stream, peer)) = next(&door.tcp)? {
+                self.server.shared.strangers.hear(scope, move || self.receive(stream, peer));
             }
         }
         Ok(())
@@ -149,21 +141,9 @@ impl<'a> Service<'a> {
         Ok(())
     }
 
-    /// A thread for a stranger; beyond some nobody is heard.
-    fn spawn<'scope>(self, scope: &'scope thread::Scope<'scope, 'a>, work: impl FnOnce() + Send + 'scope)
-    where
-        'a: 'scope,
-    {
-        let strangers = &self.server.shared.strangers;
-        let full = strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS;
-        if full || thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
-            strangers.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
     /// A connection: a test, or a stream of one.
     fn receive(self, stream: TcpStream, peer: SocketAddr) {
-        let wish = stream.set_nonblocking(false).and_then(|()| read_wish(&stream));
+        let wish = read_wish(&stream);
         let socket: Socket = stream.into();
         let answered = match &wish {
             Ok(Wish::Streams(header)) => acknowledge(&socket, header),
@@ -174,7 +154,7 @@ impl<'a> Service<'a> {
             (Ok(wish), Ok(())) => self.join(wish, 0, Member { socket, peer, since: Instant::now(), keeper: None }),
             _ => None,
         };
-        self.server.shared.strangers.fetch_sub(1, Ordering::Relaxed);
+        self.server.shared.strangers.leave();
         if let Some(test) = join {
             self.conduct(test);
         }
@@ -210,12 +190,12 @@ impl<'a> Service<'a> {
             let member = Member { socket, peer, since: Instant::now(), keeper: Some(keeper) };
             let work = move || {
                 let test = self.join(Wish::Streams(header), size, member);
-                self.server.shared.strangers.fetch_sub(1, Ordering::Relaxed);
+                self.server.shared.strangers.leave();
                 if let Some(test) = test {
                     self.conduct(test);
                 }
             };
-            self.spawn(scope, work);
+            self.server.shared.strangers.hear(scope, work);
         }
     }
 

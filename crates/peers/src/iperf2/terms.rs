@@ -16,12 +16,15 @@ use super::header::{
     UDP_TESTS, VERSION1, VERSION2,
 };
 use super::report::Report;
+use crate::options::chosen_size;
 use crate::served::Limits;
 
 /// The version that this implementation behaves like.
 pub const VERSION: (u32, u32) = (0x0002_0001, 0x0008_0003);
 /// The largest message that a server takes.
 const MOST_MESSAGE: u32 = 1 << 20;
+/// What clients of TCP write at once where their user does not say.
+const USUAL_SIZE: u32 = 128 << 10;
 /// Times on the wire are counted in these.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -38,7 +41,6 @@ pub fn spec_of(header: &Header, workload: Workload, size: u32, limits: &Limits) 
         (false, false) => Direction::Rx,
     };
     spec.streams = u16::try_from(header.streams.max(1)).unwrap_or(u16::MAX);
-    spec.message_size = Some(if header.message_size > 0 { header.message_size } else { size });
     let sends = spec.direction != Direction::Rx || header.flags & VERSION1 != 0;
     spec.extent = match header.amount {
         Amount::Time(time) => Extent::Time(time),
@@ -57,6 +59,8 @@ pub fn spec_of(header: &Header, workload: Workload, size: u32, limits: &Limits) 
     if !is_udp && matches!(spec.rate, OfferedLoad::PacketsPerSecond(_)) {
         spec.rate = OfferedLoad::Unlimited;
     }
+    let size = if header.message_size > 0 { header.message_size } else { size };
+    spec.message_size = chosen_size(&spec, size, USUAL_SIZE);
     spec.socket_buffer = Some(header.socket_buffer).filter(|octets| (1..=1 << 30).contains(octets));
     check(spec, limits)
 }

@@ -10,14 +10,12 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::interfaces;
-use linerate_host::sys::poll::wait_for_any;
 use linerate_host::traffic::Trial;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
@@ -31,9 +29,10 @@ use super::results::Results;
 use super::sockets::{framing, settle};
 use super::terms::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of, spec_of};
 use crate::deadline::Timed;
-use crate::door::{Door, is_passing};
+use crate::door::{Door, accept, await_all, is_passing};
 use crate::options::prepare;
 use crate::served::{Limits, Refusals, Served};
+use crate::strangers::Strangers;
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5201;
@@ -48,10 +47,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const ADMISSION_TIME: Duration = Duration::from_millis(200);
 /// A test that octets end, or the client's user.
 const LONGEST: Duration = Duration::from_secs(86_400);
-/// Connections whose cookie is being read, beside those of tests.
-const STRANGERS: usize = 64;
-/// Threads wait and copy little; the data has threads of its own.
-const STACK: usize = 256 << 10;
+
+/// First datagrams that one look takes.
+const MOST_UNKNOWN: usize = 64;
 
 /// A server that listens.
 pub struct Server {
@@ -70,7 +68,8 @@ pub type Admits = Box<dyn Fn(&str) -> bool + Send + Sync>;
 struct Shared {
     waiting: Mutex<Vec<Waiting>>,
     tests: AtomicUsize,
-    strangers: AtomicUsize,
+    /// Connections whose cookie is being read.
+    strangers: Strangers,
     ended: AtomicUsize,
 }
 
@@ -118,15 +117,10 @@ impl Server {
     /// aborted.
     pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
         thread::scope(|scope| {
-            let doors: Vec<_> = self
-                .doors
-                .iter()
-                .map(|door| {
-                    let (is_over, heard) = (&is_over, &heard);
-                    scope.spawn(move || self.attend(door, scope, is_over, heard))
-                })
-                .collect();
-            doors.into_iter().try_for_each(|door| door.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
+            await_all(self.doors.iter().map(|door| {
+                let (is_over, heard) = (&is_over, &heard);
+                scope.spawn(move || self.attend(door, scope, is_over, heard))
+            }))
         })
     }
 
@@ -141,33 +135,17 @@ impl Server {
         let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
         let mut count = 0;
         while !over() {
-            let mut idle = true;
-            match door.tcp.accept() {
-                Ok((stream, peer)) => {
-                    idle = false;
-                    count += 1;
-                    let place = count;
-                    // Beyond these nobody is heard: the kernel's queue holds some more.
-                    if self.shared.strangers.fetch_add(1, Ordering::Relaxed) < STRANGERS {
-                        let work = move || self.receive((place, stream), peer, is_over, heard);
-                        if thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
-                            self.shared.strangers.fetch_sub(1, Ordering::Relaxed);
-                        }
-                    } else {
-                        self.shared.strangers.fetch_sub(1, Ordering::Relaxed);
-                    }
-                }
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(error),
+            door.wait()?;
+            if let Some((stream, peer)) = accept(&door.tcp)? {
+                count += 1;
+                let place = count;
+                let work = move || self.receive((place, stream), peer, is_over, heard);
+                self.shared.strangers.hear(scope, work);
             }
             let mut octets = [0; 64];
             // An error is an ICMP message about a peer that is gone.
             if let Ok((_, peer)) = door.udp.recv_from(&mut octets) {
-                idle = false;
                 self.open_datagrams(door, peer, &mut count);
-            }
-            if idle {
-                wait_for_any([door.tcp.as_fd(), door.udp.as_fd()], LOOK_AGAIN)?;
             }
         }
         Ok(())
@@ -182,7 +160,7 @@ impl Server {
         heard: &(impl Fn(Served) + Sync),
     ) {
         let cookie = Cookie::read(&mut Timed::new(&stream, MESSAGE_TIME));
-        self.shared.strangers.fetch_sub(1, Ordering::Relaxed);
+        self.shared.strangers.leave();
         let Ok(cookie) = cookie else { return };
         let wants = |waiting: &Waiting| waiting.cookie == cookie && waiting.workload == Workload::TcpStream;
         if let Some(test) = self.shared.claim(wants) {
@@ -211,7 +189,7 @@ impl Server {
             let wants = |waiting: &Waiting| waiting.client == peer.ip() && waiting.workload == Workload::UdpStream;
             let Some(test) = self.shared.claim(wants) else { continue };
             let Ok((socket, before)) = door.connected(peer) else { continue };
-            unknown.extend(before.into_iter().map(|(from, _)| from).filter(|from| *from != peer).take(STRANGERS));
+            unknown.extend(before.into_iter().map(|(from, _)| from).filter(|from| *from != peer).take(MOST_UNKNOWN));
             if socket.send(&datagram::REPLY).is_ok() {
                 *count += 1;
                 let _ = test.send((*count, socket));

@@ -14,6 +14,7 @@ use linerate_trial::units::OfferedLoad;
 use super::datagram::MIN_LEN;
 use super::parameters::Parameters;
 use super::results::{Results, StreamResults};
+use crate::options::chosen_size;
 use crate::served::Limits;
 
 /// How long a server waits beyond the time that was asked for.
@@ -50,6 +51,9 @@ impl Refused {
     }
 }
 
+/// What clients of TCP read and write at once where their user does not say.
+const USUAL_LEN: u32 = 128 << 10;
+
 /// What the client asks for, as a trial in which this server is the target.
 pub fn spec_of(parameters: &Parameters, limits: &Limits) -> Result<Spec, Refused> {
     let workload = match (parameters.tcp, parameters.udp) {
@@ -65,7 +69,6 @@ pub fn spec_of(parameters: &Parameters, limits: &Limits) -> Result<Spec, Refused
         (false, false) => Direction::Rx,
     };
     spec.streams = u16::try_from(parameters.parallel.max(1)).map_err(|_| Refused::Parameters)?;
-    spec.message_size = Some(small(parameters.len).ok_or(Refused::Parameters)?);
     spec.warmup = Duration::from_secs(parameters.omit);
     let blocks = parameters.blockcount.saturating_mul(parameters.len.unwrap_or(0));
     spec.extent = match parameters.num.max(blocks) {
@@ -77,6 +80,7 @@ pub fn spec_of(parameters: &Parameters, limits: &Limits) -> Result<Spec, Refused
         spec.rate = OfferedLoad::BitsPerSecond(rate);
         spec.pacing = (parameters.fqrate == Some(rate) && workload == Workload::TcpStream).then_some(Pacing::Fq);
     }
+    spec.message_size = chosen_size(&spec, small(parameters.len).ok_or(Refused::Parameters)?, USUAL_LEN);
     spec.burst = small(parameters.burst).unwrap_or(1);
     spec.socket_buffer = small(parameters.window);
     spec.mss = parameters.mss.filter(|_| workload == Workload::TcpStream).and_then(|mss| u16::try_from(mss).ok());

@@ -8,23 +8,17 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
-
-use linerate_host::sys::poll::wait_for_any;
 
 use super::session::Session;
-use crate::door::{is_passing, listeners};
+use crate::door::{await_all, listeners, next};
 use crate::served::{Limits, Refusals, Served};
 
 /// The port of control connections.
 pub const PORT: u16 = 12_865;
 
-/// How often a server looks whether it is over.
-const LOOK_FOR_END: Duration = Duration::from_millis(20);
 /// Control connections at once, beside those of tests.
 const STRANGERS: usize = 64;
 /// Threads wait and copy little; the data has threads of its own.
@@ -73,9 +67,7 @@ impl Server {
         };
         let service = Service { server: self, over: &over, heard: &told };
         thread::scope(|scope| {
-            let attending = self.listeners.iter().map(|listener| scope.spawn(move || service.attend(listener, scope)));
-            let attending: Vec<_> = attending.collect();
-            attending.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
+            await_all(self.listeners.iter().map(|listener| scope.spawn(move || service.attend(listener, scope))))
         })
     }
 }
@@ -96,27 +88,22 @@ impl<'a> Service<'a> {
     {
         let sessions = &self.server.shared.sessions;
         while !(self.over)() {
-            match listener.accept() {
-                Ok((control, peer)) => {
-                    // Beyond these nobody is heard: the kernel's queue holds some more.
-                    let full = sessions.fetch_add(1, Ordering::Relaxed) >= STRANGERS + self.server.limits.tests;
-                    let work = move || {
-                        self.receive(control, peer);
-                        sessions.fetch_sub(1, Ordering::Relaxed);
-                    };
-                    if full || thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
-                        sessions.fetch_sub(1, Ordering::Relaxed);
-                    }
-                }
-                Err(error) if is_passing(&error) => _ = wait_for_any([listener.as_fd()], LOOK_FOR_END)?,
-                Err(error) => return Err(error),
+            let Some((control, peer)) = next(listener)? else { continue };
+            // Beyond these nobody is heard: the kernel's queue holds some more.
+            let full = sessions.fetch_add(1, Ordering::Relaxed) >= STRANGERS + self.server.limits.tests;
+            let work = move || {
+                self.receive(control, peer);
+                sessions.fetch_sub(1, Ordering::Relaxed);
+            };
+            if full || thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
+                sessions.fetch_sub(1, Ordering::Relaxed);
             }
         }
         Ok(())
     }
 
     fn receive(self, control: TcpStream, peer: SocketAddr) {
-        let Ok(local) = control.set_nonblocking(false).and_then(|()| control.local_addr()) else { return };
+        let Ok(local) = control.local_addr() else { return };
         let tests = &self.server.shared.tests;
         let session = Session {
             control,

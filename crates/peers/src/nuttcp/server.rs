@@ -12,20 +12,15 @@ use super::line::{self, Request};
 use super::session::Session;
 use super::terms::spec_of;
 use crate::deadline::Timed;
-use crate::door::{Door, is_passing};
+use crate::door::{Door, await_all, next};
 use crate::served::{Limits, Refusals, Served};
+use crate::strangers::Strangers;
 
 /// The port of the control connection.
 pub const PORT: u16 = 5000;
 
 /// How long a client has for each of its lines.
 pub const MESSAGE_TIME: Duration = Duration::from_secs(10);
-/// How often something that has no bell is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// Connections whose request is being read, beside those of tests.
-const STRANGERS: usize = 64;
-/// Threads wait and copy little; the data has threads of its own.
-const STACK: usize = 256 << 10;
 
 /// A server that listens.
 pub struct Server {
@@ -34,7 +29,8 @@ pub struct Server {
     refusals: Refusals,
     hall: Hall,
     tests: AtomicUsize,
-    strangers: AtomicUsize,
+    /// Connections whose request is being read.
+    strangers: Strangers,
     ended: AtomicUsize,
 }
 
@@ -47,7 +43,7 @@ impl Server {
             refusals: Box::new(|_, _| {}),
             hall: Hall::default(),
             tests: AtomicUsize::new(0),
-            strangers: AtomicUsize::new(0),
+            strangers: Strangers::default(),
             ended: AtomicUsize::new(0),
         })
     }
@@ -67,11 +63,7 @@ impl Server {
     pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
         let over = || is_over(self.ended.load(Ordering::Relaxed));
         let service = Service { server: self, over: &over, heard: &heard };
-        thread::scope(|scope| {
-            let doors: Vec<_> =
-                self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope))).collect();
-            doors.into_iter().try_for_each(|door| door.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
-        })
+        thread::scope(|scope| await_all(self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope)))))
     }
 }
 
@@ -89,18 +81,9 @@ impl<'a> Service<'a> {
     where
         'a: 'scope,
     {
-        let strangers = &self.server.strangers;
         while !(self.over)() {
-            match door.tcp.accept() {
-                Ok((stream, peer)) => {
-                    let full = strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS;
-                    let work = move || self.receive(stream, peer);
-                    if full || thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
-                        strangers.fetch_sub(1, Ordering::Relaxed);
-                    }
-                }
-                Err(error) if is_passing(&error) => thread::sleep(LOOK_AGAIN),
-                Err(error) => return Err(error),
+            if let Some((stream, peer)) = next(&door.tcp)? {
+                self.server.strangers.hear(scope, move || self.receive(stream, peer));
             }
         }
         Ok(())
@@ -108,8 +91,8 @@ impl<'a> Service<'a> {
 
     /// A connection: a test, if its first lines ask for one.
     fn receive(self, stream: TcpStream, peer: SocketAddr) {
-        let asked = stream.set_nonblocking(false).and_then(|()| hear_request(&stream));
-        self.server.strangers.fetch_sub(1, Ordering::Relaxed);
+        let asked = hear_request(&stream);
+        self.server.strangers.leave();
         let Ok(Some(asked)) = asked else { return };
         let spec = match spec_of(&asked, &self.server.limits) {
             Ok(spec) => spec,

@@ -15,6 +15,7 @@ use super::datagram::COUNTED_LEN;
 use super::line::Request;
 use super::told::Told;
 use crate::far::far_end;
+use crate::options::chosen_size;
 use crate::served::Limits;
 
 /// The first port of data that a client asks for: the one after the server's own, as nuttcp's usual two are.
@@ -22,6 +23,8 @@ pub fn data_port(server: u16) -> u16 {
     server.checked_add(1).unwrap_or(5001)
 }
 
+/// What clients of TCP write at once where their user does not say.
+const USUAL_SIZE: u32 = 64 << 10;
 /// The smallest datagram of data: up to four octets are marks.
 const LEAST_DATAGRAM: u32 = 5;
 /// The longest time between two reports of a receiver, and the shortest.
@@ -38,7 +41,6 @@ pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
     let streams = u64::from(asked.nstream.max(1));
     spec.direction = if asked.client_sends { Direction::Rx } else { Direction::Tx };
     spec.streams = asked.nstream.max(1);
-    spec.message_size = Some(asked.buflen);
     let (least, most) = if asked.udp { (LEAST_DATAGRAM, MAX_DATAGRAM) } else { (1, MAX_MESSAGE) };
     if !(least..=most).contains(&asked.buflen) {
         return Err(format!("messages of {} octets are not to be had; choose -l{least} to -l{most}", asked.buflen));
@@ -60,6 +62,7 @@ pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
     if let Some(kbps) = asked.rate_kbps {
         spec.rate = OfferedLoad::BitsPerSecond((kbps.saturating_mul(1000) / streams).max(1));
     }
+    spec.message_size = chosen_size(&spec, asked.buflen, USUAL_SIZE);
     if !asked.interval.is_zero() {
         // As often as the client wants, up to what a record holds.
         let time = spec.expected_time().unwrap_or(Duration::from_secs(limits.time_s));

@@ -14,19 +14,13 @@ use linerate_trial::spec::{Extent, Spec, Workload};
 use socket2::SockRef;
 
 use super::receive::{Receiver, Sender};
-use crate::door::{Door, is_passing, waiting};
+use crate::door::{Door, accept, await_all, waiting};
 use crate::far::far_end;
 use crate::served::{Limits, Refusals, Served};
+use crate::strangers::Strangers;
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5001;
-
-/// How often something that has no bell is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// Senders whose first data is awaited, beside those of tests.
-const STRANGERS: usize = 64;
-/// Threads wait and copy little; the data has threads of its own.
-const STACK: usize = 256 << 10;
 
 /// A server that listens.
 pub struct Server {
@@ -36,7 +30,8 @@ pub struct Server {
     /// Whose datagrams have a socket of their own.
     known: Mutex<Vec<SocketAddr>>,
     tests: AtomicUsize,
-    strangers: AtomicUsize,
+    /// Senders whose first data is awaited.
+    strangers: Strangers,
     ended: AtomicUsize,
 }
 
@@ -49,7 +44,7 @@ impl Server {
             refusals: Box::new(|_, _| {}),
             known: Mutex::default(),
             tests: AtomicUsize::new(0),
-            strangers: AtomicUsize::new(0),
+            strangers: Strangers::default(),
             ended: AtomicUsize::new(0),
         })
     }
@@ -69,11 +64,7 @@ impl Server {
     pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
         let over = || is_over(self.ended.load(Ordering::Relaxed));
         let service = Service { server: self, over: &over, heard: &heard };
-        thread::scope(|scope| {
-            let doors: Vec<_> =
-                self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope))).collect();
-            doors.into_iter().try_for_each(|door| door.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
-        })
+        thread::scope(|scope| await_all(self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope)))))
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
@@ -96,19 +87,12 @@ impl<'a> Service<'a> {
         'a: 'scope,
     {
         while !(self.over)() {
-            let mut idle = true;
-            match door.tcp.accept() {
-                Ok((stream, peer)) => {
-                    idle = false;
-                    stream.set_nonblocking(false)?;
-                    let sender = Sender { socket: stream.into(), datagrams: Vec::new() };
-                    self.spawn(scope, move || self.test(sender, peer, Workload::TcpStream));
-                }
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(error),
+            door.wait()?;
+            if let Some((stream, peer)) = accept(&door.tcp)? {
+                let sender = Sender { socket: stream.into(), datagrams: Vec::new() };
+                self.server.strangers.hear(scope, move || self.test(sender, peer, Workload::TcpStream));
             }
             let mut unknown = waiting(&door.udp);
-            idle &= unknown.is_empty();
             while let Some(peer) = unknown.first().map(|(peer, _)| *peer) {
                 let is_new = !self.server.known().contains(&peer);
                 let connected = if is_new { door.connected(peer).ok() } else { None };
@@ -120,7 +104,7 @@ impl<'a> Service<'a> {
                 self.server.known().push(peer);
                 let datagrams = of_peer.into_iter().map(|(_, octets)| octets).collect();
                 let forget = move || self.server.known().retain(|known| *known != peer);
-                let heard = self.spawn(scope, move || {
+                let heard = self.server.strangers.hear(scope, move || {
                     self.test(Sender { socket, datagrams }, peer, Workload::UdpStream);
                     forget();
                 });
@@ -128,25 +112,8 @@ impl<'a> Service<'a> {
                     forget();
                 }
             }
-            if idle {
-                thread::sleep(LOOK_AGAIN);
-            }
         }
         Ok(())
-    }
-
-    /// A thread for a stranger; beyond some nobody is heard, and it says no.
-    fn spawn<'scope>(self, scope: &'scope thread::Scope<'scope, 'a>, work: impl FnOnce() + Send + 'scope) -> bool
-    where
-        'a: 'scope,
-    {
-        let strangers = &self.server.strangers;
-        let full = strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS;
-        let heard = !full && thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_ok();
-        if !heard {
-            strangers.fetch_sub(1, Ordering::Relaxed);
-        }
-        heard
     }
 
     fn receiver<'s>(self, spec: &'s Spec, local: IpAddr, interface: &Option<String>) -> Receiver<'s>
@@ -168,7 +135,7 @@ impl<'a> Service<'a> {
         let Server { limits, tests, strangers, .. } = self.server;
         let local = SockRef::from(&sender.socket).local_addr().ok().and_then(|local| local.as_socket());
         let arrived = sender.await_data(self.over);
-        strangers.fetch_sub(1, Ordering::Relaxed);
+        strangers.leave();
         let (Ok(arrived), Some(local)) = (arrived, local) else { return };
         // A sender does not say what it is about to send: it may be more than is allowed.
         if limits.rate.is_some() {
