@@ -1,13 +1,19 @@
 //! Both ends of a trial in one process, over loopback: every workload and direction moves real octets, and what
 //! one end counts the other end counts too.
 
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ends::{TOKENS, Unusual};
-use linerate_host::traffic::{Tokens, TrafficError};
+use linerate_host::traffic::{Foreign, Framing, Tokens, TrafficError, Trial};
+use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
+use socket2::Socket;
 
 mod ends;
 
@@ -174,4 +180,39 @@ fn a_stop_ends_a_trial_at_once() {
         assert!(matches!(target, Err(TrafficError::Stopped | TrafficError::Moving { .. })), "{workload}");
         assert!(began.elapsed() < Duration::from_secs(2), "{workload}: {:?}", began.elapsed());
     }
+}
+
+#[test]
+fn a_tail_that_was_waited_with_in_vain_takes_no_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let socket = listener.accept().unwrap().0;
+    let mut spec = short(Workload::TcpStream, Direction::Rx);
+    spec.extent = Extent::Time(Duration::from_secs(60));
+    let framing = Framing::Foreign(Arc::new(Foreign {
+        head: Vec::new(),
+        emit: |_, _| {},
+        parse: Box::new(|_| None),
+        end: None,
+        exchange: None,
+        bare: false,
+    }));
+    let flows = vec![(Flow::of(&spec)[0], Socket::from(socket))];
+    let here = "127.0.0.1".parse().unwrap();
+    let trial = Trial::adopt(spec, framing, End::Target, here, None, flows, |_| {}).unwrap();
+    let began = Instant::now();
+    trial.start();
+    // So fast that the receiver lets octets come together before it reads them.
+    let mut sent = 0;
+    while began.elapsed() < Duration::from_millis(60) {
+        sent += sender.write(&[0; 1 << 16]).unwrap();
+    }
+    thread::sleep(Duration::from_millis(5));
+    sender.write_all(&[0; 100]).unwrap();
+    trial.stopper().finish();
+    let took = began.elapsed();
+    let outcome = trial.join().unwrap();
+    assert_eq!(outcome.flows[0].octets_total, sent as u64 + 100);
+    let elapsed = Duration::from_nanos(outcome.flows[0].elapsed_ns);
+    assert!(elapsed <= took, "{elapsed:?} of {took:?}");
 }

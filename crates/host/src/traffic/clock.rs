@@ -19,7 +19,7 @@ pub struct TrialClock {
     sending_since: OnceLock<u64>,
     receiving_since: OnceLock<u64>,
     stop: AtomicBool,
-    in_order: AtomicBool,
+    finished: OnceLock<u64>,
 }
 
 /// The measured part of a trial, in nanoseconds of the end's clock.
@@ -77,7 +77,7 @@ impl TrialClock {
             sending_since: OnceLock::new(),
             receiving_since: OnceLock::new(),
             stop: AtomicBool::new(false),
-            in_order: AtomicBool::new(false),
+            finished: OnceLock::new(),
         }
     }
 
@@ -102,13 +102,18 @@ impl TrialClock {
 
     /// Tells every thread to end now, in good order: what they have done counts.
     pub fn finish(&self) {
-        self.in_order.store(true, Ordering::Relaxed);
+        self.finished.get_or_init(|| self.now_ns());
         self.stop();
+    }
+
+    /// When that was.
+    pub fn finished_ns(&self) -> Option<u64> {
+        self.finished.get().copied()
     }
 
     /// Whether every thread should end now, and what they have done counts for nothing.
     pub fn aborted(&self) -> bool {
-        self.stopped() && !self.in_order.load(Ordering::Relaxed)
+        self.stopped() && self.finished.get().is_none()
     }
 
     /// Whether every thread should end now.

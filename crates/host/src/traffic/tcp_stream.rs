@@ -204,6 +204,11 @@ impl Gathering {
         Gathering { since_ns: 0, octets: 0, low_water: 1 }
     }
 
+    /// Whether a read ends with so many octets only where its time is over, or the stream is.
+    fn awaits_more_than(&self, octets: usize) -> bool {
+        octets < self.low_water as usize
+    }
+
     /// Some octets were read. Every ten milliseconds what to wait for is worked out anew.
     fn handle_read(&mut self, socket: &Socket, octets: usize, now_ns: u64) {
         self.octets += octets as u64;
@@ -248,7 +253,11 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
                 let now = task.clock.now_ns();
                 let first = outcome.octets_total == 0;
                 let window = task.clock.receiving(now);
-                last_ns = now;
+                last_ns = match task.clock.finished_ns() {
+                    // It waited in vain for more to come together: what it brought was there when the other end finished.
+                    Some(finished_ns) if gathering.awaits_more_than(read) => finished_ns.max(last_ns),
+                    _ => now,
+                };
                 outcome.calls += 1;
                 outcome.octets_total += read as u64;
                 outcome.messages_total += 1;
