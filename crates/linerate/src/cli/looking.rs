@@ -1,0 +1,188 @@
+//! What `target` and `lab` are asked: to look at machines, and to make some.
+//! Knows no other command.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use linerate_control::Endpoint;
+
+use super::{ReachArgs, endpoint, name_and_value};
+
+#[derive(Args, Debug)]
+pub(crate) struct TargetArgs {
+    /// The machine: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
+    #[arg(value_name = "ENDPOINT", value_parser = endpoint)]
+    pub(crate) endpoint: Endpoint,
+    #[command(subcommand)]
+    pub(crate) look: Look,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Look {
+    /// What the machine is: kernel, processors, interface, settings
+    Info(LookArgs),
+    /// Its counters since it started, by the stages of a packet's path
+    Counters(LookArgs),
+    /// Its counters as they move, until Ctrl-C
+    Watch {
+        /// Time between two looks
+        #[arg(long, value_name = "TIME", default_value = "1s")]
+        interval: String,
+        /// End after so many looks
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
+        #[command(flatten)]
+        look: LookArgs,
+    },
+    /// Registers of its MAC and PHY by their vendors' names, with their bit fields (docs/registers.md)
+    ///
+    /// They come from the driver's register dump (ethtool -d), the PHY's management bus and, where asked for, physical
+    /// memory. Reading needs root there. A register that reading clears is read only if it is named.
+    #[command(after_help = REGISTERS_HELP)]
+    Registers(RegistersArgs),
+    /// Its settings as they are
+    Get {
+        /// Settings like mtu, gro or coalesce.rx_usecs; all that it has, when none is named (docs/settings.md)
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        #[command(flatten)]
+        look: LookArgs,
+    },
+    /// Change its settings; they stay until restore puts them back, or the machine restarts
+    ///
+    /// What a setting was is written down on the machine before it is changed. A change that cuts the way to the
+    /// machine is taken back by the machine itself after five seconds. `linerate run` changes settings for its trials
+    /// only (`--set target.mtu=9000`), and needs neither this nor restore.
+    Set {
+        /// Settings and their values, like mtu=9000 gro=off; all are changed, or none
+        #[arg(value_name = "NAME=VALUE", required = true, value_parser = name_and_value)]
+        settings: Vec<(String, String)>,
+        #[command(flatten)]
+        look: LookArgs,
+    },
+    /// What its CPUs do: by kind of work, by function, and as a picture
+    ///
+    /// Samples every CPU for so long, in the kernel and in programs, and says what the time went into. `linerate run
+    /// --profile` does the same in the measured part of each trial.
+    Profile(TargetProfileArgs),
+    /// Put back what set has changed
+    Restore {
+        #[command(flatten)]
+        look: LookArgs,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TargetProfileArgs {
+    /// For so many seconds, or a time like 500ms
+    #[arg(value_name = "SECONDS", default_value = "5")]
+    pub(crate) seconds: String,
+    /// Samples a second of each CPU
+    #[arg(long, value_name = "N", default_value_t = 999, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) hz: u32,
+    /// Draw a flame graph into this file: wide is much time, above is who was called
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Print the profile as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RegistersArgs {
+    /// Registers like ENET_RCR, fields like ENET_RCR.FCE, patterns like 'ENET_IEEE_*', addresses that a definition
+    /// names; all that reading does not clear, when none is named
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Show what changes, until Ctrl-C; looks every second, or every so many
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
+    pub(crate) watch: Option<String>,
+    /// With --watch: end after so many looks
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub(crate) count: Option<u64>,
+    /// Read registers that reading clears, too
+    #[arg(long)]
+    pub(crate) clearing: bool,
+    /// Read from /dev/mem what the register dump lacks: only at addresses of definitions
+    #[arg(long)]
+    pub(crate) allow_dev_mem: bool,
+    /// Definitions of your own: a file, or a folder of *.regs; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) definitions: Vec<PathBuf>,
+    /// The PHY's address on the management bus; by default the one that the interface uses
+    #[arg(long, value_name = "ADDRESS", value_parser = clap::value_parser!(u8).range(0..=31))]
+    pub(crate) phy: Option<u8>,
+    #[command(flatten)]
+    pub(crate) look: LookArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LookArgs {
+    /// The interface; by default the first that is up and not the loopback
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum LabArgs {
+    /// The boards there are, which run, and what the others lack
+    List,
+    /// Start a board and stay with it; Ctrl-C or `linerate lab down` ends it
+    ///
+    /// Kernel and BusyBox come from Debian's packages, by this machine's own package sources: they are downloaded
+    /// once, kept in the XDG cache folder, and never installed. Needs QEMU. As board:NAME the board can be measured
+    /// while it runs; `linerate run --target board:NAME` also starts one for itself, if it does not.
+    Up {
+        /// The board, like sabrelite
+        name: String,
+        /// Ask for newer packages, instead of using what is in the cache
+        #[arg(long)]
+        update: bool,
+        /// The agent's program for the board's processor; by default the one built by `cargo xtask agents`
+        #[arg(long, value_name = "FILE")]
+        agent: Option<PathBuf>,
+    },
+    /// The board's console, with a shell on it; Ctrl-] leaves it
+    Shell {
+        /// The board
+        name: String,
+    },
+    /// What the board's console has said so far
+    Log {
+        /// The board
+        name: String,
+    },
+    /// Pull the board's network cable, or put it back
+    Cable {
+        /// The board
+        name: String,
+        /// What becomes of the cable
+        #[arg(value_enum)]
+        state: Cable,
+    },
+    /// End a board, or all that run
+    Down {
+        /// The board; without one, all
+        name: Option<String>,
+    },
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum Cable {
+    /// The board's port has no link
+    Pulled,
+    /// The link is back
+    Plugged,
+}
+
+const REGISTERS_HELP: &str = "Examples:\n  \
+                              linerate target root@board registers ENET_RCR\n  \
+                              linerate target root@board registers 'ENET_IEEE_*' --watch\n  \
+                              linerate target root@board registers BMSR STAT1000.IDLE_ERRORS";

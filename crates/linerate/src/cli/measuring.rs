@@ -1,0 +1,187 @@
+//! What `demo`, `run` and `serve` are asked.
+//! Knows no other command.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use linerate_control::Endpoint;
+use linerate_trial::units::OfferedLoad;
+
+use super::{OutputArgs, ReachArgs, StoreArgs, endpoint, name_and_value};
+use crate::plan::RoundOrder;
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Keep the records in this store; without it they end with the demo
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// A built-in plan (see `linerate plans`), or a plan file like ./mine.toml
+    pub(crate) plan: String,
+    /// The machine under test: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
+    pub(crate) target: Endpoint,
+    /// The machine at the other end of the cable; by default this one, or where a board's cable ends
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, default_value = "local")]
+    pub(crate) host: Endpoint,
+    /// Where the target is another tool's server: read its machine's counters over ssh, with a shell and cat only
+    ///
+    /// For iperf3:host and the like, when no agent may be copied there: [ssh:][user@]host[:port]. One ssh connection;
+    /// the counters are read before and after each trial, and the loss budget is made with them (docs/peers.md).
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
+    pub(crate) counters: Option<Endpoint>,
+    /// Where the target is an iperf3 server that wants to know who asks: the user; the password stands in the environment
+    /// variable IPERF3_PASSWORD
+    #[arg(long, value_name = "NAME", requires = "rsa_public_key")]
+    pub(crate) username: Option<String>,
+    /// The public key of that server, a PEM file
+    #[arg(long, value_name = "FILE", requires = "username")]
+    pub(crate) rsa_public_key: Option<PathBuf>,
+    /// Set an option of the trials: one value, a list (1M,2M) or a range (50M..1G:50M); may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    pub(crate) set: Vec<(String, String)>,
+    /// How often to measure each configuration; by default as the plan says
+    #[arg(long, value_name = "N")]
+    pub(crate) repeat: Option<u32>,
+    /// Repeat each configuration until the 95 % interval of its median lies within this, like 1%
+    ///
+    /// The median is that of the throughput, or of the transactions per second. The plan's repeats, or those of
+    /// --repeat, are the least. Looking after each repeat is reckoned with (docs/method.md).
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) precision: Option<String>,
+    /// With --precision, the most repeats [default: 30]
+    #[arg(long, value_name = "N", requires = "precision")]
+    pub(crate) max_repeats: Option<u32>,
+    /// The order of the trials in each round; by default random where there are repeats
+    #[arg(long, value_enum, value_name = "ORDER")]
+    pub(crate) order: Option<RoundOrder>,
+    /// The order that this seed gives: a dry run prints its seed, and records have theirs (trial.order_seed)
+    #[arg(long, value_name = "N", conflicts_with = "order")]
+    pub(crate) seed: Option<u32>,
+    /// Measure everything twice in each round, as two sides that must be alike: compare doubts what they contradict
+    #[arg(long)]
+    pub(crate) null: bool,
+    /// What must be, like "throughput > 900M" or "loss < 0.1% with rate=300M"; status 1 if it is not. May be repeated
+    #[arg(long, value_name = "EXPECTATION")]
+    pub(crate) expect: Vec<String>,
+    /// How CPU use is measured; the same as --set cpu_method=METHOD
+    #[arg(long, value_enum, value_name = "METHOD")]
+    pub(crate) cpu_method: Option<CpuMethodArg>,
+    /// Sample what each CPU does, so many times a second [without a number: 999]; the same as --set profile=HZ
+    #[arg(long, value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "999",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) profile: Option<u32>,
+    /// Carry on the last unfinished campaign of this plan between these machines
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Measure nothing: show every trial in its order, which will be skipped and why, and the time it will all take
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) dry_run: bool,
+    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) target_address: Option<IpAddr>,
+    /// The host's address that test traffic uses
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) host_address: Option<IpAddr>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Whose clients; several at once
+    #[arg(value_enum, required = true)]
+    pub(crate) tool: Vec<Tool>,
+    /// Listen at this address only
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) bind: Option<IpAddr>,
+    /// Listen on this port, where one tool is served; by default each tool's own
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// End after one test
+    #[arg(long)]
+    pub(crate) one_off: bool,
+    /// Tests at the same time
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) max_tests: usize,
+    /// The most that a test may ask for, all its streams together: 100M, 1G
+    #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
+    pub(crate) max_rate: Option<u64>,
+    /// The longest that a test may ask for
+    #[arg(long, value_name = "TIME", value_parser = linerate_trial::units::parse_duration, default_value = "1h")]
+    pub(crate) max_time: Duration,
+    /// Serve only iperf3 clients of these users: a file of lines 'user,hash', as iperf3 has it (docs/peers.md)
+    #[arg(long, value_name = "FILE", requires = "rsa_private_key")]
+    pub(crate) authorized_users: Option<PathBuf>,
+    /// The private key that their passwords are decrypted with, a PEM file without a passphrase
+    #[arg(long, value_name = "FILE", requires = "authorized_users")]
+    pub(crate) rsa_private_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print records as JSON Lines, and nothing else: one object a line (docs/record-format.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say nothing on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// A tool whose clients can be served.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tool {
+    /// iperf3, of any version from 3.0 on
+    Iperf3,
+    /// iperf2, of any version from 2.0.5 on
+    Iperf2,
+    /// netperf, of any version from 2.5 on
+    Netperf,
+    /// nuttcp, of any version from 3.3.2 on
+    Nuttcp,
+    /// ttcp as it sends: 'ttcp -t' of any kind
+    Ttcp,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum CpuMethodArg {
+    /// By the kernel's accounting, /proc/stat
+    Stat,
+    /// By what spinning threads of the lowest priority lose to others; for kernels that account interrupts by ticks
+    Soak,
+}
+
+/// The short help's word about `--set`.
+pub(super) const SET_HINT: &str = "`linerate run --help` lists the options that --set takes.";
+
+/// What a person needs to know to write `--set`.
+pub(super) fn set_help() -> String {
+    let mut text = "Options that --set takes (docs/plans.md says more):\n".to_owned();
+    for option in &linerate_trial::options::OPTIONS {
+        text += &format!("  {:<18}  {}: {}\n", option.name, option.about, option.allowed);
+    }
+    text += "\nSettings of a machine are options too, as target.NAME and host.NAME: target.mtu=1500,9000, host.gro=off.\n\
+             docs/settings.md lists them. They are put back when the trials are done, however they end.\n";
+    text + "\nExamples:\n  \
+            linerate run tcp --target root@board\n  \
+            linerate run udp-sweep --target root@board --set rate=50M..500M:50M --set duration=5s\n  \
+            linerate run tcp-stream --target netns:b --host netns:a --set direction=tx,rx --json"
+}
+
+/// A rate in bits per second.
+fn bits_per_second(text: &str) -> Result<u64, String> {
+    match text.parse::<OfferedLoad>() {
+        Ok(OfferedLoad::BitsPerSecond(bits)) => Ok(bits),
+        _ => Err(format!("'{text}' is no rate in bits per second; write 100M or 1G")),
+    }
+}
