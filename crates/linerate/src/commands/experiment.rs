@@ -80,7 +80,11 @@ pub(super) fn experiment(
     });
     progress.clear();
     let sides = order.levels_of(&suggestion.name);
-    let comparison = compared(&records, &suggestion.name, &sides, suggestion)?;
+    let comparison = match compared(&records, &suggestion.name, &sides, suggestion) {
+        Ok(comparison) => comparison,
+        // Why it ended early tells more than what is missing then.
+        Err(missing) => return status(ended).and(Err(missing)),
+    };
     let helped = verdict(&comparison, suggestion);
     let kept = arguments.keep && helped.is_ok();
     let done = status(ended).and_then(|_| if kept { keep(&pair, suggestion) } else { Ok(()) });
@@ -91,13 +95,15 @@ pub(super) fn experiment(
             Ok(words) => format!("It helped: {words}. That bears out {}.", finding.name),
             Err(words) => format!("{words} {}", finding.wrong_if),
         };
-        let left = match kept {
-            true if done.is_ok() => {
-                format!("{}={} stays, until linerate target … restore.", suggestion.name, suggestion.value)
+        out!("\n{conclusion}\n");
+        match (&done, kept) {
+            (Ok(()), true) => {
+                out!("{}={} stays, until linerate target … restore.\n", suggestion.name, suggestion.value)
             }
-            _ => "Nothing is left changed.".to_owned(),
-        };
-        out!("\n{conclusion}\n{left}\n");
+            (Ok(()), false) => out!("Nothing is left changed.\n"),
+            // What is left then, the error says.
+            (Err(_), _) => {}
+        }
     }
     done?;
     Ok(if helped.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -179,6 +179,11 @@ impl<'a> Case<'a> {
         Some(self.span_s()? + warmup.map_or(0.0, |time| time.as_secs_f64()))
     }
 
+    /// Datagrams that no counter explains, whole trial; absent of a trial both ways, whose record has the sum of both.
+    pub(super) fn unaccounted(&self) -> Option<i64> {
+        self.record.unaccounted.filter(|_| self.record.direction != Direction::Both)
+    }
+
     // ---- What went wrong. ----
 
     /// Datagrams were lost, enough to matter.
@@ -186,7 +191,7 @@ impl<'a> Case<'a> {
         let flow = self.flow()?;
         let (measured, ratio) = (flow.packets_lost?, flow.loss_ratio?);
         let known: u64 = self.drops.iter().map(|line| line.packets).sum();
-        let rest = if self.record.direction == Direction::Both { 0 } else { self.record.unaccounted.unwrap_or(0) };
+        let rest = self.unaccounted().unwrap_or(0);
         // The budget is of the whole trial.
         let whole = i64::try_from(known).ok()?.checked_add(rest)?.max(0) as u64;
         (ratio >= LOSS && measured >= FEW).then_some(Loss { packets: whole.max(measured), ratio })
@@ -254,10 +259,12 @@ impl<'a> Case<'a> {
         at.map(|line| line.packets).sum()
     }
 
-    /// How far counters of drops are to be believed: not all the way where they contradict each other.
-    pub(super) fn sure_of_drops(&self) -> Sureness {
-        let surplus = self.record.unaccounted.map_or(0, |rest| rest.min(0).unsigned_abs());
-        if surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64 {
+    /// How far counters of drops are to be believed: not all the way where they contradict each other, nor where other
+    /// traffic of the machine moves them and they were taken for as much as was missing.
+    pub(super) fn sure_of(&self, at: &LostAt) -> Sureness {
+        let surplus = self.unaccounted().map_or(0, |rest| rest.min(0).unsigned_abs());
+        let is_shared = at.evidence.contains("delivered to nobody") || at.evidence.contains("by no counter");
+        if is_shared || (surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64) {
             Sureness::Likely
         } else {
             Sureness::Sure
@@ -301,13 +308,16 @@ impl<'a> Case<'a> {
             (EthernetOverhead::HEADER + EthernetOverhead::FCS + EthernetOverhead::PREAMBLE + EthernetOverhead::GAP)
                 as f64;
         let mtu = f64::from(self.sender.nic()?.mtu?);
-        let payload = match self.record.workload {
-            Workload::TcpStream => mtu - 52.0,
-            Workload::UdpStream => (self.asked_octets("message_size")? as f64).min(mtu - 28.0),
+        // Headers of IP, and of TCP with its timestamps, or of UDP.
+        let (payload, headers) = match self.record.workload {
+            Workload::TcpStream => {
+                let segment = self.tcp().map(|tcp| f64::from(tcp.mss)).filter(|mss| *mss > 0.0);
+                (segment.map_or(mtu - 52.0, |segment| segment.min(mtu - 52.0)), 52.0)
+            }
+            Workload::UdpStream => ((self.asked_octets("message_size")? as f64).min(mtu - 28.0), 28.0),
             _ => return None,
         };
-        let frame = if self.is(Workload::TcpStream) { mtu } else { payload + 28.0 } + per_frame;
-        (payload > 0.0).then_some(self.link_bps()? * payload / frame)
+        (payload > 0.0).then_some(self.link_bps()? * payload / (payload + headers + per_frame))
     }
 
     /// Less came through than was wanted, or than the link carries: a clause that says so.

@@ -9,7 +9,7 @@ use super::{Finding, Rule, Sureness};
 pub(super) const RULE: Rule = Rule {
     name: "duplex",
     says: "One end is full duplex and the other half, so that they collide; or the link is half duplex.",
-    rests_on: "The duplex that each end tells. Two that differ are sure; half duplex is likely where collisions, or frames \
+    rests_on: "The duplex that each end tells. Two that differ at one speed are sure; half duplex is likely where collisions, or frames \
                with a wrong CRC, are counted, and possible else.",
     source: "IEEE 802.3, clause 28.2.3.1 (parallel detection): an end that cannot negotiate is taken for half duplex.",
     suggests: &["autoneg", "duplex"],
@@ -33,6 +33,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .sum();
     let damaged: u64 =
         case.sides().iter().filter_map(|side| side.sum(Stage::Link, |name| name.starts_with("link "))).sum();
+    // Link partners run at one speed: two that do not have something between them, and each its own partner.
+    let speeds = case.sides().map(|side| side.nic().and_then(|nic| nic.speed_mbps));
+    let is_mismatch = is_mismatch && speeds[0] == speeds[1];
     let sure = match (is_mismatch, collisions + damaged) {
         (true, _) => Sureness::Sure,
         (false, 1..) => Sureness::Likely,
@@ -40,7 +43,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     };
     let sentence = match is_mismatch {
         true => format!("The {}'s link is half duplex and the other end's full: they talk into each other.", half.end),
-        false => "The link is half duplex: only one end can send at a time.".to_owned(),
+        false => format!("The {}'s link is half duplex: only one end of it can send at a time.", half.end),
     };
     let autoneg = half.nic()?.autoneg;
     let (setting, value) = if autoneg == Some(false) { ("autoneg", "on") } else { ("duplex", "full") };

@@ -40,7 +40,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         }
     );
     let mut finding = RULE
-        .finds(case, Some(receiver.end), case.sure_of_drops(), at.part, sentence)
+        .finds(case, Some(receiver.end), case.sure_of(&at), at.part, sentence)
         .because(at.evidence.clone())
         .because(case.of_loss(&at))
         .because(format!(

@@ -32,7 +32,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let end = case.receiver.end;
     let sentence = format!("A program at the {end}'s interface threw packets away: XDP, or a filter of tc.");
     Some(
-        RULE.finds(case, Some(end), case.sure_of_drops(), at.part, sentence)
+        RULE.finds(case, Some(end), case.sure_of(&at), at.part, sentence)
             .because(at.evidence.clone())
             .because(case.of_loss(&at))
             .wrong_if(

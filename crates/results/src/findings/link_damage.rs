@@ -1,27 +1,48 @@
-//! Frames arrived damaged: the cable, its plugs, or a PHY.
+//! Frames arrived damaged: the cable, its plugs, or a PHY. Or the receiving MAC found them wrong in another way.
 //! Knows the CRC counters; a duplex mismatch, which damages frames too, is another rule.
 
+use linerate_trial::drivers::Cause;
 use linerate_trial::stage::Stage;
 
 use super::case::Case;
-use super::{Finding, Rule};
+use super::{Finding, Rule, Sureness};
 
 pub(super) const RULE: Rule = Rule {
     name: "link-damage",
-    says: "Frames arrive damaged over the cable.",
-    rests_on: "A loss of at least 10 frames, and 5 % of what was lost, at the stage link, by CRC and alignment errors.",
-    source: "Linux Documentation/networking/statistics.rst, rx_crc_errors and rx_frame_errors.",
+    says: "Frames arrive damaged over the cable, or the receiving MAC takes them for wrong: too long, too short, faulty.",
+    rests_on: "A loss of at least 10 frames, and 5 % of what was lost, at the stage link, by CRC and alignment errors; \
+               or at the stage MAC RX FIFO, by length and other errors (likely).",
+    source: "Linux Documentation/networking/statistics.rst, rx_crc_errors, rx_frame_errors, rx_length_errors and \
+             rx_errors.",
     suggests: &["speed"],
     find,
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
+    damaged(case).or_else(|| refused(case))
+}
+
+/// The MAC threw away what no CRC showed to be damaged.
+fn refused(case: &Case<'_>) -> Option<Finding> {
+    let is_wrong = |cause| matches!(cause, Some(Cause::Length | Cause::OtherErrors));
+    let at = case.lost_by(Stage::MacRxFifo, |line| is_wrong(case.cause(line)))?;
+    let end = case.receiver.end;
+    let sentence = format!("The {end}'s MAC threw frames away that it took for too long, too short or faulty.");
+    Some(
+        RULE.finds(case, Some(end), Sureness::Likely, at.part, sentence)
+            .because(at.evidence.clone())
+            .because(case.of_loss(&at))
+            .wrong_if("It is wrong if smaller frames without VLAN tags (message_size=1000) are thrown away as often."),
+    )
+}
+
+fn damaged(case: &Case<'_>) -> Option<Finding> {
     let at = case.lost_at(Stage::Link)?;
     let end = case.receiver.end;
     let speed = case.receiver.nic().and_then(|nic| nic.speed_mbps);
     let sentence = format!("Frames reach the {end} damaged: the cable, a plug or a PHY.");
     let mut finding = RULE
-        .finds(case, None, case.sure_of_drops(), at.part, sentence)
+        .finds(case, None, case.sure_of(&at), at.part, sentence)
         .because(at.evidence.clone())
         .because(case.of_loss(&at))
         .because_of(speed.map(|mbit| format!("the link runs at {mbit} Mbit/s")))

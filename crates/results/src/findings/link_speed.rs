@@ -26,17 +26,17 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if !is_limit || best <= speed {
         return None;
     }
-    // Whose offer leaves the better speed out, or else the one that is forced.
-    let side = case
-        .sides()
-        .into_iter()
-        .find(|side| side.nic().is_some_and(|nic| nic.autoneg == Some(false)))
-        .or_else(|| {
-            let offers =
-                |side: &Side<'_>| Some(fastest(&side.nic()?.link_modes.as_ref()?.advertised).unwrap_or(0) < best);
-            case.sides().into_iter().find(|side| offers(side) == Some(true))
-        })
-        .unwrap_or(case.receiver);
+    // Of those whose link is the slow one: who is forced, or else whose offer leaves the better speed out.
+    let slow = |side: &Side<'_>| side.nic().is_some_and(|nic| nic.speed_mbps == Some(speed));
+    let slow: Vec<Side<'_>> = [case.receiver, case.sender].into_iter().filter(slow).collect();
+    let is_forced = |side: &&Side<'_>| side.nic().is_some_and(|nic| nic.autoneg == Some(false));
+    let offers_less =
+        |side: &&Side<'_>| Some(fastest(&side.nic()?.link_modes.as_ref()?.advertised).unwrap_or(0) < best);
+    let side = *slow
+        .iter()
+        .find(is_forced)
+        .or_else(|| slow.iter().find(|side| offers_less(side) == Some(true)))
+        .or(slow.first())?;
     let is_forced = side.nic()?.autoneg == Some(false);
     let sentence = format!("The link runs at {speed} Mbit/s, and both ends can do {best}.");
     let finding = RULE

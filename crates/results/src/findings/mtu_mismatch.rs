@@ -10,7 +10,7 @@ pub(super) const RULE: Rule = Rule {
     name: "mtu-mismatch",
     says: "The receiver's MTU is smaller than the packets that the sender makes by its own, so they are thrown away.",
     rests_on: "Both interfaces' MTUs; a UDP datagram or a request, with headers, that is larger than the receiver's; and at \
-               least half of the datagrams lost, or a trial that failed.",
+               least half of the datagrams lost, or a trial that failed, for which it is a possible reason.",
     source: "RFC 791, section 3.2: a host need not accept what is larger than it says. Linux drops what is longer than the \
              MTU of a veth (net/core/dev.c, is_skb_forwardable); MACs count it as too long.",
     suggests: &["mtu"],
@@ -34,7 +34,12 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if sends <= takes || largest <= takes.into() || ratio < 0.5 {
         return None;
     }
-    let sure = if ratio > 0.99 { Sureness::Sure } else { Sureness::Likely };
+    // A trial may fail for any reason.
+    let sure = match &case.record.error {
+        Some(_) => Sureness::Possible,
+        None if ratio > 0.99 => Sureness::Sure,
+        None => Sureness::Likely,
+    };
     let (sender, receiver) = (case.sender.end, case.receiver.end);
     let sentence =
         format!("Packets are too large for the {receiver}: its MTU is {takes}, and the {sender}'s is {sends}.");
@@ -43,7 +48,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         RULE.finds(case, Some(receiver), sure, ratio, sentence)
             .because(format!("the {sender} sends packets of {largest} octets, the {receiver} takes {takes}"))
             .because(match &case.record.error {
-                Some(_) => "the trial failed, after its small opening packets had passed".to_owned(),
+                Some(_) => "the trial failed, as one would whose data is thrown away".to_owned(),
                 None => format!("{} of the datagrams were lost", percent(ratio)),
             })
             .attempt(suggested, sends.to_string(), "loss")

@@ -10,7 +10,7 @@ pub(super) const RULE: Rule = Rule {
     name: "neighbours",
     says: "The table of neighbours (ARP, neighbour discovery) overflows, or packets wait in vain for an address.",
     rests_on: "arp_cache and ndisc_cache table_fulls, unresolved_discards or res_failed moved, and packets were lost at the \
-               sender's stack or the trial failed. Sure where the kernel gave neighbours as the reason of the drops, likely \
+               sender's stack. Sure where the kernel gave neighbours as the reason of the drops, likely \
                where the counters account for at least half of what that stage lost, else possible.",
     source: "Linux Documentation/networking/ip-sysctl.rst, neigh/default/gc_thresh3 and unres_qlen_bytes; arp(7); \
              net/core/neighbour.c (neigh_invalidate).",
@@ -26,11 +26,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if full + discarded + failed == 0 {
         return None;
     }
-    let lost = case.lost_at(Stage::SenderStack);
-    if lost.is_none() && case.record.error.is_none() {
-        return None;
-    }
-    let weight = lost.as_ref().map_or(0.9, |at| at.part);
+    let lost = case.lost_at(Stage::SenderStack)?;
     let end = case.sender.end;
     let name = format!("net.{ip}.neigh.default.gc_thresh3");
     let limit = case.sender.sysctl_number(&name);
@@ -38,18 +34,18 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         0 => format!("The {end} threw packets away while it waited for its neighbour's hardware address in vain."),
         _ => format!("The {end}'s table of neighbours is full."),
     };
-    let sure = match &lost {
-        Some(at) if at.evidence.contains("drop reason NEIGH_") => case.sure_of_drops(),
-        Some(at) if (full + discarded) * 2 < at.packets => Sureness::Possible,
-        _ => Sureness::Likely,
+    let sure = match () {
+        () if lost.evidence.contains("drop reason NEIGH_") => case.sure_of(&lost),
+        () if (full + discarded) * 2 < lost.packets => Sureness::Possible,
+        () => Sureness::Likely,
     };
     let mut finding = RULE
-        .finds(case, Some(end), sure, weight, sentence)
+        .finds(case, Some(end), sure, lost.part, sentence)
         .because(format!(
             "{end}: {table} table_fulls {full}, unresolved_discards {discarded}, and {failed} times no answer (res_failed)"
         ))
         .because_of(limit.map(|limit| format!("{name} is {limit}")))
-        .because_of(lost.map(|at| at.evidence))
+        .because(lost.evidence)
         .wrong_if(
             "It is wrong if a permanent entry for the other end (ip neigh replace … nud permanent) changes nothing, or if the \
              other end answers throughout (arping).",

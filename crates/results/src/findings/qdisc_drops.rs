@@ -30,7 +30,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         false => format!("The {}'s own transmit queue ran full.", side.end),
     };
     let finding = RULE
-        .finds(case, Some(side.end), case.sure_of_drops(), at.part, sentence)
+        .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
         .because(at.evidence.clone())
         .because(case.of_loss(&at))
         .because_of(kind.map(|kind| format!("the discipline is {kind}")))

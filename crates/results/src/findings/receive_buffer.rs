@@ -22,7 +22,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let usual = side.sysctl_number("net.core.rmem_default");
     let sentence = format!("The {}'s socket buffer ran full before its thread came to read.", side.end);
     let mut finding = RULE
-        .finds(case, Some(side.end), case.sure_of_drops(), at.part, sentence)
+        .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
         .because(at.evidence.clone())
         .because(case.of_loss(&at))
         .because(match case.asked("socket_buffer") {

@@ -29,7 +29,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let ring = side.nic().and_then(|nic| nic.rings.get("rx"));
     let waits = side.nic().and_then(|nic| nic.coalescing.get("rx-usecs").copied());
     let (sure, sentence) = match is_sure {
-        true => (case.sure_of_drops(), format!("The {}'s receive ring ran full.", side.end)),
+        true => (case.sure_of(&at), format!("The {}'s receive ring ran full.", side.end)),
         false => (
             Sureness::Possible,
             format!(

@@ -26,7 +26,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let more = limit.unwrap_or(1000).saturating_mul(10).max(1000);
     let sentence = format!("The {}'s softirq backlog ran full.", side.end);
     Some(
-        RULE.finds(case, Some(side.end), case.sure_of_drops(), at.part, sentence)
+        RULE.finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
             .because(at.evidence.clone())
             .because(case.of_loss(&at))
             .because_of(limit.map(|limit| format!("{NAME} is {limit} packets for each CPU")))

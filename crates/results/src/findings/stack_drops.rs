@@ -37,7 +37,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     };
     let sentence = format!("The {}'s stack threw away what it was handed: {why}.", side.end);
     let mut finding = RULE
-        .finds(case, Some(side.end), case.sure_of_drops(), at.part, sentence)
+        .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
         .because(at.evidence.clone())
         .because(case.of_loss(&at))
         .wrong_if("It is wrong if these counters grow as fast while no test runs: then other traffic moves them.");

@@ -26,7 +26,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         _ => format!("The {}'s MAC failed to send.", side.end),
     };
     let mut finding = RULE
-        .finds(case, Some(side.end), case.sure_of_drops(), at.part, sentence)
+        .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
         .because(at.evidence.clone())
         .because(case.of_loss(&at))
         .wrong_if("It is wrong if the counter does not move when the other end sends in its place.");

@@ -15,7 +15,8 @@ pub fn trouble(record: &Record) -> String {
     for case in Case::of(record) {
         let way = if record.direction == Direction::Both { format!("{}: ", case.way) } else { String::new() };
         if let Some(loss) = case.loss() {
-            clauses.push(format!("{way}{} datagrams, {} of those sent, were lost", loss.packets, percent(loss.ratio)));
+            let lost = case.flow().and_then(|flow| flow.packets_lost).unwrap_or(loss.packets);
+            clauses.push(format!("{way}{lost} datagrams, {} of those sent, were lost", percent(loss.ratio)));
         }
         if let Some(share) = case.sent_again() {
             clauses.push(format!("{way}{} of the segments were sent again", percent(share)));

@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let loss = case.loss()?;
-    let missing = u64::try_from(case.record.unaccounted?).ok()?;
+    let missing = u64::try_from(case.unaccounted()?).ok()?;
     let part = missing as f64 / loss.packets as f64;
     if missing < 10 || part < PART || case.record.loss_budget.is_none() {
         return None;
