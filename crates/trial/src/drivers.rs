@@ -264,6 +264,7 @@ mod tests {
             "bcmgenet",
             "ax88179_178a",
             "r8169",
+            "r8125",
             "e1000",
             "e1000e",
             "igb",
@@ -307,6 +308,90 @@ mod tests {
         check("cpsw", "driver Rx DMA chan 3: good_dequeue", Stage::DriverRxRing, Meaning::Packets);
         check("veth", "driver rx_queue_0_xdp_drops", Stage::DriverRxRing, Meaning::Drop(Cause::Xdp));
         check("veth", "driver rx_queue_0_xdp_drops#2", Stage::DriverRxRing, Meaning::Drop(Cause::Xdp));
+    }
+
+    /// The names of what `ethtool -S` prints, as counters are called.
+    fn names(text: &str) -> Vec<String> {
+        let statistic = |line: &str| Some(format!("driver {}", line.rsplit_once(':')?.0.trim()));
+        text.lines().skip(1).filter_map(statistic).collect()
+    }
+
+    #[test]
+    fn every_statistic_of_these_drivers_has_a_row() {
+        for (driver, text) in [
+            ("mvpp2", include_str!("drivers/tests/mvpp2.txt")),
+            ("igb", include_str!("drivers/tests/igb.txt")),
+            ("igc", include_str!("drivers/tests/igc.txt")),
+            ("ixgbe", include_str!("drivers/tests/ixgbe.txt")),
+            ("mlx5_core", include_str!("drivers/tests/mlx5.txt")),
+            ("virtio_net", include_str!("drivers/tests/virtio-older.txt")),
+            ("virtio_net", include_str!("drivers/tests/virtio-newer.txt")),
+            ("r8169", include_str!("drivers/tests/r8169.txt")),
+            ("r8125", include_str!("drivers/tests/r8125.txt")),
+        ] {
+            let names = names(text);
+            assert!(names.len() > 10, "{driver}");
+            for name in names {
+                assert!(table(Some(driver)).row(&name).is_some(), "{driver}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_row_of_these_drivers_names_a_statistic_that_they_lack() {
+        for (driver, texts) in [
+            ("mvpp2", [include_str!("drivers/tests/mvpp2.txt"), ""]),
+            ("ixgbe", [include_str!("drivers/tests/ixgbe.txt"), ""]),
+            ("mlx5_core", [include_str!("drivers/tests/mlx5.txt"), ""]),
+            (
+                "virtio_net",
+                [include_str!("drivers/tests/virtio-older.txt"), include_str!("drivers/tests/virtio-newer.txt")],
+            ),
+            ("r8169", [include_str!("drivers/tests/r8169.txt"), ""]),
+            ("r8125", [include_str!("drivers/tests/r8125.txt"), ""]),
+        ] {
+            let names: Vec<String> = texts.into_iter().flat_map(names).collect();
+            let table = table(Some(driver));
+            for row in table.rows.iter().filter(|row| row.pattern.starts_with("driver ")) {
+                let used = names.iter().any(|name| table.row(name) == Some(row));
+                assert!(used, "{driver}: {row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn statistics_mean_what_their_drivers_source_says() {
+        let fifo = Meaning::Drop(Cause::Fifo);
+        let no_buffer = Meaning::Drop(Cause::NoBuffer);
+        for (driver, counter, stage, meaning) in [
+            ("mvpp2", "driver rxq_3_packets_bm_drops", Stage::DriverRxRing, no_buffer),
+            ("mvpp2", "driver fc_received", Stage::MacTx, Meaning::PauseReceived),
+            ("mvpp2", "driver txq_0_buff_euqueue_to_ddr", Stage::DriverTxRing, Meaning::Event),
+            // Both registers that are counted by themselves.
+            ("igb", "link rx_fifo_errors", Stage::DriverRxRing, Meaning::Event),
+            ("igc", "driver rx_fifo_errors", Stage::DriverRxRing, Meaning::Event),
+            ("igb", "driver rx_queue_3_drops", Stage::DriverRxRing, no_buffer),
+            ("igb", "driver tx_carrier_errors", Stage::MacTx, Meaning::Event),
+            ("ixgbe", "driver rx_long_length_errors", Stage::MacRxFifo, Meaning::Drop(Cause::Length)),
+            ("ixgbe", "driver rx_pb_7_pxoff", Stage::MacTx, Meaning::PauseReceived),
+            ("ixgbe", "driver tx_busy", Stage::DriverTxRing, Meaning::Event),
+            ("mlx5_core", "driver outbound_pci_buffer_overflow", Stage::MacRxFifo, fifo),
+            ("mlx5_core", "driver outbound_pci_stalled_wr", Stage::DriverRxRing, Meaning::Event),
+            ("mlx5_core", "driver rx_prio0_buf_discard", Stage::MacRxFifo, fifo),
+            ("mlx5_core", "driver rx_prio0_bytes", Stage::MacRxFifo, Meaning::Part),
+            ("mlx5_core", "driver rx_buff_alloc_err", Stage::DriverRxRing, Meaning::Event),
+            ("mlx5_core", "driver rx_jabbers_phy", Stage::Link, Meaning::Drop(Cause::Damaged)),
+            ("mlx5_core", "link rx_dropped", Stage::DriverRxRing, Meaning::Event),
+            ("virtio_net", "driver rx_queue_0_drops", Stage::DriverRxRing, Meaning::Drop(Cause::DriverRx)),
+            ("virtio_net", "driver rx0_drops", Stage::DriverRxRing, Meaning::Drop(Cause::DriverRx)),
+            ("virtio_net", "link tx_fifo_errors", Stage::DriverTxRing, Meaning::Drop(Cause::TxRing)),
+            ("r8169", "driver rx_missed", Stage::MacRxFifo, fifo),
+            ("r8125", "driver rx_pause_on", Stage::MacTx, Meaning::PauseReceived),
+            ("r8125", "driver rx_pause_all", Stage::MacTx, Meaning::Part),
+            ("ax88179_178a", "link rx_over_errors", Stage::DriverRxRing, Meaning::Drop(Cause::DriverRx)),
+        ] {
+            check(driver, counter, stage, meaning);
+        }
     }
 
     #[test]

@@ -301,6 +301,72 @@ fn overruns_and_empty_rings_by_the_names_of_drivers() {
 }
 
 #[test]
+fn what_the_interface_counts_again_under_another_name_is_one_drop() {
+    const BOTH: &[(Stage, u64)] = &[(Stage::MacRxFifo, 40), (Stage::DriverRxRing, 60)];
+    // mlx5_core: rx_dropped was the one once, and is the other now.
+    for (dropped, missed) in [(60, 0), (0, 60), (40, 60)] {
+        let mlx5: List = &[
+            (RAW, "driver rx_discards_phy", 40),
+            (RAW, "driver rx_out_of_buffer", 60),
+            (Stage::DriverRxRing, "link rx_dropped", dropped),
+            (Stage::DriverRxRing, "link rx_missed_errors", missed),
+        ];
+        check_driver("mlx5_core", 100, mlx5, BOTH);
+    }
+    // igb and igc: rx_fifo_errors is both registers.
+    for driver in ["igb", "igc"] {
+        let intel: List = &[
+            (RAW, "driver rx_missed_errors", 40),
+            (RAW, "driver rx_fifo_errors", 100),
+            (RAW, "driver rx_queue_0_drops", 25),
+            (RAW, "driver rx_queue_1_drops", 35),
+            (Stage::DriverRxRing, "link rx_missed_errors", 40),
+            (Stage::MacRxFifo, "link rx_fifo_errors", 100),
+        ];
+        check_driver(driver, 100, intel, BOTH);
+    }
+    // r8169: a fragmented frame is of a wrong length and dropped.
+    let r8169: List = &[(Stage::DriverRxRing, "link rx_dropped", 9), (Stage::MacRxFifo, "link rx_length_errors", 9)];
+    check_driver("r8169", 9, r8169, &[(Stage::DriverRxRing, 9)]);
+    // usbnet: an overflow is an error too.
+    let usb: List = &[(Stage::MacRxFifo, "link rx_over_errors", 3), (Stage::MacRxFifo, "link rx_errors", 7)];
+    for driver in ["ax88179_178a", "cdc_ncm"] {
+        check_driver(driver, 7, usb, &[(Stage::DriverRxRing, 7)]);
+    }
+    // virtio_net: too long for its buffers, and so dropped.
+    let virtio: List = &[
+        (RAW, "driver rx_drops", 5),
+        (RAW, "driver rx0_drops", 5),
+        (Stage::DriverRxRing, "link rx_dropped", 5),
+        (Stage::MacRxFifo, "link rx_length_errors", 5),
+    ];
+    check_driver("virtio_net", 5, virtio, &[(Stage::DriverRxRing, 5)]);
+    // And on the way out one drop is a drop and an error of the FIFO.
+    let sender: List = &[(Stage::DriverTxRing, "link tx_dropped", 5), (Stage::MacTx, "link tx_fifo_errors", 5)];
+    let sender = Seen::new(&counters(sender), Some("virtio_net"));
+    let budget = loss_budget(&lost(100, 95), &sender, &seen(&[]));
+    let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
+    assert_eq!((lines.as_slice(), budget.unaccounted), (&[(Stage::DriverTxRing, 5)][..], 0), "{budget:#?}");
+}
+
+#[test]
+fn drops_of_mlx5_between_port_and_ring_are_drops() {
+    // The way over PCIe was too slow: the port's buffers hold, and nothing else tells.
+    let pci: List = &[(RAW, "driver outbound_pci_buffer_overflow", 70), (RAW, "driver rx_packets_phy", 10_000)];
+    check_driver("mlx5_core", 70, pci, &[(Stage::MacRxFifo, 70)]);
+    // No memory for buffers to come is no loss while the ring has some.
+    check_driver("mlx5_core", 0, &[(RAW, "driver rx_buff_alloc_err", 50)], &[]);
+    let damaged: List = &[
+        (RAW, "driver rx_crc_errors_phy", 6),
+        (RAW, "driver rx_fragments_phy", 2),
+        (RAW, "driver rx_symbol_err_phy", 8),
+        (RAW, "driver rx_oversize_pkts_buffer", 4),
+        (Stage::MacRxFifo, "link rx_length_errors", 4),
+    ];
+    check_driver("mlx5_core", 12, damaged, &[(Stage::Link, 8), (Stage::MacRxFifo, 4)]);
+}
+
+#[test]
 fn a_kernel_of_3_10_has_a_budget_too() {
     // Its /proc and link statistics, as far as they moved; no rx_nohandler, no SO_MEMINFO for UDP, no reasons.
     let receiver: List = &[
