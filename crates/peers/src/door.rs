@@ -4,7 +4,7 @@
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::thread::ScopedJoinHandle;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use linerate_host::sys::poll::wait_for_any;
@@ -87,19 +87,23 @@ pub fn listeners(address: Option<IpAddr>, port: u16) -> io::Result<Vec<TcpListen
     Ok(all)
 }
 
-/// Who stands there now; the connection blocks.
-pub fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+/// Who stands there now; the connection blocks. What goes wrong is the connection's fault, or that of a machine that has no
+/// more descriptors or memory just now (accept(2)): either passes.
+pub fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     match listener.accept() {
-        Ok((stream, peer)) => stream.set_nonblocking(false).map(|()| Some((stream, peer))),
-        Err(error) if is_passing(&error) => Ok(None),
-        Err(error) => Err(error),
+        Ok((stream, peer)) => stream.set_nonblocking(false).ok().map(|()| (stream, peer)),
+        Err(error) if is_passing(&error) => None,
+        Err(_) => {
+            thread::sleep(LOOK_FOR_END);
+            None
+        }
     }
 }
 
 /// The next who comes within [`LOOK_FOR_END`].
 pub fn next(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
     wait_for_any([listener.as_fd()], LOOK_FOR_END)?;
-    accept(listener)
+    Ok(accept(listener))
 }
 
 /// Waits for the threads that attend all doors. The error is the first that one ended with.
@@ -109,16 +113,20 @@ pub fn await_all<'scope>(attending: impl Iterator<Item = ScopedJoinHandle<'scope
     attending.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
 }
 
-/// Datagrams that one look takes at most.
+/// Datagrams that one look takes at most, and their octets.
 const MOST: usize = 4096;
+const MOST_OCTETS: usize = 8 << 20;
 
 /// What waits on a socket that does not block.
 pub fn waiting(udp: &UdpSocket) -> Vec<Datagram> {
     let mut buffer = vec![0; 65_536];
-    let mut datagrams = Vec::new();
-    while datagrams.len() < MOST {
+    let (mut datagrams, mut octets) = (Vec::new(), 0);
+    while datagrams.len() < MOST && octets < MOST_OCTETS {
         match udp.recv_from(&mut buffer) {
-            Ok((len, from)) => datagrams.push((from, buffer[..len].to_vec())),
+            Ok((len, from)) => {
+                octets += len;
+                datagrams.push((from, buffer[..len].to_vec()));
+            }
             // An ICMP message about a peer that is gone.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(_) => break,

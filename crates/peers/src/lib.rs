@@ -18,7 +18,7 @@ pub mod netperf;
 pub mod nuttcp;
 pub mod options;
 pub mod served;
-pub mod strangers;
+pub mod slots;
 pub mod test;
 pub mod ttcp;
 

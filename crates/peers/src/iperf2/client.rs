@@ -209,7 +209,8 @@ impl Test<'_> {
             let waits: Vec<_> = sent
                 .filter_map(|(flow, socket)| {
                     let number = number(flow)?;
-                    Some((flow.id, scope.spawn(move || await_report(socket, head, size, number))))
+                    let thread = thread::Builder::new().stack_size(STACK);
+                    Some((flow.id, thread.spawn_scoped(scope, move || await_report(socket, head, size, number)).ok()?))
                 })
                 .collect();
             let report = |(id, wait): (u16, thread::ScopedJoinHandle<'_, (Option<_>, u64)>)| {

@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ use super::session::{Member, Session, Wish, acknowledge, bounce_back, spec_of_wi
 use crate::door::{Datagram, Door, LOOK_FOR_END, await_all, is_passing, next, waiting};
 use crate::early::Keeper;
 use crate::served::{Limits, Refusals, Served};
-use crate::strangers::Strangers;
+use crate::slots::{Slot, Slots};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5001;
@@ -40,18 +40,17 @@ pub struct Server {
     doors: Vec<Door>,
     limits: Limits,
     refusals: Refusals,
-    shared: Arc<Shared>,
+    shared: Shared,
 }
 
 /// What the accepting threads and the tests share.
-#[derive(Default)]
 struct Shared {
     gathering: Mutex<Vec<Gathering>>,
     /// Whose datagrams have a test.
     known: Mutex<Vec<SocketAddr>>,
-    tests: AtomicUsize,
-    /// Connections whose header is being read, and streams of datagrams whose test has not begun.
-    strangers: Strangers,
+    tests: Slots,
+    /// Connections whose header is being read, and tests whose streams come together.
+    strangers: Slots,
     gathered: AtomicUsize,
     ended: AtomicUsize,
 }
@@ -73,7 +72,14 @@ impl Server {
             doors: Door::open_all(address, port)?,
             limits,
             refusals: Box::new(|_, _| {}),
-            shared: Arc::default(),
+            shared: Shared {
+                gathering: Mutex::default(),
+                known: Mutex::default(),
+                tests: Slots::new(limits.tests),
+                strangers: Slots::new(Slots::STRANGERS),
+                gathered: AtomicUsize::new(0),
+                ended: AtomicUsize::new(0),
+            },
         })
     }
 
@@ -116,7 +122,7 @@ impl<'a> Service<'a> {
     {
         while !(self.over)() {
             if let Some((stream, peer)) = next(&door.tcp)? {
-                self.server.shared.strangers.hear(scope, move || self.receive(stream, peer));
+                self.server.shared.strangers.hear(scope, move |stranger| self.receive(stranger, stream, peer));
             }
         }
         Ok(())
@@ -142,7 +148,7 @@ impl<'a> Service<'a> {
     }
 
     /// A connection: a test, or a stream of one.
-    fn receive(self, stream: TcpStream, peer: SocketAddr) {
+    fn receive(self, stranger: Slot<'_>, stream: TcpStream, peer: SocketAddr) {
         let wish = read_wish(&stream);
         let socket: Socket = stream.into();
         let answered = match &wish {
@@ -154,9 +160,8 @@ impl<'a> Service<'a> {
             (Ok(wish), Ok(())) => self.join(wish, 0, Member { socket, peer, since: Instant::now(), keeper: None }),
             _ => None,
         };
-        self.server.shared.strangers.leave();
         if let Some(test) = join {
-            self.conduct(test);
+            self.conduct(stranger, test);
         }
     }
 
@@ -186,16 +191,19 @@ impl<'a> Service<'a> {
             known.extend(later);
             let size = first.len() as u32;
             let known = std::iter::once(first).chain(known.into_iter().map(|(_, octets)| octets)).collect();
-            let Ok(keeper) = Keeper::start(&socket, known) else { continue };
+            let Ok(keeper) = Keeper::start(&socket, known) else {
+                self.server.shared.forget(&[peer]);
+                continue;
+            };
             let member = Member { socket, peer, since: Instant::now(), keeper: Some(keeper) };
-            let work = move || {
-                let test = self.join(Wish::Streams(header), size, member);
-                self.server.shared.strangers.leave();
-                if let Some(test) = test {
-                    self.conduct(test);
+            let work = move |stranger: Slot<'_>| {
+                if let Some(test) = self.join(Wish::Streams(header), size, member) {
+                    self.conduct(stranger, test);
                 }
             };
-            self.server.shared.strangers.hear(scope, work);
+            if !self.server.shared.strangers.hear(scope, work) {
+                self.server.shared.forget(&[peer]);
+            }
         }
     }
 
@@ -238,7 +246,7 @@ impl<'a> Service<'a> {
     }
 
     /// Waits for the other streams, and has the test.
-    fn conduct(self, mut test: Beginning) {
+    fn conduct(self, stranger: Slot<'_>, mut test: Beginning) {
         let shared = &self.server.shared;
         if let Some(others) = test.others.take() {
             let until = Instant::now() + GATHERING_TIME;
@@ -252,7 +260,9 @@ impl<'a> Service<'a> {
         }
         let peers: Vec<SocketAddr> = test.members.iter().map(|member| member.peer).collect();
         // Beyond these nobody is served: there is no word for it but to close.
-        if shared.tests.fetch_add(1, Ordering::Relaxed) < self.server.limits.tests {
+        let slot = shared.tests.take();
+        drop(stranger);
+        if slot.is_some() {
             let Beginning { wish, spec, members, .. } = test;
             let session = Session { wish, spec, members, limits: &self.server.limits, over: self.over };
             for served in session.run() {
@@ -262,7 +272,6 @@ impl<'a> Service<'a> {
         } else {
             (self.server.refusals)(peers[0], "came while as many tests ran as are allowed");
         }
-        shared.tests.fetch_sub(1, Ordering::Relaxed);
         shared.forget(&peers);
     }
 }

@@ -27,6 +27,8 @@ use crate::test::await_end;
 
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Threads that say something and wait.
+const STACK: usize = 256 << 10;
 /// How late a client may end, of a machine that is busy or a queue that is long.
 const LATE: Duration = Duration::from_secs(40);
 /// How long a client has for a message, or to listen where it wants a connection back.
@@ -243,14 +245,16 @@ impl Session<'_> {
         thread::scope(|scope| {
             for (flow, socket) in held {
                 let Some(ours) = outcome.flows.iter().find(|ours| ours.id == flow.id).cloned() else { continue };
+                // A machine that has no thread for it leaves its client to its own time-out.
+                let thread = thread::Builder::new().stack_size(STACK);
                 if flow.source == End::Host && !header.has(NO_UDP_FIN) {
-                    scope.spawn(move || report(socket, &report_of(&ours).emit()));
+                    let _ = thread.spawn_scoped(scope, move || report(socket, &report_of(&ours).emit()));
                 } else if flow.source == End::Target && !is_back(flow) {
-                    scope.spawn(move || say_farewell(socket, size, ours.messages_total));
+                    let _ = thread.spawn_scoped(scope, move || say_farewell(socket, size, ours.messages_total));
                 }
             }
         });
-        for (flow, socket) in held.iter().filter(|(flow, _)| is_back(flow)) {
+        for (flow, socket) in held.iter().filter(|(flow, _)| is_back(flow) && !(self.over)()) {
             let Some(ours) = outcome.flows.iter_mut().find(|ours| ours.id == flow.id) else { continue };
             let (heard, repeats) = await_report(socket, &[], size, ours.messages_total);
             ours.end_marks = repeats;

@@ -11,7 +11,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ use crate::deadline::Timed;
 use crate::door::{Door, accept, await_all, is_passing};
 use crate::options::prepare;
 use crate::served::{Limits, Refusals, Served};
-use crate::strangers::Strangers;
+use crate::slots::{Slot, Slots};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5201;
@@ -45,8 +45,6 @@ const STREAMS_TIME: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How long a client waits to hear whether it is known: more than a machine takes to decrypt its token.
 const ADMISSION_TIME: Duration = Duration::from_millis(200);
-/// A test that octets end, or the client's user.
-const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// First datagrams that one look takes.
 const MOST_UNKNOWN: usize = 64;
@@ -57,19 +55,18 @@ pub struct Server {
     limits: Limits,
     refusals: Refusals,
     admits: Option<Admits>,
-    shared: Arc<Shared>,
+    shared: Shared,
 }
 
 /// Whether the client of this token may have a test.
 pub type Admits = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// What the accepting threads and the tests share.
-#[derive(Default)]
 struct Shared {
     waiting: Mutex<Vec<Waiting>>,
-    tests: AtomicUsize,
+    tests: Slots,
     /// Connections whose cookie is being read.
-    strangers: Strangers,
+    strangers: Slots,
     ended: AtomicUsize,
 }
 
@@ -94,7 +91,12 @@ impl Server {
             limits,
             refusals: Box::new(|_, _| {}),
             admits: None,
-            shared: Arc::default(),
+            shared: Shared {
+                waiting: Mutex::default(),
+                tests: Slots::new(limits.tests),
+                strangers: Slots::new(Slots::STRANGERS),
+                ended: AtomicUsize::new(0),
+            },
         })
     }
 
@@ -136,10 +138,10 @@ impl Server {
         let mut count = 0;
         while !over() {
             door.wait()?;
-            if let Some((stream, peer)) = accept(&door.tcp)? {
+            if let Some((stream, peer)) = accept(&door.tcp) {
                 count += 1;
                 let place = count;
-                let work = move || self.receive((place, stream), peer, is_over, heard);
+                let work = move |stranger| self.receive(stranger, (place, stream), peer, is_over, heard);
                 self.shared.strangers.hear(scope, work);
             }
             let mut octets = [0; 64];
@@ -154,32 +156,31 @@ impl Server {
     /// A connection: a stream that a test waits for, or a test.
     fn receive(
         &self,
+        stranger: Slot<'_>,
         (place, stream): (usize, TcpStream),
         peer: SocketAddr,
         is_over: &(impl Fn(usize) -> bool + Sync),
         heard: &(impl Fn(Served) + Sync),
     ) {
         let cookie = Cookie::read(&mut Timed::new(&stream, MESSAGE_TIME));
-        self.shared.strangers.leave();
+        drop(stranger);
         let Ok(cookie) = cookie else { return };
         let wants = |waiting: &Waiting| waiting.cookie == cookie && waiting.workload == Workload::TcpStream;
         if let Some(test) = self.shared.claim(wants) {
             let _ = test.send((place, stream.into()));
             return;
         }
-        if self.shared.tests.fetch_add(1, Ordering::Relaxed) >= self.limits.tests {
-            self.shared.tests.fetch_sub(1, Ordering::Relaxed);
+        let Some(_test) = self.shared.tests.take() else {
             let _ = write_state(&mut Timed::new(&stream, MESSAGE_TIME), State::AccessDenied);
             (self.refusals)(peer, "came while as many tests ran as are allowed");
             return;
-        }
+        };
         let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
         let test = Test { server: self, control: stream, cookie, peer, over: &over };
         if let Some(served) = test.run() {
             heard(served);
             self.shared.ended.fetch_add(1, Ordering::Relaxed);
         }
-        self.shared.tests.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A datagram from somebody unknown: the first of a stream, if a test of a client at that address waits for one.
@@ -276,7 +277,7 @@ impl Test<'_> {
     ) -> Result<Box<[Outcome; 2]>, String> {
         let lost = |what: &'static str| move |error: io::Error| format!("the client {what}: {error}");
         let flows = self.streams(spec).map_err(lost("did not open its streams"))?;
-        let asked = Spec { extent: Extent::Time(patience(spec)), ..spec.clone() };
+        let asked = Spec { extent: Extent::Time(patience(spec, &self.server.limits)), ..spec.clone() };
         let framing = framing(parameters);
         let trial = Trial::adopt(asked, framing, End::Target, local, interface, flows, |_| {})
             .map_err(|error| error.to_string())?;
@@ -354,6 +355,7 @@ impl Test<'_> {
     /// Until the client says that the test is over; or a sentence about what happened instead.
     fn watch(&self, trial: &Trial) -> Result<(), &'static str> {
         let mut octet = [0];
+        let mut ended = None;
         loop {
             if (self.over)() {
                 let _ = self.say(State::ServerTerminate);
@@ -368,8 +370,9 @@ impl Test<'_> {
                     _ => return Err("the client said something that no iperf3 says in mid-test"),
                 },
                 Err(error) if is_passing(&error) => {
+                    // A sender ends by its own clock; that the test is over is the client's to say, when all has come there.
                     // Stalled, or long past its time: what is wrong, the trial says.
-                    if trial.has_ended() {
+                    if trial.has_ended() && ended.get_or_insert_with(Instant::now).elapsed() > MESSAGE_TIME {
                         return Ok(());
                     }
                 }
@@ -417,11 +420,12 @@ impl Test<'_> {
 
 /// How long this end goes on by itself. The client decides when a test is over. A sender stops by its own clock too, for
 /// what it sends while the client's word is on its way would be sent and never counted; a receiver must not.
-fn patience(spec: &Spec) -> Duration {
+fn patience(spec: &Spec, limits: &Limits) -> Duration {
     match spec.extent {
         Extent::Time(time) if spec.direction == Direction::Tx && !time.is_zero() => time,
         Extent::Time(time) if !time.is_zero() => time + SAFETY,
-        _ => LONGEST,
+        // Octets end it, or the client's user.
+        _ => Duration::from_secs(limits.time_s),
     }
 }
 

@@ -51,6 +51,8 @@ impl Refused {
     }
 }
 
+/// The longest time that a client leaves out (iperf3's MAX_OMIT_TIME).
+const MOST_OMIT_S: u64 = 600;
 /// What clients of TCP read and write at once where their user does not say.
 const USUAL_LEN: u32 = 128 << 10;
 
@@ -69,6 +71,10 @@ pub fn spec_of(parameters: &Parameters, limits: &Limits) -> Result<Spec, Refused
         (false, false) => Direction::Rx,
     };
     spec.streams = u16::try_from(parameters.parallel.max(1)).map_err(|_| Refused::Parameters)?;
+    // Before any sum of times: a client says what it likes.
+    if parameters.omit > MOST_OMIT_S || parameters.time > limits.time_s {
+        return Err(Refused::Time);
+    }
     spec.warmup = Duration::from_secs(parameters.omit);
     let blocks = parameters.blockcount.saturating_mul(parameters.len.unwrap_or(0));
     spec.extent = match parameters.num.max(blocks) {

@@ -8,43 +8,39 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::session::Session;
 use crate::door::{await_all, listeners, next};
 use crate::served::{Limits, Refusals, Served};
+use crate::slots::Slots;
 
 /// The port of control connections.
 pub const PORT: u16 = 12_865;
-
-/// Control connections at once, beside those of tests.
-const STRANGERS: usize = 64;
-/// Threads wait and copy little; the data has threads of its own.
-const STACK: usize = 256 << 10;
 
 /// A server that listens.
 pub struct Server {
     listeners: Vec<TcpListener>,
     limits: Limits,
     refusals: Refusals,
-    shared: Arc<Shared>,
-}
-
-/// What the accepting threads and the sessions share.
-#[derive(Default)]
-struct Shared {
-    sessions: AtomicUsize,
-    tests: AtomicUsize,
+    /// Control connections, of tests and others.
+    sessions: Slots,
+    tests: Slots,
     ended: AtomicUsize,
 }
 
 impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
-        let refusals = Box::new(|_, _: &str| {});
-        Ok(Server { listeners: listeners(address, port)?, limits, refusals, shared: Arc::default() })
+        Ok(Server {
+            listeners: listeners(address, port)?,
+            limits,
+            refusals: Box::new(|_, _| {}),
+            sessions: Slots::new(Slots::STRANGERS + limits.tests),
+            tests: Slots::new(limits.tests),
+            ended: AtomicUsize::new(0),
+        })
     }
 
     /// From now on these hear of clients that are refused. They leave nothing else: nothing was measured.
@@ -60,10 +56,10 @@ impl Server {
     /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
     /// aborted.
     pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
-        let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
+        let over = || is_over(self.ended.load(Ordering::Relaxed));
         let told = |served: Served| {
             heard(served);
-            self.shared.ended.fetch_add(1, Ordering::Relaxed);
+            self.ended.fetch_add(1, Ordering::Relaxed);
         };
         let service = Service { server: self, over: &over, heard: &told };
         thread::scope(|scope| {
@@ -86,38 +82,21 @@ impl<'a> Service<'a> {
     where
         'a: 'scope,
     {
-        let sessions = &self.server.shared.sessions;
         while !(self.over)() {
             let Some((control, peer)) = next(listener)? else { continue };
-            // Beyond these nobody is heard: the kernel's queue holds some more.
-            let full = sessions.fetch_add(1, Ordering::Relaxed) >= STRANGERS + self.server.limits.tests;
-            let work = move || {
-                self.receive(control, peer);
-                sessions.fetch_sub(1, Ordering::Relaxed);
-            };
-            if full || thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
-                sessions.fetch_sub(1, Ordering::Relaxed);
-            }
+            self.server.sessions.hear(scope, move |_session| self.receive(control, peer));
         }
         Ok(())
     }
 
     fn receive(self, control: TcpStream, peer: SocketAddr) {
         let Ok(local) = control.local_addr() else { return };
-        let tests = &self.server.shared.tests;
         let session = Session {
             control,
             peer,
             local,
             limits: &self.server.limits,
-            admit: &|| {
-                tests
-                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |running| {
-                        (running < self.server.limits.tests).then_some(running + 1)
-                    })
-                    .is_ok()
-            },
-            leave: &|| _ = tests.fetch_sub(1, Ordering::Relaxed),
+            tests: &self.server.tests,
             over: self.over,
             heard: self.heard,
             refused: &|what| (self.server.refusals)(peer, what),

@@ -29,6 +29,7 @@ use crate::deadline::Timed;
 use crate::door::is_passing;
 use crate::far::far_end;
 use crate::served::{Limits, Served};
+use crate::slots::Slots;
 
 /// How long a client has for its first message, to open its data connection, and to close it.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
@@ -51,10 +52,8 @@ pub struct Session<'a> {
     pub local: SocketAddr,
     /// What is allowed.
     pub limits: &'a Limits,
-    /// Whether a test may begin now. If so, it has begun.
-    pub admit: &'a dyn Fn() -> bool,
-    /// It has ended.
-    pub leave: &'a dyn Fn(),
+    /// Those that may go on at the same time.
+    pub tests: &'a Slots,
     /// Whether the server is to end.
     pub over: &'a (dyn Fn() -> bool + Sync),
     /// Told of each test.
@@ -153,12 +152,10 @@ impl Session<'_> {
             Ok(spec) => spec,
             Err(refused) => return refuse(refused),
         };
-        if !(self.admit)() {
+        let Some(_test) = self.tests.take() else {
             return refuse((errno::EBUSY, "came while as many tests ran as are allowed"));
-        }
-        let done = self.admitted(request, spec);
-        (self.leave)();
-        done
+        };
+        self.admitted(request, spec)
     }
 
     fn admitted(&self, request: &Request, mut spec: Spec) -> io::Result<()> {

@@ -14,7 +14,7 @@ use super::terms::spec_of;
 use crate::deadline::Timed;
 use crate::door::{Door, await_all, next};
 use crate::served::{Limits, Refusals, Served};
-use crate::strangers::Strangers;
+use crate::slots::{Slot, Slots};
 
 /// The port of the control connection.
 pub const PORT: u16 = 5000;
@@ -28,9 +28,9 @@ pub struct Server {
     limits: Limits,
     refusals: Refusals,
     hall: Hall,
-    tests: AtomicUsize,
+    tests: Slots,
     /// Connections whose request is being read.
-    strangers: Strangers,
+    strangers: Slots,
     ended: AtomicUsize,
 }
 
@@ -42,8 +42,8 @@ impl Server {
             limits,
             refusals: Box::new(|_, _| {}),
             hall: Hall::default(),
-            tests: AtomicUsize::new(0),
-            strangers: Strangers::default(),
+            tests: Slots::new(limits.tests),
+            strangers: Slots::new(Slots::STRANGERS),
             ended: AtomicUsize::new(0),
         })
     }
@@ -83,33 +83,30 @@ impl<'a> Service<'a> {
     {
         while !(self.over)() {
             if let Some((stream, peer)) = next(&door.tcp)? {
-                self.server.strangers.hear(scope, move || self.receive(stream, peer));
+                self.server.strangers.hear(scope, move |stranger| self.receive(stranger, stream, peer));
             }
         }
         Ok(())
     }
 
     /// A connection: a test, if its first lines ask for one.
-    fn receive(self, stream: TcpStream, peer: SocketAddr) {
+    fn receive(self, stranger: Slot<'_>, stream: TcpStream, peer: SocketAddr) {
         let asked = hear_request(&stream);
-        self.server.strangers.leave();
+        drop(stranger);
         let Ok(Some(asked)) = asked else { return };
         let spec = match spec_of(&asked, &self.server.limits) {
             Ok(spec) => spec,
             Err(why) => return self.refuse(&stream, peer, &why),
         };
-        let tests = &self.server.tests;
-        if tests.fetch_add(1, Ordering::Relaxed) < self.server.limits.tests {
-            let Server { hall, limits, .. } = self.server;
-            let session = Session { control: stream, peer, asked, spec, hall, limits, over: self.over };
-            if let Some(served) = session.run() {
-                (self.heard)(served);
-                self.server.ended.fetch_add(1, Ordering::Relaxed);
-            }
-        } else {
-            self.refuse(&stream, peer, "as many tests run here as are allowed; try again when one is over");
+        let Some(_test) = self.server.tests.take() else {
+            return self.refuse(&stream, peer, "as many tests run here as are allowed; try again when one is over");
+        };
+        let Server { hall, limits, .. } = self.server;
+        let session = Session { control: stream, peer, asked, spec, hall, limits, over: self.over };
+        if let Some(served) = session.run() {
+            (self.heard)(served);
+            self.server.ended.fetch_add(1, Ordering::Relaxed);
         }
-        tests.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn refuse(self, stream: &TcpStream, peer: SocketAddr, why: &str) {

@@ -17,7 +17,7 @@ use super::receive::{Receiver, Sender};
 use crate::door::{Door, accept, await_all, waiting};
 use crate::far::far_end;
 use crate::served::{Limits, Refusals, Served};
-use crate::strangers::Strangers;
+use crate::slots::{Slot, Slots};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5001;
@@ -29,9 +29,9 @@ pub struct Server {
     refusals: Refusals,
     /// Whose datagrams have a socket of their own.
     known: Mutex<Vec<SocketAddr>>,
-    tests: AtomicUsize,
+    tests: Slots,
     /// Senders whose first data is awaited.
-    strangers: Strangers,
+    strangers: Slots,
     ended: AtomicUsize,
 }
 
@@ -43,8 +43,8 @@ impl Server {
             limits,
             refusals: Box::new(|_, _| {}),
             known: Mutex::default(),
-            tests: AtomicUsize::new(0),
-            strangers: Strangers::default(),
+            tests: Slots::new(limits.tests),
+            strangers: Slots::new(Slots::STRANGERS),
             ended: AtomicUsize::new(0),
         })
     }
@@ -88,9 +88,11 @@ impl<'a> Service<'a> {
     {
         while !(self.over)() {
             door.wait()?;
-            if let Some((stream, peer)) = accept(&door.tcp)? {
+            if let Some((stream, peer)) = accept(&door.tcp) {
                 let sender = Sender { socket: stream.into(), datagrams: Vec::new() };
-                self.server.strangers.hear(scope, move || self.test(sender, peer, Workload::TcpStream));
+                self.server
+                    .strangers
+                    .hear(scope, move |stranger| self.test(stranger, sender, peer, Workload::TcpStream));
             }
             let mut unknown = waiting(&door.udp);
             while let Some(peer) = unknown.first().map(|(peer, _)| *peer) {
@@ -104,8 +106,8 @@ impl<'a> Service<'a> {
                 self.server.known().push(peer);
                 let datagrams = of_peer.into_iter().map(|(_, octets)| octets).collect();
                 let forget = move || self.server.known().retain(|known| *known != peer);
-                let heard = self.server.strangers.hear(scope, move || {
-                    self.test(Sender { socket, datagrams }, peer, Workload::UdpStream);
+                let heard = self.server.strangers.hear(scope, move |stranger| {
+                    self.test(stranger, Sender { socket, datagrams }, peer, Workload::UdpStream);
                     forget();
                 });
                 if !heard {
@@ -131,11 +133,11 @@ impl<'a> Service<'a> {
     }
 
     /// A test, if data comes.
-    fn test(self, sender: Sender, peer: SocketAddr, workload: Workload) {
-        let Server { limits, tests, strangers, .. } = self.server;
+    fn test(self, stranger: Slot<'_>, sender: Sender, peer: SocketAddr, workload: Workload) {
+        let Server { limits, tests, .. } = self.server;
         let local = SockRef::from(&sender.socket).local_addr().ok().and_then(|local| local.as_socket());
         let arrived = sender.await_data(self.over);
-        strangers.leave();
+        drop(stranger);
         let (Ok(arrived), Some(local)) = (arrived, local) else { return };
         // A sender does not say what it is about to send: it may be more than is allowed.
         if limits.rate.is_some() {
@@ -146,7 +148,7 @@ impl<'a> Service<'a> {
         spec.message_size = (workload == Workload::UdpStream).then_some(arrived.size as u32);
         let known = interfaces::addresses().unwrap_or_default();
         let interface = known.into_iter().find(|known| known.address == local.ip()).map(|known| known.interface);
-        if tests.fetch_add(1, Ordering::Relaxed) < limits.tests {
+        if let Some(_test) = tests.take() {
             let outcome = self.receiver(&spec, local.ip(), &interface).receive(arrived, |_| {});
             // What a sender does not say, its test has shown.
             if let Ok(outcome) = &outcome {
@@ -162,6 +164,5 @@ impl<'a> Service<'a> {
         } else {
             (self.server.refusals)(peer, "came while as many tests ran as are allowed");
         }
-        tests.fetch_sub(1, Ordering::Relaxed);
     }
 }
