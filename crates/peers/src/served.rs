@@ -39,6 +39,16 @@ pub struct Limits {
     pub time_s: u64,
 }
 
+impl Limits {
+    /// Octets that the messages of a test's streams may take in memory: each sender has one of its own.
+    const MESSAGES: u64 = 256 << 20;
+
+    /// Whether so many streams may have messages of this size.
+    pub fn allow_messages(&self, streams: u16, size: u32) -> bool {
+        u64::from(streams) * u64::from(size) <= Limits::MESSAGES
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits { tests: 16, rate: None, time_s: 3600 }

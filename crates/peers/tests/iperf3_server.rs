@@ -1,7 +1,7 @@
 //! The real iperf3 as client of our server, over loopback: every mode, and its figures beside ours.
 //! Knows no records. Says so and passes where iperf3 is missing.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Mutex;
@@ -262,6 +262,28 @@ fn what_was_lost_while_it_did_not_count_is_told_apart() {
 }
 
 #[test]
+fn a_client_far_away_says_late_that_it_is_over() {
+    const BACK: &str = r#"{"tcp":true,"reverse":true,"time":1,"parallel":1,"len":1000,"bandwidth":1000000}"#;
+    const RESULTS: &str = r#"{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"sender_has_retransmits":-1,
+        "streams":[{"id":1,"bytes":125000,"retransmits":-1,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1}]}"#;
+    let ((), served) = with_server("127.0.0.1", Limits::default(), |at| {
+        let mut client = Client::new(at);
+        client.says(COOKIE).hears(b"\x09").says_text(BACK).hears(b"\x0a");
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.write_all(COOKIE).unwrap();
+        client.hears(b"\x01\x02");
+        let reader = thread::spawn(move || io::copy(&mut stream, &mut io::sink()));
+        // A second, and a round trip of a third.
+        thread::sleep(Duration::from_millis(1350));
+        client.says(b"\x04").hears(b"\x0d").says_text(RESULTS).hears_text();
+        client.hears(b"\x0e").says(b"\x10");
+        drop(reader);
+    });
+    let [_, far] = &**served[0].ended.as_ref().unwrap();
+    assert_eq!(far.flows[0].octets, 125_000);
+}
+
+#[test]
 fn a_word_that_was_lost_is_one_failed_test_and_no_more() {
     const PARAMETERS: &str = r#"{"udp":true,"time":1,"parallel":2,"len":64,"bandwidth":1000000}"#;
     let (printed, served) = with_server("127.0.0.1", Limits { tests: 1, ..Limits::default() }, |at| {
@@ -290,8 +312,11 @@ fn a_word_that_was_lost_is_one_failed_test_and_no_more() {
 #[test]
 fn strangers_and_nonsense_leave_the_server_serving() {
     const TCP: &str = r#"{"tcp":true,"time":1,"parallel":1,"len":1000,"bandwidth":1000000}"#;
+    // Seconds whose sum is more than any number of seconds.
+    const LONG: &str = r#"{"tcp":true,"time":9223372036854775807,"omit":9223372036854775807,"len":1000}"#;
     let began = Instant::now();
-    let ((), _) = with_server("127.0.0.1", Limits::default(), |at| {
+    // One test at a time: whatever came of one, the next can be had.
+    let ((), _) = with_server("127.0.0.1", Limits { tests: 1, ..Limits::default() }, |at| {
         let frame = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
         for says in [
             b"".to_vec(),
@@ -301,6 +326,7 @@ fn strangers_and_nonsense_leave_the_server_serving() {
             [&COOKIE[..], b"\0\0\0\x10{"].concat(),
             [&COOKIE[..], &frame("[]")].concat(),
             [&COOKIE[..], &frame(TCP)].concat(),
+            [&COOKIE[..], &frame(LONG)].concat(),
             // Says the end before it has begun; was found by the fuzzer.
             [&COOKIE[..], &frame(TCP), &[4; 40]].concat(),
         ] {

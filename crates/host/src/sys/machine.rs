@@ -1,5 +1,5 @@
-//! What the kernel says of itself.
-//! Knows uname(2) only.
+//! What the kernel says of itself, and what it allows this process.
+//! Knows uname(2) and setrlimit(2) only.
 
 use std::ffi::{CStr, c_char};
 
@@ -27,6 +27,18 @@ pub fn kernel_name() -> Option<KernelName> {
         version: text(&name.version)?,
         architecture: text(&name.machine)?,
     })
+}
+
+/// Allows this process as many open files as it may have without asking anybody; what cannot be stays as it was. Programs
+/// that use select(2) are why the usual limit is lower.
+pub fn raise_open_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is ours alone; the kernel fills it and keeps no pointer to it.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: the kernel reads `limit`, which it has filled itself but for the number.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
 }
 
 fn text(field: &[c_char]) -> Option<String> {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 use linerate_host::environment;
+use linerate_host::sys::machine::raise_open_files;
 use linerate_peers::iperf3::authentication::Guard;
 use linerate_peers::iperf3::server::Admits;
 use linerate_peers::served::{Limits, Served};
@@ -58,6 +59,8 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
         }
     }
     interrupt::listen();
+    // A stream takes some descriptors, and many clients may come at once.
+    raise_open_files();
     if !arguments.quiet {
         let serving = servers.iter().map(|server| Ok(format!("{} on port {}", server.name(), server.port()?)));
         say(format_args!("linerate: serving {}; Ctrl-C ends it", serving.collect::<Result<Vec<_>>>()?.join(", ")));
@@ -79,14 +82,17 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
             Err(error) => *lock(&trouble) = Some(error),
         }
     };
-    thread::scope(|scope| {
+    let served = thread::scope(|scope| {
         let running: Vec<_> = servers.iter().map(|server| scope.spawn(|| server.run(&over, &heard))).collect();
         running.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
-    })?;
+    });
+    // What was served is closed whatever happened.
+    let closed = lock(&desk).close();
     if let Some(error) = lock(&trouble).take() {
         return Err(error);
     }
-    lock(&desk).close()?;
+    served?;
+    closed?;
     if arguments.one_off && lock(&desk).tests == 0 {
         bail!("interrupted before a client came");
     }

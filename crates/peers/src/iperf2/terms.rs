@@ -80,7 +80,7 @@ fn check(spec: Spec, limits: &Limits) -> Result<Spec, &'static str> {
     if spec.streams > MAX_STREAMS {
         return Err("asked for more than 128 streams");
     }
-    if !(least..=most).contains(&size) {
+    if !(least..=most).contains(&size) || !limits.allow_messages(spec.streams, size) {
         return Err("asked for messages of a size that is none");
     }
     if spec.expected_time().unwrap_or_default() > Duration::from_secs(limits.time_s) {

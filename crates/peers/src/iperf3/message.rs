@@ -11,6 +11,8 @@ pub const COOKIE_LEN: usize = 37;
 /// The most octets of a JSON text that is read. Parameters stay below 8 KiB, results of 128 streams with a server's
 /// output in them below some MiB.
 pub const MAX_TEXT: u32 = 4 << 20;
+/// The same of a client's results: 256 streams of one test fit.
+pub const MAX_RESULTS: u32 = 256 << 10;
 
 const COOKIE_CHARACTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 

@@ -23,7 +23,7 @@ use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use socket2::Socket;
 
 use super::datagram;
-use super::message::{Cookie, MAX_TEXT, State, read_json, write_json, write_state};
+use super::message::{Cookie, MAX_RESULTS, State, read_json, write_json, write_state};
 use super::parameters::{MAX_PARAMETERS, Parameters};
 use super::results::Results;
 use super::sockets::{framing, settle};
@@ -170,14 +170,17 @@ impl Server {
             let _ = test.send((place, stream.into()));
             return;
         }
-        let Some(_test) = self.shared.tests.take() else {
+        let Some(slot) = self.shared.tests.take() else {
             let _ = write_state(&mut Timed::new(&stream, MESSAGE_TIME), State::AccessDenied);
             (self.refusals)(peer, "came while as many tests ran as are allowed");
             return;
         };
         let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
         let test = Test { server: self, control: stream, cookie, peer, over: &over };
-        if let Some(served) = test.run() {
+        let served = test.run();
+        // Before the connection closes: its client may come back at once.
+        drop(slot);
+        if let Some(served) = served {
             heard(served);
             self.shared.ended.fetch_add(1, Ordering::Relaxed);
         }
@@ -384,7 +387,7 @@ impl Test<'_> {
     /// Results both ways, and the last words.
     fn exchange(&self, parameters: &Parameters, spec: &Spec, outcome: &Outcome) -> io::Result<Ended> {
         self.say(State::ExchangeResults)?;
-        let theirs: Results = read_json(&mut self.timed(), MAX_TEXT)?;
+        let theirs: Results = read_json(&mut self.timed(), MAX_RESULTS)?;
         let mut ours = results_of(spec, outcome);
         if parameters.get_server_output {
             ours.server_output_text = Some(output(spec, outcome));

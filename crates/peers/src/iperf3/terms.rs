@@ -100,6 +100,7 @@ fn check(spec: &Spec, limits: &Limits) -> Result<Spec, Refused> {
     let size = spec.message_octets();
     if spec.streams > MAX_STREAMS
         || size > MAX_MESSAGE
+        || !limits.allow_messages(spec.streams, size)
         || spec.burst > 1000
         || (spec.workload == Workload::UdpStream && (size as usize) < MIN_LEN)
         || spec.congestion_control.as_ref().is_some_and(|name| name.len() > 15)

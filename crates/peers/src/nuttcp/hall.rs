@@ -14,9 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_trial::spec::MAX_STREAMS;
 use socket2::Socket;
 
-use crate::door::{Datagram, Door, is_passing, waiting};
+use crate::door::{Datagram, Door, accept, waiting};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long a test waits until another of the same client has its connections.
@@ -170,24 +171,20 @@ impl Seat<'_> {
     /// Takes what stands at the doors, for whomever it is.
     fn look(&self) -> io::Result<()> {
         for (at, door) in &self.doors {
-            loop {
-                match door.tcp.accept() {
-                    Ok((stream, peer)) => {
-                        stream.set_nonblocking(false)?;
-                        self.hall.deliver(*at, peer, false, stream.into(), Vec::new());
-                    }
-                    Err(error) if is_passing(&error) => break,
-                    Err(error) => return Err(error),
-                }
+            while let Some((stream, peer)) = accept(&door.tcp) {
+                self.hall.deliver(*at, peer, false, stream.into(), Vec::new());
             }
             let mut unknown = waiting(&door.udp);
+            let mut opened = 0;
             while let Some((peer, _)) = unknown.first() {
                 let peer = *peer;
-                if !self.hall.is_awaited(*at, peer) {
+                // A client that sends from more ports than a test has streams means no test.
+                if opened >= MAX_STREAMS || !self.hall.is_awaited(*at, peer) {
                     unknown.retain(|(from, _)| *from != peer);
                     continue;
                 }
                 let (socket, before) = door.connected(peer)?;
+                opened += 1;
                 unknown.extend(before);
                 let of_peer = |(from, octets): Datagram| if from == peer { Ok(octets) } else { Err((from, octets)) };
                 let mut known = Vec::new();

@@ -48,6 +48,9 @@ pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
     if spec.streams > MAX_STREAMS {
         return Err(format!("{} streams are too many; choose at most -N{MAX_STREAMS}", spec.streams));
     }
+    if !limits.allow_messages(spec.streams, asked.buflen) {
+        return Err(format!("{} streams of such messages take too much memory; choose a smaller -l", spec.streams));
+    }
     if asked.udp && spec.streams > 1 {
         return Err("several streams of datagrams are not to be had; leave -N out, or run several clients".to_owned());
     }
