@@ -127,7 +127,8 @@ impl TrialClock {
         self.sending_since.get().is_some()
     }
 
-    /// Waits for the start, or a stop; `false` after a stop.
+    /// Waits for the start, or a stop; `false` after a stop. What has ended in good order since it began has begun: a thread
+    /// that got no CPU until then moved nothing.
     pub fn wait_for_start(&self) -> bool {
         let mut started = self.started.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         while !*started && !self.stopped() {
@@ -137,7 +138,7 @@ impl TrialClock {
                 .unwrap_or_else(|poisoned| poisoned.into_inner());
             started = guard;
         }
-        *started && !self.stopped()
+        *started && !self.aborted()
     }
 
     /// The measured part of what this end sends. Counted from the start; before it, from now.
