@@ -12,6 +12,7 @@ use std::io::{self, BufRead, BufReader};
 
 use linerate_trial::drop_reason::DropReason;
 
+use crate::profile::kallsyms::each_function;
 use crate::sys::bpf::{Attached, Counts, Instruction, Program, ProgramKind};
 
 /// Where tracefs is mounted; before Linux 4.1 it was in debugfs.
@@ -214,26 +215,17 @@ fn instructions(format: &Format, map: i32) -> Vec<Instruction> {
 
 /// The function in which each address stands, of lines `ffffffff81000000 T _text [module]`. The file is long and read
 /// once, a line at a time.
-fn symbols(mut text: impl BufRead, addresses: &[u64]) -> Vec<(u64, String)> {
+fn symbols(text: impl BufRead, addresses: &[u64]) -> Vec<(u64, String)> {
     let mut best: Vec<(u64, u64, String)> = addresses.iter().map(|address| (*address, 0, String::new())).collect();
-    let mut line = String::new();
-    while {
-        line.clear();
-        text.read_line(&mut line).is_ok_and(|octets| octets > 0)
-    } {
-        let mut words = line.split_whitespace();
-        let (Some(at), Some(kind), Some(name)) = (words.next(), words.next(), words.next()) else { continue };
-        let Ok(at) = u64::from_str_radix(at, 16) else { continue };
-        if at == 0 || !matches!(kind, "t" | "T" | "w" | "W") {
-            continue;
-        }
+    // What was read before a failure counts.
+    let _ = each_function(text, |at, name, _module| {
         for (address, start, function) in &mut best {
             if at <= *address && at > *start && *address - at < FUNCTION {
                 *start = at;
                 name.clone_into(function);
             }
         }
-    }
+    });
     best.into_iter().filter(|(_, start, _)| *start > 0).map(|(address, _, function)| (address, function)).collect()
 }
 

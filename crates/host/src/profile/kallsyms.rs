@@ -64,7 +64,7 @@ pub fn name(nearest: &mut Nearest) -> io::Result<()> {
 }
 
 /// Calls `each` with the address, the name and the module of every function that has an address.
-fn each_function(mut lines: impl BufRead, mut each: impl FnMut(u64, &str, Option<&str>)) -> io::Result<()> {
+pub(crate) fn each_function(mut lines: impl BufRead, mut each: impl FnMut(u64, &str, Option<&str>)) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
         line.clear();

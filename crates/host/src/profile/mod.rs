@@ -9,7 +9,7 @@
 
 mod cost;
 pub mod elf;
-mod kallsyms;
+pub(crate) mod kallsyms;
 mod maps;
 mod nearest;
 mod places;

@@ -26,6 +26,13 @@ pub(super) fn words(
             missing.push(sentence);
         }
     };
+    if cfg!(target_endian = "big") && is_pci(interface) {
+        say(format!(
+            "{interface} is on the PCI bus, whose registers /dev/mem shows octet-swapped on a big-endian machine; name \
+             registers of its dump"
+        ));
+        return vec![None; addresses.len()];
+    }
     let iomem = fs::read_to_string("/proc/iomem").unwrap_or_default();
     let memory = match DeviceMemory::open() {
         Ok(memory) => memory,
@@ -44,6 +51,13 @@ pub(super) fn words(
         words.push(word.map_err(&mut say).ok());
     }
     words
+}
+
+/// Devices of that bus are little-endian whatever the machine is (PCI Local Bus Specification 3.0, 3.2.2.3); those of a chip
+/// are as the chip.
+fn is_pci(interface: &str) -> bool {
+    let bus = fs::read_link(format!("/sys/class/net/{interface}/device/subsystem"));
+    bus.is_ok_and(|bus| bus.ends_with("pci"))
 }
 
 /// Memory is nobody's register: whatever the controller's definitions say, it is not shown.

@@ -81,7 +81,8 @@ impl Whole {
             }
             (_, true) if after > before => Some(What::Counted {
                 count: u64::from(after - before),
-                at_least: sticks && after == self.mask,
+                // One that went more than half of the way round may have gone round before.
+                at_least: if sticks { after == self.mask } else { after - before > self.mask / 2 },
                 cleared: false,
             }),
             (_, true) if sticks => Some(What::WentBack),
