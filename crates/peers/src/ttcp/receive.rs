@@ -156,4 +156,28 @@ mod tests {
         assert_eq!(flow.octets, 16 * 1024);
         assert!(flow.elapsed_ns >= 100_000_000, "{} ns", flow.elapsed_ns);
     }
+
+    #[test]
+    fn datagrams_of_any_size_count_whatever_takes_them() {
+        let (near, far) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        near.connect(far.local_addr().unwrap()).unwrap();
+        far.connect(near.local_addr().unwrap()).unwrap();
+        let mut spec = Spec::new(Workload::UdpStream);
+        (spec.message_size, spec.receiver_api) = (Some(100), Some(ReceiverApi::Recvmmsg));
+        let local = "127.0.0.1".parse().unwrap();
+        let most = Duration::from_secs(10);
+        let receiver = Receiver { spec: &spec, end: End::Target, local, interface: None, most, stopped: &|| false };
+        let arrived = Sender { socket: near.into(), datagrams: vec![vec![b'x'; 100]] }.await_data(&|| false).unwrap();
+        let sending = std::thread::spawn(move || {
+            // Once the trial takes them itself.
+            for octets in [&[b'x'; 9000][..], b"12345", b"ttcp"] {
+                std::thread::sleep(Duration::from_millis(100));
+                far.send(octets).unwrap();
+            }
+            far
+        });
+        let flow = receiver.receive(arrived, |_| {}).unwrap().flows.remove(0);
+        sending.join().unwrap();
+        assert_eq!((flow.messages, flow.octets), (3, 9105));
+    }
 }
