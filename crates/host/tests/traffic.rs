@@ -135,6 +135,20 @@ fn a_number_of_octets_arrives_whole() {
 }
 
 #[test]
+fn an_interval_longer_than_any_clock_is_one_slice() {
+    let mut spec = short(Workload::TcpStream, Direction::Rx);
+    // A little more than 2^64 ns, and the longest there is.
+    for interval in [Duration::new(18_446_744_073, 709_551_617), Duration::MAX] {
+        spec.interval = interval;
+        let (target, host) = run(&spec, "127.0.0.1");
+        for outcome in [target, host] {
+            assert!(outcome.flows[0].slices.len() <= 1, "{} slices", outcome.flows[0].slices.len());
+            assert!(outcome.cpu.is_some(), "whoever samples has come to the end");
+        }
+    }
+}
+
+#[test]
 fn a_paced_load_is_what_was_asked() {
     for rate in ["1M", "100M", "5kpps"] {
         let mut spec = short(Workload::UdpStream, Direction::Tx);

@@ -246,6 +246,32 @@ fn a_server_that_is_none_is_a_sentence() {
     assert!(sentence.contains("start 'iperf -s -u' there"), "{sentence}");
 }
 
+/// It has read everything, and says so to nobody. It goes by itself before it could hold a test run.
+#[test]
+fn a_server_that_does_not_close_does_not_hold_whoever_stops() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let mut spec = Spec::new(Workload::TcpStream);
+    spec.extent = Extent::Octets(100_000);
+    let over = AtomicBool::new(false);
+    let began = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read_to_end(&mut Vec::new());
+            while !over.load(Ordering::Relaxed) && began.elapsed() < Duration::from_secs(8) {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let place = Place { local: at.ip(), interface: Some("lo".to_owned()), server: at };
+        let said = client::run(&spec, &place, |_| {}, &|| began.elapsed() > Duration::from_millis(500));
+        let took = began.elapsed();
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(said.unwrap_err(), "the trial was stopped");
+        assert!(took < Duration::from_secs(3), "{took:?}");
+    });
+}
+
 /// A UDP server that answers whatever comes with these octets.
 fn udp_nonsense(spec: &Spec, says: &[u8]) -> Result<[Outcome; 2], String> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -11,6 +11,7 @@ use linerate_peers::netperf::client;
 use linerate_peers::test::Place;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec, Workload};
+use linerate_trial::units::OfferedLoad;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
     let place = Place { local: "127.0.0.1".parse().unwrap(), interface: Some("lo".to_owned()), server };
@@ -196,6 +197,33 @@ fn a_server_that_goes_before_its_results_is_a_sentence_and_no_figure() {
         });
         assert!(sentence.contains(contains), "{sentence}");
     }
+}
+
+/// A server whose response to the first connection comes an octet at a time, and is not over when the trial is stopped.
+#[test]
+fn a_response_without_an_end_does_not_hold_whoever_stops() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let mut crr = spec(Workload::TcpCrr);
+    (crr.extent, crr.rate, crr.response_size) = (Extent::Time(Duration::from_secs(60)), OfferedLoad::Unlimited, 1000);
+    thread::scope(|scope| {
+        let began = Instant::now();
+        scope.spawn(move || {
+            let mut control = accept(&listener);
+            control.read_exact(&mut [0; 656]).unwrap();
+            let data = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = i32::from(data.local_addr().unwrap().port());
+            control.write_all(&message(98, 0, &[(44, port)])).unwrap();
+            let mut stream = accept(&data);
+            while began.elapsed() < Duration::from_secs(8) && stream.write_all(b"x").is_ok() {
+                thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let place = Place { local: at.ip(), interface: Some("lo".to_owned()), server: at };
+        let stopped = || began.elapsed() > Duration::from_millis(300);
+        assert!(client::run(&crr, &place, |_| {}, &stopped).is_err());
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    });
 }
 
 #[test]

@@ -285,6 +285,37 @@ fn requests_over_udp_and_connections_are_answered_to_their_end() {
     assert_eq!(workloads, [Workload::UdpRr, Workload::TcpCrr, Workload::TcpCrr]);
 }
 
+/// Clients of connections that neither read nor end a request. They go by themselves before they could hold a test run.
+#[test]
+fn connections_that_hang_do_not_hold_the_server() {
+    const LONGEST: Duration = Duration::from_secs(8);
+    let gone = AtomicBool::new(false);
+    let is_gone = |began: Instant| gone.load(Ordering::Relaxed) || began.elapsed() > LONGEST;
+    thread::scope(|scope| {
+        let began = Instant::now();
+        with_server(Limits::default(), |at| {
+            for (request_size, response_size) in [(1, 4 << 20), (100, 1)] {
+                let mut client = Client::connect(at);
+                let to = client.ask(&[(48, 0x2c), (56, 60), (20, request_size), (44, response_size), (96, 6)]);
+                let mut data = TcpStream::connect(to).unwrap();
+                scope.spawn(move || {
+                    // An octet at a time, of a request that is one, or of one that is not over in ten seconds.
+                    let mut left = request_size;
+                    while !is_gone(began) {
+                        left -= i32::from(left > 0 && data.write_all(b"x").is_ok());
+                        thread::sleep(Duration::from_millis(100));
+                    }
+                    drop((data, client));
+                });
+            }
+            thread::sleep(Duration::from_millis(500));
+        });
+        let took = began.elapsed();
+        gone.store(true, Ordering::Relaxed);
+        assert!(took < Duration::from_secs(3), "{took:?}");
+    });
+}
+
 #[test]
 fn old_clients_hear_that_the_test_is_unknown_and_the_user_which_it_was() {
     let (refused, said) = mpsc::channel();

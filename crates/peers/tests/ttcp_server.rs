@@ -131,6 +131,23 @@ fn the_time_begins_with_the_start() {
 }
 
 #[test]
+fn datagrams_may_be_longer_than_the_first() {
+    let served = with_server("127.0.0.1", Limits::default(), 1, |at| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(at).unwrap();
+        socket.send(b"0123").unwrap();
+        for size in [100, 1000, 5, 9000, 65_507] {
+            socket.send(&vec![b'x'; size]).unwrap();
+            thread::sleep(Duration::from_millis(20));
+        }
+        socket.send(b"0123").unwrap();
+    });
+    let flow = only(&served);
+    assert_eq!((flow.messages, flow.octets), (5, 75_612));
+    assert_eq!(served[0].spec.message_size, Some(15_122), "the mean");
+}
+
+#[test]
 fn nuttcps_classic_mode_is_a_sender() {
     if Command::new("nuttcp").arg("-V").output().is_err() {
         return println!("SKIPPED: nuttcp cannot be run here; apt-get install nuttcp");

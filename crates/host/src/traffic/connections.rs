@@ -1,7 +1,7 @@
 //! A TCP connection for each request and response: connect, ask, be answered, close.
 //! Knows the far end from the flow's opening; it talks to no other address.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use linerate_trial::outcome::{FlowOutcome, Role};
 
 use super::TrafficError;
 use super::buffer::AlignedBuffer;
+use super::clock::TrialClock;
 use super::requests::{count, finish};
 use super::sockets::{connect_again, is_passing};
 use super::task::{Task, wait_until};
 use crate::sys::thread::thread_use;
 
-/// How long the two ends of one transaction wait for each other.
-const TRANSACTION_TIME: Duration = Duration::from_secs(5);
-/// How long an accept may block before the thread looks whether it should end.
+/// How long a transaction takes at most once it is connected, however little of it comes at a time.
+const TRANSACTION_TIME_NS: u64 = 5_000_000_000;
+/// How long an accept, a read or a write may block before the thread looks whether it should end.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Makes one connection after the other until the time is over.
@@ -45,11 +46,18 @@ pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
             pacer.handle_sent();
         }
         let began = now;
-        transact(&task, request.as_slice(), response.as_mut_slice()).map_err(|error| {
+        let done = transact(&task, request.as_slice(), response.as_mut_slice());
+        if done.is_err() && task.clock.stopped() {
+            break;
+        }
+        done.map_err(|error| {
             let what = match error.raw_os_error() {
                 Some(libc::EADDRNOTAVAIL) => {
                     "no local port is free for another connection; give a rate, or widen \
                      net.ipv4.ip_local_port_range"
+                }
+                _ if error.kind() == ErrorKind::TimedOut => {
+                    "a transaction took too long; see what answers there, or choose a smaller response_size"
                 }
                 _ => "a transaction broke",
             };
@@ -72,16 +80,16 @@ pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
     Ok(outcome)
 }
 
-fn transact(task: &Task, request: &[u8], response: &mut [u8]) -> std::io::Result<()> {
-    let mut stream = connect_again(&task.spec, task.local, task.open.peer)?;
-    stream.set_read_timeout(Some(TRANSACTION_TIME))?;
+fn transact(task: &Task, request: &[u8], response: &mut [u8]) -> io::Result<()> {
+    let stream = connect_again(&task.spec, task.local, task.open.peer)?;
+    let mut stream = Transaction::begin(stream, &task.clock)?;
     stream.write_all(request)?;
     stream.read_exact(response)?;
     // The responder closes first, so that its machine and not this one keeps the port in TIME-WAIT (RFC 9293,
     // section 3.6): a requester would run out of ports.
     match stream.read(&mut [0; 1]) {
         Ok(0) => Ok(()),
-        Ok(_) => Err(std::io::Error::new(ErrorKind::InvalidData, "the response was longer than agreed")),
+        Ok(_) => Err(io::Error::new(ErrorKind::InvalidData, "the response was longer than agreed")),
         Err(error) => Err(error),
     }
 }
@@ -114,9 +122,9 @@ pub fn answer(task: Task) -> Result<FlowOutcome, TrafficError> {
         if peer.as_socket().is_none_or(|peer| peer.ip() != task.open.peer.ip()) {
             continue;
         }
-        let mut stream: TcpStream = socket.into();
-        let _ = stream.set_read_timeout(Some(TRANSACTION_TIME));
+        let stream: TcpStream = socket.into();
         let _ = stream.set_nodelay(task.spec.nodelay());
+        let Ok(mut stream) = Transaction::begin(stream, &task.clock) else { continue };
         match stream.read(request.as_mut_slice()) {
             // A connection without a request is how another tool's requester says that it was the last.
             Ok(0) if task.framing.is_bare() => break,
@@ -132,4 +140,85 @@ pub fn answer(task: Task) -> Result<FlowOutcome, TrafficError> {
     }
     finish(&task, &mut outcome, last_ns);
     Ok(outcome)
+}
+
+/// The connection of one transaction. A far end that takes or gives an octet at a time is as late as one that is silent,
+/// and neither keeps this thread once the trial is stopped.
+struct Transaction<'a> {
+    stream: TcpStream,
+    clock: &'a TrialClock,
+    until_ns: u64,
+}
+
+impl<'a> Transaction<'a> {
+    fn begin(stream: TcpStream, clock: &'a TrialClock) -> io::Result<Transaction<'a>> {
+        stream.set_read_timeout(Some(LOOK_AGAIN))?;
+        stream.set_write_timeout(Some(LOOK_AGAIN))?;
+        Ok(Transaction { stream, clock, until_ns: clock.now_ns() + TRANSACTION_TIME_NS })
+    }
+
+    /// What a call brings, unless it is too late for it.
+    fn wait(&self, mut call: impl FnMut(&TcpStream) -> io::Result<usize>) -> io::Result<usize> {
+        loop {
+            if self.clock.stopped() {
+                return Err(ErrorKind::ConnectionAborted.into());
+            }
+            if self.clock.now_ns() > self.until_ns {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            match call(&self.stream) {
+                Err(error) if is_passing(&error) => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Read for Transaction<'_> {
+    fn read(&mut self, octets: &mut [u8]) -> io::Result<usize> {
+        self.wait(|mut stream| stream.read(octets))
+    }
+}
+
+impl Write for Transaction<'_> {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.wait(|mut stream| stream.write(octets))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use linerate_trial::spec::{Spec, Workload};
+
+    use super::*;
+
+    #[test]
+    fn a_far_end_that_trickles_or_reads_nothing_is_late() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (near, _) = listener.accept().unwrap();
+        let clock = TrialClock::new(&Spec::new(Workload::TcpCrr));
+        let mut late = Transaction::begin(near, &clock).unwrap();
+        let trickle = std::thread::spawn(move || {
+            while (&far).write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        late.until_ns = clock.now_ns() + 100_000_000;
+        assert_eq!(late.read_exact(&mut [0; 1000]).unwrap_err().kind(), ErrorKind::TimedOut);
+        late.until_ns = clock.now_ns() + 100_000_000;
+        // More than any buffer holds.
+        assert_eq!(late.write_all(&vec![0; 64 << 20]).unwrap_err().kind(), ErrorKind::TimedOut);
+        late.until_ns = u64::MAX;
+        clock.stop();
+        assert_eq!(late.write_all(&vec![0; 64 << 20]).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+        drop(late);
+        trickle.join().unwrap();
+    }
 }

@@ -94,7 +94,7 @@ impl Sampler {
     ) -> Sampler {
         let gap_ns = spec.rate.gap_ns(spec.message_octets().into()).unwrap_or(0.0) * f64::from(spec.burst);
         Sampler {
-            interval_ns: spec.interval.as_nanos() as u64,
+            interval_ns: u64::try_from(spec.interval.as_nanos()).unwrap_or(u64::MAX),
             patience_ns: PATIENCE_NS + (2.0 * gap_ns).min(1e12) as u64,
             clock,
             end,
@@ -151,7 +151,7 @@ impl Sampler {
             if let Some(span) = &mut span
                 && !span.over
             {
-                let next = span.slice_start_ns + self.interval_ns;
+                let next = span.slice_start_ns.saturating_add(self.interval_ns);
                 if now >= next.min(span.window.end_ns) {
                     self.catch_up(now);
                     self.cut_slice(span, now, &mut sampled);
@@ -194,7 +194,7 @@ impl Sampler {
     fn next_look(&self, now: u64, span: Option<&Span>, progress_due: u64) -> u64 {
         let next = match (span, self.window()) {
             (Some(span), _) if span.over => now + LOOK_NS,
-            (Some(span), _) => (span.slice_start_ns + self.interval_ns).min(span.window.end_ns),
+            (Some(span), _) => span.slice_start_ns.saturating_add(self.interval_ns).min(span.window.end_ns),
             (None, Some(window)) => window.start_ns,
             // The first data is not here yet; its arrival rings no bell.
             (None, None) => now + 1_000_000,

@@ -129,7 +129,7 @@ fn answer(tool: Tool, line: RequestLine, outlet: &Outlet) {
         other => {
             let what = other.name();
             let sentence = format!(
-                "an {tool} server knows nothing of its machine, so '{what}' is not to be had; leave it out, or reach the \
+                "the {tool} server knows nothing of its machine, so '{what}' is not to be had; leave it out, or reach the \
                  machine as ssh:host"
             );
             return outlet.refuse(line.id, RefusalKind::Failed, sentence);

@@ -1,8 +1,7 @@
 //! An iperf2 client: one test against a server, through linerate's own data path.
 //! Knows no records; what this end saw is returned, and of the other what the protocol and TCP's own end tell.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::{self, ErrorKind, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,7 @@ use super::terms::{check_client, header_of, reported};
 use crate::deadline::Timed;
 use crate::far::far_end;
 use crate::options::open;
-use crate::test::{Place, await_end};
+use crate::test::{Place, await_closes, await_end, exhausted};
 
 /// How long the server has to take a header.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -36,8 +35,6 @@ const ASK_TIMES: usize = 100;
 const OPENING_PERIOD: Duration = Duration::from_millis(2);
 /// At the least where there are several streams, for any may be the one that was not heard.
 const ASK_ALL: usize = 5;
-/// Threads wait and copy nothing.
-const STACK: usize = 128 << 10;
 
 /// One test of the host against an iperf2 server, which is the target: this end's account, and of the server's end what
 /// is known. The error is one sentence that ends in what to try.
@@ -80,6 +77,13 @@ impl From<TrafficError> for Trouble {
     }
 }
 
+/// There is no socket or thread for it.
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Trouble {
+        Trouble::Own(exhausted(&error))
+    }
+}
+
 impl Test<'_> {
     /// A test over TCP: streams, or requests.
     fn octets(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
@@ -87,8 +91,7 @@ impl Test<'_> {
         let opened = self.open(usize::from(self.spec.streams))?;
         // Where both directions are asked for, they share connections.
         let flows = Flow::of(self.spec).into_iter().zip(opened.iter().cycle());
-        let streams = flows.map(|(flow, socket)| Ok((flow, socket.try_clone()?))).collect::<io::Result<_>>();
-        let streams = streams.map_err(|error| Trouble::Own(error.to_string()))?;
+        let streams = flows.map(|(flow, socket)| Ok((flow, socket.try_clone()?))).collect::<io::Result<_>>()?;
         let head = if asks { bounce::head(self.spec.request_size) } else { Vec::new() };
         let trial = self.adopt(head, streams, notify)?;
         if !asks {
@@ -110,36 +113,22 @@ impl Test<'_> {
     fn send_octets(&self, trial: Trial, opened: &[Socket]) -> Result<[Outcome; 2], Trouble> {
         let began = Instant::now();
         trial.start();
-        let warmup = self.spec.warmup;
-        thread::scope(|scope| {
-            let closing = |socket: &Socket| {
-                let stream = stream(socket)?;
-                let most = self.spec.expected_time();
-                let work = move || await_close(&stream, began, most);
-                thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)
-            };
-            let closings = opened.iter().map(closing).collect::<io::Result<Vec<_>>>();
-            let closings = closings.map_err(|error| Trouble::Own(error.to_string()));
-            let watched = self.watch(&trial);
-            if watched.is_err() || closings.is_err() {
-                // Whoever waits for the server to close waits no longer.
-                opened.iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
-            }
-            watched?;
-            let outcome = trial.join()?;
-            let mut target = far_end(self.spec, &outcome);
-            let mut closed = Vec::new();
-            for closing in closings? {
-                closed.push(closing.join().ok().flatten());
-            }
-            // Whoever has not closed has perhaps not read.
-            target.flows.retain(|flow| closed.get(usize::from(flow.id)).is_some_and(Option::is_some));
-            for flow in &mut target.flows {
-                let took = closed[usize::from(flow.id)].unwrap_or_default().saturating_sub(warmup);
-                flow.elapsed_ns = took.as_nanos() as u64;
-            }
-            Ok([target, outcome])
-        })
+        let sockets: Vec<&Socket> = opened.iter().collect();
+        // Its acknowledgement of the header comes before.
+        let closed = await_closes(&sockets, CLOSING_TIME, self.stopped, || self.watch(&trial))?;
+        if closed.contains(&None) && (self.stopped)() {
+            return Err(stopped());
+        }
+        let outcome = trial.join()?;
+        let mut target = far_end(self.spec, &outcome);
+        // Whoever has not closed has perhaps not read.
+        let closed_at = |id: u16| closed.get(usize::from(id)).copied().flatten();
+        target.flows.retain(|flow| closed_at(flow.id).is_some());
+        for flow in &mut target.flows {
+            let took = closed_at(flow.id).unwrap_or(began).duration_since(began).saturating_sub(self.spec.warmup);
+            flow.elapsed_ns = took.as_nanos() as u64;
+        }
+        Ok([target, outcome])
     }
 
     /// A test over UDP: each stream has a socket of its own, whichever way it goes.
@@ -147,7 +136,7 @@ impl Test<'_> {
         let flows = Flow::of(self.spec);
         let opened: Vec<(Flow, Socket)> = flows.iter().copied().zip(self.open(flows.len())?).collect();
         let held = opened.iter().map(|(flow, socket)| Ok((*flow, socket.try_clone()?)));
-        let held = held.collect::<io::Result<Vec<_>>>().map_err(|error| Trouble::Own(error.to_string()))?;
+        let held = held.collect::<io::Result<Vec<_>>>()?;
         let head = |header: Header| [&[0; PREFIX_LEN][..], &header.emit()].concat();
         let forward = head(header_of(self.spec, Direction::Rx));
         let trial = self.adopt(forward.clone(), opened, notify)?;
@@ -269,11 +258,7 @@ impl Test<'_> {
     /// Until this end's streams have ended, and the server's.
     fn watch(&self, trial: &Trial) -> Result<(), Trouble> {
         let most = self.spec.expected_time().map_or(Duration::MAX, |time| time + LATE);
-        if await_end(trial, most, self.stopped) {
-            Ok(())
-        } else {
-            Err(Trouble::Own("the trial was stopped".to_owned()))
-        }
+        if await_end(trial, most, self.stopped) { Ok(()) } else { Err(stopped()) }
     }
 
     fn sentence(&self, trouble: Trouble) -> String {
@@ -303,21 +288,6 @@ fn say(socket: &Socket, octets: &[u8]) -> io::Result<()> {
     stream.set_write_timeout(None)
 }
 
-/// When the server closed its side, since the start; it has read everything then, or the kernel had reset the connection.
-/// Its acknowledgement of the header comes before.
-fn await_close(mut stream: &TcpStream, began: Instant, most: Option<Duration>) -> Option<Duration> {
-    let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
-    let mut octets = [0; 256];
-    loop {
-        match stream.read(&mut octets) {
-            Ok(0) => return Some(began.elapsed()),
-            Ok(_) => {}
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
-            Err(_) => return None,
-        }
-        if most.is_some_and(|most| began.elapsed() > most + CLOSING_TIME) {
-            return None;
-        }
-    }
+fn stopped() -> Trouble {
+    Trouble::Own("the trial was stopped".to_owned())
 }

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use linerate_trial::arrivals::Arrivals;
+use linerate_trial::arrivals::{Arrivals, MOST_DATAGRAMS};
 use linerate_trial::outcome::{FlowOutcome, Role};
-use linerate_trial::spec::{Direction, Extent, MAX_STREAMS, Spacing, Spec, Workload};
+use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, MAX_STREAMS, Spacing, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 
 use super::bounce;
@@ -210,12 +210,14 @@ pub fn reported(ours: &mut FlowOutcome, report: &Report, repeats: u64) -> FlowOu
     let mut far = FlowOutcome::new(ours.id, Role::Receiver);
     let received = report.datagrams.saturating_sub(report.lost).min(sent);
     (far.messages, far.messages_total) = (received, received);
-    (far.octets, far.octets_total) = (report.octets, report.octets);
+    // A stranger's sums may be any; those over all flows must fit into 64 bits.
+    let octets = report.octets.min(MOST_DATAGRAMS * u64::from(MAX_DATAGRAM));
+    (far.octets, far.octets_total) = (octets, octets);
     far.elapsed_ns = report.elapsed_us.saturating_mul(1000);
     far.arrivals = Some(Arrivals {
         received,
         received_total: received,
-        reordered: report.reordered,
+        reordered: report.reordered.min(MOST_DATAGRAMS),
         sent_by_end_mark: Some(sent),
         jitter_s: Some(report.jitter_us as f64 / 1e6),
         ..Arrivals::default()
@@ -321,6 +323,12 @@ mod tests {
         let far = reported(&mut ours, &report, 4);
         assert_eq!((ours.messages_total, ours.end_marks, ours.octets_total), (13, 2, 1300));
         assert_eq!(far.arrivals.unwrap().received, 10);
+        // Whatever a stranger reports, its sum over all flows is one.
+        let most = Report { octets: u64::MAX, reordered: u64::MAX, lost: u64::MAX, ..report };
+        let far = reported(&mut ours, &most, 4);
+        let streams = 2 * u64::from(MAX_STREAMS);
+        assert!(far.octets.checked_mul(streams).is_some() && far.octets_total == far.octets);
+        assert!(far.arrivals.unwrap().reordered.checked_mul(streams).is_some());
         let hostile = Report { datagrams: u64::MAX, lost: 0, ..Report::default() };
         let far = reported(&mut ours, &hostile, 0);
         assert_eq!((ours.messages_total, far.messages_total), (13, 13));

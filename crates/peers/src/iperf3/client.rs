@@ -18,13 +18,12 @@ use super::results::Results;
 use super::sockets::{framing, settle};
 use super::terms::{SAFETY, in_order_of_opening, outcome_of, parameters_of, results_of};
 use crate::deadline::Timed;
+use crate::door::is_passing;
 use crate::options::prepare;
-use crate::test::Place;
+use crate::test::{LOOK_AGAIN, Place};
 
 /// How long the server has for each of its messages.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
-/// How often something that has no bell is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How long a server is asked again that has another test, or nobody at its door: between two tests the real one closes
 /// its listening socket and opens it anew.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -253,35 +252,37 @@ impl Test<'_> {
             Extent::Time(time) => self.spec.warmup + time + if self.receives() { Duration::ZERO } else { LATE },
             Extent::Octets(_) => Duration::MAX,
         };
-        let mut octet = [0];
         // Senders end by themselves; receivers are told.
-        while began.elapsed() < time && !trial.has_ended() {
+        while began.elapsed() < time && !trial.ends_within(LOOK_AGAIN.min(time.saturating_sub(began.elapsed()))) {
             if (self.stopped)() {
                 return Err(Trouble::Own("the trial was stopped".to_owned()));
             }
-            let _ = self
-                .control
-                .set_read_timeout(Some(LOOK_AGAIN.min(time - began.elapsed().min(time)).max(Duration::from_millis(1))));
-            match (&self.control).read(&mut octet) {
-                Ok(0) => return Err(Trouble::Talking("the test ran", ErrorKind::UnexpectedEof.into())),
-                Ok(_) => {
-                    return Err(State::of(octet[0]).map_or_else(
-                        || {
-                            Trouble::Own(
-                                "the iperf3 server said something that none says in mid-test; check what listens there"
-                                    .to_owned(),
-                            )
-                        },
-                        |state| self.trouble(state),
-                    ));
-                }
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
-                }
-                Err(error) => return Err(Trouble::Talking("the test ran", error)),
-            }
+            self.look()?;
         }
         Ok(())
+    }
+
+    /// In mid-test a server says nothing but that something is wrong.
+    fn look(&self) -> Result<(), Trouble> {
+        let talking = |error| Trouble::Talking("the test ran", error);
+        self.control.set_nonblocking(true).map_err(talking)?;
+        let mut octet = [0];
+        let read = (&self.control).read(&mut octet);
+        self.control.set_nonblocking(false).map_err(talking)?;
+        match read {
+            Ok(0) => Err(talking(ErrorKind::UnexpectedEof.into())),
+            Ok(_) => Err(State::of(octet[0]).map_or_else(
+                || {
+                    Trouble::Own(
+                        "the iperf3 server said something that none says in mid-test; check what listens there"
+                            .to_owned(),
+                    )
+                },
+                |state| self.trouble(state),
+            )),
+            Err(error) if is_passing(&error) => Ok(()),
+            Err(error) => Err(talking(error)),
+        }
     }
 
     fn sentence(&self, trouble: &Trouble) -> String {

@@ -40,14 +40,52 @@ pub fn settle(ours: &mut Outcome, theirs: &mut Outcome) {
     for flow in &mut ours.flows {
         let Some(other) = theirs.flows.iter_mut().find(|one| one.id == flow.id) else { continue };
         let (sender, receiver) = if flow.role == Role::Sender { (flow, other) } else { (other, flow) };
-        let (received, received_total) = (receiver.messages, receiver.messages_total);
+        let received = receiver.messages;
         let Some(arrivals) = &mut receiver.arrivals else { continue };
         arrivals.sent_by_end_mark = Some(sender.messages_total);
-        let before = received_total.saturating_sub(received);
+        // Numbers, not messages: a copy of a datagram was not sent.
+        let before = arrivals.received_total.saturating_sub(arrivals.received);
         if before > 0
             && let Some(missing) = arrivals.missing_before
         {
-            sender.messages = sender.messages_total.saturating_sub(before + missing).max(received);
+            sender.messages = sender.messages_total.saturating_sub(before.saturating_add(missing)).max(received);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::arrivals::Arrivals;
+    use linerate_trial::flow::End;
+    use linerate_trial::outcome::FlowOutcome;
+
+    use super::*;
+
+    /// What a sender of 1000 datagrams is taken to have sent in the measured part.
+    fn sent(arrivals: Arrivals) -> u64 {
+        let mut receiver = FlowOutcome::new(0, Role::Receiver);
+        receiver.messages = arrivals.received;
+        receiver.messages_total = arrivals.received_total + arrivals.duplicated_total;
+        receiver.arrivals = Some(arrivals);
+        let mut sender = FlowOutcome::new(0, Role::Sender);
+        (sender.messages, sender.messages_total) = (1000, 1000);
+        let mut ours = Outcome::of_flows(End::Target, vec![receiver]);
+        let mut theirs = Outcome::of_flows(End::Host, vec![sender]);
+        settle(&mut ours, &mut theirs);
+        theirs.flows[0].messages
+    }
+
+    #[test]
+    fn copies_are_no_datagrams_of_the_part_that_is_left_out() {
+        let arrivals = Arrivals {
+            received: 700,
+            received_total: 790,
+            duplicated: 150,
+            duplicated_total: 160,
+            missing_before: Some(10),
+            ..Arrivals::default()
+        };
+        assert_eq!(sent(arrivals.clone()), 900, "200 of them lost");
+        assert_eq!(sent(Arrivals { missing_before: Some(u64::MAX), ..arrivals }), 700);
     }
 }

@@ -9,7 +9,6 @@
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,11 +21,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::message::{Message, UNKNOWN_TEST};
 use super::omni::Response;
 use super::results::Results;
-use super::sockets::{await_close, bound, connected, framing, port, say_farewell};
+use super::sockets::{bound, connected, framing, port, say_farewell};
 use super::terms::{PAD, check_client, outcome_of, request_of};
 use crate::deadline::Timed;
 use crate::door::is_passing;
-use crate::test::{Place, await_end};
+use crate::test::{Place, await_close, await_closes, await_end, exhausted};
 
 /// How long the server has to take a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -40,8 +39,6 @@ const FAREWELL_PERIOD: Duration = Duration::from_millis(100);
 const FAREWELL_TIME: Duration = Duration::from_secs(2);
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// Threads wait and copy nothing.
-const STACK: usize = 128 << 10;
 
 /// One test of the host against a netserver, which is the target: this end's account, and the server's as far as it
 /// tells. The error is one sentence that ends in what to try.
@@ -80,6 +77,13 @@ impl From<TrafficError> for Trouble {
     }
 }
 
+/// There is no socket or thread for it.
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Trouble {
+        Trouble::Own(exhausted(&error))
+    }
+}
+
 /// A flow that a server is prepared for.
 struct Link {
     flow: Flow,
@@ -95,13 +99,12 @@ struct Link {
 
 impl Test<'_> {
     fn run(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
-        let own = |error: io::Error| Trouble::Own(error.to_string());
         let mut links = Flow::of(self.spec).into_iter().map(|flow| self.link(flow)).collect::<Result<Vec<_>, _>>()?;
         let mut open = Vec::new();
         for link in &mut links {
             open.push(self.open(link).map_err(|error| Trouble::Talking("the data connection was opened", error))?);
         }
-        let held = open.iter().map(|one| one.socket.try_clone()).collect::<io::Result<Vec<_>>>().map_err(own)?;
+        let held = open.iter().map(|one| one.socket.try_clone()).collect::<io::Result<Vec<_>>>()?;
         let Place { local, interface, .. } = self.place;
         let arriving = self.await_data(&links, &held)?;
         // With a warm-up the figures begin later.
@@ -149,7 +152,12 @@ impl Test<'_> {
         let control = self.connect().map_err(Trouble::Unreachable)?;
         let _ = control.set_nodelay(true);
         let datagrams = flow.workload.is_udp().then(|| bound(self.spec, SocketAddr::new(self.place.local, 0)));
-        let datagrams = datagrams.transpose().map_err(|error| Trouble::Own(error.to_string()))?;
+        let datagrams = datagrams.transpose().map_err(|error| {
+            let local = self.place.local;
+            Trouble::Own(format!(
+                "cannot open a socket for datagrams at {local}: {error}; see that an interface that is up has this address"
+            ))
+        })?;
         let own_port = datagrams.as_ref().and_then(|socket| port(socket).ok()).unwrap_or(0);
         request_of(self.spec, flow, server.is_ipv4(), own_port)
             .emit()
@@ -208,36 +216,24 @@ impl Test<'_> {
 
     /// Until this end's flows have ended, and the server has read what they sent. Returns when it closed those.
     fn watch(&self, trial: &Trial, links: &[Link], held: &[Socket]) -> Result<Vec<(u16, Instant)>, Trouble> {
-        let over = Mutex::new(None);
-        let until = || over.lock().map_or(None, |over| *over).unwrap_or_else(Instant::now) + CLOSING_TIME;
-        thread::scope(|scope| {
-            let closing = |link: &Link, socket: &Socket| {
-                let (id, socket) = (link.flow.id, socket.try_clone()?);
-                let until = &until;
-                let work = move || Some((id, await_close(&socket, until, &|| false)?));
-                thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)
-            };
-            // What this end sends on, only the server's close comes back on.
-            let sends = |flow: Flow| flow.workload == Workload::TcpStream && flow.source == End::Host;
-            let sending = links.iter().zip(held).filter(|(link, _)| sends(link.flow));
-            let closings: io::Result<Vec<_>> = sending.map(|(link, socket)| closing(link, socket)).collect();
-            let ended = self.await_end(trial);
-            if let Ok(mut over) = over.lock() {
-                *over = Some(Instant::now());
-            }
-            let closings = closings.map_err(|error| Trouble::Own(error.to_string()));
-            if ended.is_err() || closings.is_err() {
-                // Whoever waits for the server to close waits no longer.
-                held.iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
-            }
-            ended?;
+        // What this end sends on, only the server's close comes back on.
+        let sends = |flow: Flow| flow.workload == Workload::TcpStream && flow.source == End::Host;
+        let (ids, sending): (Vec<u16>, Vec<&Socket>) = links
+            .iter()
+            .zip(held)
+            .filter(|(link, _)| sends(link.flow))
+            .map(|(link, held)| (link.flow.id, held))
+            .unzip();
+        let closed = await_closes(&sending, CLOSING_TIME, self.stopped, || {
+            self.await_end(trial)?;
             if self.spec.workload.is_udp() {
                 self.say_farewells(links, held);
             } else {
                 links.iter().zip(held).for_each(|(link, socket)| self.say_end(link, socket));
             }
-            Ok(closings?.into_iter().filter_map(|closing| closing.join().ok().flatten()).collect())
-        })
+            Ok::<_, Trouble>(())
+        })?;
+        Ok(ids.into_iter().zip(closed).filter_map(|(id, at)| Some((id, at?))).collect())
     }
 
     /// Until this end's flows have ended.

@@ -23,13 +23,14 @@ use super::message::{
     WHOLE, calibration,
 };
 use super::omni::{Request, Response};
-use super::sockets::{await_close, bound, framing, port};
+use super::sockets::{bound, framing, port};
 use super::terms::{PAD, Refused, errno, results_of, spec_of};
 use crate::deadline::Timed;
 use crate::door::is_passing;
 use crate::far::far_end;
 use crate::served::{Limits, Served};
 use crate::slots::Slots;
+use crate::test::{self, await_close};
 
 /// How long a client has for its first message, to open its data connection, and to close it.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
@@ -350,7 +351,7 @@ impl Session<'_> {
         let pad = if by_connections { LATE } else { PAD };
         let (began, mut first) = (Instant::now(), None);
         let mut looked = began;
-        while !trial.ends_within(LOOK_AGAIN) {
+        while !trial.ends_within(test::LOOK_AGAIN) {
             if (self.over)() {
                 return Err("the server was stopped");
             }

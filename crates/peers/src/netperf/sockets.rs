@@ -1,10 +1,10 @@
 //! What client and server do alike with the sockets of a test.
 //! Knows neither of the two.
 
-use std::io::{self, ErrorKind, Read};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
 use linerate_trial::spec::Spec;
@@ -14,8 +14,6 @@ use crate::options::prepare;
 
 /// Datagrams of no octets that say that a stream, or the requests, are over: any may be lost.
 const FAREWELLS: usize = 3;
-/// How long a read blocks before it is looked whether it should end.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What the streams look like: nothing in them but octets. `since` is how long ago the data of a flow began to come.
 pub fn framing(since: impl Fn(u16) -> Duration + Send + Sync + 'static) -> Framing {
@@ -61,24 +59,5 @@ pub fn connected(spec: &Spec, local: IpAddr, peer: SocketAddr, time: Duration) -
 pub fn say_farewell(socket: &Socket) {
     for _ in 0..FAREWELLS {
         let _ = socket.send(&[]);
-    }
-}
-
-/// Reads what still comes until the peer closes its side, and says when that was; `None` where it had not until then, or
-/// `is_over` said so.
-pub fn await_close(socket: &Socket, until: impl Fn() -> Instant, is_over: &dyn Fn() -> bool) -> Option<Instant> {
-    let mut stream: TcpStream = socket.try_clone().ok()?.into();
-    stream.set_read_timeout(Some(LOOK_AGAIN)).ok()?;
-    let mut octets = [0; 4096];
-    loop {
-        match stream.read(&mut octets) {
-            Ok(0) => return Some(Instant::now()),
-            Ok(_) => {}
-            Err(error) if crate::door::is_passing(&error) => {}
-            Err(_) => return None,
-        }
-        if Instant::now() > until() || is_over() {
-            return None;
-        }
     }
 }

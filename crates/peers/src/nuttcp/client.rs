@@ -19,7 +19,7 @@ use super::terms::{check_client, data_port, far_of, is_numbered, request_of};
 use super::told::Told;
 use crate::deadline::Timed;
 use crate::options::prepare;
-use crate::test::Place;
+use crate::test::{self, Place};
 
 /// How long the server has for each of its messages.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
@@ -279,7 +279,7 @@ impl Test<'_> {
         let most = self.spec.expected_time().map_or(Duration::MAX, |time| time + LATE);
         let began = Instant::now();
         let mut gone = None;
-        while !trial.ends_within(LOOK_AGAIN) {
+        while !trial.ends_within(test::LOOK_AGAIN) {
             if (self.stopped)() {
                 return Err(Trouble::Own("the trial was stopped".to_owned()));
             }

@@ -23,6 +23,7 @@ use crate::deadline::Timed;
 use crate::far::far_end;
 use crate::options::{open, prepare};
 use crate::served::{Limits, Served};
+use crate::test;
 
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -251,7 +252,7 @@ impl Session<'_> {
         let limit = (both && !self.asked.client_sends).then_some(self.asked.timeout);
         let mut intervals = Intervals::new(self, trial);
         let began = Instant::now();
-        while !trial.ends_within(LOOK_AGAIN) {
+        while !trial.ends_within(intervals.wait(Instant::now())) {
             if self.is_over() {
                 return Err("the server was stopped");
             }
@@ -274,9 +275,12 @@ impl Session<'_> {
 
     /// What the client says in mid-test.
     fn look(&self) -> Heard {
-        let _ = self.control.set_read_timeout(Some(Duration::from_millis(1)));
         let mut octets = [0; 64];
-        match (&self.control).read(&mut octets) {
+        // Without a wait: nothing is to be woken for it in mid-test.
+        let _ = self.control.set_nonblocking(true);
+        let read = (&self.control).read(&mut octets);
+        let _ = self.control.set_nonblocking(false);
+        match read {
             Ok(0) => Heard::End,
             Ok(len) if octets[..len].contains(&b'A') => Heard::Interrupted,
             Ok(_) => Heard::Nothing,
@@ -318,6 +322,15 @@ impl Intervals {
             odometer: wanted.then(|| trial.odometer()),
             began: None,
             last: (Instant::now(), Moved::default()),
+        }
+    }
+
+    /// How long nothing need be looked at. The first data rings no bell, and the intervals begin with it.
+    fn wait(&self, now: Instant) -> Duration {
+        match (&self.odometer, self.began) {
+            (None, _) => test::LOOK_AGAIN,
+            (Some(_), None) => LOOK_AGAIN,
+            (Some(_), Some(_)) => self.length.saturating_sub(now - self.last.0).min(test::LOOK_AGAIN),
         }
     }
 

@@ -67,10 +67,10 @@ pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
     }
     spec.message_size = chosen_size(&spec, asked.buflen, USUAL_SIZE);
     if !asked.interval.is_zero() {
-        // As often as the client wants, up to what a record holds.
+        // As often as the client wants, up to what a record holds, and once at the least.
         let time = spec.expected_time().unwrap_or(Duration::from_secs(limits.time_s));
         let least = (time / MAX_SLICES as u32).max(Duration::from_millis(10));
-        spec.interval = asked.interval.max(least);
+        spec.interval = asked.interval.min(time).max(least);
     }
     spec.socket_buffer = Some(asked.win).filter(|octets| (1..=1 << 30).contains(octets));
     spec.dscp = asked.tos >> 2;
@@ -365,6 +365,11 @@ mod tests {
         let spec = spec_of(&asked, &Limits::default()).unwrap();
         assert_eq!(spec.interval, Duration::from_millis(100));
         assert_eq!(spec.validate(), Ok(()));
+        // Nanoseconds that come close to 2^64, and those that exceed it.
+        for interval in [Duration::from_nanos(u64::MAX), Duration::MAX] {
+            let spec = spec_of(&Request { interval, ..asked.clone() }, &Limits::default()).unwrap();
+            assert_eq!(spec.interval, Duration::from_secs(1000));
+        }
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! A ttcp client: a stream to a `ttcp -r`, or one that a `ttcp -t` sends here, through linerate's own data path.
 //! Knows no records. Of the other end ttcp tells nothing but when it closes.
 
-use std::io::{self, ErrorKind, Read};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Progress, Trial};
+use linerate_host::traffic::{Early, Progress, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec};
@@ -17,7 +17,7 @@ use super::receive::{Receiver, Sender, is_same};
 use super::terms::check_client;
 use crate::far::far_end;
 use crate::options::{open, prepare};
-use crate::test::{Place, await_end};
+use crate::test::{Place, await_close, await_end, exhausted};
 
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -57,9 +57,9 @@ impl Test<'_> {
         let Place { local, interface, server } = self.place;
         let is_udp = self.spec.workload.is_udp();
         let socket = open(self.spec, *local, *server).map_err(|error| self.unreachable(&error))?;
-        let held = socket.try_clone().map_err(|error| error.to_string())?;
+        let held = socket.try_clone().map_err(|error| exhausted(&error))?;
         let flows: Vec<(Flow, Socket)> = Flow::of(self.spec).into_iter().zip([socket]).collect();
-        let framing = framing(is_udp, None);
+        let framing = framing(is_udp, Early::default);
         let trial = Trial::adopt(self.spec.clone(), framing, End::Host, *local, interface.clone(), flows, notify)
             .map_err(|error| error.to_string())?;
         if is_udp {
@@ -75,13 +75,15 @@ impl Test<'_> {
                 let _ = held.send(END);
             }
         }
-        let closed = if is_udp { None } else { await_close(held.into(), began) };
+        let until = Instant::now() + CLOSING_TIME;
+        let closed = if is_udp { None } else { await_close(&held, || until, self.stopped) };
         let outcome = trial.join().map_err(|error| error.to_string())?;
         let mut far = far_end(self.spec, &outcome);
         match closed {
-            Some(took) => {
+            Some(at) => {
                 for flow in &mut far.flows {
-                    flow.elapsed_ns = took.saturating_sub(self.spec.warmup).as_nanos() as u64;
+                    let took = at.duration_since(began).saturating_sub(self.spec.warmup);
+                    flow.elapsed_ns = took.as_nanos() as u64;
                 }
             }
             // Whoever has not closed has perhaps not read.
@@ -178,21 +180,4 @@ impl Test<'_> {
 fn refusal(socket: &Socket) -> io::Result<()> {
     thread::sleep(REFUSAL_TIME);
     socket.take_error()?.map_or(Ok(()), Err)
-}
-
-/// When the receiver closed, since the start: it has read everything then.
-fn await_close(mut stream: TcpStream, began: Instant) -> Option<Duration> {
-    let until = Instant::now() + CLOSING_TIME;
-    let mut octets = [0; 256];
-    while Instant::now() < until {
-        let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
-        match stream.read(&mut octets) {
-            Ok(0) => return Some(began.elapsed()),
-            Ok(_) => {}
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
-            Err(_) => return None,
-        }
-    }
-    None
 }

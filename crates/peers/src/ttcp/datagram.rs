@@ -1,11 +1,9 @@
 //! ttcp's short datagrams, which begin and end a stream. There is nothing in the others.
 //! Knows no sockets.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
-
-use crate::early::Keeper;
 
 /// The most octets of a datagram that is none of data.
 pub const MARK_LEN: usize = 4;
@@ -21,10 +19,8 @@ pub fn is_mark(octets: &[u8]) -> bool {
     octets.len() <= MARK_LEN
 }
 
-/// What a stream looks like; `early` keeps what comes before a trial takes its datagrams.
-pub fn framing(is_udp: bool, early: Option<Keeper>) -> Framing {
-    let early = Mutex::new(early);
-    let take = move || early.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+/// What a stream looks like; `early` is what came before a trial takes it.
+pub fn framing(is_udp: bool, early: impl Fn() -> Early + Send + Sync + 'static) -> Framing {
     Framing::Foreign(Arc::new(Foreign {
         head: Vec::new(),
         emit: |_, _| {},
@@ -33,7 +29,7 @@ pub fn framing(is_udp: bool, early: Option<Keeper>) -> Framing {
             emit_last: |_, _, _| {},
             is_last: is_mark,
             is_first: Some(is_mark),
-            early: Box::new(move |_| take().map_or_else(Early::default, |keeper| keeper.take())),
+            early: Box::new(move |_| early()),
         }),
         exchange: None,
         bare: is_udp,

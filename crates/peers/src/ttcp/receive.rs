@@ -5,10 +5,11 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Progress, Trial};
+use linerate_host::traffic::{Early, Progress, Trial};
+use linerate_trial::api::ReceiverApi;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::Spec;
+use linerate_trial::spec::{MAX_DATAGRAM, Spec};
 use socket2::{Socket, Type};
 
 use super::datagram::{framing, is_mark};
@@ -34,10 +35,10 @@ pub struct Sender {
 /// A sender whose first data is there.
 pub struct Arrived {
     socket: Socket,
-    /// Length of its first datagram; 0 of a connection.
-    pub size: usize,
-    /// Who empties its socket until a trial does.
+    /// Who empties its socket until a trial does; of a connection nobody.
     keeper: Option<Keeper>,
+    /// When that data was there.
+    since: Instant,
 }
 
 /// Where its data goes.
@@ -65,9 +66,9 @@ impl Sender {
         let (udp, tcp): (UdpSocket, TcpStream) = (self.socket.try_clone()?.into(), self.socket.try_clone()?.into());
         let mut octets = vec![0; 65_536];
         loop {
-            if let Some(size) = self.datagrams.iter().find(|octets| !is_mark(octets)).map(Vec::len) {
+            if self.datagrams.iter().any(|octets| !is_mark(octets)) {
                 let keeper = Some(Keeper::start(&self.socket, self.datagrams)?);
-                return Ok(Arrived { socket: self.socket, size, keeper });
+                return Ok(Arrived { socket: self.socket, keeper, since: Instant::now() });
             }
             if stopped() {
                 return Err(ErrorKind::Interrupted.into());
@@ -80,7 +81,7 @@ impl Sender {
             match read {
                 Ok(len) if is_udp => self.datagrams.push(octets[..len].to_vec()),
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(_) => return Ok(Arrived { socket: self.socket, size: 0, keeper: None }),
+                Ok(_) => return Ok(Arrived { socket: self.socket, keeper: None, since: Instant::now() }),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) => return Err(error),
             }
@@ -91,12 +92,26 @@ impl Sender {
 impl Receiver<'_> {
     /// All that it sends, and what this end saw.
     pub fn receive(&self, arrived: Arrived, notify: impl Fn(Progress) + Send + 'static) -> Result<Outcome, String> {
-        prepare(&arrived.socket, self.spec).map_err(|error| error.to_string())?;
-        let flows: Vec<(Flow, Socket)> = Flow::of(self.spec).into_iter().zip([arrived.socket]).collect();
-        let framing = framing(self.spec.workload.is_udp(), arrived.keeper);
-        let trial =
-            Trial::adopt(self.spec.clone(), framing, self.end, self.local, self.interface.clone(), flows, notify)
-                .map_err(|error| error.to_string())?;
+        let Arrived { socket, keeper, since } = arrived;
+        prepare(&socket, self.spec)
+            .map_err(|error| format!("the sender's connection is not to be set up: {error}; have it send again"))?;
+        let mut spec = self.spec.clone();
+        if spec.workload.is_udp() {
+            // No datagram is of a length that was agreed. Merged ones that the socket drops could not be counted.
+            spec.message_size = Some(MAX_DATAGRAM);
+            spec.receiver_api = spec.receiver_api.or(Some(ReceiverApi::Recvmmsg));
+        }
+        let flows: Vec<(Flow, Socket)> = Flow::of(&spec).into_iter().zip([socket]).collect();
+        // What waited in a connection's buffer took time too. With a warm-up the figures begin later.
+        let counts = spec.warmup.is_zero();
+        let early = move || match &keeper {
+            Some(keeper) => keeper.take(),
+            None if counts => Early { datagrams: Vec::new(), since: since.elapsed() },
+            None => Early::default(),
+        };
+        let framing = framing(spec.workload.is_udp(), early);
+        let trial = Trial::adopt(spec, framing, self.end, self.local, self.interface.clone(), flows, notify)
+            .map_err(|error| error.to_string())?;
         trial.start();
         if !await_end(&trial, self.most, self.stopped) {
             return Err("the trial was stopped".to_owned());
@@ -112,4 +127,57 @@ impl Receiver<'_> {
 /// IPv4 may be written as IPv6.
 pub fn is_same(one: SocketAddr, other: IpAddr) -> bool {
     one.ip().to_canonical() == other.to_canonical()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use linerate_trial::spec::Workload;
+
+    use super::*;
+
+    #[test]
+    fn what_waited_before_the_trial_took_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = listener.accept().unwrap().0.into();
+        // All of it is there before anybody reads.
+        far.write_all(&[b'x'; 16 * 1024]).unwrap();
+        drop(far);
+        let arrived = Sender { socket, datagrams: Vec::new() }.await_data(&|| false).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let spec = Spec::new(Workload::TcpStream);
+        let local = "127.0.0.1".parse().unwrap();
+        let most = Duration::from_secs(10);
+        let receiver = Receiver { spec: &spec, end: End::Target, local, interface: None, most, stopped: &|| false };
+        let flow = receiver.receive(arrived, |_| {}).unwrap().flows.remove(0);
+        assert_eq!(flow.octets, 16 * 1024);
+        assert!(flow.elapsed_ns >= 100_000_000, "{} ns", flow.elapsed_ns);
+    }
+
+    #[test]
+    fn datagrams_of_any_size_count_whatever_takes_them() {
+        let (near, far) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        near.connect(far.local_addr().unwrap()).unwrap();
+        far.connect(near.local_addr().unwrap()).unwrap();
+        let mut spec = Spec::new(Workload::UdpStream);
+        (spec.message_size, spec.receiver_api) = (Some(100), Some(ReceiverApi::Recvmmsg));
+        let local = "127.0.0.1".parse().unwrap();
+        let most = Duration::from_secs(10);
+        let receiver = Receiver { spec: &spec, end: End::Target, local, interface: None, most, stopped: &|| false };
+        let arrived = Sender { socket: near.into(), datagrams: vec![vec![b'x'; 100]] }.await_data(&|| false).unwrap();
+        let sending = std::thread::spawn(move || {
+            // Once the trial takes them itself.
+            for octets in [&[b'x'; 9000][..], b"12345", b"ttcp"] {
+                std::thread::sleep(Duration::from_millis(100));
+                far.send(octets).unwrap();
+            }
+            far
+        });
+        let flow = receiver.receive(arrived, |_| {}).unwrap().flows.remove(0);
+        sending.join().unwrap();
+        assert_eq!((flow.messages, flow.octets), (3, 9105));
+    }
 }

@@ -145,15 +145,17 @@ impl<'a> Service<'a> {
         }
         let most = Extent::Time(Duration::from_secs(limits.time_s));
         let mut spec = Spec { extent: most, ..Spec::new(workload) };
-        spec.message_size = (workload == Workload::UdpStream).then_some(arrived.size as u32);
         let known = interfaces::addresses().unwrap_or_default();
         let interface = known.into_iter().find(|known| known.address == local.ip()).map(|known| known.interface);
         if let Some(_test) = tests.take() {
             let outcome = self.receiver(&spec, local.ip(), &interface).receive(arrived, |_| {});
             // What a sender does not say, its test has shown.
-            if let Ok(outcome) = &outcome {
-                let octets: u64 = outcome.flows.iter().map(|flow| flow.octets_total).sum();
-                spec.extent = Extent::Octets(octets.max(1));
+            if let Some(flow) = outcome.as_ref().ok().and_then(|outcome| outcome.flows.first()) {
+                spec.extent = Extent::Octets(flow.octets_total.max(1));
+                if workload == Workload::UdpStream {
+                    let size = flow.octets_total.checked_div(flow.messages_total);
+                    spec.message_size = size.and_then(|size| u32::try_from(size).ok()).filter(|size| *size > 0);
+                }
             }
             let ended = outcome.map(|outcome| {
                 let far = far_end(&spec, &outcome);
