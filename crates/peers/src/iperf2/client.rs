@@ -24,6 +24,8 @@ use crate::test::{Place, await_closes, await_end, exhausted};
 
 /// How long the server has to take a header.
 const HEADER_TIME: Duration = Duration::from_secs(10);
+/// Threads that wait.
+const STACK: usize = 256 << 10;
 /// How late a server may end that sends, of a machine that is busy or a queue that is long.
 const LATE: Duration = Duration::from_secs(10);
 /// How long a server has to read what it was sent, and close.
