@@ -231,7 +231,8 @@ fn many_clients_at_once_are_a_record_each() {
         })
     });
     if let Some(printed) = printed {
-        assert_eq!(served.len(), 6, "{printed:?}");
+        let of: Vec<_> = served.iter().map(|one| (one.spec.workload, one.spec.direction, &one.ended)).collect();
+        assert_eq!(served.len(), 6, "{printed:?} {of:?}");
         assert!(served.iter().all(|one| one.ended.is_ok()), "{served:?} {printed:?}");
         assert_eq!(served.iter().map(|one| one.spec.streams).sum::<u16>(), 7, "{printed:?}");
     }
