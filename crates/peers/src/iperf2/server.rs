@@ -174,7 +174,9 @@ impl<'a> Service<'a> {
     ) where
         'a: 'scope,
     {
-        while let Some(at) = unknown.iter().position(|(peer, octets)| self.begins(*peer, octets)) {
+        while !(self.over)()
+            && let Some(at) = unknown.iter().position(|(peer, octets)| self.begins(*peer, octets))
+        {
             // What came before it was the end of another test.
             let Some((peer, first)) = unknown.drain(..=at).next_back() else { return };
             let Some(header) = datagram::header(&first) else { continue };

@@ -95,11 +95,15 @@ impl<'a> Service<'a> {
                     .hear(scope, move |stranger| self.test(stranger, sender, peer, Workload::TcpStream));
             }
             let mut unknown = waiting(&door.udp);
-            while let Some(peer) = unknown.first().map(|(peer, _)| *peer) {
+            while let Some(peer) = unknown.first().map(|(peer, _)| *peer).filter(|_| !(self.over)()) {
                 let is_new = !self.server.known().contains(&peer);
                 let connected = if is_new { door.connected(peer).ok() } else { None };
                 let (socket, before) = connected.unzip();
-                unknown.extend(before.into_iter().flatten());
+                if let Some(before) = before {
+                    // What is there now of this sender came before its socket did; all later ones go there.
+                    unknown.extend(waiting(&door.udp));
+                    unknown.extend(before);
+                }
                 let (of_peer, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|(from, _)| *from == peer);
                 unknown = others;
                 let Some(socket) = socket else { continue };
