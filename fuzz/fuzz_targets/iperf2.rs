@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,8 +28,14 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const LIMITS: Limits = Limits { tests: 32, rate: Some(200_000_000), time_s: 2 };
 
 fuzz_target!(init: linerate_host::sys::signals::ignore_sigpipe(), |data: &[u8]| {
-    // The first octet says which part is tried. Conversations are dear: few inputs have one.
+    // The first octet says which part is tried.
     let Some((&kind, data)) = data.split_first() else { return };
+    // Conversations are dear, and look new each time: of the inputs that have one, few do. The first does, so that what was
+    // found is found again.
+    static TURN: AtomicU32 = AtomicU32::new(0);
+    if kind >= 200 && TURN.fetch_add(1, Ordering::Relaxed) % 50 != 0 {
+        return;
+    }
     match kind {
         0..=99 => headers(data),
         100..=199 => datagrams(data),

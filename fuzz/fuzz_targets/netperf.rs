@@ -32,7 +32,9 @@ fuzz_target!(|data: &[u8]| {
 fn asked(request: &Request, is_ipv4: bool, limits: &Limits) {
     assert_eq!(Request::parse(&request.emit()), *request);
     let Ok(spec) = spec_of(request, is_ipv4, limits) else { return };
-    assert!(spec.message_octets() <= MAX_MESSAGE && spec.request_size <= MAX_MESSAGE && spec.response_size <= MAX_MESSAGE);
+    assert!(
+        spec.message_octets() <= MAX_MESSAGE && spec.request_size <= MAX_MESSAGE && spec.response_size <= MAX_MESSAGE
+    );
     assert!(spec.expected_time().is_none_or(|time| time.as_secs() <= limits.time_s));
     assert!(spec.streams == 1 && spec.burst <= 1000 && spec.dscp <= 63);
     let role = match (spec.workload.is_stream(), Flow::of(&spec)[0].source) {
