@@ -50,13 +50,15 @@ impl Door {
         wait_for_any([self.tcp.as_fd(), self.udp.as_fd()], LOOK_FOR_END).map(drop)
     }
 
-    /// A socket of this port that hears one peer only, and what came to it before it did so, from anybody. It blocks.
+    /// A socket of this port that hears one peer only, and what came to it or to the door before it did so, from anybody: of
+    /// the peer all that comes later comes to the socket. It blocks.
     pub fn connected(&self, peer: SocketAddr) -> io::Result<(Socket, Vec<Datagram>)> {
         let socket = datagram_socket(self.udp.local_addr()?)?;
         socket.connect(&peer.into())?;
         let udp: UdpSocket = socket.into();
         udp.set_nonblocking(true)?;
-        let before = waiting(&udp);
+        let mut before = waiting(&self.udp);
+        before.extend(waiting(&udp));
         udp.set_nonblocking(false)?;
         Ok((udp.into(), before))
     }

@@ -185,12 +185,9 @@ impl<'a> Service<'a> {
                 self.server.shared.forget(&[peer]);
                 continue;
             };
-            // What is there now of this client came before its socket did; all later ones go there.
-            unknown.extend(waiting(&door.udp));
-            let (mut known, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|(from, _)| *from == peer);
-            let (later, strangers): (Vec<_>, Vec<_>) = before.into_iter().partition(|(from, _)| *from == peer);
-            unknown = others.into_iter().chain(strangers).collect();
-            known.extend(later);
+            unknown.extend(before);
+            let (known, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|(from, _)| *from == peer);
+            unknown = others;
             let size = first.len() as u32;
             let known = std::iter::once(first).chain(known.into_iter().map(|(_, octets)| octets)).collect();
             let Ok(keeper) = Keeper::start(&socket, known) else {

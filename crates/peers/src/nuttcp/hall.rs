@@ -185,8 +185,6 @@ impl Seat<'_> {
                 }
                 let (socket, before) = door.connected(peer)?;
                 opened += 1;
-                // What is there now of this client came before its socket did; all later ones go there.
-                unknown.extend(waiting(&door.udp));
                 unknown.extend(before);
                 let of_peer = |(from, octets): Datagram| if from == peer { Ok(octets) } else { Err((from, octets)) };
                 let mut known = Vec::new();

@@ -99,11 +99,7 @@ impl<'a> Service<'a> {
                 let is_new = !self.server.known().contains(&peer);
                 let connected = if is_new { door.connected(peer).ok() } else { None };
                 let (socket, before) = connected.unzip();
-                if let Some(before) = before {
-                    // What is there now of this sender came before its socket did; all later ones go there.
-                    unknown.extend(waiting(&door.udp));
-                    unknown.extend(before);
-                }
+                unknown.extend(before.into_iter().flatten());
                 let (of_peer, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|(from, _)| *from == peer);
                 unknown = others;
                 let Some(socket) = socket else { continue };
