@@ -70,6 +70,9 @@ fn clean_runs() -> Vec<FaultCase> {
             lose(r, 3);
             r.target.counters.add(Stage::ReceiverSocket, "Udp RcvbufErrors", 3);
         }),
+        clean("other traffic dropped on the way out, and nothing of the trial's lost", udp(Rx, 300, 300.0), |r| {
+            r.host.counters.add(Stage::Qdisc, "eth0 fq_codel drops", 2_000);
+        }),
         clean("odd settings, and nothing lost", udp(Rx, 300, 300.0), odd),
         clean("TCP fills a gigabit link", tcp(Tx, 934.0), odd),
         clean("TCP at the rate that was asked", tcp(Rx, 100.0), |r| {
