@@ -155,3 +155,23 @@ pub fn is_passing(error: &io::Error) -> bool {
         ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_before_the_peer_had_its_socket_is_brought() {
+        let door = Door::open((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.connect(door.udp.local_addr().unwrap()).unwrap();
+        peer.send(b"to the door").unwrap();
+        let (socket, before) = door.connected(peer.local_addr().unwrap()).unwrap();
+        assert_eq!(before, [(peer.local_addr().unwrap(), b"to the door".to_vec())]);
+        peer.send(b"to its own").unwrap();
+        let mut octets = [0; 20];
+        let udp: UdpSocket = socket.into();
+        udp.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        assert_eq!(udp.recv(&mut octets).unwrap(), 10);
+    }
+}
