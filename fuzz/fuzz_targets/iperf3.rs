@@ -4,8 +4,8 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{LazyLock, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,8 @@ use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 const PATIENCE: Duration = Duration::from_secs(8);
 const MOMENT: Duration = Duration::from_millis(5);
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-const LIMITS: Limits = Limits { tests: 8, rate: Some(200_000_000), time_s: 2 };
+static LIMITS: LazyLock<Limits> =
+    LazyLock::new(|| Limits { tests: 8, rate: Some(200_000_000), time_s: 2, ..Limits::default() });
 
 fuzz_target!(init: linerate_host::sys::signals::ignore_sigpipe(), |data: &[u8]| {
     // The first octet says which part is tried.
@@ -91,7 +92,7 @@ fn datagrams(data: &[u8]) {
 fn server() -> SocketAddr {
     static AT: OnceLock<SocketAddr> = OnceLock::new();
     *AT.get_or_init(|| {
-        let server = Server::bind(Some(LOOPBACK), 0, LIMITS).expect("a free port");
+        let server = Server::bind(Some(LOOPBACK), 0, LIMITS.clone()).expect("a free port");
         let at = SocketAddr::new(LOOPBACK, server.port().expect("a port"));
         thread::spawn(move || {
             server.run(|_| false, drop).expect("a server that serves");
@@ -206,7 +207,7 @@ fn ask(kind: u8, data: &[u8]) {
                 thread::sleep(Duration::from_micros(200));
             }
         });
-        let place = Place { local: LOOPBACK, interface: Some("lo".to_owned()), server };
+        let place = Place { local: LOOPBACK, interface: Some("lo".to_owned()), server, unanswered: None };
         let began = Instant::now();
         let came = client::run(&spec, &place, |_| {}, &|| gone.load(Ordering::Relaxed));
         over.store(true, Ordering::Relaxed);

@@ -3,6 +3,8 @@
 //! Knows no sockets.
 #![no_main]
 
+use std::sync::LazyLock;
+
 use libfuzzer_sys::fuzz_target;
 use linerate_peers::nuttcp::datagram::{Numbers, is_begin, is_end};
 use linerate_peers::nuttcp::line::{Request, Version, is_taken, parse_hello, read};
@@ -14,7 +16,8 @@ use linerate_trial::flow::End;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, MAX_DATAGRAM, MAX_MESSAGE, MAX_STREAMS, Spec, Workload};
 
-const LIMITS: Limits = Limits { tests: 1, rate: Some(1_000_000_000), time_s: 60 };
+static LIMITS: LazyLock<Limits> =
+    LazyLock::new(|| Limits { tests: 1, rate: Some(1_000_000_000), time_s: 60, ..Limits::default() });
 
 fuzz_target!(|data: &[u8]| {
     // The first octet says what the others are.

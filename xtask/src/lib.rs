@@ -6,6 +6,7 @@ pub mod agent_size;
 pub mod agents;
 pub mod bench;
 pub mod ci;
+pub mod deny;
 mod elf;
 pub mod fresh;
 pub mod fuzz;

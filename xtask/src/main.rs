@@ -3,13 +3,14 @@
 
 use std::process::ExitCode;
 
-use xtask::{agent_size, agents, bench, ci, fresh, fuzz, picture, setup, test, tidy};
+use xtask::{agent_size, agents, bench, ci, deny, fresh, fuzz, picture, setup, test, tidy};
 
 const HELP: &str = "\
 cargo xtask test                            install what the tests need, then check and test everything
 cargo xtask ci                              what CI runs: the above, then the fuzz targets, then agent-size and counts
 cargo xtask setup [agents|boards]           only install what the tests, agents or emulated boards need (Debian)
 cargo xtask tidy                            only the rules of ARCHITECTURE.md and of the files
+cargo xtask deny                            licences, bans, sources and advisories of dependencies; installs cargo-deny
 cargo xtask agents [MACHINE…] [--rustup]    build static agents for boards into target/agents; --smoke: try them
                                             under QEMU; --write: the table in docs/boards.md
 cargo xtask agent                           only the one for x86_64
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         "ci" => ci::run(words),
         "setup" => setup::run(words),
         "tidy" => tidy::run(words),
+        "deny" => deny::run(words),
         "agent" => agents::run_one(words),
         "agents" => agents::run(words),
         "agent-size" => agent_size::run(words),

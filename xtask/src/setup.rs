@@ -9,11 +9,12 @@ use crate::agents::{ZIG, compiler_with_sources, sources_manifest};
 use crate::program::{cargo, is_installed, must, no_more, program, root};
 
 /// Each program that the build or a test starts, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 12] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("busybox", "busybox-static"),
     ("c++", "g++"), // libFuzzer's
     ("cc", "gcc"),
     ("dropbear", "dropbear-bin"),
+    ("ethtool", "ethtool"),
     ("ip", "iproute2"),
     ("iperf", "iperf"),
     ("iperf3", "iperf3"),
@@ -29,8 +30,8 @@ const FOR_AGENTS: [(&str, &str); 2] = [("python3", "python3"), ("qemu-mips-stati
 /// A Rust compiler and the sources of its standard library, where none has them.
 const COMPILER: [(&str, &str); 2] =
     [("/usr/bin/rustc", "rustc-web"), ("/usr/lib/rustlib/src/rust/library/Cargo.lock", "rust-web-src")];
-/// Python packages. Zig's own number says nothing of what it can link, so both stand still.
-const ZIG_PACKAGES: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.17.0"];
+/// Python packages, each of one version with its hashes (pip's "Secure installs").
+const ZIG_PACKAGES: &str = "xtask/src/requirements.txt";
 
 /// What emulated boards are made with.
 const FOR_BOARDS: [(&str, &str); 6] = [
@@ -73,7 +74,8 @@ fn setup_agents() -> Result<(), String> {
         install(&[("ensurepip", "python3-venv")])?;
     }
     must(program("python3", &["-m", "venv"]).arg(&folder))?;
-    must(Command::new(folder.join("bin/pip")).args(["install", "--quiet"]).args(ZIG_PACKAGES))
+    let secure = ["install", "--quiet", "--require-hashes", "--only-binary", ":all:", "--requirement"];
+    must(Command::new(folder.join("bin/pip")).args(secure).arg(root().join(ZIG_PACKAGES)))
 }
 
 /// The crates that a standard library is made of, so that building one asks nobody.
@@ -135,6 +137,19 @@ fn is_root() -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_python_package_has_its_hash() {
+        let text = fs::read_to_string(root().join(ZIG_PACKAGES)).unwrap();
+        let text = text.replace("\\\n", " ");
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for line in lines {
+            let hashes = line.split_whitespace().filter_map(|word| word.strip_prefix("--hash=sha256:"));
+            assert!(line.contains("==") && hashes.clone().count() > 0, "{line}");
+            assert!(hashes.into_iter().all(|hash| hash.len() == 64), "{line}");
+        }
+    }
 
     #[test]
     fn only_what_is_missing_is_installed() {

@@ -4,6 +4,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use linerate_trial::units::OfferedLoad;
+
 use crate::registers::DeviceMemory;
 use crate::session::Permissions;
 use crate::settings::Commands;
@@ -54,10 +56,19 @@ fn help(program: &str) -> String {
          --new-psk FILE      make a new key\n  \
          --allow-commands    with --listen: let who has the key also run commands here, as custom settings need\n  \
          --allow-dev-mem     with --listen: let who has the key also read device registers in physical memory\n  \
+         --allow-unanswered RATE  with --listen: let who has the key also send datagrams to another tool's server that\n  \
+                             does not answer (ttcp, iperf2), wherever that is: at this rate (10M) and for 60 s at most\n  \
          --watch JOURNAL     wait for the end of standard input, then put settings back; an agent starts this by itself\n  \
          --netns PATH        work in this network namespace, such as /run/netns/NAME\n  \
          --help, --version\n"
     )
+}
+
+fn bits_per_second(text: &str) -> Result<u64, String> {
+    match text.parse::<OfferedLoad>() {
+        Ok(OfferedLoad::BitsPerSecond(bits)) => Ok(bits),
+        _ => Err(format!("'{}' is no rate in bits per second; write 10M or 1G", text.escape_debug())),
+    }
 }
 
 impl Arguments {
@@ -67,7 +78,8 @@ impl Arguments {
         let mut parser = lexopt::Parser::from_args(arguments);
         let (mut stdio, mut listen, mut psk_file, mut new_psk, mut netns) = (false, None, None, None, None);
         let (mut watch, mut line) = (None, None);
-        let mut permissions = Permissions { commands: Commands::Refused, memory: DeviceMemory::Refused };
+        let mut permissions =
+            Permissions { commands: Commands::Refused, memory: DeviceMemory::Refused, unanswered: None };
         let see = |error: lexopt::Error| format!("{error}; see {program} --help");
         while let Some(argument) = parser.next().map_err(see)? {
             match argument {
@@ -78,6 +90,10 @@ impl Arguments {
                 Long("new-psk") => new_psk = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("allow-commands") => permissions.commands = Commands::Allowed,
                 Long("allow-dev-mem") => permissions.memory = DeviceMemory::Allowed,
+                Long("allow-unanswered") => {
+                    let text = parser.value().and_then(|v| v.string()).map_err(see)?;
+                    permissions.unanswered = Some(bits_per_second(&text)?);
+                }
                 Long("watch") => watch = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("netns") => netns = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("help") | Short('h') => return Ok(Arguments { netns, task: Task::Print(help(program)) }),
@@ -128,6 +144,9 @@ mod tests {
         check("--listen 127.0.0.1:0 --psk-file key", "");
         check("--listen 127.0.0.1:0 --psk-file key --allow-commands", "");
         check("--listen 127.0.0.1:0 --psk-file key --allow-dev-mem", "");
+        check("--listen 127.0.0.1:0 --psk-file key --allow-unanswered 10M", "");
+        check("--listen 127.0.0.1:0 --psk-file key --allow-unanswered", "see linerate-agent --help");
+        check("--listen 127.0.0.1:0 --psk-file key --allow-unanswered unlimited", "is no rate");
         check("--watch journal", "");
         check("--watch journal --stdio", "give one of");
         check("--line /dev/ttyS1", "");

@@ -1,10 +1,13 @@
 //! A trial whose other end is another tool's server.
 //! Knows no protocol; crate `peers` does, where this agent was built with it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use linerate_control::message::{Foreign, RefusalKind};
+use linerate_host::interfaces;
 use linerate_host::traffic::Progress;
+#[cfg(feature = "peers")]
+use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 
@@ -19,14 +22,35 @@ pub(crate) struct Test {
 }
 
 impl Test {
-    /// Refused where the tool cannot do what is asked, or this agent cannot speak to it.
+    /// Refused where the tool cannot do what is asked, or this agent cannot speak to it, or may not. `unanswered` is what may
+    /// be sent here without an answer, in bits per second.
     pub(crate) fn prepare(
-        foreign: Foreign,
+        mut foreign: Foreign,
         spec: Spec,
         local: IpAddr,
         interface: Option<String>,
+        unanswered: Option<u64>,
     ) -> Result<Test, Refusal> {
-        can(&foreign, &spec).map_err(|sentence| Refusal(RefusalKind::BadRequest, sentence))?;
+        let refuse = |sentence| Refusal(RefusalKind::BadRequest, sentence);
+        can(&foreign, &spec).map_err(refuse)?;
+        if let Some(asked) = &mut foreign.unanswered {
+            let most = unanswered.ok_or_else(|| {
+                refuse(
+                    "this agent sends nothing to a server that does not answer; start it with --allow-unanswered RATE, or \
+                     leave that out here"
+                        .to_owned(),
+                )
+            })?;
+            *asked = most.min(*asked);
+        }
+        if let Some(name) = &foreign.interface {
+            let number = interfaces::number(name).map_err(|error| {
+                refuse(format!("the host has no interface {name}, which stands behind the server's address: {error}"))
+            })?;
+            if let SocketAddr::V6(server) = &mut foreign.server {
+                server.set_scope_id(number);
+            }
+        }
         Ok(Test { foreign, spec, local, interface })
     }
 }
@@ -55,7 +79,8 @@ impl Test {
         stopped: &dyn Fn() -> bool,
     ) -> Result<[Outcome; 2], String> {
         let Test { foreign, spec, local, interface } = self;
-        let place = linerate_peers::test::Place { local, interface, server: foreign.server };
+        let unanswered = foreign.unanswered.map(|bits_per_second| UnprovenLimit { bits_per_second });
+        let place = linerate_peers::test::Place { local, interface, server: foreign.server, unanswered };
         linerate_peers::run(foreign.tool, &foreign.tokens, &spec, &place, notify, stopped)
     }
 

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod foreign;
+mod output;
 mod profile;
 mod registers;
 mod session;
@@ -28,7 +29,7 @@ pub fn run(program: &str, arguments: impl Iterator<Item = OsString>) -> ExitCode
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(sentence) => {
-            eprintln!("{program}: {sentence}");
+            output::say(program, &sentence);
             ExitCode::from(2)
         }
     }
@@ -40,10 +41,11 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
         enter(path)?;
     }
     match arguments.task {
-        Task::Print(text) => print!("{text}"),
+        Task::Print(text) => output::print(&text),
         Task::NewPsk(path) => {
             Psk::generate_to(&path).map_err(|error| error.to_string())?;
-            println!("A new key is in {}. Copy it to the controller, and keep it secret.", path.display());
+            let said = format!("A new key is in {}. Copy it to the controller, and keep it secret.\n", path.display());
+            output::print(&said);
         }
         Task::Stdio => {
             let link = Link::stdio().map_err(|error| format!("standard input and output cannot be used: {error}"))?;
@@ -66,11 +68,11 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
             let listener = Listener::bind(address.as_str(), psk, Limits::default())
                 .map_err(|error| format!("cannot listen on {address}: {error}; choose another address or port"))?;
             if let Ok(address) = listener.local_addr() {
-                eprintln!("{program}: listening on {address}");
+                output::say(program, &format!("listening on {address}"));
             }
             // Also before the first controller comes: the machine may have other uses than measuring.
             for note in guard::recover() {
-                eprintln!("{program}: {note}");
+                output::say(program, &note);
             }
             let program = program.to_owned();
             listener.serve(move |link, _| session::converse(link, &program, permissions));

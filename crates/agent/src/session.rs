@@ -7,7 +7,7 @@
 //!      ↑________________|________________|   Stop, or the end of the conversation, from anywhere
 //! ```
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -18,6 +18,7 @@ use linerate_control::message::{
 };
 use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
 use linerate_host::profile::may_sample_machine;
+use linerate_host::sys::local;
 use linerate_host::traffic::{Progress, Tokens, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 
@@ -33,18 +34,21 @@ pub struct Permissions {
     pub commands: Commands,
     /// Registers in physical memory.
     pub memory: DeviceMemory,
+    /// Datagrams to another tool's server that does not answer, in bits per second; `None`: none.
+    pub unanswered: Option<u64>,
 }
 
 impl Permissions {
     /// For whoever can run commands here anyway.
-    pub const ALL: Permissions = Permissions { commands: Commands::Allowed, memory: DeviceMemory::Allowed };
+    pub const ALL: Permissions =
+        Permissions { commands: Commands::Allowed, memory: DeviceMemory::Allowed, unanswered: Some(u64::MAX) };
 }
 
 /// Holds one conversation to its end. Traffic ends with it, and settings are put back.
 pub fn converse(link: Link, program: &str, permissions: Permissions) {
-    let Permissions { commands, memory } = permissions;
+    let Permissions { commands, memory, unanswered } = permissions;
     let settings = SettingsOf::new(program, commands);
-    let mut session = Session { lease: None, trial: TrialState::None, profile: None, settings, memory };
+    let mut session = Session { lease: None, trial: TrialState::None, profile: None, settings, memory, unanswered };
     let mut server = Server::new(concat!("linerate-agent ", env!("CARGO_PKG_VERSION")));
     server.capabilities.push(SETTINGS.to_owned());
     if commands == Commands::Allowed {
@@ -74,6 +78,7 @@ struct Session {
     profile: Option<Profiling>,
     settings: SettingsOf,
     memory: DeviceMemory,
+    unanswered: Option<u64>,
 }
 
 enum TrialState {
@@ -115,7 +120,7 @@ impl Session {
     fn carry_out(&mut self, request: Request, outlet: &Outlet) -> Result<Reply, Refusal> {
         match request {
             Request::Lease { holder } => {
-                let lease = Lease::take(&holder).map_err(|error| match error {
+                let lease = Lease::take(&holder, local::connect).map_err(|error| match error {
                     LeaseError::Busy { .. } => Refusal(RefusalKind::Busy, error.to_string()),
                     other => failed(other),
                 })?;
@@ -190,12 +195,12 @@ impl Session {
         if let Some(wanted) = &prepare.registers {
             registers::allow(wanted, self.memory)?;
         }
-        let interface = interfaces::addresses()
-            .ok()
-            .and_then(|all| all.into_iter().find(|one| one.address == prepare.local))
-            .map(|one| one.interface);
+        let interface = interfaces::with_address(SocketAddr::new(prepare.local, 0));
         if let Some(foreign) = prepare.foreign {
-            let test = foreign::Test::prepare(foreign, prepare.spec, prepare.local, interface.clone())?;
+            // Several interfaces may have the same link-local address.
+            let interface = foreign.interface.clone().or(interface);
+            let test =
+                foreign::Test::prepare(foreign, prepare.spec, prepare.local, interface.clone(), self.unanswered)?;
             self.trial = TrialState::Foreign(Box::new(test));
             return Ok(Reply::Prepared { ports: Vec::new(), interface });
         }

@@ -344,6 +344,12 @@ impl Endpoint {
             }
             Endpoint::Board { name, end } => {
                 let folder = options.boards.as_deref().unwrap_or(Path::new("/nonexistent")).join(name);
+                // Below /tmp, another user may have made a board of this name.
+                let user =
+                    std::fs::metadata("/proc/self").map_or(0, |found| std::os::unix::fs::MetadataExt::uid(&found));
+                if folder.exists() && !crate::private::is_own(&folder, user) {
+                    return Err(unreachable(format!("{} is another user's; remove it", folder.display())));
+                }
                 let socket = UnixStream::connect(folder.join(end.name()))
                     .map_err(|_| unreachable(format!("it does not run; start it with: linerate lab up {name}")))?;
                 granted(&socket, options.connect_timeout).map_err(unreachable)?;

@@ -4,9 +4,15 @@
 //! The lease is an abstract Unix socket (unix(7)): its name belongs to one network namespace, which is what test
 //! traffic shares too, and vanishes with the process, however that ends. Who holds it answers every connection with
 //! a line that says so. Agents of one controller share the lease: both ends of a trial may be on one machine.
+//!
+//! Any user can bind any name, so a holder counts only if it is root's or this user's, as the kernel tells
+//! (SO_PEERCRED). There are several names: where a stranger has one the next is taken, and whoever asks looks at all.
+//! A stranger who has them all keeps nobody from measuring; then two controllers do not see each other.
 
+use std::fs;
 use std::io::{self, Write};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +27,15 @@ use crate::message::Holder;
 /// The right to measure. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Lease {
+    /// The name that is bound; empty where strangers have all of them.
     name: String,
     released: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Connects to the abstract socket of this name without waiting, and tells which user listens there. An agent has it
+/// from the system's calls, which this crate does not make.
+pub type Connect = fn(&str) -> io::Result<(UnixStream, u32)>;
 
 /// Why there is no lease; one sentence, ending in what to try.
 #[derive(Debug, thiserror::Error)]
@@ -61,60 +72,97 @@ struct Answer {
 /// How long a holder has to answer; it does nothing else.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
 
-/// How often an agent that shares a lease looks whether its holder has gone, to hold it instead.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// How many names there are. A user may bind thousands, so no number is enough, and looking at each takes time.
+const NAMES: usize = 16;
+
+/// What is found at one of the names.
+enum Found {
+    /// Nobody.
+    Free,
+    /// Somebody who does not count.
+    Stranger,
+    /// A holder.
+    Holder(Answer),
+    /// Somebody who counts, and does not say who it is.
+    Silent,
+}
 
 impl Lease {
     /// Takes the lease of this machine (of this network namespace).
-    pub fn take(holder: &Holder) -> Result<Lease, LeaseError> {
-        Lease::take_named(NAME, holder)
+    pub fn take(holder: &Holder, connect: Connect) -> Result<Lease, LeaseError> {
+        Lease::take_named(NAME, holder, connect)
     }
 
     /// Takes the lease of another name; for tests.
-    pub fn take_named(name: &str, holder: &Holder) -> Result<Lease, LeaseError> {
-        // A holder may give the lease back between our bind and our question.
-        for _ in 0..20 {
-            match bind(name) {
-                Ok(listener) => return Lease::hold(name, holder, Some(listener)),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => (),
-                Err(error) => return Err(error.into()),
+    pub fn take_named(name: &str, holder: &Holder, connect: Connect) -> Result<Lease, LeaseError> {
+        // The owner of a process's folder is its effective user (proc(5)).
+        let user = fs::metadata("/proc/self")?.uid();
+        let names: Vec<String> =
+            (0..NAMES).map(|at| if at == 0 { name.to_owned() } else { format!("{name}-{at}") }).collect();
+        let free_but = |mine: Option<&String>| {
+            let mut free = None;
+            for name in names.iter().filter(|name| Some(*name) != mine) {
+                match find(name, user, connect)? {
+                    Found::Free => free = free.or(Some(name.clone())),
+                    Found::Stranger => {}
+                    Found::Holder(Answer { holder: other, since_s }) if other.controller != holder.controller => {
+                        return Err(LeaseError::Busy { holder: other, since_s });
+                    }
+                    Found::Holder(_) => {}
+                    Found::Silent => return Err(LeaseError::Silent { name: name.clone() }),
+                }
             }
-            let stream = match UnixStream::connect_addr(&address(name)?) {
-                Ok(stream) => stream,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    std::thread::sleep(Duration::from_millis(5));
-                    continue;
-                }
+            Ok(free)
+        };
+        // Another may take what was free just now.
+        for _ in 0..20 {
+            let Some(free) = free_but(None)? else {
+                return Ok(Lease { name: String::new(), released: Arc::default(), thread: None });
+            };
+            let listener = match bind(&free) {
+                Ok(listener) => listener,
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
                 Err(error) => return Err(error.into()),
             };
-            return match ask(stream) {
-                Some(Answer { holder: other, since_s }) if other.controller != holder.controller => {
-                    Err(LeaseError::Busy { holder: other, since_s })
-                }
-                Some(_) => Lease::hold(name, holder, None),
-                None => Err(LeaseError::Silent { name: name.to_owned() }),
-            };
+            // A stranger may have left another name to another controller meanwhile: of two, one at least sees the other.
+            free_but(Some(&free))?;
+            return Lease::hold(free, holder, listener);
         }
         Err(LeaseError::Silent { name: name.to_owned() })
     }
 
-    /// Holds the lease with `listener`; without one, another agent of the same controller holds it, and this one
-    /// takes its place when it goes.
-    fn hold(name: &str, holder: &Holder, listener: Option<UnixListener>) -> Result<Lease, LeaseError> {
+    fn hold(name: String, holder: &Holder, listener: UnixListener) -> Result<Lease, LeaseError> {
         let released = Arc::new(AtomicBool::new(false));
-        let (flag, holder, name) = (Arc::clone(&released), holder.clone(), name.to_owned());
-        let theirs = name.clone();
-        let thread = crate::small_thread("linerate-lease").spawn(move || {
-            let since = Instant::now();
-            let mut listener = listener;
-            while !flag.load(Ordering::Acquire) {
-                match listener.take().or_else(|| bind(&theirs).ok()) {
-                    Some(listener) => answer_all(&listener, &holder, since, &flag),
-                    None => std::thread::park_timeout(LOOK_AGAIN),
-                }
-            }
-        })?;
+        let (flag, holder) = (Arc::clone(&released), holder.clone());
+        let since = Instant::now();
+        let answer = move || answer_all(&listener, &holder, since, &flag);
+        let thread = crate::small_thread("linerate-lease").spawn(answer)?;
         Ok(Lease { name, released, thread: Some(thread) })
+    }
+}
+
+/// What is at a name. A user's own processes and root's count.
+fn find(name: &str, user: u32, connect: Connect) -> io::Result<Found> {
+    let deadline = Instant::now() + ANSWER_TIME;
+    loop {
+        match connect(name) {
+            Ok((_, other)) if other != 0 && other != user => return Ok(Found::Stranger),
+            Ok((stream, _)) => match ask(stream) {
+                Some(answer) => return Ok(Found::Holder(answer)),
+                // It may have ended while it was asked; then nobody is there.
+                None if matches!(connect(name), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused) => {
+                    return Ok(Found::Free);
+                }
+                None => return Ok(Found::Silent),
+            },
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(Found::Free),
+            // A holder takes every connection at once; whoever does not is none.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() >= deadline => {
+                return Ok(Found::Stranger);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -122,10 +170,8 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.released.store(true, Ordering::Release);
-        // The thread waits in park or in accept(2), which a connection wakes; only when it has ended is the name
-        // free. It may go from one to the other just now, so both are done until it has.
+        // The thread waits in accept(2), which a connection wakes; only when it has ended is the name free.
         while !thread.is_finished() {
-            thread.thread().unpark();
             let _ = address(&self.name).and_then(|address| UnixStream::connect_addr(&address));
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -175,28 +221,141 @@ mod tests {
         format!("linerate-test-{test}-{}", std::process::id())
     }
 
+    /// As the agent does; std alone cannot tell whose the other end is.
+    const CONNECT: Connect = linerate_host::sys::local::connect;
+
+    fn take(name: &str, controller: &str) -> Result<Lease, LeaseError> {
+        Lease::take_named(name, &holder(controller), CONNECT)
+    }
+
     #[test]
     fn a_second_controller_is_told_who_measures() {
         let name = name("busy");
-        let lease = Lease::take_named(&name, &holder("a")).unwrap();
-        let shared = Lease::take_named(&name, &holder("a")).unwrap();
-        let error = Lease::take_named(&name, &holder("b")).unwrap_err();
+        let lease = take(&name, "a").unwrap();
+        let shared = take(&name, "a").unwrap();
+        let error = take(&name, "b").unwrap_err();
         assert!(matches!(error, LeaseError::Busy { .. }), "{error}");
         assert!(error.to_string().contains("user of a has been measuring here for 0 s"), "{error}");
         drop(lease);
-        std::thread::sleep(2 * LOOK_AGAIN);
-        assert!(Lease::take_named(&name, &holder("b")).is_err(), "the second agent still measures");
-        let lease = Lease::take_named(&name, &holder("a")).unwrap();
+        assert!(take(&name, "b").is_err(), "the second agent still measures");
+        let lease = take(&name, "a").unwrap();
         drop(shared);
+        assert!(take(&name, "b").is_err());
         drop(lease);
-        let _next = Lease::take_named(&name, &holder("b")).expect("the lease was given back");
+        let _next = take(&name, "b").expect("the lease was given back");
     }
 
     #[test]
     fn a_squatter_that_says_nothing_is_noticed() {
         let name = name("silent");
         let _squatter = bind(&name).unwrap();
-        let error = Lease::take_named(&name, &holder("a")).unwrap_err();
+        let error = take(&name, "a").unwrap_err();
         assert!(matches!(error, LeaseError::Silent { .. }), "{error}");
+    }
+
+    #[test]
+    fn of_many_at_once_one_has_it() {
+        for round in 0..20 {
+            let name = name(&format!("many-{round}"));
+            let taken: Vec<_> = std::thread::scope(|scope| {
+                let all: Vec<_> = (0..6).map(|at| (at, name.clone())).collect();
+                let running: Vec<_> =
+                    all.into_iter().map(|(at, name)| scope.spawn(move || take(&name, &at.to_string()))).collect();
+                running.into_iter().map(|one| one.join().unwrap()).collect()
+            });
+            let held = taken.iter().filter(|one| one.is_ok()).count();
+            assert!(held <= 1, "{held} hold it");
+        }
+    }
+
+    /// Another user's process that listens at these names and answers as a holder would.
+    struct Squatter(std::process::Child);
+
+    impl Drop for Squatter {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    const SQUATTER: &str = "LINERATE_LEASE_SQUATTER";
+
+    /// No test by itself: this program again, as another user.
+    #[test]
+    fn squat() {
+        let Ok(name) = std::env::var(SQUATTER) else { return };
+        let (prefix, count) = name.split_once(' ').unwrap();
+        let answer = "{\"holder\":{\"controller\":\"x\",\"name\":\"nobody\"},\"since_s\":9}\n";
+        for at in 0..count.parse().unwrap() {
+            let name = if at == 0 { prefix.to_owned() } else { format!("{prefix}-{at}") };
+            let listener = bind(&name).unwrap();
+            std::thread::spawn(move || {
+                for mut stream in listener.incoming().flatten() {
+                    let _ = stream.write_all(answer.as_bytes());
+                }
+            });
+        }
+        println!("squats");
+        // Bounded, should nobody end it.
+        std::thread::sleep(Duration::from_secs(60));
+    }
+
+    fn squatter(name: &str, count: usize) -> Squatter {
+        use std::io::{BufRead, BufReader};
+        use std::os::unix::process::CommandExt;
+        // Where another user may start it, and as a file of its own: the build's folder may be this user's alone.
+        let program = std::env::temp_dir().join(format!("linerate-squatter-{}-{count}", std::process::id()));
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let mut command = std::process::Command::new(&program);
+        command.args(["lease::tests::squat", "--exact", "--nocapture"]).env(SQUATTER, format!("{name} {count}"));
+        command.current_dir("/").uid(65534).gid(65534).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        let squats = said.lines().map_while(Result::ok).any(|line| line.contains("squats"));
+        let squatter = Squatter(child);
+        let _ = fs::remove_file(&program);
+        assert!(squats);
+        squatter
+    }
+
+    #[test]
+    fn another_users_process_holds_no_lease() {
+        if fs::metadata("/proc/self").unwrap().uid() != 0 {
+            eprintln!("SKIPPED another_users_process_holds_no_lease: only root can be another user");
+            return;
+        }
+        let some = name("squatted");
+        let _squatter = squatter(&some, 3);
+        let lease = take(&some, "a").expect("root's own lease");
+        let error = take(&some, "b").unwrap_err();
+        assert!(error.to_string().contains("user of a has been measuring"), "{error}");
+        drop(lease);
+        drop(take(&some, "b").expect("the lease was given back"));
+
+        let all = name("all-squatted");
+        let _squatter = squatter(&all, NAMES);
+        drop(take(&all, "a").expect("nobody can be kept from measuring"));
+    }
+
+    #[test]
+    fn one_that_takes_no_connection_holds_nobody_up() {
+        let name = name("full");
+        let listener = bind(&name).unwrap();
+        // Until no more fit: std listens for 128 and a few.
+        let mut waiting = Vec::new();
+        let full = loop {
+            match CONNECT(&name) {
+                Ok(stream) if waiting.len() < 10_000 => waiting.push(stream),
+                Ok(_) => break false,
+                Err(error) => break error.kind() == io::ErrorKind::WouldBlock,
+            }
+        };
+        if full {
+            let began = Instant::now();
+            drop(take(&name, "a").unwrap());
+            assert!(began.elapsed() < 20 * ANSWER_TIME);
+        }
+        drop(listener);
     }
 }

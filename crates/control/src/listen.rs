@@ -2,10 +2,12 @@
 //! Knows nothing of what is said afterwards.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::Arc;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use linerate_trial::admission::Admission;
 
 use crate::link::Link;
 use crate::noise::{self, Psk};
@@ -15,13 +17,16 @@ use crate::noise::{self, Psk};
 pub struct Limits {
     /// Conversations with controllers that proved to have the key.
     pub conversations: usize,
-    /// Connections that have not proved it yet; each lasts 3 s at most.
+    /// Connections that have not proved it yet; each lasts 3 s at most, and the oldest gives way to one that comes
+    /// ([`linerate_trial::admission`]).
     pub handshakes: usize,
+    /// How many of these are from one address.
+    pub handshakes_of_one: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { conversations: 8, handshakes: 16 }
+        Limits { conversations: 8, handshakes: 32, handshakes_of_one: 24 }
     }
 }
 
@@ -44,11 +49,12 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Accepts for ever. `converse` is called in a thread of its own for each controller that has the key. A
-    /// connection beyond a limit is closed at once, and so is one whose handshake fails: a stranger learns nothing.
+    /// Accepts for ever. `converse` is called in a thread of its own for each controller that has the key. Where too many
+    /// shake hands, the one that has done so longest is closed: silence keeps nobody out who has the key. A connection whose
+    /// handshake fails is closed at once: a stranger learns nothing.
     pub fn serve(self, converse: impl Fn(Link, SocketAddr) + Send + Sync + 'static) -> ! {
         let Listener { socket, psk, limits } = self;
-        let handshakes = Places::new(limits.handshakes);
+        let handshakes = Arc::new(Handshakes::new(&limits));
         let conversations = Places::new(limits.conversations);
         let (psk, converse) = (Arc::new(psk), Arc::new(converse));
         loop {
@@ -60,7 +66,7 @@ impl Listener {
                     continue;
                 }
             };
-            let Some(place) = handshakes.take() else { continue };
+            let Some(place) = Handshakes::admit(&handshakes, address.ip(), &connection) else { continue };
             let (psk, converse, conversations) = (Arc::clone(&psk), Arc::clone(&converse), conversations.clone());
             // When no thread can be had, the closure and with it the connection are dropped: closed at once, too.
             let _ = crate::small_thread("linerate-visitor").spawn(move || {
@@ -70,6 +76,56 @@ impl Listener {
                 converse(link, address);
             });
         }
+    }
+}
+
+/// Connections that shake hands.
+struct Handshakes {
+    admission: Mutex<Admission<TcpStream>>,
+    left: Condvar,
+}
+
+/// How long a connection waits where many were closed for others and their threads have not noticed yet.
+const CLOSING_TIME: Duration = Duration::from_millis(200);
+
+/// A connection's place while it shakes hands.
+struct Handshake {
+    places: Arc<Handshakes>,
+    number: u64,
+}
+
+impl Handshakes {
+    fn new(limits: &Limits) -> Handshakes {
+        let admission = Admission::new(limits.handshakes, limits.handshakes_of_one);
+        Handshakes { admission: Mutex::new(admission), left: Condvar::new() }
+    }
+
+    /// A place for a connection; the oldest may give way. `None`: this machine has no descriptor left, or is too busy to
+    /// end those that gave way.
+    fn admit(places: &Arc<Handshakes>, address: IpAddr, connection: &TcpStream) -> Option<Handshake> {
+        let connection = connection.try_clone().ok()?;
+        let congested = |admission: &mut Admission<TcpStream>| admission.is_congested();
+        let waited = places.left.wait_timeout_while(places.lock(), CLOSING_TIME, congested);
+        let (mut admission, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return None;
+        }
+        let (number, gives_way) = admission.admit(address, connection);
+        if let Some(evicted) = gives_way {
+            let _ = evicted.shutdown(Shutdown::Both);
+        }
+        Some(Handshake { places: Arc::clone(places), number })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Admission<TcpStream>> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        self.places.lock().leave(self.number);
+        self.places.left.notify_one();
     }
 }
 

@@ -258,6 +258,12 @@ pub struct Foreign {
     pub tool: Tool,
     /// Where it listens.
     pub server: SocketAddr,
+    /// The interface of the agent's machine that a link-local server is at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Bits per second that the user lets the agent send there though nothing answers; `None`: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<u64>,
     /// Who asks, encrypted for that server: the likeliest form first. Debug output hides them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<String>,

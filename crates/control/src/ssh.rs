@@ -1,14 +1,15 @@
 //! The system's ssh as a child process: its arguments, and one connection for several sessions.
 //! Knows nothing of agents.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::link::Hints;
+use crate::private;
 
 /// A machine that is reached by ssh.
 #[derive(Clone, Copy, Debug)]
@@ -113,10 +114,9 @@ pub(crate) fn socket() -> Option<PathBuf> {
     // The owner of a process's folder is its effective user, proc(5).
     let user = fs::metadata("/proc/self").ok()?.uid();
     let folder = std::env::temp_dir().join(format!("linerate-ssh-{user}"));
-    // An error: most often it is there already, which is looked at next.
-    let _ = DirBuilder::new().mode(0o700).create(&folder);
-    let found = fs::symlink_metadata(&folder).ok()?;
-    let is_ours = found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
+    private::own(&folder, user).ok()?;
+    // Who can reach the socket can log in: it is not for others to see either.
+    let is_ours = fs::metadata(&folder).ok()?.mode() & 0o077 == 0;
     // sun_path holds 108 octets (unix(7)), and ssh adds a random end while it makes the socket.
     let path = folder.join(format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
     (is_ours && path.as_os_str().len() < 80).then_some(path)

@@ -6,10 +6,10 @@ use std::io::Read;
 use std::sync::OnceLock;
 use std::{fs, io};
 
-use linerate_trial::cpu::{CpuShares, CpuTimes, CpuUse};
+use linerate_trial::cpu::{CpuShares, CpuTimes, CpuUse, PROC_STAT};
 use linerate_trial::doubt::{Doubt, DoubtKind};
 
-use crate::sys::thread::{monotonic_ns, ticks_per_second};
+use crate::sys::thread::monotonic_ns;
 
 /// CPU use over a span that begins when the meter is started. A meter can be read many times.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl CpuMeter {
         let machine = growth.machine().shares().ok_or_else(|| io::Error::other("no clock tick has passed yet"))?;
         let per_cpu = growth.shares().into_values().collect();
         let cpus = growth.cpus.len() as u32;
-        Ok(CpuUse { machine, cpus, per_cpu, method: "/proc/stat".to_owned(), span_s })
+        Ok(CpuUse { machine, cpus, per_cpu, method: PROC_STAT.to_owned(), span_s, includes_warmup: false })
     }
 
     /// Ends the span and begins the next, for time slices.
@@ -134,25 +134,6 @@ fn parse_times(text: &str) -> Option<StatTimes> {
     // Ticks of ninety thousand years are garbage, and the sum of all CPUs' must fit.
     let sum = [times.user, system, irq, softirq, times.idle, steal].iter().try_fold(0u64, |sum, t| sum.checked_add(*t));
     sum.filter(|sum| *sum < 1 << 48).map(|_| StatTimes { times, nice })
-}
-
-/// Clock ticks on each CPU below which fractions of time are too coarse to trust: one tick of 50 is 2 %.
-const FEWEST_TICKS: f64 = 50.0;
-
-/// The doubt about a span of /proc/stat that is short; `None` for a long one.
-pub fn doubt_short_span(span_s: f64) -> Option<Doubt> {
-    let ticks = span_s * ticks_per_second() as f64;
-    (ticks < FEWEST_TICKS).then(|| {
-        Doubt::new(
-            DoubtKind::ShortForCpu,
-            format!(
-                "CPU use rests on {ticks:.0} clock ticks on each CPU, of which one alone is {:.1} %; measure for at \
-                 least {:.1} s",
-                100.0 / ticks.max(1.0),
-                FEWEST_TICKS / ticks_per_second() as f64
-            ),
-        )
-    })
 }
 
 /// Whether this kernel finds the time of interrupts by sampling at the clock tick, which misses or overstates what
@@ -285,16 +266,6 @@ mod tests {
             println!("this kernel: {:?}", accounts_irq_by_ticks());
             assert_eq!(accounts_irq_by_ticks(), irq_by_ticks_in(&text, &command_line));
         }
-    }
-
-    #[test]
-    fn short_spans_are_doubted() {
-        assert!(doubt_short_span(2.0).is_none());
-        let doubt = doubt_short_span(0.1).unwrap();
-        assert_eq!(
-            doubt.detail,
-            "CPU use rests on 10 clock ticks on each CPU, of which one alone is 10.0 %; measure for at least 0.5 s"
-        );
     }
 
     #[test]

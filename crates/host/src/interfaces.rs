@@ -2,7 +2,7 @@
 //! Knows what the kernel tells over rtnetlink; which interface a trial uses is decided elsewhere.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use netlink_bindings::traits::NetlinkRequest;
 use netlink_bindings::{rt_addr, rt_link};
@@ -61,6 +61,20 @@ pub fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     Ok(found)
 }
 
+/// The number of the interface of this name, in the thread's network namespace.
+pub fn number(interface: &str) -> io::Result<u32> {
+    sys::netlink::interface_index(interface)
+}
+
+/// The name of the interface that has this address, a link-local one at its own interface; `None`: none has it.
+pub fn with_address(address: SocketAddr) -> Option<String> {
+    let is_it = |one: &InterfaceAddress| match address {
+        SocketAddr::V6(at) if at.scope_id() != 0 => one.address == address.ip() && one.index == at.scope_id(),
+        _ => one.address == address.ip(),
+    };
+    addresses().ok()?.into_iter().find(is_it).map(|one| one.interface)
+}
+
 /// Whether the interface has a carrier: a cable with something alive at its other end. `None`: not known.
 pub fn carrier(interface: &str) -> Option<bool> {
     let link = link(interface).ok()?;
@@ -89,9 +103,14 @@ pub(crate) struct Link {
     pub(crate) kind: Option<String>,
     /// The interface it stands on, in this network namespace, as of a VLAN.
     pub(crate) lower: Option<u32>,
+    /// The interface it stands on in another network namespace: this namespace's number of that one, and its number
+    /// there.
+    pub(crate) lower_elsewhere: Option<(i32, u32)>,
     /// The bond or bridge that it is a port of.
     pub(crate) master: Option<u32>,
     pub(crate) mac: Option<String>,
+    /// What its hardware came with (Linux 5.6 and newer tell); virtual ones mostly have none.
+    pub(crate) permanent_mac: Option<String>,
     pub(crate) mtu: Option<u32>,
     /// The least that its driver takes (Linux 4.19 and newer tell).
     pub(crate) min_mtu: Option<u32>,
@@ -117,14 +136,17 @@ impl Link {
         };
         let kind = attrs.get_linkinfo().ok().and_then(|info| info.get_kind().ok()).map(text);
         // A veth's IFLA_LINK is its peer, and with IFLA_LINK_NETNSID the number belongs to another namespace.
-        let stacked = attrs.get_link_netnsid().is_err() && kind.as_deref() != Some("veth");
+        let namespace = attrs.get_link_netnsid().ok();
+        let lower = attrs.get_link().ok().filter(|&lower| kind.as_deref() != Some("veth") && lower != 0);
         Link {
+            lower_elsewhere: namespace.zip(lower),
             index: header.ifi_index as u32,
             name: attrs.get_ifname().map(text).unwrap_or_default(),
             flags: header.ifi_flags,
-            lower: attrs.get_link().ok().filter(|&lower| stacked && lower != 0 && lower != header.ifi_index as u32),
+            lower: lower.filter(|&lower| namespace.is_none() && lower != header.ifi_index as u32),
             master: attrs.get_master().ok(),
             mac: attrs.get_address().ok().filter(|mac| !mac.is_empty()).map(mac_text),
+            permanent_mac: attrs.get_perm_address().ok().filter(|mac| !mac.is_empty()).map(mac_text),
             mtu: attrs.get_mtu().ok(),
             min_mtu: attrs.get_min_mtu().ok(),
             max_mtu: attrs.get_max_mtu().ok().filter(|most| *most > 0),

@@ -11,6 +11,7 @@ pub mod environment;
 mod ethtool;
 pub mod guard;
 pub mod interfaces;
+mod namespaces;
 mod netlink;
 pub mod profile;
 mod qdiscs;

@@ -145,7 +145,8 @@ impl Soak {
             steal: mean(|cpu| cpu.steal),
         };
         let cpus = per_cpu.len() as u32;
-        let usage = CpuUse { machine, cpus, per_cpu, method: "soak".to_owned(), span_s: span_ns / 1e9 };
+        let (method, span_s) = ("soak".to_owned(), span_ns / 1e9);
+        let usage = CpuUse { machine, cpus, per_cpu, method, span_s, includes_warmup: false };
         Ok(SoakReading { usage, doubts })
     }
 

@@ -233,7 +233,13 @@ fn foreign_qdiscs() {
     let Some(pair) = pair("foreign queueing disciplines") else { return };
     let tc = |arguments: &str| shown_in(&pair, &pair.a, &format!("tc {arguments}"));
     let show = || tc(&format!("-d qdisc show dev {LINK}")).lines().map(without_handles).collect::<Vec<_>>().join("\n");
-    for foreign in ["tbf rate 33mbit burst 5000 limit 70000", "bfifo limit 12345", "pfifo limit 3", "mq"] {
+    for foreign in [
+        "tbf rate 33mbit burst 5000 limit 70000",
+        "handle 5: tbf rate 33mbit burst 5000 limit 70000",
+        "bfifo limit 12345",
+        "handle a1: pfifo limit 3",
+        "mq",
+    ] {
         tc(&format!("qdisc replace dev {LINK} root {foreign}"));
         let before = show();
         within(&pair.a, || {
@@ -243,6 +249,8 @@ fn foreign_qdiscs() {
             settings.set("qdisc", &original).unwrap();
         });
         assert_eq!(show(), before);
+        let handle = foreign.strip_prefix("handle ").and_then(|rest| rest.split(' ').next()).unwrap_or("");
+        assert!(tc(&format!("qdisc show dev {LINK}")).contains(handle), "{foreign}");
         tc(&format!("qdisc del dev {LINK} root"));
     }
     for foreign in [
@@ -261,7 +269,7 @@ fn foreign_qdiscs() {
     }
 }
 
-/// `qdisc tbf 8001: root …` as `qdisc tbf root …`: a handle is the kernel's choice.
+/// `qdisc tbf 8001: root …` as `qdisc tbf root …`: a handle that nobody chose is the kernel's choice.
 fn without_handles(line: &str) -> String {
     line.split_whitespace().filter(|word| !word.contains(':')).collect::<Vec<_>>().join(" ")
 }

@@ -129,14 +129,15 @@ fn a_time_ends_every_pair_and_so_does_a_stop() {
 }
 
 #[test]
-fn auto_becomes_something_that_is_named() {
-    let mut spec = stream(SenderApi::Plain, ReceiverApi::Plain, Extent::Octets(1_000_000));
-    (spec.sender_api, spec.receiver_api) = (None, None);
-    let (target, host) = run(&spec, "127.0.0.1", None);
-    let (target, host) = (target.unwrap(), host.unwrap());
-    assert_eq!(target.flows[0].octets_total, 1_000_000);
-    assert!(SenderApi::parse(&host.flows[0].api.name).is_some_and(|api| api.suits(Workload::TcpStream)));
-    assert!(ReceiverApi::parse(&target.flows[0].api.name).is_some_and(|api| api.suits(Workload::TcpStream)));
+fn auto_reads_what_arrives_at_either_end() {
+    for direction in [Direction::Rx, Direction::Tx] {
+        let mut spec = stream(SenderApi::Plain, ReceiverApi::Plain, Extent::Octets(1_000_000));
+        (spec.sender_api, spec.receiver_api, spec.direction) = (None, None, direction);
+        let (target, host) = run(&spec, "127.0.0.1", None);
+        let (target, host) = (target.unwrap(), host.unwrap());
+        assert_eq!((target.flows[0].octets_total, host.flows[0].octets_total), (1_000_000, 1_000_000));
+        assert_eq!([&target, &host].map(|end| end.flows[0].api.name.as_str()), ["plain"; 2], "{direction}");
+    }
 }
 
 /// Forbids io_uring on this machine for as long as it lives, some milliseconds. Others' trials go on with what else

@@ -8,12 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ends::{TOKENS, Unusual};
-use linerate_host::traffic::{Foreign, Framing, Tokens, TrafficError, Trial};
+use linerate_host::traffic::reachability::Reach;
+use linerate_host::traffic::{Adopted, Foreign, Framing, Tokens, TrafficError, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
-use socket2::Socket;
 
 mod ends;
 
@@ -211,7 +211,7 @@ fn a_tail_that_was_waited_with_in_vain_takes_no_time() {
         exchange: None,
         bare: false,
     }));
-    let flows = vec![(Flow::of(&spec)[0], Socket::from(socket))];
+    let flows = vec![Adopted::new(Flow::of(&spec)[0], socket.into(), Reach::Connected)];
     let here = "127.0.0.1".parse().unwrap();
     let trial = Trial::adopt(spec, framing, End::Target, here, None, flows, |_| {}).unwrap();
     let began = Instant::now();

@@ -5,10 +5,12 @@ mod judging;
 mod looking;
 mod measuring;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use linerate_control::Endpoint;
+use linerate_trial::printable::in_line;
 
 pub(crate) use judging::*;
 pub(crate) use looking::*;
@@ -85,6 +87,22 @@ pub(crate) enum Command {
         /// The folder, which must exist
         folder: PathBuf,
     },
+}
+
+/// What this process is asked. Help, and a complaint that ends the process, are clap's own to write, in colour; the
+/// complaint repeats words of the command line, which a script may have from anywhere.
+pub(crate) fn asked() -> Cli {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    Cli::try_parse_from(&words).unwrap_or_else(|complaint| {
+        // Of the same words without what a terminal would obey, the same complaint; unless it was about just that.
+        match Cli::try_parse_from(words.iter().map(|word| in_line(&word.to_string_lossy(), 1000).into_owned())) {
+            Err(same) => same.exit(),
+            Ok(_) => {
+                crate::output::say(format_args!("{}", complaint.render()));
+                std::process::exit(complaint.exit_code())
+            }
+        }
+    })
 }
 
 /// How agents are reached.

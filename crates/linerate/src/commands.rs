@@ -83,8 +83,14 @@ fn agents_folders() -> Vec<PathBuf> {
 
 /// Says what an agent has to tell before it is asked: settings that it found changed, and put back.
 fn say_notes(client: &Client) {
-    for note in &client.hello().notes {
+    /// There are fewer settings than that to put back, and a screen has no more lines.
+    const MOST: usize = 40;
+    let notes = &client.hello().notes;
+    for note in notes.iter().take(MOST) {
         say(format_args!("linerate: {}: {note}", client.machine()));
+    }
+    if notes.len() > MOST {
+        say(format_args!("linerate: {}: and {} notes more", client.machine(), notes.len() - MOST));
     }
 }
 

@@ -14,15 +14,13 @@ mod render;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     // The agent has its own small command line, the same on a board and here.
     if arguments.nth(1).is_some_and(|word| word == "agent") {
         return linerate_agent::run("linerate agent", arguments);
     }
-    match commands::carry_out(cli::Cli::parse()) {
+    match commands::carry_out(cli::asked()) {
         Ok(status) => status,
         Err(error) => {
             output::say(format_args!("linerate: {error:#}"));

@@ -1,13 +1,14 @@
 //! The line on the terminal that says what is going on and how long it will take.
 //! Knows no trials; it is silent where standard error is no terminal.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::measure::time_left::TimeLeft;
-use crate::output::{out, say};
+use linerate_trial::printable::in_line;
+
+use crate::output::{is_watched, out, say};
 
 /// Progress on standard error.
 pub(crate) struct Progress {
@@ -17,7 +18,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// A line if standard error is a terminal and the user did not ask for silence.
     pub(crate) fn new(quiet: bool) -> Progress {
-        let wanted = !quiet && std::io::stderr().is_terminal();
+        let wanted = !quiet && is_watched();
         let bar = wanted.then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
             bar.set_style(
@@ -33,7 +34,7 @@ impl Progress {
     pub(crate) fn trial(&self, place: usize, of: usize, what: &str, left: Option<TimeLeft>) {
         if let Some(bar) = &self.bar {
             let most = if left.is_some_and(|left| left.at_most) { "at most " } else { "" };
-            bar.set_prefix(format!("trial {} of {most}{of}: {what}", place + 1));
+            bar.set_prefix(shown(&format!("trial {} of {most}{of}: {what}", place + 1)));
             self.tick(0.0, left);
         }
     }
@@ -48,25 +49,21 @@ impl Progress {
                     format!("{most}{} left", words(time.saturating_sub(Duration::from_secs_f64(elapsed_s))))
                 }
             };
-            bar.set_message(format!("{} · {elapsed_s:.0} s · {left}", bar.prefix()));
-            bar.tick();
+            self.doing(&format!("{} · {elapsed_s:.0} s · {left}", bar.prefix()));
         }
     }
 
     /// What is being done before a trial can be.
     pub(crate) fn doing(&self, what: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(what.to_owned());
+            bar.set_message(shown(what));
             bar.tick();
         }
     }
 
     /// A machine is being booted, for so long, and may take so long.
     pub(crate) fn boot(&self, end: &str, level: &str, elapsed: Duration, wait: Duration) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(format!("booting the {end} as {level} · {} · at most {}", words(elapsed), words(wait)));
-            bar.tick();
-        }
+        self.doing(&format!("booting the {end} as {level} · {} · at most {}", words(elapsed), words(wait)));
     }
 
     /// Says a sentence on standard error, above the line.
@@ -91,6 +88,11 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// What the line may hold, much of which a plan or a board has said; a terminal has no room for more.
+fn shown(text: &str) -> String {
+    in_line(text, 500).into_owned()
 }
 
 /// A time as people say it.

@@ -1,11 +1,14 @@
 //! Records as people and programs read them: one file a format, each from the records alone.
 //! Prints nothing and measures nothing: every renderer makes a text of `&[Record]`.
 
+mod apis;
 pub(crate) mod budget;
 pub(crate) mod compare;
 pub(crate) mod cost;
 pub(crate) mod csv;
 pub(crate) mod explain;
+#[cfg(test)]
+mod forged;
 mod forms;
 pub(crate) mod history;
 pub(crate) mod json;
@@ -27,12 +30,25 @@ pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod ttcp;
 
+use std::borrow::Cow;
+
+use linerate_trial::printable::in_line;
+
 pub(crate) use sheet::Repeats;
 
-/// The text without characters that would move a terminal's cursor or change its colours: evidence, doubts and
-/// environments come from other machines.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+/// The most characters of a cell that says a word or two, and of a sentence or a value that is shown whole: what
+/// another machine, a peer or a plan says may be of any length.
+const CELL: usize = 200;
+const SENTENCE: usize = 4000;
+
+/// What stands in a cell of a table: one line, and no longer than a table can bear.
+fn cell(text: &str) -> Cow<'_, str> {
+    in_line(text, CELL)
+}
+
+/// What stands on a line of its own: nothing of a record begins another.
+fn sentence(text: &str) -> Cow<'_, str> {
+    in_line(text, SENTENCE)
 }
 
 /// The text with lines no longer than `width`, broken between words; the lines that follow a broken one are indented.

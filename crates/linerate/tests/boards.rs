@@ -225,6 +225,7 @@ fn sabrelite() {
 #[track_caller]
 fn pause_reaches_the_register(lab: &Lab) {
     assert!(flow_control(lab) && shown_flow_control(lab), "the driver negotiates pause at the start");
+    let before = ["pause.rx", "pause.tx"].map(|name| lab.setting(name));
     lab.target(&["set", "pause.autoneg=off", "pause.rx=off", "pause.tx=off"]);
     assert_eq!(
         (lab.setting("pause.autoneg").as_str(), shown_flow_control(lab), flow_control(lab)),
@@ -247,11 +248,38 @@ fn pause_reaches_the_register(lab: &Lab) {
     assert!(seen.compared > 20 && !seen.changed.iter().any(|change| change.name == "ENET_RCR"), "{seen:?}");
     assert_eq!((lab.setting("pause.autoneg").as_str(), flow_control(lab)), ("on", true));
 
-    // The driver knows no pause one way only. The refusal is in the record, and what was set before it is put back.
+    // The first report's experiment: pause frames as set here, and not as negotiated. The driver takes both ways only,
+    // in one request.
+    lab.target(&["set", "pause.autoneg=off", "pause.rx=on", "pause.tx=on"]);
+    assert_eq!(["pause.autoneg", "pause.rx", "pause.tx"].map(|name| lab.setting(name)), ["off", "on", "on"]);
+    assert!(flow_control(lab) && shown_flow_control(lab));
+    lab.target(&["set", "pause.tx=off", "pause.rx=off"]);
+    assert!(!flow_control(lab) && !shown_flow_control(lab));
+    lab.target(&["restore"]);
+    assert_eq!((lab.setting("pause.autoneg").as_str(), flow_control(lab)), ("on", true));
+    assert_eq!(["pause.rx", "pause.tx"].map(|name| lab.setting(name)), before);
+
+    // Both as factors: the levels that the driver has are measured, whichever was before, and the others refused.
+    let factors = ["duration=1s", "direction=tx", "target.pause.autoneg=off"];
+    let (_, records) =
+        lab.run("tcp-stream", &[&factors[..], &["target.pause.rx=on,off", "target.pause.tx=on,off"]].concat());
+    let mut levels: Vec<(&str, &str, bool)> = records
+        .iter()
+        .map(|record| {
+            let level = |name: &str| record.trial.factors[name].as_str();
+            (level("target.pause.rx"), level("target.pause.tx"), record.error.is_none())
+        })
+        .collect();
+    levels.sort_unstable();
+    assert_eq!(levels, [("off", "off", true), ("off", "on", false), ("on", "off", false), ("on", "on", true)]);
+    assert_eq!((lab.setting("pause.autoneg").as_str(), flow_control(lab)), ("on", true));
+    assert_eq!(["pause.rx", "pause.tx"].map(|name| lab.setting(name)), before);
+
+    // The driver knows no pause one way only. The refusal is in the record, and nothing of the request is set.
     let one_way = ["duration=1s", "target.pause.autoneg=off", "target.pause.rx=on", "target.pause.tx=off"];
     let (ran, records) = lab.run("tcp-stream", &one_way);
     assert_ne!(ran.status.code(), Some(0));
-    check_failed(&records, "pause.rx cannot be on on eth0: Invalid argument");
+    check_failed(&records, "pause.autoneg=off pause.rx=on cannot be set together on eth0: Invalid argument");
     assert_eq!((lab.setting("pause.autoneg").as_str(), flow_control(lab)), ("on", true));
 }
 

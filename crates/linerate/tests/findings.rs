@@ -15,6 +15,7 @@ use backlog::ShortBacklog;
 use linerate_lab::Shape;
 use linerate_results::findings::{Finding, Sureness, cases, findings};
 use linerate_results::record::Record;
+use linerate_trial::doubt::DoubtKind;
 use machines::{Bench, Running};
 
 const IN_TIME: Duration = Duration::from_secs(30);
@@ -371,6 +372,38 @@ fn a_veth_without_gro_is_not_blamed() {
     assert_eq!(record.target.environment.nic.as_ref().unwrap().offloads.get("rx-gro"), Some(&false));
     let found = findings(&record);
     assert!(found.iter().all(|one| one.name != "segmentation"), "{found:#?}");
+}
+
+/// The target's link is set down for two seconds in mid-trial and up again, and forgets its neighbours as it does so.
+#[test]
+fn a_link_that_went_down_is_named_before_what_it_did() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(bench) = Bench::of("link-down", &Shape::unshaped()) else { return };
+    let link = |state: &str| {
+        let set = || Command::new("ip").args(["link", "set", "eth0", state]).status();
+        assert!(bench.lab().in_target(set).unwrap().success(), "ip link set eth0 {state}");
+    };
+    let set = ["--set", "duration=5s", "--set", "rate=20M", "--set", "ip=4", "--quiet"];
+    let running = Running::start(bench.run_command("udp-stream", &set));
+    bench.wait_for_traffic(500);
+    link("down");
+    thread::sleep(Duration::from_secs(2));
+    link("up");
+    running.wait(IN_TIME).check_done();
+    let record = bench.records().pop().unwrap();
+    let loss = record.result.as_ref().unwrap().flow.loss_ratio.unwrap();
+    assert!(loss > 0.2, "{loss}");
+    let doubt = record.doubts.iter().find(|doubt| doubt.kind == DoubtKind::LinkWentDown);
+    let doubt = doubt.unwrap_or_else(|| panic!("{:#?}", record.doubts));
+    assert!(doubt.detail.contains("link went down or came up during the trial (2 changes"), "{doubt:?}");
+    let found = findings(&record);
+    println!("{}: {found:#?}", doubt.detail);
+    assert_eq!(found[0].name, "link-down", "{}", names(&found));
+    // Two seconds, and as long as the neighbours take to know each other again.
+    let words: Vec<&str> = found[0].sentence.split(' ').collect();
+    let seconds: f64 = words[words.len() - 2].parse().unwrap();
+    assert!((1.9..4.5).contains(&seconds), "{}", found[0].sentence);
+    assert!(found.iter().all(|one| one.name != "neighbours"), "{}", names(&found));
 }
 
 /// The root discipline of the host's interface with its parameters, without its handle, which changes with each change.

@@ -107,6 +107,120 @@ fn what_a_server_cannot_do_is_said_and_so_is_one_that_is_not_there() {
     check(&["run", "tcp-stream", "--target", &target], "start 'iperf3 -s' there");
 }
 
+/// Two namespaces whose link has link-local addresses; they go with the value.
+struct LinkLocal([String; 2]);
+
+impl LinkLocal {
+    fn new() -> Option<LinkLocal> {
+        let names = ["target", "host"].map(|end| format!("lr-ll-{end}-{}", std::process::id()));
+        let [target, host] = &names;
+        let ip = |arguments: String| {
+            Command::new("ip")
+                .args(arguments.split_whitespace())
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|s| s.success())
+        };
+        let made = LinkLocal(names.clone());
+        let done = ip(format!("netns add {target}"))
+            && ip(format!("netns add {host}"))
+            && ip(format!("-n {target} link add port0 type veth peer name port0 netns {host}"))
+            && [(target, "fe80::2"), (host, "fe80::1")].into_iter().all(|(name, address)| {
+                ip(format!("-n {name} link set port0 addrgenmode none"))
+                    && ip(format!("-n {name} link set port0 up"))
+                    && ip(format!("-n {name} address add {address}/64 dev port0 nodad"))
+            });
+        if !done {
+            println!("SKIPPED: no namespaces here without root");
+        }
+        done.then_some(made)
+    }
+}
+
+impl Drop for LinkLocal {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+#[test]
+fn a_link_local_server_is_at_an_interface_of_the_hosts_and_records_name_it() {
+    let Some(names) = LinkLocal::new() else { return };
+    let [target, host] = &names.0;
+    let stores = [store("link-local"), store("link-local-served")];
+    let port = "5333";
+    let mut serve = Command::new("ip");
+    serve.args([
+        "netns",
+        "exec",
+        target,
+        LINERATE,
+        "serve",
+        "iperf3",
+        "--port",
+        port,
+        "--one-off",
+        "--json",
+        "--quiet",
+    ]);
+    let mut serving = Running(serve.arg("--store").arg(&stores[1]).stdout(Stdio::piped()).spawn().unwrap());
+    thread::sleep(Duration::from_secs(2));
+    let run = |at: &str| {
+        let mut command = Command::new("timeout");
+        command.args(["60", LINERATE, "run", "tcp-stream", "--target", at, "--host", &format!("netns:{host}")]);
+        command.args(["--set", "duration=1s", "--json", "--quiet"]).arg("--store").arg(&stores[0]).output().unwrap()
+    };
+    let missing = run(&format!("iperf3:[fe80::2]:{port}"));
+    let said = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(said.contains("say which of the host's, as iperf3:[fe80::2%eth0]"), "{said}");
+    let none = run(&format!("iperf3:[fe80::2%nothing0]:{port}"));
+    let said = String::from_utf8_lossy(&none.stderr).into_owned() + &String::from_utf8_lossy(&none.stdout);
+    assert!(said.contains("no link-local address at an interface nothing0"), "{said}");
+    let done = run(&format!("iperf3:[fe80::2%port0]:{port}"));
+    let record = records(&done.stdout).remove(0);
+    assert!(record["error"].is_null(), "{record}");
+    assert_eq!(record["target"]["endpoint"], format!("iperf3:[fe80::2%port0]:{port}"));
+    assert_eq!(
+        (&record["target"]["address"], &record["host"]["address"]),
+        (&"fe80::2%port0".into(), &"fe80::1%port0".into())
+    );
+    let mut text = String::new();
+    std::io::Read::read_to_string(serving.0.stdout.as_mut().unwrap(), &mut text).unwrap();
+    let record = records(text.as_bytes()).remove(0);
+    assert_eq!(record["host"]["endpoint"], "iperf3:[fe80::1%port0]");
+    assert_eq!(
+        (&record["target"]["address"], &record["host"]["address"]),
+        (&"fe80::2%port0".into(), &"fe80::1%port0".into())
+    );
+    stores.iter().for_each(|store| drop(std::fs::remove_file(store)));
+}
+
+#[test]
+fn a_ttcp_gets_datagrams_only_where_that_is_allowed() {
+    let _lease = LEASE.lock().unwrap_or_else(PoisonError::into_inner);
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let store = store("ttcp");
+    let target = format!("ttcp:127.0.0.1:{}", socket.local_addr().unwrap().port());
+    let run = |more: &[&str]| {
+        let mut command = Command::new(LINERATE);
+        command.args(["run", "udp-stream", "--target", &target, "--set", "duration=1s", "--set", "rate=1M", "--quiet"]);
+        let output = command.args(more).arg("--store").arg(&store).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    let said = run(&[]);
+    assert!(said.contains("--allow-unanswered RATE"), "{said}");
+    assert!(socket.recv(&mut [0; 2000]).is_err(), "nothing came");
+    let said = run(&["--allow-unanswered", "999K"]);
+    assert!(said.contains("no more than --allow-unanswered 999K"), "{said}");
+    assert!(socket.recv(&mut [0; 2000]).is_err(), "nothing came");
+    run(&["--allow-unanswered", "1M"]);
+    assert!(socket.recv(&mut [0; 2000]).is_ok());
+    let _ = std::fs::remove_file(&store);
+}
+
 #[test]
 fn a_served_client_leaves_a_record() {
     if !has_iperf3() {

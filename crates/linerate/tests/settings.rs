@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_lab::{Shape, TARGET_IPV4};
-use machines::{Bench, Ran, Running, signal};
+use machines::chance::Chance;
+use machines::{Bench, Ran, Running, parent, signal};
 
 const IN_TIME: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(30);
@@ -67,19 +68,6 @@ fn told(bench: &Bench, names: &[&str]) -> Ran {
     Running::start(bench.linerate(&words)).wait(IN_TIME)
 }
 
-/// splitmix64 (Steele, Lea and Flood 2014): a seed makes the same choices again.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
 /// Who is killed.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
@@ -122,12 +110,6 @@ impl Victim {
             }
         }
     }
-}
-
-/// The fourth field of proc_pid_stat(5).
-fn parent(process: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Kills somebody at a random moment of a campaign, again and again. `LINERATE_KILLS` says how often (CI: 200), and
@@ -382,9 +364,11 @@ fn a_key_alone_runs_no_commands() {
     let words =
         ["run", &path, "--target", &agent.1, "--psk-file", &agent.2, "--repeat", "1", "--set", "target.mtu=1500"];
     let mut command = bench.linerate(&words);
-    command.args(["--set", "target.gro=off", "--set", "target.sysctl.net.ipv4.tcp_sack=1", "--dry-run"]);
+    command.args(["--set", "target.gro=off", "--set", "target.sysctl.net.ipv4.tcp_sack=1"]);
+    let before = state(&bench);
     let ran = bench.lab().in_host(|| Ok(Running::start(command))).unwrap().wait(LONG);
-    assert!(ran.check_done().stdout.contains("--allow-commands"), "{ran:#?}");
+    assert!(ran.status.code() == Some(2) && ran.stderr.contains("--allow-commands"), "{ran:#?}");
+    assert_eq!(state(&bench), before);
 }
 
 /// Class and priority of each thread of a process: fields 41 and 40 of proc_pid_stat(5).
@@ -432,4 +416,231 @@ fn receiving_threads_are_scheduled_as_asked() {
     let ran = told(&bench, &["receiver_scheduling"]);
     assert!(ran.stdout.contains("other"), "{ran:#?}");
     bench.check_nothing_runs(IN_TIME);
+}
+
+/// In the target: a port with four queues, and a macvlan on it.
+const PORT: &str = "
+    echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad
+    ip link add port0 numtxqueues 4 numrxqueues 4 type veth peer name port1 numtxqueues 4 numrxqueues 4
+    ip addr add 10.96.0.1/24 dev port0; ip link set port0 mtu 9000 up; ip link set port1 mtu 9000 up
+    ip link add mac0 link port0 mtu 4000 type macvlan mode bridge; ip link set mac0 up
+    echo 3000 > /proc/sys/net/ipv6/conf/mac0/mtu; echo 8000 > /proc/sys/net/ipv6/conf/port0/mtu
+    cd /sys/class/net/port0/queues; echo 1 > rx-0/rps_cpus; echo 2 > rx-3/rps_cpus; echo 2 > tx-3/xps_cpus";
+
+/// What a shell's commands print in the target.
+#[track_caller]
+fn in_target(bench: &Bench, commands: &str) -> String {
+    let netns = format!("--net={}", bench.lab().target_netns().display());
+    // /sys shows the namespace in which it was mounted (sysfs(5)).
+    let commands = format!("mount -t sysfs sysfs /sys; {commands}");
+    let ran = Command::new("nsenter").args([&netns, "unshare", "--mount", "sh", "-ec", &commands]).output().unwrap();
+    assert!(ran.status.success(), "{commands}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8_lossy(&ran.stdout).trim().to_owned()
+}
+
+/// The port as other programs see it.
+fn port(bench: &Bench) -> Vec<String> {
+    let settings =
+        Running::start(bench.linerate(&["target", &bench.target(), "get", "--interface", "port0", "--json"]));
+    let settings = settings.wait(IN_TIME).check_done().json()[0]["settings"].clone();
+    let mtus = in_target(bench, "ip -o link show | cut -d ' ' -f 2-5; cd /proc/sys/net/ipv6/conf; grep . */mtu");
+    let mut seen: Vec<String> = mtus.lines().map(str::to_owned).collect();
+    seen.extend(settings.as_object().unwrap().iter().map(|(name, value)| format!("{name}={value}")));
+    seen
+}
+
+#[track_caller]
+fn check_port(bench: &Bench, before: &[String], what: &str) {
+    let after = port(bench);
+    let differs = |of: &[String], other: &[String]| -> Vec<String> {
+        of.iter().filter(|one| !other.contains(one)).cloned().collect()
+    };
+    let (gone, new) = (differs(before, &after), differs(&after, before));
+    assert!(gone.is_empty() && new.is_empty(), "after {what}: {gone:?} became {new:?}");
+}
+
+/// Set and restored by hand, and left by an agent that is killed with its watchdog.
+#[test]
+fn what_changes_with_a_setting_is_put_back_with_it() {
+    let Some(bench) = bench("dependants") else { return };
+    in_target(&bench, PORT);
+    let before = port(&bench);
+    let target = bench.target();
+    let run = |words: &[&str]| {
+        let mut all = vec!["target", target.as_str()];
+        all.extend(words);
+        Running::start(bench.linerate(&all)).wait(LONG)
+    };
+    for changes in [
+        &["mtu=1500"][..],
+        &["channels.rx=1", "channels.tx=1"],
+        &["rps.all=0", "channels.rx=2", "rps.0=none"],
+        &["queue_length=7", "qdisc=pfifo", "mtu=2000"],
+    ] {
+        let overlap = changes.contains(&"rps.all=0");
+        let ran = run(&[&["set"], changes, &["--interface", "port0"]].concat());
+        if overlap {
+            assert_eq!(ran.status.code(), Some(2), "{ran:#?}");
+            assert!(ran.stderr.contains("rps.all and rps.0 set the same thing; leave one of them out"), "{ran:#?}");
+        } else {
+            ran.check_done();
+            assert_ne!(port(&bench), before, "{changes:?}");
+        }
+        let ran = run(&["restore", "--interface", "port0"]);
+        // What nobody asked for is no news.
+        assert!(!ran.check_done().stdout.contains("xps") && !ran.stdout.contains("sysctl"), "{ran:#?}");
+        check_port(&bench, &before, &format!("{changes:?}"));
+    }
+    // One that is refused leaves what it touched as it was, too.
+    let ran = run(&["set", "mtu=1500", "channels.rx=9", "--interface", "port0"]);
+    assert!(ran.stderr.contains("channels.rx cannot be 9 on port0"), "{ran:#?}");
+    check_port(&bench, &before, "a refusal");
+    let ran = run(&["set", "channels.rx=0", "channels.tx=1", "--interface", "port0"]);
+    assert!(ran.stderr.contains("channels.rx=0 channels.tx=1 cannot be set together on port0"), "{ran:#?}");
+    check_port(&bench, &before, "a request that is refused");
+}
+
+/// An agent by hand: a line for each request, and what it answers.
+struct Agent {
+    child: Child,
+    answers: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    asked: u32,
+}
+
+impl Agent {
+    fn start(bench: &Bench) -> Agent {
+        let netns = bench.lab().target_netns().display().to_string();
+        let mut command = bench.linerate(&["agent", "--stdio", "--netns", &netns]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut agent = Agent { child, answers, asked: 0 };
+        agent.say(r#"{"linerate":1,"program":"by hand"}"#);
+        agent.ask(r#"{"type":"lease","holder":{"controller":"by-hand","name":"by hand"}}"#);
+        agent
+    }
+
+    fn say(&mut self, line: &str) {
+        use std::io::Write;
+        let stdin = self.child.stdin.as_mut().unwrap();
+        stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    #[track_caller]
+    fn ask(&mut self, request: &str) -> String {
+        self.asked += 1;
+        self.say(&format!(r#"{{"id":{},"request":{request}}}"#, self.asked));
+        let re = format!(r#""re":{},"#, self.asked);
+        let mut answers = self.answers.by_ref().map_while(Result::ok);
+        answers.find(|line| line.contains(&re)).unwrap_or_else(|| panic!("no answer to {request}"))
+    }
+
+    #[track_caller]
+    fn set(&mut self, changes: &[(&str, &str)]) -> String {
+        let changes: Vec<String> =
+            changes.iter().map(|(name, value)| format!(r#"{{"name":"{name}","value":"{value}"}}"#)).collect();
+        self.ask(&format!(r#"{{"type":"set","interface":"port0","changes":[{}]}}"#, changes.join(",")))
+    }
+}
+
+/// Whatever a controller asks for, in whatever order.
+#[test]
+fn an_agent_refuses_two_names_of_one_thing_and_tells_what_is_set() {
+    let Some(bench) = bench("overlap") else { return };
+    in_target(&bench, PORT);
+    let before = port(&bench);
+    let mut agent = Agent::start(&bench);
+    let refusal = agent.set(&[("gro", "on"), ("rps.all", "0"), ("rps.1", "1")]);
+    assert!(refusal.contains("rps.all and rps.1 set the same thing"), "{refusal}");
+    let refusal = agent.set(&[("tso", "off"), ("feature.tx-tcp-segmentation", "on")]);
+    assert!(refusal.contains("tso and feature.tx-tcp-segmentation set the same thing"), "{refusal}");
+    check_port(&bench, &before, "refusals");
+    // One that the machine refuses is not set, and no name of a thing that is.
+    assert!(agent.set(&[("rps.9", "1")]).contains("refusal"));
+    assert!(agent.set(&[("rps.all", "0")]).contains("changed"));
+    let refusal = agent.set(&[("rps.1", "1")]);
+    assert!(refusal.contains("rps.1 and rps.all set the same thing"), "{refusal}");
+    // What a later change undoes is set again.
+    let told = agent.set(&[("sysctl.net.ipv6.conf.port0.mtu", "1400"), ("mtu", "7000")]);
+    assert!(told.contains(r#""asked":"1400","set":"1400","read_back":"1400","original":"8000""#), "{told}");
+    assert_eq!(in_target(&bench, "cat /sys/class/net/port0/mtu /proc/sys/net/ipv6/conf/port0/mtu"), "7000\n1400");
+    // Of two that have dependants in common, one is put back, then the other.
+    assert!(
+        agent.set(&[("channels.rx", "2")]).contains("changed")
+            && agent.set(&[("channels.tx", "2")]).contains("changed")
+    );
+    for name in ["channels.rx", "mtu", "channels.tx", "rps.all", "sysctl.net.ipv6.conf.port0.mtu"] {
+        let told = agent.ask(&format!(r#"{{"type":"restore","names":["{name}"],"kept":false}}"#));
+        assert!(told.contains(r#""error":null"#), "{name}: {told}");
+    }
+    drop(agent.child.stdin.take());
+    agent.child.wait().unwrap();
+    check_port(&bench, &before, "a conversation");
+}
+
+/// A change of a trial may undo an earlier one: then that is made once more, and the record says what was so.
+#[test]
+fn what_a_later_change_undoes_is_set_again() {
+    let Some(bench) = bench("undone") else { return };
+    let before = state(&bench);
+    let path = bench.folder.path("undone.toml");
+    let plan = r#"
+        format = "linerate.plan/1"
+        workload = "tcp-rr"
+        [options]
+        duration = "700ms"
+        warmup = "0s"
+        target.sysctl.net.ipv6.conf.eth0.mtu = 1400
+        [factors]
+        target.mtu = [8000, 7000]"#;
+    fs::write(&path, plan).unwrap();
+    let mut running = Running::start(bench.run_command(&path, &["--json"]));
+    let mut ended = false;
+    for mtu in ["8000", "7000"] {
+        bench.wait_until(&format!("an MTU of {mtu}, and 1400 of IPv6"), LONG, || {
+            let of = in_target(&bench, "cat /sys/class/net/eth0/mtu /proc/sys/net/ipv6/conf/eth0/mtu");
+            ended = running.has_ended();
+            ended || of == format!("{mtu}\n1400")
+        });
+    }
+    let ran = running.wait(LONG);
+    assert!(!ended, "both were never seen: {ran:#?}");
+    for record in ran.check_done().json() {
+        let settings = record["target"]["settings"].as_array().unwrap();
+        let told = settings.iter().find(|one| one["name"] == "sysctl.net.ipv6.conf.eth0.mtu").unwrap();
+        assert_eq!((&told["asked"], &told["read_back"]), (&"1400".into(), &"1400".into()), "{settings:#?}");
+    }
+    assert_eq!(state(&bench), before);
+}
+
+#[test]
+fn two_names_of_one_thing_are_refused_before_anything_is_changed() {
+    let Some(bench) = bench("names") else { return };
+    let before = state(&bench);
+    let run = |options: &[&str]| {
+        let options: Vec<&str> = options.iter().flat_map(|option| ["--set", option]).collect();
+        bench.run("tcp-rr", &options, LONG)
+    };
+    for (options, sentence) in [
+        (
+            &["target.mtu=4000", "target.rps.all=0", "target.rps.0=none"][..],
+            "on the target, rps.all and rps.0 set the same",
+        ),
+        (
+            &["host.tso=off", "host.feature.tx-tcp-segmentation=on"],
+            "on the host, tso and feature.tx-tcp-segmentation set",
+        ),
+        (&["target.speed=100", "target.duplex=full"], "write both in one, as 'forced 100 full'"),
+    ] {
+        let ran = run(options);
+        assert_eq!((ran.status.code(), bench.records().len()), (Some(2), 0), "{ran:#?}");
+        assert!(ran.stderr.contains(sentence), "{ran:#?}");
+    }
+    assert_eq!(state(&bench), before);
+    // Both ends in one namespace use one interface.
+    let target = bench.target();
+    let both = ["--set", "target.rps.all=0", "--set", "host.rps.0=none", "--dry-run"];
+    let command = [&["run", "tcp-rr", "--target", &target, "--host", &target][..], &both].concat();
+    let ran = Running::start(bench.linerate(&command)).wait(LONG);
+    let said = "target.rps.all and host.rps.0 set the same thing, for both ends are one machine and use lo";
+    assert!(ran.stdout.contains(said), "{ran:#?}");
 }

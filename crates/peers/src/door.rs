@@ -7,8 +7,11 @@ use std::os::fd::AsFd;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
+use linerate_host::interfaces;
 use linerate_host::sys::poll::wait_for_any;
 use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::allow::AllowList;
 
 /// How often whoever waits at a door looks whether its server is over.
 pub const LOOK_FOR_END: Duration = Duration::from_millis(20);
@@ -22,27 +25,48 @@ pub struct Door {
     pub tcp: TcpListener,
     /// Where the first datagrams come; it does not block.
     pub udp: UdpSocket,
+    /// Who is heard at either.
+    pub allow: AllowList,
 }
 
 impl Door {
     /// One family's sockets.
-    pub fn open(at: SocketAddr) -> io::Result<Door> {
+    pub fn open(at: SocketAddr, allow: &AllowList) -> io::Result<Door> {
         let tcp = listener(at)?;
-        let udp = datagram_socket(SocketAddr::new(at.ip(), tcp.local_addr()?.port()))?;
+        let mut at = at;
+        at.set_port(tcp.local_addr()?.port());
+        let udp = datagram_socket(at)?;
         udp.set_nonblocking(true)?;
-        Ok(Door { tcp, udp: udp.into() })
+        Ok(Door { tcp, udp: udp.into(), allow: allow.clone() })
     }
 
     /// The doors at an address, or at every one. Port 0 is any that is free.
-    pub fn open_all(address: Option<IpAddr>, port: u16) -> io::Result<Vec<Door>> {
+    pub fn open_all(address: Option<IpAddr>, port: u16, allow: &AllowList) -> io::Result<Vec<Door>> {
         if let Some(address) = address {
-            return Ok(vec![Door::open(SocketAddr::new(address, port))?]);
+            return Ok(vec![Door::open(at_its_interface(address, port), allow)?]);
         }
-        let mut doors = vec![Door::open((Ipv4Addr::UNSPECIFIED, port).into())?];
+        let mut doors = vec![Door::open((Ipv4Addr::UNSPECIFIED, port).into(), allow)?];
         let port = doors[0].tcp.local_addr()?.port();
         // A machine without IPv6 serves without it.
-        doors.extend(Door::open((Ipv6Addr::UNSPECIFIED, port).into()).ok());
+        doors.extend(Door::open((Ipv6Addr::UNSPECIFIED, port).into(), allow).ok());
         Ok(doors)
+    }
+
+    /// Who stands there now, by TCP; the connection blocks.
+    pub fn accept(&self) -> Option<(TcpStream, SocketAddr)> {
+        accept(&self.tcp, &self.allow)
+    }
+
+    /// The next who comes by TCP within [`LOOK_FOR_END`].
+    pub fn next(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+        next(&self.tcp, &self.allow)
+    }
+
+    /// The datagrams that wait, of those who are heard.
+    pub fn waiting(&self) -> Vec<Datagram> {
+        let mut datagrams = waiting(&self.udp);
+        datagrams.retain(|(from, _)| self.allow.admits(from.ip()));
+        datagrams
     }
 
     /// Waits until somebody is there, by TCP or by UDP; at most for [`LOOK_FOR_END`].
@@ -57,11 +81,23 @@ impl Door {
         socket.connect(&peer.into())?;
         let udp: UdpSocket = socket.into();
         udp.set_nonblocking(true)?;
-        let mut before = waiting(&self.udp);
+        let mut before = self.waiting();
         before.extend(waiting(&udp));
         udp.set_nonblocking(false)?;
         Ok((udp.into(), before))
     }
+}
+
+/// An address of this machine; a link-local one is of the interface that has it.
+fn at_its_interface(address: IpAddr, port: u16) -> SocketAddr {
+    let mut at = SocketAddr::new(address, port);
+    if let SocketAddr::V6(at) = &mut at
+        && at.ip().is_unicast_link_local()
+        && let Some(interface) = interfaces::addresses().unwrap_or_default().iter().find(|one| one.address == address)
+    {
+        at.set_scope_id(interface.index);
+    }
+    at
 }
 
 /// Where connections come; it does not block.
@@ -72,7 +108,8 @@ fn listener(at: SocketAddr) -> io::Result<TcpListener> {
         listener.set_only_v6(true)?;
     }
     listener.bind(&at.into())?;
-    listener.listen(128)?;
+    // Somebody who does not fit in the queue waits a second for its next try.
+    listener.listen(1024)?;
     listener.set_nonblocking(true)?;
     Ok(listener.into())
 }
@@ -80,7 +117,7 @@ fn listener(at: SocketAddr) -> io::Result<TcpListener> {
 /// Where connections alone come, at an address or at every one. Port 0 is any that is free. They do not block.
 pub fn listeners(address: Option<IpAddr>, port: u16) -> io::Result<Vec<TcpListener>> {
     if let Some(address) = address {
-        return Ok(vec![listener(SocketAddr::new(address, port))?]);
+        return Ok(vec![listener(at_its_interface(address, port))?]);
     }
     let mut all = vec![listener((Ipv4Addr::UNSPECIFIED, port).into())?];
     let port = all[0].local_addr()?.port();
@@ -89,11 +126,12 @@ pub fn listeners(address: Option<IpAddr>, port: u16) -> io::Result<Vec<TcpListen
     Ok(all)
 }
 
-/// Who stands there now; the connection blocks. What goes wrong is the connection's fault, or that of a machine that has no
-/// more descriptors or memory just now (accept(2)): either passes.
-pub fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
+/// Who stands there now, if they are heard here; the connection blocks. What goes wrong is the connection's fault, or that of
+/// a machine that has no more descriptors or memory just now (accept(2)): either passes.
+fn accept(listener: &TcpListener, allow: &AllowList) -> Option<(TcpStream, SocketAddr)> {
     match listener.accept() {
-        Ok((stream, peer)) => stream.set_nonblocking(false).ok().map(|()| (stream, peer)),
+        Ok((stream, peer)) if allow.admits(peer.ip()) => stream.set_nonblocking(false).ok().map(|()| (stream, peer)),
+        Ok(_) => None,
         Err(error) if is_passing(&error) => None,
         Err(_) => {
             thread::sleep(LOOK_FOR_END);
@@ -102,10 +140,10 @@ pub fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     }
 }
 
-/// The next who comes within [`LOOK_FOR_END`].
-pub fn next(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+/// The next who comes within [`LOOK_FOR_END`], if they are heard here.
+pub fn next(listener: &TcpListener, allow: &AllowList) -> io::Result<Option<(TcpStream, SocketAddr)>> {
     wait_for_any([listener.as_fd()], LOOK_FOR_END)?;
-    Ok(accept(listener))
+    Ok(accept(listener, allow))
 }
 
 /// Waits for the threads that attend all doors. The error is the first that one ended with.
@@ -120,7 +158,7 @@ const MOST: usize = 4096;
 const MOST_OCTETS: usize = 8 << 20;
 
 /// What waits on a socket that does not block.
-pub fn waiting(udp: &UdpSocket) -> Vec<Datagram> {
+fn waiting(udp: &UdpSocket) -> Vec<Datagram> {
     let mut buffer = vec![0; 65_536];
     let (mut datagrams, mut octets) = (Vec::new(), 0);
     while datagrams.len() < MOST && octets < MOST_OCTETS {
@@ -162,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_came_before_the_peer_had_its_socket_is_brought() {
-        let door = Door::open((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let door = Door::open((Ipv4Addr::LOCALHOST, 0).into(), &AllowList::default()).unwrap();
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
         peer.connect(door.udp.local_addr().unwrap()).unwrap();
         peer.send(b"to the door").unwrap();

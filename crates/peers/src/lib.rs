@@ -8,6 +8,8 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 use linerate_trial::tool::Tool;
 
+pub mod allow;
+pub mod connections;
 pub mod deadline;
 pub mod door;
 pub mod early;
@@ -17,8 +19,9 @@ pub mod iperf3;
 pub mod netperf;
 pub mod nuttcp;
 pub mod options;
+pub mod places;
+pub mod reachability;
 pub mod served;
-pub mod slots;
 pub mod test;
 pub mod ttcp;
 

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use linerate_host::traffic::reachability::local_towards;
 use linerate_trial::spec::{Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -48,7 +49,7 @@ pub fn open(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<Socket> 
         if spec.workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
     let socket = Socket::new(Domain::for_address(peer), kind, Some(protocol))?;
     prepare(&socket, spec)?;
-    socket.bind(&SocketAddr::new(local, 0).into())?;
+    socket.bind(&local_towards(local, 0, peer).into())?;
     socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
     Ok(socket)
 }

@@ -3,8 +3,13 @@
 
 use std::net::SocketAddr;
 
+use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
+
+use crate::allow::AllowList;
+use crate::early::LEAST_DATAGRAMS;
+use crate::places::MemoryBudget;
 
 /// A test that a server of ours took part in.
 #[derive(Clone, Debug)]
@@ -23,13 +28,42 @@ pub struct Served {
     pub spec: Spec,
     /// What came of it: this end's account and, as far as it told, the client's; or why there is nothing.
     pub ended: Result<Box<[Outcome; 2]>, String>,
+    /// Bytes that the test transferred, as far as is known of one that failed.
+    pub bytes: u64,
+}
+
+/// What a test of a protocol without an opening transfers at least: its first words may be any program's, such as a port
+/// scanner's or a browser's. Of datagrams their number is enough.
+const LEAST_BYTES: u64 = 4096;
+
+impl Served {
+    /// What the client did instead of a test, where it transferred nothing, or so little that it may be anything.
+    pub fn is_no_test(&self) -> Option<String> {
+        let (bytes, messages) = match &self.ended {
+            // This end's own account.
+            Ok(outcomes) => {
+                let flows = &outcomes[0].flows;
+                (flows.iter().map(|flow| flow.octets_total).sum(), flows.iter().map(|flow| flow.messages_total).sum())
+            }
+            Err(_) => (self.bytes, 0),
+        };
+        let has_opening = !matches!(self.tool, "ttcp" | "iperf2") || !self.spec.workload.is_stream();
+        // Two of a stream's may be marks of where it begins and ends.
+        let is_enough = bytes >= LEAST_BYTES || (self.spec.workload.is_udp() && messages >= LEAST_DATAGRAMS as u64 - 2);
+        match &self.ended {
+            _ if is_enough || (has_opening && bytes > 0) => None,
+            Ok(_) if bytes > 0 => Some(format!("sent {bytes} bytes, which is no test")),
+            Ok(_) => Some("transferred nothing".to_owned()),
+            Err(sentence) => Some(format!("had no test: {sentence}")),
+        }
+    }
 }
 
 /// Who hears of clients that were refused: where they are, and what they did that is not allowed, as "asked for …".
 pub type Refusals = Box<dyn Fn(SocketAddr, &str) + Send + Sync>;
 
 /// How much a server lets its clients ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Limits {
     /// Tests at the same time.
     pub tests: usize,
@@ -37,6 +71,12 @@ pub struct Limits {
     pub rate: Option<u64>,
     /// Seconds of a test, as asked.
     pub time_s: u64,
+    /// Datagrams to clients that cannot prove their address; `None`: none are sent.
+    pub unproven: Option<UnprovenLimit>,
+    /// Memory of all tests together, of all servers that have a clone of this.
+    pub memory: MemoryBudget,
+    /// Who is heard.
+    pub allow: AllowList,
 }
 
 impl Limits {
@@ -51,6 +91,13 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { tests: 16, rate: None, time_s: 3600 }
+        Limits {
+            tests: 16,
+            rate: None,
+            time_s: 3600,
+            unproven: None,
+            memory: MemoryBudget::default(),
+            allow: AllowList::default(),
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::Trial;
+use linerate_host::traffic::reachability::{UnprovenLimit, local_towards};
 use socket2::Socket;
 
 use crate::door::is_passing;
@@ -22,6 +23,15 @@ pub struct Place {
     pub interface: Option<String>,
     /// The other tool's server.
     pub server: SocketAddr,
+    /// What may be sent there without an answer; `None`: nothing but what asks for one.
+    pub unanswered: Option<UnprovenLimit>,
+}
+
+impl Place {
+    /// This machine's address at a port, for a socket that is to reach the server.
+    pub fn near(&self, port: u16) -> SocketAddr {
+        local_towards(self.local, port, self.server)
+    }
 }
 
 /// How often it is looked whether a test is to go on: seldom, for it takes a CPU from what is measured.

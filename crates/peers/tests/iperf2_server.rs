@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_peers::iperf2::server::Server;
 use linerate_peers::served::{Limits, Served};
 use linerate_trial::outcome::FlowOutcome;
@@ -22,8 +23,8 @@ fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -
     let address: IpAddr = address.parse().unwrap();
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
-    let mut server = Server::bind(Some(address), 0, limits).unwrap();
-    if limits != Limits::default() {
+    let mut server = Server::bind(Some(address), 0, limits.clone()).unwrap();
+    if limits.rate.is_some() {
         server.tell_refusals(Box::new(|_, what| REFUSED.lock().unwrap().push(what.to_owned())));
     }
     let at = SocketAddr::new(address, server.port().unwrap());
@@ -60,10 +61,15 @@ fn iperf(at: SocketAddr, arguments: &str) -> Option<String> {
     Some(text)
 }
 
+/// Datagrams to clients that prove nothing are allowed.
+fn with_datagrams() -> Limits {
+    Limits { unproven: Some(UnprovenLimit { bits_per_second: 100_000_000 }), ..Limits::default() }
+}
+
 #[track_caller]
 fn check(address: &str, arguments: &str) -> Option<(String, Vec<Served>)> {
     println!("{address} {arguments}");
-    let (printed, served) = with_server(address, Limits::default(), |at| iperf(at, arguments));
+    let (printed, served) = with_server(address, with_datagrams(), |at| iperf(at, arguments));
     let printed = printed?;
     assert!(!served.is_empty(), "{arguments}: {printed}");
     for one in &served {
@@ -112,6 +118,7 @@ fn every_mode(address: &str, udp: bool) {
         ("-u -t 0.4 -b 1000pps -l 64 -e", &[Rx], 1),
         ("-u -t 0.4 -b 10M --trip-times", &[Rx], 1),
         ("-u -n 1M -b 50M", &[Rx], 1),
+        ("-u -n 3K", &[Rx], 1),
         ("-u -t 0.4 -b 10M -d -L", &[Both], 1),
         ("-u -t 0.4 -b 10M -r -L", &[Rx, Tx], 1),
     ] {
@@ -214,7 +221,7 @@ fn many_clients_at_once_are_a_record_each() {
 
 #[test]
 fn what_is_above_the_limits_is_not_served() {
-    let limits = Limits { rate: Some(10_000_000), time_s: 5, tests: 1 };
+    let limits = Limits { rate: Some(10_000_000), time_s: 5, tests: 1, ..Limits::default() };
     let ((), served) = with_server("127.0.0.1", limits, |at| {
         for mode in ["-t 1", "-u -t 1 -b 20M", "-t 6 -b 1M -R"] {
             let _ = iperf(at, mode);

@@ -35,7 +35,7 @@ fn run(tokens: &[String], server: SocketAddr) -> Result<[Outcome; 2], String> {
     (spec.direction, spec.extent) = (Direction::Rx, Extent::Time(Duration::from_millis(200)));
     spec.rate = "10M".parse().unwrap();
     let local: IpAddr = "127.0.0.1".parse().unwrap();
-    let place = Place { local, interface: Some("lo".to_owned()), server };
+    let place = Place { local, interface: Some("lo".to_owned()), server, unanswered: None };
     client::run_as(tokens, &spec, &place, |_| {}, &|| false)
 }
 
@@ -143,4 +143,30 @@ fn our_own_ends_agree_in_either_padding_and_refuse_after_the_same_time() {
     });
     assert_eq!(served.iter().filter(|one| is_measured(one)).count(), 2);
     assert!(times.iter().all(|time| *time >= Duration::from_millis(200)), "{times:?}");
+}
+
+#[test]
+fn those_who_are_silent_keep_no_user_out() {
+    use std::io::{Read, Write};
+    let ((), served) = guarded(|at| {
+        // As many as there may be tests, each with a cookie and no parameters; then each with parameters and no token.
+        let text = r#"{"tcp":true,"time":60,"parallel":1,"len":1000}"#;
+        let parameters = [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
+        for asks in [&[][..], &parameters] {
+            let open: Vec<_> = (0..40)
+                .map(|number| {
+                    let mut stream = std::net::TcpStream::connect(at).unwrap();
+                    stream.write_all(format!("{number:036}\0").as_bytes()).unwrap();
+                    stream.read_exact(&mut [0]).unwrap();
+                    stream.write_all(asks).unwrap();
+                    stream
+                })
+                .collect();
+            let began = Instant::now();
+            run(&tokens("mario", "rossi"), at).unwrap();
+            assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+            drop(open);
+        }
+    });
+    assert_eq!(served.len(), 2, "{served:?}");
 }

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
     let local = if server.is_ipv4() { "127.0.0.1" } else { "::1" }.parse().unwrap();
-    let place = Place { local, interface: Some("lo".to_owned()), server };
+    let place = Place { local, interface: Some("lo".to_owned()), server, unanswered: None };
     client::run(spec, &place, |_| {}, &|| false)
 }
 

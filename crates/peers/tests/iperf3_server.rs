@@ -283,6 +283,67 @@ fn a_client_far_away_says_late_that_it_is_over() {
     assert_eq!(far.flows[0].octets, 125_000);
 }
 
+/// As 3.16 and later do: what has come is looked at once a second, and the server sends no more than was asked meanwhile.
+#[track_caller]
+fn check_stops(asked: &str, streams: usize, expected: u64, warmup: Duration) {
+    let ((), served) = with_server("127.0.0.1", Limits::default(), |at| {
+        let mut client = Client::new(at);
+        client.says(COOKIE).hears(b"\x09").says_text(asked).hears(b"\x0a");
+        let readers: Vec<_> = (0..streams)
+            .map(|_| {
+                let mut stream = TcpStream::connect(at).unwrap();
+                stream.write_all(COOKIE).unwrap();
+                thread::spawn(move || io::copy(&mut stream, &mut io::sink()).unwrap())
+            })
+            .collect();
+        client.hears(b"\x01\x02");
+        thread::sleep(Duration::from_secs(1) + warmup);
+        assert!(readers.iter().all(|reader| !reader.is_finished()), "{asked}: streams end with the test");
+        client.says(b"\x04").hears(b"\x0d");
+        let octets: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+        if warmup.is_zero() {
+            assert_eq!(octets, expected, "{asked}");
+        } else {
+            assert!(octets > expected, "{asked}: {octets}");
+        }
+        let stream =
+            r#"{"bytes":1,"retransmits":-1,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1,"id":"#;
+        let ids = [1, 3].map(|id| format!("{stream}{id}}}")).join(",");
+        let head =
+            r#"{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"sender_has_retransmits":-1,"streams":["#;
+        let told = client.says_text(&format!("{head}{ids}]}}")).hears_text();
+        let told: u64 = told["streams"].as_array().unwrap().iter().map(|one| one["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(told, expected, "{asked}");
+        client.hears(b"\x0e").says(b"\x10");
+    });
+    let [ours, _] = &**served[0].ended.as_ref().unwrap();
+    assert_eq!(ours.flows.iter().map(|flow| flow.octets).sum::<u64>(), expected, "{asked}");
+    assert!(
+        ours.flows.iter().all(|flow| flow.elapsed_ns < 1_000_000_000),
+        "{asked}: the time that it took, not that left"
+    );
+}
+
+#[test]
+fn a_number_of_octets_or_blocks_is_what_comes_back() {
+    let none = Duration::ZERO;
+    let block = 131_072;
+    check_stops(r#"{"tcp":true,"reverse":true,"num":10485760,"time":0,"parallel":1,"len":131072}"#, 1, 10 << 20, none);
+    // Whole blocks, as the real one: 10001 of them over two streams.
+    check_stops(r#"{"tcp":true,"reverse":true,"num":10000001,"time":0,"parallel":2,"len":1000}"#, 2, 10_001_000, none);
+    check_stops(
+        r#"{"tcp":true,"reverse":true,"blockcount":81,"time":0,"parallel":2,"len":131072}"#,
+        2,
+        81 * block,
+        none,
+    );
+    let paced = r#"{"tcp":true,"reverse":true,"num":1000000,"time":0,"parallel":1,"len":131072,"bandwidth":50000000}"#;
+    check_stops(paced, 1, 8 * block, none);
+    // What is left out is no part of what was asked.
+    let later = r#"{"tcp":true,"reverse":true,"num":10485760,"omit":1,"time":0,"parallel":1,"len":131072}"#;
+    check_stops(later, 1, 10 << 20, Duration::from_secs(1));
+}
+
 #[test]
 fn a_word_that_was_lost_is_one_failed_test_and_no_more() {
     const PARAMETERS: &str = r#"{"udp":true,"time":1,"parallel":2,"len":64,"bandwidth":1000000}"#;

@@ -35,7 +35,7 @@ fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
     let local = if server.is_ipv4() { "127.0.0.1" } else { "::1" }.parse().unwrap();
-    let place = Place { local, interface: Some("lo".to_owned()), server };
+    let place = Place { local, interface: Some("lo".to_owned()), server, unanswered: None };
     client::run(spec, &place, |_| {}, &|| false)
 }
 
@@ -194,7 +194,7 @@ fn datagrams_are_those_that_the_kernel_counts() {
                 lab.in_target(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
             });
             let before = lab.in_target(datagrams_in).unwrap();
-            let place = Place { local: host, interface: None, server: SocketAddr::new(target, port) };
+            let place = Place { local: host, interface: None, server: SocketAddr::new(target, port), unanswered: None };
             let said = lab.in_host(|| Ok(client::run(&spec, &place, |_| {}, &|| false)));
             over.store(true, Ordering::Relaxed);
             (before, lab.in_target(datagrams_in).unwrap(), said.unwrap())

@@ -14,7 +14,8 @@ use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
-    let place = Place { local: "127.0.0.1".parse().unwrap(), interface: Some("lo".to_owned()), server };
+    let place =
+        Place { local: "127.0.0.1".parse().unwrap(), interface: Some("lo".to_owned()), server, unanswered: None };
     client::run(spec, &place, |_| {}, &|| false)
 }
 
@@ -219,7 +220,7 @@ fn a_response_without_an_end_does_not_hold_whoever_stops() {
                 thread::sleep(Duration::from_millis(50));
             }
         });
-        let place = Place { local: at.ip(), interface: Some("lo".to_owned()), server: at };
+        let place = Place { local: at.ip(), interface: Some("lo".to_owned()), server: at, unanswered: None };
         let stopped = || began.elapsed() > Duration::from_millis(300);
         assert!(client::run(&crr, &place, |_| {}, &stopped).is_err());
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());

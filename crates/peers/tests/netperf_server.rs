@@ -334,7 +334,7 @@ fn old_clients_hear_that_the_test_is_unknown_and_the_user_which_it_was() {
 
 #[test]
 fn what_is_not_allowed_is_an_errno_and_the_connection_goes_on() {
-    let limits = Limits { tests: 1, rate: Some(8_000_000), time_s: 2 };
+    let limits = Limits { tests: 1, rate: Some(8_000_000), time_s: 2, ..Limits::default() };
     let (refused, said) = mpsc::channel();
     let served = with_refusals(limits, refused, |at| {
         let mut client = Client::connect(at);

@@ -240,7 +240,7 @@ fn many_clients_at_once_are_a_record_each() {
 
 #[test]
 fn what_is_above_the_limits_is_refused_in_words() {
-    let limits = Limits { rate: Some(10_000_000), time_s: 5, tests: 1 };
+    let limits = Limits { rate: Some(10_000_000), time_s: 5, tests: 1, ..Limits::default() };
     let (printed, served) = with_server("127.0.0.1", limits, |at| {
         let modes = ["-T1", "-u -T1 -R20m", "-r -T6 -R1m", "-u -N2 -T1"];
         modes.iter().map(|mode| nuttcp(at, mode)).collect::<Option<Vec<_>>>()

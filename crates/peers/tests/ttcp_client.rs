@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_peers::served::Limits;
 use linerate_peers::test::Place;
 use linerate_peers::ttcp::client;
@@ -17,7 +18,9 @@ use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
     let local = if server.is_ipv4() { "127.0.0.1" } else { "::1" }.parse().unwrap();
-    let place = Place { local, interface: Some("lo".to_owned()), server };
+    // A ttcp answers nothing over UDP.
+    let unanswered = Some(UnprovenLimit { bits_per_second: 100_000_000 });
+    let place = Place { local, interface: Some("lo".to_owned()), server, unanswered };
     client::run(spec, &place, |_| {}, &|| false)
 }
 

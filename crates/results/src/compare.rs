@@ -397,6 +397,11 @@ mod tests {
         let size: fn(&mut Record) = |r| drop(r.asked.insert("message_size".to_owned(), "64".to_owned()));
         check(&[], size, "loss", "not comparable: the size of messages");
         check(&["message_size"], size, "throughput", "the same within");
+        let unread: fn(&mut Record) = |r| {
+            r.result.as_mut().unwrap().flow.receiver_api.as_mut().unwrap().name = "trunc".to_owned();
+        };
+        check(&[], unread, "throughput", "not comparable: the API of the receivers is recvmmsg against trunc");
+        check(&["receiver_api"], unread, "throughput", "the same within");
     }
 
     #[test]

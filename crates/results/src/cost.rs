@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use linerate_trial::cpu::CpuUse;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::flow::End;
 use linerate_trial::spec::{Direction, Workload};
@@ -115,7 +116,7 @@ pub fn costs(records: &[Record]) -> Vec<PacketCost> {
             let Some(told) = told(record, end.unwrap_or(End::Target)) else { continue };
             let role = Role::of(end, record.direction);
             let group = groups.entry((configuration(record), end, role)).or_default();
-            match unusable(record, role) {
+            match unusable(record, end, role) {
                 Some(why) => *group.left_out.entry(why).or_default() += 1,
                 None => {
                     group.told.push(told);
@@ -198,7 +199,7 @@ fn has(record: &Record, kind: DoubtKind) -> bool {
 }
 
 /// Why a trial tells nothing of what packets cost an end that does this.
-fn unusable(record: &Record, role: Role) -> Option<&'static str> {
+fn unusable(record: &Record, end: Option<End>, role: Role) -> Option<&'static str> {
     let lost = record.result.as_ref().and_then(|result| result.flow.loss_ratio).unwrap_or(0.0);
     if role != Role::Receives && record.asked.get("rate").is_some_and(|rate| rate != "unlimited") {
         return Some("kept their sender to a schedule, and waiting is CPU time too; measure it with rate=unlimited");
@@ -209,7 +210,9 @@ fn unusable(record: &Record, role: Role) -> Option<&'static str> {
     if has(record, DoubtKind::Fragmented) {
         return Some("sent fragments; choose sizes within the MTU");
     }
-    has(record, DoubtKind::ShortForCpu).then_some("were too short to count CPU time; choose a longer duration")
+    let machine = if end == Some(End::Host) { &record.host } else { &record.target };
+    let is_coarse = machine.cpu.as_ref().is_some_and(CpuUse::is_coarse);
+    is_coarse.then_some("were too short to count CPU time; choose a longer duration")
 }
 
 /// What else is in this trial's figures.
@@ -307,7 +310,7 @@ mod tests {
     fn trials_that_tell_nothing_are_left_out() {
         check_left_out(|record| record.result.as_mut().unwrap().flow.loss_ratio = Some(0.02), "lost");
         check_left_out(|record| record.doubts.push(Doubt::new(DoubtKind::Fragmented, "so".to_owned())), "fragments");
-        check_left_out(|record| record.doubts.push(Doubt::new(DoubtKind::ShortForCpu, "so".to_owned())), "short");
+        check_left_out(|record| record.target.cpu.as_mut().unwrap().span_s = 0.3, "short");
         check_left_out(|record| record.doubts.push(Doubt::new(DoubtKind::SharedMachine, "so".to_owned())), "schedule");
     }
 

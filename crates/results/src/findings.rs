@@ -24,6 +24,7 @@ mod idle_states;
 mod interface_filter;
 mod interrupt_storm;
 mod link_damage;
+mod link_down;
 mod link_speed;
 mod mss_multiple;
 mod mtu_mismatch;
@@ -139,7 +140,8 @@ pub struct Rule {
 
 /// Every rule. Of findings that are equally sure and weigh the same, the one further up comes first: causes that
 /// are narrow, and named by a counter of their own, before wide ones.
-pub const RULES: [Rule; 38] = [
+pub const RULES: [Rule; 39] = [
+    link_down::RULE,
     mtu_mismatch::RULE,
     duplex::RULE,
     neighbours::RULE,

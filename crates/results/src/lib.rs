@@ -13,6 +13,7 @@ pub mod history;
 pub mod id;
 pub mod metric;
 pub mod observation;
+pub mod outage;
 #[cfg(test)]
 mod page;
 pub mod profile;

@@ -15,6 +15,7 @@ use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Counters;
+use linerate_trial::units::parse_duration;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::MachineProfile;
@@ -97,6 +98,12 @@ impl Record {
             }
         }
         brief
+    }
+
+    /// Seconds that threads and counters cover: the measured part and the warm-up before it.
+    pub fn whole_s(&self) -> Option<f64> {
+        let warmup = self.asked.get("warmup").and_then(|text| parse_duration(text).ok());
+        Some(self.duration_s? + warmup.map_or(0.0, |time| time.as_secs_f64()))
     }
 
     /// The record as its format has it: one JSON object, unknown fields absent rather than null. A figure that is
@@ -275,6 +282,19 @@ pub struct FlowFigures {
     pub receive_calls: Option<u64>,
     /// Payload octets that arrived in the measured part.
     pub octets: Option<u64>,
+    /// Payload octets that the senders handed over in theirs.
+    #[serde(default)]
+    pub octets_sent: Option<u64>,
+}
+
+impl FlowFigures {
+    /// The sender's API and the receiver's, where either is not what an ordinary program does: a figure of such a flow names
+    /// them. `None` where both are plain, or neither is known.
+    pub fn unusual_apis(&self) -> Option<[Option<&str>; 2]> {
+        let apis = [self.sender_api.as_ref(), self.receiver_api.as_ref()];
+        let is_unusual = apis.iter().flatten().any(|api| !api.is_plain());
+        is_unusual.then(|| apis.map(|api| api.map(|api| api.name.as_str())))
+    }
 }
 
 /// Both directions of a trial that ran them at the same time.

@@ -75,6 +75,8 @@ pub struct Listed {
     pub transactions_per_s: Option<f64>,
     /// The trial has no figures.
     pub failed: bool,
+    /// What the sender and the receiver of a stream used; absent where it is not known.
+    pub apis: [Option<String>; 2],
 }
 
 /// The version of the tables below, kept in the file's `user_version`.
@@ -276,10 +278,13 @@ impl Store {
         let (clauses, values) = filter.clauses();
         let sql = format!(
             "SELECT id, campaign, plan, trial_index, repeat, workload, direction, started_at, throughput_bps,
-                    loss_ratio, transactions_per_s, failed FROM records{clauses}"
+                    loss_ratio, transactions_per_s, failed,
+                    json_extract(json, '$.result.sender_api.name', '$.result.receiver_api.name') FROM records{clauses}"
         );
         let mut found = self.rows(&sql, values, |row| {
+            let apis: String = row.get(12)?;
             Ok(Listed {
+                apis: serde_json::from_str(&apis).unwrap_or_default(),
                 id: row.get(0)?,
                 campaign: row.get(1)?,
                 plan: row.get(2)?,

@@ -1,9 +1,13 @@
-//! The ways that data can go between an application and its socket, by name, and which suits which workload.
-//! Knows no system calls; what a kernel lacks, and what `auto` becomes, is for the machine to find out.
+//! The ways that data can go between an application and its socket, by name, which suits which workload, and what `auto`
+//! becomes at which end.
+//! Knows no system calls; what a kernel lacks is for the machine to find out.
 
 use serde::{Deserialize, Serialize};
 
-use crate::spec::Workload;
+use crate::flow::End;
+use crate::pace::Pacing;
+use crate::spec::{Spec, Workload};
+use crate::units::OfferedLoad;
 
 /// Names of an enum's variants, as options and records write them: the one list that reads and writes go through.
 macro_rules! named {
@@ -124,10 +128,56 @@ impl ReceiverApi {
     }
 }
 
+/// What becomes of a buffer of many datagrams that a sender has the stack cut apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// A cable: what leaves are packets, whoever cut them.
+    Cable,
+    /// Another kernel on the same machine, or whatever else is no cable: the buffer may arrive as it is, one packet of many
+    /// datagrams, and the receiver is spared the work of all but one.
+    Memory,
+}
+
+impl SenderApi {
+    /// What `auto` is. The target is under test, and does what an ordinary program does. The host is its load: it may hand
+    /// over many datagrams at once, as long as the packets on the link are the same.
+    pub fn auto(spec: &Spec, end: End, link: Link) -> SenderApi {
+        let is_paced = spec.rate != OfferedLoad::Unlimited;
+        let many_at_once = spec.batch.is_some_and(|batch| batch > 1);
+        match (spec.workload, end) {
+            (Workload::UdpStream, _) if spec.pacing == Some(Pacing::Txtime) => SenderApi::Sendmmsg,
+            // What is cut apart leaves back to back, so a paced load is never cut.
+            (Workload::UdpStream, End::Host) if !is_paced && link == Link::Cable => SenderApi::SendmmsgUdpSegment,
+            (Workload::UdpStream, End::Host) if !is_paced || spec.burst > 1 || spec.pacing == Some(Pacing::Fq) => {
+                SenderApi::Sendmmsg
+            }
+            (Workload::UdpStream, _) if many_at_once => SenderApi::Sendmmsg,
+            _ => SenderApi::Plain,
+        }
+    }
+}
+
+impl ReceiverApi {
+    /// What `auto` is; see [`SenderApi::auto`]. Octets are read at either end: a figure of data that nobody has read is none
+    /// that an application will see.
+    pub fn auto(spec: &Spec, end: End, link: Link) -> ReceiverApi {
+        let many_at_once = spec.batch.is_some_and(|batch| batch > 1);
+        match (spec.workload, end) {
+            // Merged datagrams have one time of arrival, which is the truth only of a load that nothing spaces.
+            (Workload::UdpStream, End::Host) if spec.rate == OfferedLoad::Unlimited && link == Link::Cable => {
+                ReceiverApi::UdpGro
+            }
+            (Workload::UdpStream, End::Host) => ReceiverApi::Recvmmsg,
+            (Workload::UdpStream, End::Target) if many_at_once => ReceiverApi::Recvmmsg,
+            _ => ReceiverApi::Plain,
+        }
+    }
+}
+
 /// What an end really used: what `auto` became, and what the kernel told of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiUse {
-    /// The name, as `sender_api` and `receiver_api` write it.
+    /// The name, as `sender_api` and `receiver_api` write it; of flows that differ, each of their names.
     pub name: String,
     /// The most messages (datagrams, writes, reads) to one system call.
     pub batch: u32,
@@ -149,11 +199,20 @@ pub struct ApiUse {
 }
 
 impl ApiUse {
-    /// Of several flows: the first one's name, the largest batch, sums of counts. `None` of none.
+    /// Whether it is what an ordinary program does.
+    pub fn is_plain(&self) -> bool {
+        self.name == SenderApi::Plain.name()
+    }
+
+    /// Of several flows: their names, the largest batch, sums of counts. `None` of none.
     pub fn combine<'a>(uses: impl IntoIterator<Item = &'a ApiUse>) -> Option<ApiUse> {
         let sum = |a: Option<u64>, b: Option<u64>| a.map(|a| a + b.unwrap_or(0)).or(b);
         uses.into_iter().filter(|one| !one.name.is_empty()).cloned().reduce(|all, one| ApiUse {
-            name: all.name,
+            name: if all.name.split(", ").any(|name| name == one.name) {
+                all.name
+            } else {
+                format!("{}, {}", all.name, one.name)
+            },
             batch: all.batch.max(one.batch),
             message_octets: all.message_octets.max(one.message_octets),
             segments: all.segments.max(one.segments),
@@ -186,7 +245,53 @@ mod tests {
         let two = ApiUse { batch: 2, completions_copied: Some(1), ..one.clone() };
         let both = ApiUse::combine([&ApiUse::default(), &one, &two]).unwrap();
         assert_eq!((both.batch, both.completions, both.completions_copied), (2, Some(10), Some(1)));
+        assert_eq!(both.name, "zerocopy");
+        let other = ApiUse { name: "plain".to_owned(), ..ApiUse::default() };
+        assert_eq!(ApiUse::combine([&other, &one, &other]).unwrap().name, "plain, zerocopy");
+        assert!(other.is_plain() && !one.is_plain());
         assert_eq!(ApiUse::combine([&ApiUse::default()]), None);
+    }
+
+    /// What becomes of `auto` at sender and receiver, the host on a cable.
+    fn auto(spec: &Spec, sender: End, link: Link) -> [&'static str; 2] {
+        [SenderApi::auto(spec, sender, link).name(), ReceiverApi::auto(spec, sender.other(), link).name()]
+    }
+
+    #[test]
+    fn the_target_does_what_an_ordinary_program_does() {
+        for workload in Workload::ALL {
+            for rate in [OfferedLoad::Unlimited, OfferedLoad::BitsPerSecond(1_000_000)] {
+                for (link, burst) in [(Link::Cable, 1), (Link::Memory, 1), (Link::Cable, 10)] {
+                    let spec = Spec { rate, burst, ..Spec::new(workload) };
+                    assert_eq!(SenderApi::auto(&spec, End::Target, link), SenderApi::Plain, "{spec:?}");
+                    assert_eq!(ReceiverApi::auto(&spec, End::Target, link), ReceiverApi::Plain, "{spec:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_host_puts_the_same_packets_on_the_link() {
+        let tcp = Spec::new(Workload::TcpStream);
+        let udp = Spec::new(Workload::UdpStream);
+        let paced = Spec { rate: OfferedLoad::BitsPerSecond(1_000_000), ..udp.clone() };
+        let bursts = Spec { burst: 8, ..paced.clone() };
+        for end in [End::Target, End::Host] {
+            assert_eq!(auto(&tcp, end, Link::Cable), ["plain", "plain"], "what arrives is read");
+        }
+        assert_eq!(auto(&udp, End::Host, Link::Cable), ["sendmmsg-udp-segment", "plain"]);
+        assert_eq!(auto(&udp, End::Host, Link::Memory), ["sendmmsg", "plain"], "merged datagrams would stay merged");
+        assert_eq!(auto(&paced, End::Host, Link::Cable), ["plain", "plain"]);
+        assert_eq!(auto(&bursts, End::Host, Link::Cable), ["sendmmsg", "plain"]);
+        assert_eq!(auto(&udp, End::Target, Link::Cable), ["plain", "udp-gro"]);
+        assert_eq!(auto(&udp, End::Target, Link::Memory), ["plain", "recvmmsg"]);
+        assert_eq!(auto(&paced, End::Target, Link::Cable), ["plain", "recvmmsg"]);
+        // Who asks for many to a call has them, and the figures say so.
+        let many = Spec { batch: Some(64), ..udp.clone() };
+        assert_eq!(auto(&many, End::Target, Link::Memory), ["sendmmsg", "recvmmsg"]);
+        assert_eq!(auto(&many, End::Host, Link::Memory), ["sendmmsg", "recvmmsg"]);
+        let timed = Spec { pacing: Some(Pacing::Txtime), ..paced };
+        assert_eq!(auto(&timed, End::Target, Link::Cable), ["sendmmsg", "recvmmsg"]);
     }
 
     #[test]

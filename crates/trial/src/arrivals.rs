@@ -167,6 +167,17 @@ impl Tracker {
         true
     }
 
+    /// The number that a datagram bears of which 32 bits may be all there is: of those with the same lower bits, the
+    /// nearest to the next that is expected. After 2^32 datagrams, short numbers begin again.
+    pub fn number_near(&self, number: u64) -> u64 {
+        if number > u64::from(u32::MAX) {
+            return number;
+        }
+        let ahead = (number as u32).wrapping_sub(self.next as u32).cast_signed();
+        // Before the first turn there is nothing to go back to.
+        self.next.checked_add_signed(ahead.into()).unwrap_or(number)
+    }
+
     /// The clock of the arrival times was set, or is another from now on: no difference spans this moment.
     pub fn handle_clock_change(&mut self) {
         self.last = None;
@@ -308,6 +319,28 @@ mod tests {
 
     fn probe(sequence: u64) -> Probe {
         Probe { sequence, measured: true, sent_at_ns: 0 }
+    }
+
+    #[test]
+    fn short_numbers_go_on_after_they_have_turned() {
+        const TURN: u64 = 1 << 32;
+        let mut tracker = Tracker::new();
+        for number in [0, 1, 2] {
+            assert_eq!(tracker.number_near(number), number);
+            tracker.handle_datagram(&probe(number), 0);
+        }
+        // What nobody can send by now is what it says.
+        assert_eq!(tracker.number_near(TURN - 1), TURN - 1);
+        // Long after: two around each turn are lost, and one comes late.
+        let arriving = |turn: u64| [turn - 4, turn - 3, turn, turn - 1, turn + 2, turn + 3];
+        for turn in [TURN, 2 * TURN, 3 * TURN] {
+            tracker.next = turn - 4;
+            for number in arriving(turn) {
+                assert_eq!(tracker.number_near(number % TURN), number);
+                assert_eq!(tracker.number_near(number), number, "of 64 bits");
+                tracker.handle_datagram(&probe(number), 0);
+            }
+        }
     }
 
     fn arrivals_of(numbers: &[u64], sent: Option<u64>) -> Arrivals {

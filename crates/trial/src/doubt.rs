@@ -55,6 +55,10 @@ pub enum DoubtKind {
     BootUnchecked,
     /// A machine is emulated: it shows what a driver does, not how fast it is.
     Emulated,
+    /// The link of an end went down, or came up, during the trial.
+    LinkWentDown,
+    /// Nothing arrived for long in mid-trial, and no link of the ends went down.
+    Silence,
 }
 
 impl DoubtKind {
@@ -77,6 +81,8 @@ impl DoubtKind {
             DoubtKind::SettingNotTaken => "setting-not-taken",
             DoubtKind::BootUnchecked => "boot-unchecked",
             DoubtKind::Emulated => "emulated",
+            DoubtKind::LinkWentDown => "link-went-down",
+            DoubtKind::Silence => "silence",
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Knows no operating system and no text format; time and chance are arguments.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod api;
 pub mod arrivals;
 pub mod budget;
@@ -18,6 +19,7 @@ pub mod merged_drops;
 pub mod options;
 pub mod outcome;
 pub mod pace;
+pub mod printable;
 pub mod profile;
 pub mod registers;
 pub mod setting;

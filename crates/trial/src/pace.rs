@@ -15,10 +15,15 @@ use crate::spec::{Spacing, Workload};
 /// and [`handle_sent`](Pacer::handle_sent) as long as [`next_departure_ns`](Pacer::next_departure_ns) is not in the
 /// future.
 ///
-/// A sender that falls behind may catch up, with messages back to back, as the offered load is a mean that was asked
-/// for. But it owes at most 10 ms or 64 messages' worth of gaps, whichever is longer; what is older is struck off,
-/// the whole schedule moves by it, and it is counted in [`behind_ns`](Pacer::behind_ns). Else a sender that stalled
-/// for two seconds would send two seconds' messages at line rate, and the loss would be of its own making.
+/// A sender that falls behind catches up, as the offered load is a mean that was asked for; but not back to back: the
+/// datagrams of 10 ms at a gigabit are six times what a default receive buffer holds, so their loss would be of the
+/// sender's own making. After a delay at most the messages of 0.15 ms leave at once, or up to 16 that are 16 KiB
+/// together, and then half as many again as were asked for until the schedule is caught up with.
+///
+/// A sender owes at most 10 ms or 64 messages' worth of gaps, whichever is longer; what is older is struck off, the
+/// whole schedule moves by it, and it is counted in [`behind_ns`](Pacer::behind_ns). Each time, twice as much may leave at
+/// once, and half again after each second without: where every sleep takes 4 ms, for the timer's grain is no finer, the
+/// load is met by bursts or not at all.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     /// The next departure.
@@ -32,6 +37,15 @@ pub struct Pacer {
     random: SplitMix64,
     backlog_ns: u64,
     behind_ns: u64,
+    /// What is due up to here may depart: the present, or less while the sender catches up.
+    reached_ns: u64,
+    /// When that was worked out.
+    looked_ns: u64,
+    /// How much of the schedule may depart at once after a delay, and when that last changed.
+    at_once_ns: u64,
+    changed_ns: u64,
+    /// The least of it.
+    least_at_once_ns: u64,
 }
 
 /// Nanoseconds with 64 bits before the point and 64 behind it.
@@ -41,6 +55,14 @@ type FixedNs = u128;
 const BACKLOG_NS: u64 = 10_000_000;
 /// The least number of messages that a sender may catch up on.
 const BACKLOG_MESSAGES: u128 = 64;
+/// How much of the schedule may depart at once after a delay: at a gigabit, 12 datagrams of 1470 octets, for which Linux
+/// charges 27 KiB to a receive buffer, of the 208 KiB that it gives by default. No less than what a sleep is late by.
+const AT_ONCE_NS: u64 = 150_000;
+/// The same of a slow stream: no more than these together, and no more messages, each of which has a cost of its own.
+const AT_ONCE_OCTETS: u64 = 16 << 10;
+const AT_ONCE_MESSAGES: u64 = 16;
+/// After this long without time struck off, less departs at once again.
+const EASE_NS: u64 = 1_000_000_000;
 
 impl Pacer {
     /// Departures `gap_ns` apart in the mean, in bursts of `burst`, the first at `start_ns`. A gap that is no number,
@@ -57,23 +79,61 @@ impl Pacer {
             random: SplitMix64::new(seed),
             backlog_ns: whole(gap.saturating_mul(BACKLOG_MESSAGES)).max(BACKLOG_NS),
             behind_ns: 0,
+            reached_ns: start_ns,
+            looked_ns: start_ns,
+            at_once_ns: AT_ONCE_NS,
+            changed_ns: start_ns,
+            least_at_once_ns: AT_ONCE_NS,
         }
+    }
+
+    /// The same, of messages of so many octets: of small ones, some may leave at once after a delay.
+    pub fn of_octets(mut self, octets: u64) -> Pacer {
+        let messages = (AT_ONCE_OCTETS / octets.max(1)).clamp(1, AT_ONCE_MESSAGES);
+        let ns = whole(self.gap / FixedNs::from(self.burst) * FixedNs::from(messages));
+        self.least_at_once_ns = ns.clamp(AT_ONCE_NS, self.backlog_ns);
+        self.at_once_ns = self.least_at_once_ns;
+        self
     }
 
     /// When the next message is to depart.
     #[inline]
     pub fn next_departure_ns(&self) -> u64 {
-        whole(self.due)
+        let due_ns = whole(self.due);
+        if due_ns <= self.reached_ns {
+            return due_ns;
+        }
+        due_ns.max(self.looked_ns.saturating_add(time_to_catch_up(due_ns - self.reached_ns)))
     }
 
-    /// The clock says `now_ns`: strikes off what the sender owes beyond the bound.
+    /// The clock says `now_ns`: strikes off what the sender owes beyond the bound, and lets depart what may by now.
     #[inline]
     pub fn handle_now(&mut self, now_ns: u64) {
-        let owed_ns = now_ns.saturating_sub(self.next_departure_ns());
+        // A message that may depart already could have since the last look.
+        let next_ns = self.next_departure_ns().max(self.looked_ns);
+        self.strike_off(now_ns);
+        let reached_ns = if now_ns < next_ns {
+            self.reached_ns.saturating_add(caught_up_in(now_ns.saturating_sub(self.looked_ns)))
+        } else {
+            // The wait for the message is over, so the schedule is there; what the look is late by is caught up with.
+            let caught_up_ns = caught_up_in(now_ns - next_ns).min(self.at_once_ns);
+            self.reached_ns.max(whole(self.due)).saturating_add(caught_up_ns)
+        };
+        self.reached_ns = reached_ns.min(now_ns);
+        self.looked_ns = now_ns;
+    }
+
+    /// Forgets what the sender owes beyond the bound.
+    #[inline]
+    fn strike_off(&mut self, now_ns: u64) {
+        let owed_ns = now_ns.saturating_sub(whole(self.due));
         if owed_ns > self.backlog_ns {
             let struck_ns = owed_ns - self.backlog_ns;
             self.due = self.due.saturating_add(FixedNs::from(struck_ns) << 64);
             self.behind_ns = self.behind_ns.saturating_add(struck_ns);
+            (self.at_once_ns, self.changed_ns) = ((self.at_once_ns * 2).min(self.backlog_ns), now_ns);
+        } else if self.at_once_ns > self.least_at_once_ns && now_ns.saturating_sub(self.changed_ns) > EASE_NS {
+            (self.at_once_ns, self.changed_ns) = ((self.at_once_ns / 2).max(self.least_at_once_ns), now_ns);
         }
     }
 
@@ -146,6 +206,16 @@ impl std::fmt::Display for Pacing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.name())
     }
+}
+
+/// How far the schedule gets in this time while the sender catches up.
+const fn caught_up_in(ns: u64) -> u64 {
+    ns.saturating_add(ns / 2)
+}
+
+/// How long the schedule takes to get so far while the sender catches up.
+const fn time_to_catch_up(ns: u64) -> u64 {
+    ns - ns / 3
 }
 
 const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
@@ -283,9 +353,103 @@ mod tests {
         }
     }
 
-    /// Stalls for `stall_ns`, then sends all that is due; how many, and what was struck off.
+    /// A sender as the loops of the streams are: waits for the next departure, which takes `late_ns` longer than asked, and
+    /// each send takes `send_ns`. Stalled for `stall.1` at the first look after `stall.0`. The times of its departures.
+    fn sender(mut pacer: Pacer, until_ns: u64, late_ns: u64, send_ns: u64, stall: (u64, u64)) -> (Vec<u64>, Pacer) {
+        let (mut now, mut stall) = (START, Some(stall));
+        let mut at = Vec::new();
+        while now < START + until_ns {
+            let next = pacer.next_departure_ns();
+            if next > now {
+                now = next + late_ns;
+            }
+            if stall.is_some_and(|(from_ns, _)| now >= START + from_ns) {
+                now += stall.take().map_or(0, |(_, ns)| ns);
+            }
+            at.push(now - START);
+            pacer.handle_now(now);
+            pacer.handle_sent();
+            now += send_ns;
+        }
+        (at, pacer)
+    }
+
+    /// The most departures within any span of this length.
+    fn most_within(at: &[u64], span_ns: u64) -> usize {
+        (0..at.len())
+            .map(|first| at[first..].iter().take_while(|&&ns| ns < at[first] + span_ns).count())
+            .max()
+            .unwrap_or(0)
+    }
+
+    const MS: u64 = 1_000_000;
+    /// 1470 octets at 1 Gbit/s.
+    const GIGABIT: f64 = 11_760.0;
+    /// What a datagram of 1470 octets takes of a receive buffer (SKB_TRUESIZE), and what Linux gives for one by default.
+    const CHARGED: usize = 2304;
+    const BUFFER: usize = 212_992;
+
+    /// That after a delay no burst overruns a default buffer, and that the load is met on average.
     #[track_caller]
-    fn check_stall(gap_ns: f64, stall_ns: u64, caught_up: u64, behind_ns: u64) {
+    fn check_catches_up(gap_ns: f64, stall_ns: u64, late_ns: u64) {
+        let until_ns = 100 * MS;
+        let (at, pacer) = sender(even(gap_ns, 1).of_octets(1470), until_ns, late_ns, 1500, (20 * MS, stall_ns));
+        let asked = (until_ns as f64 / gap_ns) as usize;
+        assert!(
+            at.len() + 2 + (late_ns as f64 / gap_ns) as usize >= asked,
+            "{} of {asked} after {stall_ns} ns, {late_ns} ns late",
+            at.len()
+        );
+        assert_eq!(pacer.behind_ns(), 0);
+        // At once, and in the half millisecond that a receiver may take to be woken.
+        let burst = ((AT_ONCE_NS as f64 / gap_ns) as usize).max(11) + 2;
+        let most = most_within(&at, 50_000);
+        assert!(most <= burst + (1.5 * 50_000.0 / gap_ns) as usize + 1, "{most} of {burst} at once");
+        let most = most_within(&at, 500_000) * CHARGED;
+        assert!(gap_ns < GIGABIT || most <= BUFFER, "{most} octets in half a millisecond");
+        // And over the whole of it, through a receiver that takes half as much again as was asked.
+        let (mut held, mut worst, mut last) = (0.0_f64, 0.0_f64, 0);
+        for &ns in &at {
+            held = (held - (ns - last) as f64 * 1.5 / gap_ns).max(0.0) + 1.0;
+            (worst, last) = (worst.max(held), ns);
+        }
+        assert!(worst <= 2.0 * burst as f64 + 1.0, "{worst} datagrams wait in a receiver half as fast again");
+    }
+
+    #[test]
+    fn a_delayed_sender_catches_up_without_a_burst_that_overruns_a_buffer() {
+        for gap_ns in [GIGABIT, 2.0 * GIGABIT, 10.0 * GIGABIT, GIGABIT / 2.0] {
+            for stall_ns in [0, MS / 2, MS, 3 * MS, 5 * MS, 9 * MS] {
+                for late_ns in [0, 5_000, 60_000, 100_000] {
+                    check_catches_up(gap_ns, stall_ns, late_ns);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn poisson_departures_are_caught_up_with_in_their_order() {
+        let seed = 7;
+        println!("seed {seed}");
+        let poisson = Pacer::new(GIGABIT, 1, Spacing::Poisson, seed, START);
+        let (undisturbed, _) = sender(poisson.clone(), 100 * MS, 0, 0, (0, 0));
+        let exact = departures(poisson.clone(), undisturbed.len());
+        assert!(exact.iter().zip(&undisturbed).all(|(due, at)| due == at), "nothing is held back without a delay");
+        let (delayed, pacer) = sender(poisson, 100 * MS, 0, 1500, (20 * MS, 5 * MS));
+        assert!(delayed.len().abs_diff(undisturbed.len()) < 5 && pacer.behind_ns() == 0);
+    }
+
+    #[test]
+    fn a_timer_of_a_coarse_grain_meets_the_load_by_bursts() {
+        let until_ns = 2000 * MS;
+        let (at, pacer) = sender(even(GIGABIT, 1), until_ns, 4 * MS, 100, (0, 0));
+        let asked = until_ns as f64 / GIGABIT;
+        assert!(at.len() as f64 > 0.98 * asked, "{} of {asked}, {} ns struck off", at.len(), pacer.behind_ns());
+    }
+
+    /// Stalls for `stall_ns`, then sends what may depart at that moment; how many, and what was struck off.
+    #[track_caller]
+    fn check_stall(gap_ns: f64, stall_ns: u64, at_once: u64, behind_ns: u64) {
         let mut pacer = even(gap_ns, 1);
         let now_ns = START + stall_ns;
         pacer.handle_now(now_ns);
@@ -295,19 +459,39 @@ mod tests {
             pacer.handle_now(now_ns);
             sent += 1;
         }
-        assert_eq!((sent, pacer.behind_ns()), (caught_up, behind_ns));
+        assert_eq!((sent, pacer.behind_ns()), (at_once, behind_ns));
     }
 
     #[test]
     fn a_stalled_sender_catches_up_within_bounds() {
-        const MS: u64 = 1_000_000;
         check_stall(10_000.0, 0, 1, 0);
-        check_stall(10_000.0, 5 * MS, 501, 0);
-        check_stall(10_000.0, 10 * MS, 1001, 0);
-        check_stall(10_000.0, 2000 * MS, 1001, 1990 * MS);
+        check_stall(10_000.0, 100_000, 11, 0);
+        check_stall(10_000.0, 5 * MS, 16, 0);
+        check_stall(10_000.0, 10 * MS, 16, 0);
+        // What is struck off says that more must leave at once.
+        check_stall(10_000.0, 2000 * MS, 31, 1990 * MS);
         // Slow streams are bounded by messages: 64 of them at 1 ms are 64 ms.
-        check_stall(1e6, 64 * MS, 65, 0);
-        check_stall(1e6, 2000 * MS, 65, 1936 * MS);
+        check_stall(1e6, 64 * MS, 1, 0);
+        check_stall(1e6, 2000 * MS, 1, 1936 * MS);
+    }
+
+    #[test]
+    fn a_slow_stream_sends_some_small_messages_at_once() {
+        #[track_caller]
+        fn check(octets: u64, at_once: u64) {
+            let mut pacer = even(1e6, 1).of_octets(octets);
+            pacer.handle_now(START + 60 * MS);
+            let mut sent = 0;
+            while pacer.next_departure_ns() <= START + 60 * MS {
+                pacer.handle_sent();
+                sent += 1;
+            }
+            assert_eq!(sent, at_once, "of {octets} octets");
+        }
+        check(64, 17);
+        check(1470, 12);
+        check(9000, 2);
+        check(65_507, 2);
     }
 
     #[test]

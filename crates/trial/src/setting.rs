@@ -2,10 +2,12 @@
 //! Knows no machine; whether one has a setting, and what it makes of a value, is found out there.
 
 use crate::options::nearest;
+use overlap::Thing;
 pub use scheduling::Scheduling;
 use syntax::{OfEach, Syntax};
 
 pub mod discipline;
+pub mod overlap;
 mod scheduling;
 pub mod syntax;
 
@@ -22,12 +24,48 @@ pub struct SettingInfo {
     pub may_cut_link: bool,
     /// What a change costs, from 0, a write to a file, to 9, a reboot. Dear factors change least often.
     pub dear: u8,
+    /// Settings with the same word here are one request to the driver, which may take them only together.
+    pub request: Option<&'static str>,
+    thing: Thing,
     syntax: Syntax,
 }
 
 impl SettingInfo {
     const fn new(name: &'static str, syntax: Syntax, allowed: &'static str, about: &'static str) -> SettingInfo {
-        SettingInfo { name, allowed, about, may_cut_link: false, dear: 0, syntax }
+        SettingInfo {
+            name,
+            allowed,
+            about,
+            may_cut_link: false,
+            dear: 0,
+            request: None,
+            thing: Thing::OfItsName,
+            syntax,
+        }
+    }
+
+    const fn in_request(self, request: &'static str) -> SettingInfo {
+        SettingInfo { request: Some(request), ..self }
+    }
+
+    const fn is(self, thing: Thing) -> SettingInfo {
+        SettingInfo { thing, ..self }
+    }
+
+    /// The kernel's names of the features that it stands for; a `*` is any part of a name ([`overlap::covers`]).
+    pub fn features(&self) -> Option<&'static str> {
+        match self.thing {
+            Thing::Features(pattern) => Some(pattern),
+            _ => None,
+        }
+    }
+
+    /// The sysctl that it is another name for.
+    pub fn sysctl(&self) -> Option<&'static str> {
+        match self.thing {
+            Thing::Sysctl(name) => Some(name),
+            _ => None,
+        }
     }
 
     const fn dear(self, dear: u8) -> SettingInfo {
@@ -67,9 +105,13 @@ pub const BOOT: &str = "boot";
 /// The setting of the agent's own threads, which end with their trial.
 pub const RECEIVER_SCHEDULING: &str = "receiver_scheduling";
 
+/// `speed`, `duplex` and `autoneg` are three views of this.
+const LINK_MODES: Thing =
+    Thing::One("the modes that the link offers; write both in one, as 'forced 100 full' or 'advertise 100baseT/Full'");
+
 /// Every setting there is, in the order in which help texts and docs/settings.md show them.
 pub const SETTINGS: &[SettingInfo] = &[
-    info("mtu", Syntax::Size { most: 65_535 }, "octets like 1500 or 9000", "the largest packet of the interface")
+    info("mtu", Syntax::Size { most: 65_536 }, "octets like 1500 or 9000", "the largest packet of the interface")
         .dear(2)
         .cuts(),
     info(
@@ -87,38 +129,59 @@ pub const SETTINGS: &[SettingInfo] = &[
     )
     .dear(1)
     .cuts(),
-    info("rx_checksum", Syntax::Feature, ON_OFF, "the MAC checks what arrives"),
-    info("tx_checksum", Syntax::Feature, ON_OFF, "the MAC fills checksums in"),
-    info("sg", Syntax::Feature, ON_OFF, "scatter-gather: a packet may lie in several pieces of memory"),
-    info("tso", Syntax::Feature, ON_OFF, "the MAC cuts TCP into segments"),
-    info("gso", Syntax::Feature, ON_OFF, "the stack cuts segments as late as it can"),
-    info("udp_segmentation", Syntax::Feature, ON_OFF, "the MAC cuts UDP into datagrams (UDP_SEGMENT)"),
-    info("gro", Syntax::Feature, ON_OFF, "the stack joins what arrives before it goes up"),
-    info("gro_hw", Syntax::Feature, ON_OFF, "the MAC joins what arrives, as GRO would").cuts(),
-    info("gro_list", Syntax::Feature, ON_OFF, "GRO by lists of packets, for forwarding"),
-    info("udp_gro_forwarding", Syntax::Feature, ON_OFF, "GRO of UDP that is forwarded"),
-    info("lro", Syntax::Feature, ON_OFF, "the MAC joins what arrives, and forgets how it was").cuts(),
+    info("rx_checksum", Syntax::Feature, ON_OFF, "the MAC checks what arrives").is(Thing::Features("rx-checksum")),
+    info("tx_checksum", Syntax::Feature, ON_OFF, "the MAC fills checksums in").is(Thing::Features("tx-checksum-*")),
+    info("sg", Syntax::Feature, ON_OFF, "scatter-gather: a packet may lie in several pieces of memory")
+        .is(Thing::Features("tx-scatter-gather*")),
+    info("tso", Syntax::Feature, ON_OFF, "the MAC cuts TCP into segments").is(Thing::Features("tx-tcp*-segmentation")),
+    info("gso", Syntax::Feature, ON_OFF, "the stack cuts segments as late as it can")
+        .is(Thing::Features("tx-generic-segmentation")),
+    info("udp_segmentation", Syntax::Feature, ON_OFF, "the MAC cuts UDP into datagrams (UDP_SEGMENT)")
+        .is(Thing::Features("tx-udp-segmentation")),
+    info("gro", Syntax::Feature, ON_OFF, "the stack joins what arrives before it goes up")
+        .is(Thing::Features("rx-gro")),
+    info("gro_hw", Syntax::Feature, ON_OFF, "the MAC joins what arrives, as GRO would")
+        .cuts()
+        .is(Thing::Features("rx-gro-hw")),
+    info("gro_list", Syntax::Feature, ON_OFF, "GRO by lists of packets, for forwarding")
+        .is(Thing::Features("rx-gro-list")),
+    info("udp_gro_forwarding", Syntax::Feature, ON_OFF, "GRO of UDP that is forwarded")
+        .is(Thing::Features("rx-udp-gro-forwarding")),
+    info("lro", Syntax::Feature, ON_OFF, "the MAC joins what arrives, and forgets how it was")
+        .cuts()
+        .is(Thing::Features("rx-lro")),
     info("feature.*", Syntax::Feature, ON_OFF, "any feature by the kernel's name, as feature.rx-hashing")
         .dear(1)
-        .cuts(),
-    info("coalesce.rx_usecs", ANY, MICROSECONDS, "how long a received frame may wait for its interrupt"),
-    info("coalesce.rx_frames", ANY, FRAMES, "how many received frames may wait for an interrupt"),
-    info("coalesce.tx_usecs", ANY, MICROSECONDS, "how long a sent frame may wait for its interrupt"),
-    info("coalesce.tx_frames", ANY, FRAMES, "how many sent frames may wait for an interrupt"),
-    info("coalesce.rx_usecs_irq", ANY, MICROSECONDS, "rx_usecs while an interrupt is being served"),
-    info("coalesce.rx_frames_irq", ANY, FRAMES, "rx_frames while an interrupt is being served"),
-    info("coalesce.tx_usecs_irq", ANY, MICROSECONDS, "tx_usecs while an interrupt is being served"),
-    info("coalesce.tx_frames_irq", ANY, FRAMES, "tx_frames while an interrupt is being served"),
-    info("coalesce.adaptive_rx", Syntax::Switch, ON_OFF, "the driver chooses rx_usecs by the load"),
-    info("coalesce.adaptive_tx", Syntax::Switch, ON_OFF, "the driver chooses tx_usecs by the load"),
-    info("ring.rx", ANY, FRAMES, "descriptors of the receive ring").dear(3).cuts(),
-    info("ring.tx", ANY, FRAMES, "descriptors of the transmit ring").dear(3).cuts(),
-    info("channels.rx", ANY, NUMBER, "queues that only receive").dear(3).cuts(),
-    info("channels.tx", ANY, NUMBER, "queues that only send").dear(3).cuts(),
-    info("channels.combined", ANY, NUMBER, "queues that do both").dear(3).cuts(),
-    info("pause.autoneg", Syntax::Switch, ON_OFF, "pause frames as both ends of the cable agree").dear(4).cuts(),
-    info("pause.rx", Syntax::Switch, ON_OFF, "obey pause frames").dear(4).cuts(),
-    info("pause.tx", Syntax::Switch, ON_OFF, "send pause frames").dear(4).cuts(),
+        .cuts()
+        .is(Thing::Feature),
+    info("coalesce.rx_usecs", ANY, MICROSECONDS, "how long a received frame may wait for its interrupt")
+        .in_request("coalesce"),
+    info("coalesce.rx_frames", ANY, FRAMES, "how many received frames may wait for an interrupt")
+        .in_request("coalesce"),
+    info("coalesce.tx_usecs", ANY, MICROSECONDS, "how long a sent frame may wait for its interrupt")
+        .in_request("coalesce"),
+    info("coalesce.tx_frames", ANY, FRAMES, "how many sent frames may wait for an interrupt").in_request("coalesce"),
+    info("coalesce.rx_usecs_irq", ANY, MICROSECONDS, "rx_usecs while an interrupt is being served")
+        .in_request("coalesce"),
+    info("coalesce.rx_frames_irq", ANY, FRAMES, "rx_frames while an interrupt is being served").in_request("coalesce"),
+    info("coalesce.tx_usecs_irq", ANY, MICROSECONDS, "tx_usecs while an interrupt is being served")
+        .in_request("coalesce"),
+    info("coalesce.tx_frames_irq", ANY, FRAMES, "tx_frames while an interrupt is being served").in_request("coalesce"),
+    info("coalesce.adaptive_rx", Syntax::Switch, ON_OFF, "the driver chooses rx_usecs by the load")
+        .in_request("coalesce"),
+    info("coalesce.adaptive_tx", Syntax::Switch, ON_OFF, "the driver chooses tx_usecs by the load")
+        .in_request("coalesce"),
+    info("ring.rx", ANY, FRAMES, "descriptors of the receive ring").dear(3).cuts().in_request("ring"),
+    info("ring.tx", ANY, FRAMES, "descriptors of the transmit ring").dear(3).cuts().in_request("ring"),
+    info("channels.rx", ANY, NUMBER, "queues that only receive").dear(3).cuts().in_request("channels"),
+    info("channels.tx", ANY, NUMBER, "queues that only send").dear(3).cuts().in_request("channels"),
+    info("channels.combined", ANY, NUMBER, "queues that do both").dear(3).cuts().in_request("channels"),
+    info("pause.autoneg", Syntax::Switch, ON_OFF, "pause frames as both ends of the cable agree")
+        .dear(4)
+        .cuts()
+        .in_request("pause"),
+    info("pause.rx", Syntax::Switch, ON_OFF, "obey pause frames").dear(4).cuts().in_request("pause"),
+    info("pause.tx", Syntax::Switch, ON_OFF, "send pause frames").dear(4).cuts().in_request("pause"),
     info(
         "speed",
         Syntax::Speed,
@@ -126,10 +189,12 @@ pub const SETTINGS: &[SettingInfo] = &[
         "the speeds that are offered to the other end of the cable, or one without asking it",
     )
     .dear(5)
-    .cuts(),
+    .cuts()
+    .is(LINK_MODES),
     info("duplex", Syntax::Duplex, "auto | half | full, or as speed", "the duplex modes that are offered")
         .dear(5)
-        .cuts(),
+        .cuts()
+        .is(LINK_MODES),
     info(
         "autoneg",
         Syntax::Autoneg,
@@ -137,18 +202,22 @@ pub const SETTINGS: &[SettingInfo] = &[
         "whether both ends of the cable agree on speed and duplex",
     )
     .dear(5)
-    .cuts(),
+    .cuts()
+    .is(LINK_MODES),
     info("eee", Syntax::Switch, ON_OFF, "Energy-Efficient Ethernet: the PHY sleeps between packets").dear(5).cuts(),
     info(
         "irq_affinity.*",
         Syntax::CpusOfEach,
         CPUS,
         "CPUs that an interrupt of the interface goes to; by number, or all",
-    ),
-    info("rps.*", Syntax::CpusOfEach, CPUS, "CPUs that packets of a receive queue are spread over; by number, or all"),
-    info("xps.*", Syntax::CpusOfEach, CPUS, "CPUs that use a transmit queue; by number, or all"),
+    )
+    .is(Thing::OneOrAll),
+    info("rps.*", Syntax::CpusOfEach, CPUS, "CPUs that packets of a receive queue are spread over; by number, or all")
+        .is(Thing::OneOrAll),
+    info("xps.*", Syntax::CpusOfEach, CPUS, "CPUs that use a transmit queue; by number, or all").is(Thing::OneOrAll),
     info("rfs.rps_flow_cnt", Syntax::NumberOfEach, NUMBER, "flows that a receive queue remembers the CPU of"),
-    info("rfs.rps_sock_flow_entries", ANY, NUMBER, "flows of the machine whose application's CPU is remembered"),
+    info("rfs.rps_sock_flow_entries", ANY, NUMBER, "flows of the machine whose application's CPU is remembered")
+        .is(Thing::Sysctl("net.core.rps_sock_flow_entries")),
     info("napi.threaded", Syntax::Switch, ON_OFF, "a thread polls the interface, not a softirq"),
     info(
         "gro_flush_timeout",
@@ -157,8 +226,10 @@ pub const SETTINGS: &[SettingInfo] = &[
         "how long GRO may keep packets, and interrupts may stay off",
     ),
     info("napi_defer_hard_irqs", ANY, NUMBER, "empty polls before interrupts are enabled again"),
-    info("busy_poll", ANY, MICROSECONDS, "how long poll and select look at the NIC (net.core.busy_poll)"),
-    info("busy_read", ANY, MICROSECONDS, "how long a socket read looks at the NIC (net.core.busy_read)"),
+    info("busy_poll", ANY, MICROSECONDS, "how long poll and select look at the NIC (net.core.busy_poll)")
+        .is(Thing::Sysctl("net.core.busy_poll")),
+    info("busy_read", ANY, MICROSECONDS, "how long a socket read looks at the NIC (net.core.busy_read)")
+        .is(Thing::Sysctl("net.core.busy_read")),
     info("governor", Syntax::NameOfEach, "a name like performance", "who chooses the CPUs' frequency"),
     info(
         "cpuidle.max_latency_us",
@@ -179,7 +250,8 @@ pub const SETTINGS: &[SettingInfo] = &[
         "what the kernel takes; sizes like 16M too",
         "any sysctl of net.core, net.ipv4 and net.ipv6, as sysctl.net.core.rmem_max",
     )
-    .cuts(),
+    .cuts()
+    .is(Thing::AnySysctl),
     info("custom.*", Syntax::Text, "what its command or file takes", "a setting that the plan defines").dear(5).cuts(),
     info(
         BOOT,
@@ -440,6 +512,8 @@ mod tests {
             .lines()
             .filter(|line| line.starts_with("| `"))
             .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+            // The page's other tables, of two columns, are of what changes with a setting.
+            .filter(|row: &Vec<&str>| row.len() > 2)
             .collect();
         for setting in SETTINGS {
             let name = format!("`{}`", setting.name);

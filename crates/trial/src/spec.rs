@@ -161,9 +161,9 @@ pub struct Spec {
     pub response_size: u32,
     /// Requests under way at once on each stream.
     pub outstanding: u32,
-    /// How senders hand their data to the socket; `None`: the fastest that leaves what is on the wire as asked.
+    /// How senders hand their data to the socket, at whichever end they are; `None`: [`SenderApi::auto`].
     pub sender_api: Option<SenderApi>,
-    /// How receivers take their data from the socket; `None`: the fastest that this machine has.
+    /// How receivers take their data from the socket, at whichever end they are; `None`: [`ReceiverApi::auto`].
     pub receiver_api: Option<ReceiverApi>,
     /// The most messages to one system call, of the ways that take many; `None`: what measuring has shown to be best.
     pub batch: Option<u32>,

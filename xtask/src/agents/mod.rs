@@ -20,6 +20,12 @@ pub(crate) use toolchain::{ZIG, compiler_with_sources, sources_manifest};
 
 const USAGE: &str = "it is: cargo xtask agents [MACHINE…] [--rustup | --built] [--smoke] [--write]";
 
+/// What Rust calls the machines that agents are built for.
+#[cfg(test)]
+pub(crate) fn targets() -> impl Iterator<Item = &'static str> {
+    MACHINES.iter().map(|machine| machine.target)
+}
+
 /// What a board with 8 MiB of flash, or 32 MiB of memory, can spare.
 pub(crate) const FILE_LIMIT: f64 = 2.5 * MIB;
 pub(crate) const IDLE_LIMIT: f64 = 6.0 * MIB;

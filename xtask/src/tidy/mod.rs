@@ -9,7 +9,7 @@ mod texts;
 use std::ffi::OsString;
 use std::fmt;
 
-use crate::program::{cargo, is_installed, must, no_more, root};
+use crate::program::{no_more, root};
 use files::File;
 
 /// A rule that a file breaks.
@@ -40,7 +40,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Prints what breaks a rule, and has cargo-deny look at the dependencies where it is installed.
+/// Prints what breaks a rule.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     no_more(words)?;
     let findings = findings()?;
@@ -50,12 +50,6 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     let broken = findings.iter().filter(|finding| !finding.warning).count();
     if broken > 0 {
         return Err(format!("{broken} places break a rule; see above"));
-    }
-    // Advisories are left out: their database comes from the Internet and changes from day to day.
-    if is_installed("cargo-deny") {
-        must(&mut cargo(&["deny", "check", "licenses", "bans", "sources"]))?;
-    } else {
-        eprintln!("xtask: cargo deny check licenses bans sources: skipped, cargo-deny is not installed");
     }
     Ok(())
 }

@@ -7,6 +7,9 @@ use super::files::File;
 /// The only places of the word, one for each crate that needs it.
 const UNSAFE_ADDRESSES: [&str; 2] = ["crates/host/src/sys/", "crates/lab/src/sys.rs"];
 
+/// Whose standard output and standard error people read; output.rs in each makes printable what goes there.
+const WRITERS: [&str; 2] = ["crates/linerate/src/", "crates/agent/src/"];
+
 /// Lines of a file without its tests: past this, ask what its second subject is.
 const LONG: usize = 600;
 const TOO_LONG: usize = 1000;
@@ -20,6 +23,9 @@ pub(super) fn check(file: &File) -> Vec<Finding> {
     findings.extend(length(file));
     if !UNSAFE_ADDRESSES.iter().any(|address| file.path.starts_with(address)) {
         findings.extend(unsafe_words(file));
+    }
+    if WRITERS.iter().any(|writer| file.path.starts_with(writer)) && !file.path.ends_with("/src/output.rs") {
+        findings.extend(ways_around_output(file));
     }
     findings
 }
@@ -44,6 +50,25 @@ fn length(file: &File) -> Option<Finding> {
         }
         _ => None,
     }
+}
+
+/// What writes to a terminal as it is.
+fn ways_around_output(file: &File) -> impl Iterator<Item = Finding> {
+    const WAYS: [&str; 5] = ["print!(", "println!(", "eprint!(", "eprintln!(", "dbg!("];
+    let tests = file.text.find("#[cfg(test)]\nmod ").unwrap_or(file.text.len());
+    let lines = (1..).zip(file.text[..tests].lines());
+    let broken = lines.filter(|(_, line)| {
+        let code = line.split("//").next().unwrap_or_default();
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let begins = |way: &str| {
+            code.match_indices(way).any(|(at, _)| !code[..at].ends_with(is_word) && !code[..at].ends_with('.'))
+        };
+        begins("stdout()") || begins("stderr()") || WAYS.iter().any(|way| begins(way))
+    });
+    broken.map(|(number, _)| {
+        let what = "writes past output.rs, which makes printable what other machines say; use what is there";
+        Finding::new(format!("{}:{number}", file.path), what)
+    })
 }
 
 fn unsafe_words(file: &File) -> impl Iterator<Item = Finding> {
@@ -93,6 +118,22 @@ mod tests {
         check_file("crates/lab/src/sys.rs", &code, &[]);
         check_file("a.rs", &format!("{DOC}#![{})]\n", concat!("allow(un", "safe_code")), &["a.rs:3: "]);
         check_file("a.rs", &format!("{DOC}#![forbid({}_code)] // {0}\n", concat!("un", "safe")), &[]);
+    }
+
+    #[test]
+    fn what_people_read_is_written_in_one_place() {
+        let around = |path: &str, code: &str, found: usize| {
+            let expected = ["writes past output.rs"];
+            check_file(path, &format!("{DOC}{code}\n"), &expected[..found]);
+        };
+        around("crates/linerate/src/a.rs", "fn f() { println!(); }", 1);
+        around("crates/linerate/src/a.rs", "fn f() { std::io::stderr().write_all(b); }", 1);
+        around("crates/agent/src/a.rs", "fn f() { eprint!(\"{a}\"); }", 1);
+        around("crates/agent/src/output.rs", "fn f() { eprint!(\"{a}\"); }", 0);
+        around("crates/linerate/src/a.rs", "// As println!() does.\nfn f() { child.stdout(); out!() }", 0);
+        around("crates/linerate/src/a.rs", "fn f() { out!(); sprintln!(); let stdout = 1; }", 0);
+        around("crates/linerate/src/a.rs", "#[cfg(test)]\nmod tests { fn f() { println!() } }", 0);
+        around("crates/lab/src/a.rs", "fn f() { println!(); }", 0);
     }
 
     #[test]

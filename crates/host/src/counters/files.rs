@@ -18,8 +18,9 @@ pub(crate) const TABLES: [&str; 9] = [
     "/sys/class/net/INTERFACE/device/uevent",
 ];
 /// Files with a line each, as patterns of a shell.
-pub(crate) const VALUES: [&str; 4] = [
+pub(crate) const VALUES: [&str; 5] = [
     "/sys/class/net/INTERFACE/statistics/*",
+    "/sys/class/net/INTERFACE/carrier_changes",
     "/sys/devices/system/cpu/cpu[0-9]*/cpuidle/state*/name",
     "/sys/devices/system/cpu/cpu[0-9]*/cpuidle/state*/usage",
     "/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/*_throttle_count",
@@ -32,6 +33,9 @@ pub fn snapshot_of(files: &Files, interface: &str) -> Snapshot {
     let link = files.below(&folder).filter_map(|(name, text)| Some((name.to_owned(), text.trim().parse().ok()?)));
     let link: Vec<Reading> = link.collect();
     snapshot.add_known(&folder, "link ", (!link.is_empty()).then_some(link));
+    let changes = files.get(&format!("/sys/class/net/{interface}/carrier_changes"));
+    let changes = changes.and_then(|text| Some(("carrier_changes".to_owned(), text.trim().parse().ok()?)));
+    snapshot.add_known("the carrier", "link ", Some(changes.into_iter().collect()));
     // No driver has to have any.
     let statistics = files.get(DRIVER_STATISTICS).map(driver::parse).unwrap_or_default();
     snapshot.add_known(DRIVER_STATISTICS, "driver ", Some(statistics));
@@ -77,6 +81,7 @@ mod tests {
             }
         };
         TABLES.iter().for_each(|path| take(Path::new(path)));
+        take(Path::new(&format!("/sys/class/net/{interface}/carrier_changes")));
         for entry in fs::read_dir(format!("/sys/class/net/{interface}/statistics")).unwrap().flatten() {
             take(&entry.path());
         }

@@ -36,13 +36,15 @@ const FIELDS: [&str; 25] = [
     "rx_otherhost_dropped",
 ];
 
-/// The statistics that came with `link`.
+/// The statistics that came with `link`, and how often it lost its carrier or got it back (Linux 3.15 and newer tell).
 pub(super) fn read(link: &Link) -> io::Result<Vec<Reading>> {
-    match (&link.statistics64, &link.statistics32) {
-        (Some(bytes), _) => Ok(parse(bytes, 8)),
-        (None, Some(bytes)) => Ok(parse(bytes, 4)),
-        (None, None) => Err(io::Error::other("the kernel sent none")),
-    }
+    let mut readings = match (&link.statistics64, &link.statistics32) {
+        (Some(bytes), _) => parse(bytes, 8),
+        (None, Some(bytes)) => parse(bytes, 4),
+        (None, None) => return Err(io::Error::other("the kernel sent none")),
+    };
+    readings.extend(link.carrier_changes.map(|changes| ("carrier_changes".to_owned(), changes.into())));
+    Ok(readings)
 }
 
 /// Fields of `width` octets each; those that are not there are absent.

@@ -43,8 +43,10 @@ mod softnet;
 /// The counters at one moment, and what could not be read.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// The counters; subtract an earlier snapshot's with [`Counters::since`].
+    /// The counters; subtract an earlier snapshot's with [`Snapshot::since`].
     pub counters: Counters,
+    /// The interface's statistics are of 32 bits: a kernel before 2.6.35.
+    short_link: bool,
     /// Sources that should be there and could not be read, one sentence each. A source that the kernel or the
     /// driver does not have is not among them.
     pub missing: Vec<String>,
@@ -67,6 +69,7 @@ pub fn snapshot(interface: &str) -> Snapshot {
     };
     let exists = link.index != 0;
     if exists {
+        snapshot.short_link = link.statistics64.is_none();
         snapshot.add("link statistics", "link ", link::read(&link));
         snapshot.add("driver statistics", "driver ", driver::read(interface));
         snapshot.add("pause statistics", "pause ", pause::read(interface));
@@ -104,6 +107,17 @@ pub fn snapshot(interface: &str) -> Snapshot {
 }
 
 impl Snapshot {
+    /// What the counters grew by since an earlier snapshot, while this end moved so many octets of payload. Those of 32
+    /// bits are left out where they may have wrapped unseen: a full turn looks like no growth.
+    pub fn since(&self, before: &Snapshot, octets: u64) -> Counters {
+        let mut growth = self.counters.since(&before.counters);
+        let native = cfg!(target_pointer_width = "32");
+        for names in growth.0.values_mut() {
+            names.retain(|name, _| !is_short(name, self.short_link, native) || octets < most_octets(name));
+        }
+        growth
+    }
+
     fn add(&mut self, source: &str, prefix: &str, readings: io::Result<Vec<Reading>>) {
         match readings {
             Ok(readings) => {
@@ -132,6 +146,25 @@ impl Snapshot {
             _ => format!("The counters of {source} could not be read ({error})."),
         });
     }
+}
+
+/// Whether a counter has 32 bits, given the width of the interface's statistics and of a machine word. /proc/net/snmp and
+/// its like print words, but for octets (include/net/snmp.h); softnet_stat and interrupts are of 32 bits on every machine.
+/// A driver's own are read as 64, whatever its hardware has.
+fn is_short(name: &str, short_link: bool, short_word: bool) -> bool {
+    let of_stack =
+        ["Ip", "Icmp", "Udp", "Tcp"].iter().any(|group| name.starts_with(group)) && !name.ends_with("Octets");
+    name.starts_with("softnet ")
+        || name.starts_with("irq ")
+        || name.starts_with("softirq ")
+        || (name.starts_with("link ") && short_link)
+        || (of_stack && short_word)
+}
+
+/// So much payload cannot have made a counter of 32 bits turn once, other traffic of half as much included: as octets, or
+/// as packets, which carry a hundred at least when they are many.
+fn most_octets(name: &str) -> u64 {
+    if name.ends_with("_bytes") { 1 << 31 } else { 100 << 31 }
 }
 
 /// The interrupts of the device behind `link`: number and name, and how often.
@@ -169,6 +202,31 @@ mod tests {
         ] {
             assert!(snapshot.counters.get(stage, name).is_some(), "{stage} {name}");
         }
+    }
+
+    #[test]
+    fn what_may_have_turned_unseen_is_left_out() {
+        let snapshot = |value: u64, short_link| {
+            let mut snapshot = Snapshot { short_link, ..Snapshot::default() };
+            for name in ["link rx_bytes", "link rx_packets", "softnet processed", "driver rx_bytes", "IpExt InOctets"] {
+                snapshot.counters.add(places::stage_of(name), name, value);
+            }
+            snapshot
+        };
+        let left = |short_link, octets| -> Vec<String> {
+            let growth = snapshot(700, short_link).since(&snapshot(200, short_link), octets);
+            growth.iter().map(|(_, name, _)| name.to_owned()).collect()
+        };
+        assert_eq!(left(true, 1 << 20).len(), 5);
+        // 35 s at a gigabit.
+        let after = left(true, 1 << 32);
+        assert!(after.len() == 4 && !after.contains(&"link rx_bytes".to_owned()), "{after:?}");
+        assert_eq!(left(false, 1 << 32).len(), 5);
+        // Two hours at 10 Gbit/s.
+        assert!(!left(false, 9 << 40).contains(&"softnet processed".to_owned()));
+        assert_eq!(left(true, 9 << 40).len(), 2);
+        assert!(is_short("Udp InDatagrams", false, true) && !is_short("Udp InDatagrams", false, false));
+        assert!(!is_short("IpExt InOctets", false, true));
     }
 
     #[test]

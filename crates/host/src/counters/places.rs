@@ -22,6 +22,8 @@ const PLACES: &[(&str, Stage)] = &[
     // Frames that were damaged before they came here: the cable, or the other MAC.
     ("link rx_crc_errors", Link),
     ("link rx_frame_errors", Link),
+    // Not of frames: how often the interface lost its carrier, or got it back.
+    ("link carrier_changes", Link),
     ("link rx_length_errors", MacRxFifo),
     ("link rx_errors", MacRxFifo),
     ("link rx_fifo_errors", MacRxFifo),
@@ -110,6 +112,7 @@ mod tests {
         check("link rx_otherhost_dropped", DriverRxRing);
         check("link tx_carrier_errors", MacTx);
         check("link rx_crc_errors", Link);
+        check("link carrier_changes", Link);
         check("pause rx_frames", MacTx);
         check("driver rx_queue_0_drops", Unplaced);
         check("softnet time_squeeze", SoftirqBacklog);

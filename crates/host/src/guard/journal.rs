@@ -1,45 +1,69 @@
-//! The journal of one agent's changes: what each setting was, on disk before it is changed.
-//! Knows no settings; it is read again by whoever puts them back.
+//! The journals of changed settings: what each setting was, on disk before it is changed.
+//! Knows no settings; a journal is read again by the process that puts them back.
 //!
 //! ```text
-//!   /run/linerate/settings-4026531840-000001.journal        held by flock(2) for as long as its agent lives
-//!   {"begun":{"format":"linerate.settings/1","boot":"…","namespace":"…","process":812,"by":"ann on desk"}}
-//!   {"change":{"name":"mtu","interface":"eth0","original":"1500"}}
-//!   {"put-back":{"name":"mtu","interface":"eth0"}}
+//!   /run/linerate/lock                      held for as long as an agent reads what a setting is and notes it
+//!   /run/linerate/settings-000001.journal   held (flock(2)) for as long as its agent lives
+//!   {"begun":{"format":"linerate.settings/2","boot":"…","process":812,"processes":4026531836,"by":"ann on desk"}}
+//!   {"change":{"number":1,"name":"mtu","interface":{"name":"eth0","index":2,"address":"…"},"namespace":"…","original":"1500"}}
+//!   {"put-back":1}
 //!   "kept"
 //! ```
+//!
+//! All agents of a user share one folder, whatever network namespace they are in: what no namespace owns is noted
+//! once, and what a dead agent has left is found by any other.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use linerate_trial::change::Custom;
+use linerate_trial::change::PutBack;
 use serde::{Deserialize, Serialize};
 
-use crate::sys::socket_state::get_option;
+use super::GuardError;
+use super::location::Location;
 
-const FORMAT: &str = "linerate.settings/1";
-/// A journal has a line for each setting; one that is longer is none.
-const LONGEST: u64 = 1 << 20;
+const FORMAT: &str = "linerate.settings/2";
+/// What was put back is dropped from a journal when it has doubled since, and grown by so much.
+const LONG: u64 = 256 << 10;
+/// A journal of so many bytes takes no further change.
+const LONGEST: u64 = 16 << 20;
 /// How long one waits for a journal whose agent is dead: its watchdog is at work.
 const WATCHDOG_TIME: Duration = Duration::from_secs(15);
+/// How long one waits for an agent that is about to note a setting: to read one may take a command ten seconds.
+const LOCK_TIME: Duration = Duration::from_secs(20);
 
 /// A setting and what it was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
-    pub(super) name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) interface: Option<String>,
+    /// Which of its journal.
+    pub(super) number: u32,
+    #[serde(flatten)]
+    pub(super) location: Location,
     pub(super) original: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) custom: Option<Custom>,
+    /// Somebody asked for it; else it was noted because it changes with others.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub(super) asked: bool,
+    /// The names of those that it changes with, as far as they are set. Only its own agent puts one back alone.
+    #[serde(skip)]
+    pub(super) with: Vec<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(asked: &bool) -> bool {
+    *asked
 }
 
 impl Entry {
-    pub(super) fn is(&self, name: &str, interface: Option<&str>) -> bool {
-        self.name == name && self.interface.as_deref() == interface
+    /// What became of it.
+    pub(super) fn put_back(self, error: Option<String>) -> PutBack {
+        let interface = self.location.interface.map(|interface| interface.name);
+        PutBack { name: self.location.name, interface, original: self.original, error }
     }
 }
 
@@ -48,27 +72,37 @@ impl Entry {
 enum Line {
     Begun(Begun),
     Change(Entry),
-    PutBack { name: String, interface: Option<String> },
+    PutBack(u32),
     Kept,
 }
 
+/// Of which boot a journal speaks, and whose it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Begun {
     format: String,
-    #[serde(flatten)]
-    place: Place,
+    boot: String,
     process: u32,
+    /// The PID namespace in which that number counts.
+    processes: u64,
     by: String,
 }
 
-/// Which settings a journal speaks of: of this boot, and of this network namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
-    boot: String,
-    namespace: String,
+/// What a journal says. A last line without its end was never acted upon, for the change follows the line.
+#[derive(Debug, Default)]
+struct Contents {
+    begun: Option<Begun>,
+    /// In the order of the changes, without what was put back.
+    entries: Vec<Entry>,
+    kept: bool,
+    /// The number of the last entry.
+    last: u32,
+    /// Lines that mean nothing to this program.
+    unreadable: usize,
+    /// To the end of the last whole line, in bytes.
+    len: u64,
 }
 
-/// What is known of a journal's agent by who wants to take the journal.
+/// What is known of a journal's agent by the process that wants to take the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// It may live, and then the journal is its own.
@@ -77,28 +111,102 @@ pub(super) enum Owner {
     Ends,
 }
 
-/// A journal that this process holds.
+/// What became of the attempt to take a journal.
 #[derive(Debug)]
-pub(super) struct Journal {
-    pub(super) path: PathBuf,
-    file: File,
-    /// In the order of the changes, without what was put back.
-    pub(super) entries: Vec<Entry>,
-    /// Whose changes these are.
-    pub(super) by: String,
-    /// They stay when the agent ends.
-    pub(super) kept: bool,
+pub(super) enum Taken {
+    /// It is this process's now, and there is something in it.
+    Journal(Box<Journal>),
+    /// Its agent lives, or somebody else is putting back what it says.
+    Held,
+    /// There was nothing to put back.
+    Nothing,
+    /// Nothing can be put back, and somebody should know: one sentence.
+    Lost(String),
 }
 
-impl Journal {
-    /// A new one, the last of this network namespace.
-    pub(super) fn create(by: &str) -> io::Result<Journal> {
-        let folder = folder()?;
-        let place = Place::here()?;
-        let prefix = prefix()?;
-        let first = numbers(&folder, &prefix)?.last().map_or(1, |(last, _)| last + 1);
+/// Who holds a setting that is to be changed.
+#[derive(Debug)]
+pub(super) enum Claim {
+    /// Nobody.
+    Free,
+    /// A dead agent has left it changed, and it could not be put back: this was its original.
+    Left(Box<Journal>, Box<Entry>),
+    /// An agent that lives, or one that puts it back: by whom, and its process.
+    Held(String, u32),
+}
+
+/// The folder of one user's journals.
+#[derive(Clone, Debug)]
+pub(super) struct Journals {
+    folder: PathBuf,
+}
+
+/// Held while a setting is read and noted, so that no two agents do it at the same time.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Not by closing it: a process that is being started may have it open, too.
+        let _ = self.0.unlock();
+    }
+}
+
+impl Journals {
+    /// Those of this process's user. A folder that is this user's alone, because what is put back from it is done as
+    /// this user.
+    pub(super) fn of_user() -> io::Result<Journals> {
+        // Of all ways to the effective user, the owner of this process's folder needs no system call of our own.
+        let user = fs::metadata("/proc/self")?.uid();
+        let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let candidates = match variable("LINERATE_JOURNALS") {
+            Some(folder) => [Some(folder), None, None],
+            None => [
+                (user == 0).then(|| PathBuf::from("/run/linerate")),
+                variable("XDG_RUNTIME_DIR").map(|folder| folder.join("linerate")),
+                Some(std::env::temp_dir().join(format!("linerate-{user}"))),
+            ],
+        };
+        let mut refusal = io::Error::other("there is no folder for it");
+        for folder in candidates.into_iter().flatten() {
+            match own(&folder, user) {
+                Ok(()) => return Ok(Journals { folder }),
+                Err(error) => refusal = io::Error::new(error.kind(), format!("{}: {error}", folder.display())),
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Waits until no other agent is about to note a setting.
+    pub(super) fn lock(&self) -> Result<Lock, GuardError> {
+        let path = self.folder.join("lock");
+        let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();
+        let file = options.open(path).map_err(GuardError::Journal)?;
+        let deadline = Instant::now() + LOCK_TIME;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Lock(file)),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(TryLockError::WouldBlock) => return Err(GuardError::Busy(LOCK_TIME.as_secs())),
+                Err(TryLockError::Error(error)) => return Err(GuardError::Journal(error)),
+            }
+        }
+    }
+
+    /// A new journal, the last.
+    pub(super) fn create(&self, by: &str) -> io::Result<Journal> {
+        let begun = Begun {
+            format: FORMAT.to_owned(),
+            boot: boot()?,
+            process: std::process::id(),
+            processes: pid_namespace()?,
+            by: by.to_owned(),
+        };
+        let first = self.numbers()?.last().map_or(1, |(last, _)| last + 1);
         for number in first..first.saturating_add(1000) {
-            let path = folder.join(format!("{prefix}{number:06}.journal"));
+            let path = self.folder.join(format!("settings-{number:06}.{JOURNAL}"));
             let file = match OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => file,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
@@ -108,86 +216,299 @@ impl Journal {
             if file.try_lock().is_err() || !is_still(&file, &path) {
                 continue;
             }
-            let mut journal = Journal { path, file, entries: Vec::new(), by: by.to_owned(), kept: false };
-            journal.append(&Line::Begun(Begun {
-                format: FORMAT.to_owned(),
-                place,
-                process: std::process::id(),
-                by: by.to_owned(),
-            }))?;
-            return Ok(journal);
+            let contents = Contents { begun: Some(begun.clone()), ..Contents::default() };
+            let mut journal = Journal::new(path, file, contents, begun.clone());
+            return match journal.append(&Line::Begun(begun)) {
+                Ok(()) => Ok(journal),
+                Err(error) => {
+                    journal.delete();
+                    Err(error)
+                }
+            };
         }
         Err(io::Error::other("its folder is full of journals"))
     }
 
-    /// Every journal of this network namespace that no living agent holds, the newest first. What a watchdog is
-    /// putting back just now is waited for. Journals of another boot are deleted: their settings went with it.
-    pub(super) fn orphans() -> Vec<Journal> {
-        let Ok((folder, prefix)) = folder().and_then(|folder| Ok((folder, prefix()?))) else { return Vec::new() };
-        let numbers = numbers(&folder, &prefix).unwrap_or_default();
-        numbers.into_iter().rev().filter_map(|(_, path)| Journal::adopt(&path, Owner::Unknown)).collect()
+    /// Every journal that no living agent holds, the newest first, and a sentence for each that is of no use. What a
+    /// watchdog is putting back just now is waited for.
+    pub(super) fn orphans(&self) -> (Vec<Journal>, Vec<String>) {
+        Journals::take(self.paths())
     }
 
-    /// The journals that living agents hold: nothing may be taken from them, but their originals are known.
-    pub(super) fn others(&self) -> Vec<Entry> {
-        let Ok((folder, prefix)) = folder().and_then(|folder| Ok((folder, prefix()?))) else { return Vec::new() };
-        let numbers = numbers(&folder, &prefix).unwrap_or_default();
-        let others = numbers.into_iter().filter(|(_, path)| *path != self.path);
-        let read = others.filter_map(|(_, path)| read(&mut File::open(path).ok()?));
-        read.filter(|(_, _, kept)| !kept).flat_map(|(_, entries, _)| entries).collect()
+    /// The journals of what was changed to stay, the newest first.
+    pub(super) fn kept(&self) -> Vec<Journal> {
+        Journals::take(self.paths().into_iter().filter(|path| read_at(path).kept)).0
     }
 
-    /// Takes the journal at `path` if its agent is dead. `None`: there is nothing to take.
-    pub(super) fn adopt(path: &Path, owner: Owner) -> Option<Journal> {
+    /// What was changed to stay, the last change first.
+    pub(super) fn kept_entries(&self) -> Vec<Entry> {
+        let boot = boot().unwrap_or_default();
+        let journals = self.paths().into_iter().map(|path| read_at(&path));
+        let kept =
+            journals.filter(|journal| journal.kept && journal.begun.as_ref().is_some_and(|one| one.boot == boot));
+        kept.flat_map(|journal| journal.entries.into_iter().rev()).collect()
+    }
+
+    fn take(paths: impl IntoIterator<Item = PathBuf>) -> (Vec<Journal>, Vec<String>) {
+        let (mut journals, mut lost) = (Vec::new(), Vec::new());
+        for path in paths {
+            match Journal::adopt(&path, Owner::Unknown) {
+                Taken::Journal(journal) => journals.push(*journal),
+                Taken::Lost(sentence) => lost.push(sentence),
+                Taken::Held | Taken::Nothing => {}
+            }
+        }
+        (journals, lost)
+    }
+
+    /// Whether another agent than that of `own` has changed this setting, and not to stay. Ask with [`Journals::lock`].
+    pub(super) fn claim(&self, own: Option<&Path>, location: &Location) -> Claim {
+        for path in self.paths().into_iter().filter(|path| Some(path.as_path()) != own) {
+            let holder = |contents: &Contents| {
+                let has = !contents.kept && contents.entries.iter().any(|entry| entry.location.is_same(location));
+                contents.begun.clone().filter(|begun| has && boot().is_ok_and(|boot| boot == begun.boot))
+            };
+            if holder(&read_at(&path)).is_none() {
+                continue;
+            }
+            match Journal::adopt(&path, Owner::Unknown) {
+                // Until it was taken, a watchdog may have put it back.
+                Taken::Journal(journal) => {
+                    if let Some(entry) = journal.entry_of(location).filter(|_| !journal.kept).cloned() {
+                        return Claim::Left(journal, Box::new(entry));
+                    }
+                }
+                Taken::Held => {
+                    if let Some(begun) = holder(&read_at(&path)) {
+                        return Claim::Held(begun.by, begun.process);
+                    }
+                }
+                Taken::Nothing | Taken::Lost(_) => {}
+            }
+        }
+        Claim::Free
+    }
+
+    /// The newest first.
+    fn paths(&self) -> Vec<PathBuf> {
+        let numbers = self.numbers().unwrap_or_default().into_iter().rev();
+        numbers.map(|(_, path)| path).filter(|path| path.extension().is_some_and(|end| end == JOURNAL)).collect()
+    }
+
+    /// The files of journals, by number.
+    fn numbers(&self) -> io::Result<Vec<(u64, PathBuf)>> {
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("settings-"));
+            let number = name.and_then(|name| name.split_once('.')?.0.parse().ok());
+            numbers.extend(number.map(|number| (number, path)));
+        }
+        numbers.sort();
+        Ok(numbers)
+    }
+}
+
+/// How the name of a journal ends; that of one which cannot be read, or not all of it; and of one that is being written.
+const JOURNAL: &str = "journal";
+const UNREADABLE: &str = "unreadable";
+const NEW: &str = "new";
+
+/// A journal that this process holds.
+#[derive(Debug)]
+pub(super) struct Journal {
+    pub(super) path: PathBuf,
+    file: File,
+    begun: Begun,
+    contents: Contents,
+    /// Its length when it was written as a whole.
+    len_when_written: u64,
+    /// Its end is not known: it takes no further line.
+    broken: bool,
+    /// Whose changes these are.
+    pub(super) by: String,
+    /// They stay when the agent ends.
+    pub(super) kept: bool,
+}
+
+impl Journal {
+    fn new(path: PathBuf, file: File, contents: Contents, begun: Begun) -> Journal {
+        let (by, kept, len_when_written) = (begun.by.clone(), contents.kept, contents.len);
+        Journal { path, file, begun, contents, len_when_written, broken: false, by, kept }
+    }
+
+    /// Takes the journal at `path` if its agent is dead.
+    pub(super) fn adopt(path: &Path, owner: Owner) -> Taken {
         let deadline = Instant::now() + WATCHDOG_TIME;
         loop {
-            let mut file = OpenOptions::new().read(true).append(true).open(path).ok()?;
+            let Ok(mut file) = OpenOptions::new().read(true).append(true).open(path) else { return Taken::Nothing };
             match file.try_lock() {
-                Ok(()) if !is_still(&file, path) => return None,
-                Ok(()) => {
-                    let here = Place::here().ok()?;
-                    return match read(&mut file) {
-                        Some((begun, entries, kept)) if begun.place == here && !entries.is_empty() => {
-                            Some(Journal { path: path.to_owned(), file, entries, by: begun.by, kept })
-                        }
-                        _ => {
-                            let _ = fs::remove_file(path);
-                            None
-                        }
-                    };
-                }
+                // It was deleted, or written anew, since it was opened.
+                Ok(()) if !is_still(&file, path) => continue,
+                Ok(()) => return Journal::taken(path, file, owner),
                 Err(TryLockError::WouldBlock) => {
-                    let mut is_of_living = || read(&mut file).is_none_or(|(begun, ..)| is_alive(begun.process));
+                    let mut is_of_living = || match read(&mut file) {
+                        Ok(Contents { begun: Some(begun), .. }) => begun.is_alive(),
+                        _ => true,
+                    };
                     if (owner == Owner::Unknown && is_of_living()) || Instant::now() >= deadline {
-                        return None;
+                        return Taken::Held;
                     }
                     drop(file);
                     std::thread::sleep(Duration::from_millis(2));
                 }
-                Err(TryLockError::Error(_)) => return None,
+                Err(TryLockError::Error(_)) => return Taken::Held,
             }
         }
     }
 
-    /// Writes down what a setting was. Only when this has returned may it be changed.
-    pub(super) fn note(&mut self, entry: Entry) -> io::Result<()> {
+    fn taken(path: &Path, mut file: File, owner: Owner) -> Taken {
+        let (contents, boot) = match read(&mut file).and_then(|contents| Ok((contents, boot()?))) {
+            Ok(read) => read,
+            Err(error) => return Taken::Lost(format!("{} cannot be read ({error})", path.display())),
+        };
+        let delete = || {
+            let _ = fs::remove_file(path);
+        };
+        let Some(begun) = contents.begun.clone() else {
+            // Its agent died before it had changed anything, or another version of this program wrote it.
+            if contents.unreadable == 0 {
+                delete();
+                return Taken::Nothing;
+            }
+            let aside = path.with_extension(UNREADABLE);
+            // A watchdog has nobody to tell, and leaves it to the next agent.
+            let is_aside = owner == Owner::Unknown && fs::rename(path, &aside).is_ok();
+            let aside = if is_aside { &aside } else { path };
+            return Taken::Lost(format!(
+                "what an agent has changed on this machine cannot be put back, because its journal cannot be read; see \
+                 {}",
+                aside.display()
+            ));
+        };
+        if begun.boot != boot {
+            delete();
+            let outlives = contents.entries.iter().filter(|entry| entry.location.custom.is_some());
+            let outlives: Vec<String> =
+                outlives.map(|entry| format!("{} was {}", entry.location.name, entry.original)).collect();
+            return match outlives.as_slice() {
+                [] => Taken::Nothing,
+                _ => Taken::Lost(format!(
+                    "an agent of {} had changed settings when this machine was restarted: {}; see whether they are so again",
+                    begun.by,
+                    outlives.join(", ")
+                )),
+            };
+        }
+        if contents.entries.is_empty() && contents.unreadable == 0 {
+            delete();
+            return Taken::Nothing;
+        }
+        // Half a line would join the next one.
+        let _ = file.set_len(contents.len);
+        Taken::Journal(Box::new(Journal::new(path.to_owned(), file, contents, begun)))
+    }
+
+    /// What is to be put back, in the order of the changes.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.contents.entries
+    }
+
+    pub(super) fn entry_of(&self, location: &Location) -> Option<&Entry> {
+        self.contents.entries.iter().find(|entry| entry.location.is_same(location))
+    }
+
+    /// Writes down what a setting was, and `with` which other it changes if nobody asked for it. Only when this has
+    /// returned may it be changed.
+    pub(super) fn note(&mut self, location: &Location, original: &str, with: Option<&str>) -> io::Result<()> {
+        if self.contents.len > 2 * self.len_when_written + LONG {
+            // Should this fail, there is room left in the old one.
+            let _ = self.write_anew();
+        }
+        if self.contents.len > LONGEST {
+            return Err(io::Error::other(format!("{} is full", self.path.display())));
+        }
+        let number = self.contents.last + 1;
+        let with: Vec<String> = with.into_iter().map(str::to_owned).collect();
+        let asked = with.is_empty();
+        let entry = Entry { number, location: location.clone(), original: original.to_owned(), asked, with };
         self.append(&Line::Change(entry.clone()))?;
-        self.entries.push(entry);
+        self.contents.last = number;
+        self.contents.entries.push(entry);
         Ok(())
     }
 
-    /// Writes down that a setting is again what it was.
+    /// Writes down that a setting is again what it was, or that it is gone.
     pub(super) fn strike(&mut self, entry: &Entry) {
-        self.entries.retain(|one| !one.is(&entry.name, entry.interface.as_deref()));
+        self.contents.entries.retain(|one| one.number != entry.number);
         // Should this fail, the setting is put back twice, which changes nothing.
-        let _ = self.append(&Line::PutBack { name: entry.name.clone(), interface: entry.interface.clone() });
+        let _ = self.append(&Line::PutBack(entry.number));
+    }
+
+    /// Writes down what a setting that was noted before is now changed for.
+    pub(super) fn note_again(&mut self, location: &Location, with: Option<&str>) -> io::Result<()> {
+        let Some(entry) = self.contents.entries.iter_mut().find(|entry| entry.location.is_same(location)) else {
+            return Ok(());
+        };
+        match with {
+            Some(with) if !entry.with.iter().any(|one| one == with) => entry.with.push(with.to_owned()),
+            None if !entry.asked => {
+                entry.asked = true;
+                let entry = entry.clone();
+                self.append(&Line::Change(entry))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The settings of these names are not set any more. Returns the numbers of what is to be put back: theirs, and of
+    /// what changes with them. What others are set for, too, is put back and stays noted.
+    pub(super) fn release(&mut self, names: &[String]) -> (Vec<u32>, Vec<u32>) {
+        let (mut ended, mut stays) = (Vec::new(), Vec::new());
+        for entry in &mut self.contents.entries {
+            let is_named = entry.asked && names.contains(&entry.location.name);
+            let with = entry.with.len();
+            entry.with.retain(|one| !names.contains(one));
+            let is_dependant = entry.with.len() < with && !entry.asked;
+            match entry.with.is_empty() {
+                true if is_named || is_dependant => ended.push(entry.number),
+                false if is_named || is_dependant => {
+                    entry.asked = false;
+                    stays.push(entry.number);
+                }
+                _ => {}
+            }
+        }
+        (ended, stays)
+    }
+
+    /// The number of the last entry.
+    pub(super) fn last(&self) -> u32 {
+        self.contents.last
     }
 
     /// Writes down that the changes stay when the agent ends.
     pub(super) fn keep(&mut self) -> io::Result<()> {
         self.append(&Line::Kept)?;
-        self.kept = true;
+        (self.kept, self.contents.kept) = (true, true);
         Ok(())
+    }
+
+    /// Puts a copy of what cannot be read beside the journal; a sentence that says where, if there is any.
+    pub(super) fn set_unreadable_aside(&mut self) -> Option<String> {
+        if self.contents.unreadable == 0 {
+            return None;
+        }
+        let aside = self.path.with_extension(UNREADABLE);
+        let lines = if self.contents.unreadable == 1 { "one line" } else { "several lines" };
+        // A link takes no room on a disk that is full.
+        let is_aside = fs::hard_link(&self.path, &aside).is_ok() && self.write_anew().is_ok();
+        Some(format!(
+            "{lines} of the journal of an agent of {} cannot be read, so a setting may have stayed changed; see {}",
+            self.by,
+            if is_aside { aside } else { self.path.clone() }.display()
+        ))
     }
 
     /// Deletes the journal: there is nothing to put back.
@@ -195,99 +516,118 @@ impl Journal {
         let _ = fs::remove_file(&self.path);
     }
 
+    /// Writes a line, whole or not at all.
     fn append(&mut self, line: &Line) -> io::Result<()> {
-        let mut text = serde_json::to_vec(line)?;
-        text.push(b'\n');
-        self.file.write_all(&text)?;
-        self.file.sync_data()
+        if self.broken {
+            return Err(io::Error::other(format!("{} could not be written before", self.path.display())));
+        }
+        let text = text_of(line)?;
+        let written = self.file.write_all(&text).and_then(|()| self.file.sync_data());
+        match written {
+            Ok(()) => self.contents.len += text.len() as u64,
+            // Half a line would join the next one.
+            Err(_) => self.broken = self.file.set_len(self.contents.len).is_err(),
+        }
+        written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))
     }
-}
 
-/// What a journal says: its head, what is to be put back, and whether that is to stay. A last line without its end
-/// was never acted upon, for the change follows the line.
-fn read(file: &mut File) -> Option<(Begun, Vec<Entry>, bool)> {
-    let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text).ok()?;
-    let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    let Ok(Line::Begun(begun)) = serde_json::from_str(lines.next()?) else { return None };
-    if begun.format != FORMAT {
-        return None;
-    }
-    let (mut entries, mut kept) = (Vec::<Entry>::new(), false);
-    for line in lines {
-        match serde_json::from_str(line) {
-            Ok(Line::Change(entry)) => entries.push(entry),
-            Ok(Line::PutBack { name, interface }) => entries.retain(|one| !one.is(&name, interface.as_deref())),
-            Ok(Line::Kept) => kept = true,
-            Ok(Line::Begun(_)) | Err(_) => {}
+    /// Writes the journal as it would be without what was put back, in place of the old one.
+    fn write_anew(&mut self) -> io::Result<()> {
+        let path = self.path.with_extension(NEW);
+        let mut lines = vec![Line::Begun(self.begun.clone())];
+        lines.extend(self.contents.entries.iter().cloned().map(Line::Change));
+        lines.extend(self.kept.then_some(Line::Kept));
+        let texts = lines.iter().map(text_of).collect::<io::Result<Vec<_>>>()?;
+        let text = texts.concat();
+        let write = || {
+            let options = OpenOptions::new().read(true).append(true).create(true).truncate(false).mode(0o600).clone();
+            let mut file = options.open(&path)?;
+            file.set_len(0)?;
+            file.write_all(&text)?;
+            file.sync_data()?;
+            file.try_lock()?;
+            fs::rename(&path, &self.path)?;
+            Ok::<File, io::Error>(file)
+        };
+        match write() {
+            Ok(file) => {
+                (self.file, self.broken) = (file, false);
+                (self.contents.len, self.contents.unreadable) = (text.len() as u64, 0);
+                self.len_when_written = self.contents.len;
+                // That the new one has the name outlives this process; a loss of power takes /run with it.
+                Ok(())
+            }
+            Err(error) => {
+                let _ = fs::remove_file(&path);
+                Err(error)
+            }
         }
     }
-    Some((begun, entries, kept))
 }
 
-impl Place {
-    fn here() -> io::Result<Place> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
-        // The number of a namespace's inode may come again when it is gone; its cookie never does (Linux 5.14,
-        // SO_NETNS_COOKIE in socket(7)).
-        let inode = inode()?;
-        let namespace = cookie().map_or_else(|| inode.to_string(), |cookie| format!("{inode}-{cookie}"));
-        Ok(Place { boot, namespace })
+fn text_of(line: &Line) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+fn read_at(path: &Path) -> Contents {
+    File::open(path).and_then(|mut file| read(&mut file)).unwrap_or_default()
+}
+
+/// Reads all of a journal.
+fn read(file: &mut File) -> io::Result<Contents> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    // More than a journal ever has: what puts settings back is written when no further change is.
+    let most = LONGEST * 4;
+    if file.take(most).read_to_end(&mut bytes)? as u64 == most {
+        return Err(io::Error::other("it is too long"));
     }
-}
-
-/// The inode of this thread's network namespace (namespaces(7)).
-fn inode() -> io::Result<u64> {
-    Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())
-}
-
-fn cookie() -> Option<u64> {
-    /// asm-generic/socket.h; mips, parisc and sparc number options their own way, and there the inode must do.
-    const SO_NETNS_COOKIE: libc::c_int = 71;
-    if cfg!(any(target_arch = "mips", target_arch = "mips64", target_arch = "sparc64")) {
-        return None;
-    }
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
-    let mut octets = [0; 8];
-    let len = get_option(&socket, libc::SOL_SOCKET, SO_NETNS_COOKIE, &mut octets).ok()?;
-    (len == 8).then(|| u64::from_ne_bytes(octets))
-}
-
-fn prefix() -> io::Result<String> {
-    Ok(format!("settings-{}-", inode()?))
-}
-
-/// The journals whose name begins so, by number.
-fn numbers(folder: &Path, prefix: &str) -> io::Result<Vec<(u64, PathBuf)>> {
-    let mut numbers = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_suffix(".journal")?.parse().ok());
-        numbers.extend(number.map(|number| (number, entry.path())));
-    }
-    numbers.sort();
-    Ok(numbers)
-}
-
-/// Where journals are: a folder that is this user's alone, because what is put back from it is done as this user.
-fn folder() -> io::Result<PathBuf> {
-    // Of all ways to the effective user, the owner of this process's folder needs no system call of our own.
-    let user = fs::metadata("/proc/self")?.uid();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    let candidates = [
-        (user == 0).then(|| PathBuf::from("/run/linerate")),
-        runtime.map(|folder| folder.join("linerate")),
-        Some(std::env::temp_dir().join(format!("linerate-{user}"))),
-    ];
-    let mut refusal = io::Error::other("there is no folder for it");
-    for folder in candidates.into_iter().flatten() {
-        match own(&folder, user) {
-            Ok(()) => return Ok(folder),
-            Err(error) => refusal = io::Error::new(error.kind(), format!("{}: {error}", folder.display())),
+    let mut contents = Contents::default();
+    for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).enumerate() {
+        contents.len += line.len() as u64;
+        match serde_json::from_slice(line) {
+            Ok(Line::Begun(begun)) if at == 0 && begun.format == FORMAT => contents.begun = Some(begun),
+            Ok(Line::Change(entry)) => {
+                contents.last = contents.last.max(entry.number);
+                match contents.entries.iter_mut().find(|one| one.number == entry.number) {
+                    Some(again) => *again = entry,
+                    None => contents.entries.push(entry),
+                }
+            }
+            Ok(Line::PutBack(number)) => contents.entries.retain(|entry| entry.number != number),
+            Ok(Line::Kept) => contents.kept = true,
+            Ok(Line::Begun(_)) | Err(_) => contents.unreadable += 1,
         }
     }
-    Err(refusal)
+    Ok(contents)
+}
+
+impl Begun {
+    /// Whether its process runs: not one that waits to be reaped, nor one that is on its way out (the state, and
+    /// PF_EXITING among the flags, are fields 3 and 9 in proc_pid_stat(5)).
+    fn is_alive(&self) -> bool {
+        const PF_EXITING: u32 = 4;
+        // Of a container's processes, nothing is known here but that one of them holds the journal.
+        if pid_namespace().is_ok_and(|here| here != self.processes) {
+            return true;
+        }
+        let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", self.process)) else { return false };
+        let Some((_, rest)) = stat.rsplit_once(')') else { return false };
+        let mut fields = rest.split_whitespace();
+        let state = fields.next();
+        let flags = fields.nth(5).and_then(|field| field.parse::<u32>().ok()).unwrap_or(0);
+        !matches!(state, None | Some("Z" | "X")) && flags & PF_EXITING == 0
+    }
+}
+
+fn boot() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+fn pid_namespace() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
 fn own(folder: &Path, user: u32) -> io::Result<()> {
@@ -309,55 +649,168 @@ fn is_still(file: &File, path: &Path) -> bool {
     of(file.metadata()).is_some_and(|open| Some(open) == of(fs::metadata(path)))
 }
 
-/// Whether this process runs: not one that waits to be reaped, nor one that is on its way out (the state, and
-/// PF_EXITING among the flags, are fields 3 and 9 in proc_pid_stat(5)).
-fn is_alive(process: u32) -> bool {
-    const PF_EXITING: u32 = 4;
-    let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
-    let Some((_, rest)) = stat.rsplit_once(')') else { return false };
-    let mut fields = rest.split_whitespace();
-    let state = fields.next();
-    let flags = fields.nth(5).and_then(|field| field.parse::<u32>().ok()).unwrap_or(0);
-    !matches!(state, None | Some("Z" | "X")) && flags & PF_EXITING == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entry(name: &str, original: &str) -> Entry {
-        Entry { name: name.to_owned(), interface: None, original: original.to_owned(), custom: None }
+    /// A folder of journals that goes away with the test.
+    struct Folder(Journals);
+
+    impl Folder {
+        fn new(test: &str) -> Folder {
+            let folder = std::env::temp_dir().join(format!("journals-{test}-{}", std::process::id()));
+            fs::create_dir(&folder).unwrap();
+            Folder(Journals { folder })
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0.folder);
+        }
+    }
+
+    fn location(name: &str) -> Location {
+        Location { name: name.to_owned(), interface: None, namespace: None, custom: None }
+    }
+
+    #[track_caller]
+    fn check(journal: &Journal, want: &[(&str, &str)]) {
+        let entries: Vec<(&str, &str)> =
+            journal.entries().iter().map(|one| (one.location.name.as_str(), one.original.as_str())).collect();
+        assert_eq!(entries, want);
+    }
+
+    #[track_caller]
+    fn adopt(path: &Path) -> Journal {
+        // A process that another test forks just now has the lock too, until it is another program.
+        match Journal::adopt(path, Owner::Ends) {
+            Taken::Journal(journal) => *journal,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn a_journal_is_read_as_it_was_written() {
-        let mut journal = Journal::create("ann").unwrap();
+        let folder = Folder::new("read");
+        let mut journal = folder.0.create("ann").unwrap();
         for (name, original) in [("a", "1"), ("b", "2"), ("c", "3")] {
-            journal.note(entry(name, original)).unwrap();
+            journal.note(&location(name), original, None).unwrap();
         }
-        journal.strike(&entry("b", "2"));
-        assert!(Journal::adopt(&journal.path, Owner::Unknown).is_none(), "its agent lives");
+        let b = journal.entry_of(&location("b")).unwrap().clone();
+        journal.strike(&b);
+        assert!(matches!(Journal::adopt(&journal.path, Owner::Unknown), Taken::Held), "its agent lives");
+        assert!(matches!(folder.0.claim(None, &location("a")), Claim::Held(by, _) if by == "ann"));
+        assert!(matches!(folder.0.claim(None, &location("b")), Claim::Free));
+        assert!(matches!(folder.0.claim(Some(&journal.path), &location("a")), Claim::Free), "it is its own");
         // A line that was cut off by the agent's death.
         journal.file.write_all(br#"{"change":{"name":"d","#).unwrap();
         let path = journal.path.clone();
         drop(journal);
-        // A process that another test forks just now has the lock too, until it is another program.
-        let again = Journal::adopt(&path, Owner::Ends).expect("nobody holds it");
-        assert_eq!((again.entries.clone(), again.by.as_str()), (vec![entry("a", "1"), entry("c", "3")], "ann"));
+        let mut again = adopt(&path);
+        check(&again, &[("a", "1"), ("c", "3")]);
+        assert_eq!(again.by, "ann");
+        // And what is written after it is no part of it.
+        let a = again.entries()[0].clone();
+        again.strike(&a);
+        assert_eq!(again.set_unreadable_aside(), None);
+        drop(again);
+        let again = adopt(&path);
+        check(&again, &[("c", "3")]);
+        assert_eq!(again.contents.unreadable, 0);
         again.delete();
         assert!(!path.exists());
     }
 
     #[test]
-    fn a_journal_of_another_boot_is_deleted() {
-        let mut journal = Journal::create("ann").unwrap();
-        journal.note(entry("a", "1")).unwrap();
+    fn a_journal_of_another_boot_is_deleted_and_what_outlives_a_boot_is_said() {
+        use linerate_trial::change::{Access, Custom};
+        let folder = Folder::new("boot");
+        let file = || Access::File("/etc/turbo".to_owned());
+        let custom = Location { custom: Some(Custom { get: file(), set: file() }), ..location("custom.turbo") };
+        for (location, said) in [(location("mtu"), None), (custom, Some("custom.turbo was 1"))] {
+            let mut journal = folder.0.create("ann").unwrap();
+            journal.note(&location, "1", None).unwrap();
+            let path = journal.path.clone();
+            drop(journal);
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(&path, text.replace(&boot().unwrap(), "another")).unwrap();
+            match (Journal::adopt(&path, Owner::Unknown), said) {
+                (Taken::Nothing, None) => {}
+                (Taken::Lost(sentence), Some(said)) => assert!(sentence.contains(said), "{sentence}"),
+                other => panic!("{other:?}"),
+            }
+            assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_said_once_and_kept_for_people() {
+        let folder = Folder::new("unreadable");
+        for garbage in [&b"{\"change\":{\"number\":9\n"[..], b"\xff\xfe\n", b"{\"of-another-version\":1}\n"] {
+            let mut journal = folder.0.create("ann").unwrap();
+            journal.note(&location("a"), "1", None).unwrap();
+            journal.file.write_all(garbage).unwrap();
+            journal.note(&location("b"), "2", None).unwrap();
+            let path = journal.path.clone();
+            drop(journal);
+            let mut again = adopt(&path);
+            check(&again, &[("a", "1"), ("b", "2")]);
+            let sentence = again.set_unreadable_aside().expect("one line is garbage");
+            let aside = path.with_extension(UNREADABLE);
+            assert!(sentence.contains("one line") && sentence.contains(aside.to_str().unwrap()), "{sentence}");
+            assert!(fs::read(&aside).unwrap().windows(garbage.len()).any(|part| part == garbage));
+            assert_eq!(again.set_unreadable_aside(), None, "it is said once");
+            again.delete();
+        }
+        // All of it, as of a version that is yet to come.
+        let path = folder.0.folder.join("settings-000009.journal");
+        fs::write(&path, "{\"begun\":{\"format\":\"linerate.settings/9\"}}\n").unwrap();
+        assert!(matches!(Journal::adopt(&path, Owner::Ends), Taken::Lost(_)));
+        assert!(path.exists(), "a watchdog has nobody to tell");
+        assert!(
+            matches!(Journal::adopt(&path, Owner::Unknown), Taken::Lost(sentence) if sentence.contains("unreadable"))
+        );
+        assert!(!path.exists() && path.with_extension(UNREADABLE).exists());
+        assert!(matches!(Journal::adopt(&path, Owner::Unknown), Taken::Nothing));
+    }
+
+    /// A campaign of days: nothing is lost, and the file does not grow with what was put back.
+    #[test]
+    fn a_journal_stays_short_and_no_line_is_lost_however_many_there_are() {
+        let folder = Folder::new("long");
+        let mut journal = folder.0.create("ann").unwrap();
+        journal.note(&location("first"), "1", None).unwrap();
+        let long = "x".repeat(20_000);
+        for _ in 0..100 {
+            journal.note(&location("again"), &long, None).unwrap();
+            let entry = journal.entry_of(&location("again")).unwrap().clone();
+            journal.strike(&entry);
+        }
+        assert!(fs::metadata(&journal.path).unwrap().len() < 2 * LONG);
+        // Entries that stay are read, all of them.
+        for number in 0..150 {
+            journal.note(&location(&format!("stays {number}")), &long, None).unwrap();
+        }
+        let path = journal.path.clone();
+        assert!(fs::metadata(&path).unwrap().len() > 2 << 20);
+        drop(journal);
+        let again = adopt(&path);
+        assert_eq!(again.entries().len(), 151);
+        assert_eq!(again.entries()[150].location.name, "stays 149");
+    }
+
+    #[test]
+    fn a_journal_that_is_full_takes_no_change_and_loses_none() {
+        let folder = Folder::new("full");
+        let mut journal = folder.0.create("ann").unwrap();
+        let long = "x".repeat(1 << 20);
+        let noted =
+            (0..100).take_while(|number| journal.note(&location(&number.to_string()), &long, None).is_ok()).count();
+        assert!((15..18).contains(&noted), "{noted}");
+        assert!(journal.note(&location("small"), "1", None).unwrap_err().to_string().contains("is full"));
         let path = journal.path.clone();
         drop(journal);
-        let text = fs::read_to_string(&path).unwrap();
-        let boot = Place::here().unwrap().boot;
-        fs::write(&path, text.replace(&boot, "another")).unwrap();
-        assert!(Journal::adopt(&path, Owner::Ends).is_none());
-        assert!(!path.exists());
+        assert_eq!(adopt(&path).entries().len(), noted);
     }
 }

@@ -6,20 +6,23 @@
 //!     │                        ↑ read by …
 //!     ├──── ends in order ─────┤ the agent itself
 //!     ├──── is killed ─────────┤ the watchdog, which sees the end of its pipe
-//!     └──── both are killed ───┘ the next agent of this network namespace, before it does anything else
+//!     └──── both are killed ───┘ the next agent of this machine, before it does anything else
 //! ```
 
 mod journal;
+mod location;
+mod namespace;
 mod put_back;
 mod watch;
 
 use std::io;
 
 use linerate_trial::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
-use linerate_trial::setting;
+use linerate_trial::setting::{self, overlap};
 
 use crate::settings::Settings;
-use journal::{Entry, Journal};
+use journal::{Claim, Entry, Journal, Journals};
+use location::{Location, LocationError};
 use watch::Watchdog;
 
 pub use watch::watch;
@@ -31,7 +34,7 @@ pub struct Guard {
     program: Vec<String>,
     held: Option<Held>,
     /// Changes that nobody has confirmed yet, with the values before them.
-    unconfirmed: Option<Vec<Entry>>,
+    unconfirmed: Option<Vec<(Location, String)>>,
     /// Counts the changes that were to be confirmed.
     generation: u64,
 }
@@ -51,17 +54,36 @@ pub enum GuardError {
     Setting(String),
     /// What a setting was cannot be written down, so it is not touched.
     #[error(
-        "no setting is changed, because its journal cannot be written ({0}); make /run writable, or set XDG_RUNTIME_DIR"
+        "no setting is changed, because its journal cannot be written ({0}); make room or make it writable, or name another folder in LINERATE_JOURNALS"
     )]
     Journal(io::Error),
+    /// Another agent reads what a setting is, and does not end.
+    #[error(
+        "no setting is changed, because another agent on this machine has been about to change one for {0} s; see whether \
+         it hangs, and try again"
+    )]
+    Busy(u64),
     /// Nobody would put it back.
     #[error(
         "no setting is changed, because its watchdog cannot be started ({0}); see the limits of this machine (ulimit -u)"
     )]
     Watchdog(io::Error),
     /// Another agent of this machine has changed the same.
-    #[error("another agent on this machine has changed {0}, and will put it back; set it on one end only")]
-    Held(String),
+    #[error(
+        "{name} is changed by another agent on this machine (process {process}, of {by}), which will put it back; set it \
+         at one end only, or wait until that one has ended"
+    )]
+    Held {
+        /// The setting.
+        name: String,
+        /// The other agent's user.
+        by: String,
+        /// The other agent.
+        process: u32,
+    },
+    /// Two names of one thing.
+    #[error("{0}")]
+    Overlap(overlap::Overlap),
     /// The changes before wait to be confirmed.
     #[error("the changes before are not confirmed yet; confirm them first")]
     Unconfirmed,
@@ -84,14 +106,15 @@ impl Guard {
         let names = if names.is_empty() { &all } else { names };
         let reading = |(at, name): (usize, &String)| {
             let custom = own.iter().find(|(other, _)| other == name).map(|(_, custom)| custom);
-            let (value, error) = match put_back::read(interface, name, custom) {
+            let settings = location::settings(interface, custom, name);
+            let (value, error) = match settings.get(name) {
                 Ok(value) => {
                     let wanted = values.get(at).filter(|wanted| **wanted != value);
-                    (Some(value), wanted.and_then(|wanted| put_back::check(interface, name, custom, wanted)))
+                    (Some(value), wanted.and_then(|wanted| settings.check(name, wanted).err()))
                 }
                 Err(error) => (None, Some(error)),
             };
-            Reading { name: name.clone(), value, error }
+            Reading { name: name.clone(), value, error: error.map(|error| error.to_string()) }
         };
         names.iter().enumerate().map(reading).collect()
     }
@@ -108,69 +131,158 @@ impl Guard {
         if self.unconfirmed.is_some() {
             return Err(GuardError::Unconfirmed);
         }
-        let (mut changed, mut before) = (Vec::new(), Vec::new());
-        for change in changes {
-            match self.change(interface, change, by, &mut before) {
-                Ok(one) => changed.push(one),
-                Err(error) => {
-                    undo(&before);
-                    return Err(error);
+        let last = self.held.as_ref().map_or(0, |held| held.journal.last());
+        let mut before = Vec::new();
+        match self.change_all(interface, changes, by, &mut before) {
+            Ok(changed) => {
+                if to_confirm {
+                    self.unconfirmed = Some(before);
+                    self.generation += 1;
                 }
+                Ok(changed)
+            }
+            Err(error) => {
+                undo(&before);
+                self.forget_since(last);
+                Err(error)
             }
         }
-        if to_confirm {
-            self.unconfirmed = Some(before);
-            self.generation += 1;
-        }
-        Ok(changed)
     }
 
-    fn change(
+    fn change_all(
         &mut self,
         interface: Option<&str>,
-        change: &Change,
+        changes: &[Change],
         by: &str,
-        before: &mut Vec<Entry>,
-    ) -> Result<Changed, GuardError> {
-        let own = change.custom.as_ref();
-        if own.is_some() != change.name.starts_with(CUSTOM) {
-            let sentence =
-                format!("{}: settings of one's own begin with {CUSTOM}, and no other; rename it", change.name);
-            return Err(GuardError::Setting(sentence));
-        }
-        let name = change.name.as_str();
-        let interface = put_back::interface_of(interface, name);
-        let now = put_back::read(interface, name, own).map_err(GuardError::Setting)?;
-        let entry = Entry {
-            name: name.to_owned(),
-            interface: interface.map(str::to_owned),
-            original: now.clone(),
-            custom: change.custom.clone(),
-        };
-        let journal = self.journal(by)?;
-        let original = match journal.entries.iter().find(|one| one.is(name, interface)) {
-            Some(noted) => noted.original.clone(),
-            None if journal.others().iter().any(|one| one.is(name, interface)) => {
-                return Err(GuardError::Held(name.to_owned()));
+        before: &mut Vec<(Location, String)>,
+    ) -> Result<Vec<Changed>, GuardError> {
+        let mut all: Vec<(&Change, Location)> = Vec::new();
+        for change in changes {
+            let Change { name, custom, .. } = change;
+            if custom.is_some() != name.starts_with(CUSTOM) {
+                let sentence = format!("{name}: settings of one's own begin with {CUSTOM}, and no other; rename it");
+                return Err(GuardError::Setting(sentence));
             }
-            None => {
-                journal.note(entry.clone()).map_err(GuardError::Journal)?;
-                now.clone()
-            }
-        };
-        // What is there already is left alone: to write it again may reload the link.
-        if !setting::stands(name, &change.value, &now) {
-            // Also where the machine refuses: it may have changed something before it did.
-            before.push(entry);
-            put_back::write(interface, name, own, &change.value).map_err(GuardError::Setting)?;
+            all.push((change, Location::of(interface, name, custom.as_ref())?));
         }
-        Ok(Changed {
-            name: name.to_owned(),
+        self.check_overlap(&all)?;
+        let (mut originals, mut groups) = (Vec::new(), Vec::new());
+        for (at, (_, location)) in all.iter().enumerate() {
+            // What a driver takes in one request is written when the first of it has its turn.
+            let request = location.request();
+            let is_with = |(_, other): &&(&Change, Location)| request.is_some() && other.request() == request;
+            if all[..at].iter().any(|one| is_with(&one)) {
+                continue;
+            }
+            let rest = all[at + 1..].iter().filter(is_with);
+            let group: Vec<_> = all[at..=at].iter().chain(rest).collect();
+            originals.extend(self.change(interface, &group, by, before)?);
+            let read: Vec<_> = group.iter().map(|(_, location)| location.read().ok()).collect();
+            groups.push((group, read));
+        }
+        // A later change may have undone an earlier one, as channels that are made anew forget their CPUs.
+        for (group, read) in groups {
+            let undone = group.into_iter().zip(read).filter(|((change, location), read)| {
+                let now = location.read().ok();
+                let is_so = |now: &String| setting::agrees(&change.name, &change.value, now);
+                now != *read && !now.is_some_and(|now| is_so(&now))
+            });
+            let undone: Vec<(&Location, &str)> =
+                undone.map(|((change, location), _)| (location, change.value.as_str())).collect();
+            Location::write_together(&undone)?;
+        }
+        let original = |name: &str| originals.iter().find(|(of, _)| *of == name).map(|(_, original)| original.clone());
+        let changed = all.iter().map(|(change, location)| Changed {
+            name: change.name.clone(),
             asked: change.value.clone(),
             set: Some(change.value.clone()),
-            read_back: put_back::read(interface, name, own).ok(),
-            original: Some(original),
-        })
+            read_back: location.read().ok(),
+            original: original(&change.name),
+        });
+        Ok(changed.collect())
+    }
+
+    /// Sees that no two of the changes, nor one and what is set already, are of one thing.
+    fn check_overlap(&self, changes: &[(&Change, Location)]) -> Result<(), GuardError> {
+        let set = self.held.iter().flat_map(|held| held.journal.entries());
+        let set = set.filter(|entry| entry.asked).map(|entry| &entry.location);
+        let all: Vec<&Location> = changes.iter().map(|(_, location)| location).chain(set).collect();
+        let mut pairs = changes.iter().flat_map(|(_, one)| all.iter().map(move |other| (one, *other)));
+        let overlap = pairs.find_map(|(one, other)| {
+            let is_one = one.interface.is_none() || other.interface.is_none() || one.is_beside(other);
+            overlap::between(&one.name, &other.name).filter(|_| is_one)
+        });
+        overlap.map_or(Ok(()), |overlap| Err(GuardError::Overlap(overlap)))
+    }
+
+    /// Makes changes that are one request, or one that is alone. Returns names and originals.
+    fn change<'c>(
+        &mut self,
+        interface: Option<&str>,
+        group: &[&(&'c Change, Location)],
+        by: &str,
+        before: &mut Vec<(Location, String)>,
+    ) -> Result<Vec<(&'c str, String)>, GuardError> {
+        let mut missing: Vec<&(&Change, Location)> = Vec::new();
+        for &one in group {
+            let (Change { name, value, custom }, location) = one;
+            // What is there already is left alone: to write it again may reload the link.
+            if setting::stands(name, value, &location.read()?) {
+                continue;
+            }
+            missing.push(one);
+            let settings = location::settings(interface, custom.as_ref(), name);
+            for dependant in settings.dependants(name, value).map_err(LocationError::from)? {
+                let other = Location::of(dependant.interface.as_deref(), &dependant.name, None)?;
+                if group.iter().any(|(_, location)| location.is_same(&other)) {
+                    continue;
+                }
+                let noted = self.note(&other, by, Some(name)).map_err(|error| match error {
+                    GuardError::Held { name: held, by, process } => {
+                        GuardError::Held { name: format!("{held}, which changes with {name},"), by, process }
+                    }
+                    error => error,
+                })?;
+                before.push((other, noted.now));
+            }
+        }
+        let mut originals = Vec::new();
+        for (change, location) in group {
+            let Noted { now, original } = self.note(location, by, None)?;
+            originals.push((change.name.as_str(), original));
+            // Also where the machine refuses: it may have changed something before it did.
+            before.push((location.clone(), now));
+        }
+        Location::write_together(
+            &missing.iter().map(|(change, location)| (location, change.value.as_str())).collect::<Vec<_>>(),
+        )?;
+        Ok(originals)
+    }
+
+    /// Reads a setting, and sees that what it was before the first change is in the journal. Only then may it be
+    /// changed. `with`: it changes with this one, and nobody asked for it.
+    fn note(&mut self, location: &Location, by: &str, with: Option<&str>) -> Result<Noted, GuardError> {
+        if let Some(entry) = self.held.as_ref().and_then(|held| held.journal.entry_of(location)) {
+            let original = entry.original.clone();
+            self.journal(by)?.note_again(location, with).map_err(GuardError::Journal)?;
+            return Ok(Noted { now: location.read()?, original });
+        }
+        let journals = Journals::of_user().map_err(GuardError::Journal)?;
+        // Until it is in the journal: another agent would take what this one changes for the original.
+        let _lock = journals.lock()?;
+        let own = self.held.as_ref().map(|held| held.journal.path.clone());
+        let left = match journals.claim(own.as_deref(), location) {
+            Claim::Held(by, process) => return Err(GuardError::Held { name: location.name.clone(), by, process }),
+            Claim::Left(journal, entry) => Some((journal, entry)),
+            Claim::Free => None,
+        };
+        let now = location.read()?;
+        let original = left.as_ref().map_or(&now, |(_, entry)| &entry.original).clone();
+        self.journal(by)?.note(location, &original, with).map_err(GuardError::Journal)?;
+        if let Some((mut theirs, entry)) = left {
+            theirs.strike(&entry);
+        }
+        Ok(Noted { now, original })
     }
 
     /// The journal, watched over: both are made with the first change, and a watchdog that is gone is replaced.
@@ -178,7 +290,7 @@ impl Guard {
         if !self.held.as_mut().is_some_and(|held| held.watchdog.watches()) {
             let journal = match self.held.take() {
                 Some(held) => held.journal,
-                None => Journal::create(by).map_err(GuardError::Journal)?,
+                None => Journals::of_user().and_then(|all| all.create(by)).map_err(GuardError::Journal)?,
             };
             let path = journal.path.clone();
             let watchdog = match Watchdog::start(&self.program, &path) {
@@ -187,7 +299,7 @@ impl Guard {
                     // Nothing is noted in a new one; an older one stays for the next agent, with its settings put back.
                     let mut journal = journal;
                     put_back::put_back(&mut journal, |_| true);
-                    if journal.entries.is_empty() {
+                    if journal.entries().is_empty() {
                         journal.delete();
                     }
                     return Err(GuardError::Watchdog(error));
@@ -196,6 +308,16 @@ impl Guard {
             self.held = Some(Held { journal, watchdog });
         }
         Ok(&mut self.held.as_mut().expect("it was made just now").journal)
+    }
+
+    /// What was noted since this number for changes that were undone is not set, unless that failed.
+    fn forget_since(&mut self, last: u32) {
+        let Some(held) = &mut self.held else { return };
+        let new = held.journal.entries().iter().filter(|entry| entry.number > last);
+        let undone = new.filter(|entry| entry.location.read().is_ok_and(|now| now == entry.original));
+        for entry in undone.cloned().collect::<Vec<Entry>>() {
+            held.journal.strike(&entry);
+        }
     }
 
     /// The last changes are good.
@@ -223,7 +345,7 @@ impl Guard {
     pub fn keep(&mut self) -> Result<(), GuardError> {
         self.unconfirmed = None;
         if let Some(mut held) = self.held.take() {
-            if held.journal.entries.is_empty() {
+            if held.journal.entries().is_empty() {
                 held.journal.delete();
             } else if let Err(error) = held.journal.keep() {
                 self.held = Some(held);
@@ -237,8 +359,22 @@ impl Guard {
     pub fn restore(&mut self, names: &[String]) -> Vec<PutBack> {
         self.unconfirmed = None;
         let Some(held) = &mut self.held else { return Vec::new() };
-        let told = put_back::put_back(&mut held.journal, |entry| names.is_empty() || names.contains(&entry.name));
-        if held.journal.entries.is_empty()
+        let told = match names {
+            [] => put_back::told(put_back::put_back(&mut held.journal, |_| true)),
+            _ => {
+                let (ended, stays) = held.journal.release(names);
+                let mut told = put_back::put_back(&mut held.journal, |entry| ended.contains(&entry.number));
+                // What changes with others that are still set is put back as far as those allow, and stays noted.
+                let others: Vec<&Entry> =
+                    held.journal.entries().iter().rev().filter(|entry| stays.contains(&entry.number)).collect();
+                let values: Vec<_> = others.iter().map(|one| (&one.location, one.original.as_str())).collect();
+                let results = put_back::values(&values);
+                let named = others.into_iter().zip(results).filter(|(one, _)| names.contains(&one.location.name));
+                told.extend(named.map(|(entry, result)| (Entry { asked: true, ..entry.clone() }, result)));
+                put_back::told(told)
+            }
+        };
+        if held.journal.entries().is_empty()
             && let Some(Held { journal, watchdog }) = self.held.take()
         {
             journal.delete();
@@ -255,35 +391,83 @@ impl Drop for Guard {
     }
 }
 
-/// Gives what was changed its value of before, the last change first. What fails is still in the journal.
-fn undo(before: &[Entry]) {
-    for entry in before.iter().rev() {
-        let _ = put_back::write(entry.interface.as_deref(), &entry.name, entry.custom.as_ref(), &entry.original);
+/// A setting as it is, and as it was before the first change.
+struct Noted {
+    now: String,
+    original: String,
+}
+
+impl From<LocationError> for GuardError {
+    fn from(error: LocationError) -> GuardError {
+        GuardError::Setting(error.to_string())
     }
 }
 
-/// Puts back what agents have left whose watchdogs are dead as well; a sentence for each of them.
+/// Gives what was changed its value of before, the last change first. What fails is still in the journal.
+fn undo(before: &[(Location, String)]) {
+    put_back::values(&before.iter().rev().map(|(location, value)| (location, value.as_str())).collect::<Vec<_>>());
+}
+
+/// Puts back what agents have left whose watchdogs are dead as well, in whatever network namespace; a sentence for each
+/// of them. What cannot be reached from here is left for an agent that can.
 pub fn recover() -> Vec<String> {
-    let mut sentences = Vec::new();
-    for mut journal in Journal::orphans().into_iter().filter(|journal| !journal.kept) {
-        let told: Vec<String> = put_back::put_back(&mut journal, |_| true).iter().map(PutBack::sentence).collect();
-        sentences.push(format!(
-            "settings that an agent of {} had left changed were put back: {}",
-            journal.by,
-            told.join("; ")
-        ));
-        // Also what failed: somebody has been told of it, and would be told again for ever.
-        journal.delete();
+    let Ok(journals) = Journals::of_user() else { return Vec::new() };
+    let (orphans, mut sentences) = journals.orphans();
+    for mut journal in orphans {
+        sentences.extend(journal.set_unreadable_aside());
+        if journal.kept {
+            continue;
+        }
+        let mut results = put_back::put_back(&mut journal, |_| true);
+        // Those are for an agent that gets there. A command may have changed what is the machine's, too.
+        results.retain(|(entry, result)| *result != Err(LocationError::Namespace) || entry.location.custom.is_some());
+        let told = put_back::told(results);
+        let (failed, done): (Vec<PutBack>, Vec<PutBack>) = told.into_iter().partition(|one| one.error.is_some());
+        let all = |told: &[PutBack]| told.iter().map(PutBack::sentence).collect::<Vec<String>>().join("; ");
+        if !done.is_empty() {
+            let by = &journal.by;
+            sentences.push(format!("settings that an agent of {by} had left changed were put back: {}", all(&done)));
+        }
+        if !failed.is_empty() {
+            let again = match journal.entries() {
+                [] => String::new(),
+                _ => format!("; the next agent tries again, until you delete {}", journal.path.display()),
+            };
+            let by = &journal.by;
+            sentences.push(format!("settings that an agent of {by} had left changed: {}{again}", all(&failed)));
+        }
+        if journal.entries().is_empty() {
+            journal.delete();
+        }
     }
     sentences
 }
 
-/// Puts back what was changed to stay ([`Guard::keep`]), the last change first.
+/// Puts back what was changed to stay ([`Guard::keep`]) in this network namespace, or on the machine as a whole; the
+/// last change first.
 pub fn restore_kept() -> Vec<PutBack> {
+    let Ok(journals) = Journals::of_user() else { return Vec::new() };
+    // Until all is put back: an agent would take what is about to go for the original.
+    let lock = journals.lock();
     let mut told = Vec::new();
-    for mut journal in Journal::orphans() {
-        told.extend(put_back::put_back(&mut journal, |_| true));
-        if journal.entries.is_empty() {
+    for mut journal in journals.kept() {
+        let mut refused: Vec<(Entry, String)> = Vec::new();
+        for entry in journal.entries().iter().filter(|entry| entry.location.is_here()) {
+            match (&lock, journals.claim(None, &entry.location)) {
+                (Err(error), _) => refused.push((entry.clone(), error.to_string())),
+                (Ok(_), Claim::Held(by, process)) => {
+                    let name = entry.location.name.clone();
+                    refused.push((entry.clone(), GuardError::Held { name, by, process }.to_string()));
+                }
+                // What was to be put back to is itself a change, which this puts back.
+                (Ok(_), Claim::Left(mut theirs, change)) => theirs.strike(&change),
+                (Ok(_), Claim::Free) => {}
+            }
+        }
+        let is_wanted = |entry: &Entry| entry.location.is_here() && !refused.iter().any(|(other, _)| other == entry);
+        told.extend(put_back::told(put_back::put_back(&mut journal, is_wanted)));
+        told.extend(refused.into_iter().map(|(entry, error)| entry.put_back(Some(error))));
+        if journal.entries().is_empty() {
             journal.delete();
         }
     }
@@ -294,9 +478,10 @@ pub fn restore_kept() -> Vec<PutBack> {
 pub fn kept() -> Vec<(String, String)> {
     // The newest comes first; of one name the oldest counts.
     let mut kept: Vec<(String, String)> = Vec::new();
-    for entry in Journal::orphans().iter().filter(|journal| journal.kept).flat_map(|journal| &journal.entries) {
-        kept.retain(|(name, _)| *name != entry.name);
-        kept.push((entry.name.clone(), entry.original.clone()));
+    let entries = Journals::of_user().map(|journals| journals.kept_entries()).unwrap_or_default();
+    for entry in entries.into_iter().filter(|entry| entry.asked && entry.location.is_here()) {
+        kept.retain(|(name, _)| *name != entry.location.name);
+        kept.push((entry.location.name, entry.original));
     }
     kept
 }

@@ -1,81 +1,89 @@
 //! Puts settings back to what a journal says they were.
 //! Knows no process: the agent does it at the end, its watchdog when it is dead, the next agent when both are.
 
-use linerate_trial::change::{Access, CUSTOM, Custom, PutBack};
+use linerate_trial::change::PutBack;
 
 use super::journal::{Entry, Journal};
-use crate::settings::{self, SettingError, Settings};
-
-/// The settings of a machine or of an interface, with one of the user's own.
-fn settings(interface: Option<&str>, name: &str, own: Option<&Custom>) -> Settings {
-    let access = |access: &Access| match access {
-        Access::File(path) => settings::Access::File(path.into()),
-        Access::Command(words) => settings::Access::Command(words.clone()),
-    };
-    let custom = own.map(|own| settings::Custom {
-        name: name.trim_start_matches(CUSTOM).to_owned(),
-        get: access(&own.get),
-        set: access(&own.set),
-    });
-    Settings::new(interface).with_custom(custom.into_iter().collect())
-}
-
-/// The value of a setting now.
-pub(super) fn read(interface: Option<&str>, name: &str, own: Option<&Custom>) -> Result<String, String> {
-    settings(interface, name, own).get(name).map_err(|error| error.to_string())
-}
-
-/// Why a setting could not have this value, if that is known without giving it.
-pub(super) fn check(interface: Option<&str>, name: &str, own: Option<&Custom>, value: &str) -> Option<String> {
-    settings(interface, name, own).check(name, value).err().map(|error| error.to_string())
-}
-
-/// Gives a setting a value.
-pub(super) fn write(interface: Option<&str>, name: &str, own: Option<&Custom>, value: &str) -> Result<(), String> {
-    settings(interface, name, own).set(name, value).map_err(|error| error.to_string())
-}
-
-/// The interface, for a setting that belongs to one; a sysctl is the same by whatever interface it was asked for.
-pub(super) fn interface_of<'a>(interface: Option<&'a str>, name: &str) -> Option<&'a str> {
-    let is_of_one = || matches!(Settings::new(None).get(name), Err(SettingError::NoInterface { .. }));
-    interface.filter(|_| is_of_one())
-}
+use super::location::{Location, LocationError};
+use super::namespace::Namespace;
 
 /// Puts back what the journal holds and `wanted` picks, the last change first. One that fails holds nobody up, and
-/// stays in the journal.
-pub(super) fn put_back(journal: &mut Journal, wanted: impl Fn(&Entry) -> bool) -> Vec<PutBack> {
-    let entries: Vec<Entry> = journal.entries.iter().rev().filter(|entry| wanted(entry)).cloned().collect();
-    // Settings hang together: a driver that is given back its channels may forget its rings, and one that refuses
-    // a value may take it when another has been put back. So each is looked at again when all have had their turn.
-    let mut results: Vec<Result<(), String>> = entries.iter().map(one).collect();
-    for (entry, result) in entries.iter().zip(&mut results) {
-        *result = one(entry);
-    }
-    let told = entries.iter().zip(results).map(|(entry, result)| {
-        if result.is_ok() {
+/// stays in the journal, but for what is gone for good.
+pub(super) fn put_back(
+    journal: &mut Journal,
+    wanted: impl Fn(&Entry) -> bool,
+) -> Vec<(Entry, Result<(), LocationError>)> {
+    let entries: Vec<Entry> = journal.entries().iter().rev().filter(|entry| wanted(entry)).cloned().collect();
+    let results = values(&entries.iter().map(|entry| (&entry.location, entry.original.as_str())).collect::<Vec<_>>());
+    for (entry, result) in entries.iter().zip(&results) {
+        if matches!(result, Ok(()) | Err(LocationError::Gone(_))) {
             journal.strike(entry);
         }
-        PutBack {
-            name: entry.name.clone(),
-            interface: entry.interface.clone(),
-            original: entry.original.clone(),
-            error: result.err(),
-        }
-    });
-    told.collect()
+    }
+    entries.into_iter().zip(results).collect()
 }
 
-/// Puts one back, and sees that it is.
-fn one(entry: &Entry) -> Result<(), String> {
-    let (interface, own) = (entry.interface.as_deref(), entry.custom.as_ref());
-    let read = || read(interface, &entry.name, own);
-    // What is there already is left alone: to write it again may reload the link.
-    if read().is_ok_and(|now| now == entry.original) {
-        return Ok(());
+/// Gives settings these values, in this order: what came of each.
+pub(super) fn values(wanted: &[(&Location, &str)]) -> Vec<Result<(), LocationError>> {
+    let mut results = vec![Ok(()); wanted.len()];
+    // To look for a namespace that is gone is dear: once is enough.
+    let mut missing: Vec<&Namespace> = Vec::new();
+    // Settings hang together: a driver that is given back its channels may forget its rings, and one that refuses
+    // a value may take it when another has been put back. So each is looked at again when all have had their turn.
+    for _ in 0..2 {
+        for turn in turns(wanted) {
+            let first = wanted[turn[0]].0;
+            let namespace = first.namespace.as_ref();
+            let of_turn = match namespace {
+                Some(namespace) if missing.contains(&namespace) => vec![Err(LocationError::Namespace); turn.len()],
+                _ => Location::put_back(&turn.iter().map(|&at| wanted[at]).collect::<Vec<_>>()),
+            };
+            for (at, result) in turn.into_iter().zip(of_turn) {
+                missing.extend(namespace.filter(|_| result == Err(LocationError::Namespace)));
+                results[at] = result;
+            }
+        }
     }
-    write(interface, &entry.name, own, &entry.original)?;
-    match read()? {
-        now if now == entry.original => Ok(()),
-        now => Err(format!("it took that and is {now}; set it by hand on that machine")),
+    results
+}
+
+/// Which are given their values together, by their places: what is one request to one driver, when the first of it has
+/// its turn.
+fn turns(wanted: &[(&Location, &str)]) -> Vec<Vec<usize>> {
+    let mut turns: Vec<Vec<usize>> = Vec::new();
+    for (at, (location, _)) in wanted.iter().enumerate() {
+        let request = location.request();
+        let is_with = |turn: &&mut Vec<usize>| {
+            let first = wanted[turn[0]].0;
+            request.is_some() && first.request() == request && first.is_beside(location)
+        };
+        match turns.iter_mut().find(is_with) {
+            Some(turn) => turn.push(at),
+            None => turns.push(vec![at]),
+        }
+    }
+    turns
+}
+
+/// What is told of it: what somebody asked for, and what could not be put back.
+pub(super) fn told(results: Vec<(Entry, Result<(), LocationError>)>) -> Vec<PutBack> {
+    let is_told = |(entry, result): &(Entry, Result<(), LocationError>)| {
+        entry.asked || !matches!(result, Ok(()) | Err(LocationError::Gone(_)))
+    };
+    let results = results.into_iter().filter(is_told);
+    results.map(|(entry, result)| entry.put_back(result.err().map(|error| error.to_string()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_one_request_has_one_turn() {
+        let location = |name: &str| Location { name: name.to_owned(), interface: None, namespace: None, custom: None };
+        let names = ["pause.rx", "mtu", "ring.rx", "pause.tx", "gro", "pause.autoneg", "ring.tx", "mtu"];
+        let locations = names.map(location);
+        let wanted: Vec<(&Location, &str)> = locations.iter().map(|location| (location, "on")).collect();
+        assert_eq!(turns(&wanted), [vec![0, 3, 5], vec![1], vec![2, 6], vec![4], vec![7]]);
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use super::journal::{Journal, Owner};
+use super::journal::{Journal, Owner, Taken};
 use super::put_back::put_back;
 use crate::sys;
 
@@ -77,13 +77,13 @@ pub fn watch(journal: &Path) -> Result<(), String> {
     let _ = io::stdout().flush();
     // Nothing is ever said here but the end, which comes however the agent ends.
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-    let Some(mut journal) = Journal::adopt(journal, Owner::Ends) else { return Ok(()) };
+    let Taken::Journal(mut journal) = Journal::adopt(journal, Owner::Ends) else { return Ok(()) };
     if journal.kept {
         return Ok(());
     }
     put_back(&mut journal, |_| true);
     // What could not be put back stays written down: the next agent tries again, and has somebody to tell.
-    if journal.entries.is_empty() {
+    if journal.entries().is_empty() {
         journal.delete();
     }
     Ok(())

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::{SettingError, Subject};
+use super::{SettingError, Subject, lost};
 use crate::ethtool::{self, Get, Set};
 use crate::netlink::{Netlink, attributes, push_attribute};
 use crate::sys::ethtool::{Ethtool, Words};
@@ -121,24 +121,53 @@ fn too_much(subject: &Subject, value: &str, most: u32) -> SettingError {
     subject.refused(value, format!("the driver takes {most} at most"))
 }
 
-pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
-    let (knob, answer) = ask(subject)?;
-    let now = knob.read(&answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
-    // Nothing to do is not asked for: a ring that is made anew takes the link down.
-    if knob.text(now) == value {
-        return Ok(());
+/// Writes what is one request, each with its value: all of it, or nothing. A driver may take only together what it
+/// refuses one by one, as pause frames both ways or none.
+pub(super) fn set(interface: &str, changes: &[(&str, &str)]) -> Result<(), SettingError> {
+    let mut missing: Vec<(&Knob, Subject, &str)> = Vec::new();
+    let mut answer = Vec::new();
+    for &(name, value) in changes {
+        let subject = Subject { name, interface };
+        let knob;
+        (knob, answer) = ask(&subject)?;
+        let now = knob.read(&answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
+        // Nothing to do is not asked for: a ring that is made anew takes the link down.
+        if knob.text(now) != value {
+            missing.push((knob, subject, value));
+        }
     }
-    let attribute = knob.attribute(value).ok_or_else(|| subject.refused(value, "it is no number of 32 bits"))?;
+    let Some((first, subject, value)) = missing.first() else { return Ok(()) };
+    if matches!(first.set, Set::Channels) {
+        lost::with_channels(subject)?;
+    }
+    let mut request = Vec::new();
+    for (knob, subject, value) in &missing {
+        debug_assert!(knob.set as u8 == first.set as u8, "{} is another request", knob.name);
+        request.extend(knob.attribute(value).ok_or_else(|| subject.refused(value, "it is no number of 32 bits"))?);
+    }
     let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
-    if lacks_ethtool(&mut netlink) {
-        return knob.set_older(subject.interface, value).map_err(|error| subject.not_written(value, &error, None));
-    }
-    ethtool::set(&mut netlink, knob.set, subject.interface, &attribute).map_err(|error| {
+    let written = if lacks_ethtool(&mut netlink) {
+        Knob::set_older(interface, &missing)
+    } else {
+        ethtool::set(&mut netlink, first.set, interface, &request)
+    };
+    written.map_err(|error| {
         let said = netlink.said();
-        let most = knob.most.and_then(|most| number_in(&answer, most));
-        match most {
-            Some(most) if value.parse::<u32>().is_ok_and(|value| value > most) => too_much(subject, value, most),
-            _ => subject.not_written(value, &error, said),
+        for (knob, subject, value) in &missing {
+            match knob.most.and_then(|most| number_in(&answer, most)) {
+                Some(most) if value.parse::<u32>().is_ok_and(|value| value > most) => {
+                    return too_much(subject, value, most);
+                }
+                _ => {}
+            }
+        }
+        match subject.not_written(value, &error, said) {
+            SettingError::Refused { of, reason, .. } if missing.len() > 1 => {
+                let values: Vec<String> =
+                    missing.iter().map(|(knob, _, value)| format!("{}={value}", knob.name)).collect();
+                SettingError::RefusedTogether { values: values.join(" "), of, reason }
+            }
+            error => error,
         }
     })
 }
@@ -182,15 +211,17 @@ impl Knob {
         Ok(answer)
     }
 
-    fn set_older(&self, interface: &str, value: &str) -> io::Result<()> {
-        let (which, first) = self.older();
+    fn set_older(interface: &str, changes: &[(&Knob, Subject, &str)]) -> io::Result<()> {
+        let Some((which, first)) = changes.first().map(|(knob, ..)| knob.older()) else { return Ok(()) };
         let ethtool = Ethtool::new(interface)?;
         let mut words = ethtool.words(which)?;
-        let word = words.get_mut(usize::from(self.attribute - first)).ok_or(io::ErrorKind::InvalidInput)?;
-        *word = match (self.switch, value.parse()) {
-            (true, _) => u32::from(value == "on"),
-            (false, value) => value.map_err(|_| io::ErrorKind::InvalidInput)?,
-        };
+        for (knob, _, value) in changes {
+            let word = words.get_mut(usize::from(knob.attribute - first)).ok_or(io::ErrorKind::InvalidInput)?;
+            *word = match (knob.switch, value.parse()) {
+                (true, _) => u32::from(*value == "on"),
+                (false, value) => value.map_err(|_| io::ErrorKind::InvalidInput)?,
+            };
+        }
         ethtool.set_words(which, &words)
     }
 }

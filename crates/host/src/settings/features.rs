@@ -1,10 +1,11 @@
 //! Offloads: features of an interface that are on or off, by the kernel's names or by short ones for several.
-//! Knows which features a short name stands for; whether one can be changed, the driver says.
+//! Knows no names: which features a short one stands for, the table of settings says; whether one can be changed, the driver.
 
 use std::collections::BTreeSet;
 use std::io;
 
 use linerate_trial::setting::syntax::FeatureState;
+use linerate_trial::setting::{self, overlap};
 
 use super::{SettingError, Subject, driver};
 use crate::ethtool::{self, BitSet, Get, Set};
@@ -16,23 +17,6 @@ const HW: u16 = 2;
 const WANTED: u16 = 3;
 const ACTIVE: u16 = 4;
 const NOCHANGE: u16 = 5;
-
-/// What a short name stands for, as ethtool(8) has it: names of the kernel (net/ethtool/common.c), of which a `*`
-/// stands for any part. Not the TSO that gives all segments one IP identification ("mangleid"): drivers have it off
-/// until somebody wants just that.
-const SHORT: [(&str, &str); 11] = [
-    ("rx_checksum", "rx-checksum"),
-    ("tx_checksum", "tx-checksum-*"),
-    ("sg", "tx-scatter-gather*"),
-    ("tso", "tx-tcp*-segmentation"),
-    ("gso", "tx-generic-segmentation"),
-    ("udp_segmentation", "tx-udp-segmentation"),
-    ("gro", "rx-gro"),
-    ("gro_hw", "rx-gro-hw"),
-    ("gro_list", "rx-gro-list"),
-    ("udp_gro_forwarding", "rx-udp-gro-forwarding"),
-    ("lro", "rx-lro"),
-];
 
 /// The features of an interface, by name.
 #[derive(Debug, Default)]
@@ -64,16 +48,7 @@ impl Features {
 
     /// Those that `pattern` covers.
     fn covered<'a>(names: &'a BTreeSet<String>, pattern: &str) -> Vec<&'a str> {
-        let matches = |name: &str| match pattern.split_once('*') {
-            None => name == pattern,
-            Some((start, end)) => {
-                name.len() >= start.len() + end.len()
-                    && name.starts_with(start)
-                    && name.ends_with(end)
-                    && !name.contains("-mangleid-")
-            }
-        };
-        names.iter().map(String::as_str).filter(|name| matches(name)).collect()
+        names.iter().map(String::as_str).filter(|name| overlap::covers(pattern, name)).collect()
     }
 
     /// The state of these features, which can be changed. Only what is wanted can be put back, so where not all is as
@@ -110,6 +85,13 @@ fn wanted(parts: &[&str], state: &FeatureState) -> BitSet {
 pub(super) fn changeable(interface: &str) -> io::Result<Vec<String>> {
     let answer = ethtool::ask(&mut Netlink::generic()?, Get::Features, interface)?;
     Ok(Features::read(&answer).changeable.into_iter().collect())
+}
+
+/// The features that a short name stands for on this interface, by the kernel's names; none where the kernel has the
+/// older way alone.
+pub(super) fn parts_of(subject: &Subject) -> Vec<String> {
+    let Ok(features) = ask(subject) else { return Vec::new() };
+    parts(subject, &features, "").map_or_else(|_| Vec::new(), |parts| parts.into_iter().map(str::to_owned).collect())
 }
 
 /// What a short name is by the older way, an ioctl, which kernels before 5.6 have alone.
@@ -174,8 +156,8 @@ fn ask(subject: &Subject) -> Result<Features, SettingError> {
 
 /// Which features the subject is, of those that can be changed.
 fn parts<'a>(subject: &Subject, features: &'a Features, feature: &str) -> Result<Vec<&'a str>, SettingError> {
-    let short = SHORT.iter().find(|(short, _)| *short == subject.name).map(|(_, pattern)| *pattern);
-    let pattern = if feature.is_empty() { short.unwrap_or_default() } else { feature };
+    let short = || setting::find(subject.name).ok()?.features();
+    let pattern = if feature.is_empty() { short().unwrap_or_default() } else { feature };
     let parts = Features::covered(&features.changeable, pattern);
     if !parts.is_empty() {
         return Ok(parts);

@@ -4,26 +4,29 @@
 //! Whatever [`Settings::get`] tells, [`Settings::set`] takes, and then it is as it was: a setting of which that is not
 //! so is refused before it is touched. Everything happens in the network namespace of the calling thread.
 
-use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
 use linerate_trial::setting::{self, BOOT, RECEIVER_SCHEDULING, SETTINGS};
 
 pub use custom::{Access, Custom};
+pub use dependants::Dependant;
 use files::Files;
 
 use crate::text_of;
 
 mod cpu;
 mod custom;
+mod dependants;
 mod driver;
 mod features;
 mod files;
 mod link;
 mod link_modes;
+mod lost;
 mod qdisc;
 mod queues;
+mod related;
 mod sysctl;
 
 /// Why a setting was not read or not written. Each is one sentence that says what to try.
@@ -78,6 +81,16 @@ pub enum SettingError {
         of: String,
         /// What it was to be.
         value: String,
+        /// The kernel's own words where it has some, else its error.
+        reason: String,
+    },
+    /// The kernel or the driver refused what is one request to it.
+    #[error("{values} cannot be set together{of}: {reason}; nothing of it is set, try other values")]
+    RefusedTogether {
+        /// Each as `name=value`.
+        values: String,
+        /// ` on INTERFACE`, or nothing.
+        of: String,
         /// The kernel's own words where it has some, else its error.
         reason: String,
     },
@@ -150,7 +163,7 @@ impl Settings {
             Place::LinkModes => link_modes::get(&subject),
             Place::Queues { family, which } => queues::get(&subject, &self.files, family, which),
             Place::Cpu { family, which } => cpu::get(&subject, &self.files, family, which),
-            Place::Sysctl(name) => sysctl::get(&subject, &name),
+            Place::Sysctl(name) => sysctl::get(&subject, name),
             Place::Custom(custom) => custom.get(&subject),
             Place::Driver => driver::get(&subject),
             Place::Features { of_kernel } => features::get(&subject, of_kernel),
@@ -165,7 +178,11 @@ impl Settings {
         let rest = info.rest_of(name).unwrap_or_default();
         match info.name {
             "mtu" => link::check(&self.of_interface(name)?, value),
+            "sysctl.*" => sysctl::check(&self.of_machine(name), rest, value),
             "speed" | "duplex" | "autoneg" => link_modes::check(&self.of_interface(name)?, value),
+            "irq_affinity.*" if rest != "all" => {
+                queues::check(&self.of_machine(name), &self.files, info.name, rest, value)
+            }
             "irq_affinity.*" | "rps.*" | "xps.*" | "rfs.rps_flow_cnt" => {
                 queues::check(&self.of_interface(name)?, &self.files, info.name, rest, value)
             }
@@ -189,11 +206,26 @@ impl Settings {
             Place::LinkModes => link_modes::set(&subject, value),
             Place::Queues { family, which } => queues::set(&subject, &self.files, family, which, value),
             Place::Cpu { family, which } => cpu::set(&subject, &self.files, family, which, value),
-            Place::Sysctl(name) => sysctl::set(&subject, &name, value),
+            Place::Sysctl(name) => sysctl::set(&subject, name, value),
             Place::Custom(custom) => custom.set(&subject, value),
-            Place::Driver => driver::set(&subject, value),
+            Place::Driver => driver::set(subject.interface, &[(name, value.as_str())]),
             Place::Features { of_kernel } => features::set(&subject, of_kernel, value),
         }
+    }
+
+    /// Writes settings that are one request to the driver ([`setting::SettingInfo::request`]), or a single one: all
+    /// of them, or none.
+    pub fn set_together(&self, changes: &[(&str, &str)]) -> Result<(), SettingError> {
+        if let [(name, value)] = changes {
+            return self.set(name, value);
+        }
+        let mut canonical = Vec::new();
+        for &(name, value) in changes {
+            canonical.push((name, setting::canonical(name, value).map_err(SettingError::Value)?));
+        }
+        let Some(&(first, _)) = changes.first() else { return Ok(()) };
+        let interface = self.of_interface(first)?.interface;
+        driver::set(interface, &canonical.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>())
     }
 
     /// Where the setting of this name is, and whose it is.
@@ -206,6 +238,8 @@ impl Settings {
             "mtu" | "queue_length" => Place::Link,
             "qdisc" => Place::Qdisc,
             "speed" | "duplex" | "autoneg" => Place::LinkModes,
+            // The numbers of interrupts are the machine's, and outlive what interface is asked for.
+            "irq_affinity.*" if which != "all" => return Ok((Place::Queues { family, which }, of_machine)),
             "irq_affinity.*"
             | "rps.*"
             | "xps.*"
@@ -216,11 +250,8 @@ impl Settings {
             "governor" | "cpuidle.max_latency_us" | "cpuidle.state.*" => {
                 return Ok((Place::Cpu { family, which }, of_machine));
             }
-            "busy_poll" | "busy_read" | "rfs.rps_sock_flow_entries" => {
-                let name = format!("net.core.{}", name.trim_start_matches("rfs."));
-                return Ok((Place::Sysctl(name.into()), of_machine));
-            }
-            "sysctl.*" => return Ok((Place::Sysctl(rest.into()), of_machine)),
+            _ if let Some(sysctl) = info.sysctl() => return Ok((Place::Sysctl(sysctl), of_machine)),
+            "sysctl.*" => return Ok((Place::Sysctl(rest), of_machine)),
             "custom.*" => return Ok((Place::Custom(self.custom(name, rest)?), of_machine)),
             RECEIVER_SCHEDULING => return Err(of_machine.of_the_agent()),
             BOOT => return Err(of_machine.of_the_controller()),
@@ -269,7 +300,7 @@ enum Place<'a> {
     /// Files of the CPUs.
     Cpu { family: &'static str, which: &'a str },
     /// A sysctl of this name.
-    Sysctl(Cow<'a, str>),
+    Sysctl(&'a str),
     /// What the plan says.
     Custom(&'a Custom),
     /// ethtool's coalescing, rings, channels, pause frames, and EEE.

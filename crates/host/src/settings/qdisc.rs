@@ -126,8 +126,18 @@ fn ask(interface: &str) -> io::Result<(Vec<Told>, usize)> {
     Ok((found, filters))
 }
 
-/// What the kernel told, as people write it. The error says why it could not be put back.
+/// What the kernel told, as people write it, with a handle that somebody chose: their scripts name it. The error says
+/// why it could not be put back.
 fn discipline_of(told: &[Told], filters: usize, default: Option<&str>) -> Result<Discipline, String> {
+    let mut discipline = kind_and_parameters(told, filters, default)?;
+    let root = told.iter().find(|one| one.parent == TC_H_ROOT).map_or(0, |root| root.handle >> 16);
+    if (1..LEAST_OF_OURS).contains(&root) {
+        discipline.set("handle", root.into());
+    }
+    Ok(discipline)
+}
+
+fn kind_and_parameters(told: &[Told], filters: usize, default: Option<&str>) -> Result<Discipline, String> {
     let plain =
         |kind: &str| Discipline::new(kind).ok_or_else(|| format!("the qdisc {kind} is not one of docs/settings.md"));
     // Without one at all the interface has never been up.
@@ -284,15 +294,27 @@ fn burst_of(ticks: u64, octets_per_s: u64) -> u64 {
 fn change(netlink: &mut Netlink, interface: &str, wanted: &Discipline) -> io::Result<()> {
     let index = sys::netlink::interface_index(interface)?;
     let (told, _) = ask(interface)?;
-    let mut payload = message(index, 0, TC_H_ROOT);
     if wanted.kind() == "default" {
-        return match netlink.change(libc::RTM_DELQDISC, 0, &payload) {
+        return match netlink.change(libc::RTM_DELQDISC, 0, &message(index, 0, TC_H_ROOT)) {
             // What stands there is the kernel's own.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => Ok(()),
             result => result,
         };
     }
-    payload = message(index, free_handle(&told), TC_H_ROOT);
+    let free = free_handle(&told);
+    let Some(handle) = wanted.get("handle").and_then(|major| u32::try_from(major).ok()).map(|major| major << 16) else {
+        return make(netlink, index, free, wanted);
+    };
+    // Of the handle that stands there the kernel changes the parameters that are named, and no others.
+    if told.iter().any(|one| one.handle == handle) {
+        make(netlink, index, free, wanted)?;
+    }
+    make(netlink, index, handle, wanted)
+}
+
+/// A new discipline of this handle at the root, in place of what is there.
+fn make(netlink: &mut Netlink, index: u32, handle: u32, wanted: &Discipline) -> io::Result<()> {
+    let mut payload = message(index, handle, TC_H_ROOT);
     push_attribute(&mut payload, TCA_KIND, &[wanted.kind().as_bytes(), &[0]].concat());
     let options = options_of(wanted).ok_or(io::Error::from_raw_os_error(libc::ERANGE))?;
     if !options.is_empty() {
@@ -302,12 +324,14 @@ fn change(netlink: &mut Netlink, interface: &str, wanted: &Discipline) -> io::Re
     netlink.change(libc::RTM_NEWQDISC, flags, &payload)
 }
 
+/// The kernel itself counts from 0x8000 up, and people from 1; linerate takes the major numbers between.
+const LEAST_OF_OURS: u32 = 0x7000;
+
 /// A handle that is free. With one of its own, the kernel makes a new qdisc even of the same kind, in one step: what is
 /// not named then is its default and not what was there (tc_modify_qdisc in net/sched/sch_api.c).
 fn free_handle(told: &[Told]) -> u32 {
     let taken = |major: u32| told.iter().any(|one| one.handle >> 16 == major || one.parent >> 16 == major);
-    // The kernel itself counts from 0x8000 up, and people from 1.
-    (1..0x7fff).rev().find(|&major| !taken(major)).unwrap_or(0) << 16
+    (LEAST_OF_OURS..0x7fff).rev().find(|&major| !taken(major)).unwrap_or(0) << 16
 }
 
 /// The content of TCA_OPTIONS; `None` for a number that is too large.
@@ -367,6 +391,16 @@ mod tests {
             (Ok(got), Ok(want)) => assert_eq!(got, want),
             (Err(got), Err(want)) => assert!(got.contains(want), "{got}"),
             (got, want) => panic!("{got:?}, not {want:?}"),
+        }
+    }
+
+    #[test]
+    fn a_handle_that_somebody_chose_is_part_of_it() {
+        let chosen = |major: u32| vec![told("pfifo", major << 16, TC_H_ROOT, &10u32.to_ne_bytes())];
+        check(&chosen(1), Ok("pfifo limit 10 handle 1:"));
+        check(&chosen(0x6fff), Ok("pfifo limit 10 handle 6fff:"));
+        for major in [LEAST_OF_OURS, 0x7fff, 0x8001] {
+            check(&chosen(major), Ok("pfifo limit 10"));
         }
     }
 

@@ -133,10 +133,17 @@ fn interrupts(interface: &str) -> io::Result<Vec<u32>> {
 
 /// The names of a family: each by its number, then all.
 pub(super) fn names(settings: &Settings, family: &str) -> Vec<String> {
+    let each = names_of_each(settings, family);
+    let all = (!each.is_empty()).then(|| family.replace('*', "all"));
+    each.into_iter().chain(all).collect()
+}
+
+/// The names of a family by their numbers.
+pub(super) fn names_of_each(settings: &Settings, family: &str) -> Vec<String> {
     let all = family.replace('*', "all");
     let Ok(subject) = settings.of_interface(&all) else { return Vec::new() };
     let Ok(found) = files_of(&subject, &settings.files, family, "all") else { return Vec::new() };
-    found.keys().map(|number| family.replace('*', &number.to_string())).chain([all.clone()]).collect()
+    found.keys().map(|number| family.replace('*', &number.to_string())).collect()
 }
 
 pub(super) fn get(subject: &Subject, files: &Files, setting: &str, which: &str) -> Result<String, SettingError> {

@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{SettingError, Subject, files};
-use crate::interfaces;
+use linerate_trial::setting::overlap::{OfInterface, UNITS};
+
+use super::{SettingError, Subject, files, lost};
 
 const ROOT: &str = "/proc/sys";
 
@@ -66,14 +67,12 @@ pub(super) fn get(subject: &Subject, name: &str) -> Result<String, SettingError>
 
 pub(super) fn set(subject: &Subject, name: &str, value: &str) -> Result<(), SettingError> {
     let path = find(subject, name)?;
-    if let Some((_, why)) = NOT_PUT_BACK.iter().find(|(known, _)| *known == name) {
-        return Err(subject.cannot_put_back(*why));
-    }
+    left_alone(subject, name)?;
     let now = get(subject, name)?;
     if now == value {
         return Ok(());
     }
-    keep_addresses(subject, name, value)?;
+    check(subject, name, value)?;
     if mode(&path) & 0o222 == 0 {
         return Err(subject.fixed(now));
     }
@@ -88,18 +87,84 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).map_or(0o666, |metadata| metadata.permissions().mode())
 }
 
-/// An interface that loses IPv6 loses its addresses (addrconf_ifdown in the kernel); those of the link come back.
-fn keep_addresses(subject: &Subject, name: &str, value: &str) -> Result<(), SettingError> {
-    let interface = name.strip_prefix("net.ipv6.conf.").and_then(|rest| rest.strip_suffix(".disable_ipv6"));
-    let Some(interface) = interface.filter(|_| value != "0") else { return Ok(()) };
-    let addresses = interfaces::addresses().unwrap_or_default();
-    match addresses.iter().find(|a| a.interface == interface && a.address.is_ipv6() && !a.scope_link) {
+fn left_alone(subject: &Subject, name: &str) -> Result<(), SettingError> {
+    match NOT_PUT_BACK.iter().find(|(known, _)| *known == name) {
+        Some((_, why)) => Err(subject.cannot_put_back(*why)),
         None => Ok(()),
-        Some(lost) => {
-            let lost = lost.address;
-            Err(subject.cannot_put_back(format!("it takes the address {lost} away from {interface}; remove it first")))
-        }
     }
+}
+
+/// Whether everything is there again after this value and the one of now.
+pub(super) fn check(subject: &Subject, name: &str, value: &str) -> Result<(), SettingError> {
+    left_alone(subject, name)?;
+    let of = OfInterface::parse(name);
+    match of.map(|of| (of.tree, of.interface, of.key)) {
+        // What makes addresses makes one when it is chosen, and takes none away.
+        Some(("net.ipv6.conf", interface, "addr_gen_mode")) if interface != "default" => {
+            Err(subject.cannot_put_back("the interface gets another address with it; use that of a new interface"))
+        }
+        Some(("net.ipv6.conf", interface, "disable_ipv6")) if value != "0" && interface != "default" => {
+            lost::with_disabled_ipv6(subject, interface)
+        }
+        Some(("net.ipv6.conf", interface, "forwarding")) if value != "0" && interface != "default" => {
+            lost::with_forwarding(subject)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What else changes with a sysctl: an interface, or none, and a setting's name.
+pub(super) fn dependants(name: &str) -> Vec<(Option<String>, String)> {
+    let mut found = Vec::new();
+    if let Some(of) = OfInterface::parse(name) {
+        let keys =
+            || std::iter::once(of.key).chain(UNITS.iter().find(|(coarse, _)| *coarse == of.key).map(|(_, fine)| *fine));
+        // The kernel rounds the coarse one, and tells what it rounded.
+        found.extend(keys().skip(1).map(|fine| (of.interface.to_owned(), fine)));
+        if of.is_copied() {
+            let interfaces =
+                fs::read_dir(Path::new(ROOT).join(of.tree.replace('.', "/"))).into_iter().flatten().flatten();
+            let interfaces = interfaces.filter_map(|entry| entry.file_name().into_string().ok());
+            let interfaces = interfaces.filter(|interface| interface != "all" && interface != "default");
+            found.extend(interfaces.flat_map(|interface| keys().map(move |key| (interface.clone(), key))));
+        }
+        let mut found: Vec<(Option<String>, String)> =
+            found.into_iter().map(|(interface, key)| (None, format!("sysctl.{}.{interface}.{key}", of.tree))).collect();
+        match (of.tree, of.key) {
+            // A router must not have what arrives joined (dev_disable_lro in the kernel).
+            ("net.ipv4.conf" | "net.ipv6.conf", "forwarding") => {
+                found.push((Some(of.interface.to_owned()), "feature.rx-lro".to_owned()));
+            }
+            // When it comes up, IPv6 has the interface's MTU (addrconf_notify in the kernel).
+            ("net.ipv6.conf", "disable_ipv6") => found.push((None, format!("sysctl.{}.{}.mtu", of.tree, of.interface))),
+            _ => {}
+        }
+        return found;
+    }
+    match name {
+        // Who uses one allows it to everybody, in the first network namespace (tcp_set_default_congestion_control).
+        "net.ipv4.tcp_congestion_control" => {
+            let allowed = "net.ipv4.tcp_allowed_congestion_control";
+            let writable = path_of(Path::new(ROOT), allowed).is_some_and(|path| mode(&path) & 0o200 != 0);
+            if writable { vec![(None, format!("sysctl.{allowed}"))] } else { Vec::new() }
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// All sysctls of an interface's IPv6 that can be read and written.
+pub(super) fn of_ipv6(interface: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for tree in ["net.ipv6.conf", "net.ipv6.neigh"] {
+        let path = Path::new(ROOT).join(tree.replace('.', "/")).join(interface);
+        let files = fs::read_dir(path).into_iter().flatten().flatten();
+        let writable = files.filter(|file| mode(&file.path()) & 0o600 == 0o600);
+        names.extend(
+            writable.filter_map(|file| Some(format!("sysctl.{tree}.{interface}.{}", file.file_name().to_str()?))),
+        );
+    }
+    names.sort();
+    names
 }
 
 /// What this network namespace has: the sysctls of the three trees themselves, and those of `interface`.

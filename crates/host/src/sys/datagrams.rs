@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use super::socket_state::{get_option, set_option};
+use super::option;
 
 /// Buffers in one piece of memory, and the headers that describe them to the kernel.
 ///
@@ -104,9 +104,14 @@ impl DatagramBatch {
     }
 
     fn new(messages: usize, segments: usize, size: usize, alignment: usize) -> DatagramBatch {
-        let stride = (size.max(1) * segments).next_multiple_of(alignment.clamp(1, CACHE_LINE));
-        let octets = vec![0; stride * messages + alignment];
+        // Checked, for the kernel is given addresses that are reckoned with these.
+        let stride = size.max(1).checked_mul(segments);
+        let stride = stride.and_then(|octets| octets.checked_next_multiple_of(alignment.clamp(1, CACHE_LINE)));
+        let all = stride.and_then(|stride| stride.checked_mul(messages)?.checked_add(alignment));
+        let (Some(stride), Some(all)) = (stride, all) else { panic!("no memory holds so many datagrams") };
+        let octets = vec![0; all];
         let first = octets.as_ptr().align_offset(alignment);
+        assert!(first < alignment.max(1), "an address of that alignment is near");
         // SAFETY: both are plain C structures for which all-zero octets are a valid value.
         let (vectors, headers) = unsafe { (vec![std::mem::zeroed(); messages], vec![std::mem::zeroed(); messages]) };
         let control = Vec::new();
@@ -254,14 +259,14 @@ pub fn has_many_calls(socket: &impl AsRawFd) -> bool {
 /// Has the stack (or the NIC) cut what is sent on this socket into datagrams of `size` octets; 0 ends it. Since
 /// Linux 4.18; older kernels say ENOPROTOOPT.
 pub fn set_segment_size(socket: &impl AsRawFd, size: u32) -> io::Result<()> {
-    set_option(socket, libc::IPPROTO_UDP, UDP_SEGMENT, size as libc::c_int)
+    option::UDP_SEGMENT.set(socket, size as libc::c_int)
 }
 
 /// Has the stack merge datagrams of one size before this socket, and tell with each message how many the socket dropped
 /// before it (SO_RXQ_OVFL, socket(7)). Since Linux 5.0; older kernels say ENOPROTOOPT.
 pub fn set_merging(socket: &impl AsRawFd, on: bool) -> io::Result<()> {
-    set_option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, libc::c_int::from(on))?;
-    set_option(socket, libc::IPPROTO_UDP, UDP_GRO, libc::c_int::from(on))
+    option::RXQ_OVFL.set(socket, libc::c_int::from(on))?;
+    option::UDP_GRO.set(socket, libc::c_int::from(on))
 }
 
 /// Has the kernel tell with each message when it arrived: its own time, and the NIC's where the NIC stamps
@@ -271,21 +276,19 @@ pub fn set_receive_timestamps(socket: &impl AsRawFd) -> io::Result<()> {
         | libc::SOF_TIMESTAMPING_SOFTWARE
         | libc::SOF_TIMESTAMPING_RX_HARDWARE
         | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
-    set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as libc::c_int)
+    option::TIMESTAMPING.set(socket, flags as libc::c_int)
 }
 
 /// Lets a receive poll the NIC's queue for this long before it sleeps: SO_BUSY_POLL (socket(7)). EPERM without
 /// CAP_NET_ADMIN where net.core.busy_read is lower; ENOPROTOOPT where the kernel has none.
 pub fn set_busy_poll(socket: &impl AsRawFd, micros: u32) -> io::Result<()> {
-    set_option(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros as libc::c_int)
+    option::BUSY_POLL.set(socket, micros as libc::c_int)
 }
 
 /// The path's MTU as the kernel knows it now: IP_MTU (ip(7)), IPV6_MTU (ipv6(7)). The socket must be connected.
 pub fn path_mtu(socket: &impl AsRawFd, is_ipv4: bool) -> io::Result<u32> {
-    let (level, name) = if is_ipv4 { (libc::IPPROTO_IP, libc::IP_MTU) } else { (libc::IPPROTO_IPV6, libc::IPV6_MTU) };
-    let mut octets = [0; size_of::<libc::c_int>()];
-    get_option(socket, level, name, &mut octets)?;
-    Ok(u32::from_ne_bytes(octets))
+    let mtu = if is_ipv4 { option::IP_MTU } else { option::IPV6_MTU };
+    mtu.get(socket).map(libc::c_int::cast_unsigned)
 }
 
 /// Nanoseconds of CLOCK_REALTIME, in which the kernel stamps.
@@ -298,7 +301,6 @@ pub fn realtime_ns() -> u64 {
 const SCM_TXTIME: libc::c_int = 61;
 /// A control message of one time, which is a multiple of a machine word.
 const TIME_LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u64>();
-const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 
 /// Reads what the kernel tells beside a message: a sequence of struct cmsghdr (cmsg(3)), each at a multiple of a

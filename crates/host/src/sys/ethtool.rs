@@ -6,6 +6,8 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
+use super::memory::Fenced;
+
 // linux/ethtool.h.
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GREGS: u32 = 0x04;
@@ -16,6 +18,8 @@ const ETH_SS_STATS: u32 = 1;
 const ETH_GSTRING_LEN: usize = 32;
 /// sizeof(struct ethtool_drvinfo).
 const DRVINFO_LEN: usize = 196;
+/// Octets of the longest structure of [`Words`], which is struct ethtool_coalesce.
+const WORDS_LEN: usize = 23 * 4;
 /// No driver has this many statistics; a count beyond it is garbage.
 const MOST_STATISTICS: usize = 65_536;
 // linux/sockios.h.
@@ -139,25 +143,28 @@ impl Ethtool {
         if count > MOST_STATISTICS {
             return Err(io::Error::other(format!("the driver claims {count} statistics")));
         }
-        // The kernel writes as many as there are by then, whatever was asked, and a queue added in between
-        // adds some: leave room for twice as many and a few.
-        let room = count * 2 + 1024;
-        let mut names = vec![0u64; (12 + room * ETH_GSTRING_LEN).div_ceil(8)];
-        set_u32(&mut names, 1, ETH_SS_STATS);
-        set_u32(&mut names, 2, count as u32);
-        self.ask(ETHTOOL_GSTRINGS, &mut names)?;
-        let mut values = vec![0u64; 1 + room];
-        set_u32(&mut values, 1, count as u32);
-        self.ask(ETHTOOL_GSTATS, &mut values)?;
-        let names_count = get_u32(&names, 2) as usize;
-        let values_count = get_u32(&values, 1) as usize;
-        if names_count != values_count || values_count > room {
-            return Err(io::Error::other("the driver changed its statistics while they were read; try again"));
+        self.statistics_of(count)
+    }
+
+    /// The statistics, of which the driver had so many just before.
+    fn statistics_of(&self, count: usize) -> io::Result<Vec<(String, u64)>> {
+        let changed = || io::Error::other("the driver changed its statistics while they were read; try again");
+        let grown = |error: io::Error| if error.raw_os_error() == Some(libc::EFAULT) { changed() } else { error };
+        // The kernel writes as many as there are by then, whatever was asked, and a queue added in between adds some.
+        let mut names = Fenced::new(12 + count * ETH_GSTRING_LEN)?;
+        set_u32(names.words_mut(), 1, ETH_SS_STATS);
+        set_u32(names.words_mut(), 2, count as u32);
+        self.ask_for_many(ETHTOOL_GSTRINGS, &mut names).map_err(grown)?;
+        let mut values = Fenced::new(8 + count * 8)?;
+        set_u32(values.words_mut(), 1, count as u32);
+        self.ask_for_many(ETHTOOL_GSTATS, &mut values).map_err(grown)?;
+        let (names, values) = (names.words(), values.words());
+        if get_u32(names, 2) as usize != count || get_u32(values, 1) as usize != count {
+            return Err(changed());
         }
-        let names = bytes_of(&names);
-        Ok((0..values_count)
-            .filter_map(|at| Some((text_of(&names[12 + at * ETH_GSTRING_LEN..][..ETH_GSTRING_LEN])?, values[1 + at])))
-            .collect())
+        let names = bytes_of(names);
+        let name = |at: usize| text_of(&names[12 + at * ETH_GSTRING_LEN..][..ETH_GSTRING_LEN]);
+        Ok((0..count).filter_map(|at| Some((name(at)?, values[1 + at]))).collect())
     }
 
     /// The driver's register dump and the version of its layout, in words of the machine's order; at most this many.
@@ -171,12 +178,13 @@ impl Ethtool {
             return Err(io::Error::other(format!("the driver claims {octets} octets of registers")));
         }
         // struct ethtool_regs: command, version, length, then the octets. The kernel writes at most what was asked
-        // (net/ethtool/ioctl.c, ethtool_get_regs), and a driver may say that it has less.
-        let mut buffer = vec![0u64; (12 + octets).div_ceil(8)];
-        set_u32(&mut buffer, 2, octets as u32);
-        self.ask(ETHTOOL_GREGS, &mut buffer)?;
-        let octets = octets.min(get_u32(&buffer, 2) as usize);
-        Ok((get_u32(&buffer, 1), (0..octets / 4).map(|at| get_u32(&buffer, 3 + at)).collect()))
+        // (net/ethtool/ioctl.c, ethtool_get_regs), and a driver may say that it has less; or, in error, more.
+        let mut buffer = Fenced::new(12 + octets)?;
+        set_u32(buffer.words_mut(), 2, octets as u32);
+        self.ask_for_many(ETHTOOL_GREGS, &mut buffer)?;
+        let words = buffer.words();
+        let octets = octets.min(get_u32(words, 2) as usize);
+        Ok((get_u32(words, 1), (0..octets / 4).map(|at| get_u32(words, 3 + at)).collect()))
     }
 
     /// The address of the interface's PHY on its management bus.
@@ -249,19 +257,40 @@ impl Ethtool {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(get_u32(&buffer, 2) == HWTSTAMP_FILTER_ALL) }
     }
 
-    /// Makes the ioctl with `buffer` as the command's structure; its first field is set to `command`.
-    fn ask(&self, command: u32, buffer: &mut [u64]) -> io::Result<()> {
+    /// Makes the ioctl of a command whose structure has its size from its kind alone: of GDRVINFO 196 octets, of
+    /// GSSET_INFO with one bit set 20, and of [`Words`] 92 at most. The first field is set to `command`.
+    fn ask<const N: usize>(&self, command: u32, buffer: &mut [u64; N]) -> io::Result<()> {
+        const { assert!(N > 1, "a command and its first field") };
+        let fits = match command {
+            ETHTOOL_GDRVINFO => N * 8 >= DRVINFO_LEN,
+            ETHTOOL_GSSET_INFO => N * 8 >= 16 + 4 * buffer[1].count_ones() as usize,
+            _ => N * 8 >= WORDS_LEN,
+        };
+        assert!(fits, "the caller's buffer is too short for {command:#x}");
         set_u32(buffer, 0, command);
+        // SAFETY: `buffer` is as long as the command's structure at least, as was just seen.
+        unsafe { self.make(buffer.as_mut_ptr()) }
+    }
+
+    /// Makes the ioctl of a command whose structure has entries behind its fields, as many as the driver has by then.
+    fn ask_for_many(&self, command: u32, buffer: &mut Fenced) -> io::Result<()> {
+        set_u32(buffer.words_mut(), 0, command);
+        // SAFETY: what is beyond the buffer is a page that the kernel cannot write to either, where it stops.
+        unsafe { self.make(buffer.as_mut_ptr()) }
+    }
+
+    /// Makes the ioctl.
+    ///
+    /// # Safety
+    /// `structure` begins with a command, and what the kernel reads and writes there of this command is the caller's
+    /// alone, or cannot be written to.
+    unsafe fn make(&self, structure: *mut u64) -> io::Result<()> {
         let mut request = libc::ifreq {
             ifr_name: self.interface,
-            ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: buffer.as_mut_ptr().cast() },
+            ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: structure.cast() },
         };
-        // SAFETY: `request` is a valid ifreq whose name ends in NUL, for `interface` is shorter than IFNAMSIZ.
-        // Its data points to `buffer`, exclusively ours during the call and not kept after it.
-        // The kernel reads or writes the command's structure there: 196 octets for GDRVINFO, 20 for GSSET_INFO with one
-        // bit set and 92 at most for Words, for which the callers make room; for GREGS at most the octets that its third
-        // field allows; for GSTRINGS and GSTATS as many entries as the driver has, for which the caller makes more than
-        // twice the room that the driver asked for just before.
+        // SAFETY: `request` is a valid ifreq whose name ends in NUL, for `interface` is shorter than IFNAMSIZ. The kernel
+        // keeps nothing of it after the call; for the structure the caller answers.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -323,6 +352,39 @@ mod tests {
         assert_eq!(text_of(b"rx_drops\0\0junk"), Some("rx_drops".to_owned()));
         assert_eq!(text_of(&[b'x'; 32]), Some("x".repeat(32)));
         assert_eq!(text_of(&[0; 32]), None);
+    }
+
+    #[test]
+    fn statistics_that_grow_meanwhile_overwrite_nothing() {
+        // A veth of many queues has some statistics for each.
+        let made = std::thread::spawn(|| {
+            // SAFETY: no memory is passed; unshare(2) moves this thread alone, which ends below.
+            if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+                return None;
+            }
+            let queues = ["numrxqueues", "512", "numtxqueues", "512"];
+            let mut link = std::process::Command::new("ip");
+            link.args(["link", "add", "many0"])
+                .args(queues)
+                .args(["type", "veth", "peer", "name", "many1"])
+                .args(queues);
+            link.status().is_ok_and(|status| status.success()).then(|| {
+                let ethtool = Ethtool::new("many0").unwrap();
+                let all = ethtool.statistics().unwrap();
+                let early = [1, 2, all.len() / 8].map(|count| ethtool.statistics_of(count));
+                (all.len(), early, ethtool.statistics().unwrap().len())
+            })
+        })
+        .join()
+        .unwrap();
+        let Some((many, early, again)) = made else {
+            eprintln!("SKIPPED statistics_that_grow_meanwhile: no network namespace, or no ip(8), for this user");
+            return;
+        };
+        assert!(many > 500 && again == many, "{many} statistics");
+        for one in early {
+            assert!(one.unwrap_err().to_string().contains("try again"));
+        }
     }
 
     #[test]

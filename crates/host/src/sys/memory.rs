@@ -24,7 +24,7 @@ impl Mapping {
     /// `len` octets of zeroes, the first at a multiple of `alignment`, a power of two, and of the page size.
     pub fn new(len: usize, alignment: usize) -> io::Result<Mapping> {
         let over = if alignment > page_octets() { alignment } else { 0 };
-        let whole = (len + over).max(1);
+        let whole = len.checked_add(over).ok_or(io::ErrorKind::OutOfMemory)?.max(1);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let base = map(whole, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
         let first = if over == 0 { 0 } else { base.cast::<u8>().align_offset(alignment) };
@@ -60,6 +60,47 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly what `map` returned, unmapped once; no borrow outlives `self`.
         unsafe { libc::munmap(self.base, self.whole) };
+    }
+}
+
+/// Words of 64 bits that end before a page which nobody may touch: for a system call that writes more than there is room
+/// for when what it writes has grown meanwhile. The kernel writes from the beginning on and stops at that page with EFAULT,
+/// so nothing behind it is overwritten, however much there is.
+pub struct Fenced {
+    pages: Mapping,
+    words: usize,
+}
+
+impl Fenced {
+    /// As many words as these octets take, and those that fill the last page; all zero.
+    pub fn new(octets: usize) -> io::Result<Fenced> {
+        let page = page_octets();
+        let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let room = octets.max(1).checked_next_multiple_of(page).ok_or_else(too_large)?;
+        let pages = Mapping::new(room.checked_add(page).ok_or_else(too_large)?, 1)?;
+        let fence = pages.as_ptr().wrapping_add(room).cast_mut().cast();
+        // SAFETY: the last page of `pages`, to which no reference was made and none will be: `words` ends before it.
+        if unsafe { libc::mprotect(fence, page, libc::PROT_NONE) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Fenced { pages, words: room / 8 })
+    }
+
+    /// The words.
+    pub fn words(&self) -> &[u64] {
+        // SAFETY: so many words are mapped, readable and zeroed at first, from the beginning of a page on.
+        unsafe { std::slice::from_raw_parts(self.pages.as_ptr().cast(), self.words) }
+    }
+
+    /// The words.
+    pub fn words_mut(&mut self) -> &mut [u64] {
+        // SAFETY: as above, and writable; `self` is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.pages.as_ptr().cast_mut().cast(), self.words) }
+    }
+
+    /// Where they begin, for a system call that writes to them while they are borrowed alone.
+    pub fn as_mut_ptr(&mut self) -> *mut u64 {
+        self.pages.as_ptr().cast_mut().cast()
     }
 }
 
@@ -117,6 +158,21 @@ mod tests {
             memory.as_mut_slice().fill(7);
             assert_eq!(memory.as_slice(), [7; 10_000]);
         }
+    }
+
+    #[test]
+    fn the_kernel_writes_no_further_than_a_fence() {
+        let (mut reader, mut writer) = (Fenced::new(100).unwrap(), Fenced::new(1).unwrap());
+        assert_eq!(reader.words().len(), page_octets() / 8);
+        writer.words_mut().fill(7);
+        let (read_end, mut write_end) = io::pipe().unwrap();
+        let octets = vec![0xFF_u8; 2 * page_octets()];
+        io::Write::write_all(&mut write_end, &octets).unwrap();
+        // SAFETY: read(2) writes to no more than what follows `reader`'s first word without a gap, which ends at its
+        // fence; that it does not go on is what is tested.
+        let read = unsafe { libc::read(read_end.as_raw_fd(), reader.as_mut_ptr().cast(), octets.len()) };
+        assert!(read <= page_octets() as isize, "{read}");
+        assert!(writer.words().iter().all(|word| *word == 7), "nothing else has changed");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
-use super::socket_state::set_option;
+use super::option;
 
 /// A netlink socket of the calling thread's network namespace (netlink(7)); `protocol` as NETLINK_ROUTE.
 pub fn open(protocol: i32) -> io::Result<OwnedFd> {
@@ -21,12 +21,8 @@ pub fn open(protocol: i32) -> io::Result<OwnedFd> {
 /// Has the kernel put words beside its error numbers, and leave the request out of its answers (NETLINK_EXT_ACK and
 /// NETLINK_CAP_ACK, netlink(7)).
 pub fn ask_for_words(socket: BorrowedFd<'_>) -> io::Result<()> {
-    const NETLINK_CAP_ACK: libc::c_int = 10;
-    const NETLINK_EXT_ACK: libc::c_int = 11;
-    for option in [NETLINK_EXT_ACK, NETLINK_CAP_ACK] {
-        set_option(&socket, libc::SOL_NETLINK, option, 1)?;
-    }
-    Ok(())
+    option::NETLINK_EXT_ACK.set(&socket, 1)?;
+    option::NETLINK_CAP_ACK.set(&socket, 1)
 }
 
 /// The index of an interface in the calling thread's network namespace (if_nametoindex(3)).

@@ -4,47 +4,38 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use super::socket_state::set_option;
+use super::option;
 
 /// The most octets a second that TCP, or the fq queueing discipline, lets leave from this socket (socket(7); Linux 3.13).
 /// A rate beyond 34 Gbit/s needs a kernel of 64 bits and Linux 5.0; others take it for what they can hold.
 pub fn set_max_pacing_rate(socket: &impl AsRawFd, octets_per_s: u64) -> io::Result<()> {
     // All ones in 32 bits mean no limit.
     match u32::try_from(octets_per_s).ok().filter(|&rate| rate != u32::MAX) {
-        Some(rate) => set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate),
-        None => {
-            let rate = libc::c_ulong::try_from(octets_per_s).unwrap_or(libc::c_ulong::MAX - 1);
-            set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate)
-        }
+        Some(rate) => option::MAX_PACING_RATE_32.set(socket, rate),
+        #[cfg(target_pointer_width = "64")]
+        None => option::MAX_PACING_RATE_64.set(socket, octets_per_s),
+        #[cfg(not(target_pointer_width = "64"))]
+        None => option::MAX_PACING_RATE_32.set(socket, u32::MAX - 1),
     }
 }
 
 /// The rate that [`set_max_pacing_rate`] set, as the kernel reads it back: a word of the kernel's.
 #[cfg(test)]
 fn max_pacing_rate(socket: &impl AsRawFd) -> io::Result<u64> {
-    let mut octets = [0; size_of::<libc::c_ulong>()];
-    super::socket_state::get_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &mut octets)?;
-    let word = libc::c_ulong::from_ne_bytes(octets);
-    word.to_string().parse().map_err(io::Error::other)
-}
-
-/// struct sock_txtime of linux/net_tstamp.h.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct SockTxtime {
-    clockid: libc::clockid_t,
-    flags: u32,
+    #[cfg(target_pointer_width = "64")]
+    return option::MAX_PACING_RATE_64.get(socket);
+    #[cfg(not(target_pointer_width = "64"))]
+    return option::MAX_PACING_RATE_32.get(socket).map(u64::from);
 }
 
 /// Announces that each datagram bears its time of departure by this clock (SO_TXTIME, Linux 4.19).
 pub fn set_txtime(socket: &impl AsRawFd, clock: Clock) -> io::Result<()> {
-    const SO_TXTIME: libc::c_int = 61;
-    set_option(socket, libc::SOL_SOCKET, SO_TXTIME, SockTxtime { clockid: clock.0, flags: 0 })
+    option::TXTIME.set(socket, option::SockTxtime { clockid: clock.0, flags: 0 })
 }
 
 /// The priority of what is sent on this socket from now on (SO_PRIORITY, socket(7); up to 6 without privilege).
 pub fn set_priority(socket: &impl AsRawFd, priority: u32) -> io::Result<()> {
-    set_option(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, priority as libc::c_int)
+    option::PRIORITY.set(socket, priority as libc::c_int)
 }
 
 /// A clock of the kernel (clock_gettime(2)).

@@ -182,7 +182,9 @@ const RECORD_HEADER: usize = 8;
 impl Ring {
     fn new(event: &File, octets: usize) -> io::Result<Ring> {
         let page = page_octets();
-        let data = octets.max(page).next_power_of_two();
+        let data = octets.max(page).checked_next_power_of_two();
+        // Positions are reckoned in 32 bits.
+        let data = data.filter(|&data| data <= 1 << 30).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: no address is asked for, so nothing that is mapped already changes.
         let base = unsafe {
             libc::mmap(

@@ -4,6 +4,8 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
+use super::option;
+
 /// The octets of `struct tcp_info` (linux/tcp.h) that this kernel filled in. Kernels only ever append fields, so
 /// an older one simply has a shorter answer.
 pub struct TcpInfo {
@@ -42,8 +44,7 @@ pub enum Field64 {
 impl TcpInfo {
     /// Asks the kernel. Errors where the socket is not TCP.
     pub fn of(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
-        let mut octets = [0u8; 256];
-        let len = get_option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut octets)?;
+        let (octets, len) = option::TCP_INFO.get_some(socket)?;
         Ok(TcpInfo { octets, len })
     }
 
@@ -65,10 +66,8 @@ impl TcpInfo {
 /// Datagrams that this socket dropped because its receive buffer was full, since it was made: SK_MEMINFO_DROPS
 /// of SO_MEMINFO (linux/sock_diag.h, since Linux 4.12). `None` on older kernels.
 pub fn socket_drops(socket: &impl AsRawFd) -> Option<u64> {
-    const SO_MEMINFO: libc::c_int = 55;
     const SK_MEMINFO_DROPS: usize = 8;
-    let mut octets = [0u8; 64];
-    let len = get_option(socket, libc::SOL_SOCKET, SO_MEMINFO, &mut octets).ok()?;
+    let (octets, len) = option::MEMINFO.get_some(socket).ok()?;
     let octets = octets[..len].get(SK_MEMINFO_DROPS * 4..SK_MEMINFO_DROPS * 4 + 4)?;
     Some(u64::from(u32::from_ne_bytes(octets.try_into().ok()?)))
 }
@@ -84,28 +83,12 @@ pub fn unacknowledged(socket: &impl AsRawFd) -> io::Result<u32> {
 /// Lets a read return, and its thread wake, only when this many octets are there, the connection ends, or the read's
 /// time is over: SO_RCVLOWAT (socket(7)). The kernel keeps it within half the receive buffer.
 pub fn set_receive_low_water(socket: &impl AsRawFd, octets: u32) -> io::Result<()> {
-    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, libc::c_int::try_from(octets).unwrap_or(libc::c_int::MAX))
+    option::RECEIVE_LOW_WATER.set(socket, libc::c_int::try_from(octets).unwrap_or(libc::c_int::MAX))
 }
 
-/// Sets an option whose value is an int, another integer, or a plain C structure (setsockopt(2)).
-pub fn set_option<T: Copy>(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
-    let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the pointer and `len` describe `value`, which outlives the call and is only read.
-    let status = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) };
-    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Reads an option into `octets`; returns how many the kernel wrote (getsockopt(2)).
-pub fn get_option(
-    socket: &impl AsRawFd,
-    level: libc::c_int,
-    name: libc::c_int,
-    octets: &mut [u8],
-) -> io::Result<usize> {
-    let mut len = octets.len() as libc::socklen_t;
-    // SAFETY: the pointer and `len` describe `octets`, which outlives the call; the kernel writes at most `len`.
-    let status = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, octets.as_mut_ptr().cast(), &mut len) };
-    if status < 0 { Err(io::Error::last_os_error()) } else { Ok((len as usize).min(octets.len())) }
+/// Has whatever ICMP says of a socket's datagrams become its error, not "port unreachable" alone.
+pub fn report_icmp_errors(socket: &impl AsRawFd, is_ipv4: bool) -> io::Result<()> {
+    (if is_ipv4 { option::IP_RECVERR } else { option::IPV6_RECVERR }).set(socket, 1)
 }
 
 #[cfg(test)]

@@ -254,7 +254,8 @@ impl ReceiveRing {
         // Came with the same kernel as the multishot receive, which itself cannot be asked for.
         require(&ring, opcode::SendZc::CODE)?;
         let entries = Mapping::new(usize::from(count) * size_of::<BufRingEntry>(), page_octets())?;
-        let buffers = Mapping::new(usize::from(count) * size, alignment)?;
+        let octets = usize::from(count).checked_mul(size).filter(|_| u32::try_from(size).is_ok());
+        let buffers = Mapping::new(octets.ok_or(io::ErrorKind::InvalidInput)?, alignment)?;
         // SAFETY: the entries are mapped at a page's start for as long as the ring: `drop` keeps them until then.
         unsafe { ring.submitter().register_buf_ring_with_flags(entries.as_ptr() as u64, count, GROUP, 0)? };
         let mut ring = ReceiveRing {

@@ -6,11 +6,11 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use super::memory::{Mapping, page_octets};
-use super::socket_state::set_option;
+use super::option;
 
 /// Lets a socket send without a copy (SO_ZEROCOPY, since Linux 4.14). Older kernels answer ENOPROTOOPT.
 pub fn allow(socket: &impl AsRawFd) -> io::Result<()> {
-    set_option(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
+    option::ZEROCOPY.set(socket, 1)
 }
 
 /// Sends octets without a copy; returns how many the kernel took. They must not change before the completion: let
@@ -54,10 +54,14 @@ pub fn reap(socket: &impl AsRawFd, done: &mut Completions) -> io::Result<()> {
         // SAFETY: the kernel wrote whole control messages into `control` and their length into the header.
         let mut message = unsafe { libc::CMSG_FIRSTHDR(&raw const header) };
         while !message.is_null() {
-            // SAFETY: not null, so it stands wholly within the length that the kernel gave; aligned as `Control` is.
-            let (level, kind) = unsafe { ((*message).cmsg_level, (*message).cmsg_type) };
-            if matches!((level, kind), (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)) {
-                // SAFETY: IP_RECVERR and IPV6_RECVERR carry one struct sock_extended_err (ip(7)).
+            // SAFETY: not null, so its header stands wholly within the length that the kernel gave; aligned as `Control`.
+            let (level, kind, len) = unsafe { ((*message).cmsg_level, (*message).cmsg_type, (*message).cmsg_len) };
+            let is_report =
+                matches!((level, kind), (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR));
+            // One that found no room is cut short (MSG_CTRUNC, recvmsg(2)), and its length says so.
+            #[allow(clippy::unnecessary_cast, reason = "of 32 bits in musl")]
+            if is_report && len as usize >= REPORT_LEN {
+                // SAFETY: it carries one struct sock_extended_err (ip(7)), all of which is there, as was just seen.
                 let error = unsafe { libc::CMSG_DATA(message).cast::<libc::sock_extended_err>().read_unaligned() };
                 add(done, &error);
             }
@@ -70,6 +74,10 @@ pub fn reap(socket: &impl AsRawFd, done: &mut Completions) -> io::Result<()> {
 /// Room for the control messages of one report: an alignment and a length that struct cmsghdr accepts.
 #[repr(C, align(8))]
 struct Control([u8; 128]);
+
+/// A control message with a report in it, and nothing of what may follow.
+// SAFETY: reckons with a number.
+const REPORT_LEN: usize = unsafe { libc::CMSG_LEN(size_of::<libc::sock_extended_err>() as u32) } as usize;
 
 const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;

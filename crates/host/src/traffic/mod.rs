@@ -17,10 +17,12 @@ mod framing;
 mod ledger;
 mod neighbour;
 mod pacing;
+pub mod reachability;
 mod requests;
 mod sampler;
 mod sockets;
 mod task;
+mod tcp_counts;
 mod tcp_stream;
 mod udp_stream;
 mod wait;
@@ -70,6 +72,12 @@ pub enum TrafficError {
          link is down; check the cable and the addresses of both ends"
     )]
     NoNeighbour { address: IpAddr, interface: String },
+    #[error("no datagrams go to {peer}, which has not shown that it takes part; let the other end send, or use TCP")]
+    Unproven { peer: SocketAddr },
+    #[error(
+        "{peer}, or a machine on the way there, refuses datagrams ({error}), so no more were sent; start what is to receive them"
+    )]
+    Refused { peer: SocketAddr, error: io::Error },
     #[error("what answered at {peer} does not know this trial's secret; no test traffic was sent there")]
     Stranger { peer: SocketAddr },
     #[error(
@@ -206,20 +214,21 @@ impl Trial {
     }
 
     /// One end of a trial whose other end is another tool: the flows are open by that tool's protocol, and end by it (see
-    /// [`Stopper::finish`]). `flows` are as [`Flow::of`] the spec has them, each with its connected socket.
+    /// [`Stopper::finish`]). `flows` are as [`Flow::of`] the spec has them, each with its connected socket and
+    /// why this end may send on it.
     pub fn adopt(
         spec: Spec,
         framing: Framing,
         end: End,
         local: IpAddr,
         interface: Option<String>,
-        flows: Vec<impl Into<Adopted>>,
+        flows: Vec<Adopted>,
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<Trial, TrafficError> {
         let mut trial = Trial::new(spec, end, local, interface);
         trial.clock = Arc::new(TrialClock::with_end(&trial.spec, framing.end().is_some()));
         trial.framing = framing;
-        let open = flows.into_iter().map(|flow| Open::adopt(flow.into()));
+        let open = flows.into_iter().map(|flow| Open::adopt(flow, &trial.spec, end));
         let open = open.collect::<Result<Vec<_>, _>>()?;
         let soak = trial.soak()?;
         trial.run(open, soak, notify)?;
@@ -382,11 +391,14 @@ impl Trial {
         for (flow, slices) in flows.iter_mut().zip(sampled.slices) {
             flow.slices = slices;
         }
+        for (flow, counts) in flows.iter_mut().zip(sampled.tcp_counts) {
+            flow.tcp.iter_mut().for_each(|summary| counts.carry_on(summary));
+        }
         let mut doubts = sampled.doubts;
         let mut counters = linerate_trial::stage::Counters::default();
         if let Some(interface) = &self.interface {
             let after = counters::snapshot(interface);
-            counters = after.counters.since(&self.before.counters);
+            counters = after.since(&self.before, flows.iter().map(|flow| flow.octets_total).sum());
             if !after.missing.is_empty() {
                 doubts.push(Doubt::new(DoubtKind::CountersMissing, after.missing.join("; ")));
             }

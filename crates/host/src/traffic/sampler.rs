@@ -17,10 +17,12 @@ use super::TrafficError;
 use super::clock::{TrialClock, Window};
 use super::ledger::{Ledger, Reader};
 use super::task::tcp_sample;
-use crate::cpu::{CpuMeter, accounts_irq_by_ticks, doubt_irq_by_ticks, doubt_short_span};
+use super::tcp_counts::TcpCounts;
+use crate::cpu::{CpuMeter, accounts_irq_by_ticks, doubt_irq_by_ticks};
 use crate::interfaces;
 use crate::profile::{Profiler, Running, Taken};
 use crate::soak::{Soak, SoakMark};
+use crate::sys::socket_state::TcpInfo;
 
 /// How far a trial is.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +44,8 @@ pub struct Sampled {
     pub cpu_slices: Vec<CpuSlice>,
     /// Each flow's slices, in the order in which they were watched.
     pub slices: Vec<Vec<Slice>>,
+    /// What TCP counted of each flow that this end sends, in the same order; of other flows nothing.
+    pub tcp_counts: Vec<TcpCounts>,
     /// Doubts about the CPU figures.
     pub doubts: Vec<Doubt>,
     /// What the CPUs did over the measured part, not named yet.
@@ -64,8 +68,10 @@ pub struct Sampler {
 
 struct Watched {
     flow: Flow,
-    /// Only of TCP flows that this end sends: what the kernel tells there changes.
+    /// Only of TCP flows that this end sends: what the kernel tells there changes. A receiver says by closing its socket
+    /// that it has read everything, so that nobody else may hold it.
     tcp: Option<Socket>,
+    tcp_counts: TcpCounts,
     ledger: Arc<Ledger>,
     reader: Reader,
     /// The counts at the end of the last slice.
@@ -114,6 +120,7 @@ impl Sampler {
         self.watched.push(Watched {
             flow,
             tcp,
+            tcp_counts: TcpCounts::new(self.clock.now_ns()),
             ledger,
             reader: Reader::default(),
             sliced: Reader::default(),
@@ -180,7 +187,12 @@ impl Sampler {
             self.cut_slice(span, now, &mut sampled);
             self.close(span, &mut sampled);
         }
-        sampled.slices = self.watched.into_iter().map(|watched| watched.slices).collect();
+        // Of a trial that fails nothing else says how far it was.
+        let now = self.clock.now_ns();
+        self.catch_up(now);
+        notify(self.progress(now - started_ns));
+        (sampled.slices, sampled.tcp_counts) =
+            self.watched.into_iter().map(|watched| (watched.slices, watched.tcp_counts)).unzip();
         sampled
     }
 
@@ -208,6 +220,11 @@ impl Sampler {
             watched.reader.catch_up(&watched.ledger);
             if watched.reader.messages + watched.reader.octets != before {
                 watched.moved_ns = now;
+            }
+            if watched.tcp_counts.is_due(now)
+                && let Some(info) = watched.tcp.as_ref().and_then(|socket| TcpInfo::of(socket).ok())
+            {
+                watched.tcp_counts.handle_info(&info, now, watched.reader.octets);
             }
         }
     }
@@ -257,7 +274,6 @@ impl Sampler {
             sampled.cpu = Some(reading.usage);
             sampled.doubts.extend(reading.doubts);
         } else if let Some(use_) = by_stat {
-            sampled.doubts.extend(doubt_short_span(use_.span_s));
             sampled.doubts.extend((accounts_irq_by_ticks() == Some(true)).then(doubt_irq_by_ticks));
             sampled.cpu = Some(use_);
         }

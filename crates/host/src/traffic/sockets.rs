@@ -5,11 +5,12 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use linerate_trial::flow::Flow;
+use linerate_trial::flow::{End, Flow};
 use linerate_trial::spec::{Spec, Workload};
 use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Token};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use super::reachability::{Reach, UnprovenLimit, local_towards};
 use super::{TrafficError, neighbour};
 
 /// How long the two ends have to find each other.
@@ -44,33 +45,67 @@ pub struct Open {
     pub listener: Option<Socket>,
     /// The far end.
     pub peer: SocketAddr,
+    /// See [`Adopted::at_most`].
+    pub most_octets: Option<u64>,
+    /// What may be sent, where the far end has proved nothing.
+    pub unproven: Option<UnprovenLimit>,
 }
 
 /// A flow that another tool's protocol has opened.
 pub struct Adopted {
-    /// The flow.
-    pub flow: Flow,
-    /// Its connected socket. Where each transaction makes a connection of its own: one that is open as long as the flow is.
-    pub socket: Socket,
-    /// Where such connections come, at the end that answers.
-    pub listener: Option<Socket>,
-    /// Where they go to, at the end that asks.
-    pub peer: Option<SocketAddr>,
+    flow: Flow,
+    socket: Socket,
+    reach: Reach,
+    connections: Connections,
+    most_octets: Option<u64>,
 }
 
-impl From<(Flow, Socket)> for Adopted {
-    fn from((flow, socket): (Flow, Socket)) -> Adopted {
-        Adopted { flow, socket, listener: None, peer: None }
+/// Where a flow's connections come or go, if each transaction makes one.
+enum Connections {
+    None,
+    /// They come here, at the end that answers.
+    At(Socket),
+    /// They go there, at the end that asks.
+    To(SocketAddr),
+}
+
+impl Adopted {
+    /// A flow on its connected socket, and why this end may send on it.
+    pub fn new(flow: Flow, socket: Socket, reach: Reach) -> Adopted {
+        Adopted { flow, socket, reach, connections: Connections::None, most_octets: None }
+    }
+
+    /// The same, of which this end sends so many octets of a TCP stream at most after the warm-up: where the other end decides
+    /// when the test is over.
+    pub fn at_most(self, octets: Option<u64>) -> Adopted {
+        Adopted { most_octets: octets, ..self }
+    }
+
+    /// A flow whose transactions each open a connection here; `control` is open as long as the flow is.
+    pub fn answering(flow: Flow, control: Socket, listener: Socket) -> Adopted {
+        Adopted { connections: Connections::At(listener), ..Adopted::new(flow, control, Reach::Connected) }
+    }
+
+    /// A flow whose transactions each open a connection to there; `control` is open as long as the flow is.
+    pub fn asking(flow: Flow, control: Socket, at: SocketAddr) -> Adopted {
+        Adopted { connections: Connections::To(at), ..Adopted::new(flow, control, Reach::Connected) }
     }
 }
 
 impl Open {
-    /// A flow that somebody else has opened.
-    pub fn adopt(adopted: Adopted) -> Result<Open, TrafficError> {
-        let Adopted { flow, socket, listener, peer } = adopted;
+    /// A flow that somebody else has opened. Refused where this end would send datagrams to an address that has proved
+    /// nothing.
+    pub fn adopt(adopted: Adopted, spec: &Spec, end: End) -> Result<Open, TrafficError> {
+        let Adopted { flow, socket, reach, connections, most_octets } = adopted;
         let far = socket.peer_addr().map_err(TrafficError::System)?.as_socket();
-        let peer = peer.or(far).ok_or_else(|| TrafficError::System(ErrorKind::Unsupported.into()))?;
-        Ok(Open { socket, flow, listener, peer })
+        let far = far.ok_or_else(|| TrafficError::System(ErrorKind::Unsupported.into()))?;
+        let unproven = reach.admit(spec, end, flow, &socket, far)?;
+        let (listener, peer) = match connections {
+            Connections::None => (None, far),
+            Connections::At(listener) => (Some(listener), far),
+            Connections::To(at) => (None, at),
+        };
+        Ok(Open { socket, flow, listener, peer, most_octets, unproven })
     }
 }
 
@@ -118,7 +153,7 @@ impl Waiting {
             if expect(&octets[..len], HandshakeKind::Hello, flow, &tokens.hello).is_some() {
                 udp.connect(peer).map_err(TrafficError::System)?;
                 udp.send(&message(HandshakeKind::Answer, flow, &tokens.answer)).map_err(TrafficError::System)?;
-                return Ok(Open { socket: udp.into(), flow, listener: None, peer });
+                return Ok(Open { socket: udp.into(), flow, listener: None, peer, most_octets: None, unproven: None });
             }
         }
     }
@@ -147,7 +182,7 @@ impl Waiting {
             let peer = peer.as_socket().ok_or_else(|| TrafficError::System(ErrorKind::Unsupported.into()))?;
             set_stream_options(&SockRef::from(&stream), spec)?;
             let listener = (flow.workload == Workload::TcpCrr).then_some(listener);
-            return Ok(Open { socket: stream.into(), flow, listener, peer });
+            return Ok(Open { socket: stream.into(), flow, listener, peer, most_octets: None, unproven: None });
         }
     }
 }
@@ -178,7 +213,7 @@ fn open_once(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &
         io::Read::read_exact(&mut &stream, &mut octets).map_err(unreachable)?;
         expect(&octets, HandshakeKind::Answer, flow, &tokens.answer).ok_or(TrafficError::Stranger { peer })?;
         set_stream_options(&SockRef::from(&stream), spec)?;
-        return Ok(Open { socket: stream.into(), flow, listener: None, peer });
+        return Ok(Open { socket: stream.into(), flow, listener: None, peer, most_octets: None, unproven: None });
     }
     let udp: std::net::UdpSocket = socket.into();
     udp.connect(peer).map_err(unreachable)?;
@@ -200,7 +235,14 @@ fn open_once(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &
             udp.set_read_timeout(Some(left)).map_err(TrafficError::System)?;
             match udp.recv(&mut octets) {
                 Ok(len) if expect(&octets[..len], HandshakeKind::Answer, flow, &tokens.answer).is_some() => {
-                    return Ok(Open { socket: udp.into(), flow, listener: None, peer });
+                    return Ok(Open {
+                        socket: udp.into(),
+                        flow,
+                        listener: None,
+                        peer,
+                        most_octets: None,
+                        unproven: None,
+                    });
                 }
                 Ok(_) => {}
                 Err(error) if is_passing(&error) => {}
@@ -217,7 +259,7 @@ pub fn connect_again(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result
         TrafficError::System(error) => error,
         other => io::Error::other(other.to_string()),
     })?;
-    socket.bind(&SocketAddr::new(local, 0).into())?;
+    socket.bind(&local_towards(local, 0, peer).into())?;
     socket.connect_timeout(&peer.into(), OPENING_TIME)?;
     socket.set_tcp_nodelay(spec.nodelay())?;
     Ok(socket.into())

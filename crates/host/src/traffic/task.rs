@@ -109,7 +109,7 @@ impl Task {
         let gap_ns = self.spec.rate.gap_ns(message_octets)?;
         // Each flow its own chance, and the same again with the same seed.
         let seed = self.spec.seed.wrapping_add(u64::from(self.open.flow.id) << 32);
-        Some(Pacer::new(gap_ns, self.spec.burst, self.spec.spacing, seed, start_ns))
+        Some(Pacer::new(gap_ns, self.spec.burst, self.spec.spacing, seed, start_ns).of_octets(message_octets))
     }
 
     /// An account with nothing in it yet.

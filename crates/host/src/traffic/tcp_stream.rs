@@ -39,9 +39,9 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     stream.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let mut out = OctetsOut::new(api, &task.spec, &socket)?;
     let size = out.size();
-    let mut left = match task.spec.extent {
-        Extent::Octets(octets) => octets,
-        Extent::Time(_) => u64::MAX,
+    let mut left = match (task.spec.extent, task.open.most_octets) {
+        (Extent::Octets(octets), _) | (Extent::Time(_), Some(octets)) => octets,
+        (Extent::Time(_), None) => u64::MAX,
     };
     if !task.clock.wait_for_start() {
         return Err(TrafficError::Stopped);
@@ -76,7 +76,8 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
             Ok(written) => {
                 now = task.clock.now_ns();
                 reach.handle_sent(now - called_ns);
-                left -= written as u64;
+                // What is left out is no part of what was asked for.
+                left -= if now < window.start_ns { 0 } else { written as u64 };
                 let messages = ((at + written) / size) as u64 + u64::from(left == 0 && (at + written) % size != 0);
                 at = (at + written) % size;
                 outcome.calls += 1;
@@ -102,7 +103,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let patience = if task.spec.expected_time().is_some() { DRAIN_NS } else { u64::MAX };
     outcome.octets_total += out.finish(&socket, Duration::from_nanos(patience), || task.clock.stopped()) as u64;
     outcome.api = ApiUse { batch: reach.largest as u32, ..out.api_use() };
-    outcome.elapsed_ns = task.elapsed_ns(window, now);
+    outcome.elapsed_ns = if left == 0 { now.saturating_sub(window.start_ns) } else { task.elapsed_ns(window, now) };
     outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);

@@ -21,6 +21,7 @@ use super::api::datagrams_out::DatagramsOut;
 use super::clock::{Leaving, Window};
 use super::framing::{Early, Foreign, Framing};
 use super::pacing::Paced;
+use super::reachability::{UnprovenLimit, is_refusal};
 use super::sockets::{self, is_passing};
 use super::task::{Task, wait_until};
 use crate::sys::datagrams::{DatagramBatch, Received};
@@ -64,7 +65,8 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     if let Some(paced) = ahead {
         paced.steer(socket, true).map_err(TrafficError::System)?;
     }
-    while sequence < limit && !task.clock.stopped() {
+    let most_ns = task.open.unproven.map_or(u64::MAX, |_| now.saturating_add(UnprovenLimit::LONGEST.as_nanos() as u64));
+    while sequence < limit && now < most_ns && !task.clock.stopped() {
         if let Some(pacer) = &pacer {
             let departure = pacer.next_departure_ns().saturating_sub(ahead.map_or(0, |paced| paced.lead_ns));
             wait_until(&task.clock, departure.min(window.end_ns));
@@ -101,6 +103,9 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 outcome.send_retries += u64::from(error.kind() == ErrorKind::WouldBlock);
                 continue;
+            }
+            Err(error) if task.open.unproven.is_some() && is_refusal(&error) => {
+                return Err(TrafficError::Refused { peer: task.open.peer, error });
             }
             Err(error) if is_refused_once(&error) => {
                 // The numbers are used up: the receiver will miss them, and this counter says why.
@@ -399,6 +404,7 @@ impl Account {
             && message.segment == self.size
             && let Some((sequence, _)) = (foreign.parse)(message.octets)
         {
+            let sequence = self.tracker.number_near(sequence);
             merged.handle_message(sequence, (message.len / self.size) as u64, message.drops);
         }
         let end = foreign.end.as_ref();
@@ -422,6 +428,7 @@ impl Account {
                 }
                 continue;
             };
+            let sequence = self.tracker.number_near(sequence);
             let measured = self.measures(task, now);
             if measured && self.outcome.messages == 0 {
                 self.missing_before = Some(self.tracker.missing());

@@ -2,8 +2,10 @@
 //! Knows no QEMU; a running board is a locked file and some sockets.
 
 use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use linerate_control::private;
 
 use super::BoardError;
 use super::monitor::Monitor;
@@ -63,13 +65,9 @@ impl Folders {
     /// Takes a board's folder for this process, empty; the lock is held as long as the file is open.
     pub(crate) fn take(&self, name: &str) -> Result<(PathBuf, File), BoardError> {
         let folder = self.running.join(name);
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|error| BoardError::file(&folder, error))?;
-        // A folder below /tmp that somebody else has made there is not to be trusted with sockets.
-        let owner = fs::metadata(&self.running).map_err(|error| BoardError::file(&self.running, error))?.uid();
-        if owner != sys::effective_ids().0 {
-            let why = "belongs to another user; set XDG_RUNTIME_DIR to a folder of yours";
-            return Err(BoardError::Parts(format!("the folder {} {why}", self.running.display())));
+        // A folder below /tmp that somebody else has made there, or a link, is not to be trusted with sockets.
+        for one in self.chain(&folder) {
+            own(one, "XDG_RUNTIME_DIR")?;
         }
         let lock = folder.join("lock");
         let file = File::create(&lock).map_err(|error| BoardError::file(&lock, error))?;
@@ -87,7 +85,16 @@ impl Folders {
         Ok((folder, file))
     }
 
+    /// The folders from this program's own in the user's, or the system's, down to this one.
+    fn chain<'a>(&'a self, folder: &'a Path) -> impl Iterator<Item = &'a Path> {
+        self.running.parent().into_iter().chain([self.running.as_path(), folder])
+    }
+
     fn is_locked(&self, name: &str) -> bool {
+        let user = sys::effective_ids().0;
+        if !self.chain(&self.running.join(name)).all(|one| private::is_own(one, user)) {
+            return false;
+        }
         let lock = self.running.join(name).join("lock");
         File::open(lock).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
@@ -120,9 +127,59 @@ impl Running {
     }
 }
 
+/// Makes a folder of this user's alone; `variable` is how the user names another.
+pub(super) fn own(folder: &Path, variable: &str) -> Result<(), BoardError> {
+    if let Some(above) = folder.parent() {
+        fs::create_dir_all(above).map_err(|error| BoardError::file(above, error))?;
+    }
+    private::own(folder, sys::effective_ids().0).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => {
+            let why = format!("cannot be used: {error}; set {variable} to a folder of yours");
+            BoardError::Parts(format!("the folder {} {why}", folder.display()))
+        }
+        _ => BoardError::file(folder, error),
+    })
+}
+
 /// What the console in this folder has said so far; what it could do to a terminal is left out.
 pub(crate) fn console_log(folder: &Path) -> String {
     let octets = fs::read(folder.join("console.log")).unwrap_or_default();
     let text = String::from_utf8_lossy(&octets);
     text.chars().filter(|&sign| sign == '\n' || !sign.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folders(base: &Path) -> Folders {
+        Folders { cache: base.join("cache"), running: base.join("linerate/boards") }
+    }
+
+    #[test]
+    fn a_link_or_another_users_folder_is_not_taken() {
+        let base = std::env::temp_dir().join(format!("linerate-folders-{}", std::process::id()));
+        let elsewhere = base.join("elsewhere");
+        fs::create_dir_all(elsewhere.join("boards/sabrelite")).unwrap();
+        let folders = folders(&base);
+        // As another user could have left it in a folder where everybody may write.
+        std::os::unix::fs::symlink(&elsewhere, base.join("linerate")).unwrap();
+        let error = folders.take("sabrelite").unwrap_err().to_string();
+        assert!(error.contains("not this user's alone") && error.contains("XDG_RUNTIME_DIR"), "{error}");
+        assert!(fs::read_dir(elsewhere.join("boards/sabrelite")).unwrap().next().is_none(), "nothing was put there");
+        let held = File::create(elsewhere.join("boards/sabrelite/lock")).unwrap();
+        held.lock().unwrap();
+        assert!(folders.running().is_empty() && folders.find("sabrelite").is_err(), "no board of a stranger's runs");
+
+        fs::remove_file(base.join("linerate")).unwrap();
+        fs::create_dir(base.join("linerate")).unwrap();
+        if std::os::unix::fs::chown(base.join("linerate"), Some(65534), None).is_ok() {
+            assert!(folders.take("sabrelite").is_err(), "it is another user's");
+            std::os::unix::fs::chown(base.join("linerate"), Some(sys::effective_ids().0), None).unwrap();
+        }
+        let (_, lock) = folders.take("sabrelite").unwrap();
+        assert_eq!(folders.running(), ["sabrelite"]);
+        drop(lock);
+        fs::remove_dir_all(&base).unwrap();
+    }
 }

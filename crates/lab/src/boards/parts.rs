@@ -14,8 +14,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use linerate_control::private;
+
 use super::BoardError;
 use super::definition::{Board, DeviceTree};
+use crate::sys;
 
 /// What one board is made of, in the cache.
 #[derive(Debug)]
@@ -55,6 +58,9 @@ impl Parts {
 
     /// The newest that the cache has.
     pub(crate) fn cached(cache: &Path, board: &Board) -> Option<Parts> {
+        if !private::is_own(cache, sys::effective_ids().0) {
+            return None;
+        }
         let (prefix, suffix) = (format!("{}_", board.name), format!("_{RECIPE}"));
         let mut found: Vec<PathBuf> = fs::read_dir(cache.join("boards"))
             .ok()?
@@ -71,6 +77,8 @@ impl Parts {
 
     /// Asks the machine's own package sources for the newest, and downloads what the cache lacks.
     pub(crate) fn fetch(cache: &Path, board: &Board, say: &mut dyn FnMut(&str)) -> Result<Parts, BoardError> {
+        // What is unpacked there runs on the board, and is read as it lies.
+        super::folder::own(cache, "XDG_CACHE_HOME")?;
         let apt = Apt::new(cache, board)?;
         say("asking this machine's package sources");
         apt.update();

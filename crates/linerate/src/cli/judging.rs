@@ -102,6 +102,9 @@ pub(crate) struct ExplainArgs {
     /// Leave the setting as tried, if it helped; `linerate target ENDPOINT restore` takes it back
     #[arg(long, requires = "try")]
     pub(crate) keep: bool,
+    /// Reach a machine whose endpoint in the record is exec:COMMAND: the record's command runs here, as you
+    #[arg(long, requires = "try")]
+    pub(crate) allow_exec: bool,
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
     #[command(flatten)]

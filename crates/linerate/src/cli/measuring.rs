@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use linerate_control::Endpoint;
+use linerate_peers::allow::Prefix;
 use linerate_trial::units::OfferedLoad;
 
 use super::{OutputArgs, ReachArgs, StoreArgs, endpoint, name_and_value};
@@ -42,6 +43,14 @@ pub(crate) struct RunArgs {
     /// The public key of that server, a PEM file
     #[arg(long, value_name = "FILE", requires = "username")]
     pub(crate) rsa_public_key: Option<PathBuf>,
+    /// Where the target is a ttcp or an iperf2 server: send datagrams there though nothing answers, at this rate at most
+    ///
+    /// A ttcp answers nothing over UDP, so nothing shows that the address is the right one: what is sent may hit a machine
+    /// that takes no part. With iperf2 this leaves out the first session of some kilobytes that finds out whether the
+    /// server is there, which a server for one session (-P 1) takes for its only one. A trial has 60 s at most, its streams
+    /// this rate together (10M, 1G), and it ends at the first ICMP refusal.
+    #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
+    pub(crate) allow_unanswered: Option<u64>,
     /// Set an option of the trials: one value, a list (1M,2M) or a range (50M..1G:50M); may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(crate) set: Vec<(String, String)>,
@@ -104,9 +113,12 @@ pub(crate) struct ServeArgs {
     /// Whose clients; several at once
     #[arg(value_enum, required = true)]
     pub(crate) tool: Vec<Tool>,
-    /// Listen at this address only
+    /// Listen at this address only; by default on every address of this machine
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) bind: Option<IpAddr>,
+    /// Serve only clients at this address or prefix, as 10.0.0.5 or 10.0.0.0/24; may be given several times [default: anybody]
+    #[arg(long, value_name = "FROM")]
+    pub(crate) allow: Vec<Prefix>,
     /// Listen on this port, where one tool is served; by default each tool's own
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
@@ -119,9 +131,19 @@ pub(crate) struct ServeArgs {
     /// The most that a test may ask for, all its streams together: 100M, 1G
     #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
     pub(crate) max_rate: Option<u64>,
+    /// Tests that become records; those that come after them are served without one
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) max_records: u64,
     /// The longest that a test may ask for
     #[arg(long, value_name = "TIME", value_parser = linerate_trial::units::parse_duration, default_value = "1h")]
     pub(crate) max_time: Duration,
+    /// Also send datagrams to iperf2 clients (-u with -R, -d, -r, --full-duplex), at this rate at most: 10M, 1G
+    ///
+    /// iperf2 has nothing by which a client would prove its address before datagrams are sent to it. With this, one forged
+    /// datagram has this machine send to any neighbour in whose name it comes: at this rate, for 60 s, to one at a time, in a
+    /// subnet of its own, until an ICMP message refuses. Without it such clients are refused.
+    #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
+    pub(crate) allow_unproven_udp: Option<u64>,
     /// Serve only iperf3 clients of these users: a file of lines 'user,hash', as iperf3 has it (docs/peers.md)
     #[arg(long, value_name = "FILE", requires = "rsa_private_key")]
     pub(crate) authorized_users: Option<PathBuf>,

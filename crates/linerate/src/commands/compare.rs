@@ -14,7 +14,7 @@ use linerate_results::observation::Observation;
 use super::selection::{compared, observations, selection};
 use super::{open_store, terminal_width};
 use crate::cli::{CompareArgs, TableArgs};
-use crate::output::{out, say};
+use crate::output::{beside, out, say};
 use crate::render;
 use crate::render::compare::Shown;
 
@@ -110,7 +110,7 @@ fn show(output: TableArgs, shown: &Shown<'_>) {
         TableArgs { json: true, .. } => out!("{}", render::compare::json(shown)),
         TableArgs { csv: true, .. } => {
             // Figures must not stand without what else differs; lines of another kind have no place among theirs.
-            say(format_args!("{}", render::compare::around(shown, terminal_width()).trim_end()));
+            beside(&render::compare::around(shown, terminal_width()));
             out!("{}", render::compare::csv(shown));
         }
         TableArgs { markdown: true, .. } => out!("{}", render::compare::markdown(shown)),

@@ -1,12 +1,15 @@
 //! `linerate run … --dry-run`: every trial in its order, what will be skipped and why, and the time it takes.
 //! Knows no traffic, and changes nothing: both machines are asked what they have.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use linerate_control::ConnectOptions;
+use linerate_trial::change::{Access, Custom};
 use linerate_trial::flow::End;
+use linerate_trial::printable::in_line;
 use linerate_trial::setting::BOOT;
 use linerate_trial::units::format_duration;
 
@@ -17,7 +20,7 @@ use crate::measure::boot::Boots;
 use crate::measure::campaign::Order;
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings::foreseen;
-use crate::output::{out, say};
+use crate::output::{beside, out};
 use crate::plan::{Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
 use crate::progress::Progress;
 use crate::render::matrix::{self as render, Matrix};
@@ -32,10 +35,19 @@ pub(super) fn dry_run(order: &Order<'_>, arguments: &RunArgs, options: &ConnectO
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
-    let refused = foreseen(&pair, &order.trials)?;
+    // What the plan reads and sets by programs and files of its own is shown and left alone: to run a stranger's plan dry
+    // must be safe.
+    let others: Vec<PlannedTrial> = order.trials.iter().map(without_own).collect();
+    let refused = foreseen(&pair, &others)?;
     pair.end();
     show(&matrix(order.plan, &order.changes, &order.trials, &refused), arguments.output);
     Ok(ExitCode::SUCCESS)
+}
+
+fn without_own(trial: &PlannedTrial) -> PlannedTrial {
+    let mut trial = trial.clone();
+    trial.settings.retain(|one| one.change.custom.is_none());
+    trial
 }
 
 /// The trials in the form that the user wants.
@@ -44,7 +56,7 @@ fn show(matrix: &Matrix<'_>, output: OutputArgs) {
         OutputArgs { json: true, .. } => out!("{}", render::json(matrix)),
         OutputArgs { csv: true, .. } => {
             out!("{}", render::csv(matrix));
-            say(format_args!("{}", matrix.conclusion.trim_end()));
+            beside(&matrix.conclusion);
         }
         OutputArgs { markdown: true, .. } => out!("{}", render::markdown(matrix)),
         _ => out!("{}", render::text(matrix)),
@@ -71,6 +83,7 @@ fn matrix<'a>(
         text += &format!("trials end for a configuration whose median is known to within {goal} %: fewer, then\n");
     }
     text += &boots(plan, trials);
+    text += &own_programs(trials);
     let estimate = Estimate::of(&measured, plan);
     if estimate.changed > 0 {
         text += &format!("{} on the way, all put back at the end\n", counted(estimate.changed, "change of a setting"));
@@ -166,9 +179,32 @@ fn boots(plan: &Plan, trials: &[PlannedTrial]) -> String {
     for boot in wanted {
         let command = boot.command.join(" ");
         let command = command.strip_prefix("/bin/sh -c ").unwrap_or(&command);
-        text += &format!("  boot.{}: {command}; {}\n", boot.name, boot.checks);
+        let line = format!("boot.{}: {command}; {}", boot.name, boot.checks);
+        text += &format!("  {}\n", in_line(&line, 1000));
     }
     text
+}
+
+/// The programs and files of the plan's own by which it would read and set a machine's settings; none is touched now.
+fn own_programs(trials: &[PlannedTrial]) -> String {
+    let way = |access: &Access| match access {
+        Access::File(path) => format!("the file {path}"),
+        Access::Command(words) => words.join(" "),
+    };
+    let lines: BTreeSet<String> = trials
+        .iter()
+        .flat_map(|trial| &trial.settings)
+        .filter_map(|one| {
+            let Custom { get, set } = one.change.custom.as_ref()?;
+            let line = format!("{}.{}: read by {}, set by {}", one.end, one.change.name, way(get), way(set));
+            Some(format!("  {}\n", in_line(&line, 1000)))
+        })
+        .collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let head = "programs and files of the plan's own, used on that machine as its agent's user; not tried now:\n";
+    head.to_owned() + &lines.into_iter().collect::<String>()
 }
 
 fn counted(count: usize, what: &str) -> String {

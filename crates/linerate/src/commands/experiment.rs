@@ -52,7 +52,8 @@ pub(super) fn experiment(
             record.id
         );
     };
-    let [target, host] = [&record.target, &record.host].map(|machine| endpoint(&machine.endpoint));
+    let [target, host] =
+        [&record.target, &record.host].map(|machine| endpoint(&machine.endpoint, arguments.allow_exec));
     let (target, host) = (target?, host?);
     let options = connect_options(&arguments.reach)?;
 
@@ -109,9 +110,18 @@ pub(super) fn experiment(
     Ok(if helped.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn endpoint(text: &str) -> Result<Endpoint> {
-    text.parse()
-        .map_err(|error| anyhow!("the record's machine '{text}' cannot be reached again ({error}); run the plan anew"))
+/// How a machine of the record is reached. A record may be anybody's, and `exec:` is a command of its maker's.
+fn endpoint(text: &str, allow_exec: bool) -> Result<Endpoint> {
+    match text.parse() {
+        Ok(Endpoint::Exec(command)) if !allow_exec => bail!(
+            "the record's machine is reached by a command that would run here: {command}; if it is one of yours, give \
+             --allow-exec"
+        ),
+        Ok(endpoint) => Ok(endpoint),
+        Err(error) => {
+            Err(anyhow!("the record's machine '{text}' cannot be reached again ({error}); run the plan anew"))
+        }
+    }
 }
 
 /// The suggested option's value in the record, or the setting's on its machine now.

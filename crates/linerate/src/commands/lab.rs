@@ -13,7 +13,7 @@ use linerate_lab::boards::{BOARDS, Board};
 use super::boards::{Start, folders, start};
 use crate::cli::{Cable, LabArgs};
 use crate::interrupt;
-use crate::output::{out, say};
+use crate::output::{out, say, terminal};
 use crate::progress::Progress;
 
 /// Carries the command out.
@@ -121,7 +121,7 @@ fn shell(name: &str) -> Result<()> {
         let mut octets = [0; 4096];
         while let Ok(count @ 1..) = answers.read(&mut octets) {
             *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-            let mut output = io::stdout();
+            let mut output = terminal();
             if output.write_all(&octets[..count]).and_then(|()| output.flush()).is_err() {
                 break;
             }

@@ -53,7 +53,7 @@ pub(super) fn of_machine(arguments: &TargetArgs, profile: &TargetProfileArgs) ->
     }
     if profile.json {
         taken.cpu = cpu;
-        out!("{}\n", serde_json::to_string(&told)?);
+        out!("{}", render::json::line(&serde_json::to_string(&told)?));
     } else {
         out!("{}", render::profile::whole("machine", &told, driver.as_deref(), "µs/packet"));
     }

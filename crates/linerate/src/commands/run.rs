@@ -24,7 +24,7 @@ use crate::measure::campaign::{self, CampaignError, Order};
 use crate::measure::narrow::{Narrowing, main_metric};
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings;
-use crate::output::{out, say};
+use crate::output::{beside, out};
 use crate::plan::{self, Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged};
 use crate::progress::Progress;
 use crate::render;
@@ -46,6 +46,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     }
     let options = connect_options(&arguments.reach)?;
     check_counters(arguments)?;
+    check_unanswered(arguments)?;
     let credentials = credentials(arguments)?;
     let mut changes = Changes {
         overrides,
@@ -77,6 +78,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     let mut pair = Pair::connect(&arguments.target, &host, given, &options)?;
     if let Some(foreign) = &mut pair.foreign {
         foreign.credentials = credentials;
+        foreign.unanswered = arguments.allow_unanswered;
     }
     if let Some(endpoint) = &arguments.counters {
         pair.look_from_afar(endpoint)?;
@@ -124,7 +126,7 @@ fn show_proof(proof: &Proof, output: OutputArgs) {
     match (pasted, render::proof::text(proof, terminal_width())) {
         (Some(text), _) => out!("\n{text}"),
         // On standard output a program reads records, and nothing else.
-        (None, Some(text)) if output.json || output.csv => say(format_args!("{}", text.trim_end())),
+        (None, Some(text)) if output.json || output.csv => beside(&text),
         (None, Some(text)) => out!("\n{text}"),
         (None, None) => {}
     }
@@ -168,6 +170,17 @@ fn check_counters(arguments: &RunArgs) -> Result<()> {
              leave it out"
         ),
         Some(other) => bail!("--counters: {other} is not reached by ssh; write [ssh:][user@]host[:port]"),
+    }
+}
+
+/// `--allow-unanswered`: of whom.
+fn check_unanswered(arguments: &RunArgs) -> Result<()> {
+    match &arguments.target {
+        Endpoint::Foreign { tool: Tool::Ttcp | Tool::Iperf2, .. } => Ok(()),
+        _ if arguments.allow_unanswered.is_none() => Ok(()),
+        _ => bail!(
+            "--allow-unanswered is for a ttcp or an iperf2 server, like ttcp:host; others answer, so leave it out"
+        ),
     }
 }
 
@@ -343,6 +356,15 @@ fn resume(wanted: &Wanted, arguments: &RunArgs, store: &Store) -> Result<OwnedOr
         );
     }
     let mut order = begun.begin()?;
+    // The store may have come from somebody else, under the name of a plan of this user's.
+    let named = Plan::parse(&wanted.source, &wanted.name, &wanted.name)?;
+    if order.plan.custom != named.custom || order.plan.boots != named.boots {
+        bail!(
+            "the unfinished campaign's plan runs other programs ([custom] or [boot]) than {} does; see that both are \
+             yours, and leave --resume out to begin another",
+            wanted.name
+        );
+    }
     order.resume = Some(campaign);
     Ok(order)
 }

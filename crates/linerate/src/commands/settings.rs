@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow, bail};
 use linerate_control::message::{Request, SETTINGS};
 use linerate_control::{Client, ControlError};
 use linerate_trial::change::{CUSTOM, Change};
-use linerate_trial::setting;
+use linerate_trial::setting::{self, overlap};
 
 use crate::measure::conduct::TrialError;
 use crate::measure::pair::{ANSWER_TIME, holder};
@@ -38,6 +38,9 @@ pub(super) fn changes(written: &[(String, String)]) -> Result<Vec<Change>> {
             bail!("{name} is set twice; leave one of them out");
         }
         changes.push(Change { name, value, custom: None });
+    }
+    if let Some(overlap) = overlap::among(changes.iter().map(|change| change.name.as_str())) {
+        bail!("{overlap}");
     }
     Ok(changes)
 }

@@ -2,7 +2,9 @@
 //! Reads no clock and asks no machine: pure arithmetic, so that each figure's formula stands here and nowhere else.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use linerate_results::outage;
 use linerate_results::profile::MachineProfile;
 use linerate_results::record::{
     Directions, FORMAT, Figures, FlowFigures, Interval, Latency, Machine, Record, ServiceDemand, StreamFigures,
@@ -11,7 +13,7 @@ use linerate_results::record::{
 use linerate_results::registers::RegisterChanges;
 use linerate_trial::api::ApiUse;
 use linerate_trial::budget::Seen;
-use linerate_trial::cpu::CpuUse;
+use linerate_trial::cpu::{CpuUse, PROC_STAT, is_long_enough};
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::{End, Flow};
@@ -23,6 +25,7 @@ use linerate_trial::spec::{Direction, Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
 use super::conduct::Conducted;
+use super::route::Route;
 use crate::profile::account::{Work, account};
 use crate::registers::around;
 
@@ -40,10 +43,26 @@ pub(crate) struct Label {
     pub(crate) endpoints: [String; 2],
 }
 
+/// The addresses of both ends. A link-local one is named with its interface: its machine's own, else the other end's, from
+/// where it is reached.
+fn addresses(route: Option<Route>, target: &Environment, host: &Environment) -> [Option<String>; 2] {
+    let Some(route) = route else { return [None, None] };
+    let interface = |end: &Environment| end.nic.as_ref().map(|nic| nic.name.clone());
+    let named = |address: IpAddr, own: &Environment, other: &Environment| match (
+        address,
+        interface(own).or(interface(other)),
+    ) {
+        (IpAddr::V6(six), Some(interface)) if six.is_unicast_link_local() => format!("{address}%{interface}"),
+        _ => address.to_string(),
+    };
+    [Some(named(route.target, target, host)), Some(named(route.host, host, target))]
+}
+
 /// Makes the record.
 pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
     let Conducted { spec, route, settings, target, host, outcomes } = conducted;
     let [target_endpoint, host_endpoint] = label.endpoints;
+    let [target_address, host_address] = addresses(route, &target, &host);
     let machine = |endpoint, environment, address: Option<String>| Machine {
         endpoint,
         address,
@@ -68,8 +87,8 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
         direction: spec.direction,
         duration_s: None,
         asked: spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect(),
-        target: machine(target_endpoint, target, route.map(|route| route.target.to_string())),
-        host: machine(host_endpoint, host, route.map(|route| route.host.to_string())),
+        target: machine(target_endpoint, target, target_address),
+        host: machine(host_endpoint, host, host_address),
         result: None,
         intervals: Vec::new(),
         path: Vec::new(),
@@ -90,6 +109,8 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
                 {
                     machine.environment = *told;
                 }
+                outcome.doubts.extend(outcome.cpu.as_ref().and_then(CpuUse::doubt));
+                outcome.cpu = outcome.cpu.take().filter(CpuUse::is_told);
             }
             let joined = Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host };
             joined.fill(&mut record);
@@ -109,6 +130,7 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
             }
         }
     }
+    record.doubts.extend(outage::doubt(&record));
     // Of a failed trial as well: why it failed may be QEMU's doing.
     doubt_boards(&mut record);
     record
@@ -229,7 +251,7 @@ impl Joined<'_> {
                 .collect();
         }
         figures.service_demand = self.service_demand(&main);
-        doubts.extend(self.doubt_load(&main));
+        doubts.extend(self.doubt_load(&main, [&record.target.environment, &record.host.environment]));
         let shared = record.target.environment.is_machine_of(&record.host.environment);
         if shared {
             doubts.push(Doubt::new(
@@ -281,6 +303,7 @@ impl Joined<'_> {
         figures.departure_gaps =
             merged(&senders.iter().filter_map(|flow| flow.departure_gaps.as_ref()).collect::<Vec<_>>());
         figures.achieved_load_bps = Some(senders.iter().map(|flow| 8.0 * rate(flow.octets, flow)).sum());
+        figures.octets_sent = Some(senders.iter().map(|flow| flow.octets).sum());
         if self.spec.workload == Workload::UdpStream {
             figures.packets_sent = Some(senders.iter().map(|flow| flow.messages).sum());
         }
@@ -348,6 +371,7 @@ impl Joined<'_> {
         let departures: Vec<_> = pairs.iter().filter_map(|pair| pair.source.departure_gaps.as_ref()).collect();
         figures.departure_gaps = merged(&departures);
         figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).sum());
+        figures.octets_sent = Some(pairs.iter().map(|pair| pair.source.octets).sum());
         figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, pair.sink)).sum());
         figures.achieved_load_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum());
         let arrivals: Vec<_> = pairs.iter().filter_map(|pair| pair.sink.arrivals.as_ref()).collect();
@@ -415,17 +439,20 @@ impl Joined<'_> {
     }
 
     fn service_demand(&self, main: &[Pair<'_>]) -> Option<ServiceDemand> {
-        let kib = if self.spec.workload.is_stream() {
-            main.iter().map(|pair| pair.sink.octets).sum::<u64>() as f64 / 1024.0
-        } else {
-            0.0
+        // CPU time and what it was spent on are of the same span.
+        let span = |cpu: &CpuUse| if cpu.includes_warmup { Span::Whole } else { Span::Measured };
+        let by_kib = |outcome: &Outcome| {
+            let cpu = outcome.cpu.as_ref().filter(|_| self.spec.workload.is_stream())?;
+            cpu.demand_us(main.iter().map(|pair| span(cpu).octets(pair.sink)).sum::<u64>() as f64 / 1024.0)
         };
-        let demand = |cpu: &Option<CpuUse>, units: f64| cpu.as_ref().and_then(|cpu| cpu.demand_us(units));
-        let packets = |end| main.iter().map(|pair| packets_at(pair, self.spec.workload, end)).sum::<Option<f64>>();
-        let by_packet = |outcome: &Outcome| demand(&outcome.cpu, packets(outcome.end)?);
+        let by_packet = |outcome: &Outcome| {
+            let cpu = outcome.cpu.as_ref()?;
+            let packets = main.iter().map(|pair| packets_at(pair, self.spec.workload, outcome.end, span(cpu)));
+            cpu.demand_us(packets.sum::<Option<f64>>()?)
+        };
         let demand = ServiceDemand {
-            target_us_per_kib: demand(&self.target.cpu, kib),
-            host_us_per_kib: demand(&self.host.cpu, kib),
+            target_us_per_kib: by_kib(self.target),
+            host_us_per_kib: by_kib(self.host),
             target_us_per_packet: by_packet(self.target),
             host_us_per_packet: by_packet(self.host),
         };
@@ -436,7 +463,8 @@ impl Joined<'_> {
     fn profile(&self, outcome: &Outcome, environment: &Environment) -> Option<MachineProfile> {
         let taken = outcome.profile.as_deref()?.clone();
         let main: Vec<&Pair<'_>> = self.pairs.iter().filter(|pair| !pair.flow.probe).collect();
-        let packets = main.iter().map(|pair| packets_at(pair, self.spec.workload, outcome.end)).sum::<Option<f64>>();
+        let packets = main.iter().map(|pair| packets_at(pair, self.spec.workload, outcome.end, Span::Measured));
+        let packets = packets.sum::<Option<f64>>();
         let octets: u64 = main.iter().map(|pair| pair.sink.octets).sum();
         let kib = self.spec.workload.is_stream().then_some(octets as f64 / 1024.0);
         let driver = environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
@@ -444,7 +472,7 @@ impl Joined<'_> {
     }
 
     /// Whether the senders kept the load they were asked to offer, to half a percent.
-    fn doubt_load(&self, main: &[Pair<'_>]) -> Option<Doubt> {
+    fn doubt_load(&self, main: &[Pair<'_>], ends: [&Environment; 2]) -> Option<Doubt> {
         let asked = self.spec.rate.bits_per_second(self.spec.message_octets().into())?;
         if !self.spec.workload.is_stream() {
             return None;
@@ -456,25 +484,61 @@ impl Joined<'_> {
         let edge = 1.5 * f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst) * main.len() as f64
             / seconds;
         let off = achieved - asked;
-        let waited = main.iter().filter_map(|pair| pair.source.thread.run_delay_s).sum::<f64>();
-        // A hundredth of the senders' time: a switch to another thread and back takes some µs.
-        let why = if off < 0.0 && waited > 0.01 * seconds * main.len() as f64 {
-            format!("its threads waited for a CPU for {waited:.2} s, so give it more CPUs or less else to do")
-        } else {
-            "it or its link can do no more".to_owned()
-        };
+        let why = if off < 0.0 { self.held_up(main, -off / asked, ends) } else { String::new() };
         (off.abs() > (0.005 * asked).max(edge)).then(|| {
             Doubt::new(
                 DoubtKind::SenderFellBehind,
                 format!(
-                    "the sender was asked for {:.1} Mbit/s and offered {:.1} ({:+.1} %): {why}; read loss against what \
-                     was offered",
+                    "the sender was asked for {:.1} Mbit/s and offered {:.1} ({:+.1} %){why}; read loss against what was \
+                     offered",
                     asked / 1e6,
                     achieved / 1e6,
                     100.0 * off / asked
                 ),
             )
         })
+    }
+
+    /// What held the senders up, of those things that took them about as much of their time as is missing of the load: a
+    /// clause.
+    fn held_up(&self, main: &[Pair<'_>], missing: f64, ends: [&Environment; 2]) -> String {
+        // Threads are accounted for from the start, warm-up included.
+        let time: f64 =
+            main.iter().map(|pair| pair.source.elapsed_ns as f64 / 1e9 + self.spec.warmup.as_secs_f64()).sum();
+        let share = |of: fn(&ThreadUse) -> f64| main.iter().map(|pair| of(&pair.source.thread)).sum::<f64>() / time;
+        let worked = share(|thread| thread.user_s + thread.system_s);
+        let waited = share(|thread| thread.run_delay_s.unwrap_or(0.0));
+        let windows: Option<Vec<f64>> =
+            main.iter().map(|pair| pair.source.tcp.as_ref()?.limited_by_receive_window).collect();
+        let window = windows.and_then(|shares| mean(&shares)).unwrap_or(0.0);
+        let explains = |share: f64| share >= missing / 2.0;
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let unused = 1.0 - worked - waited;
+        if explains(waited) {
+            return format!(
+                ": its threads waited for a CPU {} of the time, so give it more CPUs or less else to do",
+                percent(waited)
+            );
+        }
+        if explains(window) {
+            return format!(": TCP waited for the receiver's window {} of the time", percent(window));
+        }
+        if worked >= BUSY {
+            return format!(": its threads worked {} of the time, and can do no more", percent(worked));
+        }
+        // A sender that is behind sleeps for nothing but room in its socket's buffer.
+        if worked > 0.0 && missing >= MUCH_BEHIND && explains(unused) {
+            let shapers = main.iter().filter_map(|pair| sending(pair, ends).nic.as_ref()?.qdisc.as_deref());
+            let shaper = shapers.into_iter().find(|kind| SHAPERS.contains(kind));
+            let of = shaper.map_or("its link, or a shaper before it,".to_owned(), |kind| {
+                format!("its queueing discipline, {kind},")
+            });
+            return format!(
+                ": {of} took no more, and its threads, which worked {} of the time, waited for room to send",
+                percent(worked)
+            );
+        }
+        ": it or its link can do no more".to_owned()
     }
 
     fn intervals(&self, main: &[Pair<'_>]) -> Vec<Interval> {
@@ -506,7 +570,12 @@ impl Joined<'_> {
                     (!slices.is_empty()).then(|| slices.iter().map(|slice| amount(slice)).sum())
                 };
                 let missing: Option<i64> = received.iter().map(|slice| slice.missing).sum();
-                let cpu = |outcome: &Outcome| outcome.cpu_slices.get(k).map(|slice| slice.machine);
+                let cpu = |outcome: &Outcome| {
+                    let slice = outcome.cpu_slices.get(k)?;
+                    let span_s = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
+                    let method = outcome.cpu.as_ref().map_or(PROC_STAT, |cpu| cpu.method.as_str());
+                    is_long_enough(method, span_s).then_some(slice.machine)
+                };
                 Some(Interval {
                     start_s: first.start_ns as f64 / 1e9,
                     end_s: first.end_ns as f64 / 1e9,
@@ -556,23 +625,49 @@ fn rate(units: u64, flow: &FlowOutcome) -> f64 {
     if flow.elapsed_ns == 0 { 0.0 } else { units as f64 * 1e9 / flow.elapsed_ns as f64 }
 }
 
-/// Packets of a flow that one end handled in the measured part: datagrams, data segments, or transactions. The
-/// kernel counts segments over the whole connection, so they are taken in proportion to the octets.
-fn packets_at(pair: &Pair<'_>, workload: Workload, end: End) -> Option<f64> {
+/// What a count is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Span {
+    /// The measured part.
+    Measured,
+    /// The whole trial, warm-up included.
+    Whole,
+}
+
+impl Span {
+    fn octets(self, flow: &FlowOutcome) -> u64 {
+        if self == Span::Whole { flow.octets_total } else { flow.octets }
+    }
+
+    fn messages(self, flow: &FlowOutcome) -> u64 {
+        if self == Span::Whole { flow.messages_total } else { flow.messages }
+    }
+}
+
+/// From this share of its time on, a thread that worked had no time left.
+const BUSY: f64 = 0.9;
+/// A load that is short by less may be so by late wake-ups.
+const MUCH_BEHIND: f64 = 0.02;
+/// Queueing disciplines that hold traffic to a rate (tc(8)).
+const SHAPERS: [&str; 5] = ["tbf", "htb", "hfsc", "cake", "fq"];
+
+/// Packets of a flow that one end handled: datagrams, data segments, or transactions. The kernel counts segments over
+/// the whole connection, so those of a part are taken in proportion to the octets.
+fn packets_at(pair: &Pair<'_>, workload: Workload, end: End, span: Span) -> Option<f64> {
     let sends = pair.flow.source == end;
     match workload {
-        Workload::UdpStream if sends => Some(pair.source.messages as f64),
-        Workload::UdpStream => Some(pair.sink.messages as f64),
+        Workload::UdpStream if sends => Some(span.messages(pair.source) as f64),
+        Workload::UdpStream => Some(span.messages(pair.sink) as f64),
         Workload::TcpStream => {
             let (flow, segments) = if sends {
                 (pair.source, pair.source.tcp.as_ref()?.segments_sent?)
             } else {
                 (pair.sink, pair.sink.tcp.as_ref()?.segments_received?)
             };
-            let share = if flow.octets_total == 0 { 0.0 } else { flow.octets as f64 / flow.octets_total as f64 };
+            let share = if flow.octets_total == 0 { 0.0 } else { span.octets(flow) as f64 / flow.octets_total as f64 };
             Some(segments as f64 * share)
         }
-        Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => Some(pair.source.messages as f64),
+        Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => Some(span.messages(pair.source) as f64),
     }
 }
 
@@ -630,3 +725,6 @@ fn fragments(spec: &Spec, sender: &Environment) -> u32 {
     let room = mtu.saturating_sub(header + fragment_header) / 8 * 8;
     if room == 0 { 1 } else { payload.div_ceil(room) }
 }
+
+#[cfg(test)]
+mod tests;

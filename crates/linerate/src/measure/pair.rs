@@ -6,7 +6,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use linerate_control::message::{Holder, Reply, Request};
+use linerate_control::message::{Address, Holder, Reply, Request};
 use linerate_control::{Client, ConnectOptions, ControlError, Endpoint};
 use linerate_trial::flow::End;
 use linerate_trial::spec::Ip;
@@ -148,6 +148,11 @@ impl Pair {
         });
     }
 
+    /// Whether both ends are one machine, and in one network namespace of it, as far as that is known.
+    pub(crate) fn is_one(&self) -> bool {
+        self.target_reach.is_one && self.host_reach.is_one
+    }
+
     /// The client of one end.
     pub(crate) fn client(&self, end: End) -> &Client {
         match end {
@@ -158,7 +163,8 @@ impl Pair {
 
     /// The addresses that test traffic of this protocol uses.
     pub(crate) fn route(&self, ip: Option<Ip>) -> Result<Route, String> {
-        Route::find(&self.target_reach, &self.host_reach, ip)
+        let link_local = self.foreign.as_ref().and_then(|foreign| foreign.link_local_route(&self.host_reach, ip));
+        link_local.unwrap_or_else(|| Route::find(&self.target_reach, &self.host_reach, ip))
     }
 
     /// The interface of an end that has this address.
@@ -167,7 +173,10 @@ impl Pair {
             End::Target => &self.target_reach,
             End::Host => &self.host_reach,
         };
-        reach.addresses.iter().find(|one| one.address == address).map(|one| one.interface.as_str())
+        // Several interfaces may have the same link-local address.
+        let at = self.foreign.as_ref().and_then(|foreign| foreign.interface.as_deref()).filter(|_| end == End::Host);
+        let has_it = |one: &&Address| one.address == address && at.is_none_or(|at| one.interface == at);
+        reach.addresses.iter().find(has_it).map(|one| one.interface.as_str())
     }
 }
 

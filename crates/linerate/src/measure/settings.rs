@@ -7,7 +7,7 @@ use linerate_control::message::{Reply, Request, SETTINGS};
 use linerate_control::{Client, ControlError, Pending};
 use linerate_trial::change::{Change, Changed, PutBack, Reading};
 use linerate_trial::flow::End;
-use linerate_trial::setting::{self, BOOT};
+use linerate_trial::setting::{self, BOOT, overlap};
 use linerate_trial::spec::Ip;
 
 use super::conduct::{TrialError, of_control};
@@ -41,19 +41,41 @@ struct Applied {
 
 impl Settings {
     /// Sets both machines as a trial wants them: what it does not name is what it was before the campaign, and what
-    /// is already as wanted is left alone.
+    /// is already as wanted is left alone. What is told is what both machines have when all is done.
     pub(crate) fn reach(
         &mut self,
         pair: &Pair,
         route: Route,
         wanted: &[WantedSetting],
     ) -> Result<[Vec<Changed>; 2], TrialError> {
+        if let Some(sentence) = set_by_both(pair, route, wanted) {
+            return Err(TrialError::Refused(sentence));
+        }
         for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
             let wanted = wanted.iter().filter(|one| one.end == end && one.change.name != BOOT);
             let wanted: Vec<&Change> = wanted.map(|one| &one.change).collect();
             let interface = pair.interface(end, address).map(str::to_owned);
             if self.reach_one(pair.client(end), end, interface, &wanted)? {
                 wait_for_link(pair, route)?;
+            }
+        }
+        // A later change may have undone an earlier one, as channels that are made anew forget their CPUs: that is set
+        // once more, and what is read then is the truth.
+        let ends = [End::Target, End::Host];
+        let mut undone = false;
+        for end in ends {
+            for (interface, change) in self.read_back(pair.client(end), end)? {
+                let cut = may_cut(&change.name);
+                set(pair.client(end), interface, vec![change], cut)?;
+                if cut {
+                    wait_for_link(pair, route)?;
+                }
+                undone = true;
+            }
+        }
+        if undone {
+            for end in ends {
+                self.read_back(pair.client(end), end)?;
             }
         }
         let told = |end: usize| self.applied[end].iter().map(|one| one.changed.clone()).collect();
@@ -72,21 +94,28 @@ impl Settings {
         let is_wanted =
             |one: &Applied| one.interface == interface && wanted.iter().any(|change| change.name == one.change.name);
         let mut cut = false;
-        let others: Vec<String> =
-            applied.iter().filter(|one| !is_wanted(one)).map(|one| one.change.name.clone()).collect();
-        if !others.is_empty() {
-            let told = restore(client, &others, false).map_err(of_control)?;
-            applied.retain(|one| !others.contains(&one.change.name));
-            if let Some(failed) = told.iter().find(|one| one.error.is_some()) {
-                return Err(TrialError::Refused(format!("{}: {}", client.machine(), failed.sentence())));
-            }
-            cut |= others.iter().any(|name| may_cut(name));
-        }
-        let missing: Vec<Change> = wanted
+        let others = applied.iter().filter(|one| !is_wanted(one));
+        // A driver may take only together what is one request: such a setting gets its original with the others.
+        let is_with_wanted = |one: &&Applied| {
+            let request = request_of(&one.change.name);
+            request.is_some()
+                && one.interface == interface
+                && wanted.iter().any(|change| request_of(&change.name) == request)
+        };
+        let (with_wanted, alone): (Vec<&Applied>, Vec<&Applied>) = others.partition(is_with_wanted);
+        let names = |of: &[&Applied]| of.iter().map(|one| one.change.name.clone()).collect::<Vec<String>>();
+        let originals: Vec<Change> = with_wanted
+            .iter()
+            .filter_map(|one| Some(Change { value: one.changed.original.clone()?, ..one.change.clone() }))
+            .collect();
+        let (with_wanted, alone) = (names(&with_wanted), names(&alone));
+        cut |= put_back(client, applied, &alone)?;
+        let mut missing: Vec<Change> = wanted
             .iter()
             .filter(|change| !applied.iter().any(|one| one.change == ***change))
             .map(|change| (*change).clone())
             .collect();
+        missing.extend(originals);
         if missing.is_empty() {
             return Ok(cut);
         }
@@ -96,7 +125,28 @@ impl Settings {
             applied.retain(|one| one.change.name != change.name);
             applied.push(Applied { change: change.clone(), interface: interface.clone(), changed });
         }
+        cut |= put_back(client, applied, &with_wanted)?;
         Ok(cut)
+    }
+
+    /// Reads what is changed on a machine, and returns what is no longer as it was when it was set.
+    fn read_back(&mut self, client: &Client, end: End) -> Result<Vec<(Option<String>, Change)>, TrialError> {
+        let applied = &mut self.applied[end as usize];
+        let Some(interface) = applied.first().map(|one| one.interface.clone()) else { return Ok(Vec::new()) };
+        let names = applied.iter().map(|one| one.change.name.clone()).collect();
+        let custom = applied.iter().filter_map(|one| Some((one.change.name.clone(), one.change.custom.clone()?)));
+        let (readings, _) = get(client, interface, names, custom.collect()).map_err(of_control)?;
+        let mut undone = Vec::new();
+        for reading in readings {
+            let Some(one) = applied.iter_mut().find(|one| one.change.name == reading.name) else { continue };
+            let is_same = reading.value == one.changed.read_back
+                || reading.value.as_ref().is_some_and(|now| setting::agrees(&reading.name, &one.change.value, now));
+            if !is_same {
+                undone.push((one.interface.clone(), one.change.clone()));
+            }
+            one.changed.read_back = reading.value;
+        }
+        Ok(undone)
     }
 
     /// Puts back what is changed on a machine that is about to be booted: what is the user's own may outlive that. A
@@ -121,6 +171,39 @@ impl Settings {
             .flat_map(|(end, back)| not_put_back(pair.client(end), back))
             .collect()
     }
+}
+
+/// Puts back what is applied by these names; returns whether that may have cut the link.
+fn put_back(client: &Client, applied: &mut Vec<Applied>, names: &[String]) -> Result<bool, TrialError> {
+    if names.is_empty() {
+        return Ok(false);
+    }
+    let told = restore(client, names, false).map_err(of_control)?;
+    applied.retain(|one| !names.contains(&one.change.name));
+    match told.iter().find(|one| one.error.is_some()) {
+        Some(failed) => Err(TrialError::Refused(format!("{}: {}", client.machine(), failed.sentence()))),
+        None => Ok(names.iter().any(|name| may_cut(name))),
+    }
+}
+
+/// The request to the driver that a setting is part of.
+fn request_of(name: &str) -> Option<&'static str> {
+    setting::find(name).ok()?.request
+}
+
+/// Why these cannot be set where both ends are one machine and use one interface: they set the same thing twice.
+fn set_by_both(pair: &Pair, route: Route, wanted: &[WantedSetting]) -> Option<String> {
+    let interface = pair.interface(End::Target, route.target)?;
+    if !pair.is_one() || pair.interface(End::Host, route.host) != Some(interface) {
+        return None;
+    }
+    let of = |end: End| wanted.iter().filter(move |one| one.end == end).map(|one| one.change.name.as_str());
+    let mut pairs = of(End::Target).flat_map(|target| of(End::Host).map(move |host| (target, host)));
+    let (target, host) = pairs.find(|(target, host)| target == host || overlap::between(target, host).is_some())?;
+    Some(format!(
+        "target.{target} and host.{host} set the same thing, for both ends are one machine and use {interface}; set it \
+         on one of them"
+    ))
 }
 
 /// A sentence for each setting that could not be put back.
@@ -154,6 +237,10 @@ pub(crate) fn foreseen(pair: &Pair, trials: &[PlannedTrial]) -> Result<Vec<(u32,
                 continue;
             }
         };
+        if let Some(sentence) = set_by_both(pair, route, &trial.settings) {
+            refused.push((trial.index, sentence));
+            continue;
+        }
         // What a machine has that is yet to be booted is not known.
         let known = |end| trial.boot(end).is_none();
         for WantedSetting { end, change } in trial.settings.iter().filter(|one| known(one.end)) {

@@ -9,7 +9,7 @@ use linerate_trial::change::{CUSTOM, Change, Custom};
 use linerate_trial::flow::End;
 use linerate_trial::options::{self, BadOption, parse_workload, setting_of};
 use linerate_trial::pace::SplitMix64;
-use linerate_trial::setting;
+use linerate_trial::setting::{self, overlap};
 use linerate_trial::spec::{Extent, Spec, Workload};
 
 use super::order::{Entry, RoundOrder, round_of};
@@ -415,6 +415,12 @@ impl Part {
             let value = canonical(name, text).map_err(|error| error.to_string())?;
             let custom = custom.iter().find(|(own, _)| own == setting).map(|(_, how)| how.clone());
             settings.push(WantedSetting { end, change: Change { name: setting.to_owned(), value, custom } });
+        }
+        for end in [End::Target, End::Host] {
+            let of_end = settings.iter().filter(|one: &&WantedSetting| one.end == end);
+            if let Some(overlap) = overlap::among(of_end.map(|one| one.change.name.as_str())) {
+                return Err(format!("on the {end}, {overlap}"));
+            }
         }
         for (name, _) in &set {
             applies(name, spec.workload)?;

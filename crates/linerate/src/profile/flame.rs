@@ -7,6 +7,7 @@ use std::io;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Options, from_lines};
 use linerate_results::profile::{Category, MachineProfile};
+use linerate_trial::printable::{in_line, is_printable};
 
 use super::categories::Table;
 use super::functions::shown;
@@ -122,12 +123,12 @@ fn fold(profile: &MachineProfile, stack: &linerate_trial::profile::Stack) -> Str
 
 /// A name as a folded stack can hold it.
 fn frame(name: &str) -> String {
-    name.chars().map(|c| if c == ';' || c.is_control() { ':' } else { c }).collect()
+    name.chars().map(|c| if c == ';' || !is_printable(c) { ':' } else { c }).collect()
 }
 
 fn options(title: &str) -> Options<'static> {
     let mut options = Options::default();
-    options.title = title.to_owned();
+    options.title = in_line(title, 200).into_owned();
     options.image_width = Some(WIDTH);
     options.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
     options.deterministic = true;

@@ -10,8 +10,8 @@ use linerate_results::metric::{Difference, Metric};
 
 use super::csv::line;
 use super::forms::{self, Piece, numbers, words};
+use super::json;
 use super::number::figure;
-use super::printable;
 
 /// A comparison, and what the user called its sides.
 pub(crate) struct Shown<'a> {
@@ -45,7 +45,7 @@ pub(crate) fn json(shown: &Shown<'_>) -> String {
     for (side, name) in ["baseline", "candidate"].into_iter().zip(&shown.names) {
         value[side]["asked"] = name.as_str().into();
     }
-    format!("{value}\n")
+    json::line(&value)
 }
 
 /// A line for each judgement, figures in the record's units.
@@ -329,7 +329,7 @@ impl Footnotes {
     }
 
     fn lines(&self) -> Vec<String> {
-        (1..).zip(&self.0).map(|(number, sentence)| printable(&format!("({number}) {sentence}."))).collect()
+        (1..).zip(&self.0).map(|(number, sentence)| format!("({number}) {sentence}.")).collect()
     }
 }
 

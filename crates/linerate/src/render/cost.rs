@@ -6,6 +6,7 @@ use linerate_results::stats::cost::{Cost, Estimate};
 
 use super::csv::line;
 use super::forms::{self, Piece, numbers};
+use super::json;
 use super::number::{count, figure};
 
 /// What stands under every fit.
@@ -26,7 +27,7 @@ pub(crate) fn markdown(costs: &[PacketCost]) -> String {
 
 /// One object, figures in microseconds, bytes and bits per second.
 pub(crate) fn json(campaign: &str, costs: &[PacketCost]) -> String {
-    format!("{}\n", serde_json::json!({"format": "linerate.cost/1", "campaign": campaign, "costs": costs}))
+    json::line(&serde_json::json!({"format": "linerate.cost/1", "campaign": campaign, "costs": costs}))
 }
 
 /// A line for each size of each configuration at each end.

@@ -172,11 +172,19 @@ fn lost_at(record: &Record, stage: Stage) -> Option<u64> {
 /// "Fields containing line breaks (CRLF), double quotes, and commas should be enclosed in double-quotes", and a
 /// double quote inside is doubled (RFC 4180, section 2).
 pub(super) fn line(fields: impl Iterator<Item = String>) -> String {
-    let quoted = |field: String| match field.contains([',', '"', '\r', '\n']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field,
+    let quoted = |field: String| match as_text(field) {
+        field if field.contains([',', '"', '\r', '\n']) => format!("\"{}\"", field.replace('"', "\"\"")),
+        field => field,
     };
     format!("{}\r\n", fields.map(quoted).collect::<Vec<_>>().join(","))
+}
+
+/// A spreadsheet takes a field that begins with one of these for a formula, quoted or not, and a formula of a stranger's
+/// can start programs (OWASP, "CSV Injection"). An apostrophe before it makes it text. A number stays one.
+fn as_text(field: String) -> String {
+    let is_formula = field.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']);
+    let is_number = || field.bytes().any(|b| b.is_ascii_digit()) && field.parse::<f64>().is_ok();
+    if is_formula && !is_number() { format!("'{field}") } else { field }
 }
 
 #[cfg(test)]
@@ -204,6 +212,28 @@ mod tests {
         records[0].error = Some("said \"no\",\nand left".to_owned());
         let text = csv(&records);
         assert!(text.ends_with(",\"said \"\"no\"\",\nand left\"\r\n"), "{text}");
+    }
+
+    #[test]
+    fn a_strangers_formula_is_text() {
+        let check = |field: &str, expected: &str| {
+            assert_eq!(line([field.to_owned()].into_iter()), format!("{expected}\r\n"), "{field}");
+        };
+        check("=1+1", "'=1+1");
+        check("=HYPERLINK(\"http://x\",\"y\")", "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\"");
+        check("@SUM(A1)", "'@SUM(A1)");
+        check("-2+3+cmd|' /C calc'!A0", "'-2+3+cmd|' /C calc'!A0");
+        check("\t=1", "'\t=1");
+        check("\r\n=1", "\"'\r\n=1\"");
+        check("-inf", "'-inf");
+        check("-0.004", "-0.004");
+        check("-1.2e-7", "-1.2e-7");
+        check("+3", "+3");
+        check("1-2", "1-2");
+        let mut records = sample::repeats();
+        records.truncate(1);
+        records[0].plan = "=cmd|' /C calc'!A0".to_owned();
+        assert!(csv(&records).contains(",'=cmd|' /C calc'!A0,"), "{}", csv(&records));
     }
 
     #[test]

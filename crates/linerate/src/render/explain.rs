@@ -6,7 +6,7 @@ use linerate_results::record::Record;
 
 use super::forms::{self, Piece};
 use super::summary::summary;
-use super::{budget, registers, wrapped};
+use super::{budget, json, registers, sentence, wrapped};
 
 /// A record explained.
 pub(crate) struct Explained<'a> {
@@ -46,7 +46,7 @@ impl<'a> Explained<'a> {
             "findings": self.findings,
             "absent": self.absent,
         });
-        format!("{value}\n")
+        json::line(&value)
     }
 
     fn pieces(&self) -> Vec<Piece> {
@@ -162,7 +162,7 @@ pub(crate) fn in_three_lines(firsts: &[First], kept: bool, width: Option<u16>) -
     let Some((first, finding)) = found.max_by(|a, b| weigh(a.1).total_cmp(&weigh(b.1))) else {
         let more = if kept { format!(" linerate explain {} shows what is known.", last.record) } else { String::new() };
         let said = if last.failed { "The last trial has no figures." } else { "No rule found anything that limits." };
-        return wrapped(&format!("{said}{more}\n"), width);
+        return wrapped(&format!("{}\n", sentence(&format!("{said}{more}"))), width);
     };
     let same = firsts.iter().filter(|one| one.finding.as_ref().is_some_and(|other| other.name == finding.name)).count();
     let of = if firsts.len() > 1 { format!(", in {same} of {} trials", firsts.len()) } else { String::new() };
@@ -173,9 +173,11 @@ pub(crate) fn in_three_lines(firsts: &[First], kept: bool, width: Option<u16>) -
         Some(one) => format!("Try {}={}: linerate explain --try {}", one.name, one.value, first.record),
         None => format!("More: linerate explain {}", first.record),
     };
-    let evidence = finding.evidence.first().map_or(String::new(), |clause| format!("Because {clause}.\n"));
-    let text = format!("{} ({}{of})\n{evidence}{advice}\n", finding.sentence, finding.sure.name());
-    wrapped(&super::printable(&text), width)
+    let mut lines = vec![format!("{} ({}{of})", finding.sentence, finding.sure.name())];
+    lines.extend(finding.evidence.first().map(|clause| format!("Because {clause}.")));
+    lines.push(advice);
+    let text: String = lines.iter().map(|line| format!("{}\n", sentence(line))).collect();
+    wrapped(&text, width)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Tables and sentences as a terminal and as Markdown show them; for what is no table of records.
 //! Knows not what they say.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement};
+use comfy_table::ContentArrangement;
 
 use super::markdown::{escaped, line};
-use super::table::{plain, trimmed};
-use super::{printable, wrapped};
+use super::table::{aligned, plain, trimmed};
+use super::{sentence, wrapped};
 
 /// A piece of an answer.
 pub(super) enum Piece {
@@ -41,26 +41,27 @@ pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
     let mut text = String::new();
     for piece in pieces {
         match piece {
-            Piece::Heading(heading) if text.is_empty() => text += &format!("{heading}\n"),
-            Piece::Heading(heading) => text += &format!("\n{heading}\n"),
-            Piece::Lines(lines) => lines.iter().for_each(|line| text += &wrapped(&format!("{line}\n"), width)),
+            Piece::Heading(heading) if text.is_empty() => text += &format!("{}\n", sentence(heading)),
+            Piece::Heading(heading) => text += &format!("\n{}\n", sentence(heading)),
+            Piece::Lines(lines) => {
+                lines.iter().for_each(|line| text += &wrapped(&format!("{}\n", sentence(line)), width))
+            }
             Piece::Text(lines) => text += &format!("{}\n", lines.trim_end()),
             Piece::Grid { titles, rows } => {
                 let mut table = plain();
                 if let Some(width) = width {
                     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
                 }
-                let side = |title: &Title| if title.is_number { CellAlignment::Right } else { CellAlignment::Left };
-                table.set_header(titles.iter().map(|title| Cell::new(title.text).set_alignment(side(title))));
+                table.set_header(titles.iter().map(|title| aligned(title.text, title.is_number)));
                 for row in rows {
                     let cells = row.iter().zip(titles);
-                    table.add_row(cells.map(|(text, title)| Cell::new(text).set_alignment(side(title))));
+                    table.add_row(cells.map(|(text, title)| aligned(&sentence(text), title.is_number)));
                 }
                 text += &format!("{}\n", trimmed(&mut table));
             }
         }
     }
-    printable(&text)
+    text
 }
 
 /// For a mailing list or an issue.
@@ -73,7 +74,14 @@ pub(super) fn markdown(pieces: &[Piece]) -> String {
         match piece {
             Piece::Heading(heading) => text += &format!("**{}**\n", escaped(heading)),
             Piece::Lines(lines) => lines.iter().for_each(|line| text += &format!("- {}\n", escaped(line))),
-            Piece::Text(lines) => text += &format!("```text\n{}\n```\n", lines.trim_end()),
+            Piece::Text(lines) => {
+                // A fence is ended by one as long (CommonMark 0.31, 4.5).
+                let mut fence = "```".to_owned();
+                while lines.contains(&fence) {
+                    fence.push('`');
+                }
+                text += &format!("{fence}text\n{}\n{fence}\n", lines.trim_end());
+            }
             Piece::Grid { titles, rows } => {
                 text += &line(titles.iter().map(|title| escaped(title.text)));
                 text += &line(titles.iter().map(|title| if title.is_number { "---:" } else { "---" }.to_owned()));
@@ -81,5 +89,5 @@ pub(super) fn markdown(pieces: &[Piece]) -> String {
             }
         }
     }
-    printable(&text)
+    text
 }

@@ -7,6 +7,7 @@ use linerate_results::stats::median;
 
 use super::csv::line;
 use super::forms::{self, Piece, numbers, words};
+use super::json;
 use super::number::figure;
 
 /// Bars of a small picture, from the least to the most.
@@ -26,7 +27,7 @@ pub(crate) fn markdown(metric: &Metric, series: &[Series]) -> String {
 /// One object, figures in the record's units.
 pub(crate) fn json(metric: &Metric, series: &[Series]) -> String {
     let value = serde_json::json!({"format": "linerate.history/1", "metric": metric.name, "series": series});
-    format!("{value}\n")
+    json::line(&value)
 }
 
 /// A line for each campaign of each configuration, figures in the record's unit.

@@ -1,11 +1,30 @@
-//! Records as JSON Lines, for programs.
+//! Records and other answers as JSON Lines, for programs.
 //! Knows no fields: the record knows how it is written.
 
+use std::fmt::Display;
+
 use linerate_results::record::Record;
+use linerate_trial::printable::is_printable;
 
 /// One record a line, each a JSON object without line breaks (jsonlines.org).
 pub(crate) fn json(records: &[Record]) -> String {
-    records.iter().map(|record| format!("{}\n", record.to_json())).collect()
+    records.iter().map(|record| line(&record.to_json())).collect()
+}
+
+/// An object of JSON as a line. Within it, only a string can have what is not printable, and says it in the escapes that
+/// a string has (RFC 8259, section 7): nothing is lost, and a terminal is shown no more than in a table.
+pub(crate) fn line(object: &impl Display) -> String {
+    let object = object.to_string();
+    let mut line = String::with_capacity(object.len() + 1);
+    for c in object.chars() {
+        if is_printable(c) {
+            line.push(c);
+        } else {
+            line.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    line.push('\n');
+    line
 }
 
 #[cfg(test)]
@@ -18,5 +37,14 @@ mod tests {
         let records = sample::everything();
         let read: Vec<Record> = json(&records).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(read, records);
+    }
+
+    #[test]
+    fn what_is_not_printable_is_escaped_and_not_lost() {
+        let mut record = sample::repeats().remove(0);
+        record.plan = "a\u{9b}2J\u{7f}\u{202e}\u{e0041}\n".to_owned();
+        let text = json(std::slice::from_ref(&record));
+        assert!(text.ends_with('\n') && text.trim_end().chars().all(is_printable), "{text}");
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
     }
 }

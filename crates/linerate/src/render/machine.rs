@@ -8,14 +8,14 @@ use linerate_trial::environment::Environment;
 use linerate_trial::stage::{Counters, Stage};
 
 use super::number::{count, figure};
-use super::printable;
 use super::show::{flatten, grid};
+use super::{json, sentence};
 
 /// What a machine is.
 pub(crate) fn machine(environment: &Environment, addresses: &[Address], json: bool) -> String {
     let value = serde_json::json!({ "environment": environment, "addresses": addresses });
     if json {
-        return format!("{value}\n");
+        return json::line(&value);
     }
     let mut named = BTreeMap::new();
     flatten(String::new(), &value["environment"], &mut named);
@@ -26,13 +26,13 @@ pub(crate) fn machine(environment: &Environment, addresses: &[Address], json: bo
     }
     let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     // One long value, such as a list of features, would make a table of all of them wide: plain lines stay narrow.
-    printable(&lines.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect::<String>())
+    lines.iter().map(|(name, value)| format!("{}\n", sentence(&format!("{name:<width$}  {value}")))).collect()
 }
 
 /// A machine's counters since it started, by stage.
 pub(crate) fn counters(counters: &Counters, json: bool) -> String {
     if json {
-        return format!("{}\n", serde_json::json!({ "counters": counters }));
+        return json::line(&serde_json::json!({ "counters": counters }));
     }
     staged(counters, "value", |value| (value != 0).then(|| count(value)))
 }
@@ -40,7 +40,7 @@ pub(crate) fn counters(counters: &Counters, json: bool) -> String {
 /// What the counters grew by in some seconds, as rates. Those that stood still are left out.
 pub(crate) fn moved(growth: &Counters, seconds: f64, json: bool) -> String {
     if json {
-        return format!("{}\n", serde_json::json!({ "seconds": seconds, "counters": growth }));
+        return json::line(&serde_json::json!({ "seconds": seconds, "counters": growth }));
     }
     let text = staged(growth, "per second", |value| (value != 0).then(|| figure(value as f64 / seconds, 4)));
     if text.is_empty() { "Nothing moved.\n".to_owned() } else { format!("{text}\n") }
@@ -55,7 +55,7 @@ fn staged(counters: &Counters, heading: &str, shown: impl Fn(u64) -> Option<Stri
         last = Some(stage);
         rows.push(vec![place.to_owned(), name.to_owned(), text]);
     }
-    printable(&grid(["stage", "counter", heading].map(str::to_owned).to_vec(), rows))
+    grid(["stage", "counter", heading].map(str::to_owned).to_vec(), rows)
 }
 
 #[cfg(test)]

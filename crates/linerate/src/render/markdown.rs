@@ -3,8 +3,8 @@
 
 use linerate_results::record::Record;
 
-use super::printable;
 use super::sheet::{Heading, Repeats, Sheet, sheets};
+use super::{cell, sentence};
 
 /// The records as a Markdown table (GitHub Flavored Markdown, section 4.10), the doubts as a list beneath.
 pub(crate) fn markdown(records: &[Record], repeats: Repeats) -> String {
@@ -19,7 +19,7 @@ pub(crate) fn markdown(records: &[Record], repeats: Repeats) -> String {
     for note in notes {
         text += &format!("- {}\n", escaped(&note));
     }
-    printable(&text)
+    text
 }
 
 fn drawn(sheet: &Sheet) -> String {
@@ -27,14 +27,17 @@ fn drawn(sheet: &Sheet) -> String {
     text += &line(sheet.headings.iter().map(heading));
     text += &line(sheet.headings.iter().map(|heading| if heading.is_number { "---:" } else { "---" }.to_owned()));
     for row in &sheet.rows {
-        text += &line(row.iter().map(|cell| escaped(cell.trim())));
+        text += &line(row.iter().map(|text| escaped(&cell(text.trim()))));
     }
     text
 }
 
 fn heading(heading: &Heading) -> String {
-    let layer = if heading.layer.is_empty() { String::new() } else { format!("({})", heading.layer) };
-    let words = [heading.name.as_str(), &heading.unit, &layer];
+    let layer = [heading.layer.as_str(), &heading.apis];
+    let layer = layer.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
+    let layer = if layer.is_empty() { layer } else { format!("({layer})") };
+    let name = cell(&heading.name);
+    let words = [&*name, &heading.unit, &layer];
     escaped(&words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
 }
 
@@ -42,13 +45,12 @@ pub(super) fn line(cells: impl Iterator<Item = String>) -> String {
     format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
 }
 
-/// A bar would end the cell; a star, an underscore or a bracket would be dress.
+/// One line. A bar would end the cell; a star, an underscore or a bracket would be dress, and `<` and `&` are HTML's.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
-    for c in text.chars() {
+    for c in sentence(text).chars() {
         match c {
-            '|' | '*' | '_' | '[' | ']' | '<' | '`' | '\\' => escaped.extend(['\\', c]),
-            '\n' | '\r' => escaped.push(' '),
+            '|' | '*' | '_' | '[' | ']' | '<' | '&' | '~' | '$' | '`' | '\\' => escaped.extend(['\\', c]),
             c => escaped.push(c),
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::csv::line;
 use super::forms::{self, Piece, numbers, words};
-use super::printable;
+use super::{json, sentence};
 use crate::plan::PlannedTrial;
 
 /// Every trial in its order, and what it comes to.
@@ -38,9 +38,10 @@ pub(crate) fn text(matrix: &Matrix<'_>) -> String {
         let skipped = matrix.refusal(trial).map(|sentence| format!("  skipped: {sentence}")).unwrap_or_default();
         let side = trial.null_side.map(|side| format!(" side {}", side.name())).unwrap_or_default();
         let repeat = format!("repeat {}{side}", trial.repeat + 1);
-        text += &format!("{:>wide$}  {repeat}  {}{skipped}\n", trial.index + 1, what(trial));
+        let line = format!("{:>wide$}  {repeat}  {}{skipped}", trial.index + 1, what(trial));
+        text += &format!("{}\n", sentence(&line));
     }
-    printable(&format!("{text}\n{}", matrix.conclusion))
+    format!("{text}\n{}", matrix.conclusion)
 }
 
 /// Ready to paste.
@@ -93,7 +94,7 @@ pub(crate) fn json(matrix: &Matrix<'_>) -> String {
     if let Some(seed) = matrix.order_seed {
         object["order_seed"] = seed.into();
     }
-    format!("{object}\n")
+    json::line(&object)
 }
 
 fn pairs(pairs: impl Iterator<Item = (String, String)>) -> Value {

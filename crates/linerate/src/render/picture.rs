@@ -8,7 +8,7 @@ use linerate_results::stats::median;
 use linerate_trial::spec::{Direction, Workload};
 
 use super::number::{count, figure};
-use super::printable;
+use super::sentence;
 use super::sheet::offered_load_bps;
 
 /// Columns and rows of the field.
@@ -43,7 +43,7 @@ pub(crate) fn picture(records: &[Record]) -> String {
     let pictures = sweeps.into_iter().map(|((.., title), runs)| (title, steps(runs)));
     let pictures: Vec<String> =
         pictures.filter(|(_, steps)| steps.len() >= 3).map(|(title, steps)| drawn(&steps, &title)).collect();
-    printable(&pictures.join("\n"))
+    pictures.join("\n")
 }
 
 /// The figures of each direction of a trial, and the picture that they belong to: alike in all but the load.
@@ -82,7 +82,7 @@ fn drawn(steps: &[Step], title: &str) -> String {
     let bar = WIDTH / shown.len();
     let top = shown.iter().flat_map(|step| [step.offered, step.received, step.sent]).fold(0.0, f64::max);
     let row_mbit = top / HEIGHT as f64;
-    let mut text = format!("{title}: Mbit/s of UDP payload, by offered load\n");
+    let mut text = format!("{}: Mbit/s of UDP payload, by offered load\n", sentence(title));
     for row in (0..HEIGHT).rev() {
         // Received is right to a quarter of a row, for there is a half block; the rest to half a row.
         let bottom = row as f64 * row_mbit;

@@ -6,7 +6,7 @@ use linerate_results::record::Record;
 use linerate_trial::profile::{ProfileClock, ProfileScope};
 
 use super::number::{count, figure, percent};
-use super::printable;
+use super::sentence;
 use super::show::grid;
 use crate::profile::difference::{Difference, Row, Unit, by_sample};
 use crate::profile::functions::functions;
@@ -54,7 +54,7 @@ pub(crate) fn whole(name: &str, profile: &MachineProfile, driver: Option<&str>, 
         let rest: u64 = all[FUNCTIONS..].iter().map(|one| one.samples).sum();
         text += &format!("and {} functions more with {} samples in all\n", all.len() - FUNCTIONS, count(rest));
     }
-    printable(&text)
+    text
 }
 
 /// A name that leaves room for figures: those of C++ and Rust know no bounds.
@@ -144,7 +144,7 @@ fn how(profile: &MachineProfile) -> String {
         _ => String::new(),
     };
     for note in &taken.notes {
-        text += &format!("\n  {note}");
+        text += &format!("\n  {}", sentence(note));
     }
     text
 }
@@ -178,5 +178,5 @@ pub(crate) fn difference(difference: &Difference) -> String {
     } else {
         text += &format!("\n{}\n", grid(titles("innermost function"), rows(&shown)));
     }
-    printable(&text)
+    text
 }

@@ -7,7 +7,7 @@ use linerate_results::record::Record;
 use linerate_results::registers::{FieldChange, RegisterChange, RegisterChanges, What};
 use linerate_trial::registers::Device;
 
-use super::printable;
+use super::{json, sentence};
 use crate::registers::decode::{Decoded, DecodedField};
 use crate::registers::definition::Register;
 
@@ -22,20 +22,20 @@ pub(crate) fn registers(
     let spared: Vec<&str> = spared.iter().map(|register| register.name.as_str()).collect();
     if json {
         let value = serde_json::json!({ "device": device, "registers": decoded, "not_read": spared });
-        return format!("{value}\n");
+        return json::line(&value);
     }
     let mut text = String::new();
     for one in decoded {
         if is_named { in_full(one, &mut text) } else { in_brief(one, &mut text) }
     }
     if !spared.is_empty() && !decoded.is_empty() {
+        let names = sentence(&spared.join(", ")).into_owned();
         let _ = writeln!(
             text,
-            "\nNot read, because reading clears what they have kept: {}. Name them, or give --clearing.",
-            spared.join(", ")
+            "\nNot read, because reading clears what they have kept: {names}. Name them, or give --clearing."
         );
     }
-    printable(&text)
+    text
 }
 
 /// As report 1's devregs wrote it: `ENET_RCR:0x02188084 =0x05ee0264`.
@@ -45,14 +45,14 @@ fn head(one: &Decoded) -> String {
 
 fn in_full(one: &Decoded, text: &mut String) {
     let about = if one.about.is_empty() { String::new() } else { format!("  {}", one.about) };
-    let _ = writeln!(text, "{}{about}", head(one));
+    let _ = writeln!(text, "{}", sentence(&format!("{}{about}", head(one))));
     let width = |of: fn(&DecodedField) -> usize| one.fields.iter().map(of).max().unwrap_or(0);
     let (names, bits, values) = (width(|f| f.name.len()), width(|f| f.bits.len()), width(|f| field_value(f).len()));
     for field in &one.fields {
         let shown = field_value(field);
         let said = said(field);
         let line = format!("  {:<names$}  {:<bits$}  {shown:<values$}  {said}", field.name, field.bits);
-        let _ = writeln!(text, "{}", line.trim_end());
+        let _ = writeln!(text, "{}", sentence(line.trim_end()));
     }
 }
 
@@ -86,13 +86,13 @@ fn in_brief(one: &Decoded, text: &mut String) {
         .collect();
     // A counter has no fields, and its value is what one wants to read.
     let set = if one.fields.is_empty() && one.value != 0 { one.about.clone() } else { set.join(" ") };
-    let _ = writeln!(text, "{}", format!("{}  {set}", head(one)).trim_end());
+    let _ = writeln!(text, "{}", sentence(format!("{}  {set}", head(one)).trim_end()));
 }
 
 /// What changed since the last look.
 pub(crate) fn watched(changes: &[RegisterChange], seconds: f64, json: bool) -> String {
     if json {
-        return format!("{}\n", serde_json::json!({ "seconds": seconds, "changed": changes }));
+        return json::line(&serde_json::json!({ "seconds": seconds, "changed": changes }));
     }
     let mut text = String::new();
     for change in changes {
@@ -100,7 +100,7 @@ pub(crate) fn watched(changes: &[RegisterChange], seconds: f64, json: bool) -> S
             let _ = writeln!(text, "{seconds:>7.1} s  {line}");
         }
     }
-    printable(&text)
+    text
 }
 
 /// What a trial changed in the registers of both machines; nothing where none were asked for.
@@ -125,7 +125,7 @@ fn of_machine(end: &str, changes: &RegisterChanges) -> String {
         ));
     }
     text.extend(notes.iter().map(|note| format!("  {note}")));
-    text.join("\n")
+    text.iter().map(|line| sentence(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// `ENET_RCR:0x02188084 0x05ee0244 → 0x05ee0264`, and a line for each field that changed.
@@ -140,7 +140,7 @@ fn lines(change: &RegisterChange) -> Vec<String> {
     };
     let mut lines = vec![format!("{name}:{address} {did}{about}")];
     lines.extend(fields.iter().map(|field| format!("  {}", field_line(field))));
-    lines
+    lines.iter().map(|line| sentence(line).into_owned()).collect()
 }
 
 fn field_line(field: &FieldChange) -> String {

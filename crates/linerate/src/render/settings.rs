@@ -3,8 +3,8 @@
 
 use linerate_trial::change::{Changed, PutBack, Reading};
 
-use super::printable;
 use super::show::grid;
+use super::{json, sentence};
 
 /// Settings as they are; what cannot be read is left out. `kept`: what was changed to stay, with its original.
 pub(crate) fn readings(readings: &[Reading], kept: &[(String, String)], json: bool) -> String {
@@ -13,39 +13,39 @@ pub(crate) fn readings(readings: &[Reading], kept: &[(String, String)], json: bo
         let read = readings.iter().filter_map(|one| Some((one.name.clone(), one.value.clone()?.into())));
         let kept = kept.iter().map(|(name, value)| (name.clone(), value.clone().into()));
         let (read, kept): (serde_json::Map<_, _>, serde_json::Map<_, _>) = (read.collect(), kept.collect());
-        return format!("{}\n", serde_json::json!({ "settings": read, "originals": kept }));
+        return json::line(&serde_json::json!({ "settings": read, "originals": kept }));
     }
     let width = readings.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
     let line = |one: &Reading| {
         let was = original(&one.name).filter(|was| one.value.as_deref() != Some(*was));
         let was = was.map(|was| format!("  (was {was}; restore puts that back)")).unwrap_or_default();
-        Some(format!("{:<width$}  {}{was}\n", one.name, one.value.as_deref()?))
+        Some(format!("{}\n", sentence(&format!("{:<width$}  {}{was}", one.name, one.value.as_deref()?))))
     };
-    printable(&readings.iter().filter_map(line).collect::<String>())
+    readings.iter().filter_map(line).collect()
 }
 
 /// Settings that were changed.
 pub(crate) fn changed(changed: &[Changed], json: bool) -> String {
     if json {
-        return format!("{}\n", serde_json::json!({ "settings": changed }));
+        return json::line(&serde_json::json!({ "settings": changed }));
     }
     let or = |value: &Option<String>| value.clone().unwrap_or_default();
     let rows = changed
         .iter()
         .map(|one| vec![one.name.clone(), one.asked.clone(), or(&one.set), or(&one.read_back), or(&one.original)]);
-    printable(&grid(["setting", "asked", "set", "read back", "was"].map(str::to_owned).to_vec(), rows.collect()))
+    grid(["setting", "asked", "set", "read back", "was"].map(str::to_owned).to_vec(), rows.collect())
 }
 
 /// Settings that were put back; what could not be is told elsewhere.
 pub(crate) fn put_back(told: &[PutBack], json: bool) -> String {
     if json {
-        return format!("{}\n", serde_json::json!({ "settings": told }));
+        return json::line(&serde_json::json!({ "settings": told }));
     }
     if told.is_empty() {
         return "Nothing was changed to stay; there is nothing to put back.\n".to_owned();
     }
     let done = told.iter().filter(|one| one.error.is_none());
-    printable(&done.map(|one| format!("{}\n", one.sentence())).collect::<String>())
+    done.map(|one| format!("{}\n", sentence(&one.sentence()))).collect()
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub(super) struct Heading {
     pub(super) unit: String,
     /// What the figure counts, or whose it is; empty where the name says it.
     pub(super) layer: String,
+    /// The socket APIs, where they are not what an ordinary program uses.
+    pub(super) apis: String,
     /// Numbers stand to the right, words to the left.
     pub(super) is_number: bool,
 }
@@ -230,6 +232,8 @@ fn doubted_by(kind: DoubtKind) -> &'static [About] {
         // Loss is the emulator's too: a ring runs full while it finds no time.
         DoubtKind::Emulated => &[About::Throughput, About::Loss, About::Cpu],
         DoubtKind::Fragmented
+        | DoubtKind::LinkWentDown
+        | DoubtKind::Silence
         | DoubtKind::SocketBufferClamped
         | DoubtKind::SettingNotTaken
         | DoubtKind::BootUnchecked => &[About::Throughput, About::Loss],
@@ -281,8 +285,18 @@ impl Sheet {
         let all_parts: Vec<Part> = records.iter().flat_map(|record| parts(record)).collect();
         let columns: Vec<&Column> = COLUMNS.iter().filter(|column| is_shown(column, &all_parts)).collect();
 
-        let word =
-            |name: &str| Heading { name: name.to_owned(), unit: String::new(), layer: String::new(), is_number: false };
+        let word = |name: &str| Heading {
+            name: name.to_owned(),
+            unit: String::new(),
+            layer: String::new(),
+            apis: String::new(),
+            is_number: false,
+        };
+        let apis = |part: &Part| super::apis::of_record(part.record, part.direction).unwrap_or_default();
+        // Alike in all rows they stand in the heading, else in a column beside the figures.
+        let mut of_all = all_parts.iter().filter(|part| part.record.result.is_some()).map(&apis);
+        let first = of_all.next().unwrap_or_default();
+        let common = of_all.all(|apis| apis == first).then_some(first);
         let mut headings: Vec<Heading> = varied.iter().map(|(name, _)| word(name)).collect();
         headings.push(word("direction"));
         headings.extend(factors.iter().map(|name| word(name)));
@@ -290,6 +304,9 @@ impl Sheet {
             headings.push(Heading { is_number: true, ..word("repeat") });
         } else if with_runs {
             headings.push(Heading { is_number: true, ..word("runs") });
+        }
+        if common.is_none() {
+            headings.push(word("API"));
         }
         let payload = payload_layer(records);
         headings.extend(columns.iter().map(|column| {
@@ -305,6 +322,10 @@ impl Sheet {
                     Layer::Payload => payload,
                 }
                 .to_owned(),
+                apis: match column.about {
+                    About::Throughput => common.clone().unwrap_or_default(),
+                    _ => String::new(),
+                },
                 is_number: true,
             }
         }));
@@ -319,11 +340,19 @@ impl Sheet {
                     Some(direction) => format!("  of which {direction}"),
                 });
                 row.extend(factors.iter().map(|name| asked(first, name).cloned().unwrap_or_default()));
-                let heading_count = headings.len() - columns.len();
+                let heading_count = headings.len() - columns.len() - usize::from(common.is_none());
                 if row.len() < heading_count {
                     row.push(match repeats {
                         Repeats::Apart => (first.trial.repeat + 1).to_string(),
                         Repeats::Together => group.len().to_string(),
+                    });
+                }
+                if common.is_none() {
+                    row.push(match apis(&part) {
+                        none if none.is_empty() && part.flow().is_some_and(|flow| flow.sender_api.is_some()) => {
+                            "plain".to_owned()
+                        }
+                        apis => apis,
                     });
                 }
                 let words = row.len();

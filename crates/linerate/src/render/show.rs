@@ -3,19 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement};
+use comfy_table::ContentArrangement;
 use linerate_results::record::{FlowFigures, Interval, Latency, Machine, Record, ServiceDemand};
 use linerate_trial::api::ApiUse;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::outcome::ThreadUse;
 use linerate_trial::stage::Stage;
 
+use super::apis;
 use super::budget;
 use super::number::{count, figure, percent};
-use super::printable;
 use super::registers;
 use super::sheet::offered_load_bps;
-use super::table::{plain, trimmed};
+use super::table::{aligned, plain, trimmed};
+use super::{cell, sentence};
 
 /// The most columns of text in a line; long values are broken.
 const WIDTH: u16 = 120;
@@ -45,32 +46,29 @@ pub(crate) fn show(record: &Record) -> String {
     part("Registers that changed, whole trial", registers::changes(record));
     part("Settings that were changed for this trial", settings(record));
     part("Machines", environments(record));
-    printable(&text)
+    text
 }
 
 fn head(record: &Record) -> String {
-    let mut text = format!("record   {}\nstarted  {}\n", record.id, record.started_at);
-    text += &format!("plan     {} (campaign {})\n", record.plan, record.campaign);
+    let mut lines = vec![format!("record   {}", record.id), format!("started  {}", record.started_at)];
+    lines.push(format!("plan     {} (campaign {})", record.plan, record.campaign));
     let factors: Vec<String> = record.trial.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
     let place = &record.trial;
     let side = place.null_side.map(|side| format!(", side {} of an A/A pair", side.name())).unwrap_or_default();
     let seed = place.order_seed.map(|seed| format!(", order by seed {seed}")).unwrap_or_default();
-    text += &format!("trial    index {}, repeat {}{side}{seed}: {}\n", place.index, place.repeat, factors.join(" "));
-    text += &format!("traffic  {} {}", record.workload, record.direction);
-    text += &record.duration_s.map_or(String::new(), |time| format!(", {} s measured", figure(time, 4)));
+    lines.push(format!("trial    index {}, repeat {}{side}{seed}: {}", place.index, place.repeat, factors.join(" ")));
+    let time = record.duration_s.map_or(String::new(), |time| format!(", {} s measured", figure(time, 4)));
+    lines.push(format!("traffic  {} {}{time}", record.workload, record.direction));
     for (name, machine) in ends(record) {
         let address = machine.address.as_ref().map_or(String::new(), |address| format!(" at {address}"));
-        text += &format!("\n{name:<8} {}{address}", machine.endpoint);
+        lines.push(format!("{name:<8} {}{address}", machine.endpoint));
     }
     let asked: Vec<String> = record.asked.iter().map(|(name, level)| format!("{name}={level}")).collect();
-    text += &format!("\nasked    {}\n", broken(&asked, WIDTH as usize - 9).join("\n         "));
-    if let Some(error) = &record.error {
-        text += &format!("FAILED   {error}\n");
-    }
-    for doubt in &record.doubts {
-        text += &format!("doubt    {}: {}\n", doubt.kind.name(), doubt.detail);
-    }
-    text
+    let asked = broken(&asked, WIDTH as usize - 9).into_iter().enumerate();
+    lines.extend(asked.map(|(at, words)| format!("{}{words}", if at == 0 { "asked    " } else { "         " })));
+    lines.extend(record.error.iter().map(|error| format!("FAILED   {error}")));
+    lines.extend(record.doubts.iter().map(|doubt| format!("doubt    {}: {}", doubt.kind.name(), doubt.detail)));
+    lines.iter().map(|line| format!("{}\n", sentence(line))).collect()
 }
 
 fn ends(record: &Record) -> [(&'static str, &Machine); 2] {
@@ -80,9 +78,10 @@ fn ends(record: &Record) -> [(&'static str, &Machine); 2] {
 /// A row of figures for each source: its name with the unit, and how to write it.
 type Line = (&'static str, fn(&FlowFigures) -> Option<String>);
 
-const FIGURES: [Line; 31] = [
+const FIGURES: [Line; 32] = [
     ("throughput, Mbit/s of payload", |f| Some(figure(f.throughput_bps? / 1e6, 5))),
     ("achieved load, Mbit/s of payload", |f| Some(figure(f.achieved_load_bps? / 1e6, 5))),
+    ("payload sent, bytes", |f| Some(count(f.octets_sent?))),
     ("payload received, bytes", |f| Some(count(f.octets?))),
     ("datagrams sent", |f| Some(count(f.packets_sent?))),
     ("datagrams received", |f| Some(count(f.packets_received?))),
@@ -162,7 +161,12 @@ fn figures(record: &Record) -> String {
     if let Some(rate) = result.transactions_per_s {
         rows.push(vec!["transactions/s".to_owned(), figure(rate, 5)]);
     }
-    let titles = [vec![String::new()], sources.into_iter().map(|(name, _)| name).collect()].concat();
+    // What is not plain stands in the heading of its figures.
+    let title = |(name, flow): (String, &FlowFigures)| match apis::of_flow(flow) {
+        Some(apis) => format!("{name}\n{}", apis.replace(" →", "\n→")),
+        None => name,
+    };
+    let titles = [vec![String::new()], sources.into_iter().map(title).collect()].concat();
     grid(titles, rows)
 }
 
@@ -378,6 +382,8 @@ pub(super) fn arranged(titles: Vec<String>, rows: Vec<Vec<String>>, arrangement:
     if rows.is_empty() {
         return String::new();
     }
+    // What is broken into lines may be long.
+    let within = if matches!(arrangement, ContentArrangement::Disabled) { cell } else { sentence };
     let mut table = plain();
     table.set_content_arrangement(arrangement).set_width(WIDTH);
     let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || "-<>?".contains(c));
@@ -388,15 +394,12 @@ pub(super) fn arranged(titles: Vec<String>, rows: Vec<Vec<String>>, arrangement:
             at > 0 && filled.peek().is_some() && filled.all(|text| is_number(text) && text.len() < 40)
         })
         .collect();
-    let cell = |(at, text): (usize, String)| {
-        Cell::new(text).set_alignment(if right[at] { CellAlignment::Right } else { CellAlignment::Left })
-    };
     if titles.iter().any(|title| !title.is_empty()) {
-        table.set_header(titles.into_iter().enumerate().map(cell));
+        table.set_header(titles.iter().zip(&right).map(|(title, right)| aligned(title, *right)));
     }
     for mut row in rows {
         row.resize(width, String::new());
-        table.add_row(row.into_iter().enumerate().map(cell));
+        table.add_row(row.iter().zip(&right).map(|(text, right)| aligned(&within(text), *right)));
     }
     trimmed(&mut table)
 }

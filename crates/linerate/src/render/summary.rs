@@ -9,8 +9,8 @@ use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::stage::Stage;
 
+use super::apis;
 use super::number::{count, figure, percent};
-use super::printable;
 use super::sheet::offered_load_bps;
 
 /// From this share of its time on a CPU is worth a word: there is little left to give.
@@ -38,11 +38,16 @@ pub(crate) fn summary(records: &[Record]) -> String {
     if failed > 0 {
         sentences.push(format!("{failed} of {} trials failed; the table says why.", records.len()));
     }
-    sentences.iter().map(|sentence| format!("{}\n", printable(sentence))).collect()
+    sentences.iter().map(|sentence| format!("{}\n", super::sentence(sentence))).collect()
 }
 
 fn flow(record: &Record) -> Option<&FlowFigures> {
     record.result.as_ref().map(|figures| &figures.flow)
+}
+
+/// The socket APIs, where they are not what an ordinary program uses.
+fn by(record: &Record) -> String {
+    apis::of_record(record, None).map(|apis| format!(" ({apis})")).unwrap_or_default()
 }
 
 /// The finite load that a trial was offered, Mbit/s.
@@ -74,8 +79,12 @@ fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
     let figures = by_load.iter().rev().filter_map(|record| Some((record, through(record)?)));
     let best = figures.max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((best, mbit)) = best {
-        let mut text =
-            format!("{who}: the most that arrived was {} Mbit/s of UDP payload, {}", figure(mbit, 4), at(best, group));
+        let mut text = format!(
+            "{who}: the most that arrived was {} Mbit/s of UDP payload{}, {}",
+            figure(mbit, 4),
+            by(best),
+            at(best, group)
+        );
         if let Some((last, less)) = by_load.last().and_then(|last| Some((last, through(last)?)))
             && less < 0.95 * mbit
         {
@@ -94,12 +103,15 @@ fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
     match worst {
         None => {}
         Some((0, _)) => {
-            let sent: u64 = group.iter().filter_map(|record| flow(record)?.packets_sent).sum();
-            let trials = if group.len() == 1 { "the trial".to_owned() } else { format!("{} trials", group.len()) };
+            let known: Vec<_> = group.iter().filter(|record| lost(record).is_some()).collect();
+            let sent: u64 = known.iter().filter_map(|record| flow(record)?.packets_sent).sum();
+            let trials = if known.len() == 1 { "the trial".to_owned() } else { format!("{} trials", known.len()) };
             sentences.push(format!("{who}: none of the {} datagrams of {trials} was lost.", count(sent)));
         }
         Some((most, record)) => {
-            let clean = by_load.iter().take_while(|record| lost(record) == Some(0)).filter_map(|r| offered(r)).last();
+            // Of every trial at that load and below it: repeats of a load may differ.
+            let first_loss = by_load.iter().find(|record| lost(record) != Some(0)).map_or(f64::INFINITY, |r| load(r));
+            let clean = by_load.iter().map(|record| load(record)).take_while(|load| *load < first_loss).last();
             if let Some(clean) = clean {
                 sentences.push(format!("{who}: nothing was lost up to {} Mbit/s offered.", figure(clean, 4)));
             }
@@ -161,7 +173,10 @@ fn stream(who: &str, group: &[&Record]) -> Option<String> {
         group.iter().filter_map(|record| value(flow(record)?)).collect()
     };
     let through = of(&|flow| flow.throughput_bps.map(|bps| bps / 1e6));
-    let mut text = format!("{who}: {} Mbit/s of TCP payload", span(&through, 4)?);
+    let mut used = group.iter().map(|record| by(record));
+    let first = used.next().unwrap_or_default();
+    let by = if used.all(|by| by == first) { first } else { String::new() };
+    let mut text = format!("{who}: {} Mbit/s of TCP payload{by}", span(&through, 4)?);
     let again = of(&|flow| flow.tcp.as_ref().map(|tcp| tcp.retransmissions as f64));
     let sent = of(&|flow| flow.tcp.as_ref()?.segments_sent.map(|sent| sent as f64));
     if !again.is_empty() {
@@ -224,8 +239,8 @@ fn busy_cpus(records: &[Record]) -> Vec<String> {
     let mut sentences = Vec::new();
     for (name, machine) in machines {
         // Of a few clock ticks each CPU is either idle or busy.
-        let long = records.iter().filter(|record| !doubted(record, DoubtKind::ShortForCpu));
-        let cpus = long.filter_map(|record| Some((record, machine(record).cpu.as_ref()?)));
+        let known = |record| Some((record, machine(record).cpu.as_ref().filter(|cpu| !cpu.is_coarse())?));
+        let cpus = records.iter().filter_map(known);
         let busiest = cpus
             .flat_map(|(record, cpu)| cpu.per_cpu.iter().enumerate().map(move |(at, one)| (record, at, one.busy, cpu)))
             .max_by(|a, b| a.2.total_cmp(&b.2));
@@ -258,6 +273,25 @@ mod tests {
     #[test]
     fn one_of_everything() {
         insta::assert_snapshot!(summary(&sample::everything()));
+    }
+
+    #[test]
+    fn nothing_was_lost_up_to_a_load_at_which_no_trial_lost() {
+        use linerate_results::sample::udp;
+        let said = |records: &[Record]| {
+            let text = summary(records);
+            let up_to = text.split_once("nothing was lost up to ").map(|(_, rest)| rest);
+            up_to.map(|rest| rest.split_whitespace().next().unwrap().to_owned())
+        };
+        let clean = |mbit| udp(0, Direction::Rx, mbit, 1000.0);
+        let lossy = |mbit: u32| udp(0, Direction::Rx, mbit, 0.47 * f64::from(mbit));
+        assert_eq!(said(&[clean(25), clean(50), lossy(50), lossy(100)]).as_deref(), Some("25.00"));
+        assert_eq!(said(&[clean(50), lossy(50)]), None);
+        assert_eq!(said(&[clean(25), clean(50), clean(50), lossy(100)]).as_deref(), Some("50.00"));
+        // A trial whose loss is not known is not clean.
+        let mut unknown = clean(50);
+        unknown.result.as_mut().unwrap().flow.packets_lost = None;
+        assert_eq!(said(&[clean(25), clean(50), unknown, lossy(100)]).as_deref(), Some("25.00"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, pre
 use linerate_results::record::Record;
 
 use super::sheet::{Heading, Repeats, Sheet, sheets};
-use super::{printable, wrapped};
+use super::{cell, sentence, wrapped};
 
 /// Columns that a narrow terminal can do without, the least missed first: heading and whose.
 const DISPENSABLE: [(&str, &str); 8] = [
@@ -40,9 +40,9 @@ pub(crate) fn table(records: &[Record], repeats: Repeats, width: Option<u16>) ->
     }
     let mut text: String = sheets.iter().map(drawn).collect::<Vec<_>>().join("\n");
     for note in notes {
-        text += &wrapped(&format!("{note}\n"), width);
+        text += &wrapped(&format!("{}\n", sentence(&note)), width);
     }
-    printable(&text)
+    text
 }
 
 /// Takes columns out of a sheet until it is no wider than this, or only those are left that it cannot do without.
@@ -65,20 +65,28 @@ fn fit(sheet: &mut Sheet, width: usize, left_out: &mut Vec<String>) {
 
 fn drawn(sheet: &Sheet) -> String {
     let mut table = plain();
-    let side = |is_number: bool| if is_number { CellAlignment::Right } else { CellAlignment::Left };
-    let tall = sheet.headings.iter().any(|heading| heading.layer.contains(' '));
-    table.set_header(sheet.headings.iter().map(|heading| {
-        // Narrow: `UDP payload` on two lines.
-        let layer = heading.layer.replace(' ', "\n");
-        let text = format!("{}\n{}\n{layer}", heading.name, heading.unit);
-        let missing = if tall { 4_usize.saturating_sub(text.lines().count()) } else { 0 };
-        Cell::new(format!("{text}{}", "\n".repeat(missing))).set_alignment(side(heading.is_number))
+    // Narrow: `UDP payload` on two lines, and `sendmmsg-udp-segment → plain` on three.
+    let texts: Vec<String> = sheet
+        .headings
+        .iter()
+        .map(|heading| {
+            let layer = heading.layer.replace(' ', "\n");
+            let apis = heading.apis.replace(" →", "\n→").replace("sendmmsg-", "sendmmsg-\n");
+            format!("{}\n{}\n{layer}\n{apis}", cell(&heading.name), heading.unit).trim_end().to_owned()
+        })
+        .collect();
+    let lines = |text: &String| text.lines().count();
+    let most = texts.iter().map(lines).max().unwrap_or(0);
+    let tall = most > 3;
+    table.set_header(texts.iter().zip(&sheet.headings).map(|(text, heading)| {
+        let missing = if tall { most.saturating_sub(lines(text)) } else { 0 };
+        aligned(&format!("{text}{}", "\n".repeat(missing)), heading.is_number)
     }));
     for row in &sheet.rows {
         let cells = row.iter().zip(&sheet.headings);
-        table.add_row(cells.map(|(text, heading)| Cell::new(text).set_alignment(side(heading.is_number))));
+        table.add_row(cells.map(|(text, heading)| aligned(&cell(text), heading.is_number)));
     }
-    format!("{}\n{}\n", sheet.title, trimmed(&mut table))
+    format!("{}\n{}\n", sentence(&sheet.title), trimmed(&mut table))
 }
 
 /// A table with lines above and beneath, and none between.
@@ -88,6 +96,11 @@ pub(super) fn plain() -> Table {
         .load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()))
         .set_content_arrangement(ContentArrangement::Disabled);
     table
+}
+
+/// A cell whose text is ours, or was made one of ours: numbers stand to the right, words to the left.
+pub(super) fn aligned(text: &str, is_number: bool) -> Cell {
+    Cell::new(text).set_alignment(if is_number { CellAlignment::Right } else { CellAlignment::Left })
 }
 
 /// The table with one blank between columns, and without blanks at the ends of lines.
@@ -101,6 +114,8 @@ pub(super) fn trimmed(table: &mut Table) -> String {
 
 #[cfg(test)]
 mod tests {
+    use linerate_trial::api::ApiUse;
+
     use super::*;
     use crate::render::sample;
 
@@ -129,6 +144,38 @@ mod tests {
     #[test]
     fn repeats_apart() {
         insta::assert_snapshot!(table(&sample::repeats(), Repeats::Apart, None));
+    }
+
+    /// The table of records whose senders and receivers used these.
+    fn of_apis(pairs: &[[&str; 2]]) -> String {
+        let records: Vec<Record> = pairs
+            .iter()
+            .zip(sample::sweep())
+            .map(|(names, mut record)| {
+                let flow = &mut record.result.as_mut().unwrap().flow;
+                let used = |name: &str| Some(ApiUse { name: name.to_owned(), ..ApiUse::default() });
+                [flow.sender_api, flow.receiver_api] = names.map(used);
+                record
+            })
+            .collect();
+        table(&records, Repeats::Apart, None)
+    }
+
+    #[test]
+    fn what_is_not_plain_stands_in_the_heading() {
+        let plain = of_apis(&[["plain", "plain"], ["plain", "plain"]]);
+        assert!(!plain.contains("plain") && !plain.contains("API") && !plain.contains('→'), "{plain}");
+        // At either end.
+        for [sender, receiver] in [["plain", "trunc"], ["sendmmsg", "plain"], ["sendmmsg", "recvmmsg"]] {
+            let text = of_apis(&[[sender, receiver], [sender, receiver]]);
+            let heading: Vec<&str> = text.lines().skip(2).take(6).collect();
+            let has = |word: &str| heading.iter().any(|line| line.contains(word));
+            assert!(has(sender) && has(&format!("→ {receiver}")), "{text}");
+            assert!(!text.contains("API"), "{text}");
+        }
+        // Rows that differ say it each.
+        let text = of_apis(&[["plain", "plain"], ["plain", "trunc"]]);
+        assert!(text.contains(" API") && text.contains(" plain → trunc ") && text.contains(" plain "), "{text}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) fn ttcp(records: &[Record]) -> String {
         return "No streams.\n".to_owned();
     }
     format!(
-        "{}\nTimes, calls, faults and switches: of the threads that moved the data, over the whole trial.\n",
+        "{}\nCalls, user and system time, faults and switches: of the threads that moved the data, over the whole trial.\n",
         trimmed(&mut table)
     )
 }
@@ -56,9 +56,9 @@ fn ends(record: &Record) -> [(End, &Machine); 2] {
 }
 
 fn row(run: usize, record: &Record, end: End, machine: &Machine) -> [String; 14] {
-    let flow = record.result.as_ref().map(|figures| &figures.flow);
-    let octets = flow.and_then(|flow| flow.octets).map(|octets| octets as f64);
-    let (time, calls) = (record.duration_s, calls(record, end).map(|calls| calls as f64));
+    let Moved { octets, time } = moved(record, end);
+    let calls = calls(record, end).map(|calls| calls as f64);
+    let whole = record.whole_s();
     let threads = machine.threads.filter(|_| record.result.is_some());
     let over = |a: Option<f64>, b: Option<f64>, scale: f64| match (a, b) {
         (Some(a), Some(b)) if b > 0.0 => figure(a / b * scale, 4),
@@ -76,11 +76,11 @@ fn row(run: usize, record: &Record, end: End, machine: &Machine) -> [String; 14]
         write(time, 4),
         over(octets, time, 1.0 / 1024.0),
         calls.map_or(String::new(), |calls| count(calls as u64)),
-        over(time, calls, 1e3),
-        over(calls, time, 1.0),
+        over(whole, calls, 1e3),
+        over(calls, whole, 1.0),
         write(threads.map(|threads| threads.user_s), 3),
         write(threads.map(|threads| threads.system_s), 3),
-        over(threads.map(|threads| threads.user_s + threads.system_s), time, 100.0),
+        over(threads.map(|threads| threads.user_s + threads.system_s), whole, 100.0),
         pair(threads.map(|threads| threads.major_faults), threads.map(|threads| threads.minor_faults)),
         pair(threads.map(|threads| threads.voluntary_switches), threads.map(|threads| threads.involuntary_switches)),
         record.error.clone().map_or(String::new(), |_| "failed".to_owned()),
@@ -92,6 +92,33 @@ fn role(direction: Direction, end: End) -> &'static str {
         (Direction::Both, _) => "both",
         (Direction::Tx, End::Target) | (Direction::Rx, End::Host) => "sent",
         _ => "received",
+    }
+}
+
+/// What this end moved, and the seconds in which it did.
+#[derive(Default)]
+struct Moved {
+    octets: Option<f64>,
+    time: Option<f64>,
+}
+
+/// Each end's own count: where bytes end the trial, a receiver's time begins with its first read, which is in no figure.
+fn moved(record: &Record, end: End) -> Moved {
+    let Some(figures) = &record.result else { return Moved { octets: None, time: record.duration_s } };
+    let octets = |count: Option<u64>| count.map(|octets| octets as f64);
+    let received = |flow: &FlowFigures| Moved { octets: octets(flow.octets), time: record.duration_s };
+    match (role(record.direction, end), &figures.directions) {
+        ("both", Some(Directions { tx, rx })) => {
+            let (sent, read) = if end == End::Target { (tx, rx) } else { (rx, tx) };
+            Moved { octets: octets(sent.octets_sent).zip(octets(read.octets)).map(|(a, b)| a + b), ..received(read) }
+        }
+        ("sent", _) => {
+            let sent = octets(figures.flow.octets_sent);
+            // By the sender's own clock, as its rate is.
+            let time = sent.zip(figures.flow.achieved_load_bps).map(|(sent, bps)| 8.0 * sent / bps);
+            Moved { octets: sent, time: time.filter(|time| time.is_finite()).or(record.duration_s) }
+        }
+        _ => received(&figures.flow),
     }
 }
 
@@ -117,6 +144,23 @@ mod tests {
     #[test]
     fn a_line_per_run_and_end() {
         insta::assert_snapshot!(ttcp(&sample::repeats()));
+    }
+
+    #[test]
+    fn each_end_shows_what_it_moved() {
+        let mut record = linerate_results::sample::tcp(0, Direction::Rx, 940.0, false);
+        let flow = &mut record.result.as_mut().unwrap().flow;
+        (flow.octets, flow.octets_sent) = (Some(67_036_088), Some(67_108_864));
+        flow.achieved_load_bps = Some(8.0 * 67_108_864.0 / 0.5);
+        record.duration_s = Some(0.25);
+        record.asked.insert("warmup".to_owned(), "750ms".to_owned());
+        let text = ttcp(&[record]);
+        let row =
+            |end: &str| text.lines().find(|line| line.contains(end)).unwrap().split_whitespace().collect::<Vec<_>>();
+        // 67,036,088 bytes in 0.25 s; calls and CPU time are of a second.
+        assert_eq!(row("host sent")[3..6], ["67,108,864", "0.5000", "131,072"], "{text}");
+        assert_eq!(row("target received")[3..6], ["67,036,088", "0.2500", "261,860"], "{text}");
+        assert_eq!(row("host sent")[6..9], ["1,787", "0.5596", "1,787"], "{text}");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! Knows no figures: what is measured is for the tests to judge.
 #![allow(dead_code, reason = "each test file uses another part of it")]
 
+pub mod chance;
+
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -83,7 +85,10 @@ impl Bench {
 
     /// Gives any command the environment of this test.
     pub fn dress(&self, command: &mut Command) {
-        command.env("XDG_DATA_HOME", &self.folder.0).env(MARK, &self.mark).stdin(Stdio::null());
+        // What one test leaves changed is not for another one's agents to find.
+        let journals = self.folder.0.join("journals");
+        command.env("XDG_DATA_HOME", &self.folder.0).env("LINERATE_JOURNALS", journals);
+        command.env(MARK, &self.mark).stdin(Stdio::null());
     }
 
     /// `linerate run PLAN` between the two machines, with more arguments.
@@ -227,6 +232,17 @@ pub fn records_in(path: &Path) -> Vec<Record> {
         return Vec::new();
     }
     Store::open(path).and_then(|store| store.select(&Filter::default())).unwrap_or_default()
+}
+
+/// The process that started this one: the fourth field of proc_pid_stat(5).
+pub fn parent(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// A number that the environment says, such as `LINERATE_SEED`.
+pub fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok())
 }
 
 /// Sends a signal; a process that is gone already is no error.

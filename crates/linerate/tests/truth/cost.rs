@@ -61,8 +61,9 @@ fn a_thread_that_spins_is_seen() {
 fn service_demand_is_cpu_time_by_work() {
     let Some(rig) = Rig::up("service_demand", &Shape::unshaped()) else { return };
     for (workload, options) in [
-        ("udp-stream", vec![("rate", "80M"), ("duration", "500ms")]),
-        ("tcp-stream", vec![("rate", "400M"), ("duration", "500ms")]),
+        // Enough for ten clock ticks at either end.
+        ("udp-stream", vec![("rate", "300M"), ("duration", "1s")]),
+        ("tcp-stream", vec![("rate", "400M"), ("duration", "1s")]),
         ("tcp-rr", vec![("duration", "500ms")]),
     ] {
         let record = rig.trial(workload, &options);

@@ -127,7 +127,9 @@ fn check_fields(what: &str, record: &Record) {
     ];
     let stream = ["throughput_bps", "achieved_load_bps", "octets", "send_calls", "receive_calls"];
     there(&["streams", "loss_bursts"]);
-    assert_eq!(result["service_demand"].is_null(), value["target"]["cpu"].is_null() && value["host"]["cpu"].is_null());
+    // Of time that is too short for a figure there may still be a share of the machine.
+    let has_cpu = ["target", "host"].iter().any(|end| !value[end]["cpu"].is_null());
+    assert!(result["service_demand"].is_null() || has_cpu, "{what}");
     assert_eq!(record.path.is_empty(), !record.workload.is_stream(), "{what}");
     match record.workload.is_stream() {
         true => {

@@ -160,7 +160,9 @@ fn a_slow_reader_loses_at_its_socket() {
         ("sendmmsg", "recvmmsg", 1, 1),
         ("plain", "plain", 1, 1),
         ("sendmmsg-udp-segment", "recvmmsg", 44, 1),
-        ("auto", "auto", 44, 44),
+        ("sendmmsg-udp-segment", "udp-gro", 44, 44),
+        // Between namespaces nothing is cut apart unless it is asked for: the target reads one datagram a packet.
+        ("auto", "auto", 1, 1),
     ] {
         // 4 KiB of buffer hold a datagram or two.
         let record = rig.trial(

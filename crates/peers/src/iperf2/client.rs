@@ -2,10 +2,12 @@
 //! Knows no records; what this end saw is returned, and of the other what the protocol and TCP's own end tell.
 
 use std::io::{self, ErrorKind, Write};
+use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Early, Progress, TrafficError, Trial};
+use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::{Adopted, Early, Progress, TrafficError, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{Outcome, Role};
 use linerate_trial::spec::{Direction, Spec, Workload};
@@ -14,12 +16,14 @@ use socket2::Socket;
 
 use super::bounce;
 use super::datagram::{self, Numbers, PREFIX_LEN};
-use super::header::Header;
+use super::header::{FULL_LEN, Header};
+use super::report::Report;
 use super::sockets::{await_report, framing, stream};
-use super::terms::{check_client, header_of, reported};
+use super::terms::{check_client, greeting, header_of, reported};
 use crate::deadline::Timed;
 use crate::far::far_end;
 use crate::options::open;
+use crate::reachability::check_unanswered;
 use crate::test::{Place, await_closes, await_end, exhausted};
 
 /// How long the server has to take a header.
@@ -33,6 +37,15 @@ const CLOSING_TIME: Duration = Duration::from_secs(10);
 /// How often, and how many times, a server is asked for datagrams: as the peer's client does.
 const ASK_PERIOD: Duration = Duration::from_millis(20);
 const ASK_TIMES: usize = 100;
+/// Datagrams of the session by which a server shows that it is there, how often it is tried, and how often and how many times
+/// its end is said.
+const GREETING_LEN: usize = 8;
+const GREETINGS: usize = 3;
+const GREETING_PERIOD: Duration = Duration::from_millis(100);
+const GREETING_ENDS: u64 = 8;
+/// How long a server takes until it is ready for another session: 2.1.8 waits until the client has been silent for 250 ms, and
+/// what comes meanwhile begins none.
+const READY_TIME: Duration = Duration::from_millis(400);
 /// Time between the beginnings of two streams to one server.
 const OPENING_PERIOD: Duration = Duration::from_millis(2);
 /// At the least where there are several streams, for any may be the one that was not heard.
@@ -71,6 +84,8 @@ enum Trouble {
     Own(String),
     /// No datagram came.
     Silent,
+    /// It answered, and then left.
+    Left,
 }
 
 impl From<TrafficError> for Trouble {
@@ -95,7 +110,7 @@ impl Test<'_> {
         let flows = Flow::of(self.spec).into_iter().zip(opened.iter().cycle());
         let streams = flows.map(|(flow, socket)| Ok((flow, socket.try_clone()?))).collect::<io::Result<_>>()?;
         let head = if asks { bounce::head(self.spec.request_size) } else { Vec::new() };
-        let trial = self.adopt(head, streams, notify)?;
+        let trial = self.adopt(head, streams, Reach::Connected, notify)?;
         if !asks {
             let header = header_of(self.spec, self.spec.direction).emit();
             for socket in &opened {
@@ -136,12 +151,14 @@ impl Test<'_> {
     /// A test over UDP: each stream has a socket of its own, whichever way it goes.
     fn datagrams(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
         let flows = Flow::of(self.spec);
+        let sends = self.spec.direction != Direction::Tx;
+        let reach = if sends { self.reach()? } else { Reach::Silent };
         let opened: Vec<(Flow, Socket)> = flows.iter().copied().zip(self.open(flows.len())?).collect();
         let held = opened.iter().map(|(flow, socket)| Ok((*flow, socket.try_clone()?)));
         let held = held.collect::<io::Result<Vec<_>>>()?;
         let head = |header: Header| [&[0; PREFIX_LEN][..], &header.emit()].concat();
         let forward = head(header_of(self.spec, Direction::Rx));
-        let trial = self.adopt(forward.clone(), opened, notify)?;
+        let trial = self.adopt(forward.clone(), opened, reach, notify)?;
         self.open_forward(&held, &forward);
         trial.start();
         self.ask(&trial, &held, &head(header_of(self.spec, Direction::Tx)))?;
@@ -161,13 +178,91 @@ impl Test<'_> {
             let (flow, repeats) = repeats;
             let Some(ours) = outcome.flows.iter_mut().find(|ours| ours.id == flow) else { continue };
             ours.end_marks = repeats;
-            target.flows.extend(far.map(|report| reported(ours, &report, repeats)));
+            target.flows.extend(far.and_then(|report| reported(ours, &report, repeats)));
         }
         if unheard {
-            return Err(Trouble::Silent);
+            return Err(if self.has_left(&held) { Trouble::Left } else { Trouble::Silent });
         }
         target.flows.sort_by_key(|flow| flow.id);
         Ok([target, outcome])
+    }
+
+    /// Why this end may send: the server has answered a first session, or the user allows it without.
+    fn reach(&self) -> Result<Reach, Trouble> {
+        if let Some(limit) = self.place.unanswered {
+            check_unanswered(limit, self.spec).map_err(Trouble::Own)?;
+            return Ok(Reach::Unproven(limit));
+        }
+        for _ in 0..GREETINGS {
+            if let Some(proven) = self.greet()? {
+                thread::sleep(READY_TIME);
+                return Ok(Reach::Proven(proven));
+            }
+            if (self.stopped)() {
+                return Err(stopped());
+            }
+        }
+        Err(Trouble::Silent)
+    }
+
+    /// A session of its own of a few small datagrams, with numbers like any other's: what this end draws at random is how many
+    /// octets they have. The server's report repeats their sum.
+    fn greet(&self) -> Result<Option<ProvenPeer>, Trouble> {
+        let mut drawn = [0; GREETING_LEN];
+        getrandom::fill(&mut drawn).map_err(io::Error::other)?;
+        let least = PREFIX_LEN + FULL_LEN;
+        let sizes = drawn.map(|drawn| least + usize::from(drawn));
+        let sum = (sizes.iter().sum::<usize>() + least) as u32;
+        let head = [&[0; PREFIX_LEN][..], &greeting(sum).emit()].concat();
+        let server = self.place.server;
+        let socket = open(self.spec, self.place.local, server).map_err(Trouble::Unreachable)?;
+        let say = |number: u64, len: usize, emit: &dyn Fn(u64, &mut [u8])| {
+            let mut octets = vec![0; len];
+            octets[..head.len()].copy_from_slice(&head);
+            emit(number, &mut octets);
+            match socket.send(&octets) {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => Err(Trouble::Unreachable(error)),
+                _ => Ok(()),
+            }
+        };
+        for (number, len) in (0..).zip(sizes) {
+            say(number, len, &|sequence, octets| {
+                datagram::emit(&Probe { sequence, measured: false, sent_at_ns: 0 }, octets);
+            })?;
+            // Its server has a thread to start, and loses what comes meanwhile.
+            thread::sleep(if number == 0 { OPENING_PERIOD } else { Duration::ZERO });
+        }
+        let udp: UdpSocket = socket.try_clone()?.into();
+        udp.set_read_timeout(Some(GREETING_PERIOD))?;
+        let mut answer = [0; 2048];
+        for again in 1..=GREETING_ENDS {
+            say(GREETING_LEN as u64 + again, least, &|number, octets| datagram::emit_last(number, 0, octets))?;
+            let until = Instant::now() + GREETING_PERIOD;
+            while Instant::now() < until && !(self.stopped)() {
+                match udp.recv(&mut answer) {
+                    Ok(len) => {
+                        let Some(report) = Report::parse(&answer[..len]) else { continue };
+                        return Ok(ProvenPeer::by_echo(server, &u64::from(sum), &report.octets));
+                    }
+                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                        return Err(Trouble::Unreachable(error));
+                    }
+                    Err(_) => break,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether nobody listens there any more: what begins no test, a server drains.
+    fn has_left(&self, held: &[(Flow, Socket)]) -> bool {
+        let Some((_, socket)) = held.first() else { return false };
+        let mut stray = [0; PREFIX_LEN + FULL_LEN];
+        datagram::emit_last(1, 0, &mut stray);
+        let _ = socket.take_error();
+        let _ = socket.send(&stray);
+        thread::sleep(ASK_PERIOD);
+        socket.take_error().is_ok_and(|error| error.is_some())
     }
 
     /// The first datagram of each stream that this end sends, with all of the header whatever the size of the others, as
@@ -193,7 +288,7 @@ impl Test<'_> {
         held: &[(Flow, Socket)],
         head: &[u8],
         size: usize,
-    ) -> Vec<(Option<super::report::Report>, (u16, u64))> {
+    ) -> Vec<(Option<Report>, (u16, u64))> {
         let number = |flow: &Flow| outcome.flows.iter().find(|one| one.id == flow.id).map(|one| one.messages_total);
         thread::scope(|scope| {
             let sent = held.iter().filter(|(flow, _)| flow.source == End::Host);
@@ -219,8 +314,8 @@ impl Test<'_> {
         if asking.is_empty() {
             return Ok(());
         }
-        let mut first = vec![0; (self.spec.message_octets() as usize).max(head.len())];
-        first[..head.len()].copy_from_slice(head);
+        // No more than the header: nobody has answered yet.
+        let mut first = head.to_vec();
         datagram::emit(&Probe { sequence: 0, measured: false, sent_at_ns: 0 }, &mut first);
         for times in 0..ASK_TIMES {
             let enough = asking.len() == 1 || times >= ASK_ALL;
@@ -250,9 +345,11 @@ impl Test<'_> {
         &self,
         head: Vec<u8>,
         streams: Vec<(Flow, Socket)>,
+        reach: Reach,
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<Trial, Trouble> {
         let Place { local, interface, .. } = self.place;
+        let streams = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
         let framing = framing(self.spec, Numbers::Long, head, |_| Early::default());
         Ok(Trial::adopt(self.spec.clone(), framing, End::Host, *local, interface.clone(), streams, notify)?)
     }
@@ -277,6 +374,11 @@ impl Test<'_> {
                     "the iperf2 server at {server} was lost while {what}: {error}; see what it printed, and try again"
                 )
             }
+            Trouble::Left => format!(
+                "the iperf2 server at {server} answered a first session of a few datagrams, by which this end finds out whether it is \
+                 there, and ended; start 'iperf -s -u' there without -P and -1, or leave that session out with \
+                 --allow-unanswered RATE"
+            ),
             Trouble::Silent => format!(
                 "nothing came back from {server} over UDP; start 'iperf -s -u' there, and check the path that UDP takes"
             ),

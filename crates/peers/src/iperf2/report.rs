@@ -24,6 +24,8 @@ pub struct Report {
     pub datagrams: u64,
     /// RFC 1889's jitter, microseconds.
     pub jitter_us: u64,
+    /// Its counts of datagrams are of 32 bits, signed.
+    pub is_short: bool,
 }
 
 impl Report {
@@ -64,6 +66,7 @@ impl Report {
             reordered: word(40)? | high(120),
             datagrams: word(44)? | high(124),
             jitter_us: us(48)?,
+            is_short: flags & COUNTS_64 == 0 || octets.len() < LEN,
         })
     }
 }
@@ -83,7 +86,7 @@ mod tests {
         let report = Report::parse(&octets).unwrap();
         assert_eq!((report.octets, report.lost, report.datagrams, report.reordered), (2800, 1, 11, 0));
         assert_eq!((report.elapsed_us, report.jitter_us), (202_470, 7));
-        assert_eq!(Report::parse(&octets[..56]), Some(report), "as old servers send it");
+        assert_eq!(Report::parse(&octets[..56]), Some(Report { is_short: true, ..report }), "as old servers send it");
     }
 
     #[test]
@@ -95,6 +98,7 @@ mod tests {
             reordered: 0x6_0000_0002,
             datagrams: 0x7_0000_0003,
             jitter_us: 1_000_005,
+            is_short: false,
         };
         assert_eq!(Report::parse(&report.emit()), Some(report));
     }

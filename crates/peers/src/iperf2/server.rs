@@ -19,13 +19,14 @@ use std::time::{Duration, Instant};
 use linerate_trial::spec::Workload;
 use socket2::{SockRef, Socket};
 
-use super::datagram;
+use super::datagram::{self, Numbers};
 use super::header::Header;
-use super::session::{Member, Session, Wish, acknowledge, bounce_back, spec_of_wish};
-use crate::door::{Datagram, Door, LOOK_FOR_END, await_all, is_passing, next, waiting};
-use crate::early::Keeper;
+use super::session::{Member, Session, Wish, acknowledge, answer_greeting, bounce_back, is_near, spec_of_wish};
+use crate::connections::{ConnectionLimit, Stranger, spawn};
+use crate::door::{Datagram, Door, LOOK_FOR_END, await_all, is_passing};
+use crate::early::Beginning as FirstDatagrams;
+use crate::places::{Wanted, memory_of};
 use crate::served::{Limits, Refusals, Served};
-use crate::slots::{Slot, Slots};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5001;
@@ -48,9 +49,10 @@ struct Shared {
     gathering: Mutex<Vec<Gathering>>,
     /// Whose datagrams have a test.
     known: Mutex<Vec<SocketAddr>>,
-    tests: Slots,
     /// Connections whose header is being read, and tests whose streams come together.
-    strangers: Slots,
+    strangers: ConnectionLimit,
+    /// The same of senders of datagrams, whose addresses may be forged: those take no place of a connection.
+    senders: ConnectionLimit,
     gathered: AtomicUsize,
     ended: AtomicUsize,
 }
@@ -69,14 +71,14 @@ impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
         Ok(Server {
-            doors: Door::open_all(address, port)?,
+            doors: Door::open_all(address, port, &limits.allow)?,
             limits,
             refusals: Box::new(|_, _| {}),
             shared: Shared {
                 gathering: Mutex::default(),
                 known: Mutex::default(),
-                tests: Slots::new(limits.tests),
-                strangers: Slots::new(Slots::STRANGERS),
+                strangers: ConnectionLimit::default(),
+                senders: ConnectionLimit::default(),
                 gathered: AtomicUsize::new(0),
                 ended: AtomicUsize::new(0),
             },
@@ -121,8 +123,9 @@ impl<'a> Service<'a> {
         'a: 'scope,
     {
         while !(self.over)() {
-            if let Some((stream, peer)) = next(&door.tcp)? {
-                self.server.shared.strangers.hear(scope, move |stranger| self.receive(stranger, stream, peer));
+            if let Some((stream, peer)) = door.next()? {
+                let work = move |stranger, stream| self.receive(stranger, stream, peer);
+                self.server.shared.strangers.receive(scope, (stream, peer), work);
             }
         }
         Ok(())
@@ -140,15 +143,16 @@ impl<'a> Service<'a> {
             // An error is an ICMP message about a peer that is gone.
             let Ok((len, peer)) = door.udp.recv_from(&mut buffer) else { continue };
             door.udp.set_nonblocking(true)?;
-            let mut unknown = vec![(peer, buffer[..len].to_vec())];
-            unknown.extend(waiting(&door.udp));
+            let first = door.allow.admits(peer.ip()).then(|| (peer, buffer[..len].to_vec()));
+            let mut unknown = Vec::from_iter(first);
+            unknown.extend(door.waiting());
             self.open_datagrams(door, unknown, scope);
         }
         Ok(())
     }
 
     /// A connection: a test, or a stream of one.
-    fn receive(self, stranger: Slot<'_>, stream: TcpStream, peer: SocketAddr) {
+    fn receive(self, stranger: Stranger<'_>, stream: TcpStream, peer: SocketAddr) {
         let wish = read_wish(&stream);
         let socket: Socket = stream.into();
         let answered = match &wish {
@@ -157,7 +161,9 @@ impl<'a> Service<'a> {
             Err(_) => Ok(()),
         };
         let join = match (wish, answered) {
-            (Ok(wish), Ok(())) => self.join(wish, 0, Member { socket, peer, since: Instant::now(), keeper: None }),
+            (Ok(wish), Ok(())) => {
+                self.join(wish, 0, Member { socket, peer, since: Instant::now(), first: 0, keeper: None })
+            }
             _ => None,
         };
         if let Some(test) = join {
@@ -180,27 +186,35 @@ impl<'a> Service<'a> {
             // What came before it was the end of another test.
             let Some((peer, first)) = unknown.drain(..=at).next_back() else { return };
             let Some(header) = datagram::header(&first) else { continue };
+            // Its place comes before a socket.
+            let Some(stranger) = self.server.shared.senders.admit(peer.ip(), None) else { continue };
+            let Ok((socket, before)) = door.connected(peer) else { continue };
             self.server.shared.known().push(peer);
-            let Ok((socket, before)) = door.connected(peer) else {
-                self.server.shared.forget(&[peer]);
-                continue;
-            };
             unknown.extend(before);
             let (known, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|(from, _)| *from == peer);
             unknown = others;
             let size = first.len() as u32;
             let known = std::iter::once(first).chain(known.into_iter().map(|(_, octets)| octets)).collect();
-            let Ok(keeper) = Keeper::start(&socket, known) else {
-                self.server.shared.forget(&[peer]);
-                continue;
-            };
-            let member = Member { socket, peer, since: Instant::now(), keeper: Some(keeper) };
-            let work = move |stranger: Slot<'_>| {
-                if let Some(test) = self.join(Wish::Streams(header), size, member) {
+            let beginning = FirstDatagrams::new(known);
+            let since = Instant::now();
+            let work = move || {
+                let stopped = || (self.over)() || stranger.is_evicted();
+                let numbers = Numbers::of(header.flags);
+                let is_end = |octets: &[u8]| datagram::is_last(numbers, octets);
+                let wish = Wish::Streams(header);
+                // One that wants datagrams sends no stream to wait for; whether it gets any is asked below.
+                let keeper = if wish.sends_datagrams(Workload::UdpStream) {
+                    beginning.keep(&socket)
+                } else {
+                    beginning.await_stream(&socket, is_end, &stopped)
+                };
+                let Ok(keeper) = keeper else { return self.server.shared.forget(&[peer]) };
+                let member = Member { socket, peer, since, first: size.into(), keeper: Some(keeper) };
+                if let Some(test) = self.join(wish, size, member) {
                     self.conduct(stranger, test);
                 }
             };
-            if !self.server.shared.strangers.hear(scope, work) {
+            if !spawn(scope, work) {
                 self.server.shared.forget(&[peer]);
             }
         }
@@ -218,6 +232,8 @@ impl<'a> Service<'a> {
         let (client, is_udp) = (member.peer.ip(), member.keeper.is_some());
         let workload = if is_udp { Workload::UdpStream } else { Workload::TcpStream };
         let spec = spec_of_wish(&wish, workload, if is_udp { size } else { 128 << 10 }, &self.server.limits);
+        let is_near = || !wish.sends_datagrams(workload) || is_near(member.peer.ip());
+        let spec = spec.and_then(|spec| if is_near() { Ok(spec) } else { Err(BEYOND_A_ROUTER) });
         let spec = match spec {
             Ok(spec) => spec,
             Err(what) => {
@@ -245,7 +261,8 @@ impl<'a> Service<'a> {
     }
 
     /// Waits for the other streams, and has the test.
-    fn conduct(self, stranger: Slot<'_>, mut test: Beginning) {
+    fn conduct(self, stranger: Stranger<'_>, mut test: Beginning) {
+        stranger.set_busy();
         let shared = &self.server.shared;
         if let Some(others) = test.others.take() {
             let until = Instant::now() + GATHERING_TIME;
@@ -258,20 +275,42 @@ impl<'a> Service<'a> {
             test.members.extend(others.members.try_iter());
         }
         let peers: Vec<SocketAddr> = test.members.iter().map(|member| member.peer).collect();
-        // Beyond these nobody is served: there is no word for it but to close.
-        let slot = shared.tests.take();
-        drop(stranger);
-        if slot.is_some() {
-            let Beginning { wish, spec, members, .. } = test;
-            let session = Session { wish, spec, members, limits: &self.server.limits, over: self.over };
-            for served in session.run() {
-                (self.heard)(served);
-            }
-            shared.ended.fetch_add(1, Ordering::Relaxed);
+        if test.wish.is_greeting() {
+            test.members.into_iter().for_each(|member| answer_greeting(member, self.over));
         } else {
-            (self.server.refusals)(peers[0], "came while as many tests ran as are allowed");
+            self.admit(stranger, test, peers[0]);
         }
         shared.forget(&peers);
+    }
+
+    /// Has the test, if it may be had now.
+    fn admit(self, stranger: Stranger<'_>, test: Beginning, peer: SocketAddr) {
+        let shared = &self.server.shared;
+        // Beyond these nobody is served: there is no word for it but to close.
+        let limits = &self.server.limits;
+        let (memory, proven) = (memory_of(&test.spec), !test.spec.workload.is_udp());
+        let place = limits.memory.take(Wanted { server: "iperf2", most: limits.tests, memory, proven, control: None });
+        drop(stranger);
+        let Some(place) = place else {
+            return (self.server.refusals)(peer, "came while as many tests ran as are allowed");
+        };
+        // Somebody who forges many clients has no more sent than one who forges one.
+        let is_unproven = test.wish.sends_datagrams(test.spec.workload);
+        let one = Wanted { server: "iperf2, unproven", most: 1, memory: 0, proven, control: None };
+        let unproven = if is_unproven { limits.memory.take(one) } else { None };
+        if is_unproven && unproven.is_none() {
+            return (self.server.refusals)(
+                peer,
+                "asked for datagrams while they were sent to another that is unproven",
+            );
+        }
+        let Beginning { wish, spec, members, .. } = test;
+        let over = || (self.over)() || place.is_evicted();
+        let session = Session { wish, spec, members, limits, over: &over, place: &place };
+        for served in session.run() {
+            (self.heard)(served);
+        }
+        shared.ended.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -303,6 +342,9 @@ impl Shared {
         self.known().retain(|known| !peers.contains(known));
     }
 }
+
+/// Why datagrams are not sent to just anybody, even where the user allows them.
+const BEYOND_A_ROUTER: &str = "asked for datagrams from beyond a router; let it send, or use TCP";
 
 /// What a client wants, without taking its octets from the connection: they are traffic too.
 fn read_wish(stream: &TcpStream) -> io::Result<Wish> {

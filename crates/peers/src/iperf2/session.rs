@@ -7,21 +7,24 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use linerate_host::interfaces::{self, InterfaceAddress};
-use linerate_host::traffic::{Early, Framing, Trial};
+use linerate_host::traffic::reachability::{Answers, Reach};
+use linerate_host::traffic::{Adopted, Early, Framing, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use socket2::Socket;
 
 use super::bounce;
-use super::datagram::{self, Numbers};
-use super::header::{AT_ONCE, Header, NO_UDP_FIN, TRIP_TIMES, VERSION1, ack};
-use super::sockets::{await_report, framing, stream};
-use super::terms::{VERSION, report_of, reported, spec_of};
+use super::datagram::{self, Numbers, PREFIX_LEN};
+use super::header::{AT_ONCE, FULL_DUPLEX, Header, NO_UDP_FIN, REVERSE, TRIP_TIMES, VERSION1, ack};
+use super::report::Report;
+use super::sockets::{MOST_FAREWELL, await_report, framing, stream};
+use super::terms::{VERSION, is_greeting, report_of, reported, spec_of};
 use crate::deadline::Timed;
 use crate::early::Keeper;
 use crate::far::far_end;
 use crate::options::{open, prepare};
+use crate::places::TestPlace;
 use crate::served::{Limits, Served};
 use crate::test::await_end;
 
@@ -37,6 +40,9 @@ const BACK_TIME: Duration = Duration::from_secs(3);
 /// How long a client is silent once it has its report, and how often it gets that until then.
 const SILENCE: Duration = Duration::from_millis(250);
 const REPORTS: usize = 10;
+/// How long a session that asks for an answer alone may take, and the most datagrams that it has.
+const GREETING_TIME: Duration = Duration::from_secs(2);
+const MOST_GREETINGS: usize = 64;
 /// How often a client that receives is told that the stream is over, which it does not answer.
 const FAREWELLS: u64 = 3;
 
@@ -49,6 +55,20 @@ pub enum Wish {
     BounceBack(u32),
 }
 
+impl Wish {
+    /// Whether this end is to send datagrams.
+    pub fn sends_datagrams(&self, workload: Workload) -> bool {
+        let Wish::Streams(header) = self else { return false };
+        let sends = header.has(REVERSE) || header.has(FULL_DUPLEX) || header.flags & VERSION1 != 0;
+        workload == Workload::UdpStream && sends
+    }
+
+    /// Whether it is no test; see [`is_greeting`].
+    pub fn is_greeting(&self) -> bool {
+        matches!(self, Wish::Streams(header) if is_greeting(header))
+    }
+}
+
 /// A connection of a test.
 pub struct Member {
     /// Connected to the client.
@@ -57,6 +77,8 @@ pub struct Member {
     pub peer: SocketAddr,
     /// When its first octets were there.
     pub since: Instant,
+    /// Octets of the first datagram.
+    pub first: u64,
     /// Who keeps what comes on it until the test has begun; a connection of datagrams has one.
     pub keeper: Option<Keeper>,
 }
@@ -71,8 +93,10 @@ pub struct Session<'a> {
     pub members: Vec<Member>,
     /// What is allowed.
     pub limits: &'a Limits,
-    /// Whether the server is to end.
+    /// Whether the test is to end.
     pub over: &'a (dyn Fn() -> bool + Sync),
+    /// Its place.
+    pub place: &'a TestPlace,
 }
 
 /// The trial that a wish comes to.
@@ -103,40 +127,32 @@ impl Session<'_> {
         let Some(local) = self.members[0].socket.local_addr().ok().and_then(|local| local.as_socket()) else {
             return Vec::new();
         };
-        let known = interfaces::addresses().unwrap_or_default();
-        let interface = known.iter().find(|known| known.address == local.ip()).map(|known| known.interface.clone());
+        let interface = interfaces::with_address(local);
         self.spec.streams = self.members.len() as u16;
         let spec = self.spec.clone();
-        let mut served = vec![self.served(&spec, local, interface.clone(), &known, true)];
+        let mut served = vec![self.served(&spec, local, interface.clone(), true)];
         if let Wish::Streams(header) = &self.wish
             && header.flags & VERSION1 != 0
             && header.flags & AT_ONCE == 0
             && served[0].ended.is_ok()
         {
             let spec = Spec { direction: Direction::Tx, ..spec };
-            served.push(self.served(&spec, local, interface, &known, false));
+            served.push(self.served(&spec, local, interface, false));
         }
         served
     }
 
-    fn served(
-        &mut self,
-        spec: &Spec,
-        local: SocketAddr,
-        interface: Option<String>,
-        known: &[InterfaceAddress],
-        own: bool,
-    ) -> Served {
+    fn served(&mut self, spec: &Spec, local: SocketAddr, interface: Option<String>, own: bool) -> Served {
         let peer = self.members[0].peer;
         let mut spec = spec.clone();
-        let ended = self.conduct(&spec, local.ip(), interface.clone(), known, own);
+        let ended = self.conduct(&spec, local.ip(), interface.clone(), own);
         // What a client does not say, its test has shown.
         if let (Wish::BounceBack(_), Ok(outcomes)) = (&self.wish, &ended) {
             let ns = outcomes[0].flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0);
             spec.extent = Extent::Time(Duration::from_millis((ns / 1_000_000).max(10)));
         }
         let version = if let Wish::Streams(header) = &self.wish { header.version() } else { None };
-        Served { tool: "iperf2", version, peer, local, interface, spec, ended }
+        Served { tool: "iperf2", version, peer, local, interface, spec, ended, bytes: self.place.bytes() }
     }
 
     /// `own`: on the client's connections; else on such as this end opens alone.
@@ -145,21 +161,14 @@ impl Session<'_> {
         spec: &Spec,
         local: IpAddr,
         interface: Option<String>,
-        known: &[InterfaceAddress],
         own: bool,
     ) -> Result<Box<[Outcome; 2]>, String> {
-        let peer = self.members[0].peer.ip();
-        let sends = spec.direction != Direction::Rx;
-        if spec.workload.is_udp() && sends && !is_near(peer, known) {
-            return Err("the client asked for datagrams from beyond a router, where its address may be another's; \
-                        let it send, or use TCP"
-                .to_owned());
-        }
         let streams = self.streams(spec, local, own).map_err(|error| format!("the client is not reached: {error}"))?;
         let held = streams.iter().map(|(flow, socket)| Ok((*flow, socket.try_clone()?)));
         let held = held.collect::<io::Result<Vec<(Flow, Socket)>>>().map_err(|error| error.to_string())?;
         let framing = self.framing(spec);
-        let trial = Trial::adopt(spec.clone(), framing, End::Target, local, interface, streams, |_| {})
+        let adopted = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, self.reach(flow))).collect();
+        let trial = Trial::adopt(spec.clone(), framing, End::Target, local, interface, adopted, self.place.progress())
             .map_err(|error| error.to_string())?;
         trial.start();
         let watched = self.watch(&trial, spec);
@@ -173,6 +182,15 @@ impl Session<'_> {
         Ok(Box::new([outcome, far]))
     }
 
+    /// Why this end may send on a flow, if it does.
+    fn reach(&self, flow: Flow) -> Reach {
+        match (flow.workload.is_udp(), flow.source, self.limits.unproven) {
+            (false, ..) => Reach::Connected,
+            (true, End::Target, Some(limit)) => Reach::Unproven(limit),
+            (true, ..) => Reach::Silent,
+        }
+    }
+
     /// The sockets of the trial's flows, in the order of their numbers.
     fn streams(&self, spec: &Spec, local: IpAddr, own: bool) -> io::Result<Vec<(Flow, Socket)>> {
         let back = match &self.wish {
@@ -182,8 +200,11 @@ impl Session<'_> {
         let mut own = own.then(|| self.members.iter().cycle()).into_iter().flatten();
         let flows = Flow::of(spec).into_iter().map(|flow| {
             let socket = match back.filter(|_| flow.source == End::Target) {
-                // The client's address only, which for TCP has answered.
-                Some(port) => open_back(spec, local, SocketAddr::new(self.members[0].peer.ip(), port))?,
+                Some(port) => {
+                    let mut at = self.members[0].peer;
+                    at.set_port(port);
+                    open_back(spec, local, at)?
+                }
                 None => {
                     let member = own.next().ok_or(io::ErrorKind::NotConnected)?;
                     let socket = member.socket.try_clone()?;
@@ -242,13 +263,16 @@ impl Session<'_> {
         let Wish::Streams(header) = &self.wish else { return far };
         let is_back = |flow: &Flow| flow.source == End::Target && header.flags & VERSION1 != 0;
         let size = spec.message_octets() as usize;
+        let mut firsts = self.members.iter().map(|member| member.first);
         thread::scope(|scope| {
             for (flow, socket) in held {
                 let Some(ours) = outcome.flows.iter().find(|ours| ours.id == flow.id).cloned() else { continue };
                 // A machine that has no thread for it leaves its client to its own time-out.
                 let thread = thread::Builder::new().stack_size(STACK);
                 if flow.source == End::Host && !header.has(NO_UDP_FIN) {
-                    let _ = thread.spawn_scoped(scope, move || report(socket, &report_of(&ours).emit()));
+                    let others = ours.messages_total.saturating_sub(1) * PREFIX_LEN as u64;
+                    let answers = Answers::to(firsts.next().unwrap_or(0) + others);
+                    let _ = thread.spawn_scoped(scope, move || report(socket, &report_of(&ours).emit(), answers));
                 } else if flow.source == End::Target && !is_back(flow) {
                     let _ = thread.spawn_scoped(scope, move || say_farewell(socket, size, ours.messages_total));
                 }
@@ -258,34 +282,37 @@ impl Session<'_> {
             let Some(ours) = outcome.flows.iter_mut().find(|ours| ours.id == flow.id) else { continue };
             let (heard, repeats) = await_report(socket, &[], size, ours.messages_total);
             ours.end_marks = repeats;
-            far.flows.extend(heard.map(|heard| reported(ours, &heard, repeats)));
+            far.flows.extend(heard.and_then(|heard| reported(ours, &heard, repeats)));
         }
         far.flows.sort_by_key(|flow| flow.id);
         far
     }
 }
 
-/// Sends a report until the client is silent.
-fn report(socket: &Socket, octets: &[u8]) {
+/// Sends a report until the client is silent. It may have been forged, so nobody gets more than came in their name.
+fn report(socket: &Socket, octets: &[u8], mut answers: Answers) {
     let Ok(udp) = socket.try_clone().map(UdpSocket::from) else { return };
     let _ = udp.set_read_timeout(Some(SILENCE));
     let mut buffer = [0; 64];
     for _ in 0..REPORTS {
-        if udp.send(octets).is_err() {
+        if !answers.send(socket, octets).unwrap_or(false) {
             return;
         }
         // Several of the last datagram may stand in the queue; they are one question.
         let asked = Instant::now();
-        match udp.recv(&mut buffer) {
-            Ok(_) => while asked.elapsed() < LOOK_AGAIN && udp.recv(&mut buffer).is_ok() {},
-            Err(_) => return,
+        let Ok(len) = udp.recv(&mut buffer) else { return };
+        answers.received(len as u64);
+        while asked.elapsed() < LOOK_AGAIN
+            && let Ok(len) = udp.recv(&mut buffer)
+        {
+            answers.received(len as u64);
         }
     }
 }
 
 /// Says again that a stream is over, to a client that does not answer.
 fn say_farewell(socket: &Socket, size: usize, number: u64) {
-    let mut last = vec![0; size];
+    let mut last = vec![0; size.min(MOST_FAREWELL)];
     for again in 1..=FAREWELLS {
         thread::sleep(LOOK_AGAIN * 2);
         datagram::emit_last(number + again, 0, &mut last);
@@ -293,6 +320,29 @@ fn say_farewell(socket: &Socket, size: usize, number: u64) {
             return;
         }
     }
+}
+
+/// Answers a session that asks for no more: how many octets came.
+pub fn answer_greeting(mut member: Member, over: &dyn Fn() -> bool) {
+    let Some(keeper) = member.keeper.take() else { return };
+    let Ok(udp) = member.socket.try_clone().map(UdpSocket::from) else { return };
+    let mut came = keeper.take().datagrams;
+    let _ = udp.set_read_timeout(Some(SILENCE));
+    let (until, mut buffer) = (Instant::now() + GREETING_TIME, [0; 2048]);
+    while !came.iter().any(|octets| datagram::is_last(Numbers::Long, octets)) {
+        if Instant::now() > until || came.len() > MOST_GREETINGS || over() {
+            return;
+        }
+        if let Ok(len) = udp.recv(&mut buffer) {
+            came.push(buffer[..len].to_vec());
+        }
+    }
+    let octets = came.iter().map(|octets| octets.len() as u64).sum();
+    let numbers = came.iter().filter_map(|octets| datagram::number(Numbers::Long, octets));
+    let datagrams = numbers.map(i64::unsigned_abs).max().unwrap_or(0);
+    let lost = datagrams.saturating_sub(came.len() as u64);
+    let said = Report { octets, datagrams, lost, ..Report::default() };
+    report(&member.socket, &said.emit(), Answers::to(octets));
 }
 
 /// A connection back to a client that may not listen yet.
@@ -308,9 +358,12 @@ fn open_back(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<Socket>
     }
 }
 
-/// Whether no router lies between: a datagram's sender can be forged, and what is asked for would go to another. On a
-/// link of its own whoever forges could send as much.
-fn is_near(peer: IpAddr, known: &[InterfaceAddress]) -> bool {
+/// Whether no router lies between: only who is on this machine's own links can have datagrams sent in another's name.
+pub fn is_near(peer: IpAddr) -> bool {
+    is_on_link(peer, &interfaces::addresses().unwrap_or_default())
+}
+
+fn is_on_link(peer: IpAddr, known: &[InterfaceAddress]) -> bool {
     let bits = |address: IpAddr| match address {
         IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
         IpAddr::V6(address) => u128::from(address),
@@ -350,7 +403,7 @@ mod tests {
             ("10.0.0.1", true),
             ("10.0.0.2", false),
         ] {
-            assert_eq!(is_near(peer.parse().unwrap(), &known), near, "{peer}");
+            assert_eq!(is_on_link(peer.parse().unwrap(), &known), near, "{peer}");
         }
     }
 }

@@ -6,6 +6,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use linerate_host::traffic::reachability::is_refusal;
 use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
 use linerate_trial::spec::{Spec, Workload};
 use socket2::Socket;
@@ -17,6 +18,8 @@ use super::report::Report;
 /// How often the last datagram is sent until it is answered, and how long.
 const LAST_PERIOD: Duration = Duration::from_millis(10);
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
+/// The most octets of a datagram that says so again: perhaps nobody is there.
+pub const MOST_FAREWELL: usize = 128;
 
 /// What the streams look like: `head` is what every datagram, or request, that this end sends begins with, `early` what
 /// came on a flow before the trial began.
@@ -65,12 +68,13 @@ pub fn stream(socket: &Socket) -> io::Result<TcpStream> {
     Ok(socket.try_clone()?.into())
 }
 
-/// Says again that a stream is over, `number` being the last that was said, until the receiver reports. Returns its
-/// report, and how often it was said again.
+/// Says again that a stream is over, `number` being the last that was said, until the receiver reports, or refuses. Returns
+/// its report, and how often it was said again.
 pub fn await_report(socket: &Socket, head: &[u8], size: usize, number: u64) -> (Option<Report>, u64) {
     let Ok(udp) = socket.try_clone().map(UdpSocket::from) else { return (None, 0) };
     let _ = udp.set_read_timeout(Some(LAST_PERIOD));
     let until = Instant::now() + LAST_PATIENCE;
+    let size = size.min(MOST_FAREWELL);
     let mut last = vec![0; size];
     last[..head.len().min(size)].copy_from_slice(&head[..head.len().min(size)]);
     let (mut again, mut sent_at, mut answer) = (0, Instant::now(), [0; 2048]);
@@ -83,7 +87,9 @@ pub fn await_report(socket: &Socket, head: &[u8], size: usize, number: u64) -> (
         if sent_at.elapsed() >= LAST_PERIOD {
             again += 1;
             datagram::emit_last(number + again, 0, &mut last);
-            let _ = udp.send(&last);
+            if udp.send(&last).is_err_and(|error| is_refusal(&error)) {
+                break;
+            }
             sent_at = Instant::now();
         }
     }

@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
+use linerate_host::traffic::reachability::Beyond;
 use linerate_trial::arrivals::{Arrivals, MOST_DATAGRAMS};
+use linerate_trial::flow::End;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, MAX_STREAMS, Spacing, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
@@ -27,6 +29,8 @@ const MOST_MESSAGE: u32 = 1 << 20;
 const USUAL_SIZE: u32 = 128 << 10;
 /// Times on the wire are counted in these.
 const TICK: Duration = Duration::from_millis(10);
+/// The most octets of a session that asks for an answer alone.
+pub const MOST_GREETING: u32 = 8 << 10;
 
 /// What a client asks for, as a trial in which this server is the target; or why it is not served. `size` is of the
 /// messages where the client does not say.
@@ -62,7 +66,11 @@ pub fn spec_of(header: &Header, workload: Workload, size: u32, limits: &Limits) 
     let size = if header.message_size > 0 { header.message_size } else { size };
     spec.message_size = chosen_size(&spec, size, USUAL_SIZE);
     spec.socket_buffer = Some(header.socket_buffer).filter(|octets| (1..=1 << 30).contains(octets));
-    check(spec, limits)
+    let spec = check(spec, limits)?;
+    if is_udp && sends {
+        check_unproven(&spec, limits)?;
+    }
+    Ok(spec)
 }
 
 /// The trial of a bounce-back test with requests of this size. How long it goes, its client does not say.
@@ -92,6 +100,36 @@ fn check(spec: Spec, limits: &Limits) -> Result<Spec, &'static str> {
         return Err("asked for a higher rate than is allowed");
     }
     Ok(spec)
+}
+
+/// Whether datagrams may be sent as this asks for them: the protocol has nothing that a client would have to repeat before
+/// they come, so the address that they would go to may be another's.
+fn check_unproven(spec: &Spec, limits: &Limits) -> Result<(), &'static str> {
+    let limit =
+        limits.unproven.ok_or("asked for datagrams, which --allow-unproven-udp serves: their client may be forged")?;
+    let sent = Spec { direction: Direction::Tx, ..spec.clone() };
+    limit.check(&sent, End::Target).map_err(|beyond| match beyond {
+        Beyond::Rate => "asked for datagrams at a higher rate than --allow-unproven-udp allows",
+        Beyond::Time => "asked for datagrams for longer than the 60 s that --allow-unproven-udp allows",
+    })
+}
+
+/// Whether a header asks for no more than an answer: a session of a few datagrams by which a client of ours finds out whether
+/// its server takes part. It is no test, and leaves no record.
+pub fn is_greeting(header: &Header) -> bool {
+    let is_short = matches!(header.amount, Amount::Octets(octets) if octets > 0 && octets <= MOST_GREETING);
+    is_short
+        && header.back_port == 0
+        && header.flags & VERSION1 == 0
+        && !header.has(REVERSE)
+        && !header.has(FULL_DUPLEX)
+}
+
+/// The header of such a session of so many octets in all.
+pub fn greeting(octets: u32) -> Header {
+    let rate = OfferedLoad::BitsPerSecond(1_000_000);
+    let spec = Spec { extent: Extent::Octets(octets.into()), rate, ..Spec::new(Workload::UdpStream) };
+    Header { back_port: 0, message_size: 0, ..header_of(&spec, Direction::Rx) }
 }
 
 /// Makes a trial one that a server can take part in, where the difference is small: its report of datagrams knows no
@@ -199,8 +237,12 @@ pub fn header_of(spec: &Spec, direction: Direction) -> Header {
 
 /// What a server reports of a flow; and our account of it made to agree: the last datagram that it heard may be a later
 /// one of those that this end sent to say so.
-pub fn reported(ours: &mut FlowOutcome, report: &Report, repeats: u64) -> FlowOutcome {
+/// `None` where more were sent than a short report can count: such a server takes the number 2^31 for the end.
+pub fn reported(ours: &mut FlowOutcome, report: &Report, repeats: u64) -> Option<FlowOutcome> {
     let first = ours.messages_total;
+    if report.is_short && first + repeats > i32::MAX as u64 {
+        return None;
+    }
     let sent = report.datagrams.clamp(first, first + repeats);
     let size = ours.octets_total.checked_div(first).unwrap_or(0);
     ours.messages += sent - first;
@@ -222,7 +264,7 @@ pub fn reported(ours: &mut FlowOutcome, report: &Report, repeats: u64) -> FlowOu
         jitter_s: Some(report.jitter_us as f64 / 1e6),
         ..Arrivals::default()
     });
-    far
+    Some(far)
 }
 
 /// A receiver's account as a server reports it.
@@ -236,15 +278,18 @@ pub fn report_of(flow: &FlowOutcome) -> Report {
         reordered: arrivals.reordered,
         datagrams: arrivals.received_total + missing,
         jitter_us: (arrivals.jitter_s.unwrap_or(0.0) * 1e6) as u64,
+        is_short: false,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use linerate_host::traffic::reachability::UnprovenLimit;
+
     use super::*;
 
     fn limits() -> Limits {
-        Limits::default()
+        Limits { unproven: Some(UnprovenLimit { bits_per_second: 1_000_000_000 }), ..Limits::default() }
     }
 
     #[test]
@@ -275,23 +320,33 @@ mod tests {
     #[test]
     fn what_is_above_the_limits_is_not_served() {
         #[track_caller]
-        fn check(workload: Workload, change: impl FnOnce(&mut Spec), limits: Limits, contains: &str) {
+        fn check(workload: Workload, change: impl FnOnce(&mut Spec), limits: &Limits, contains: &str) {
             let mut spec = Spec::new(workload);
             change(&mut spec);
             let header = header_of(&spec, spec.direction);
-            let refused = spec_of(&header, workload, 1470, &limits).unwrap_err();
+            let refused = spec_of(&header, workload, 1470, limits).unwrap_err();
             assert!(refused.contains(contains), "{refused}");
         }
         let slow = Limits { rate: Some(10_000_000), ..limits() };
-        check(Workload::TcpStream, |_| {}, slow, "rate");
-        check(Workload::UdpStream, |s| (s.rate, s.streams) = (OfferedLoad::BitsPerSecond(6_000_000), 2), slow, "rate");
-        check(Workload::TcpStream, |s| s.extent = Extent::Time(Duration::from_secs(3601)), limits(), "longer");
-        check(Workload::TcpStream, |s| s.streams = 129, limits(), "128");
-        check(Workload::UdpStream, |s| s.message_size = Some(17), limits(), "size");
+        check(Workload::TcpStream, |_| {}, &slow, "rate");
+        check(Workload::UdpStream, |s| (s.rate, s.streams) = (OfferedLoad::BitsPerSecond(6_000_000), 2), &slow, "rate");
+        check(Workload::TcpStream, |s| s.extent = Extent::Time(Duration::from_secs(3601)), &limits(), "longer");
+        let asks = |rate: &'static str, time_s| {
+            move |s: &mut Spec| {
+                (s.direction, s.rate) = (Direction::Tx, rate.parse().unwrap());
+                s.extent = Extent::Time(Duration::from_secs(time_s));
+            }
+        };
+        check(Workload::UdpStream, asks("1M", 1), &Limits::default(), "--allow-unproven-udp serves");
+        check(Workload::UdpStream, asks("1001M", 1), &limits(), "higher rate than --allow-unproven-udp");
+        check(Workload::UdpStream, asks("unlimited", 1), &limits(), "higher rate than --allow-unproven-udp");
+        check(Workload::UdpStream, asks("1M", 61), &limits(), "longer than the 60 s");
+        check(Workload::TcpStream, |s| s.streams = 129, &limits(), "128");
+        check(Workload::UdpStream, |s| s.message_size = Some(17), &limits(), "size");
         check(
             Workload::TcpStream,
             |s| (s.direction, s.extent) = (Direction::Tx, Extent::Octets(0)),
-            limits(),
+            &limits(),
             "how much",
         );
     }
@@ -320,17 +375,29 @@ mod tests {
         let mut ours = FlowOutcome::new(0, Role::Sender);
         (ours.messages, ours.messages_total, ours.octets, ours.octets_total) = (11, 11, 1100, 1100);
         let report = Report { datagrams: 13, lost: 3, octets: 1000, elapsed_us: 5, ..Report::default() };
-        let far = reported(&mut ours, &report, 4);
+        let far = reported(&mut ours, &report, 4).unwrap();
         assert_eq!((ours.messages_total, ours.end_marks, ours.octets_total), (13, 2, 1300));
         assert_eq!(far.arrivals.unwrap().received, 10);
         // Whatever a stranger reports, its sum over all flows is one.
         let most = Report { octets: u64::MAX, reordered: u64::MAX, lost: u64::MAX, ..report };
-        let far = reported(&mut ours, &most, 4);
+        let far = reported(&mut ours, &most, 4).unwrap();
         let streams = 2 * u64::from(MAX_STREAMS);
         assert!(far.octets.checked_mul(streams).is_some() && far.octets_total == far.octets);
         assert!(far.arrivals.unwrap().reordered.checked_mul(streams).is_some());
         let hostile = Report { datagrams: u64::MAX, lost: 0, ..Report::default() };
-        let far = reported(&mut ours, &hostile, 0);
+        let far = reported(&mut ours, &hostile, 0).unwrap();
         assert_eq!((ours.messages_total, far.messages_total), (13, 13));
+    }
+
+    #[test]
+    fn a_report_of_short_counts_tells_nothing_of_more_datagrams() {
+        let mut ours = FlowOutcome::new(0, Role::Sender);
+        let sent = (1 << 31) + 1000;
+        (ours.messages, ours.messages_total, ours.octets_total) = (sent, sent, sent * 100);
+        // An old server took the number 2^31, which is negative in 32 bits, for the end.
+        let short = Report { datagrams: 1 << 31, octets: 100 << 31, is_short: true, ..Report::default() };
+        assert_eq!(reported(&mut ours.clone(), &short, 4), None);
+        let long = Report { datagrams: sent, is_short: false, ..short };
+        assert_eq!(reported(&mut ours, &long, 4).unwrap().messages_total, sent);
     }
 }

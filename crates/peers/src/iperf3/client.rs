@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Progress, Trial};
+use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::{Adopted, Progress, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
@@ -138,6 +139,12 @@ impl Test<'_> {
         let held = streams.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>();
         let Place { local, interface, .. } = self.place;
         let framing = framing(self.parameters);
+        // Datagrams go to the address that holds the control connection.
+        let reach = match self.spec.workload.is_udp() {
+            true => Reach::Proven(ProvenPeer::by_connection(&self.control).map_err(talking("streams were opened"))?),
+            false => Reach::Connected,
+        };
+        let streams = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
         let trial = Trial::adopt(self.own(), framing, End::Host, *local, interface.clone(), streams, notify)
             .map_err(|error| Trouble::Own(error.to_string()))?;
         self.expect(State::TestStart)?;
@@ -220,7 +227,7 @@ impl Test<'_> {
     fn open_stream(&self) -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(self.place.server), Type::STREAM, Some(Protocol::TCP))?;
         prepare(&socket, self.spec)?;
-        socket.bind(&SocketAddr::new(self.place.local, 0).into())?;
+        socket.bind(&self.place.near(0).into())?;
         socket.connect_timeout(&self.place.server.into(), MESSAGE_TIME)?;
         let stream: TcpStream = socket.into();
         io::Write::write_all(&mut Timed::new(&stream, MESSAGE_TIME), &self.cookie.0)?;
@@ -232,7 +239,7 @@ impl Test<'_> {
     fn open_datagrams(&self) -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(self.place.server), Type::DGRAM, Some(Protocol::UDP))?;
         prepare(&socket, self.spec)?;
-        socket.bind(&SocketAddr::new(self.place.local, 0).into())?;
+        socket.bind(&self.place.near(0).into())?;
         socket.connect(&self.place.server.into())?;
         socket.set_read_timeout(Some(MESSAGE_TIME))?;
         socket.send(&datagram::HELLO)?;
@@ -334,7 +341,7 @@ fn is_closed_door(error: &io::Error) -> bool {
 
 fn connected(place: &Place, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM, Some(Protocol::TCP))?;
-    socket.bind(&SocketAddr::new(place.local, 0).into())?;
+    socket.bind(&place.near(0).into())?;
     socket.connect_timeout(&server.into(), MESSAGE_TIME)?;
     Ok(socket.into())
 }

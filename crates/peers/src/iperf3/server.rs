@@ -16,7 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::interfaces;
-use linerate_host::traffic::Trial;
+use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::{Adopted, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
@@ -28,11 +29,12 @@ use super::parameters::{MAX_PARAMETERS, Parameters};
 use super::results::Results;
 use super::sockets::{framing, settle};
 use super::terms::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of, spec_of};
+use crate::connections::{ConnectionLimit, Stranger};
 use crate::deadline::Timed;
-use crate::door::{Door, accept, await_all, is_passing};
+use crate::door::{Door, await_all, is_passing};
 use crate::options::prepare;
+use crate::places::{TestPlace, Wanted, memory_of};
 use crate::served::{Limits, Refusals, Served};
-use crate::slots::{Slot, Slots};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5201;
@@ -64,16 +66,17 @@ pub type Admits = Box<dyn Fn(&str) -> bool + Send + Sync>;
 /// What the accepting threads and the tests share.
 struct Shared {
     waiting: Mutex<Vec<Waiting>>,
-    tests: Slots,
-    /// Connections whose cookie is being read.
-    strangers: Slots,
+    /// Connections that have not shown yet that they may have a test, and which.
+    strangers: ConnectionLimit,
+    count: AtomicUsize,
     ended: AtomicUsize,
 }
 
 /// A test that waits for streams.
 struct Waiting {
+    number: usize,
     cookie: Cookie,
-    client: IpAddr,
+    client: ProvenPeer,
     workload: Workload,
     wanted: usize,
     streams: mpsc::Sender<Opened>,
@@ -87,14 +90,14 @@ impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
         Ok(Server {
-            doors: Door::open_all(address, port)?,
+            doors: Door::open_all(address, port, &limits.allow)?,
             limits,
             refusals: Box::new(|_, _| {}),
             admits: None,
             shared: Shared {
                 waiting: Mutex::default(),
-                tests: Slots::new(limits.tests),
-                strangers: Slots::new(Slots::STRANGERS),
+                strangers: ConnectionLimit::default(),
+                count: AtomicUsize::new(0),
                 ended: AtomicUsize::new(0),
             },
         })
@@ -138,15 +141,17 @@ impl Server {
         let mut count = 0;
         while !over() {
             door.wait()?;
-            if let Some((stream, peer)) = accept(&door.tcp) {
+            if let Some((stream, peer)) = door.accept() {
                 count += 1;
                 let place = count;
-                let work = move |stranger| self.receive(stranger, (place, stream), peer, is_over, heard);
-                self.shared.strangers.hear(scope, work);
+                let work = move |stranger, stream| self.receive(stranger, (place, stream), peer, is_over, heard);
+                self.shared.strangers.receive(scope, (stream, peer), work);
             }
             let mut octets = [0; 64];
             // An error is an ICMP message about a peer that is gone.
-            if let Ok((_, peer)) = door.udp.recv_from(&mut octets) {
+            if let Ok((len, peer)) = door.udp.recv_from(&mut octets)
+                && len == datagram::HELLO.len()
+            {
                 self.open_datagrams(door, peer, &mut count);
             }
         }
@@ -156,30 +161,25 @@ impl Server {
     /// A connection: a stream that a test waits for, or a test.
     fn receive(
         &self,
-        stranger: Slot<'_>,
+        stranger: Stranger<'_>,
         (place, stream): (usize, TcpStream),
         peer: SocketAddr,
         is_over: &(impl Fn(usize) -> bool + Sync),
         heard: &(impl Fn(Served) + Sync),
     ) {
-        let cookie = Cookie::read(&mut Timed::new(&stream, MESSAGE_TIME));
-        drop(stranger);
-        let Ok(cookie) = cookie else { return };
+        let Ok(cookie) = Cookie::read(&mut Timed::new(&stream, MESSAGE_TIME)) else { return };
         let wants = |waiting: &Waiting| waiting.cookie == cookie && waiting.workload == Workload::TcpStream;
         if let Some(test) = self.shared.claim(wants) {
             let _ = test.send((place, stream.into()));
             return;
         }
-        let Some(slot) = self.shared.tests.take() else {
-            let _ = write_state(&mut Timed::new(&stream, MESSAGE_TIME), State::AccessDenied);
-            (self.refusals)(peer, "came while as many tests ran as are allowed");
-            return;
-        };
         let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
-        let test = Test { server: self, control: stream, cookie, peer, over: &over };
-        let served = test.run();
+        let asking = Asking { server: self, control: stream, cookie, peer };
+        // Until here it is a stranger: it has neither a place among the tests nor memory.
+        let Some((test, place)) = asking.parameters(stranger) else { return };
+        let served = test.run(&|| over() || place.is_evicted(), &place);
         // Before the connection closes: its client may come back at once.
-        drop(slot);
+        drop(place);
         if let Some(served) = served {
             heard(served);
             self.shared.ended.fetch_add(1, Ordering::Relaxed);
@@ -190,10 +190,12 @@ impl Server {
     fn open_datagrams(&self, door: &Door, peer: SocketAddr, count: &mut usize) {
         let mut unknown = vec![peer];
         while let Some(peer) = unknown.pop() {
-            let wants = |waiting: &Waiting| waiting.client == peer.ip() && waiting.workload == Workload::UdpStream;
+            let wants = |waiting: &Waiting| waiting.client.is(peer) && waiting.workload == Workload::UdpStream;
             let Some(test) = self.shared.claim(wants) else { continue };
             let Ok((socket, before)) = door.connected(peer) else { continue };
-            unknown.extend(before.into_iter().map(|(from, _)| from).filter(|from| *from != peer).take(MOST_UNKNOWN));
+            let hellos =
+                before.into_iter().filter(|(from, octets)| *from != peer && octets.len() == datagram::HELLO.len());
+            unknown.extend(hellos.map(|(from, _)| from).take(MOST_UNKNOWN));
             if socket.send(&datagram::REPLY).is_ok() {
                 *count += 1;
                 let _ = test.send((*count, socket));
@@ -207,22 +209,30 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The first test that waits for such a stream, which is one fewer then.
+    /// The newest test that waits for such a stream, which is one fewer then: older ones of the same address may have been
+    /// given up.
     fn claim(&self, wants: impl Fn(&Waiting) -> bool) -> Option<mpsc::Sender<Opened>> {
         let mut waiting = self.waiting();
-        let test = waiting.iter_mut().find(|waiting| waiting.wanted > 0 && wants(waiting))?;
+        let test = waiting.iter_mut().rfind(|waiting| waiting.wanted > 0 && wants(waiting))?;
         test.wanted -= 1;
         Some(test.streams.clone())
     }
 }
 
-/// One test, from its cookie to its end.
-struct Test<'a> {
+/// A client that has said its cookie.
+struct Asking<'a> {
     server: &'a Server,
     control: TcpStream,
     cookie: Cookie,
     peer: SocketAddr,
-    over: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// One test, from its place to its end.
+struct Test<'a> {
+    asking: Asking<'a>,
+    parameters: Parameters,
+    local: SocketAddr,
+    spec: Spec,
 }
 
 /// How a test that has begun ended.
@@ -233,13 +243,15 @@ enum Ended {
     Left(&'static str),
 }
 
-impl Test<'_> {
-    /// `None`: whoever it was asked for no test.
-    fn run(&self) -> Option<Served> {
+impl<'a> Asking<'a> {
+    /// Hears what it wants. `None`: it is refused, or wants no test.
+    fn parameters(self, stranger: Stranger<'_>) -> Option<(Test<'a>, TestPlace)> {
         let _ = self.control.set_nodelay(true);
-        let parameters: Parameters = self.say(State::ParamExchange).and_then(|()| self.hear_parameters()).ok()?;
+        let parameters = self.say(State::ParamExchange).and_then(|()| self.hear_parameters()).ok()?;
+        stranger.set_busy();
         let local = self.control.local_addr().ok()?;
-        let spec = match self.admit(&parameters).and_then(|()| spec_of(&parameters, &self.server.limits)) {
+        let limits = &self.server.limits;
+        let spec = match self.admit(&parameters).and_then(|()| spec_of(&parameters, limits)) {
             Ok(spec) => spec,
             Err(refused) => {
                 self.refuse(refused);
@@ -247,18 +259,19 @@ impl Test<'_> {
                 return None;
             }
         };
-        let known = interfaces::addresses().unwrap_or_default();
-        let interface = known.into_iter().find(|known| known.address == local.ip()).map(|known| known.interface);
-        let ended = self.conduct(&parameters, &spec, local.ip(), interface.clone());
-        Some(Served {
-            tool: "iperf3",
-            version: parameters.client_version,
-            peer: self.peer,
-            local,
-            interface,
-            spec,
-            ended,
-        })
+        let wanted = Wanted {
+            server: "iperf3",
+            most: limits.tests,
+            memory: memory_of(&spec),
+            proven: true,
+            control: Some(&self.control),
+        };
+        let Some(place) = limits.memory.take(wanted) else {
+            let _ = self.say(State::AccessDenied);
+            (self.server.refusals)(self.peer, "came while as many tests ran as are allowed");
+            return None;
+        };
+        Some((Test { asking: self, parameters, local, spec }, place))
     }
 
     /// Whether the client may have a test. The answer comes after the same time, whatever it is: how long it took to find
@@ -271,38 +284,81 @@ impl Test<'_> {
         if is_known { Ok(()) } else { Err(Refused::User) }
     }
 
+    fn timed(&self) -> Timed<'_> {
+        Timed::new(&self.control, MESSAGE_TIME)
+    }
+
+    fn say(&self, state: State) -> io::Result<()> {
+        write_state(&mut self.timed(), state)
+    }
+
+    fn hear_parameters(&self) -> io::Result<Parameters> {
+        read_json(&mut self.timed(), MAX_PARAMETERS)
+    }
+
+    fn refuse(&self, refused: Refused) {
+        let words = [[0, 0, 0, refused as u8], [0; 4]].concat();
+        let _ = self.say(State::ServerError).and_then(|()| self.timed().write_all(&words));
+    }
+}
+
+impl Test<'_> {
+    /// `None`: whoever it was asked for no test.
+    fn run(self, over: &dyn Fn() -> bool, place: &TestPlace) -> Option<Served> {
+        let local = self.local;
+        let interface = interfaces::with_address(local);
+        let ended = self.conduct(interface.clone(), over, place);
+        Some(Served {
+            tool: "iperf3",
+            version: self.parameters.client_version,
+            peer: self.asking.peer,
+            local,
+            interface,
+            spec: self.spec,
+            ended,
+            bytes: place.bytes(),
+        })
+    }
+
     fn conduct(
         &self,
-        parameters: &Parameters,
-        spec: &Spec,
-        local: IpAddr,
         interface: Option<String>,
+        over: &dyn Fn() -> bool,
+        place: &TestPlace,
     ) -> Result<Box<[Outcome; 2]>, String> {
+        let Test { asking, parameters, spec, .. } = self;
         let lost = |what: &'static str| move |error: io::Error| format!("the client {what}: {error}");
-        let flows = self.streams(spec).map_err(lost("did not open its streams"))?;
-        let asked = Spec { extent: Extent::Time(patience(spec, &self.server.limits)), ..spec.clone() };
+        let client = ProvenPeer::by_connection(&asking.control).map_err(lost("went away"))?;
+        let flows = self.streams(client, over).map_err(lost("did not open its streams"))?;
+        // Open until the client has said that the test is over: to some versions a stream that ends before is a failure.
+        let held = flows.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>();
+        let reach = if spec.workload.is_udp() { Reach::Proven(client) } else { Reach::Connected };
+        let flows = flows.into_iter().map(|flow| bounded(flow, reach, parameters, spec)).collect();
+        let asked = Spec { extent: Extent::Time(patience(spec, &asking.server.limits)), ..spec.clone() };
         let framing = framing(parameters);
-        let trial = Trial::adopt(asked, framing, End::Target, local, interface, flows, |_| {})
+        let trial = Trial::adopt(asked, framing, End::Target, self.local.ip(), interface, flows, place.progress())
             .map_err(|error| error.to_string())?;
-        self.say(State::TestStart).and_then(|()| self.say(State::TestRunning)).map_err(lost("went away"))?;
+        let say = |state| asking.say(state);
+        say(State::TestStart).and_then(|()| say(State::TestRunning)).map_err(lost("went away"))?;
         trial.start();
-        let ended = self.watch(&trial);
+        let ended = self.watch(&trial, over);
         match ended {
             Ok(()) => trial.stopper().finish(),
             Err(_) => trial.stop(),
         }
         // The streams are closed before results are asked for: that is how a client that receives learns of the end.
         let outcome = trial.join();
+        drop(held);
         match (&ended, &outcome) {
             (Ok(()), Ok(_)) => {}
             (Err(sentence), _) => return Err((*sentence).to_owned()),
             (Ok(()), Err(error)) => {
-                self.refuse(Refused::NoData);
+                asking.refuse(Refused::NoData);
                 return Err(error.to_string());
             }
         }
         let mut outcome = outcome.map_err(|error| error.to_string())?;
-        match self.exchange(parameters, spec, &outcome).map_err(lost("went away before results were exchanged"))? {
+        match self.exchange(&outcome).map_err(lost("went away before results were exchanged"))? {
             Ended::Left(sentence) => Err(sentence.to_owned()),
             Ended::Told(theirs) => {
                 let mut theirs = outcome_of(spec, End::Host, &theirs);
@@ -313,18 +369,22 @@ impl Test<'_> {
     }
 
     /// The sockets of the streams, once the client has opened all of them.
-    fn streams(&self, spec: &Spec) -> io::Result<Vec<(Flow, Socket)>> {
+    fn streams(&self, client: ProvenPeer, over: &dyn Fn() -> bool) -> io::Result<Vec<(Flow, Socket)>> {
+        let Test { asking, spec, .. } = self;
+        let shared = &asking.server.shared;
         let flows = in_order_of_opening(spec);
         let (sender, opened) = mpsc::channel();
-        self.server.shared.waiting().push(Waiting {
-            cookie: self.cookie,
-            client: self.peer.ip(),
+        let number = shared.count.fetch_add(1, Ordering::Relaxed);
+        shared.waiting().push(Waiting {
+            number,
+            cookie: asking.cookie,
+            client,
             workload: spec.workload,
             wanted: flows.len(),
             streams: sender,
         });
-        let sockets = self.say(State::CreateStreams).and_then(|()| self.collect(&opened, flows.len()));
-        self.server.shared.waiting().retain(|waiting| waiting.cookie != self.cookie);
+        let sockets = asking.say(State::CreateStreams).and_then(|()| self.collect(&opened, flows.len(), over));
+        shared.waiting().retain(|waiting| waiting.number != number);
         let mut streams: Vec<(Flow, Socket)> = flows.into_iter().zip(sockets?).collect();
         for (_, socket) in &streams {
             prepare(socket, spec)?;
@@ -333,13 +393,18 @@ impl Test<'_> {
         Ok(streams)
     }
 
-    fn collect(&self, opened: &mpsc::Receiver<Opened>, wanted: usize) -> io::Result<Vec<Socket>> {
+    fn collect(
+        &self,
+        opened: &mpsc::Receiver<Opened>,
+        wanted: usize,
+        over: &dyn Fn() -> bool,
+    ) -> io::Result<Vec<Socket>> {
         let deadline = Instant::now() + STREAMS_TIME;
         let mut sockets = Vec::new();
         while sockets.len() < wanted {
             match opened.recv_timeout(LOOK_AGAIN) {
                 Ok(opened) => sockets.push(opened),
-                Err(_) if (self.over)() || self.has_left() => return Err(ErrorKind::ConnectionAborted.into()),
+                Err(_) if over() || self.has_left() => return Err(ErrorKind::ConnectionAborted.into()),
                 Err(_) if Instant::now() > deadline => return Err(ErrorKind::TimedOut.into()),
                 Err(_) => {}
             }
@@ -351,21 +416,23 @@ impl Test<'_> {
     /// Whether the client has closed its control connection while it opens streams, or said something there: it has nothing
     /// to say but that it goes.
     fn has_left(&self) -> bool {
-        let _ = self.control.set_read_timeout(Some(Duration::from_millis(1)));
-        self.control.peek(&mut [0]).is_ok() || self.control.take_error().ok().flatten().is_some()
+        let control = &self.asking.control;
+        let _ = control.set_read_timeout(Some(Duration::from_millis(1)));
+        control.peek(&mut [0]).is_ok() || control.take_error().ok().flatten().is_some()
     }
 
     /// Until the client says that the test is over; or a sentence about what happened instead.
-    fn watch(&self, trial: &Trial) -> Result<(), &'static str> {
+    fn watch(&self, trial: &Trial, over: &dyn Fn() -> bool) -> Result<(), &'static str> {
+        let mut control = &self.asking.control;
         let mut octet = [0];
         let mut ended = None;
         loop {
-            if (self.over)() {
-                let _ = self.say(State::ServerTerminate);
+            if over() {
+                let _ = self.asking.say(State::ServerTerminate);
                 return Err("the server was stopped");
             }
-            let _ = self.control.set_read_timeout(Some(LOOK_AGAIN));
-            match (&self.control).read(&mut octet) {
+            let _ = control.set_read_timeout(Some(LOOK_AGAIN));
+            match control.read(&mut octet) {
                 Ok(0) => return Err("the client went away in mid-test"),
                 Ok(_) => match State::of(octet[0]) {
                     Some(State::TestEnd) => return Ok(()),
@@ -385,40 +452,39 @@ impl Test<'_> {
     }
 
     /// Results both ways, and the last words.
-    fn exchange(&self, parameters: &Parameters, spec: &Spec, outcome: &Outcome) -> io::Result<Ended> {
-        self.say(State::ExchangeResults)?;
-        let theirs: Results = read_json(&mut self.timed(), MAX_RESULTS)?;
+    fn exchange(&self, outcome: &Outcome) -> io::Result<Ended> {
+        let Test { asking, parameters, spec, .. } = self;
+        asking.say(State::ExchangeResults)?;
+        let theirs: Results = read_json(&mut asking.timed(), MAX_RESULTS)?;
         let mut ours = results_of(spec, outcome);
         if parameters.get_server_output {
             ours.server_output_text = Some(output(spec, outcome));
         }
-        write_json(&mut self.timed(), &ours)?;
-        self.say(State::DisplayResults)?;
+        write_json(&mut asking.timed(), &ours)?;
+        asking.say(State::DisplayResults)?;
         let mut octet = [0];
-        let last = self.timed().read(&mut octet);
+        let last = asking.timed().read(&mut octet);
         // The last byte may never come: the client has all it wants.
         let left = matches!(last, Ok(1)) && State::of(octet[0]) == Some(State::ClientTerminate);
-        let _ = self.control.shutdown(Shutdown::Write);
-        let _ = io::copy(&mut self.timed().take(1024), &mut io::sink());
+        let _ = asking.control.shutdown(Shutdown::Write);
+        let _ = io::copy(&mut asking.timed().take(1024), &mut io::sink());
         Ok(if left { Ended::Left("the client was interrupted") } else { Ended::Told(theirs) })
     }
+}
 
-    fn timed(&self) -> Timed<'_> {
-        Timed::new(&self.control, MESSAGE_TIME)
-    }
-
-    fn say(&self, state: State) -> io::Result<()> {
-        write_state(&mut self.timed(), state)
-    }
-
-    fn hear_parameters(&self) -> io::Result<Parameters> {
-        read_json(&mut self.timed(), MAX_PARAMETERS)
-    }
-
-    fn refuse(&self, refused: Refused) {
-        let words = [[0, 0, 0, refused as u8], [0; 4]].concat();
-        let _ = self.say(State::ServerError).and_then(|()| self.timed().write_all(&words));
-    }
+/// A stream that this end sends with what it sends at most, where a number of octets or blocks was asked for. They are of
+/// all streams together, so each has its share; and whole blocks, for a client of 3.16 or later counts no part of one. Not
+/// of datagrams: some are lost, and the client counts what it receives.
+fn bounded((flow, socket): (Flow, Socket), reach: Reach, parameters: &Parameters, spec: &Spec) -> Adopted {
+    let most_octets = match (spec.extent, parameters.len) {
+        (Extent::Octets(octets), Some(len)) if flow.source == End::Target && spec.workload == Workload::TcpStream => {
+            let (blocks, streams) = (octets.div_ceil(len.max(1)), u64::from(spec.streams.max(1)));
+            let share = blocks / streams + u64::from(u64::from(flow.id) % streams < blocks % streams);
+            Some(share.saturating_mul(len))
+        }
+        _ => None,
+    };
+    Adopted::new(flow, socket, reach).at_most(most_octets)
 }
 
 /// How long this end goes on by itself. The client decides when a test is over. A sender stops by its own clock too, for

@@ -193,7 +193,8 @@ pub fn results_of(spec: &Spec, outcome: &Outcome) -> Results {
     let sends = |flow: &FlowOutcome| flow.role == Role::Sender;
     let known = outcome.flows.iter().filter(|flow| sends(flow)).map(|flow| flow.tcp.is_some());
     let threads = outcome.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |sum, one| sum + one);
-    let elapsed_s = outcome.flows.iter().map(seconds).fold(0.0, f64::max);
+    // The threads' time is of the whole test, as iperf3's is: what `-O` leaves out is in it.
+    let elapsed_s = outcome.flows.iter().map(seconds).fold(0.0, f64::max) + spec.warmup.as_secs_f64();
     let percent = |time_s: f64| if elapsed_s > 0.0 { 100.0 * time_s / elapsed_s } else { 0.0 };
     let streams = in_order_of_opening(spec).into_iter().enumerate();
     let of = |flow: Flow| outcome.flows.iter().find(|one| one.id == flow.id);
@@ -355,20 +356,20 @@ mod tests {
     #[test]
     fn what_cannot_be_met_is_refused_with_iperf3s_code() {
         #[track_caller]
-        fn check(text: &str, limits: Limits, refused: Refused) {
-            assert_eq!(spec_of(&parameters(text), &limits).unwrap_err(), refused, "{text}");
+        fn check(text: &str, limits: &Limits, refused: Refused) {
+            assert_eq!(spec_of(&parameters(text), limits).unwrap_err(), refused, "{text}");
         }
         let usual = Limits::default();
-        check(r#"{"time":1,"len":8}"#, usual, Refused::Parameters);
-        check(r#"{"tcp":true,"udp":true,"len":1000}"#, usual, Refused::Parameters);
-        check(r#"{"tcp":true,"time":1}"#, usual, Refused::Parameters);
-        check(r#"{"udp":true,"time":1,"len":15}"#, usual, Refused::Parameters);
-        check(r#"{"tcp":true,"time":1,"len":4294967296}"#, usual, Refused::Parameters);
-        check(r#"{"tcp":true,"time":1,"len":1000,"parallel":129}"#, usual, Refused::Parameters);
-        check(r#"{"tcp":true,"time":3599,"omit":2,"len":1000}"#, usual, Refused::Time);
-        let slow = Limits { rate: Some(9_000_000), ..usual };
-        check(r#"{"udp":true,"time":1,"len":1000,"parallel":2,"bandwidth":5000000}"#, slow, Refused::Rate);
-        check(r#"{"tcp":true,"time":1,"len":1000}"#, slow, Refused::Rate);
+        check(r#"{"time":1,"len":8}"#, &usual, Refused::Parameters);
+        check(r#"{"tcp":true,"udp":true,"len":1000}"#, &usual, Refused::Parameters);
+        check(r#"{"tcp":true,"time":1}"#, &usual, Refused::Parameters);
+        check(r#"{"udp":true,"time":1,"len":15}"#, &usual, Refused::Parameters);
+        check(r#"{"tcp":true,"time":1,"len":4294967296}"#, &usual, Refused::Parameters);
+        check(r#"{"tcp":true,"time":1,"len":1000,"parallel":129}"#, &usual, Refused::Parameters);
+        check(r#"{"tcp":true,"time":3599,"omit":2,"len":1000}"#, &usual, Refused::Time);
+        let slow = Limits { rate: Some(9_000_000), ..usual.clone() };
+        check(r#"{"udp":true,"time":1,"len":1000,"parallel":2,"bandwidth":5000000}"#, &slow, Refused::Rate);
+        check(r#"{"tcp":true,"time":1,"len":1000}"#, &slow, Refused::Rate);
     }
 
     #[test]
@@ -399,6 +400,15 @@ mod tests {
         assert_eq!((stream.omitted_errors, stream.omitted_packets), (Some(3), Some(13)));
         let again = outcome_of(&spec, End::Target, &told);
         assert_eq!(again.flows[0].arrivals.as_ref().map(|one| (one.received, one.received_total)), Some((10, 20)));
+    }
+
+    #[test]
+    fn cpu_time_is_divided_by_the_time_in_which_it_was_spent() {
+        let spec = Spec { warmup: Duration::from_secs(3), ..Spec::new(Workload::TcpStream) };
+        let mut flow = FlowOutcome::new(0, Role::Receiver);
+        (flow.elapsed_ns, flow.thread.system_s) = (1_000_000_000, 1.0);
+        let told = results_of(&spec, &Outcome::of_flows(End::Target, vec![flow]));
+        assert_eq!((told.cpu_util_total, told.cpu_util_system), (25.0, 25.0));
     }
 
     #[test]

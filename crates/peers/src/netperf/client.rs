@@ -12,6 +12,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_host::traffic::reachability::{ProvenPeer, Reach};
 use linerate_host::traffic::{Adopted, Progress, TrafficError, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{Outcome, Role};
@@ -89,12 +90,24 @@ struct Link {
     flow: Flow,
     control: TcpStream,
     response: Response,
-    /// Where the server's data socket is: its address is the one that was connected to.
+    /// The server's address, which is the one that was connected to.
+    proven: ProvenPeer,
+    /// Where its data socket is.
     at: SocketAddr,
     /// When the response was there.
     since: Instant,
     /// This end's socket of datagrams.
     datagrams: Option<Socket>,
+}
+
+impl Link {
+    fn adopted(&self, flow: Flow, socket: Socket) -> Adopted {
+        match flow.workload {
+            Workload::TcpCrr => Adopted::asking(flow, socket, self.at),
+            workload if workload.is_udp() => Adopted::new(flow, socket, Reach::Proven(self.proven)),
+            _ => Adopted::new(flow, socket, Reach::Connected),
+        }
+    }
 }
 
 impl Test<'_> {
@@ -104,7 +117,8 @@ impl Test<'_> {
         for link in &mut links {
             open.push(self.open(link).map_err(|error| Trouble::Talking("the data connection was opened", error))?);
         }
-        let held = open.iter().map(|one| one.socket.try_clone()).collect::<io::Result<Vec<_>>>()?;
+        let held = open.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>()?;
+        let open = links.iter().zip(open).map(|(link, (flow, socket))| link.adopted(flow, socket)).collect();
         let Place { local, interface, .. } = self.place;
         let arriving = self.await_data(&links, &held)?;
         // With a warm-up the figures begin later.
@@ -151,7 +165,7 @@ impl Test<'_> {
         let server = self.place.server;
         let control = self.connect().map_err(Trouble::Unreachable)?;
         let _ = control.set_nodelay(true);
-        let datagrams = flow.workload.is_udp().then(|| bound(self.spec, SocketAddr::new(self.place.local, 0)));
+        let datagrams = flow.workload.is_udp().then(|| bound(self.spec, self.place.near(0)));
         let datagrams = datagrams.transpose().map_err(|error| {
             let local = self.place.local;
             Trouble::Own(format!(
@@ -172,18 +186,18 @@ impl Test<'_> {
             ))
         };
         let data_port = u16::try_from(response.data_port).ok().filter(|port| *port != 0).ok_or_else(nonsense)?;
-        let mut at = server;
-        at.set_port(data_port);
-        Ok(Link { flow, control, response, at, since: Instant::now(), datagrams })
+        let proven = ProvenPeer::by_connection(&control)
+            .map_err(|error| Trouble::Talking("the data connection was opened", error))?;
+        let at = proven.at(data_port);
+        Ok(Link { flow, control, response, proven, at, since: Instant::now(), datagrams })
     }
 
     /// The flow's data socket.
-    fn open(&self, link: &mut Link) -> io::Result<Adopted> {
+    fn open(&self, link: &mut Link) -> io::Result<(Flow, Socket)> {
         let flow = link.flow;
         if flow.workload == Workload::TcpCrr {
             // Each request has a connection of its own; what is open all the time is the control connection.
-            let socket = link.control.try_clone()?.into();
-            return Ok(Adopted { flow, socket, listener: None, peer: Some(link.at) });
+            return Ok((flow, link.control.try_clone()?.into()));
         }
         let socket = match link.datagrams.take() {
             Some(socket) => {
@@ -192,7 +206,7 @@ impl Test<'_> {
             }
             None => connected(self.spec, self.place.local, link.at, CONNECT_TIME)?,
         };
-        Ok((flow, socket).into())
+        Ok((flow, socket))
     }
 
     /// When the first octets were there of a server that sends, which it does without being asked.
@@ -209,7 +223,7 @@ impl Test<'_> {
     fn connect(&self) -> io::Result<TcpStream> {
         let server = self.place.server;
         let socket = Socket::new(Domain::for_address(server), Type::STREAM, Some(Protocol::TCP))?;
-        socket.bind(&SocketAddr::new(self.place.local, 0).into())?;
+        socket.bind(&self.place.near(0).into())?;
         socket.connect_timeout(&server.into(), CONNECT_TIME)?;
         Ok(socket.into())
     }

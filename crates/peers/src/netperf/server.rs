@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::session::Session;
+use crate::connections::{ConnectionLimit, Stranger};
 use crate::door::{await_all, listeners, next};
 use crate::served::{Limits, Refusals, Served};
-use crate::slots::Slots;
 
 /// The port of control connections.
 pub const PORT: u16 = 12_865;
@@ -24,9 +24,8 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     limits: Limits,
     refusals: Refusals,
-    /// Control connections, of tests and others.
-    sessions: Slots,
-    tests: Slots,
+    /// Control connections that have no test.
+    strangers: ConnectionLimit,
     ended: AtomicUsize,
 }
 
@@ -35,10 +34,9 @@ impl Server {
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
         Ok(Server {
             listeners: listeners(address, port)?,
-            limits,
             refusals: Box::new(|_, _| {}),
-            sessions: Slots::new(Slots::STRANGERS + limits.tests),
-            tests: Slots::new(limits.tests),
+            limits,
+            strangers: ConnectionLimit::default(),
             ended: AtomicUsize::new(0),
         })
     }
@@ -83,24 +81,25 @@ impl<'a> Service<'a> {
         'a: 'scope,
     {
         while !(self.over)() {
-            let Some((control, peer)) = next(listener)? else { continue };
-            self.server.sessions.hear(scope, move |_session| self.receive(control, peer));
+            let Some((control, peer)) = next(listener, &self.server.limits.allow)? else { continue };
+            let work = move |stranger, control| self.receive(stranger, control, peer);
+            self.server.strangers.receive(scope, (control, peer), work);
         }
         Ok(())
     }
 
-    fn receive(self, control: TcpStream, peer: SocketAddr) {
+    fn receive(self, stranger: Stranger<'_>, control: TcpStream, peer: SocketAddr) {
         let Ok(local) = control.local_addr() else { return };
         let session = Session {
             control,
             peer,
             local,
             limits: &self.server.limits,
-            tests: &self.server.tests,
+            strangers: &self.server.strangers,
             over: self.over,
             heard: self.heard,
             refused: &|what| (self.server.refusals)(peer, what),
         };
-        session.run();
+        session.run(stranger);
     }
 }

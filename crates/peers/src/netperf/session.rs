@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use linerate_host::environment;
 use linerate_host::interfaces;
+use linerate_host::traffic::reachability::{ProvenPeer, Reach};
 use linerate_host::traffic::{Adopted, Progress, TrafficError, Trial};
-use linerate_trial::api::ReceiverApi;
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
@@ -25,11 +25,12 @@ use super::message::{
 use super::omni::{Request, Response};
 use super::sockets::{bound, framing, port};
 use super::terms::{PAD, Refused, errno, results_of, spec_of};
+use crate::connections::{ConnectionLimit, Stranger};
 use crate::deadline::Timed;
 use crate::door::is_passing;
 use crate::far::far_end;
+use crate::places::{TestPlace, Wanted, memory_of};
 use crate::served::{Limits, Served};
-use crate::slots::Slots;
 use crate::test::{self, await_close};
 
 /// How long a client has for its first message, to open its data connection, and to close it.
@@ -53,8 +54,8 @@ pub struct Session<'a> {
     pub local: SocketAddr,
     /// What is allowed.
     pub limits: &'a Limits,
-    /// Those that may go on at the same time.
-    pub tests: &'a Slots,
+    /// Where it waits between its tests.
+    pub strangers: &'a ConnectionLimit,
     /// Whether the server is to end.
     pub over: &'a (dyn Fn() -> bool + Sync),
     /// Told of each test.
@@ -99,8 +100,9 @@ type Failed = (i32, String);
 
 impl Session<'_> {
     /// Until the client has no more to say, says nonsense, or is silent for too long.
-    pub fn run(&self) {
+    pub fn run(&self, stranger: Stranger<'_>) {
         let _ = self.control.set_nodelay(true);
+        let mut stranger = Some(stranger);
         let mut time = MESSAGE_TIME;
         while let Ok(Some(message)) = self.next(time) {
             time = IDLE_TIME;
@@ -108,7 +110,7 @@ impl Session<'_> {
                 Asked::Calibration => self.say(&calibration(cpus())),
                 Asked::Logging => self.say(&Message::new(DEBUG_OK, 0)),
                 Asked::Nothing => Ok(()),
-                Asked::Test(request) => self.test(&request),
+                Asked::Test(request) => self.test(&request, &mut stranger),
                 Asked::Classic(name) => {
                     (self.refused)(&format!(
                         "asked for {name} as netperf before 2.5 did; install netperf 2.5 or later there"
@@ -144,7 +146,7 @@ impl Session<'_> {
     }
 
     /// A test, if it is allowed, and its results or an errno.
-    fn test(&self, request: &Request) -> io::Result<()> {
+    fn test<'s>(&'s self, request: &Request, stranger: &mut Option<Stranger<'s>>) -> io::Result<()> {
         let refuse = |(errno, what): Refused| {
             (self.refused)(what);
             self.say(&Message::new(OMNI_RESPONSE, errno))
@@ -153,17 +155,29 @@ impl Session<'_> {
             Ok(spec) => spec,
             Err(refused) => return refuse(refused),
         };
-        let Some(_test) = self.tests.take() else {
+        let wanted = Wanted {
+            server: "netperf",
+            most: self.limits.tests,
+            memory: memory_of(&spec),
+            proven: true,
+            control: Some(&self.control),
+        };
+        let Some(place) = self.limits.memory.take(wanted) else {
             return refuse((errno::EBUSY, "came while as many tests ran as are allowed"));
         };
-        self.admitted(request, spec)
+        *stranger = None;
+        let said = self.admitted(request, spec, &place);
+        drop(place);
+        *stranger = self.strangers.admit(self.peer.ip(), Some(&self.control));
+        if stranger.is_some() { said } else { Err(ErrorKind::OutOfMemory.into()) }
     }
 
-    fn admitted(&self, request: &Request, mut spec: Spec) -> io::Result<()> {
-        let known = interfaces::addresses().unwrap_or_default();
-        let interface = known.into_iter().find(|known| known.address == self.local.ip()).map(|known| known.interface);
+    fn admitted(&self, request: &Request, mut spec: Spec, place: &TestPlace) -> io::Result<()> {
+        let interface = interfaces::with_address(self.local);
         let described = environment::describe(interface.as_deref(), &[]);
-        let ended = self.conduct(request, &spec, interface.clone(), &described);
+        let over = || (self.over)() || place.is_evicted();
+        let session = Test { session: self, over: &over, place };
+        let ended = session.conduct(request, &spec, interface.clone(), &described);
         // What a client does not say, its test has shown.
         if let Ok(outcome) = &ended {
             settle(&mut spec, request, outcome);
@@ -181,14 +195,28 @@ impl Session<'_> {
             Err((errno, sentence)) => (Message::new(OMNI_RESPONSE, errno), Err(sentence)),
         };
         let said = self.say(&answer);
-        (self.heard)(self.served(spec, interface, ended));
+        (self.heard)(Served {
+            tool: "netperf",
+            version: None,
+            peer: self.peer,
+            local: self.local,
+            interface,
+            spec,
+            ended,
+            bytes: place.bytes(),
+        });
         said
     }
+}
 
-    fn served(&self, spec: Spec, interface: Option<String>, ended: Result<Box<[Outcome; 2]>, String>) -> Served {
-        Served { tool: "netperf", version: None, peer: self.peer, local: self.local, interface, spec, ended }
-    }
+/// A test that has a place.
+struct Test<'a> {
+    session: &'a Session<'a>,
+    over: &'a dyn Fn() -> bool,
+    place: &'a TestPlace,
+}
 
+impl Test<'_> {
     /// Prepares, answers, and has the traffic.
     fn conduct(
         &self,
@@ -197,7 +225,7 @@ impl Session<'_> {
         interface: Option<String>,
         described: &Environment,
     ) -> Result<Outcome, Failed> {
-        let mut at = self.local;
+        let mut at = self.session.local;
         at.set_port(u16::try_from(request.data_port).unwrap_or(0));
         let system = |error: io::Error| {
             (
@@ -208,11 +236,16 @@ impl Session<'_> {
         let data = bound(spec, at).map_err(system)?;
         let data_port = port(&data).map_err(system)?;
         let response = response(request, spec, &data, data_port, described).emit();
-        let answer = || self.say(&response).map_err(|error| (errno::EINVAL, format!("the client went away: {error}")));
+        let answer =
+            || self.session.say(&response).map_err(|error| (errno::EINVAL, format!("the client went away: {error}")));
         let octets = Arc::new(AtomicUsize::new(0));
         let begin = |open: Adopted, since: Option<Instant>| {
             let octets = octets.clone();
-            let notify = move |progress: Progress| octets.store(progress.octets_received as usize, Ordering::Relaxed);
+            let count = self.place.progress();
+            let notify = move |progress: Progress| {
+                octets.store(progress.octets_received as usize, Ordering::Relaxed);
+                count(progress);
+            };
             self.begin(spec, interface.clone(), open, since, notify).map_err(|error| (errno::EINVAL, error.to_string()))
         };
         let flow = Flow::of(spec)[0];
@@ -220,16 +253,16 @@ impl Session<'_> {
         let mut held = None;
         let trial = match spec.workload {
             Workload::UdpStream | Workload::UdpRr => {
-                self.hear_only(request, &data).map_err(system)?;
-                let trial = begin((flow, data).into(), None)?;
+                let client = ProvenPeer::by_connection(&self.session.control).map_err(system)?;
+                hear_only(client, request, &data).map_err(system)?;
+                let trial = begin(Adopted::new(flow, data, Reach::Proven(client)), None)?;
                 answer()?;
                 trial
             }
             Workload::TcpCrr => {
                 data.listen(1024).map_err(system)?;
-                let socket = self.control.try_clone().map_err(system)?.into();
-                let open = Adopted { flow, socket, listener: Some(data), peer: Some(self.peer) };
-                let trial = begin(open, None)?;
+                let socket = self.session.control.try_clone().map_err(system)?.into();
+                let trial = begin(Adopted::answering(flow, socket, data), None)?;
                 answer()?;
                 trial
             }
@@ -244,7 +277,7 @@ impl Session<'_> {
                 if spec.direction == Direction::Tx {
                     held = Some(socket.try_clone().map_err(system)?);
                 }
-                begin((flow, socket).into(), since)?
+                begin(Adopted::new(flow, socket, Reach::Connected), since)?
             }
         };
         let watched = self.watch(&trial, spec, request, &octets);
@@ -257,7 +290,7 @@ impl Session<'_> {
         let outcome = trial.join();
         if spec.workload == Workload::TcpCrr {
             // It was shared with the thread that answered.
-            let _ = self.control.set_nonblocking(false);
+            let _ = self.session.control.set_nonblocking(false);
         }
         watched.map_err(|sentence| (errno::EINVAL, sentence.to_owned()))?;
         outcome.map_err(|error| {
@@ -275,23 +308,11 @@ impl Session<'_> {
         since: Option<Instant>,
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<Trial, TrafficError> {
-        let mut spec = spec.clone();
-        if spec.workload == Workload::UdpStream {
-            // Merged datagrams that the socket drops could not be counted.
-            spec.receiver_api = Some(ReceiverApi::Recvmmsg);
-        }
         let framing = framing(move |_| since.map_or(Duration::ZERO, |since| since.elapsed()));
-        let trial = Trial::adopt(spec, framing, End::Target, self.local.ip(), interface, vec![open], notify)?;
+        let local = self.session.local.ip();
+        let trial = Trial::adopt(spec.clone(), framing, End::Target, local, interface, vec![open], notify)?;
         trial.start();
         Ok(trial)
-    }
-
-    /// Has a socket of datagrams hear the client only, at the port that it named.
-    fn hear_only(&self, request: &Request, data: &Socket) -> io::Result<()> {
-        let port = u16::try_from(request.client_port).ok().filter(|port| *port != 0).ok_or(ErrorKind::InvalidInput)?;
-        let mut client = self.peer;
-        client.set_port(port);
-        data.connect(&client.into())
     }
 
     /// The client's data connection, and of a stream that it sends when its first octets were there.
@@ -301,7 +322,9 @@ impl Session<'_> {
         let socket = loop {
             match data.accept() {
                 // Others may knock while the port is open; they get nothing.
-                Ok((socket, peer)) if peer.as_socket().is_some_and(|peer| peer.ip() == self.peer.ip()) => break socket,
+                Ok((socket, peer)) if peer.as_socket().is_some_and(|peer| peer.ip() == self.session.peer.ip()) => {
+                    break socket;
+                }
                 Ok(_) => {}
                 Err(error) if is_passing(&error) => self.wait(until)?,
                 Err(error) => return Err(error),
@@ -337,14 +360,15 @@ impl Session<'_> {
 
     /// Whether the client has closed its control connection.
     fn has_left(&self) -> bool {
-        let _ = self.control.set_read_timeout(Some(Duration::from_millis(1)));
-        matches!(self.control.peek(&mut [0]), Ok(0)) || self.control.take_error().ok().flatten().is_some()
+        let _ = self.session.control.set_read_timeout(Some(Duration::from_millis(1)));
+        matches!(self.session.control.peek(&mut [0]), Ok(0))
+            || self.session.control.take_error().ok().flatten().is_some()
     }
 
     /// Until the client's traffic has ended, or this end's; or a sentence about what happened instead. `octets` are those
     /// that came, as of the last second.
     fn watch(&self, trial: &Trial, spec: &Spec, request: &Request, octets: &AtomicUsize) -> Result<(), &'static str> {
-        let allowed = Duration::from_secs(self.limits.time_s);
+        let allowed = Duration::from_secs(self.session.limits.time_s);
         let asked = spec.expected_time().unwrap_or(allowed);
         // A series of connections ends with the last, and nobody says so: not long after its time, or its number.
         let by_connections = spec.workload == Workload::TcpCrr;
@@ -374,6 +398,12 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
+
+/// Has a socket of datagrams hear the client only, at the port that it named.
+fn hear_only(client: ProvenPeer, request: &Request, data: &Socket) -> io::Result<()> {
+    let port = u16::try_from(request.client_port).ok().filter(|port| *port != 0).ok_or(ErrorKind::InvalidInput)?;
+    data.connect(&client.at(port).into())
 }
 
 fn cpus() -> u32 {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_host::traffic::reachability::local_towards;
 use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
 use linerate_trial::spec::Spec;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -50,7 +51,7 @@ pub fn port(socket: &Socket) -> io::Result<u16> {
 
 /// A connected socket of the trial's workload.
 pub fn connected(spec: &Spec, local: IpAddr, peer: SocketAddr, time: Duration) -> io::Result<Socket> {
-    let socket = bound(spec, SocketAddr::new(local, 0))?;
+    let socket = bound(spec, local_towards(local, 0, peer))?;
     socket.connect_timeout(&peer.into(), time)?;
     Ok(socket)
 }

@@ -20,6 +20,8 @@ use crate::served::Limits;
 pub const PAD: Duration = Duration::from_secs(4);
 /// The largest message for which a server has memory.
 const MOST_MESSAGE: u32 = 4 << 20;
+/// The first port that a client may have opened here.
+const LEAST_PORT: i32 = 1024;
 /// The largest request or response where a rate is not to be exceeded: larger ones are a stream.
 const SMALL: u32 = 64 << 10;
 /// What may be on its way when a sender is told to stop: no more than this is believed to have been sent beyond what came.
@@ -143,6 +145,8 @@ pub type Refused = (i32, &'static str);
 pub mod errno {
     /// Beyond a limit.
     pub const EPERM: i32 = 1;
+    /// A data port that is not for clients to choose.
+    pub const EACCES: i32 = 13;
     /// Too many tests at once.
     pub const EBUSY: i32 = 16;
     /// What is asked for makes no sense.
@@ -159,7 +163,7 @@ pub mod errno {
 
 /// What a client asks for, as a trial in which this server is the target.
 pub fn spec_of(request: &Request, is_ipv4: bool, limits: &Limits) -> Result<Spec, Refused> {
-    use errno::{EAFNOSUPPORT, EINVAL, EOPNOTSUPP, EPERM, EPROTONOSUPPORT};
+    use errno::{EACCES, EAFNOSUPPORT, EINVAL, EOPNOTSUPP, EPERM, EPROTONOSUPPORT};
     let is_udp = match (request.socket, request.protocol) {
         (1, 6 | 0) => false,
         (2, 17 | 0) => true,
@@ -177,6 +181,9 @@ pub fn spec_of(request: &Request, is_ipv4: bool, limits: &Limits) -> Result<Spec
         (Does::Sends, true, _) => return Err((EOPNOTSUPP, "asked for datagrams, which are not sent here")),
         _ => return Err((EOPNOTSUPP, "asked for connections without data, which are not served here")),
     };
+    if (1..LEAST_PORT).contains(&request.data_port) {
+        return Err((EACCES, "asked for a data port below 1024, which may be another server's"));
+    }
     let mut spec = Spec::new(workload);
     spec.direction = if request.does == Does::Sends { Direction::Tx } else { Direction::Rx };
     let longest = Duration::from_secs(limits.time_s);
@@ -255,14 +262,15 @@ pub fn outcome_of(spec: &Spec, told: &[(Flow, Response, Results)], ours: &Outcom
     // Each connection's process has looked at the whole machine: the one that looked longest.
     let longest = told.iter().filter_map(|(_, response, results)| Some((response, results, results.elapsed_s?)));
     if let Some((response, results, span_s)) = longest.reduce(|one, other| if other.2 > one.2 { other } else { one }) {
-        outcome.cpu = results.cpu.as_ref().and_then(|cpu| cpu_use(cpu, span_s));
+        outcome.cpu = results.cpu.as_ref().and_then(|cpu| cpu_use(spec, cpu, span_s));
         let environment = environment(response, results);
         outcome.told = (environment != Environment::default()).then(|| Box::new(environment));
     }
     outcome
 }
 
-fn cpu_use(cpu: &Cpu, span_s: f64) -> Option<CpuUse> {
+/// A server measures from its start, and knows no warm-up.
+fn cpu_use(spec: &Spec, cpu: &Cpu, span_s: f64) -> Option<CpuUse> {
     let machine = CpuShares {
         busy: cpu.busy / 100.0,
         user: cpu.user / 100.0,
@@ -272,7 +280,8 @@ fn cpu_use(cpu: &Cpu, span_s: f64) -> Option<CpuUse> {
         steal: 0.0,
     };
     let method = method(cpu.method)?.to_owned();
-    Some(CpuUse { machine, cpus: cpu.cpus, per_cpu: Vec::new(), method, span_s })
+    let includes_warmup = !spec.warmup.is_zero();
+    Some(CpuUse { machine, cpus: cpu.cpus, per_cpu: Vec::new(), method, span_s, includes_warmup })
 }
 
 /// What a server tells of its machine.
@@ -463,29 +472,30 @@ mod tests {
     #[test]
     fn what_cannot_be_served_is_refused_with_an_errno() {
         #[track_caller]
-        fn check(change: impl FnOnce(&mut Request), limits: Limits, errno: i32) {
+        fn check(change: impl FnOnce(&mut Request), limits: &Limits, errno: i32) {
             let mut request = Request::default();
             change(&mut request);
-            assert_eq!(spec_of(&request, true, &limits).unwrap_err().0, errno, "{request:?}");
+            assert_eq!(spec_of(&request, true, limits).unwrap_err().0, errno, "{request:?}");
         }
         let usual = Limits::default();
-        check(|r| r.length = 3601, usual, errno::EPERM);
-        check(|r| r.length = 0, usual, errno::EINVAL);
-        check(|r| r.family = 6, usual, errno::EAFNOSUPPORT);
-        check(|r| r.family = 7, usual, errno::EAFNOSUPPORT);
-        check(|r| r.socket = 4, usual, errno::EPROTONOSUPPORT);
-        check(|r| (r.socket, r.protocol) = (2, 33), usual, errno::EPROTONOSUPPORT);
-        check(|r| r.does = Does::Other(0), usual, errno::EOPNOTSUPP);
-        check(|r| (r.does, r.socket, r.protocol) = (Does::Sends, 2, 17), usual, errno::EOPNOTSUPP);
-        check(|r| r.does = Does::Answers, usual, errno::EINVAL);
-        check(|r| (r.does, r.send_size) = (Does::Sends, (4 << 20) + 1), usual, errno::EINVAL);
-        check(|r| (r.does, r.send_size) = (Does::Sends, 0), usual, errno::EINVAL);
+        check(|r| r.length = 3601, &usual, errno::EPERM);
+        check(|r| r.length = 0, &usual, errno::EINVAL);
+        check(|r| r.data_port = 80, &usual, errno::EACCES);
+        check(|r| r.family = 6, &usual, errno::EAFNOSUPPORT);
+        check(|r| r.family = 7, &usual, errno::EAFNOSUPPORT);
+        check(|r| r.socket = 4, &usual, errno::EPROTONOSUPPORT);
+        check(|r| (r.socket, r.protocol) = (2, 33), &usual, errno::EPROTONOSUPPORT);
+        check(|r| r.does = Does::Other(0), &usual, errno::EOPNOTSUPP);
+        check(|r| (r.does, r.socket, r.protocol) = (Does::Sends, 2, 17), &usual, errno::EOPNOTSUPP);
+        check(|r| r.does = Does::Answers, &usual, errno::EINVAL);
+        check(|r| (r.does, r.send_size) = (Does::Sends, (4 << 20) + 1), &usual, errno::EINVAL);
+        check(|r| (r.does, r.send_size) = (Does::Sends, 0), &usual, errno::EINVAL);
         let huge = |r: &mut Request| (r.does, r.request_size, r.response_size) = (Does::Answers, 1, i32::MAX);
-        check(huge, usual, errno::EINVAL);
-        let slow = Limits { rate: Some(1_000_000), ..usual };
-        check(|_| {}, slow, errno::EPERM);
+        check(huge, &usual, errno::EINVAL);
+        let slow = Limits { rate: Some(1_000_000), ..usual.clone() };
+        check(|_| {}, &slow, errno::EPERM);
         let large = |r: &mut Request| (r.does, r.request_size, r.response_size) = (Does::Answers, 1, 1 << 20);
-        check(large, slow, errno::EPERM);
+        check(large, &slow, errno::EPERM);
     }
 
     #[test]
@@ -552,6 +562,9 @@ mod tests {
         assert_eq!((nic.name.as_str(), nic.driver.as_deref(), nic.driver_version), ("eth0", Some("fec"), None));
         assert_eq!((told.machine.as_deref(), told.cpu.count), (Some("a board"), Some(2)));
         assert_eq!(outcome.cpu.unwrap().busy_seconds(), 2.0);
+        let warm = Spec { direction: Direction::Tx, warmup: Duration::from_secs(1), ..spec.clone() };
+        let of = |spec: &Spec| outcome_of(spec, &[(flow, Response::default(), results.clone())], &ours).cpu.unwrap();
+        assert!(of(&warm).includes_warmup && !of(&spec).includes_warmup, "its process knows no warm-up");
         let silent = outcome_of(&spec, &[(flow, Response::default(), Results::default())], &ours);
         assert_eq!((silent.told, silent.cpu, silent.flows.len()), (None, None, 1));
     }

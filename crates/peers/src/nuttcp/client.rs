@@ -2,11 +2,12 @@
 //! Knows no records; what both ends saw is returned. Every connection is this end's: it sends nowhere but to the server.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Progress, TrafficError, Trial};
+use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::{Adopted, Progress, TrafficError, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Spec, Workload};
@@ -163,7 +164,7 @@ impl Test<'_> {
     fn bind(&self) -> io::Result<(Socket, u16)> {
         let socket = Socket::new(Domain::for_address(self.place.server), Type::DGRAM, Some(Protocol::UDP))?;
         prepare(&socket, self.spec)?;
-        socket.bind(&SocketAddr::new(self.place.local, 0).into())?;
+        socket.bind(&self.place.near(0).into())?;
         let port = socket.local_addr()?.as_socket().map_or(0, |local| local.port());
         Ok((socket, port))
     }
@@ -177,13 +178,14 @@ impl Test<'_> {
                 self.place.server
             ))
         };
+        let server = self.server()?;
         let until = Instant::now() + MESSAGE_TIME;
         let mut octets = vec![0; 65_536];
         while Instant::now() < until && !(self.stopped)() {
             udp.set_read_timeout(Some(LOOK_AGAIN * 10)).map_err(talking("its datagrams were awaited"))?;
             let Ok((len, from)) = udp.recv_from(&mut octets) else { continue };
             // Whoever else sends here is nobody.
-            if !is_same(from.ip(), self.place.server.ip()) {
+            if !server.is(from) {
                 continue;
             }
             udp.connect(from).map_err(talking("its datagrams were awaited"))?;
@@ -197,12 +199,11 @@ impl Test<'_> {
 
     /// The connections of the test, or the socket that it is sent from.
     fn open(&self, asked: &Request) -> Result<Vec<(Flow, Socket)>, Trouble> {
-        let Place { local, server, .. } = self.place;
+        let local = self.place.local;
+        let server = self.server()?;
         let flows = Flow::of(self.spec).into_iter().zip(asked.port..);
         let open = |(flow, port)| {
-            let at = SocketAddr::new(server.ip(), port);
-            let at = with_scope(at, *server);
-            let reached = reach(self.spec, *local, at, self.stopped);
+            let reached = reach(self.spec, local, server.at(port), self.stopped);
             let (socket, _) = reached.map_err(|error| self.unopened(port, error))?;
             Ok((flow, socket))
         };
@@ -231,6 +232,11 @@ impl Test<'_> {
         ))
     }
 
+    /// The server, as its control connection proves it.
+    fn server(&self) -> Result<ProvenPeer, Trouble> {
+        ProvenPeer::by_connection(&self.control).map_err(talking("streams were opened"))
+    }
+
     /// The test, from its first datum to the server's report.
     fn conduct(
         &self,
@@ -244,6 +250,8 @@ impl Test<'_> {
         let held = flows.first().map(|(_, socket)| socket.try_clone()).transpose();
         let held = held.map_err(talking("streams were opened"))?;
         let framing = framing(self.spec, sends, is_numbered(asked), early);
+        let reach = if asked.udp { Reach::Proven(self.server()?) } else { Reach::Connected };
+        let flows = flows.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
         let trial = Trial::adopt(self.spec.clone(), framing, End::Host, *local, interface.clone(), flows, notify)?;
         let mut heard = Heard { control: &self.control, text: Vec::new(), over: false };
         self.control.set_nonblocking(true).map_err(talking("the test began"))?;
@@ -366,28 +374,12 @@ fn sentence(server: SocketAddr, trouble: Trouble) -> String {
     }
 }
 
-/// IPv4 may be written as IPv6.
-fn is_same(one: IpAddr, other: IpAddr) -> bool {
-    one.to_canonical() == other.to_canonical()
-}
-
-/// A port of the server's, at the interface that its link-local address is of.
-fn with_scope(at: SocketAddr, server: SocketAddr) -> SocketAddr {
-    match (at, server) {
-        (SocketAddr::V6(mut at), SocketAddr::V6(server)) => {
-            at.set_scope_id(server.scope_id());
-            SocketAddr::V6(at)
-        }
-        (at, _) => at,
-    }
-}
-
 /// The control connection, to a server that may be opening its door anew.
 fn connected(place: &Place, stopped: &dyn Fn() -> bool) -> io::Result<TcpStream> {
     let until = Instant::now() + PATIENCE;
     loop {
         let socket = Socket::new(Domain::for_address(place.server), Type::STREAM, Some(Protocol::TCP))?;
-        socket.bind(&SocketAddr::new(place.local, 0).into())?;
+        socket.bind(&place.near(0).into())?;
         match socket.connect_timeout(&place.server.into(), MESSAGE_TIME) {
             Ok(()) => return Ok(socket.into()),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < until && !stopped() => {

@@ -9,15 +9,17 @@
 //! that want the same port wait for each other: whoever else comes is turned away.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, Weak, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_host::traffic::reachability::ProvenPeer;
 use linerate_trial::spec::MAX_STREAMS;
 use socket2::Socket;
 
-use crate::door::{Datagram, Door, accept, waiting};
+use crate::allow::AllowList;
+use crate::door::{Datagram, Door};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long a test waits until another of the same client has its connections.
@@ -36,7 +38,7 @@ struct Inside {
 
 struct Waiting {
     number: u64,
-    client: IpAddr,
+    client: ProvenPeer,
     first: SocketAddr,
     ports: u16,
     is_udp: bool,
@@ -65,15 +67,15 @@ impl Hall {
     /// Opens ports for a client, `first` and those after it.
     pub fn seat(
         &self,
-        first: SocketAddr,
-        ports: u16,
-        client: IpAddr,
+        (first, ports): (SocketAddr, u16),
+        client: ProvenPeer,
         is_udp: bool,
+        allow: &AllowList,
         is_over: &dyn Fn() -> bool,
     ) -> io::Result<Seat<'_>> {
         let until = Instant::now() + TURN_TIME;
         loop {
-            if let Some(seat) = self.take(first, ports, client, is_udp)? {
+            if let Some(seat) = self.take((first, ports), client, is_udp, allow)? {
                 return Ok(seat);
             }
             if is_over() || Instant::now() > until {
@@ -84,7 +86,13 @@ impl Hall {
     }
 
     /// `None`: another test of this client waits at one of the ports.
-    fn take(&self, first: SocketAddr, ports: u16, client: IpAddr, is_udp: bool) -> io::Result<Option<Seat<'_>>> {
+    fn take(
+        &self,
+        (first, ports): (SocketAddr, u16),
+        client: ProvenPeer,
+        is_udp: bool,
+        allow: &AllowList,
+    ) -> io::Result<Option<Seat<'_>>> {
         let mut inside = self.inside();
         let wanted = first.port()..first.port().checked_add(ports).ok_or(ErrorKind::InvalidInput)?;
         let is_in_the_way = |one: &Waiting| {
@@ -103,7 +111,7 @@ impl Hall {
             let door = match open {
                 Some(door) => door,
                 None => {
-                    let door = Arc::new(Door::open(at)?);
+                    let door = Arc::new(Door::open(at, allow)?);
                     inside.doors.push((at, Arc::downgrade(&door)));
                     door
                 }
@@ -126,7 +134,10 @@ impl Hall {
         let inside = self.inside();
         let waits = |one: &&Waiting| {
             let ports = one.first.port()..one.first.port() + one.ports;
-            one.client == peer.ip() && one.is_udp == is_udp && one.first.ip() == at.ip() && ports.contains(&at.port())
+            one.client.is(peer)
+                && one.is_udp == is_udp
+                && with_port(one.first, at.port()) == at
+                && ports.contains(&at.port())
         };
         if let Some(one) = inside.waiting.iter().find(waits) {
             let stream = usize::from(at.port() - one.first.port());
@@ -138,9 +149,17 @@ impl Hall {
         let ports = |one: &Waiting| one.first.port()..one.first.port() + one.ports;
         let inside = self.inside();
         inside.waiting.iter().any(|one| {
-            one.client == peer.ip() && one.is_udp && one.first.ip() == at.ip() && ports(one).contains(&at.port())
+            one.client.is(peer)
+                && one.is_udp
+                && with_port(one.first, at.port()) == at
+                && ports(one).contains(&at.port())
         })
     }
+}
+
+fn with_port(mut at: SocketAddr, port: u16) -> SocketAddr {
+    at.set_port(port);
+    at
 }
 
 impl Seat<'_> {
@@ -171,10 +190,10 @@ impl Seat<'_> {
     /// Takes what stands at the doors, for whomever it is.
     fn look(&self) -> io::Result<()> {
         for (at, door) in &self.doors {
-            while let Some((stream, peer)) = accept(&door.tcp) {
+            while let Some((stream, peer)) = door.accept() {
                 self.hall.deliver(*at, peer, false, stream.into(), Vec::new());
             }
-            let mut unknown = waiting(&door.udp);
+            let mut unknown = door.waiting();
             let mut opened = 0;
             while let Some((peer, _)) = unknown.first() {
                 let peer = *peer;
@@ -212,7 +231,7 @@ impl Drop for Seat<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 
     use super::*;
 
@@ -224,6 +243,12 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
 
+    /// A client at this address.
+    fn client(address: IpAddr) -> ProvenPeer {
+        let listener = TcpListener::bind((address, 0)).unwrap();
+        ProvenPeer::by_connection(&TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap()
+    }
+
     fn connect(from: IpAddr, at: SocketAddr) -> Socket {
         let socket = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::new(from, 0).into()).unwrap();
@@ -234,8 +259,8 @@ mod tests {
     #[test]
     fn two_clients_at_one_port_have_their_own() {
         let (hall, at) = (Hall::default(), free());
-        let here = hall.seat(at, 1, HERE, false, &|| false).unwrap();
-        let there = hall.seat(at, 1, THERE, false, &|| false).unwrap();
+        let here = hall.seat((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
+        let there = hall.seat((at, 1), client(THERE), false, &AllowList::default(), &|| false).unwrap();
         let (far, near) = (connect(THERE, at), connect(HERE, at));
         // Whoever looks first takes both.
         let mine = here.collect(TIME, &|| false).unwrap();
@@ -249,23 +274,26 @@ mod tests {
     #[test]
     fn one_clients_tests_take_turns_and_strangers_are_turned_away() {
         let (hall, at) = (Hall::default(), free());
-        let first = hall.seat(at, 1, HERE, false, &|| false).unwrap();
+        let first = hall.seat((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
         let began = Instant::now();
         let impatient = || began.elapsed() > Duration::from_millis(30);
-        assert!(hall.seat(at, 1, HERE, false, &impatient).is_err(), "not before the first has left");
+        assert!(
+            hall.seat((at, 1), client(HERE), false, &AllowList::default(), &impatient).is_err(),
+            "not before the first has left"
+        );
         let stranger = connect(THERE, at);
         let error = first.collect(Duration::from_millis(50), &|| false).map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         stranger.set_read_timeout(Some(TIME)).unwrap();
         assert_eq!(std::io::Read::read(&mut TcpStream::from(stranger), &mut [0]).unwrap_or(0), 0, "closed");
         drop(first);
-        hall.seat(at, 1, HERE, false, &|| false).unwrap();
+        hall.seat((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
     }
 
     #[test]
     fn datagrams_show_who_sends_them_and_are_kept() {
         let (hall, at) = (Hall::default(), free());
-        let seat = hall.seat(at, 1, HERE, true, &|| false).unwrap();
+        let seat = hall.seat((at, 1), client(HERE), true, &AllowList::default(), &|| false).unwrap();
         let (near, far) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.2:0").unwrap());
         far.send_to(b"stranger", at).unwrap();
         near.send_to(b"BOD0", at).unwrap();
@@ -283,7 +311,10 @@ mod tests {
     fn a_port_that_is_taken_is_an_error() {
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
         let hall = Hall::default();
-        let error = hall.seat(other.local_addr().unwrap(), 1, HERE, false, &|| false).map(|_| ()).unwrap_err();
+        let error = hall
+            .seat((other.local_addr().unwrap(), 1), client(HERE), false, &AllowList::default(), &|| false)
+            .map(|_| ())
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
     }
 }

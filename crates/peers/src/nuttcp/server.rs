@@ -11,10 +11,11 @@ use super::hall::Hall;
 use super::line::{self, Request};
 use super::session::Session;
 use super::terms::spec_of;
+use crate::connections::{ConnectionLimit, Stranger};
 use crate::deadline::Timed;
-use crate::door::{Door, await_all, next};
+use crate::door::{Door, await_all};
+use crate::places::{Wanted, memory_of};
 use crate::served::{Limits, Refusals, Served};
-use crate::slots::{Slot, Slots};
 
 /// The port of the control connection.
 pub const PORT: u16 = 5000;
@@ -28,9 +29,8 @@ pub struct Server {
     limits: Limits,
     refusals: Refusals,
     hall: Hall,
-    tests: Slots,
     /// Connections whose request is being read.
-    strangers: Slots,
+    strangers: ConnectionLimit,
     ended: AtomicUsize,
 }
 
@@ -38,12 +38,11 @@ impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
         Ok(Server {
-            doors: Door::open_all(address, port)?,
+            doors: Door::open_all(address, port, &limits.allow)?,
             limits,
             refusals: Box::new(|_, _| {}),
             hall: Hall::default(),
-            tests: Slots::new(limits.tests),
-            strangers: Slots::new(Slots::STRANGERS),
+            strangers: ConnectionLimit::default(),
             ended: AtomicUsize::new(0),
         })
     }
@@ -76,33 +75,41 @@ struct Service<'a> {
 }
 
 impl<'a> Service<'a> {
-    /// Looks for one family's connections, and gives each a thread; beyond some nobody is heard.
+    /// Looks for one family's connections, and gives each a thread.
     fn attend<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
     where
         'a: 'scope,
     {
         while !(self.over)() {
-            if let Some((stream, peer)) = next(&door.tcp)? {
-                self.server.strangers.hear(scope, move |stranger| self.receive(stranger, stream, peer));
+            if let Some((stream, peer)) = door.next()? {
+                let work = move |stranger, stream| self.receive(stranger, stream, peer);
+                self.server.strangers.receive(scope, (stream, peer), work);
             }
         }
         Ok(())
     }
 
     /// A connection: a test, if its first lines ask for one.
-    fn receive(self, stranger: Slot<'_>, stream: TcpStream, peer: SocketAddr) {
-        let asked = hear_request(&stream);
-        drop(stranger);
-        let Ok(Some(asked)) = asked else { return };
-        let spec = match spec_of(&asked, &self.server.limits) {
+    fn receive(self, stranger: Stranger<'_>, stream: TcpStream, peer: SocketAddr) {
+        let Ok(Some(asked)) = hear_request(&stream) else { return };
+        let Server { hall, limits, .. } = self.server;
+        let spec = match spec_of(&asked, limits) {
             Ok(spec) => spec,
             Err(why) => return self.refuse(&stream, peer, &why),
         };
-        let Some(_test) = self.server.tests.take() else {
+        let wanted = Wanted {
+            server: "nuttcp",
+            most: limits.tests,
+            memory: memory_of(&spec),
+            proven: true,
+            control: Some(&stream),
+        };
+        let Some(place) = limits.memory.take(wanted) else {
             return self.refuse(&stream, peer, "as many tests run here as are allowed; try again when one is over");
         };
-        let Server { hall, limits, .. } = self.server;
-        let session = Session { control: stream, peer, asked, spec, hall, limits, over: self.over };
+        drop(stranger);
+        let over = || (self.over)() || place.is_evicted();
+        let session = Session { control: stream, peer, asked, spec, hall, limits, over: &over, place: &place };
         if let Some(served) = session.run() {
             (self.heard)(served);
             self.server.ended.fetch_add(1, Ordering::Relaxed);

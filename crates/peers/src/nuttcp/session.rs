@@ -6,7 +6,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use linerate_host::interfaces;
-use linerate_host::traffic::{Moved, Odometer, Trial};
+use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::{Adopted, Moved, Odometer, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, ThreadUse};
 use linerate_trial::spec::{Direction, Spec, Workload};
@@ -22,6 +23,7 @@ use super::terms::is_numbered;
 use crate::deadline::Timed;
 use crate::far::far_end;
 use crate::options::{open, prepare};
+use crate::places::TestPlace;
 use crate::served::{Limits, Served};
 use crate::test;
 
@@ -48,8 +50,10 @@ pub struct Session<'a> {
     pub hall: &'a Hall,
     /// What is allowed.
     pub limits: &'a Limits,
-    /// Whether the server is to end.
+    /// Whether the test is to end.
     pub over: &'a (dyn Fn() -> bool + Sync),
+    /// Its place.
+    pub place: &'a TestPlace,
 }
 
 /// The connections of a test.
@@ -79,10 +83,10 @@ impl Session<'_> {
     /// The test. `None`: it was refused.
     pub fn run(self) -> Option<Served> {
         let local = self.control.local_addr().ok()?;
-        let known = interfaces::addresses().unwrap_or_default();
-        let interface = known.into_iter().find(|known| known.address == local.ip()).map(|known| known.interface);
-        let ended = match self.open(local) {
-            Ok(opened) => self.conduct(opened, local.ip(), interface.clone()),
+        let client = ProvenPeer::by_connection(&self.control).ok()?;
+        let interface = interfaces::with_address(local);
+        let ended = match self.open(local, client) {
+            Ok(opened) => self.conduct(opened, local.ip(), interface.clone(), client),
             Err(Unopened::Here(why)) => {
                 refuse(&self.control, &why);
                 return None;
@@ -101,6 +105,7 @@ impl Session<'_> {
             interface,
             spec: self.spec,
             ended,
+            bytes: self.place.bytes(),
         })
     }
 
@@ -113,14 +118,15 @@ impl Session<'_> {
     }
 
     /// Takes the test, and opens its connections as it wants them.
-    fn open(&self, local: SocketAddr) -> Result<Opened, Unopened> {
+    fn open(&self, local: SocketAddr, client: ProvenPeer) -> Result<Opened, Unopened> {
         let asked = &self.asked;
         let flows = Flow::of(&self.spec);
         // Whoever sends opens the connections, or the other where that is asked for; datagrams know no other.
         if asked.client_sends != (asked.reverse && !asked.udp) {
             let mut first = local;
             first.set_port(asked.port);
-            let seat = self.hall.seat(first, flows.len() as u16, self.peer.ip(), asked.udp, &|| self.is_over());
+            let seat =
+                self.hall.seat((first, flows.len() as u16), client, asked.udp, &self.limits.allow, &|| self.is_over());
             let seat = seat.map_err(|error| {
                 Unopened::Here(format!("port {} is not to be had here: {error}; choose another with -p", asked.port))
             })?;
@@ -130,7 +136,7 @@ impl Session<'_> {
         }
         self.say(&line::taken())?;
         if asked.udp {
-            let socket = open(&self.spec, local.ip(), self.at_client(asked.port))?;
+            let socket = open(&self.spec, local.ip(), client.at(asked.port))?;
             announce(&socket, &|| self.is_over() || self.has_left())?;
             let flows = flows.into_iter().zip([socket]).collect();
             return Ok(Opened { flows, early: Vec::new(), rtt: None });
@@ -138,7 +144,7 @@ impl Session<'_> {
         let mut opened = Opened { flows: Vec::new(), early: Vec::new(), rtt: None };
         for (flow, port) in flows.into_iter().zip(asked.port..) {
             let stopped = || self.is_over() || self.has_left();
-            let (socket, rtt) = reach(&self.spec, local.ip(), self.at_client(port), &stopped)?;
+            let (socket, rtt) = reach(&self.spec, local.ip(), client.at(port), &stopped)?;
             opened.flows.push((flow, socket));
             opened.rtt = Some(rtt);
         }
@@ -156,20 +162,19 @@ impl Session<'_> {
         Ok(opened)
     }
 
-    /// A port of the client's, which is where its control connection came from.
-    fn at_client(&self, port: u16) -> SocketAddr {
-        let mut at = self.peer;
-        at.set_port(port);
-        at
-    }
-
     /// Whether the client has closed its control connection.
     fn has_left(&self) -> bool {
         let _ = self.control.set_read_timeout(Some(Duration::from_millis(1)));
         matches!(self.control.peek(&mut [0]), Ok(0))
     }
 
-    fn conduct(&self, opened: Opened, local: IpAddr, interface: Option<String>) -> Result<Box<[Outcome; 2]>, String> {
+    fn conduct(
+        &self,
+        opened: Opened,
+        local: IpAddr,
+        interface: Option<String>,
+        client: ProvenPeer,
+    ) -> Result<Box<[Outcome; 2]>, String> {
         let Opened { flows, early, rtt } = opened;
         let asked = &self.asked;
         let writer = Writer { asked };
@@ -178,8 +183,11 @@ impl Session<'_> {
         let held = flows.first().map(|(_, socket)| socket.try_clone()).transpose().map_err(gone)?;
         let opening = held.as_ref().map(|socket| self.opening(socket, rtt));
         let framing = framing(&self.spec, sends, is_numbered(asked), early);
-        let trial = Trial::adopt(self.spec.clone(), framing, End::Target, local, interface, flows, |_| {})
-            .map_err(|error| error.to_string())?;
+        let reach = if asked.udp { Reach::Proven(client) } else { Reach::Connected };
+        let flows = flows.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
+        let trial =
+            Trial::adopt(self.spec.clone(), framing, End::Target, local, interface, flows, self.place.progress())
+                .map_err(|error| error.to_string())?;
         if let Some(opening) = opening {
             self.say(&writer.opening(&opening)).map_err(gone)?;
         }

@@ -31,6 +31,9 @@ const LEAST_DATAGRAM: u32 = 5;
 const MOST_INTERVAL: Duration = Duration::from_secs(60);
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The first port that a client may have opened here: those below are of other servers.
+const LEAST_PORT: u16 = 1024;
+
 /// What a client asks for, as a trial in which this server is the target; or why it is not served.
 pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
     if let Some(what) = asked.besides {
@@ -56,6 +59,10 @@ pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
     }
     if u32::from(asked.port) + u32::from(spec.streams) > 65_535 || asked.port == 0 {
         return Err("there are not as many ports from this one on; choose a lower -p".to_owned());
+    }
+    // A client could have the ports of other servers of this machine before they are started.
+    if asked.port < LEAST_PORT && asked.client_sends != (asked.reverse && !asked.udp) {
+        return Err(format!("ports below {LEAST_PORT} are not opened here; choose a higher -p"));
     }
     spec.extent = match asked.nbuf {
         Some(nbuf) => Extent::Octets((nbuf.saturating_mul(asked.buflen.into()) / streams).max(1)),
@@ -395,23 +402,24 @@ mod tests {
     #[test]
     fn what_cannot_be_met_is_refused_in_a_sentence() {
         #[track_caller]
-        fn check(change: impl FnOnce(&mut Request), limits: Limits, contains: &str) {
+        fn check(change: impl FnOnce(&mut Request), limits: &Limits, contains: &str) {
             let mut asked = Request { timeout: Duration::from_secs(10), ..Request::new(false) };
             change(&mut asked);
-            let sentence = spec_of(&asked, &limits).unwrap_err();
+            let sentence = spec_of(&asked, limits).unwrap_err();
             assert!(sentence.contains(contains), "{sentence}");
         }
         let usual = Limits::default();
-        check(|a| a.besides = Some("a traceroute"), usual, "a traceroute is not to be had here");
-        check(|a| a.buflen = 0, usual, "-l1");
-        check(|a| a.buflen = u32::MAX, usual, "messages of 4294967295 octets");
-        check(|a| a.nstream = 129, usual, "-N128");
-        check(|a| (a.udp, a.buflen, a.nstream) = (true, 1000, 2), usual, "leave -N out");
-        check(|a| (a.nstream, a.port) = (10, 65_530), usual, "lower -p");
-        check(|a| a.timeout = Duration::from_secs(3601), usual, "shorter -T");
-        let slow = Limits { rate: Some(9_000_000), ..usual };
-        check(|_| {}, slow, "at most 9.000 Mbit/s");
-        check(|a| a.rate_kbps = Some(9001), slow, "smaller -R");
+        check(|a| a.besides = Some("a traceroute"), &usual, "a traceroute is not to be had here");
+        check(|a| a.buflen = 0, &usual, "-l1");
+        check(|a| a.buflen = u32::MAX, &usual, "messages of 4294967295 octets");
+        check(|a| a.nstream = 129, &usual, "-N128");
+        check(|a| (a.udp, a.buflen, a.nstream) = (true, 1000, 2), &usual, "leave -N out");
+        check(|a| (a.nstream, a.port) = (10, 65_530), &usual, "lower -p");
+        check(|a| a.port = 1023, &usual, "choose a higher -p");
+        check(|a| a.timeout = Duration::from_secs(3601), &usual, "shorter -T");
+        let slow = Limits { rate: Some(9_000_000), ..usual.clone() };
+        check(|_| {}, &slow, "at most 9.000 Mbit/s");
+        check(|a| a.rate_kbps = Some(9001), &slow, "smaller -R");
     }
 
     fn sender(octets: u64, size: u64) -> Outcome {

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Early, Progress, Trial};
+use linerate_host::traffic::reachability::Reach;
+use linerate_host::traffic::{Adopted, Early, Progress, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec};
@@ -17,6 +18,7 @@ use super::receive::{Receiver, Sender, is_same};
 use super::terms::check_client;
 use crate::far::far_end;
 use crate::options::{open, prepare};
+use crate::reachability::check_unanswered;
 use crate::test::{Place, await_close, await_end, exhausted};
 
 /// How often something that has no bell is looked at.
@@ -54,11 +56,13 @@ struct Test<'a> {
 
 impl Test<'_> {
     fn send(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], String> {
-        let Place { local, interface, server } = self.place;
+        let Place { local, interface, server, .. } = self.place;
         let is_udp = self.spec.workload.is_udp();
+        let reach = self.reach()?;
         let socket = open(self.spec, *local, *server).map_err(|error| self.unreachable(&error))?;
         let held = socket.try_clone().map_err(|error| exhausted(&error))?;
-        let flows: Vec<(Flow, Socket)> = Flow::of(self.spec).into_iter().zip([socket]).collect();
+        let flows = Flow::of(self.spec).into_iter().zip([socket]);
+        let flows = flows.map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
         let framing = framing(is_udp, Early::default);
         let trial = Trial::adopt(self.spec.clone(), framing, End::Host, *local, interface.clone(), flows, notify)
             .map_err(|error| error.to_string())?;
@@ -92,6 +96,22 @@ impl Test<'_> {
         Ok([far, outcome])
     }
 
+    /// Why this end may send: over UDP nothing ever comes back, so only where the user allows it.
+    fn reach(&self) -> Result<Reach, String> {
+        if !self.spec.workload.is_udp() {
+            return Ok(Reach::Connected);
+        }
+        let limit = self.place.unanswered.ok_or_else(|| {
+            format!(
+                "a ttcp answers nothing over UDP, so nothing shows that {} takes part; see that it is the right address and \
+                 allow it with --allow-unanswered RATE, or choose tcp-stream",
+                self.place.server
+            )
+        })?;
+        check_unanswered(limit, self.spec)?;
+        Ok(Reach::Unproven(limit))
+    }
+
     fn unreachable(&self, error: &io::Error) -> String {
         let udp = if self.spec.workload.is_udp() { " -u" } else { "" };
         format!(
@@ -102,8 +122,8 @@ impl Test<'_> {
     }
 
     fn receive(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], String> {
-        let Place { local, interface, server } = self.place;
-        let at = SocketAddr::new(*local, server.port());
+        let Place { local, interface, server, .. } = self.place;
+        let at = self.place.near(server.port());
         let listening = self.listen(at).map_err(|error| {
             format!(
                 "cannot listen on port {} for a ttcp: {error}; end what listens there, or choose another",

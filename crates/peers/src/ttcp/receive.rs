@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Early, Progress, Trial};
+use linerate_host::traffic::reachability::Reach;
+use linerate_host::traffic::{Adopted, Early, Progress, Trial};
 use linerate_trial::api::ReceiverApi;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
@@ -13,7 +14,7 @@ use linerate_trial::spec::{MAX_DATAGRAM, Spec};
 use socket2::{Socket, Type};
 
 use super::datagram::{framing, is_mark};
-use crate::early::Keeper;
+use crate::early::{Beginning, Keeper};
 use crate::options::prepare;
 use crate::test::await_end;
 
@@ -67,8 +68,16 @@ impl Sender {
         let mut octets = vec![0; 65_536];
         loop {
             if self.datagrams.iter().any(|octets| !is_mark(octets)) {
-                let keeper = Some(Keeper::start(&self.socket, self.datagrams)?);
-                return Ok(Arrived { socket: self.socket, keeper, since: Instant::now() });
+                let since = Instant::now();
+                // Marks before the data are of its beginning.
+                let mut has_data = false;
+                let is_end = |octets: &[u8]| {
+                    has_data |= !is_mark(octets);
+                    has_data && is_mark(octets)
+                };
+                let beginning = Beginning::new(self.datagrams);
+                let keeper = Some(beginning.await_stream(&self.socket, is_end, stopped)?);
+                return Ok(Arrived { socket: self.socket, keeper, since });
             }
             if stopped() {
                 return Err(ErrorKind::Interrupted.into());
@@ -97,11 +106,13 @@ impl Receiver<'_> {
             .map_err(|error| format!("the sender's connection is not to be set up: {error}; have it send again"))?;
         let mut spec = self.spec.clone();
         if spec.workload.is_udp() {
-            // No datagram is of a length that was agreed. Merged ones that the socket drops could not be counted.
+            // No datagram is of a length that was agreed. Merged ones, as the host may take them, could not be counted where
+            // the socket drops them.
             spec.message_size = Some(MAX_DATAGRAM);
-            spec.receiver_api = spec.receiver_api.or(Some(ReceiverApi::Recvmmsg));
+            spec.receiver_api = spec.receiver_api.or((self.end == End::Host).then_some(ReceiverApi::Recvmmsg));
         }
-        let flows: Vec<(Flow, Socket)> = Flow::of(&spec).into_iter().zip([socket]).collect();
+        let flows = Flow::of(&spec).into_iter().zip([socket]);
+        let flows = flows.map(|(flow, socket)| Adopted::new(flow, socket, Reach::Silent)).collect();
         // What waited in a connection's buffer took time too. With a warm-up the figures begin later.
         let counts = spec.warmup.is_zero();
         let early = move || match &keeper {
@@ -167,7 +178,8 @@ mod tests {
         let local = "127.0.0.1".parse().unwrap();
         let most = Duration::from_secs(10);
         let receiver = Receiver { spec: &spec, end: End::Target, local, interface: None, most, stopped: &|| false };
-        let arrived = Sender { socket: near.into(), datagrams: vec![vec![b'x'; 100]] }.await_data(&|| false).unwrap();
+        let arrived = Sender { socket: near.into(), datagrams: vec![vec![b'x'; 100]; 700] };
+        let arrived = arrived.await_data(&|| false).unwrap();
         let sending = std::thread::spawn(move || {
             // Once the trial takes them itself.
             for octets in [&[b'x'; 9000][..], b"12345", b"ttcp"] {
@@ -178,6 +190,6 @@ mod tests {
         });
         let flow = receiver.receive(arrived, |_| {}).unwrap().flows.remove(0);
         sending.join().unwrap();
-        assert_eq!((flow.messages, flow.octets), (3, 9105));
+        assert_eq!((flow.messages, flow.octets), (702, 79_005));
     }
 }

@@ -14,10 +14,11 @@ use linerate_trial::spec::{Extent, Spec, Workload};
 use socket2::SockRef;
 
 use super::receive::{Receiver, Sender};
-use crate::door::{Door, accept, await_all, waiting};
+use crate::connections::{ConnectionLimit, Stranger, spawn};
+use crate::door::{Door, await_all};
 use crate::far::far_end;
+use crate::places::{Wanted, memory_of};
 use crate::served::{Limits, Refusals, Served};
-use crate::slots::{Slot, Slots};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5001;
@@ -29,9 +30,10 @@ pub struct Server {
     refusals: Refusals,
     /// Whose datagrams have a socket of their own.
     known: Mutex<Vec<SocketAddr>>,
-    tests: Slots,
     /// Senders whose first data is awaited.
-    strangers: Slots,
+    strangers: ConnectionLimit,
+    /// The same of datagrams, whose senders may be forged: those take no place of a connection.
+    senders: ConnectionLimit,
     ended: AtomicUsize,
 }
 
@@ -39,12 +41,12 @@ impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
         Ok(Server {
-            doors: Door::open_all(address, port)?,
+            doors: Door::open_all(address, port, &limits.allow)?,
             limits,
             refusals: Box::new(|_, _| {}),
             known: Mutex::default(),
-            tests: Slots::new(limits.tests),
-            strangers: Slots::new(Slots::STRANGERS),
+            strangers: ConnectionLimit::default(),
+            senders: ConnectionLimit::default(),
             ended: AtomicUsize::new(0),
         })
     }
@@ -88,25 +90,27 @@ impl<'a> Service<'a> {
     {
         while !(self.over)() {
             door.wait()?;
-            if let Some((stream, peer)) = accept(&door.tcp) {
-                let sender = Sender { socket: stream.into(), datagrams: Vec::new() };
-                self.server
-                    .strangers
-                    .hear(scope, move |stranger| self.test(stranger, sender, peer, Workload::TcpStream));
+            if let Some((stream, peer)) = door.accept() {
+                self.server.strangers.receive(scope, (stream, peer), move |stranger, stream| {
+                    let sender = Sender { socket: stream.into(), datagrams: Vec::new() };
+                    self.test(stranger, sender, peer, Workload::TcpStream);
+                });
             }
-            let mut unknown = waiting(&door.udp);
+            let mut unknown = door.waiting();
             while let Some(peer) = unknown.first().map(|(peer, _)| *peer).filter(|_| !(self.over)()) {
                 let is_new = !self.server.known().contains(&peer);
-                let connected = if is_new { door.connected(peer).ok() } else { None };
+                // Its place comes before a socket.
+                let stranger = if is_new { self.server.senders.admit(peer.ip(), None) } else { None };
+                let connected = stranger.as_ref().and_then(|_| door.connected(peer).ok());
                 let (socket, before) = connected.unzip();
                 unknown.extend(before.into_iter().flatten());
                 let (of_peer, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|(from, _)| *from == peer);
                 unknown = others;
-                let Some(socket) = socket else { continue };
+                let (Some(stranger), Some(socket)) = (stranger, socket) else { continue };
                 self.server.known().push(peer);
                 let datagrams = of_peer.into_iter().map(|(_, octets)| octets).collect();
                 let forget = move || self.server.known().retain(|known| *known != peer);
-                let heard = self.server.strangers.hear(scope, move |stranger| {
+                let heard = spawn(scope, move || {
                     self.test(stranger, Sender { socket, datagrams }, peer, Workload::UdpStream);
                     forget();
                 });
@@ -118,7 +122,13 @@ impl<'a> Service<'a> {
         Ok(())
     }
 
-    fn receiver<'s>(self, spec: &'s Spec, local: IpAddr, interface: &Option<String>) -> Receiver<'s>
+    fn receiver<'s>(
+        self,
+        spec: &'s Spec,
+        local: IpAddr,
+        interface: &Option<String>,
+        stopped: &'s dyn Fn() -> bool,
+    ) -> Receiver<'s>
     where
         'a: 's,
     {
@@ -128,27 +138,33 @@ impl<'a> Service<'a> {
             local,
             interface: interface.clone(),
             most: Duration::from_secs(self.server.limits.time_s),
-            stopped: self.over,
+            stopped,
         }
     }
 
     /// A test, if data comes.
-    fn test(self, stranger: Slot<'_>, sender: Sender, peer: SocketAddr, workload: Workload) {
-        let Server { limits, tests, .. } = self.server;
+    fn test(self, stranger: Stranger<'_>, sender: Sender, peer: SocketAddr, workload: Workload) {
+        let Server { limits, .. } = self.server;
         let local = SockRef::from(&sender.socket).local_addr().ok().and_then(|local| local.as_socket());
-        let arrived = sender.await_data(self.over);
-        drop(stranger);
+        let arrived = sender.await_data(&|| (self.over)() || stranger.is_evicted());
         let (Ok(arrived), Some(local)) = (arrived, local) else { return };
+        stranger.set_busy();
         // A sender does not say what it is about to send: it may be more than is allowed.
         if limits.rate.is_some() {
             return (self.server.refusals)(peer, "sends as fast as it will, which no limit of the rate allows");
         }
         let most = Extent::Time(Duration::from_secs(limits.time_s));
         let mut spec = Spec { extent: most, ..Spec::new(workload) };
-        let known = interfaces::addresses().unwrap_or_default();
-        let interface = known.into_iter().find(|known| known.address == local.ip()).map(|known| known.interface);
-        if let Some(_test) = tests.take() {
-            let outcome = self.receiver(&spec, local.ip(), &interface).receive(arrived, |_| {});
+        let interface = interfaces::with_address(local);
+        let (memory, proven) = (memory_of(&spec), !workload.is_udp());
+        let wanted = Wanted { server: "ttcp", most: limits.tests, memory, proven, control: None };
+        let place = limits.memory.take(wanted);
+        drop(stranger);
+        if let Some(place) = place {
+            let stopped = || (self.over)() || place.is_evicted();
+            let receiver = self.receiver(&spec, local.ip(), &interface, &stopped);
+            let outcome = receiver.receive(arrived, place.progress());
+            let bytes = place.bytes();
             // What a sender does not say, its test has shown.
             if let Some(flow) = outcome.as_ref().ok().and_then(|outcome| outcome.flows.first()) {
                 spec.extent = Extent::Octets(flow.octets_total.max(1));
@@ -161,7 +177,7 @@ impl<'a> Service<'a> {
                 let far = far_end(&spec, &outcome);
                 Box::new([outcome, far])
             });
-            (self.heard)(Served { tool: "ttcp", version: None, peer, local, interface, spec, ended });
+            (self.heard)(Served { tool: "ttcp", version: None, peer, local, interface, spec, ended, bytes });
             self.server.ended.fetch_add(1, Ordering::Relaxed);
         } else {
             (self.server.refusals)(peer, "came while as many tests ran as are allowed");

@@ -85,8 +85,8 @@ const RULES: [Rule; 26] = [
     rule("{end}.nic.mtu", "the size of frames (MTU)", ALL, Effect::Doubtful),
     rule("{end}.nic.speed_mbps", "the link's speed in Mbit/s", ALL, Effect::Incomparable),
     rule("{end}.nic.duplex", "the link's duplex", ALL, Effect::Incomparable),
-    rule("used.sender_api", "the API of the senders", CPU, Effect::Incomparable),
-    rule("used.receiver_api", "the API of the receivers", CPU, Effect::Incomparable),
+    rule("used.sender_api", "the API of the senders", ALL, Effect::Incomparable),
+    rule("used.receiver_api", "the API of the receivers", ALL, Effect::Incomparable),
     rule("{end}.cpu.governor", "the frequency governor", ALL, Effect::Doubtful),
     rule("{end}.cpu.max_frequency_khz", "the highest CPU frequency in kHz", ALL, Effect::Doubtful),
     rule("{end}.cpu.count", "the number of CPUs", ALL, Effect::Doubtful),
@@ -191,7 +191,8 @@ fn broken(configuration: &Configuration<'_>, metric: &Metric, compared: &[String
                 continue;
             }
             let (a, b) = (values(&baseline, &fact), values(&candidate, &fact));
-            let whose = fact.split_once('.').map_or(String::new(), |(end, _)| format!(" ({end})"));
+            let end = fact.split_once('.').map(|(end, _)| end).filter(|end| *end != "used");
+            let whose = end.map_or(String::new(), |end| format!(" ({end})"));
             let words = rule.words;
             // What is unknown on one side is in the table of differences.
             if a != b && !a.is_empty() && !b.is_empty() {

@@ -6,7 +6,7 @@ use linerate_trial::spec::Workload;
 use linerate_trial::stage::Stage;
 use serde::Serialize;
 
-use super::case::{Case, Side};
+use super::case::{Case, Side, tidy};
 use crate::record::Record;
 
 /// A fact that is not in the record.
@@ -48,7 +48,15 @@ pub fn absent(record: &Record) -> Vec<Absent> {
         }
         if case.link_bps().is_none() && record.workload.is_stream() {
             let how = "measure over hardware that tells its speed (linerate target ENDPOINT info)";
-            say("what the link carries at most".to_owned(), how);
+            let what = match (case.told_link_bps(), case.throughput_bps()) {
+                (Some(told), Some(got)) if got > told => format!(
+                    "what the link carries at most: its interfaces tell {} Mbit/s, and {} came through",
+                    tidy(told / 1e6),
+                    tidy(got / 1e6)
+                ),
+                _ => "what the link carries at most".to_owned(),
+            };
+            say(what, how);
         }
         if case.shares_machine() {
             let how = "put the host on another machine";
@@ -60,12 +68,9 @@ pub fn absent(record: &Record) -> Vec<Absent> {
 
 fn of_machine(case: &Case<'_>, side: Side<'_>, say: &mut impl FnMut(String, &str)) {
     let end = side.end;
-    if case.record.result.is_some() && side.cpu(case).is_none() {
-        let how = if case.doubts(DoubtKind::ShortForCpu) {
-            "measure longer"
-        } else {
-            "look why /proc/stat cannot be read there"
-        };
+    if case.record.result.is_some() && side.cpu().is_none() {
+        let is_short = side.machine.cpu.is_some() || case.doubts(DoubtKind::ShortForCpu);
+        let how = if is_short { "measure longer" } else { "look why /proc/stat cannot be read there" };
         say(format!("what the {end}'s CPUs did"), how);
     }
     let Some(nic) = side.nic() else {

@@ -29,6 +29,8 @@ const PART: f64 = 0.05;
 /// share of the line rate to a few percent where nothing else limits it.
 const SHORT_OF_ASKED: f64 = 0.98;
 const SHORT_OF_LINE: f64 = 0.93;
+/// What more than this part of a link's speed passes is no link of that speed.
+const ABOVE_LINE: f64 = 1.02;
 /// From this share of its time on, a CPU or a thread had no time left: what an end of a trial shows, too.
 pub(super) const SATURATED: f64 = 0.95;
 /// A thread that worked, or waited for a CPU, for this share of the trial was what its end could do at most.
@@ -175,8 +177,7 @@ impl<'a> Case<'a> {
 
     /// Seconds that threads and counters cover: the warm-up too.
     pub(super) fn whole_s(&self) -> Option<f64> {
-        let warmup = self.asked("warmup").and_then(|text| linerate_trial::units::parse_duration(text).ok());
-        Some(self.span_s()? + warmup.map_or(0.0, |time| time.as_secs_f64()))
+        self.span_s().and_then(|_| self.record.whole_s())
     }
 
     /// Datagrams that no counter explains, whole trial; absent of a trial both ways, whose record has the sum of both.
@@ -206,7 +207,8 @@ impl<'a> Case<'a> {
     pub(super) fn sent_again(&self) -> Option<f64> {
         let tcp = self.tcp().filter(|_| self.is(Workload::TcpStream))?;
         // Before Linux 4.6 (tcpi_data_segs_out) nobody counts a connection's segments; full ones are the least that it took.
-        let full = || Some(self.throughput_bps()? * self.span_s()? / 8.0 / f64::from(tcp.mss));
+        // Of the whole connection, as what was sent again is.
+        let full = || Some(self.throughput_bps()? * self.whole_s()? / 8.0 / f64::from(tcp.mss));
         let sent = tcp.segments_sent.map(|sent| sent as f64).or_else(full).filter(|sent| *sent > 0.0)?;
         let share = tcp.retransmissions as f64 / sent;
         (share >= LOSS && tcp.retransmissions >= FEW).then_some(share)
@@ -294,9 +296,18 @@ impl<'a> Case<'a> {
         self.flow()?.throughput_bps
     }
 
-    /// The smaller speed of the two links, bits per second; absent where one is no hardware or does not tell. (A veth
-    /// says 10 Gbit/s and means nothing by it.)
+    /// The smaller speed of the two links, bits per second; absent where one is no hardware or does not tell (a veth
+    /// says 10 Gbit/s and means nothing by it, and an emulated board's MAC waits for no cable), and where more came
+    /// through than a link of the speed that is told carries.
     pub(super) fn link_bps(&self) -> Option<f64> {
+        let told = self.told_link_bps().filter(|_| !self.doubts(DoubtKind::Emulated))?;
+        // What waited in buffers when the measured part began makes a little more of it.
+        let fits = |got: f64| self.carries(told).is_none_or(|line| got <= line * ABOVE_LINE);
+        self.throughput_bps().is_none_or(fits).then_some(told)
+    }
+
+    /// The same as the interfaces tell it.
+    pub(super) fn told_link_bps(&self) -> Option<f64> {
         let speed = |side: Side<'_>| side.nic().filter(|nic| nic.kind.is_none())?.speed_mbps;
         let speeds = [speed(self.sender), speed(self.receiver)];
         speeds.into_iter().flatten().min().map(|mbit| f64::from(mbit) * 1e6)
@@ -304,6 +315,11 @@ impl<'a> Case<'a> {
 
     /// Payload bits per second that the link carries at most, with all headers of full frames.
     pub(super) fn line_bps(&self) -> Option<f64> {
+        self.carries(self.link_bps()?)
+    }
+
+    /// The same of a link of this speed.
+    fn carries(&self, link_bps: f64) -> Option<f64> {
         let per_frame =
             (EthernetOverhead::HEADER + EthernetOverhead::FCS + EthernetOverhead::PREAMBLE + EthernetOverhead::GAP)
                 as f64;
@@ -317,7 +333,7 @@ impl<'a> Case<'a> {
             Workload::UdpStream => ((self.asked_octets("message_size")? as f64).min(mtu - 28.0), 28.0),
             _ => return None,
         };
-        (payload > 0.0).then_some(self.link_bps()? * payload / (payload + headers + per_frame))
+        (payload > 0.0).then_some(link_bps * payload / (payload + headers + per_frame))
     }
 
     /// Less came through than was wanted, or than the link carries: a clause that says so.
@@ -335,6 +351,12 @@ impl<'a> Case<'a> {
             (Some(_), None) => Some(format!("{} Mbit/s came through, as fast as it went", mbit(got))),
             (None, _) => None,
         }
+    }
+
+    /// The share of what was asked, or of what the link carries, that did not come through; absent where neither is known.
+    pub(super) fn missing_share(&self) -> Option<f64> {
+        let wanted = self.asked_bps().filter(|bps| bps.is_finite()).or_else(|| self.line_bps())?;
+        Some(1.0 - self.throughput_bps()? / wanted).filter(|share| *share > 0.0)
     }
 
     /// Datagrams were read more slowly than they were sent, and waited in a buffer meanwhile: a clause that says so.
@@ -401,13 +423,13 @@ impl<'a> Side<'a> {
     }
 
     /// CPU use, where it covers enough ticks to mean something.
-    pub(super) fn cpu(self, case: &Case<'_>) -> Option<&'a CpuUse> {
-        self.machine.cpu.as_ref().filter(|_| !case.doubts(DoubtKind::ShortForCpu))
+    pub(super) fn cpu(self) -> Option<&'a CpuUse> {
+        self.machine.cpu.as_ref().filter(|cpu| !cpu.is_coarse())
     }
 
     /// The busiest CPU and its number.
-    pub(super) fn busiest(self, case: &Case<'_>) -> Option<(usize, CpuShares)> {
-        let cpus = self.cpu(case)?.per_cpu.iter().copied().enumerate();
+    pub(super) fn busiest(self) -> Option<(usize, CpuShares)> {
+        let cpus = self.cpu()?.per_cpu.iter().copied().enumerate();
         cpus.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
     }
 
@@ -435,7 +457,7 @@ impl<'a> Side<'a> {
                 if waited >= 0.01 { format!(" and waited for a CPU {}", percent(waited)) } else { String::new() };
             clauses.push(format!("the {}'s thread worked {} of the time{and_waited}", self.end, percent(worked)));
         }
-        if let Some((number, cpu)) = self.busiest(case).filter(|(_, cpu)| cpu.busy >= SATURATED) {
+        if let Some((number, cpu)) = self.busiest().filter(|(_, cpu)| cpu.busy >= SATURATED) {
             most = most.max(cpu.busy);
             clauses.push(format!("the {}'s CPU {number} was busy {} of the time", self.end, percent(cpu.busy)));
         }

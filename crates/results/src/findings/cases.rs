@@ -80,6 +80,9 @@ fn clean_runs() -> Vec<FaultCase> {
             tcp_of(r).limited_by_application = Some(0.97);
         }),
         clean("requests in 60 µs", rr(60e-6), |_| {}),
+        clean("a link that came up during the warm-up, and nothing lost", udp(Rx, 100, 100.0), |r| {
+            r.target.counters.add(Stage::Link, "link carrier_changes", 2);
+        }),
         clean("a neighbour of the machine, and nothing lost", udp(Rx, 100, 100.0), |r| {
             r.target.cpu.as_mut().expect("it is there").machine.steal = 0.09;
         }),
@@ -124,6 +127,13 @@ fn losses() -> Vec<FaultCase> {
             r.target.counters.add(Stage::DriverRxRing, "link rx_missed_errors", lost);
             let softirq = CpuShares { busy: 0.99, softirq: 0.9, irq: 0.06, system: 0.03, ..CpuShares::default() };
             cpus(&mut r.target, &[softirq, idle(), idle(), idle()]);
+        }),
+        case("one CPU takes all in, for 30 clock ticks", "receive-ring", &[], udp(Rx, 900, 600.0), |r| {
+            let lost = lose(r, 51_000);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_missed_errors", lost);
+            let softirq = CpuShares { busy: 0.99, softirq: 0.9, irq: 0.06, system: 0.03, ..CpuShares::default() };
+            cpus(&mut r.target, &[softirq, idle(), idle(), idle()]);
+            r.target.cpu.as_mut().expect("it is there").span_s = 0.3;
         }),
         case("RPS: the backlog of the other CPU is full", "softirq-backlog", &[], udp(Rx, 900, 800.0), |r| {
             let lost = lose(r, 17_000);
@@ -223,6 +233,24 @@ fn losses() -> Vec<FaultCase> {
             r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 51_030);
             r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 51_040);
         }),
+        case(
+            "the link was down for half of the time",
+            "link-down",
+            &["stack-drops", "unaccounted"],
+            udp(Rx, 300, 141.0),
+            |r| {
+                let lost = lose(r, 27_100);
+                let mut gaps =
+                    r.result.as_ref().and_then(|figures| figures.flow.arrival_gaps.clone()).expect("a UDP stream");
+                gaps.record(1_060_000_000);
+                r.result.as_mut().expect("figures").flow.arrival_gaps = Some(gaps);
+                for machine in [&mut r.target, &mut r.host] {
+                    machine.counters.add(Stage::Link, "link carrier_changes", 2);
+                }
+                r.host.counters.add(Stage::SenderStack, "arp_cache res_failed", 2);
+                r.host.counters.add(Stage::SenderStack, "arp_cache unresolved_discards", lost - 900);
+            },
+        ),
         // raspberrypi/linux#6898: one drop, counted twice under names that look independent.
         case(
             "macb: one drop counted twice",

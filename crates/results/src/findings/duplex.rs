@@ -32,7 +32,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .filter_map(|side| side.sum(Stage::MacTx, |name| name.contains("collision") || name.ends_with("_col")))
         .sum();
     let damaged: u64 =
-        case.sides().iter().filter_map(|side| side.sum(Stage::Link, |name| name.starts_with("link "))).sum();
+        case.sides().iter().filter_map(|side| side.sum(Stage::Link, |name| name.starts_with("link rx_"))).sum();
     // Link partners run at one speed: two that do not have something between them, and each its own partner.
     let speeds = case.sides().map(|side| side.nic().and_then(|nic| nic.speed_mbps));
     let is_mismatch = is_mismatch && speeds[0] == speeds[1];

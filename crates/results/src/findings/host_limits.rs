@@ -28,7 +28,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let target = case.sides().into_iter().find(|side| side.end == End::Target)?;
     let fell_behind = fell_behind(case);
     let out_of_cpu = host.out_of_cpu(case).filter(|_| !case.shares_machine());
-    let left = target.busiest(case).map(|(_, cpu)| cpu.busy);
+    let left = target.busiest().map(|(_, cpu)| cpu.busy);
     let has_time_left = left.is_some_and(|busy| busy < TIME_LEFT);
     let is_limit = fell_behind.is_some() || (out_of_cpu.is_some() && has_time_left);
     if !is_limit || (left.is_some_and(|busy| busy >= SATURATED) && !case.shares_machine()) {
@@ -49,7 +49,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if let Some(shaper) = qdisc.filter(|kind| ["tbf", "htb", "hfsc", "cake"].contains(kind)) {
         finding = finding.because(format!("its queueing discipline is {shaper}"));
         finding = finding.attempt(host.setting("qdisc"), "default", "throughput");
-    } else if case.streams() < 2.0 && host.cpu(case).is_some_and(|cpu| cpu.cpus > 1) {
+    } else if case.streams() < 2.0 && host.cpu().is_some_and(|cpu| cpu.cpus > 1) {
         finding = finding.attempt("streams", "2", "throughput");
     }
     Some(finding)

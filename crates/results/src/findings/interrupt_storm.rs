@@ -39,7 +39,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             RULE.finds(case, Some(side.end), Sureness::Likely, a_packet.min(1.0), sentence)
                 .because(format!("{interrupts} interrupts for {packets} packets, {} a second", tidy(a_second)))
                 .because(format!("coalesce.rx_usecs is {}", set("rx-usecs")?))
-                .because_of(side.busiest(case).map(|(number, cpu)| {
+                .because_of(side.busiest().map(|(number, cpu)| {
                     format!("CPU {number}: {} in interrupts, {} in softirqs", percent(cpu.irq), percent(cpu.softirq))
                 }))
                 .because_of(clauses)

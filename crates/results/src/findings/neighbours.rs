@@ -5,12 +5,13 @@ use linerate_trial::stage::Stage;
 
 use super::case::Case;
 use super::{Finding, Rule, Sureness};
+use crate::outage;
 
 pub(super) const RULE: Rule = Rule {
     name: "neighbours",
     says: "The table of neighbours (ARP, neighbour discovery) overflows, or packets wait in vain for an address.",
     rests_on: "arp_cache and ndisc_cache table_fulls, unresolved_discards or res_failed moved, and packets were lost at the \
-               sender's stack. Sure where the kernel gave neighbours as the reason of the drops, likely \
+               sender's stack, not while the link was down (link-down). Sure where the kernel gave neighbours as the reason of the drops, likely \
                where the counters account for at least half of what that stage lost, else possible.",
     source: "Linux Documentation/networking/ip-sysctl.rst, neigh/default/gc_thresh3 and unres_qlen_bytes; arp(7); \
              net/core/neighbour.c (neigh_invalidate).",
@@ -24,6 +25,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let count = |name: &str| case.sender.counter(&format!("{table} {name}")).unwrap_or(0);
     let (full, discarded, failed) = (count("table_fulls"), count("unresolved_discards"), count("res_failed"));
     if full + discarded + failed == 0 {
+        return None;
+    }
+    // Nobody answers over a link that is down: that is the cause, and this its consequence.
+    let was_down = !outage::carrier_changes(case.record).is_empty();
+    if full == 0 && was_down && outage::silence(case.record, case.flow()?).is_some() {
         return None;
     }
     let lost = case.lost_at(Stage::SenderStack)?;

@@ -45,7 +45,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if let Some(used) = used {
         finding = finding.because(format!("it reads by {used}, which worked {} of the time", percent(worked)));
     }
-    if case.streams() < 2.0 && side.cpu(case).is_some_and(|cpu| cpu.cpus > 1) {
+    if case.streams() < 2.0 && side.cpu().is_some_and(|cpu| cpu.cpus > 1) {
         finding = finding.attempt("streams", "2", if at.is_some() { "loss" } else { "throughput" });
     }
     Some(finding)

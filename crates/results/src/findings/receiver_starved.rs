@@ -30,7 +30,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         (None, Some(_)) => waited,
         (None, None) => return None,
     };
-    let cpu = side.cpu(case);
+    let cpu = side.cpu();
     let sentence = format!("The {}'s receiving thread did not get a CPU when it had data to read.", side.end);
     Some(
         RULE.finds(case, Some(side.end), Sureness::Likely, weight, sentence)

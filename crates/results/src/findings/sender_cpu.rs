@@ -42,6 +42,6 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         finding = finding.because(format!("each call hands over {octets} octets"));
         finding = finding.attempt("message_size", "128K", "throughput");
     }
-    let has_more = case.sender.cpu(case).is_some_and(|cpu| cpu.cpus > 1);
+    let has_more = case.sender.cpu().is_some_and(|cpu| cpu.cpus > 1);
     Some(if case.streams() < 2.0 && has_more { finding.attempt("streams", "2", "throughput") } else { finding })
 }

@@ -24,8 +24,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     case.sides().into_iter().rev().find_map(|side| {
-        let cpu = side.cpu(case)?;
-        let (number, busiest) = side.busiest(case)?;
+        let cpu = side.cpu()?;
+        let (number, busiest) = side.busiest()?;
         let others = cpu.per_cpu.len().checked_sub(1).filter(|others| *others > 0)?;
         let mean = (cpu.per_cpu.iter().map(|one| one.busy).sum::<f64>() - busiest.busy) / others as f64;
         let interrupts = busiest.softirq + busiest.irq;

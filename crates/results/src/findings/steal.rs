@@ -21,7 +21,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     case.sides().into_iter().find_map(|side| {
-        let cpu = side.cpu(case)?;
+        let cpu = side.cpu()?;
         let stolen = cpu.machine.steal;
         (stolen >= STOLEN).then(|| {
             let sure = if stolen >= 2.0 * STOLEN { Sureness::Likely } else { Sureness::Possible };

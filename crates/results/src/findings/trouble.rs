@@ -53,3 +53,34 @@ fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::doubt::{Doubt, DoubtKind};
+
+    use super::*;
+    use crate::findings::absent;
+    use crate::sample;
+
+    #[test]
+    fn no_figure_is_held_against_a_speed_that_it_exceeds() {
+        let check = |mbit: f64, emulated: bool, wants: &str| {
+            let mut record = sample::tcp(0, Direction::Rx, mbit, false);
+            for machine in [&mut record.target, &mut record.host] {
+                let nic = machine.environment.nic.as_mut().unwrap();
+                (nic.kind, nic.speed_mbps) = (None, Some(100));
+            }
+            record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap().retransmissions = 0;
+            if emulated {
+                record.doubts.push(Doubt::new(DoubtKind::Emulated, "it is"));
+            }
+            assert_eq!(trouble(&record), wants);
+            absent(&record).into_iter().any(|absent| absent.what.contains("tell 100 Mbit/s, and 166 came through"))
+        };
+        assert!(!check(94.0, false, "Nothing went wrong: 94.0 of the 94.1 Mbit/s that the link carries came through."));
+        assert!(check(166.0, false, "166 Mbit/s came through, as fast as it went."));
+        assert!(check(166.0, true, "166 Mbit/s came through, as fast as it went."));
+        // An emulated MAC waits for no cable, however fast it is.
+        assert!(!check(50.0, true, "50.0 Mbit/s came through, as fast as it went."));
+    }
+}

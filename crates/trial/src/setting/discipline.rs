@@ -20,9 +20,11 @@ pub enum Unit {
     Time,
     /// 0 or 1.
     Switch,
+    /// The major number of a handle, as tc(8) writes it: `1:`.
+    Handle,
 }
 
-use Unit::{Count, Octets, Rate, Switch, Time};
+use Unit::{Count, Handle, Octets, Rate, Switch, Time};
 
 /// A kind, its parameters in the order in which they are written, and how many of the first must be there.
 type Kind = (&'static str, &'static [(&'static str, Unit)], usize);
@@ -31,10 +33,10 @@ type Kind = (&'static str, &'static [(&'static str, Unit)], usize);
 const KINDS: &[Kind] = &[
     ("default", &[], 0),
     ("noqueue", &[], 0),
-    ("pfifo_fast", &[], 0),
-    ("mq", &[], 0),
-    ("pfifo", &[("limit", Count)], 0),
-    ("bfifo", &[("limit", Octets)], 0),
+    ("pfifo_fast", &[("handle", Handle)], 0),
+    ("mq", &[("handle", Handle)], 0),
+    ("pfifo", &[("limit", Count), ("handle", Handle)], 0),
+    ("bfifo", &[("limit", Octets), ("handle", Handle)], 0),
     (
         "fq",
         &[
@@ -53,6 +55,7 @@ const KINDS: &[Kind] = &[
             ("horizon", Time),
             ("horizon_drop", Switch),
             ("offload_horizon", Time),
+            ("handle", Handle),
         ],
         0,
     ),
@@ -68,10 +71,11 @@ const KINDS: &[Kind] = &[
             ("ce_threshold", Time),
             ("drop_batch", Count),
             ("memory_limit", Octets),
+            ("handle", Handle),
         ],
         0,
     ),
-    ("tbf", &[("rate", Rate), ("burst", Octets), ("limit", Octets)], 3),
+    ("tbf", &[("rate", Rate), ("burst", Octets), ("limit", Octets), ("handle", Handle)], 3),
 ];
 
 /// A queueing discipline, with those parameters that are not left to the kernel.
@@ -184,6 +188,7 @@ fn read(unit: Unit, text: &str) -> Option<u64> {
             .filter(|time| time.is_zero() || text.ends_with(|c: char| c.is_ascii_alphabetic()))
             .and_then(|time| u64::try_from(time.as_nanos()).ok()),
         Switch => boolean(text).map(u64::from),
+        Handle => u16::from_str_radix(text.strip_suffix(':')?, 16).ok().filter(|&major| major != 0).map(u64::from),
     }
 }
 
@@ -194,6 +199,7 @@ fn write_value(unit: Unit, value: u64) -> String {
         Rate => OfferedLoad::BitsPerSecond(value).to_string(),
         Time => format_duration(Duration::from_nanos(value)),
         Switch => if value != 0 { "on" } else { "off" }.to_owned(),
+        Handle => format!("{value:x}:"),
     }
 }
 
@@ -204,6 +210,7 @@ fn example(unit: Unit) -> &'static str {
         Rate => "bits per second like 100M",
         Time => "a time with its unit, like 5ms",
         Switch => "on or off",
+        Handle => "a handle like 1:",
     }
 }
 
@@ -222,6 +229,7 @@ mod tests {
         check("pfifo_fast", "pfifo_fast");
         check("tbf limit 65536 burst 32k rate 100mbit", "tbf rate 100M burst 32K limit 64K");
         check("tbf rate 1.5gbit burst 1M limit 2M", "tbf rate 1500M burst 1M limit 2M");
+        check("pfifo handle A: limit 10", "pfifo limit 10 handle a:");
         check("fq nopacing quantum 3028 limit 10", "fq limit 10 quantum 3028 pacing off");
         check("fq_codel target 5ms noecn interval 100000us", "fq_codel target 5ms interval 100ms ecn off");
         check("pfifo limit 7", "pfifo limit 7");
@@ -233,7 +241,10 @@ mod tests {
         for (text, contains) in [
             ("", "is no qdisc"),
             ("htb", "'htb' is no qdisc that can be put back; write default | noqueue"),
-            ("pfifo_fast limit 5", "has no parameters"),
+            ("noqueue limit 5", "has no parameters"),
+            ("pfifo_fast limit 5", "no parameter 'limit'; it has handle"),
+            ("pfifo handle 1", "a handle like 1:"),
+            ("pfifo handle 0:", "a handle like 1:"),
             ("pfifo depth 5", "it has limit"),
             ("pfifo limit", "write a whole number"),
             ("pfifo limit 4294967296", "write a whole number"),

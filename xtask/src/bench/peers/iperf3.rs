@@ -1,6 +1,8 @@
 //! iperf3: its arguments, and the receiver's figures in its JSON.
 //! Knows nothing of its protocol.
 
+use std::process::{Command, Stdio};
+
 use serde_json::Value;
 
 use super::tool::{Account, Heard, Load, Peer, Server, unread, words};
@@ -33,6 +35,26 @@ pub(super) const IPERF3_Z: Peer = Peer {
     },
     ..IPERF3
 };
+
+/// Sends so, and has the kernel drop what arrives at the receiver (MSG_TRUNC).
+pub(super) const IPERF3_Z_SKIP: Peer = Peer {
+    name: "iperf3 -Z --skip-rx-copy",
+    ask: |load, seconds, address| [(IPERF3_Z.ask)(load, seconds, address), words("--skip-rx-copy")].concat(),
+    ..IPERF3
+};
+
+/// Has datagrams cut apart by the sender's kernel, and merged by the receiver's.
+pub(super) const IPERF3_GSRO: Peer = Peer {
+    name: "iperf3 --gsro",
+    ask: |load, seconds, address| [ask(load, seconds, address), words("--gsro")].concat(),
+    ..IPERF3
+};
+
+/// Whether the iperf3 of this machine has an option; Debian 12's 3.12 has neither of the two.
+pub(super) fn has(option: &str) -> bool {
+    let help = Command::new(IPERF3.program).arg("--help").stdin(Stdio::null()).output();
+    help.is_ok_and(|help| String::from_utf8_lossy(&[help.stdout, help.stderr].concat()).contains(option))
+}
 
 fn serve(_: Load) -> Server {
     Server { arguments: words("-s -1 -p 5201"), udp: false, port: 5201 }
@@ -98,5 +120,8 @@ mod tests {
     fn arguments() {
         assert_eq!(ask(UDP, 2, "a").join(" "), "-J -p 5201 -t 2 -c a -u -l 1470 -b 0");
         assert_eq!((IPERF3_Z.ask)(Load::Tcp, 2, "a").join(" "), "-J -p 5201 -t 2 -c a -Z");
+        let most = (IPERF3_Z_SKIP.ask)(Load::Tcp, 2, "a").join(" ");
+        assert_eq!(most, "-J -p 5201 -t 2 -c a -Z --skip-rx-copy");
+        assert!((IPERF3_GSRO.ask)(UDP, 2, "a").join(" ").ends_with("-u -l 1470 -b 0 --gsro"));
     }
 }

@@ -130,8 +130,9 @@ fn measured(work: &Work, target: &Target, rounds: &Rounds) -> Option<(Estimate, 
     let figures = || -> Vec<f64> { values(work, metric, rounds, target.contender).into_iter().flatten().collect() };
     let ratio = |names: &[&str]| Estimate::of(&ratios(work, metric, rounds, target.contender, &peers(names)));
     Some(match target.limit {
-        Limit::TimesBest(times) => {
-            let Estimate { median, low, high } = ratio(&[])?;
+        Limit::TimesBest(times) | Limit::TimesBestOf(times, _) => {
+            let names = if let Limit::TimesBestOf(_, names) = target.limit { names } else { &[] };
+            let Estimate { median, low, high } = ratio(names)?;
             // Turned around, more is less.
             (Estimate { median, low, high }, verdict(-median, -high, -low, -times))
         }

@@ -78,6 +78,8 @@ pub(super) struct Target {
 pub(super) enum Limit {
     /// So many times the best peer of the same round, or more.
     TimesBest(f64),
+    /// The same of the best of the peers of these names.
+    TimesBestOf(f64, &'static [&'static str]),
     /// At most so many times the best of the peers of these names; of all peers where none is named.
     AtMostTimes(f64, &'static [&'static str]),
     /// At most this, in the metric's unit.

@@ -8,7 +8,7 @@ use linerate_trial::spec::Spec;
 use linerate_wire::HANDSHAKE_LEN;
 use socket2::Socket;
 
-use super::{Chosen, is_paced, refuse_receiver, why_not};
+use super::{Chosen, refuse_receiver, why_not};
 use crate::sys::datagrams::{self, DatagramBatch, MAX_PAYLOAD, Received};
 use crate::sys::ethtool::Ethtool;
 use crate::traffic::TrafficError;
@@ -33,14 +33,13 @@ pub struct DatagramsIn {
     clock: ArrivalClock,
 }
 
-/// Chooses the API; sees that the kernel has it, and that the NIC stamps if it is to.
-pub fn choose(spec: &Spec, open: &Open, interface: Option<&str>) -> Result<Chosen, TrafficError> {
+/// Chooses the API; sees that the kernel has it, and that the NIC stamps if it is to. `auto` becomes the next best.
+pub fn choose(spec: &Spec, open: &Open, interface: Option<&str>, auto: ReceiverApi) -> Result<Chosen, TrafficError> {
     let socket = &open.socket;
     let many = datagrams::has_many_calls(socket);
-    // Merged datagrams have one time of arrival, which is the truth only of a load that nothing spaces.
     let api = match spec.receiver_api {
-        None if !is_paced(spec) && many && datagrams::set_merging(socket, true).is_ok() => ReceiverApi::UdpGro,
-        None if many => ReceiverApi::Recvmmsg,
+        None if auto == ReceiverApi::UdpGro && many && datagrams::set_merging(socket, true).is_ok() => auto,
+        None if auto != ReceiverApi::Plain && many => ReceiverApi::Recvmmsg,
         None => ReceiverApi::Plain,
         Some(api) => {
             if api != ReceiverApi::Plain && !many {

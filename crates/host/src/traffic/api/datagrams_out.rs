@@ -78,16 +78,16 @@ impl Form {
     }
 }
 
-/// Chooses the API; sees that the kernel has it and that the datagrams fit it.
-pub fn choose(spec: &Spec, open: &Open) -> Result<Chosen, TrafficError> {
+/// Chooses the API; sees that the kernel has it and that the datagrams fit it. `auto` becomes the next best.
+pub fn choose(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen, TrafficError> {
     let size = spec.message_octets();
     let cut = || can_cut(open, size);
     let Some(api) = spec.sender_api else {
-        // What is cut apart leaves back to back, so a paced load is never cut.
-        let api = match (is_paced(spec), datagrams::has_many_calls(&open.socket)) {
-            (false, true) if cut().is_ok() => SenderApi::SendmmsgUdpSegment,
-            (_, true) => SenderApi::Sendmmsg,
-            (_, false) => SenderApi::Plain,
+        let many = auto != SenderApi::Plain && datagrams::has_many_calls(&open.socket);
+        let api = match auto {
+            SenderApi::SendmmsgUdpSegment if many && cut().is_ok() => auto,
+            _ if many => SenderApi::Sendmmsg,
+            _ => SenderApi::Plain,
         };
         return Ok(Chosen::DatagramsOut(api, Asked::Auto));
     };

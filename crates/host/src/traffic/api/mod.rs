@@ -14,13 +14,14 @@ pub mod octets_out;
 
 use std::io;
 
-use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
+use linerate_trial::api::{Link, ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::flow::End;
 use linerate_trial::spec::{Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 
 use super::TrafficError;
 use super::sockets::Open;
+use crate::sys::ethtool::{DriverInfo, Ethtool};
 use crate::sys::{datagrams, uring};
 
 /// How one flow's data goes through its socket at this end.
@@ -54,13 +55,27 @@ pub fn choose(spec: &Spec, end: End, open: &Open, interface: Option<&str>) -> Re
     if spec.receiver_api == Some(ReceiverApi::BusyPoll) {
         busy_poll(open)?;
     }
+    let sender = || SenderApi::auto(spec, end, link_of(interface));
+    let receiver = || ReceiverApi::auto(spec, end, link_of(interface));
     match (flow.workload, flow.source == end) {
-        (Workload::TcpStream, true) => octets_out::choose(spec, open).map(Chosen::OctetsOut),
-        (Workload::TcpStream, false) => octets_in::choose(spec, open).map(Chosen::OctetsIn),
-        (Workload::UdpStream, true) => datagrams_out::choose(spec, open),
-        (Workload::UdpStream, false) => datagrams_in::choose(spec, open, interface),
+        (Workload::TcpStream, true) => octets_out::choose(spec, open, sender()).map(Chosen::OctetsOut),
+        (Workload::TcpStream, false) => octets_in::choose(spec, open, receiver()).map(Chosen::OctetsIn),
+        (Workload::UdpStream, true) => datagrams_out::choose(spec, open, sender()),
+        (Workload::UdpStream, false) => datagrams_in::choose(spec, open, interface, receiver()),
         _ => Ok(Chosen::Neither),
     }
+}
+
+/// Drivers of devices on a bus whose other side is another kernel on the same machine.
+const OF_VIRTUAL_MACHINES: [&str; 5] = ["virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "vif"];
+
+/// Whether the interface is at a cable: a device on some bus. What cannot be told is none.
+fn link_of(interface: Option<&str>) -> Link {
+    let info = interface.and_then(|name| Ethtool::new(name).and_then(|ethtool| ethtool.driver_info()).ok());
+    let Some(DriverInfo { driver: Some(driver), bus: Some(bus), .. }) = info else { return Link::Memory };
+    // A PCI address, a platform device, a USB port; `tap` and `N/A` are what devices say that are on none.
+    let is_device = bus.contains(|c: char| c.is_ascii_digit());
+    if is_device && !OF_VIRTUAL_MACHINES.contains(&driver.as_str()) { Link::Cable } else { Link::Memory }
 }
 
 /// How long a receive polls, microseconds; what Documentation/admin-guide/sysctl/net.rst recommends.

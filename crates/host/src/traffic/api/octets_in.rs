@@ -35,20 +35,14 @@ enum Way {
     Ring(Box<ReceiveRing>),
 }
 
-/// The fastest first; the last is on every machine.
-const AUTO: [ReceiverApi; 2] = [ReceiverApi::Trunc, ReceiverApi::Plain];
-
 /// Buffers of a ring, and their size.
 const RING: (u16, usize) = (8, 256 << 10);
 
-/// Chooses for one flow: what was asked for, if this machine has it, or else the fastest that it has.
-pub fn choose(spec: &Spec, open: &Open) -> Result<ReceiverApi, TrafficError> {
-    if let Some(api) = spec.receiver_api {
-        // All of it is made once, to see that it can be, before any traffic.
-        return OctetsIn::new(api, spec, &open.socket).map(|_| api);
-    }
-    let has = |api: &ReceiverApi| OctetsIn::new(*api, spec, &open.socket).is_ok();
-    Ok(AUTO.into_iter().find(has).unwrap_or(ReceiverApi::Plain))
+/// Chooses for one flow: what was asked for, if this machine has it, or else `auto`.
+pub fn choose(spec: &Spec, open: &Open, auto: ReceiverApi) -> Result<ReceiverApi, TrafficError> {
+    let api = spec.receiver_api.unwrap_or(auto);
+    // All of it is made once, to see that it can be, before any traffic.
+    OctetsIn::new(api, spec, &open.socket).map(|_| api)
 }
 
 impl OctetsIn {

@@ -46,14 +46,11 @@ const RING_BATCH: usize = 8;
 const MOST_PARTS: usize = 64;
 const MOST_OCTETS: usize = 16 << 20;
 
-/// Chooses for one flow: what was asked for, if this machine has it, or else the fastest.
-pub fn choose(spec: &Spec, open: &Open) -> Result<SenderApi, TrafficError> {
-    if let Some(api) = spec.sender_api {
-        // All of it is made once, to see that it can be, before any traffic.
-        return OctetsOut::new(api, spec, &open.socket).map(|_| api);
-    }
-    // Copying once is what was fastest (docs/method.md, "Socket APIs of TCP"), and every machine has it.
-    Ok(SenderApi::Plain)
+/// Chooses for one flow: what was asked for, if this machine has it, or else `auto`.
+pub fn choose(spec: &Spec, open: &Open, auto: SenderApi) -> Result<SenderApi, TrafficError> {
+    let api = spec.sender_api.unwrap_or(auto);
+    // All of it is made once, to see that it can be, before any traffic.
+    OctetsOut::new(api, spec, &open.socket).map(|_| api)
 }
 
 impl OctetsOut {

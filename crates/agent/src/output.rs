@@ -1,0 +1,20 @@
+//! The one way to standard output and standard error: what is written there is printable, whoever said it.
+//! Knows nothing of what is written.
+
+use std::io::{Write, stderr, stdout};
+
+use linerate_trial::printable::{in_line, printable};
+
+/// The longest sentence, in characters.
+const LONGEST: usize = 4000;
+
+/// Writes to standard output, if that is still there.
+pub(crate) fn print(text: &str) {
+    let mut stdout = stdout().lock();
+    let _ = stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Writes a sentence to standard error, if that is still there.
+pub(crate) fn say(program: &str, sentence: &str) {
+    let _ = writeln!(stderr(), "{program}: {}", in_line(sentence, LONGEST));
+}

@@ -1,0 +1,289 @@
+//! Where a setting is: its name, and the interface and the network namespace that it belongs to.
+//! Knows the way there from any namespace, and tells an interface from another one of its name.
+
+use linerate_trial::change::{Access, CUSTOM, Custom};
+use linerate_trial::setting::{self, overlap::OfInterface};
+use serde::{Deserialize, Serialize};
+
+use super::namespace::Namespace;
+use crate::interfaces;
+use crate::settings::{self, SettingError, Settings};
+
+/// A setting, and all that is needed to read and write it from another process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Location {
+    pub(super) name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) interface: Option<Interface>,
+    /// Where it is read and written; `None`: anywhere on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) namespace: Option<Namespace>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) custom: Option<Custom>,
+}
+
+/// One interface: a name may be given to another one, a number is not given again (but on request).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Interface {
+    /// Its name when the setting was noted.
+    pub(super) name: String,
+    pub(super) index: u32,
+    /// Its permanent address, or the one it has where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) address: Option<String>,
+}
+
+/// Why a setting was not read or written. Each is one sentence without an end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LocationError {
+    /// Its namespace is gone, or cannot be entered by this process.
+    #[error("its network namespace is gone, or cannot be entered from here; set it by hand there")]
+    Namespace,
+    /// The interface does not exist any more.
+    #[error(
+        "{0} is gone, and its settings with it; if it was moved to another network namespace, set it by hand there"
+    )]
+    Gone(String),
+    /// What [`Settings`] says.
+    #[error("{0}")]
+    Setting(String),
+}
+
+impl From<SettingError> for LocationError {
+    fn from(error: SettingError) -> LocationError {
+        LocationError::Setting(error.to_string())
+    }
+}
+
+impl Location {
+    /// The setting of this name, of the calling thread's namespace and of `interface` if it belongs to one.
+    pub(super) fn of(interface: Option<&str>, name: &str, custom: Option<&Custom>) -> Result<Location, LocationError> {
+        let is_of_interface = matches!(Settings::new(None).get(name), Err(SettingError::NoInterface { .. }));
+        let interface = interface.filter(|_| is_of_interface).or_else(|| interface_of_sysctl(name));
+        let interface = match interface.map(Interface::of) {
+            None => None,
+            Some(Ok(interface)) => Some(interface),
+            Some(Err(error)) => {
+                // What is wrong with the setting is said in its own words.
+                settings(interface, custom, name).get(name)?;
+                return Err(LocationError::Setting(error));
+            }
+        };
+        let is_anywhere = match custom {
+            // What a command does, and what is below /proc/sys/net, may depend on the namespace.
+            Some(custom) => [&custom.get, &custom.set]
+                .iter()
+                .all(|access| matches!(access, Access::File(path) if !path.starts_with("/proc/"))),
+            None => is_of_cpus(name) || (name.starts_with(IRQ_AFFINITY) && interface.is_none()),
+        };
+        let here = || Namespace::here().map_err(|error| LocationError::Setting(format!("{name}: {error}")));
+        let namespace = if is_anywhere { None } else { Some(here()?) };
+        Ok(Location { name: name.to_owned(), interface, namespace, custom: custom.cloned() })
+    }
+
+    /// The value of now.
+    pub(super) fn read(&self) -> Result<String, LocationError> {
+        self.there(|settings, name| Ok(settings.get(name)?))
+    }
+
+    /// Gives these their values: several are one request to one driver.
+    pub(super) fn write_together(changes: &[(&Location, &str)]) -> Result<(), LocationError> {
+        let Some((first, _)) = changes.first() else { return Ok(()) };
+        first.there(|settings, name| match changes {
+            // A sysctl has the name of its interface of now.
+            [(_, value)] => Ok(settings.set(name, value)?),
+            _ => {
+                let changes: Vec<(&str, &str)> =
+                    changes.iter().map(|(location, value)| (location.name.as_str(), *value)).collect();
+                Ok(settings.set_together(&changes)?)
+            }
+        })
+    }
+
+    /// Gives these the values that they had, and sees that they have them: what came of each. Several are one request to
+    /// one driver.
+    pub(super) fn put_back(originals: &[(&Location, &str)]) -> Vec<Result<(), LocationError>> {
+        // What is there already is left alone: to write it again may reload the link.
+        let is_back = |(location, original): &(&Location, &str)| match location.read() {
+            Ok(now) if now == *original => Ok(()),
+            Ok(now) => {
+                Err(LocationError::Setting(format!("it took that and is {now}; set it by hand on that machine")))
+            }
+            Err(error) => Err(error),
+        };
+        let results: Vec<_> = originals.iter().map(is_back).collect();
+        let missing: Vec<(&Location, &str)> =
+            originals.iter().zip(&results).filter(|(_, result)| result.is_err()).map(|(one, _)| *one).collect();
+        if missing.is_empty() || results.contains(&Err(LocationError::Namespace)) {
+            return results;
+        }
+        let written = Location::write_together(&missing);
+        let settle = |(one, result): (&(&Location, &str), Result<(), LocationError>)| match (&result, &written) {
+            (Ok(()), _) => result,
+            (Err(_), Err(error)) => Err(error.clone()),
+            (Err(_), Ok(())) => is_back(one),
+        };
+        originals.iter().zip(results).map(settle).collect()
+    }
+
+    /// The request to the driver that it is part of.
+    pub(super) fn request(&self) -> Option<&'static str> {
+        setting::find(&self.name).ok()?.request
+    }
+
+    /// Whether it is of the same interface and network namespace.
+    pub(super) fn is_beside(&self, other: &Location) -> bool {
+        let id = |one: &Location| one.interface.as_ref().map(|one| (one.index, one.address.clone()));
+        self.namespace == other.namespace && id(self) == id(other)
+    }
+
+    /// Whether it is this network namespace's, or the whole machine's.
+    pub(super) fn is_here(&self) -> bool {
+        let is_here = |namespace: &Namespace| Namespace::here().is_ok_and(|here| here == *namespace);
+        self.is_of_machine() || self.namespace.as_ref().is_none_or(is_here)
+    }
+
+    /// Whether no network namespace owns it.
+    pub(super) fn is_of_machine(&self) -> bool {
+        self.custom.is_some() || is_of_cpus(&self.name) || self.name.starts_with(IRQ_AFFINITY)
+    }
+
+    /// Whether a change of one is a change of the other.
+    pub(super) fn is_same(&self, other: &Location) -> bool {
+        match (&self.custom, &other.custom) {
+            // Two plans may call one thing by two names, or two things by one name.
+            (Some(one), Some(another)) => one.get == another.get || one.set == another.set,
+            (None, None) if self.name != other.name => false,
+            // The interrupts of a machine have one set of numbers.
+            (None, None) if self.name.strip_prefix(IRQ_AFFINITY).is_some_and(|rest| rest != "all") => true,
+            (None, None) => self.is_beside(other),
+            _ => false,
+        }
+    }
+
+    /// Reads or writes where it is, under the name of now.
+    fn there<T: Send>(
+        &self,
+        work: impl FnOnce(&Settings, &str) -> Result<T, LocationError> + Send,
+    ) -> Result<T, LocationError> {
+        let work = || {
+            let now = self.interface.as_ref().map(Interface::name_now).transpose()?;
+            let name = match &now {
+                Some(now) => name_of_sysctl(&self.name, now).unwrap_or_else(|| self.name.clone()),
+                None => self.name.clone(),
+            };
+            work(&settings(now.as_deref(), self.custom.as_ref(), &name), &name)
+        };
+        match &self.namespace {
+            Some(namespace) => namespace.run(work).unwrap_or(Err(LocationError::Namespace)),
+            None => work(),
+        }
+    }
+}
+
+impl Interface {
+    /// The error is a sentence.
+    fn of(name: &str) -> Result<Interface, String> {
+        let link = interfaces::link(name).map_err(|error| format!("the interface {name} is not known: {error}"))?;
+        let address = link.permanent_mac.or(link.mac);
+        Ok(Interface { name: name.to_owned(), index: link.index, address })
+    }
+
+    /// What it is called now.
+    pub(super) fn name_now(&self) -> Result<String, LocationError> {
+        let links = interfaces::links()
+            .map_err(|error| LocationError::Setting(format!("the interfaces cannot be listed: {error}")))?;
+        let Some(link) = links.into_iter().find(|link| link.index == self.index) else {
+            return Err(LocationError::Gone(self.name.clone()));
+        };
+        match link.permanent_mac.or(link.mac) {
+            address if address == self.address => Ok(link.name),
+            address => Err(LocationError::Setting(format!(
+                "{} has the address {} and had {}, so it may be another interface; set it by hand if it is the same",
+                link.name,
+                address.as_deref().unwrap_or("none"),
+                self.address.as_deref().unwrap_or("none")
+            ))),
+        }
+    }
+}
+
+/// The settings of a machine or of an interface, with one of the user's own.
+pub(super) fn settings(interface: Option<&str>, custom: Option<&Custom>, name: &str) -> Settings {
+    let access = |access: &Access| match access {
+        Access::File(path) => settings::Access::File(path.into()),
+        Access::Command(words) => settings::Access::Command(words.clone()),
+    };
+    let custom = custom.map(|custom| settings::Custom {
+        name: name.trim_start_matches(CUSTOM).to_owned(),
+        get: access(&custom.get),
+        set: access(&custom.set),
+    });
+    Settings::new(interface).with_custom(custom.into_iter().collect())
+}
+
+const IRQ_AFFINITY: &str = "irq_affinity.";
+
+fn is_of_cpus(name: &str) -> bool {
+    name == "governor" || name.starts_with("cpuidle.")
+}
+
+/// The sysctl of an interface that a setting of this name is.
+fn of_interface(name: &str) -> Option<OfInterface<'_>> {
+    let sysctl = OfInterface::parse(name.strip_prefix("sysctl.")?)?;
+    (!matches!(sysctl.interface, "all" | "default")).then_some(sysctl)
+}
+
+fn interface_of_sysctl(name: &str) -> Option<&str> {
+    of_interface(name).map(|sysctl| sysctl.interface)
+}
+
+/// The sysctl of this name, of the interface that is now called `interface`.
+fn name_of_sysctl(name: &str, interface: &str) -> Option<String> {
+    of_interface(name).map(|OfInterface { tree, key, .. }| format!("sysctl.{tree}.{interface}.{key}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sysctl_follows_its_interface() {
+        for (name, interface, renamed) in [
+            ("sysctl.net.ipv4.conf.eth0.rp_filter", Some("eth0"), Some("sysctl.net.ipv4.conf.lan9.rp_filter")),
+            (
+                "sysctl.net.ipv6.neigh.eth0.5.ucast_solicit",
+                Some("eth0.5"),
+                Some("sysctl.net.ipv6.neigh.lan9.ucast_solicit"),
+            ),
+            ("sysctl.net.ipv6.conf.all.hop_limit", None, None),
+            ("sysctl.net.ipv4.tcp_sack", None, None),
+            ("mtu", None, None),
+        ] {
+            assert_eq!(interface_of_sysctl(name), interface, "{name}");
+            assert_eq!(name_of_sysctl(name, "lan9").as_deref(), renamed, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_one_thing_under_two_names() {
+        let file = |path: &str| Access::File(path.to_owned());
+        let location = |name: &str, namespace: &str, custom: Option<(&str, &str)>| Location {
+            name: name.to_owned(),
+            interface: None,
+            namespace: Some(serde_json::from_str(&format!("\"{namespace}\"")).unwrap()),
+            custom: custom.map(|(get, set)| Custom { get: file(get), set: file(set) }),
+        };
+        let check = |one: Location, other: Location, want: bool| {
+            assert_eq!((one.is_same(&other), other.is_same(&one)), (want, want), "{one:?} {other:?}");
+        };
+        let sysctl = "sysctl.net.ipv4.tcp_sack";
+        check(location(sysctl, "1-1", None), location(sysctl, "1-1", None), true);
+        check(location(sysctl, "1-1", None), location(sysctl, "1-2", None), false);
+        check(location("irq_affinity.40", "1-1", None), location("irq_affinity.40", "1-2", None), true);
+        check(location("irq_affinity.40", "1-1", None), location("irq_affinity.41", "1-1", None), false);
+        check(location("custom.a", "1-1", Some(("x", "y"))), location("custom.b", "1-2", Some(("x", "z"))), true);
+        check(location("custom.a", "1-1", Some(("x", "y"))), location("custom.a", "1-1", Some(("u", "v"))), false);
+        check(location("custom.a", "1-1", Some(("x", "y"))), location("governor", "1-1", None), false);
+    }
+}

@@ -1,0 +1,244 @@
+//! Every string of a record, replaced by what would move a cursor, forge a line or become a formula, in every form.
+//! Knows no field: it walks the JSON of the documents' example.
+
+use linerate_results::compare::{Wish, compare};
+use linerate_results::cost::costs;
+use linerate_results::history::history;
+use linerate_results::metric::Metric;
+use linerate_results::observation::Observation;
+use linerate_results::record::Record;
+use linerate_results::sample;
+use linerate_results::store::{Listed, Point};
+use linerate_trial::flow::End;
+use linerate_trial::pace::SplitMix64;
+use linerate_trial::printable::{is_printable, printable};
+use serde_json::Value;
+
+use super::explain::{Explained, First, in_three_lines};
+use super::{Repeats, compare as comparison};
+
+/// Begins what must begin no line of a text, and no cell of a CSV.
+const FORGED: &str = "=FORGED";
+
+/// About so many strings of each record are replaced one by one; then all together.
+const EACH: u64 = 30;
+
+/// What a stranger might say: a part that looks harmless, and what a terminal, a table, a spreadsheet, Markdown or
+/// HTML would make something of.
+fn hostile(random: &mut SplitMix64) -> String {
+    const PARTS: [&str; 20] = [
+        "\u{1b}[2J",
+        "\u{1b}]0;title\u{7}",
+        "\u{9b}31m",
+        "\u{9d}0;x\u{9c}",
+        "\r",
+        "\r\n=FORGED ok",
+        "\n=FORGED: well",
+        "\t",
+        "\u{202e}",
+        "\u{2066}",
+        "\u{2028}=FORGED",
+        "\u{0}",
+        "\u{7f}",
+        "\u{8}\u{8}",
+        "|",
+        "```",
+        "<script>",
+        "\"",
+        "\u{e0041}",
+        "ünï",
+    ];
+    let mut text = "=FORGED".to_owned();
+    for _ in 0..1 + random.below(6) {
+        text += PARTS[random.below(PARTS.len() as u64) as usize];
+    }
+    if random.below(8) == 0 {
+        text += &"long ".repeat(3000);
+    }
+    text
+}
+
+/// The places of all strings, names of members included where a record keeps free names.
+fn places(value: &Value, place: &str, found: &mut Vec<String>) {
+    match value {
+        Value::String(_) => found.push(place.to_owned()),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, one)| places(one, &format!("{place}/{at}"), found));
+        }
+        Value::Object(members) => members.iter().for_each(|(name, one)| {
+            found.push(format!("{place}#{name}"));
+            let name = name.replace('~', "~0").replace('/', "~1");
+            places(one, &format!("{place}/{name}"), found);
+        }),
+        _ => {}
+    }
+}
+
+/// The record with another text there; `None` where the format allows no such text.
+fn replaced(value: &Value, place: &str, text: &str) -> Option<Record> {
+    let mut value = value.clone();
+    match place.split_once('#') {
+        None => *value.pointer_mut(place)? = text.into(),
+        Some((object, name)) => {
+            let members = value.pointer_mut(object)?.as_object_mut()?;
+            let member = members.remove(name)?;
+            members.insert(text.to_owned(), member);
+        }
+    }
+    let record: Record = serde_json::from_value(value).ok()?;
+    // A name that no field has is ignored.
+    record.to_json().to_string().contains("FORGED").then_some(record)
+}
+
+/// Every text form of what a store holds, by name.
+fn texts(record: &Record) -> Vec<(&'static str, String)> {
+    let records = [record.clone(), sample::full()];
+    let some = Some(100);
+    let explained = Explained::of(record, None);
+    let listed = Listed {
+        id: record.id.clone(),
+        started_at: record.started_at.clone(),
+        campaign: record.campaign.clone(),
+        plan: record.plan.clone(),
+        workload: record.workload.name().to_owned(),
+        direction: record.direction.name().to_owned(),
+        index: 0,
+        repeat: 0,
+        throughput_bps: None,
+        loss_ratio: None,
+        transactions_per_s: None,
+        failed: false,
+        // As forged as the rest: the store reads them out of the record's JSON.
+        apis: [record.id.clone(), record.plan.clone()].map(Some),
+    };
+    let observed: Vec<Observation> = records.iter().map(Observation::of).collect();
+    let judged = compare(&[&observed[0]], &[&observed[1]], &Wish::default());
+    let names = [record.plan.clone(), record.id.clone()];
+    let shown = comparison::Shown { comparison: &judged, names, gates: &[] };
+    let metric = Metric::find("throughput").unwrap();
+    let points: Vec<Point> = (0..12)
+        .map(|at| {
+            let one = &observed[usize::from(at < 6)];
+            let campaign = format!("{:026}{}", at, record.campaign);
+            let value = if at < 6 { 9e8 } else { 8e8 } + f64::from(at % 3);
+            Point { campaign, started_at: one.started_at.clone(), around: one.around.clone(), value }
+        })
+        .collect();
+    let series = history(&points, 1000);
+    let costs = costs(&records);
+    let mut texts = vec![
+        ("table", super::table::table(&records, Repeats::Together, None)),
+        ("table, narrow", super::table::table(&records, Repeats::Apart, Some(80))),
+        ("markdown", super::markdown::markdown(&records, Repeats::Together)),
+        ("summary", super::summary::summary(&records)),
+        ("ttcp", super::ttcp::ttcp(&records)),
+        ("picture", super::picture::picture(&records)),
+        ("show", super::show::show(record)),
+        ("list", super::list::list(&[listed], std::path::Path::new("store"))),
+        ("explain, narrow", explained.text(some)),
+        ("explain", explained.text(None)),
+        ("explain in markdown", explained.markdown()),
+        ("three lines", in_three_lines(&[First::of(record)], true, None)),
+        ("compare, narrow", comparison::text(&shown, some)),
+        ("compare", comparison::text(&shown, None)),
+        ("compare in markdown", comparison::markdown(&shown)),
+        ("around", comparison::around(&shown, None)),
+        ("history", super::history::text(metric, &series, None)),
+        ("history in markdown", super::history::markdown(metric, &series)),
+        ("cost", super::cost::text(&costs, None)),
+        ("cost in markdown", super::cost::markdown(&costs)),
+        ("machine", super::machine::machine(&record.target.environment, &[], false)),
+        ("counters", super::machine::counters(&record.target.counters, false)),
+        ("settings", super::settings::changed(&record.target.settings, false)),
+    ];
+    if let Some(profile) = &record.target.profile {
+        let driver = record.target.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
+        texts.push(("profile", super::profile::whole(End::Target.name(), profile, driver, "µs/packet")));
+    }
+    texts
+}
+
+fn csvs(record: &Record) -> Vec<String> {
+    let records = [record.clone(), sample::full()];
+    let observed: Vec<Observation> = records.iter().map(Observation::of).collect();
+    let judged = compare(&[&observed[0]], &[&observed[1]], &Wish::default());
+    let shown = comparison::Shown { comparison: &judged, names: [record.plan.clone(), String::new()], gates: &[] };
+    vec![super::csv::csv(&records), comparison::csv(&shown), super::cost::csv(&costs(&records))]
+}
+
+/// The cells of RFC 4180, section 2.
+fn cells(text: &str) -> Vec<String> {
+    let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
+    let mut signs = text.chars().peekable();
+    while let Some(c) = signs.next() {
+        match c {
+            '"' if quoted && signs.peek() == Some(&'"') => cell.extend(signs.next()),
+            '"' => quoted = !quoted,
+            ',' | '\n' if !quoted => cells.push(std::mem::take(&mut cell)),
+            c => cell.push(c),
+        }
+    }
+    cells
+}
+
+fn check(record: &Record, place: &str, seed: u64) {
+    for (form, text) in texts(record) {
+        let told = || format!("seed {seed}, {place}, {form}:\n{text:?}");
+        let written = printable(&text);
+        assert!(written.chars().all(|c| c == '\n' || is_printable(c)), "{}", told());
+        // What is broken at a width may begin a line with any word; those forms are here without a width, too.
+        let whole = if form.ends_with("narrow") { "" } else { written.split("\nMachines\n").next().unwrap_or("") };
+        let forged = |line: &str| line.starts_with("=FORGED ok") || line.starts_with("=FORGED: well");
+        assert!(!whole.lines().any(forged), "{}", told());
+        let longest = written.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(longest < 10_000, "a line of {longest} characters: seed {seed}, {place}, {form}");
+        if form.contains("markdown") {
+            let tame = written.replace("\\<", "").replace("\\|", "");
+            let fenced = tame.contains("```text");
+            assert!(fenced || !tame.contains("<script>"), "{}", told());
+        }
+    }
+    for text in csvs(record) {
+        let written = printable(&text);
+        assert!(written.replace("\r\n", "\n").chars().all(|c| c == '\n' || is_printable(c)), "{place} {text:?}");
+        let bad = cells(&written).into_iter().find(|cell| cell.starts_with(FORGED));
+        assert!(bad.is_none(), "seed {seed}, {place}, a formula: {bad:?}");
+    }
+    let json = super::json::json(std::slice::from_ref(record)) + &Explained::of(record, None).json();
+    assert!(json.chars().all(|c| c == '\n' || is_printable(c)), "seed {seed}, {place}: {json:?}");
+    assert_eq!(serde_json::from_str::<Record>(json.lines().next().unwrap()).unwrap(), *record);
+}
+
+#[test]
+fn no_string_of_a_record_gets_out_of_its_place() {
+    // Every message has it: LINERATE_SEED=… gives the same texts again.
+    let seed = std::env::var("LINERATE_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64);
+    let mut random = SplitMix64::new(seed);
+    let mut replacements = 0;
+    for record in [sample::full(), sample::failed(1), super::sample::sweep().remove(0)] {
+        let value = record.to_json();
+        let mut found = Vec::new();
+        places(&value, "", &mut found);
+        // Some of them by chance, because all take a minute.
+        for place in &found {
+            if random.below(found.len() as u64) >= EACH {
+                continue;
+            }
+            if let Some(record) = replaced(&value, place, &hostile(&mut random)) {
+                replacements += 1;
+                check(&record, place, seed);
+            }
+        }
+        // All at once, as far as the format allows.
+        let mut all = value;
+        for place in &found {
+            let text = hostile(&mut random);
+            if let Some(record) = replaced(&all, place, &text) {
+                all = record.to_json();
+            }
+        }
+        check(&serde_json::from_value(all).unwrap(), "everywhere", seed);
+    }
+    assert!(replacements > 10, "{replacements} strings were replaced, seed {seed}");
+}

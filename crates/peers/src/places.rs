@@ -1,0 +1,285 @@
+//! Places for tests: so many at once of each server, with one limit of memory for all servers together.
+//! Knows no protocol.
+//!
+//! A test that transfers nothing gives its place to one that comes: a client that opens half a test, or goes silent in the
+//! midst of one, keeps nobody out for longer than [`IDLE_TIME`], and one whose address nobody has heard of at no time.
+
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use linerate_host::traffic::Progress;
+use linerate_trial::flow::Flow;
+use linerate_trial::spec::{MAX_DATAGRAM, Spec};
+
+/// How long a test may transfer nothing while others have no place.
+const IDLE_TIME: Duration = Duration::from_secs(3);
+/// The same of one that has transferred nothing yet and whose client's address may be forged.
+const UNPROVEN_IDLE_TIME: Duration = Duration::from_millis(1500);
+/// Bytes in a second below which a test counts as idle.
+const LEAST_PROGRESS: u64 = 1000;
+/// How long a test that comes waits for one that gives way to it.
+const LEAVING_TIME: Duration = Duration::from_secs(1);
+/// What a stream takes beside its messages: its threads, a receiver's buffer, and the kernel's own of its socket.
+const STREAM: u64 = 1 << 20;
+
+/// The most bytes of memory that tests take, where nobody says otherwise.
+const USUAL_MEMORY: u64 = 768 << 20;
+
+/// One limit of memory, and the tests that take of it; clones are the same one.
+#[derive(Clone, Debug)]
+pub struct MemoryBudget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    most: u64,
+    inside: Mutex<Inside>,
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    count: u64,
+    tests: Vec<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    number: u64,
+    server: &'static str,
+    memory: u64,
+    /// Whether its client has an address that answered, or transferred something.
+    proven: bool,
+    bytes: u64,
+    active: Instant,
+    evicted: bool,
+    control: Option<TcpStream>,
+}
+
+/// What a test asks of the places.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The server's tool: each has places of its own.
+    pub server: &'static str,
+    /// How many these are.
+    pub most: usize,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Whether the client's address has answered: that of datagrams may be forged.
+    pub proven: bool,
+    /// What is closed when the test has to give way.
+    pub control: Option<&'a TcpStream>,
+}
+
+/// A test's place and memory, free again when the value goes.
+#[derive(Debug)]
+pub struct TestPlace {
+    budget: MemoryBudget,
+    number: u64,
+}
+
+impl Default for MemoryBudget {
+    fn default() -> MemoryBudget {
+        MemoryBudget::new(USUAL_MEMORY)
+    }
+}
+
+impl MemoryBudget {
+    /// So many bytes for all tests together.
+    pub fn new(bytes: u64) -> MemoryBudget {
+        MemoryBudget(Arc::new(Shared { most: bytes, inside: Mutex::default(), left: Condvar::new() }))
+    }
+
+    /// A place and memory, if there are some or an idle test has them.
+    pub fn take(&self, wanted: Wanted<'_>) -> Option<TestPlace> {
+        let until = Instant::now() + LEAVING_TIME;
+        let control = wanted.control.and_then(|control| control.try_clone().ok());
+        let mut inside = self.inside();
+        loop {
+            let count = inside.tests.iter().filter(|test| test.server == wanted.server).count();
+            let memory: u64 = inside.tests.iter().map(|test| test.memory).sum();
+            let (is_full, is_short) = (count >= wanted.most, memory.saturating_add(wanted.memory) > self.0.most);
+            if !is_full && !is_short {
+                inside.count += 1;
+                let number = inside.count;
+                inside.tests.push(Running {
+                    number,
+                    server: wanted.server,
+                    memory: wanted.memory,
+                    proven: wanted.proven,
+                    bytes: 0,
+                    active: Instant::now(),
+                    evicted: false,
+                    control,
+                });
+                return Some(TestPlace { budget: self.clone(), number });
+            }
+            let counts = |test: &&mut Running| !is_full || test.server == wanted.server;
+            let mut others: Vec<&mut Running> = inside.tests.iter_mut().filter(counts).collect();
+            // One that gives way already is waited for.
+            if !others.iter().any(|test| test.evicted) {
+                let bears = |test: &Running| match (test.proven, wanted.proven) {
+                    (true, _) => IDLE_TIME,
+                    (false, false) => UNPROVEN_IDLE_TIME,
+                    (false, true) => Duration::ZERO,
+                };
+                others.retain(|test| test.active.elapsed() >= bears(test));
+                let idle = others.into_iter().min_by_key(|test| test.active)?;
+                idle.evicted = true;
+                if let Some(control) = &idle.control {
+                    let _ = control.shutdown(Shutdown::Both);
+                }
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            inside = self.0.left.wait_timeout(inside, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.0.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TestPlace {
+    /// Whether the test is to end, because it transfers nothing and another has come.
+    pub fn is_evicted(&self) -> bool {
+        self.with(|test| test.evicted)
+    }
+
+    /// Bytes that the test has transferred, as far as its trials told.
+    pub fn bytes(&self) -> u64 {
+        self.with(|test| test.bytes)
+    }
+
+    /// What hears how far a trial of the test is.
+    pub fn progress(&self) -> impl Fn(Progress) + Send + 'static {
+        let (budget, number, last) = (self.budget.clone(), self.number, Mutex::new(0));
+        move |progress| {
+            let bytes = progress.octets_sent + progress.octets_received;
+            let last = &mut *last.lock().unwrap_or_else(PoisonError::into_inner);
+            let more = bytes.saturating_sub(*last);
+            *last = bytes;
+            if let Some(test) = budget.inside().tests.iter_mut().find(|test| test.number == number) {
+                test.bytes += more;
+                if more >= LEAST_PROGRESS {
+                    (test.active, test.proven) = (Instant::now(), true);
+                }
+            }
+        }
+    }
+
+    fn with<T>(&self, of: impl FnOnce(&Running) -> T) -> T {
+        let inside = self.budget.inside();
+        let test = inside.tests.iter().find(|test| test.number == self.number);
+        of(test.expect("a place is there until its value goes"))
+    }
+}
+
+impl Drop for TestPlace {
+    fn drop(&mut self) {
+        self.budget.inside().tests.retain(|test| test.number != self.number);
+        self.budget.0.left.notify_all();
+    }
+}
+
+/// Bytes of memory that a test takes while it goes.
+pub fn memory_of(spec: &Spec) -> u64 {
+    let message = if spec.workload.is_stream() {
+        spec.message_octets()
+    } else {
+        spec.request_size.saturating_add(spec.response_size)
+    };
+    // Datagrams are kept until a trial has threads for them, up to a limit that counts as the stream's.
+    let message = if spec.workload.is_udp() { message.min(MAX_DATAGRAM) } else { message };
+    Flow::of(spec).len() as u64 * (STREAM + u64::from(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use linerate_trial::spec::Workload;
+
+    use super::*;
+
+    fn wanted(server: &'static str, most: usize, memory: u64) -> Wanted<'static> {
+        Wanted { server, most, memory, proven: true, control: None }
+    }
+
+    fn age(budget: &MemoryBudget, place: &TestPlace) {
+        let mut inside = budget.inside();
+        let test = inside.tests.iter_mut().find(|test| test.number == place.number).unwrap();
+        test.active = test.active.checked_sub(IDLE_TIME * 2).unwrap();
+    }
+
+    #[test]
+    fn servers_have_places_of_their_own_and_memory_together() {
+        let budget = MemoryBudget::new(100);
+        let one = budget.take(wanted("a", 1, 60)).unwrap();
+        assert!(budget.take(wanted("a", 1, 0)).is_none(), "no place");
+        assert!(budget.take(wanted("b", 1, 41)).is_none(), "no memory");
+        assert!(budget.take(wanted("b", 1, u64::MAX)).is_none());
+        let other = budget.clone().take(wanted("b", 1, 40)).unwrap();
+        drop(one);
+        assert!(budget.take(wanted("a", 1, 60)).is_some());
+        drop(other);
+        assert!(budget.inside().tests.is_empty());
+    }
+
+    #[test]
+    fn an_idle_test_gives_way_and_one_that_transfers_does_not() {
+        let budget = MemoryBudget::new(100);
+        let [busy, idle] = [0, 1].map(|_| budget.take(wanted("a", 2, 50)).unwrap());
+        age(&budget, &busy);
+        age(&budget, &idle);
+        let said = busy.progress();
+        said(Progress { elapsed_ns: 1, octets_sent: 0, octets_received: 999 });
+        said(Progress { elapsed_ns: 2, octets_sent: 1, octets_received: 1998 });
+        assert_eq!(busy.bytes(), 1999);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                while !idle.is_evicted() {
+                    thread::yield_now();
+                }
+                drop(idle);
+            });
+            assert!(budget.take(wanted("b", 1, 20)).is_some(), "for its memory");
+            waits.join().unwrap();
+            let _third = budget.take(wanted("a", 2, 10)).unwrap();
+            assert!(budget.take(wanted("a", 2, 10)).is_none(), "both transfer, or have just begun");
+        });
+        assert!(!busy.is_evicted());
+    }
+
+    #[test]
+    fn a_test_of_forged_datagrams_gives_way_to_one_that_answered() {
+        let budget = MemoryBudget::new(100);
+        let forged = Wanted { proven: false, ..wanted("a", 1, 10) };
+        let place = budget.take(forged).unwrap();
+        assert!(budget.take(forged).is_none());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !place.is_evicted() {
+                    thread::yield_now();
+                }
+                drop(place);
+            });
+            assert!(budget.take(wanted("a", 1, 10)).is_some());
+        });
+        let stream = budget.take(forged).unwrap();
+        stream.progress()(Progress { elapsed_ns: 1, octets_sent: 0, octets_received: 1000 });
+        assert!(budget.take(wanted("a", 1, 10)).is_none(), "it is no forgery");
+    }
+
+    #[test]
+    fn what_a_test_takes_is_known_before_it_takes_it() {
+        let mut spec = Spec::new(Workload::TcpStream);
+        (spec.streams, spec.message_size) = (128, Some(2 << 20));
+        assert_eq!(memory_of(&spec), 128 * (3 << 20));
+        let spec = Spec { request_size: 4 << 20, response_size: 4 << 20, ..Spec::new(Workload::TcpRr) };
+        assert_eq!(memory_of(&spec), 9 << 20);
+    }
+}

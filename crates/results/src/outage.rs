@@ -1,0 +1,169 @@
+//! Links that went down in mid-trial, and the time in which nothing arrived.
+//! Knows what counters, arrivals and time slices say of it, and nothing of what else went wrong.
+
+use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::flow::End;
+use linerate_trial::stage::Stage;
+use linerate_trial::units::parse_duration;
+
+use crate::record::{FlowFigures, Interval, Machine, Record};
+
+/// What counts how often an interface lost its carrier or got it back.
+pub const CARRIER_CHANGES: &str = "link carrier_changes";
+
+/// Silence that is told without a link that went down, seconds: shorter ones a busy receiver makes, too.
+const LONG_S: f64 = 1.0;
+/// Silence that is told beside one: about what the quickest link takes to come up.
+const SHORT_S: f64 = 0.05;
+/// Silence is so many times what usually passes between arrivals.
+const UNUSUAL: f64 = 50.0;
+
+/// Time in which nothing arrived.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Silence {
+    /// How long.
+    pub seconds: f64,
+    /// It may have been longer, by up to two time slices.
+    pub at_least: bool,
+}
+
+impl Silence {
+    /// In words: `4.0 s`.
+    pub fn words(self) -> String {
+        let digits = if self.seconds < 1.0 { 2 } else { 1 };
+        format!("{:.digits$} s{}", self.seconds, if self.at_least { " or more" } else { "" })
+    }
+}
+
+/// The ends whose link lost its carrier, or got it back, during the trial, and how often.
+pub fn carrier_changes(record: &Record) -> Vec<(End, u64)> {
+    let changes = |machine: &Machine| machine.counters.get(Stage::Link, CARRIER_CHANGES).filter(|changes| *changes > 0);
+    let ends = [(End::Target, &record.target), (End::Host, &record.host)];
+    ends.into_iter().filter_map(|(end, machine)| Some((end, changes(machine)?))).collect()
+}
+
+/// The longest time in mid-trial in which nothing of this traffic arrived, where that is unusual.
+pub fn silence(record: &Record, flow: &FlowFigures) -> Option<Silence> {
+    let least_s = if carrier_changes(record).is_empty() { LONG_S } else { SHORT_S };
+    let by_gaps = || {
+        let (gaps, received) = (flow.arrival_gaps.as_ref()?, flow.packets_received.filter(|packets| *packets > 0)?);
+        let burst = record.asked.get("burst").and_then(|text| text.parse::<f64>().ok()).unwrap_or(1.0);
+        let usual_s = record.duration_s? / received as f64 * burst;
+        let seconds = gaps.max_ns()? as f64 / 1e9;
+        (seconds >= UNUSUAL * usual_s).then_some(Silence { seconds, at_least: false })
+    };
+    let silence = by_gaps().or_else(|| longest_without(&record.intervals))?;
+    (silence.seconds >= least_s).then_some(silence)
+}
+
+/// The longest run of slices in which nothing arrived, between slices in which something did.
+fn longest_without(intervals: &[Interval]) -> Option<Silence> {
+    let is_silent = |slice: &Interval| slice.throughput_bps.or(slice.transactions_per_s) == Some(0.0);
+    let first = intervals.iter().position(|slice| !is_silent(slice))?;
+    let last = intervals.iter().rposition(|slice| !is_silent(slice))?;
+    let runs = intervals[first..=last].chunk_by(|a, b| is_silent(a) == is_silent(b));
+    let silent = runs.filter(|run| is_silent(&run[0]));
+    let seconds = silent.map(|run| run.iter().map(|slice| slice.end_s - slice.start_s).sum::<f64>());
+    seconds.reduce(f64::max).map(|seconds| Silence { seconds, at_least: true })
+}
+
+/// What is to be doubted of a trial in which a link went down, or nothing arrived for long.
+pub fn doubt(record: &Record) -> Option<Doubt> {
+    let flow = &record.result.as_ref()?.flow;
+    let changes = carrier_changes(record);
+    let silence = silence(record, flow).map(Silence::words);
+    if changes.is_empty() {
+        let silence = silence?;
+        return Some(Doubt::new(
+            DoubtKind::Silence,
+            format!(
+                "nothing arrived for {silence} in mid-trial, though no link of the two ends went down: the figures are of a \
+                 path that was interrupted; look at what lies between, and measure again"
+            ),
+        ));
+    }
+    let ends: Vec<String> = changes.iter().map(|(end, _)| format!("the {end}'s")).collect();
+    let warmup =
+        record.asked.get("warmup").and_then(|text| parse_duration(text).ok()).is_some_and(|time| !time.is_zero());
+    let what = match silence {
+        Some(silence) => format!("nothing arrived for {silence}"),
+        None if warmup => "in the warm-up, or too shortly to show in what arrived".to_owned(),
+        None => "too shortly to show in what arrived".to_owned(),
+    };
+    Some(Doubt::new(
+        DoubtKind::LinkWentDown,
+        format!(
+            "{} link went down or came up during the trial ({} changes of the carrier): {what}; look at the cable and its \
+             plugs, and measure again",
+            ends.join(" and "),
+            changes.iter().map(|(_, changes)| *changes).max().unwrap_or(0)
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::spec::Direction;
+
+    use super::*;
+    use crate::sample;
+
+    fn slices(mbit: &[f64]) -> Vec<Interval> {
+        let slice = |(at, mbit): (usize, &f64)| Interval {
+            start_s: at as f64,
+            end_s: at as f64 + 1.0,
+            throughput_bps: Some(mbit * 1e6),
+            ..Interval::default()
+        };
+        mbit.iter().enumerate().map(slice).collect()
+    }
+
+    fn silent_for(record: &Record) -> Option<f64> {
+        silence(record, &record.result.as_ref().unwrap().flow).map(|silence| silence.seconds)
+    }
+
+    #[test]
+    fn slices_without_arrivals_are_silence_between_others_only() {
+        let check = |mbit: &[f64], want: Option<f64>| {
+            let mut record = sample::tcp(0, Direction::Rx, 940.0, false);
+            record.intervals = slices(mbit);
+            assert_eq!(silent_for(&record), want, "{mbit:?}");
+        };
+        check(&[9.0, 0.0, 0.0, 0.0, 9.0, 0.0, 9.0], Some(3.0));
+        check(&[0.0, 0.0, 9.0, 9.0], None);
+        check(&[9.0, 9.0, 0.0, 0.0], None);
+        check(&[0.0, 0.0], None);
+        check(&[], None);
+    }
+
+    #[test]
+    fn a_gap_between_datagrams_is_silence_if_it_is_unusual() {
+        let mut record = sample::udp(0, Direction::Rx, 100, 100.0);
+        assert_eq!(silent_for(&record), None);
+        let flow = &mut record.result.as_mut().unwrap().flow;
+        let mut gaps = flow.arrival_gaps.clone().unwrap();
+        gaps.record(300_000_000);
+        flow.arrival_gaps = Some(gaps.clone());
+        assert_eq!(silent_for(&record), None, "a busy receiver does that");
+        record.host.counters.add(Stage::Link, CARRIER_CHANGES, 2);
+        assert!((silent_for(&record).unwrap() - 0.3).abs() < 0.01);
+        // Twenty datagrams in two seconds, or bursts, pause by themselves.
+        record.asked.insert("burst".to_owned(), "10000".to_owned());
+        assert_eq!(silent_for(&record), None);
+        let doubt = doubt(&record).unwrap();
+        assert_eq!(doubt.kind, DoubtKind::LinkWentDown);
+        assert!(
+            doubt.detail.starts_with("the host's link went down or came up during the trial (2 changes"),
+            "{doubt:?}"
+        );
+    }
+
+    #[test]
+    fn silence_without_a_link_that_went_down_is_told_as_that() {
+        let mut record = sample::tcp(0, Direction::Rx, 940.0, false);
+        assert_eq!(doubt(&record), None);
+        record.intervals = slices(&[9.0, 0.0, 0.0, 9.0]);
+        let detail = doubt(&record).unwrap().detail;
+        assert!(detail.starts_with("nothing arrived for 2.0 s or more in mid-trial, though no link"), "{detail}");
+    }
+}
