@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use linerate_lab::{LINK_NAME, Lab, Privilege, Shape, privilege};
@@ -198,4 +199,37 @@ pub fn is_crowded() -> bool {
 fn stolen_ticks() -> u64 {
     let stat = fs::read_to_string("/proc/stat").unwrap();
     stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+}
+
+/// A thread that sleeps a little and sees how late it is woken, for as long as it lives.
+///
+/// A bucket's timer is as late, and what its burst does not cover is rate that nobody gets.
+pub struct TimerWatch {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<f64>,
+}
+
+impl TimerWatch {
+    /// Counts what each sleep takes longer than `allowed`.
+    pub fn start(allowed: Duration) -> TimerWatch {
+        const SLEEP: Duration = Duration::from_micros(500);
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let (began, mut late) = (Instant::now(), Duration::ZERO);
+            while !asked.load(Ordering::Relaxed) {
+                let slept = Instant::now();
+                thread::sleep(SLEEP);
+                late += slept.elapsed().saturating_sub(SLEEP + allowed);
+            }
+            late.as_secs_f64() / began.elapsed().as_secs_f64()
+        });
+        TimerWatch { stop, thread }
+    }
+
+    /// The share of the time by which timers were late.
+    pub fn stop(self) -> f64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
 }

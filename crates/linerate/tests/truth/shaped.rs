@@ -1,11 +1,13 @@
 //! A link of known rate: throughput is what the rate allows, and each lost datagram is one that a queue dropped.
 //! Knows the token bucket's arithmetic and no program's.
 
+use std::time::Duration;
+
 use linerate_lab::Shape;
 use linerate_trial::flow::End;
 use linerate_trial::stage::Stage;
 
-use super::rig::{Rig, assert_near, flow, is_crowded, losses};
+use super::rig::{Rig, TimerWatch, assert_near, flow, is_crowded, losses};
 
 const RATE: u64 = 100_000_000;
 
@@ -27,20 +29,31 @@ fn payload_rate(payload: u64, headers: u64) -> f64 {
 
 /// A busy machine can only lower a figure, so the best of some is held against the rate; none may be above it.
 fn check_throughput(rig: &Rig, workload: &str, options: &[(&str, &str)], want_bps: f64) {
-    let mut best: f64 = 0.0;
-    for _ in 0..4 {
+    let (mut best, mut late_then): (f64, f64) = (0.0, 0.0);
+    for _ in 0..8 {
+        // Of a late timer the bucket's burst makes good what four frames take.
+        let watch = TimerWatch::start(Duration::from_micros(400));
         let record = rig.trial(workload, options);
+        let late = watch.stop();
         let got = flow(&record).throughput_bps.unwrap();
-        println!("{workload} {options:?}: {:.3} Mbit/s of {:.3}", got / 1e6, want_bps / 1e6);
+        println!(
+            "{workload} {options:?}: {:.3} Mbit/s of {:.3}, timers late for {:.1} %",
+            got / 1e6,
+            want_bps / 1e6,
+            late * 100.0
+        );
         // Above it only by what waited in the bucket and the queue when the measured part began.
         assert!(got < want_bps * 1.02, "{workload} {options:?}: {got} of {want_bps}");
-        best = best.max(got);
+        if got > best {
+            (best, late_then) = (got, late);
+        }
         if best > want_bps * 0.985 {
             return;
         }
     }
-    // The bucket's own timer is late on a machine that has no CPU left, and no figure is wrong for it.
-    let allowed = if is_crowded() { 0.5 } else { 0.02 };
+    // The bucket's own timer is late on a machine that has no CPU left, and no figure is wrong for it. It is late about
+    // as often as the watch's, which ran on another CPU.
+    let allowed = if is_crowded() { 0.5 } else { 0.02 + 4.0 * late_then };
     assert_near(&format!("{workload} {options:?}"), best, want_bps, allowed);
 }
 
