@@ -1,8 +1,9 @@
 //! Takes what comes on a UDP socket before a trial has threads for it: some clients send their data without asking.
 //! Knows no protocol.
 
-use std::io::{self, ErrorKind};
-use std::net::UdpSocket;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -11,12 +12,8 @@ use std::time::{Duration, Instant};
 use linerate_host::traffic::Early;
 use socket2::Socket;
 
-use crate::door::{LOOK_FOR_END, is_passing};
+use crate::door::Datagram;
 
-/// How long a sender has for these.
-const STREAM_TIME: Duration = Duration::from_secs(10);
-/// Datagrams that are waited through for it.
-const MOST_FIRST: usize = 20_000;
 /// How long a look takes that finds nothing.
 const LOOK: Duration = Duration::from_millis(1);
 /// The most that is kept of one sender; a kernel's buffer holds less.
@@ -33,61 +30,128 @@ const STACK: usize = 256 << 10;
 /// Datagrams that a stream has at the least. Fewer may come from anywhere: a forged address, or some other protocol's
 /// question and its repetitions.
 pub const LEAST_DATAGRAMS: usize = 5;
-/// How long they come, or how many bytes they are, where the stream has no end yet: a burst that nothing follows is none.
+/// How long they come, how many they are or their bytes, where the stream has no end yet: a burst that nothing follows is
+/// none.
 const LEAST_TIME: Duration = Duration::from_millis(250);
+const LEAST_WITHOUT_END: usize = 1000;
 const LEAST_BYTES: usize = 64 << 10;
+/// How long a sender has for them.
+const STREAM_TIME: Duration = Duration::from_secs(10);
+/// Senders of which more is awaited, and what is kept of them together. Of more, those give way that were silent longest.
+const MOST_PENDING: usize = 4096;
+const MOST_PENDING_OCTETS: usize = 16 << 20;
 
-/// What came of a stream of datagrams that may be one.
+/// What a protocol's datagrams are.
+pub trait StreamMarks {
+    /// Whether a stream may begin with this datagram.
+    fn begins(&self, octets: &[u8]) -> bool;
+    /// Whether this one is the last of the stream that began with those.
+    fn ends(&self, stream: &[Vec<u8>], octets: &[u8]) -> bool;
+    /// Whether there is data among these.
+    fn has_data(&self, _stream: &[Vec<u8>]) -> bool {
+        true
+    }
+}
+
+/// A stream of datagrams that has begun.
 pub struct Beginning {
-    datagrams: Vec<Vec<u8>>,
-    bytes: usize,
-    since: Instant,
+    /// All that came of it.
+    pub datagrams: Vec<Vec<u8>>,
+    /// When the first of them came.
+    pub since: Instant,
 }
 
 impl Beginning {
-    /// The first datagrams, which came just now.
-    pub fn new(datagrams: Vec<Vec<u8>>) -> Beginning {
-        let bytes = datagrams.iter().map(Vec::len).sum();
-        Beginning { datagrams, bytes, since: Instant::now() }
+    /// Takes what waits of its sender, and of what came before that had a socket, which joins those that wait.
+    pub fn collect(&mut self, peer: SocketAddr, waiting: &mut VecDeque<Datagram>, before: Vec<Datagram>) {
+        waiting.extend(before);
+        let (own, others): (Vec<_>, Vec<_>) = waiting.drain(..).partition(|(from, _)| *from == peer);
+        waiting.extend(others);
+        self.datagrams.extend(own.into_iter().map(|(_, octets)| octets));
+    }
+}
+
+/// Datagrams that may be the first of a stream, by sender, until there is no doubt that it is one. A sender that may be
+/// forged so takes neither a socket nor a thread.
+pub struct PendingStreams<M> {
+    marks: M,
+    senders: HashMap<SocketAddr, Pending>,
+    octets: usize,
+}
+
+struct Pending {
+    beginning: Beginning,
+    octets: usize,
+    last: Instant,
+    has_ended: bool,
+}
+
+impl<M: StreamMarks> PendingStreams<M> {
+    /// None yet.
+    pub fn new(marks: M) -> PendingStreams<M> {
+        PendingStreams { marks, senders: HashMap::new(), octets: 0 }
     }
 
-    /// Keeps what comes, of one that is a test without a stream.
-    pub fn keep(self, socket: &Socket) -> io::Result<Keeper> {
-        Keeper::start(socket, self.datagrams, self.since)
-    }
-
-    /// Waits until there is no doubt that it is a stream, and then keeps what comes. `is_end` knows its last datagram.
-    pub fn await_stream(
-        mut self,
-        socket: &Socket,
-        mut is_end: impl FnMut(&[u8]) -> bool,
-        stopped: &dyn Fn() -> bool,
-    ) -> io::Result<Keeper> {
-        let until = self.since + STREAM_TIME;
-        let udp: UdpSocket = socket.try_clone()?.into();
-        udp.set_read_timeout(Some(LOOK_FOR_END))?;
-        let mut buffer = vec![0; MOST_LEN];
-        let mut has_ended = self.datagrams.iter().any(|octets| is_end(octets));
-        let mut last = self.since;
-        loop {
-            let is_long = last - self.since >= LEAST_TIME || self.bytes >= LEAST_BYTES;
-            if self.datagrams.len() >= LEAST_DATAGRAMS && (is_long || has_ended) {
-                return self.keep(socket);
-            }
-            if stopped() || Instant::now() > until || self.datagrams.len() > MOST_FIRST {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            match udp.recv(&mut buffer) {
-                Ok(len) => {
-                    has_ended |= is_end(&buffer[..len]);
-                    self.datagrams.push(buffer[..len].to_vec());
-                    self.bytes += len;
-                    last = Instant::now();
-                }
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(error),
-            }
+    /// Hears a datagram that came just now, and returns the stream if it is one with this.
+    pub fn hear(&mut self, peer: SocketAddr, octets: Vec<u8>) -> Option<Beginning> {
+        let now = Instant::now();
+        if self.senders.get(&peer).is_some_and(|pending| now - pending.beginning.since > STREAM_TIME) {
+            self.forget(peer);
         }
+        if !self.senders.contains_key(&peer) {
+            if !self.marks.begins(&octets) {
+                return None;
+            }
+            self.make_room();
+        }
+        let pending = self.senders.entry(peer).or_insert_with(|| Pending {
+            beginning: Beginning { datagrams: Vec::new(), since: now },
+            octets: 0,
+            last: now,
+            has_ended: false,
+        });
+        let datagrams = &mut pending.beginning.datagrams;
+        pending.has_ended |= !datagrams.is_empty() && self.marks.ends(datagrams, &octets);
+        pending.octets += octets.len();
+        pending.last = now;
+        self.octets += octets.len() + OVERHEAD;
+        datagrams.push(octets);
+        let is_much = pending.octets >= LEAST_BYTES || datagrams.len() >= LEAST_WITHOUT_END;
+        let is_long = is_much || now - pending.beginning.since >= LEAST_TIME;
+        if datagrams.len() < LEAST_DATAGRAMS || !(is_long || pending.has_ended) {
+            return None;
+        }
+        let has_data = self.marks.has_data(datagrams);
+        if !has_data && !is_much {
+            return None;
+        }
+        self.forget(peer).filter(|_| has_data)
+    }
+
+    /// The stream as far as it has come, of a sender that is not to be waited for.
+    pub fn forget(&mut self, peer: SocketAddr) -> Option<Beginning> {
+        let pending = self.senders.remove(&peer)?;
+        self.octets -= pending.kept();
+        Some(pending.beginning)
+    }
+
+    /// The half of the senders that was silent longest gives way to others: all of them are looked at so seldom that it
+    /// costs nothing.
+    fn make_room(&mut self) {
+        if self.senders.len() < MOST_PENDING && self.octets < MOST_PENDING_OCTETS {
+            return;
+        }
+        let mut times: Vec<Instant> = self.senders.values().map(|pending| pending.last).collect();
+        let middle = times.len() / 2;
+        let (_, &mut median, _) = times.select_nth_unstable(middle);
+        self.senders.retain(|_, pending| pending.last > median);
+        self.octets = self.senders.values().map(Pending::kept).sum();
+    }
+}
+
+impl Pending {
+    fn kept(&self) -> usize {
+        self.octets + self.beginning.datagrams.len() * OVERHEAD
     }
 }
 
@@ -157,6 +221,63 @@ fn keep(socket: &UdpSocket, known: Vec<Vec<u8>>, over: &AtomicBool) -> Vec<Vec<u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A stream of `b`, any number of others, and an `e`.
+    struct Letters;
+
+    impl StreamMarks for Letters {
+        fn begins(&self, octets: &[u8]) -> bool {
+            octets.starts_with(b"b")
+        }
+        fn ends(&self, _: &[Vec<u8>], octets: &[u8]) -> bool {
+            octets.starts_with(b"e")
+        }
+    }
+
+    fn sender(number: u32) -> SocketAddr {
+        SocketAddr::from((std::net::Ipv4Addr::from_bits(0x0a00_0000 + number), 5001))
+    }
+
+    #[test]
+    fn a_stream_is_five_datagrams_with_an_end_or_with_much_or_for_long() {
+        let mut pending = PendingStreams::new(Letters);
+        let mut hear = |from, octets: &[u8]| pending.hear(sender(from), octets.to_vec()).map(|one| one.datagrams.len());
+        assert!(hear(1, b"x").is_none(), "it has not begun");
+        for octets in [b"b", b"x", b"x", b"x", b"x"] {
+            assert_eq!(hear(1, octets), None);
+        }
+        assert_eq!(hear(1, b"e"), Some(6));
+        for octets in [b"b", b"e", b"e", b"e"] {
+            assert_eq!(hear(2, octets), None);
+        }
+        assert_eq!(hear(2, b"e"), Some(5));
+        for _ in 0..4 {
+            assert_eq!(hear(3, &[b'b'; 20_000]), None);
+        }
+        assert_eq!(hear(3, b"x"), Some(5));
+        for _ in 0..9 {
+            assert_eq!(hear(4, b"b"), None);
+        }
+        thread::sleep(LEAST_TIME);
+        assert_eq!(hear(4, b"b"), Some(10));
+        assert_eq!((pending.senders.len(), pending.octets), (0, 0));
+    }
+
+    #[test]
+    fn those_that_come_once_displace_none_that_goes_on() {
+        let mut pending = PendingStreams::new(Letters);
+        let honest = sender(u32::MAX >> 8);
+        assert!(pending.hear(honest, b"b".to_vec()).is_none());
+        for number in 0..50_000 {
+            assert!(pending.hear(sender(number), vec![b'b'; 900]).is_none());
+            assert!(pending.senders.len() <= MOST_PENDING && pending.octets <= MOST_PENDING_OCTETS + 1024);
+            if number % 1000 == 0 && pending.hear(honest, b"x".to_vec()).is_some() {
+                return;
+            }
+        }
+        // It may have taken no time at all.
+        assert!(pending.hear(honest, b"e".to_vec()).is_some());
+    }
 
     #[test]
     fn nothing_is_lost_between_two_readers() {

@@ -52,6 +52,7 @@ struct Running {
     proven: bool,
     bytes: u64,
     active: Instant,
+    over: bool,
     evicted: bool,
     control: Option<TcpStream>,
 }
@@ -109,6 +110,7 @@ impl MemoryBudget {
                     proven: wanted.proven,
                     bytes: 0,
                     active: Instant::now(),
+                    over: false,
                     evicted: false,
                     control,
                 });
@@ -119,6 +121,7 @@ impl MemoryBudget {
             // One that gives way already is waited for.
             if !others.iter().any(|test| test.evicted) {
                 let bears = |test: &Running| match (test.proven, wanted.proven) {
+                    _ if test.over => Duration::ZERO,
                     (true, _) => IDLE_TIME,
                     (false, false) => UNPROVEN_IDLE_TIME,
                     (false, true) => Duration::ZERO,
@@ -149,6 +152,13 @@ impl TestPlace {
         self.with(|test| test.evicted)
     }
 
+    /// The test transfers nothing any more, and gives way to any that comes.
+    pub fn set_over(&self) {
+        if let Some(test) = self.budget.inside().tests.iter_mut().find(|test| test.number == self.number) {
+            test.over = true;
+        }
+    }
+
     /// Bytes that the test has transferred, as far as its trials told.
     pub fn bytes(&self) -> u64 {
         self.with(|test| test.bytes)
@@ -156,17 +166,19 @@ impl TestPlace {
 
     /// What hears how far a trial of the test is.
     pub fn progress(&self) -> impl Fn(Progress) + Send + 'static {
-        let (budget, number, last) = (self.budget.clone(), self.number, Mutex::new(0));
+        let (budget, number, last) = (self.budget.clone(), self.number, Mutex::new([0; 2]));
         move |progress| {
-            let bytes = progress.octets_sent + progress.octets_received;
+            let now = [progress.octets_sent, progress.octets_received];
             let last = &mut *last.lock().unwrap_or_else(PoisonError::into_inner);
-            let more = bytes.saturating_sub(*last);
-            *last = bytes;
+            let [sent, received] = [0, 1].map(|way| now[way].saturating_sub(last[way]));
+            *last = now;
             if let Some(test) = budget.inside().tests.iter_mut().find(|test| test.number == number) {
-                test.bytes += more;
-                if more >= LEAST_PROGRESS {
-                    (test.active, test.proven) = (Instant::now(), true);
+                test.bytes += sent + received;
+                if sent + received >= LEAST_PROGRESS {
+                    (test.active, test.over) = (Instant::now(), false);
                 }
+                // What is sent to an address proves nothing of it.
+                test.proven |= received >= LEAST_PROGRESS;
             }
         }
     }
@@ -272,6 +284,16 @@ mod tests {
         let stream = budget.take(forged).unwrap();
         stream.progress()(Progress { elapsed_ns: 1, octets_sent: 0, octets_received: 1000 });
         assert!(budget.take(wanted("a", 1, 10)).is_none(), "it is no forgery");
+        stream.set_over();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stream.is_evicted() {
+                    thread::yield_now();
+                }
+                drop(stream);
+            });
+            assert!(budget.take(forged).is_some(), "it is over");
+        });
     }
 
     #[test]

@@ -44,14 +44,20 @@ pub(super) enum LocationError {
         "{0} is gone, and its settings with it; if it was moved to another network namespace, set it by hand there"
     )]
     Gone(String),
-    /// What [`Settings`] says.
+    /// It is not there now: what it belongs to has gone, as a queue does.
+    #[error("{0}")]
+    Absent(String),
+    /// What else [`Settings`] says.
     #[error("{0}")]
     Setting(String),
 }
 
 impl From<SettingError> for LocationError {
     fn from(error: SettingError) -> LocationError {
-        LocationError::Setting(error.to_string())
+        match error {
+            SettingError::Absent { .. } => LocationError::Absent(error.to_string()),
+            error => LocationError::Setting(error.to_string()),
+        }
     }
 }
 
@@ -172,7 +178,9 @@ impl Location {
                 Some(now) => name_of_sysctl(&self.name, now).unwrap_or_else(|| self.name.clone()),
                 None => self.name.clone(),
             };
-            work(&settings(now.as_deref(), self.custom.as_ref(), &name), &name)
+            let settings = settings(now.as_deref(), self.custom.as_ref(), &name);
+            // Until it is written, another interface may take the name.
+            work(&settings.with_index(self.interface.as_ref().map(|interface| interface.index)), &name)
         };
         match &self.namespace {
             Some(namespace) => namespace.run(work).unwrap_or(Err(LocationError::Namespace)),

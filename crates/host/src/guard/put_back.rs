@@ -44,7 +44,27 @@ pub(super) fn values(wanted: &[(&Location, &str)]) -> Vec<Result<(), LocationErr
             }
         }
     }
+    for at in queues_that_went(wanted, &results) {
+        results[at] = Ok(());
+    }
     results
+}
+
+/// What sets how many queues an interface has, as the table of settings names it.
+const CHANNELS: &str = "channels";
+
+/// Settings of queues that were there only while the interface had other channels: it has those that it had, and so there
+/// is nothing left of them to put back.
+fn queues_that_went(wanted: &[(&Location, &str)], results: &[Result<(), LocationError>]) -> Vec<usize> {
+    let is_there_again = |location: &Location| {
+        let mut channels = wanted
+            .iter()
+            .zip(results)
+            .filter(|((other, _), _)| other.request() == Some(CHANNELS) && other.is_beside(location));
+        channels.clone().count() > 0 && channels.all(|(_, result)| result.is_ok())
+    };
+    let went = |at: &usize| matches!(results[*at], Err(LocationError::Absent(_))) && is_there_again(wanted[*at].0);
+    (0..wanted.len()).filter(went).collect()
 }
 
 /// Which are given their values together, by their places: what is one request to one driver, when the first of it has

@@ -123,11 +123,11 @@ fn too_much(subject: &Subject, value: &str, most: u32) -> SettingError {
 
 /// Writes what is one request, each with its value: all of it, or nothing. A driver may take only together what it
 /// refuses one by one, as pause frames both ways or none.
-pub(super) fn set(interface: &str, changes: &[(&str, &str)]) -> Result<(), SettingError> {
+pub(super) fn set(of: &Subject, changes: &[(&str, &str)]) -> Result<(), SettingError> {
     let mut missing: Vec<(&Knob, Subject, &str)> = Vec::new();
     let mut answer = Vec::new();
     for &(name, value) in changes {
-        let subject = Subject { name, interface };
+        let subject = Subject { name, ..*of };
         let knob;
         (knob, answer) = ask(&subject)?;
         let now = knob.read(&answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
@@ -146,11 +146,10 @@ pub(super) fn set(interface: &str, changes: &[(&str, &str)]) -> Result<(), Setti
         request.extend(knob.attribute(value).ok_or_else(|| subject.refused(value, "it is no number of 32 bits"))?);
     }
     let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
-    let written = if lacks_ethtool(&mut netlink) {
-        Knob::set_older(interface, &missing)
-    } else {
-        ethtool::set(&mut netlink, first.set, interface, &request)
-    };
+    let written = of.index_now().and_then(|_| match lacks_ethtool(&mut netlink) {
+        true => Knob::set_older(of.interface, &missing),
+        false => ethtool::set(&mut netlink, first.set, of.interface, &request),
+    });
     written.map_err(|error| {
         let said = netlink.said();
         for (knob, subject, value) in &missing {

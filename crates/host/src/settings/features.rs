@@ -218,9 +218,9 @@ mod tests {
             ("gro", "rx-gro"),
             ("sg", "tx-scatter-gather tx-scatter-gather-fraglist"),
         ] {
-            let subject = Subject { name: short, interface: "eth0" };
+            let subject = Subject { name: short, interface: "eth0", index: None };
             assert_eq!(parts(&subject, &features, "").unwrap().join(" "), want);
         }
-        assert!(parts(&Subject { name: "lro", interface: "eth0" }, &features, "").is_err());
+        assert!(parts(&Subject { name: "lro", interface: "eth0", index: None }, &features, "").is_err());
     }
 }

@@ -6,7 +6,6 @@ use std::io;
 use super::{SettingError, Subject, lost};
 use crate::interfaces;
 use crate::netlink::{Netlink, push_attribute};
-use crate::sys;
 
 // linux/if_link.h.
 const IFLA_MTU: u16 = 4;
@@ -32,16 +31,15 @@ pub(super) fn check(subject: &Subject, value: &str) -> Result<(), SettingError> 
 pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
     let number: u32 = value.parse().map_err(|_| subject.refused(value, "it is no number of 32 bits"))?;
     let attribute = if subject.name == "mtu" { IFLA_MTU } else { IFLA_TXQLEN };
+    let index = subject.index_now().map_err(|error| subject.not_written(value, &error, None))?;
     if attribute == IFLA_MTU {
         lost::with_mtu(subject, number)?;
     }
     let mut netlink = Netlink::route().map_err(|error| subject.not_written(value, &error, None))?;
-    change(&mut netlink, subject.interface, attribute, number)
-        .map_err(|error| subject.not_written(value, &error, netlink.said()))
+    change(&mut netlink, index, attribute, number).map_err(|error| subject.not_written(value, &error, netlink.said()))
 }
 
-fn change(netlink: &mut Netlink, interface: &str, attribute: u16, value: u32) -> io::Result<()> {
-    let index = sys::netlink::interface_index(interface)?;
+fn change(netlink: &mut Netlink, index: u32, attribute: u16, value: u32) -> io::Result<()> {
     // struct ifinfomsg: family, padding, type, index, flags, mask of flags to change: none.
     let mut payload = vec![0; 16];
     payload[4..8].copy_from_slice(&index.to_ne_bytes());

@@ -13,7 +13,7 @@ pub use custom::{Access, Custom};
 pub use dependants::Dependant;
 use files::Files;
 
-use crate::text_of;
+use crate::{sys, text_of};
 
 mod cpu;
 mod custom;
@@ -116,6 +116,7 @@ pub fn reloads_link(name: &str) -> bool {
 /// A machine's settings, and those of an interface.
 pub struct Settings {
     interface: Option<String>,
+    index: Option<u32>,
     custom: Vec<Custom>,
     files: Files,
 }
@@ -123,7 +124,12 @@ pub struct Settings {
 impl Settings {
     /// The machine's, and those of `interface`, as the calling thread's network namespace has it.
     pub fn new(interface: Option<&str>) -> Settings {
-        Settings { interface: interface.map(str::to_owned), custom: Vec::new(), files: Files::new() }
+        Settings { interface: interface.map(str::to_owned), index: None, custom: Vec::new(), files: Files::new() }
+    }
+
+    /// Of the interface with this number alone: where another has its name now, nothing is written.
+    pub fn with_index(self, index: Option<u32>) -> Settings {
+        Settings { index, ..self }
     }
 
     /// With settings that a plan defines; they are called `custom.NAME`.
@@ -200,6 +206,9 @@ impl Settings {
         setting::find(name).map_err(SettingError::Unknown)?;
         let value = &setting::canonical(name, value).map_err(SettingError::Value)?;
         let (place, subject) = self.find(name)?;
+        if self.index.is_some() && !subject.interface.is_empty() {
+            subject.index_now().map_err(|error| subject.not_written(value, &error, None))?;
+        }
         match place {
             Place::Link => link::set(&subject, value),
             Place::Qdisc => qdisc::set(&subject, value),
@@ -208,7 +217,7 @@ impl Settings {
             Place::Cpu { family, which } => cpu::set(&subject, &self.files, family, which, value),
             Place::Sysctl(name) => sysctl::set(&subject, name, value),
             Place::Custom(custom) => custom.set(&subject, value),
-            Place::Driver => driver::set(subject.interface, &[(name, value.as_str())]),
+            Place::Driver => driver::set(&subject, &[(name, value.as_str())]),
             Place::Features { of_kernel } => features::set(&subject, of_kernel, value),
         }
     }
@@ -224,8 +233,8 @@ impl Settings {
             canonical.push((name, setting::canonical(name, value).map_err(SettingError::Value)?));
         }
         let Some(&(first, _)) = changes.first() else { return Ok(()) };
-        let interface = self.of_interface(first)?.interface;
-        driver::set(interface, &canonical.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>())
+        let subject = self.of_interface(first)?;
+        driver::set(&subject, &canonical.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>())
     }
 
     /// Where the setting of this name is, and whose it is.
@@ -270,12 +279,12 @@ impl Settings {
     }
 
     fn of_machine<'a>(&self, name: &'a str) -> Subject<'a> {
-        Subject { name, interface: "" }
+        Subject { name, interface: "", index: None }
     }
 
     fn of_interface<'a>(&'a self, name: &'a str) -> Result<Subject<'a>, SettingError> {
         match self.interface.as_deref() {
-            Some(interface) => Ok(Subject { name, interface }),
+            Some(interface) => Ok(Subject { name, interface, index: self.index }),
             None => Err(SettingError::NoInterface { name: name.to_owned() }),
         }
     }
@@ -283,7 +292,7 @@ impl Settings {
     /// With files below other places than /sys and /proc.
     #[cfg(test)]
     fn below(root: &std::path::Path) -> Settings {
-        Settings { interface: None, custom: Vec::new(), files: Files::below(root) }
+        Settings { interface: None, index: None, custom: Vec::new(), files: Files::below(root) }
     }
 }
 
@@ -314,9 +323,20 @@ struct Subject<'a> {
     name: &'a str,
     /// Empty for what belongs to no interface.
     interface: &'a str,
+    /// The number that the interface is to have, where that is known.
+    index: Option<u32>,
 }
 
 impl Subject<'_> {
+    /// The number of the interface. The error is ENODEV where another has its name.
+    fn index_now(&self) -> io::Result<u32> {
+        let index = sys::netlink::interface_index(self.interface)?;
+        match self.index {
+            Some(wanted) if wanted != index => Err(io::Error::from_raw_os_error(libc::ENODEV)),
+            _ => Ok(index),
+        }
+    }
+
     fn of(&self) -> String {
         if self.interface.is_empty() { String::new() } else { format!(" on {}", self.interface) }
     }

@@ -94,7 +94,7 @@ pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
         return Ok(());
     }
     let mut netlink = Netlink::route().map_err(|error| subject.not_written(value, &error, None))?;
-    change(&mut netlink, subject.interface, &wanted).map_err(|error| {
+    change(&mut netlink, subject, &wanted).map_err(|error| {
         let said = netlink.said();
         match error.raw_os_error() {
             // The kernel looks for a module of this name.
@@ -291,9 +291,9 @@ fn burst_of(ticks: u64, octets_per_s: u64) -> u64 {
     round.unwrap_or(least)
 }
 
-fn change(netlink: &mut Netlink, interface: &str, wanted: &Discipline) -> io::Result<()> {
-    let index = sys::netlink::interface_index(interface)?;
-    let (told, _) = ask(interface)?;
+fn change(netlink: &mut Netlink, subject: &Subject, wanted: &Discipline) -> io::Result<()> {
+    let index = subject.index_now()?;
+    let (told, _) = ask(subject.interface)?;
     if wanted.kind() == "default" {
         return match netlink.change(libc::RTM_DELQDISC, 0, &message(index, 0, TC_H_ROOT)) {
             // What stands there is the kernel's own.

@@ -233,7 +233,7 @@ mod tests {
             ("net.core.no_such", "1", "no such sysctl"),
         ] {
             let setting = format!("sysctl.{name}");
-            let subject = Subject { name: &setting, interface: "" };
+            let subject = Subject { name: &setting, interface: "", index: None };
             let error = set(&subject, name, value).unwrap_err().to_string();
             assert!(error.contains(contains), "{error}");
         }

@@ -19,6 +19,7 @@ pub struct TrialClock {
     sending_since: OnceLock<u64>,
     receiving_since: OnceLock<u64>,
     stop: AtomicBool,
+    refused: AtomicBool,
     finished: OnceLock<u64>,
 }
 
@@ -77,6 +78,7 @@ impl TrialClock {
             sending_since: OnceLock::new(),
             receiving_since: OnceLock::new(),
             stop: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
             finished: OnceLock::new(),
         }
     }
@@ -120,6 +122,16 @@ impl TrialClock {
     #[inline]
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The far end refuses datagrams: of a socket that sends and receives, either thread may hear of it, and once.
+    pub fn tell_refused(&self) {
+        self.refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it does.
+    pub fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// Whether the trial has started.

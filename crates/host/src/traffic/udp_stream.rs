@@ -1,7 +1,7 @@
 //! A UDP stream: numbered datagrams one way, at an even pace or as fast as they go.
 //! Knows one socket; which datagrams are lost is for [`linerate_trial::arrivals`] to say.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
@@ -66,7 +66,11 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
         paced.steer(socket, true).map_err(TrafficError::System)?;
     }
     let most_ns = task.open.unproven.map_or(u64::MAX, |_| now.saturating_add(UnprovenLimit::LONGEST.as_nanos() as u64));
+    let is_unproven = task.open.unproven.is_some();
     while sequence < limit && now < most_ns && !task.clock.stopped() {
+        if is_unproven && task.clock.is_refused() {
+            return Err(refused(&task, ErrorKind::ConnectionRefused.into()));
+        }
         if let Some(pacer) = &pacer {
             let departure = pacer.next_departure_ns().saturating_sub(ahead.map_or(0, |paced| paced.lead_ns));
             wait_until(&task.clock, departure.min(window.end_ns));
@@ -104,9 +108,7 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
                 outcome.send_retries += u64::from(error.kind() == ErrorKind::WouldBlock);
                 continue;
             }
-            Err(error) if task.open.unproven.is_some() && is_refusal(&error) => {
-                return Err(TrafficError::Refused { peer: task.open.peer, error });
-            }
+            Err(error) if is_unproven && is_refusal(&error) => return Err(refused(&task, error)),
             Err(error) if is_refused_once(&error) => {
                 // The numbers are used up: the receiver will miss them, and this counter says why.
                 let refused = out.refused(count) as u64;
@@ -171,6 +173,12 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     Ok(outcome)
 }
 
+/// The end of a trial whose far end, which has proved nothing, refuses what it is sent: nobody is there to send either.
+fn refused(task: &Task, error: io::Error) -> TrafficError {
+    task.clock.stop();
+    TrafficError::Refused { peer: task.open.peer, error }
+}
+
 /// What is handed over ahead of its departure, where the kernel keeps the time.
 struct Due {
     paced: Paced,
@@ -218,7 +226,11 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
     while !task.clock.aborted() {
         let count = match inward.receive(socket) {
             Ok(count) => count,
-            Err(error) if is_passing(&error) || error.kind() == ErrorKind::ConnectionRefused => 0,
+            Err(error) if is_passing(&error) => 0,
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                task.clock.tell_refused();
+                0
+            }
             Err(error) => return Err(TrafficError::Moving { what: "receiving datagrams failed".to_owned(), error }),
         };
         let now = task.clock.now_ns();

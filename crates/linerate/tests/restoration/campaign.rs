@@ -385,7 +385,8 @@ fn is_exempt(spec: &Spec, line: &str) -> bool {
             line.starts_with("other ") && line.contains("eth0")
                 // Whether its peer has a carrier then is veth's own affair: a change of channels turns it on
                 // (veth_set_channels in drivers/net/veth.c).
-                || line.starts_with("host link ") && [" flags ", " operstate "].iter().any(|key| line.contains(key))
+                || ["host link ", "other link mv8 "].iter().any(|of| line.starts_with(of))
+                    && [" flags ", " operstate "].iter().any(|key| line.contains(key))
                 // And nexthops go when there is none (nexthop_netdev_event in net/ipv4/nexthop.c), with their routes.
                 || line.starts_with("host nexthop ")
                 || line.starts_with("host route") && line.contains("\"nhid\":")

@@ -15,7 +15,7 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Instant, SystemTime};
 
@@ -43,6 +43,8 @@ fn sysctls() -> Vec<(String, String)> {
 
 /// The seed of campaigns of which nobody has said how many.
 const USUAL_SEED: u64 = 20_000;
+/// Campaigns that once left something: settings of a queue that another setting makes and takes away.
+const ONCE_FAILED: [u64; 2] = [1_795_362_202, 1_795_362_547];
 
 #[test]
 fn a_campaign_leaves_the_machine_as_it_was() {
@@ -53,6 +55,7 @@ fn a_campaign_leaves_the_machine_as_it_was() {
         // Among all other tests, the same ones each time.
         None => (12, number("LINERATE_SEED").unwrap_or(USUAL_SEED)),
     };
+    let seeds: Vec<u64> = (0..campaigns).map(|at| seed.wrapping_add(at)).chain(ONCE_FAILED).collect();
     println!("LINERATE_CAMPAIGNS={campaigns} LINERATE_SEED={seed}");
     if privilege() != Privilege::Root || !["ip", "tc", "unshare", "nsenter"].into_iter().all(is_there) {
         eprintln!("SKIPPED restoration: it needs root, iproute2 and util-linux");
@@ -60,18 +63,15 @@ fn a_campaign_leaves_the_machine_as_it_was() {
     }
     let sysctls = sysctls();
     let began = Instant::now();
-    let next = AtomicU64::new(0);
+    let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::new());
     let jobs = number("LINERATE_JOBS").unwrap_or(thread::available_parallelism().map_or(2, |n| n.get() as u64));
     thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
                 loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    if at >= campaigns {
-                        return;
-                    }
-                    let spec = spec(seed.wrapping_add(at), &sysctls);
+                    let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                    let spec = spec(*seed, &sysctls);
                     let outcome = campaign::run(&spec);
                     if !outcome.failures.is_empty() {
                         print_minimised(&spec, &outcome);

@@ -4,6 +4,7 @@
 use linerate_trial::wire::Probe;
 
 use super::header::{Header, NUMBERS_64};
+use crate::early::StreamMarks;
 
 /// Octets before the header.
 pub const PREFIX_LEN: usize = 16;
@@ -87,6 +88,19 @@ pub fn header(octets: &[u8]) -> Option<Header> {
     let header = if Header::is_none(header.flags) { Header::none() } else { header };
     number(Numbers::of(header.flags), octets).filter(|number| *number > 0)?;
     Some(header)
+}
+
+/// Where its streams begin and end.
+pub struct Streams;
+
+impl StreamMarks for Streams {
+    fn begins(&self, octets: &[u8]) -> bool {
+        header(octets).is_some()
+    }
+
+    fn ends(&self, stream: &[Vec<u8>], octets: &[u8]) -> bool {
+        stream.first().and_then(|first| header(first)).is_some_and(|header| is_last(Numbers::of(header.flags), octets))
+    }
 }
 
 #[cfg(test)]

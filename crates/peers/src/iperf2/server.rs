@@ -8,6 +8,7 @@
 //! iperf2 has no control connection: `-P 3` is three connections, each with a header that says 3. They are one test, and
 //! one record, where they come from one address, with the same header, within a moment; else each is its own.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -19,12 +20,12 @@ use std::time::{Duration, Instant};
 use linerate_trial::spec::Workload;
 use socket2::{SockRef, Socket};
 
-use super::datagram::{self, Numbers};
+use super::datagram;
 use super::header::Header;
 use super::session::{Member, Session, Wish, acknowledge, answer_greeting, bounce_back, is_near, spec_of_wish};
 use crate::connections::{ConnectionLimit, Stranger, spawn};
 use crate::door::{Datagram, Door, LOOK_FOR_END, await_all, is_passing};
-use crate::early::Beginning as FirstDatagrams;
+use crate::early::{Beginning as FirstDatagrams, Keeper, PendingStreams};
 use crate::places::{Wanted, memory_of};
 use crate::served::{Limits, Refusals, Served};
 
@@ -137,6 +138,7 @@ impl<'a> Service<'a> {
         'a: 'scope,
     {
         let mut buffer = vec![0; 65_536];
+        let mut pending = PendingStreams::new(datagram::Streams);
         door.udp.set_read_timeout(Some(LOOK_FOR_END))?;
         while !(self.over)() {
             door.udp.set_nonblocking(false)?;
@@ -144,9 +146,25 @@ impl<'a> Service<'a> {
             let Ok((len, peer)) = door.udp.recv_from(&mut buffer) else { continue };
             door.udp.set_nonblocking(true)?;
             let first = door.allow.admits(peer.ip()).then(|| (peer, buffer[..len].to_vec()));
-            let mut unknown = Vec::from_iter(first);
+            let mut unknown = VecDeque::from_iter(first);
             unknown.extend(door.waiting());
-            self.open_datagrams(door, unknown, scope);
+            while !(self.over)()
+                && let Some((peer, octets)) = unknown.pop_front()
+            {
+                // What comes here of somebody who has a socket is the end of another test.
+                if self.server.shared.known().contains(&peer) {
+                    continue;
+                }
+                let header = datagram::header(&octets);
+                let mut beginning = pending.hear(peer, octets);
+                // One that wants datagrams sends no stream to wait for; whether it gets any is asked below.
+                if header.is_some_and(|header| Wish::Streams(header).sends_datagrams(Workload::UdpStream)) {
+                    beginning = beginning.or_else(|| pending.forget(peer));
+                }
+                if let Some(beginning) = beginning {
+                    self.open_datagrams(door, beginning, peer, &mut unknown, scope);
+                }
+            }
         }
         Ok(())
     }
@@ -171,58 +189,37 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Datagrams of nobody known: some begin a test.
+    /// A stream of datagrams has begun: it gets a socket and a thread. What came meanwhile, of it or of others, is taken from
+    /// those that wait, and added to them.
     fn open_datagrams<'scope>(
         self,
         door: &'a Door,
-        mut unknown: Vec<Datagram>,
+        mut beginning: FirstDatagrams,
+        peer: SocketAddr,
+        unknown: &mut VecDeque<Datagram>,
         scope: &'scope thread::Scope<'scope, 'a>,
     ) where
         'a: 'scope,
     {
-        while !(self.over)()
-            && let Some(at) = unknown.iter().position(|(peer, octets)| self.begins(*peer, octets))
-        {
-            // What came before it was the end of another test.
-            let Some((peer, first)) = unknown.drain(..=at).next_back() else { return };
-            let Some(header) = datagram::header(&first) else { continue };
-            // Its place comes before a socket.
-            let Some(stranger) = self.server.shared.senders.admit(peer.ip(), None) else { continue };
-            let Ok((socket, before)) = door.connected(peer) else { continue };
-            self.server.shared.known().push(peer);
-            unknown.extend(before);
-            let (known, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|(from, _)| *from == peer);
-            unknown = others;
-            let size = first.len() as u32;
-            let known = std::iter::once(first).chain(known.into_iter().map(|(_, octets)| octets)).collect();
-            let beginning = FirstDatagrams::new(known);
-            let since = Instant::now();
-            let work = move || {
-                let stopped = || (self.over)() || stranger.is_evicted();
-                let numbers = Numbers::of(header.flags);
-                let is_end = |octets: &[u8]| datagram::is_last(numbers, octets);
-                let wish = Wish::Streams(header);
-                // One that wants datagrams sends no stream to wait for; whether it gets any is asked below.
-                let keeper = if wish.sends_datagrams(Workload::UdpStream) {
-                    beginning.keep(&socket)
-                } else {
-                    beginning.await_stream(&socket, is_end, &stopped)
-                };
-                let Ok(keeper) = keeper else { return self.server.shared.forget(&[peer]) };
-                let member = Member { socket, peer, since, first: size.into(), keeper: Some(keeper) };
-                if let Some(test) = self.join(wish, size, member) {
-                    self.conduct(stranger, test);
-                }
-            };
-            if !spawn(scope, work) {
-                self.server.shared.forget(&[peer]);
+        let shared = &self.server.shared;
+        let Some(first) = beginning.datagrams.first() else { return };
+        let (Some(header), size) = (datagram::header(first), first.len() as u32) else { return };
+        // Its place comes before a socket.
+        let Some(stranger) = shared.senders.admit(peer.ip(), None) else { return };
+        let Ok((socket, before)) = door.connected(peer) else { return };
+        shared.known().push(peer);
+        beginning.collect(peer, unknown, before);
+        let work = move || {
+            let since = beginning.since;
+            let Ok(keeper) = Keeper::start(&socket, beginning.datagrams, since) else { return shared.forget(&[peer]) };
+            let member = Member { socket, peer, since, first: size.into(), keeper: Some(keeper) };
+            if let Some(test) = self.join(Wish::Streams(header), size, member) {
+                self.conduct(stranger, test);
             }
+        };
+        if !spawn(scope, work) {
+            shared.forget(&[peer]);
         }
-    }
-
-    /// Whether this datagram is the first of a stream.
-    fn begins(self, peer: SocketAddr, octets: &[u8]) -> bool {
-        datagram::header(octets).is_some() && !self.server.shared.known().contains(&peer)
     }
 
     /// A connection joins the test that waits for it, or begins one, which is returned. `size`: of a stream's first

@@ -21,6 +21,7 @@ use super::report::Report;
 use super::sockets::{MOST_FAREWELL, await_report, framing, stream};
 use super::terms::{VERSION, is_greeting, report_of, reported, spec_of};
 use crate::deadline::Timed;
+use crate::door::{LOOK_FOR_END, is_passing};
 use crate::early::Keeper;
 use crate::far::far_end;
 use crate::options::{open, prepare};
@@ -237,9 +238,14 @@ impl Session<'_> {
         // Requests wait for their answers, and are timed by who asks.
         let since: Vec<Instant> = self.members.iter().map(|member| member.since).collect();
         let is_stream = spec.workload == Workload::TcpStream;
-        let receiving = Flow::of(spec).into_iter().filter(|flow| flow.source == End::Host).map(|flow| flow.id);
-        let keepers = self.members.iter_mut().map(|member| member.keeper.take());
-        let early: Vec<(u16, (Option<Keeper>, Instant))> = receiving.zip(keepers.zip(since)).collect();
+        let mut receiving = Flow::of(spec);
+        receiving.retain(|flow| flow.source == End::Host);
+        let receiving: Vec<u16> = receiving.into_iter().map(|flow| flow.id).collect();
+        // All of them: one that is left would hear of refusals, which are for whoever sends on its socket.
+        let mut keepers: Vec<Option<Keeper>> = self.members.iter_mut().map(|member| member.keeper.take()).collect();
+        let unused = keepers.split_off(receiving.len().min(keepers.len()));
+        unused.into_iter().flatten().for_each(|keeper| drop(keeper.take()));
+        let early: Vec<_> = receiving.into_iter().zip(keepers.into_iter().zip(since)).collect();
         framing(spec, numbers, Vec::new(), move |id| match early.iter().find(|(flow, _)| *flow == id) {
             Some((_, (Some(keeper), _))) => keeper.take(),
             Some((_, (None, since))) if is_stream => Early { datagrams: Vec::new(), since: since.elapsed() },
@@ -261,6 +267,8 @@ impl Session<'_> {
             return far;
         }
         let Wish::Streams(header) = &self.wish else { return far };
+        // What remains is to wait for a report to be asked for again: that keeps nobody out.
+        self.place.set_over();
         let is_back = |flow: &Flow| flow.source == End::Target && header.flags & VERSION1 != 0;
         let size = spec.message_octets() as usize;
         let mut firsts = self.members.iter().map(|member| member.first);
@@ -272,7 +280,8 @@ impl Session<'_> {
                 if flow.source == End::Host && !header.has(NO_UDP_FIN) {
                     let others = ours.messages_total.saturating_sub(1) * PREFIX_LEN as u64;
                     let answers = Answers::to(firsts.next().unwrap_or(0) + others);
-                    let _ = thread.spawn_scoped(scope, move || report(socket, &report_of(&ours).emit(), answers));
+                    let _ = thread
+                        .spawn_scoped(scope, move || report(socket, &report_of(&ours).emit(), answers, self.over));
                 } else if flow.source == End::Target && !is_back(flow) {
                     let _ = thread.spawn_scoped(scope, move || say_farewell(socket, size, ours.messages_total));
                 }
@@ -290,18 +299,25 @@ impl Session<'_> {
 }
 
 /// Sends a report until the client is silent. It may have been forged, so nobody gets more than came in their name.
-fn report(socket: &Socket, octets: &[u8], mut answers: Answers) {
+fn report(socket: &Socket, octets: &[u8], mut answers: Answers, over: &dyn Fn() -> bool) {
     let Ok(udp) = socket.try_clone().map(UdpSocket::from) else { return };
-    let _ = udp.set_read_timeout(Some(SILENCE));
+    let _ = udp.set_read_timeout(Some(LOOK_FOR_END));
     let mut buffer = [0; 64];
     for _ in 0..REPORTS {
         if !answers.send(socket, octets).unwrap_or(false) {
             return;
         }
+        let asked = Instant::now();
+        let heard = loop {
+            match udp.recv(&mut buffer) {
+                Err(error) if is_passing(&error) && asked.elapsed() < SILENCE && !over() => {}
+                heard => break heard,
+            }
+        };
+        let Ok(len) = heard else { return };
+        answers.received(len as u64);
         // Several of the last datagram may stand in the queue; they are one question.
         let asked = Instant::now();
-        let Ok(len) = udp.recv(&mut buffer) else { return };
-        answers.received(len as u64);
         while asked.elapsed() < LOOK_AGAIN
             && let Ok(len) = udp.recv(&mut buffer)
         {
@@ -342,7 +358,7 @@ pub fn answer_greeting(mut member: Member, over: &dyn Fn() -> bool) {
     let datagrams = numbers.map(i64::unsigned_abs).max().unwrap_or(0);
     let lost = datagrams.saturating_sub(came.len() as u64);
     let said = Report { octets, datagrams, lost, ..Report::default() };
-    report(&member.socket, &said.emit(), Answers::to(octets));
+    report(&member.socket, &said.emit(), Answers::to(octets), over);
 }
 
 /// A connection back to a client that may not listen yet.

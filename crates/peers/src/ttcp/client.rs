@@ -13,9 +13,10 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::datagram::{END, ENDS, START, framing};
-use super::receive::{Receiver, Sender, is_same};
+use super::datagram::{END, ENDS, START, Streams, framing};
+use super::receive::{Arrived, Receiver, is_same};
 use super::terms::check_client;
+use crate::early::PendingStreams;
 use crate::far::far_end;
 use crate::options::{open, prepare};
 use crate::reachability::check_unanswered;
@@ -136,7 +137,7 @@ impl Test<'_> {
         };
         let (spec, stopped) = (self.spec, self.stopped);
         let receiver = Receiver { spec, end: End::Host, local: *local, interface: interface.clone(), most, stopped };
-        let came = self.await_sender(&listening).and_then(|sender| sender.await_data(stopped));
+        let came = self.await_sender(&listening);
         drop(listening);
         let udp = if spec.workload.is_udp() { " -u" } else { "" };
         let sender = came.map_err(|error| {
@@ -169,26 +170,28 @@ impl Test<'_> {
         Ok(socket)
     }
 
-    /// The target, and nobody else.
-    fn await_sender(&self, listening: &Socket) -> io::Result<Sender> {
+    /// The first data of the target, and of nobody else.
+    fn await_sender(&self, listening: &Socket) -> io::Result<Arrived> {
         let target = self.place.server.ip();
         let until = Instant::now() + COMING_TIME;
         let udp: UdpSocket = listening.try_clone()?.into();
-        let mut octets = vec![0; 65_536];
+        let (mut pending, mut octets) = (PendingStreams::new(Streams), vec![0; 65_536]);
         while Instant::now() < until && !(self.stopped)() {
             if self.spec.workload.is_udp() {
-                if let Ok((len, from)) = udp.recv_from(&mut octets)
-                    && is_same(from, target)
-                {
-                    udp.connect(from)?;
-                    udp.set_nonblocking(false)?;
-                    return Ok(Sender { socket: udp.into(), datagrams: vec![octets[..len].to_vec()] });
+                if let Ok((len, from)) = udp.recv_from(&mut octets) {
+                    let heard = is_same(from, target).then(|| pending.hear(from, octets[..len].to_vec()));
+                    if let Some(beginning) = heard.flatten() {
+                        udp.connect(from)?;
+                        udp.set_nonblocking(false)?;
+                        return Arrived::stream(udp.into(), beginning);
+                    }
+                    continue;
                 }
             } else if let Ok((socket, from)) = listening.accept()
                 && from.as_socket().is_some_and(|from| is_same(from, target))
             {
                 socket.set_nonblocking(false)?;
-                return Ok(Sender { socket, datagrams: Vec::new() });
+                return Arrived::connection(socket.into(), self.stopped);
             }
             thread::sleep(LOOK_AGAIN);
         }

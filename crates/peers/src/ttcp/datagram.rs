@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
 
+use crate::early::StreamMarks;
+
 /// The most octets of a datagram that is none of data.
 pub const MARK_LEN: usize = 4;
 /// What a sender says before its data, once. Some receivers pass over one of zeroes.
@@ -34,6 +36,23 @@ pub fn framing(is_udp: bool, early: impl Fn() -> Early + Send + Sync + 'static) 
         exchange: None,
         bare: is_udp,
     }))
+}
+
+/// Where its streams begin and end.
+pub struct Streams;
+
+impl StreamMarks for Streams {
+    fn begins(&self, _: &[u8]) -> bool {
+        true
+    }
+
+    fn ends(&self, stream: &[Vec<u8>], octets: &[u8]) -> bool {
+        is_mark(octets) && self.has_data(stream)
+    }
+
+    fn has_data(&self, stream: &[Vec<u8>]) -> bool {
+        stream.iter().any(|octets| !is_mark(octets))
+    }
 }
 
 #[cfg(test)]

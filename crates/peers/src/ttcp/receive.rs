@@ -2,7 +2,7 @@
 //! Knows no listening sockets.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::Reach;
@@ -11,9 +11,10 @@ use linerate_trial::api::ReceiverApi;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{MAX_DATAGRAM, Spec};
-use socket2::{Socket, Type};
+use socket2::Socket;
 
-use super::datagram::{framing, is_mark};
+use super::datagram::framing;
+use crate::door::is_passing;
 use crate::early::{Beginning, Keeper};
 use crate::options::prepare;
 use crate::test::await_end;
@@ -22,16 +23,6 @@ use crate::test::await_end;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// How long a sender has for its first data.
 const FIRST_TIME: Duration = Duration::from_secs(10);
-/// Short datagrams that are waited through for it.
-const MOST_MARKS: usize = 100;
-
-/// A sender that has come.
-pub struct Sender {
-    /// Connected to it.
-    pub socket: Socket,
-    /// Its first datagrams; none of a connection.
-    pub datagrams: Vec<Vec<u8>>,
-}
 
 /// A sender whose first data is there.
 pub struct Arrived {
@@ -58,41 +49,30 @@ pub struct Receiver<'a> {
     pub stopped: &'a dyn Fn() -> bool,
 }
 
-impl Sender {
-    /// Waits for its first data.
-    pub fn await_data(mut self, stopped: &dyn Fn() -> bool) -> io::Result<Arrived> {
+impl Arrived {
+    /// This machine's address of it.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.socket.local_addr().ok()?.as_socket()
+    }
+
+    /// A stream of datagrams; the socket is connected to its sender.
+    pub fn stream(socket: Socket, beginning: Beginning) -> io::Result<Arrived> {
+        let keeper = Keeper::start(&socket, beginning.datagrams, beginning.since)?;
+        Ok(Arrived { socket, keeper: Some(keeper), since: beginning.since })
+    }
+
+    /// A connection, once its first data is there. It stays where it is: it is traffic.
+    pub fn connection(stream: TcpStream, stopped: &dyn Fn() -> bool) -> io::Result<Arrived> {
         let until = Instant::now() + FIRST_TIME;
-        let is_udp = self.socket.r#type()? == Type::DGRAM;
-        self.socket.set_read_timeout(Some(LOOK_AGAIN * 10))?;
-        let (udp, tcp): (UdpSocket, TcpStream) = (self.socket.try_clone()?.into(), self.socket.try_clone()?.into());
-        let mut octets = vec![0; 65_536];
+        stream.set_read_timeout(Some(LOOK_AGAIN * 10))?;
         loop {
-            if self.datagrams.iter().any(|octets| !is_mark(octets)) {
-                let since = Instant::now();
-                // Marks before the data are of its beginning.
-                let mut has_data = false;
-                let is_end = |octets: &[u8]| {
-                    has_data |= !is_mark(octets);
-                    has_data && is_mark(octets)
-                };
-                let beginning = Beginning::new(self.datagrams);
-                let keeper = Some(beginning.await_stream(&self.socket, is_end, stopped)?);
-                return Ok(Arrived { socket: self.socket, keeper, since });
-            }
-            if stopped() {
-                return Err(ErrorKind::Interrupted.into());
-            }
-            if Instant::now() > until || self.datagrams.len() > MOST_MARKS {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            // Of a connection they stay where they are: they are traffic.
-            let read = if is_udp { udp.recv(&mut octets) } else { tcp.peek(&mut [0]) };
-            match read {
-                Ok(len) if is_udp => self.datagrams.push(octets[..len].to_vec()),
+            match stream.peek(&mut [0]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(_) => return Ok(Arrived { socket: self.socket, keeper: None, since: Instant::now() }),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                Err(error) => return Err(error),
+                Ok(_) => return Ok(Arrived { socket: stream.into(), keeper: None, since: Instant::now() }),
+                Err(error) if !is_passing(&error) => return Err(error),
+                Err(_) if stopped() => return Err(ErrorKind::Interrupted.into()),
+                Err(_) if Instant::now() > until => return Err(ErrorKind::TimedOut.into()),
+                Err(_) => {}
             }
         }
     }
@@ -143,7 +123,7 @@ pub fn is_same(one: SocketAddr, other: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, UdpSocket};
 
     use linerate_trial::spec::Workload;
 
@@ -153,11 +133,11 @@ mod tests {
     fn what_waited_before_the_trial_took_time() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let socket = listener.accept().unwrap().0.into();
+        let near = listener.accept().unwrap().0;
         // All of it is there before anybody reads.
         far.write_all(&[b'x'; 16 * 1024]).unwrap();
         drop(far);
-        let arrived = Sender { socket, datagrams: Vec::new() }.await_data(&|| false).unwrap();
+        let arrived = Arrived::connection(near, &|| false).unwrap();
         std::thread::sleep(Duration::from_millis(100));
         let spec = Spec::new(Workload::TcpStream);
         let local = "127.0.0.1".parse().unwrap();
@@ -178,8 +158,8 @@ mod tests {
         let local = "127.0.0.1".parse().unwrap();
         let most = Duration::from_secs(10);
         let receiver = Receiver { spec: &spec, end: End::Target, local, interface: None, most, stopped: &|| false };
-        let arrived = Sender { socket: near.into(), datagrams: vec![vec![b'x'; 100]; 700] };
-        let arrived = arrived.await_data(&|| false).unwrap();
+        let beginning = Beginning { datagrams: vec![vec![b'x'; 100]; 700], since: Instant::now() };
+        let arrived = Arrived::stream(near.into(), beginning).unwrap();
         let sending = std::thread::spawn(move || {
             // Once the trial takes them itself.
             for octets in [&[b'x'; 9000][..], b"12345", b"ttcp"] {

@@ -1,6 +1,7 @@
 //! A ttcp server, as `ttcp -r` is one, but of any number of `ttcp -t` at once, each through linerate's own data path.
 //! Knows no records and no terminal; what a test was is told to whoever wants to hear.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,11 +12,12 @@ use std::time::Duration;
 use linerate_host::interfaces;
 use linerate_trial::flow::End;
 use linerate_trial::spec::{Extent, Spec, Workload};
-use socket2::SockRef;
 
-use super::receive::{Receiver, Sender};
+use super::datagram::Streams;
+use super::receive::{Arrived, Receiver};
 use crate::connections::{ConnectionLimit, Stranger, spawn};
-use crate::door::{Door, await_all};
+use crate::door::{Datagram, Door, await_all};
+use crate::early::{Beginning, PendingStreams};
 use crate::far::far_end;
 use crate::places::{Wanted, memory_of};
 use crate::served::{Limits, Refusals, Served};
@@ -88,38 +90,56 @@ impl<'a> Service<'a> {
     where
         'a: 'scope,
     {
+        let mut pending = PendingStreams::new(Streams);
         while !(self.over)() {
             door.wait()?;
             if let Some((stream, peer)) = door.accept() {
                 self.server.strangers.receive(scope, (stream, peer), move |stranger, stream| {
-                    let sender = Sender { socket: stream.into(), datagrams: Vec::new() };
-                    self.test(stranger, sender, peer, Workload::TcpStream);
+                    let arrived = Arrived::connection(stream, &|| (self.over)() || stranger.is_evicted());
+                    self.test(stranger, arrived, peer, Workload::TcpStream);
                 });
             }
-            let mut unknown = door.waiting();
-            while let Some(peer) = unknown.first().map(|(peer, _)| *peer).filter(|_| !(self.over)()) {
-                let is_new = !self.server.known().contains(&peer);
-                // Its place comes before a socket.
-                let stranger = if is_new { self.server.senders.admit(peer.ip(), None) } else { None };
-                let connected = stranger.as_ref().and_then(|_| door.connected(peer).ok());
-                let (socket, before) = connected.unzip();
-                unknown.extend(before.into_iter().flatten());
-                let (of_peer, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|(from, _)| *from == peer);
-                unknown = others;
-                let (Some(stranger), Some(socket)) = (stranger, socket) else { continue };
-                self.server.known().push(peer);
-                let datagrams = of_peer.into_iter().map(|(_, octets)| octets).collect();
-                let forget = move || self.server.known().retain(|known| *known != peer);
-                let heard = spawn(scope, move || {
-                    self.test(stranger, Sender { socket, datagrams }, peer, Workload::UdpStream);
-                    forget();
-                });
-                if !heard {
-                    forget();
+            let mut unknown = VecDeque::from(door.waiting());
+            while !(self.over)()
+                && let Some((peer, octets)) = unknown.pop_front()
+            {
+                // What comes here of somebody who has a socket is the end of another test.
+                if self.server.known().contains(&peer) {
+                    continue;
+                }
+                if let Some(beginning) = pending.hear(peer, octets) {
+                    self.open_datagrams(door, beginning, peer, &mut unknown, scope);
                 }
             }
         }
         Ok(())
+    }
+
+    /// A stream of datagrams has begun: it gets a socket and a thread. What came meanwhile, of it or of others, is taken from
+    /// those that wait, and added to them.
+    fn open_datagrams<'scope>(
+        self,
+        door: &'a Door,
+        mut beginning: Beginning,
+        peer: SocketAddr,
+        unknown: &mut VecDeque<Datagram>,
+        scope: &'scope thread::Scope<'scope, 'a>,
+    ) where
+        'a: 'scope,
+    {
+        // Its place comes before a socket.
+        let Some(stranger) = self.server.senders.admit(peer.ip(), None) else { return };
+        let Ok((socket, before)) = door.connected(peer) else { return };
+        self.server.known().push(peer);
+        beginning.collect(peer, unknown, before);
+        let forget = move || self.server.known().retain(|known| *known != peer);
+        let work = move || {
+            self.test(stranger, Arrived::stream(socket, beginning), peer, Workload::UdpStream);
+            forget();
+        };
+        if !spawn(scope, work) {
+            forget();
+        }
     }
 
     fn receiver<'s>(
@@ -143,11 +163,10 @@ impl<'a> Service<'a> {
     }
 
     /// A test, if data comes.
-    fn test(self, stranger: Stranger<'_>, sender: Sender, peer: SocketAddr, workload: Workload) {
+    fn test(self, stranger: Stranger<'_>, arrived: io::Result<Arrived>, peer: SocketAddr, workload: Workload) {
         let Server { limits, .. } = self.server;
-        let local = SockRef::from(&sender.socket).local_addr().ok().and_then(|local| local.as_socket());
-        let arrived = sender.await_data(&|| (self.over)() || stranger.is_evicted());
-        let (Ok(arrived), Some(local)) = (arrived, local) else { return };
+        let Ok(arrived) = arrived else { return };
+        let Some(local) = arrived.local() else { return };
         stranger.set_busy();
         // A sender does not say what it is about to send: it may be more than is allowed.
         if limits.rate.is_some() {
