@@ -645,9 +645,7 @@ fn besiege(victim: Victim, port: u16) {
         .unwrap_or_else(|error| panic!("{name}, when all hostile clients are gone: {error}"));
     assert!(honest_one.slowest <= SERVED_WITHIN, "{name}: an honest client was not served: {:?}", honest_one.worst);
     assert!(honest_one.served >= time.as_secs() / 5, "{name}: {} honest tests", honest_one.served);
-    // iperf2's report of a stream that was forged whole, its end included, is no more than one datagram.
-    let most = if victim == Victim::Server(Tool::Iperf2) { acts / 100 } else { 0 };
-    assert!(count <= most, "{name}: {count} datagrams came to those who had asked for nothing: {shown:#?}");
+    assert_eq!(count, 0, "{name}: datagrams came to those who had asked for nothing: {shown:#?}");
     for (figure, of, more, most) in FIGURES {
         let (first, last) = (mean(&seen, 0, of), mean(&seen, 2, of));
         assert!(last <= first * 1.25 + more, "{name}: {figure}: {first:.0} at first, {last:.0} at last");

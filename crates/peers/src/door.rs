@@ -8,6 +8,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use linerate_host::interfaces;
+use linerate_host::sys::option;
 use linerate_host::sys::poll::wait_for_any;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -18,6 +19,9 @@ pub const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
 /// A datagram, and where it came from.
 pub type Datagram = (SocketAddr, Vec<u8>);
+
+/// Octets of the buffer of first datagrams.
+const DOOR_BUFFER: usize = 4 << 20;
 
 /// The sockets of one family.
 pub struct Door {
@@ -37,6 +41,10 @@ impl Door {
         at.set_port(tcp.local_addr()?.port());
         let udp = datagram_socket(at)?;
         udp.set_nonblocking(true)?;
+        // What many send at once waits here; a process that is not root has as much of it as net.core.rmem_max allows.
+        if option::RECEIVE_BUFFER_FORCED.set(&udp, DOOR_BUFFER as i32).is_err() {
+            let _ = udp.set_recv_buffer_size(DOOR_BUFFER);
+        }
         Ok(Door { tcp, udp: udp.into(), allow: allow.clone() })
     }
 

@@ -47,10 +47,8 @@ pub trait StreamMarks {
     fn begins(&self, octets: &[u8]) -> bool;
     /// Whether this one is the last of the stream that began with those.
     fn ends(&self, stream: &[Vec<u8>], octets: &[u8]) -> bool;
-    /// Whether there is data among these.
-    fn has_data(&self, _stream: &[Vec<u8>]) -> bool {
-        true
-    }
+    /// Whether these are of a stream, beside how many they are.
+    fn is_stream(&self, datagrams: &[Vec<u8>]) -> bool;
 }
 
 /// A stream of datagrams that has begun.
@@ -62,6 +60,11 @@ pub struct Beginning {
 }
 
 impl Beginning {
+    /// One that is its first datagram, which came just now.
+    pub fn of(octets: Vec<u8>) -> Beginning {
+        Beginning { datagrams: vec![octets], since: Instant::now() }
+    }
+
     /// Takes what waits of its sender, and of what came before that had a socket, which joins those that wait.
     pub fn collect(&mut self, peer: SocketAddr, waiting: &mut VecDeque<Datagram>, before: Vec<Datagram>) {
         waiting.extend(before);
@@ -121,15 +124,19 @@ impl<M: StreamMarks> PendingStreams<M> {
         if datagrams.len() < LEAST_DATAGRAMS || !(is_long || pending.has_ended) {
             return None;
         }
-        let has_data = self.marks.has_data(datagrams);
-        if !has_data && !is_much {
+        let is_stream = self.marks.is_stream(datagrams);
+        if !is_stream && !is_much {
             return None;
         }
-        self.forget(peer).filter(|_| has_data)
+        self.forget(peer).filter(|_| is_stream)
     }
 
-    /// The stream as far as it has come, of a sender that is not to be waited for.
-    pub fn forget(&mut self, peer: SocketAddr) -> Option<Beginning> {
+    /// Whether more is awaited of this sender.
+    pub fn knows(&self, peer: SocketAddr) -> bool {
+        self.senders.contains_key(&peer)
+    }
+
+    fn forget(&mut self, peer: SocketAddr) -> Option<Beginning> {
         let pending = self.senders.remove(&peer)?;
         self.octets -= pending.kept();
         Some(pending.beginning)
@@ -231,6 +238,9 @@ mod tests {
         }
         fn ends(&self, _: &[Vec<u8>], octets: &[u8]) -> bool {
             octets.starts_with(b"e")
+        }
+        fn is_stream(&self, _: &[Vec<u8>]) -> bool {
+            true
         }
     }
 

@@ -1,8 +1,8 @@
-//! Places for tests: so many at once of each server, with one limit of memory for all servers together.
+//! Places for tests: so many of each server transfer at once, with one limit of memory for all servers together.
 //! Knows no protocol.
 //!
-//! A test that transfers nothing gives its place to one that comes: a client that opens half a test, or goes silent in the
-//! midst of one, keeps nobody out for longer than [`IDLE_TIME`], and one whose address nobody has heard of at no time.
+//! A test that transfers nothing takes no place of those that do, and where there are too many of them, the one that is idle
+//! longest gives way: a client that opens half a test, or goes silent in the midst of one, keeps nobody out.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,15 @@ use linerate_host::traffic::Progress;
 use linerate_trial::flow::Flow;
 use linerate_trial::spec::{MAX_DATAGRAM, Spec};
 
-/// How long a test may transfer nothing while others have no place.
-const IDLE_TIME: Duration = Duration::from_secs(3);
-/// The same of one that has transferred nothing yet and whose client's address may be forged.
-const UNPROVEN_IDLE_TIME: Duration = Duration::from_millis(1500);
-/// Bytes in a second below which a test counts as idle.
-const LEAST_PROGRESS: u64 = 1000;
-/// How long a test that comes waits for one that gives way to it.
+/// A test that transfers nothing for so long is idle; what it transfers is told three times as often.
+const IDLE_TIME: Duration = Duration::from_millis(300);
+/// Fewer bytes from one time to the next are no transfer.
+const LEAST_PROGRESS: u64 = 100;
+/// How many tests of a server may be idle, or have not begun.
+const MOST_IDLE: usize = 48;
+/// How long a test that comes waits until another is over, or gives way to it; and how often it looks.
 const LEAVING_TIME: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// What a stream takes beside its messages: its threads, a receiver's buffer, and the kernel's own of its socket.
 const STREAM: u64 = 1 << 20;
 
@@ -40,6 +41,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Inside {
     count: u64,
+    /// Tests that wait for others to give way.
+    waiting: usize,
     tests: Vec<Running>,
 }
 
@@ -57,12 +60,24 @@ struct Running {
     control: Option<TcpStream>,
 }
 
+impl Running {
+    /// Whether it counts among those that may transfer.
+    fn transfers(&self) -> bool {
+        self.bytes > 0 && !self.is_idle()
+    }
+
+    /// Whether it has had its time to transfer something, or something more.
+    fn is_idle(&self) -> bool {
+        self.over || self.active.elapsed() >= IDLE_TIME
+    }
+}
+
 /// What a test asks of the places.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// The server's tool: each has places of its own.
     pub server: &'static str,
-    /// How many these are.
+    /// How many may transfer at once.
     pub most: usize,
     /// Bytes of memory.
     pub memory: u64,
@@ -97,10 +112,14 @@ impl MemoryBudget {
         let control = wanted.control.and_then(|control| control.try_clone().ok());
         let mut inside = self.inside();
         loop {
-            let count = inside.tests.iter().filter(|test| test.server == wanted.server).count();
+            let (moving, idle): (Vec<&Running>, Vec<&Running>) =
+                inside.tests.iter().filter(|test| test.server == wanted.server).partition(|test| test.transfers());
             let memory: u64 = inside.tests.iter().map(|test| test.memory).sum();
-            let (is_full, is_short) = (count >= wanted.most, memory.saturating_add(wanted.memory) > self.0.most);
-            if !is_full && !is_short {
+            // All that have just begun count as one: who opens them and transfers nothing keeps nobody out.
+            let begins = usize::from(idle.iter().any(|test| !test.is_idle()));
+            let (is_full, is_crowded) = (moving.len() + begins >= wanted.most, idle.len() >= MOST_IDLE);
+            let is_short = memory.saturating_add(wanted.memory) > self.0.most;
+            if !is_full && !is_crowded && !is_short {
                 inside.count += 1;
                 let number = inside.count;
                 inside.tests.push(Running {
@@ -116,28 +135,30 @@ impl MemoryBudget {
                 });
                 return Some(TestPlace { budget: self.clone(), number });
             }
-            let counts = |test: &&mut Running| !is_full || test.server == wanted.server;
+            let waiting = inside.waiting;
+            let counts = |test: &&mut Running| is_short || test.server == wanted.server;
             let mut others: Vec<&mut Running> = inside.tests.iter_mut().filter(counts).collect();
-            // One that gives way already is waited for.
-            if !others.iter().any(|test| test.evicted) {
-                let bears = |test: &Running| match (test.proven, wanted.proven) {
-                    _ if test.over => Duration::ZERO,
-                    (true, _) => IDLE_TIME,
-                    (false, false) => UNPROVEN_IDLE_TIME,
-                    (false, true) => Duration::ZERO,
-                };
-                others.retain(|test| test.active.elapsed() >= bears(test));
-                let idle = others.into_iter().min_by_key(|test| test.active)?;
-                idle.evicted = true;
-                if let Some(control) = &idle.control {
-                    let _ = control.shutdown(Shutdown::Both);
+            // Those that give way already are for those that wait already.
+            if others.iter().filter(|test| test.evicted).count() <= waiting {
+                // Of those that transfer, only who may be forged gives way, and only to who cannot be.
+                let is_forged = |test: &Running| wanted.proven && !test.proven;
+                others.retain(|test| !test.evicted);
+                others.retain(|test| is_forged(test) || (!is_full && test.is_idle()));
+                if let Some(idle) = others.into_iter().min_by_key(|test| (!test.over, test.active)) {
+                    idle.evicted = true;
+                    if let Some(control) = &idle.control {
+                        let _ = control.shutdown(Shutdown::Both);
+                    }
                 }
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return None;
             }
-            inside = self.0.left.wait_timeout(inside, left).unwrap_or_else(PoisonError::into_inner).0;
+            inside.waiting += 1;
+            let waited = self.0.left.wait_timeout(inside, left.min(LOOK_AGAIN));
+            inside = waited.unwrap_or_else(PoisonError::into_inner).0;
+            inside.waiting -= 1;
         }
     }
 
@@ -221,49 +242,77 @@ mod tests {
         Wanted { server, most, memory, proven: true, control: None }
     }
 
+    fn progress(sent: u64, received: u64) -> Progress {
+        Progress { elapsed_ns: 1, octets_sent: sent, octets_received: received }
+    }
+
+    fn transferring(budget: &MemoryBudget, wanted: Wanted) -> TestPlace {
+        let place = budget.take(wanted).unwrap();
+        place.progress()(progress(1, 999));
+        place
+    }
+
     fn age(budget: &MemoryBudget, place: &TestPlace) {
         let mut inside = budget.inside();
         let test = inside.tests.iter_mut().find(|test| test.number == place.number).unwrap();
         test.active = test.active.checked_sub(IDLE_TIME * 2).unwrap();
     }
 
+    /// A place that is given up when it is taken away.
+    fn take_from(place: TestPlace, budget: &MemoryBudget, wanted: Wanted) -> Option<TestPlace> {
+        thread::scope(|scope| {
+            let taken = scope.spawn(|| budget.take(wanted));
+            while !place.is_evicted() && !taken.is_finished() {
+                thread::yield_now();
+            }
+            assert!(place.is_evicted(), "it has to give way");
+            drop(place);
+            taken.join().unwrap()
+        })
+    }
+
     #[test]
     fn servers_have_places_of_their_own_and_memory_together() {
         let budget = MemoryBudget::new(100);
-        let one = budget.take(wanted("a", 1, 60)).unwrap();
-        assert!(budget.take(wanted("a", 1, 0)).is_none(), "no place");
-        assert!(budget.take(wanted("b", 1, 41)).is_none(), "no memory");
-        assert!(budget.take(wanted("b", 1, u64::MAX)).is_none());
+        let one = transferring(&budget, wanted("a", 1, 60));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // As long as anybody asks.
+                for octets in 1..15 {
+                    thread::sleep(LOOK_AGAIN * 2);
+                    one.progress()(progress(octets * 1000, 0));
+                }
+            });
+            assert!(budget.take(wanted("a", 1, 0)).is_none(), "no place");
+        });
+        assert!(budget.take(wanted("b", 1, u64::MAX)).is_none(), "no memory");
         let other = budget.clone().take(wanted("b", 1, 40)).unwrap();
-        drop(one);
-        assert!(budget.take(wanted("a", 1, 60)).is_some());
-        drop(other);
+        drop((one, other));
         assert!(budget.inside().tests.is_empty());
     }
 
     #[test]
-    fn an_idle_test_gives_way_and_one_that_transfers_does_not() {
+    fn an_idle_test_takes_no_place_and_gives_its_memory() {
         let budget = MemoryBudget::new(100);
-        let [busy, idle] = [0, 1].map(|_| budget.take(wanted("a", 2, 50)).unwrap());
-        age(&budget, &busy);
+        let [busy, idle] = [0, 1].map(|_| transferring(&budget, wanted("a", 2, 50)));
         age(&budget, &idle);
-        let said = busy.progress();
-        said(Progress { elapsed_ns: 1, octets_sent: 0, octets_received: 999 });
-        said(Progress { elapsed_ns: 2, octets_sent: 1, octets_received: 1998 });
-        assert_eq!(busy.bytes(), 1999);
-        thread::scope(|scope| {
-            let waits = scope.spawn(|| {
-                while !idle.is_evicted() {
-                    thread::yield_now();
-                }
-                drop(idle);
-            });
-            assert!(budget.take(wanted("b", 1, 20)).is_some(), "for its memory");
-            waits.join().unwrap();
-            let _third = budget.take(wanted("a", 2, 10)).unwrap();
-            assert!(budget.take(wanted("a", 2, 10)).is_none(), "both transfer, or have just begun");
-        });
+        assert!(budget.take(wanted("a", 2, 0)).is_some(), "one of two transfers");
+        age(&budget, &busy);
+        busy.progress()(progress(0, 99));
+        assert!(!budget.inside().tests[0].transfers(), "that is nothing");
+        busy.progress()(progress(1, 1998));
+        assert_eq!((busy.bytes(), idle.bytes()), (1000 + 99 + 1999, 1000));
+        assert!(take_from(idle, &budget, wanted("b", 1, 20)).is_some(), "for its memory");
         assert!(!busy.is_evicted());
+    }
+
+    #[test]
+    fn of_many_idle_ones_the_longest_gives_way() {
+        let budget = MemoryBudget::new(100);
+        let mut all: Vec<TestPlace> = (0..MOST_IDLE).map(|_| budget.take(wanted("a", 2, 0)).unwrap()).collect();
+        assert!(budget.take(wanted("b", 1, 0)).is_some());
+        let longest = all.remove(0);
+        assert!(take_from(longest, &budget, wanted("a", 2, 0)).is_some());
     }
 
     #[test]
@@ -271,29 +320,14 @@ mod tests {
         let budget = MemoryBudget::new(100);
         let forged = Wanted { proven: false, ..wanted("a", 1, 10) };
         let place = budget.take(forged).unwrap();
-        assert!(budget.take(forged).is_none());
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !place.is_evicted() {
-                    thread::yield_now();
-                }
-                drop(place);
-            });
-            assert!(budget.take(wanted("a", 1, 10)).is_some());
-        });
+        place.progress()(progress(1 << 20, 0));
+        assert!(take_from(place, &budget, wanted("a", 1, 10)).is_some(), "what is sent to it proves nothing");
+        let forged = Wanted { most: 2, ..forged };
         let stream = budget.take(forged).unwrap();
-        stream.progress()(Progress { elapsed_ns: 1, octets_sent: 0, octets_received: 1000 });
-        assert!(budget.take(wanted("a", 1, 10)).is_none(), "it is no forgery");
+        stream.progress()(progress(0, 1000));
+        assert!(budget.inside().tests[0].proven, "it is no forgery");
         stream.set_over();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stream.is_evicted() {
-                    thread::yield_now();
-                }
-                drop(stream);
-            });
-            assert!(budget.take(forged).is_some(), "it is over");
-        });
+        assert!(budget.take(forged).is_some(), "it is over");
     }
 
     #[test]

@@ -111,6 +111,8 @@ pub const PRIORITY: Int = SocketOption::new(libc::SOL_SOCKET, libc::SO_PRIORITY)
 pub const ZEROCOPY: Int = SocketOption::new(libc::SOL_SOCKET, libc::SO_ZEROCOPY);
 /// Octets that must be there before a read returns.
 pub const RECEIVE_LOW_WATER: Int = SocketOption::new(libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+/// Octets of the receive buffer, whatever the machine's limit, for a process that may (socket(7)).
+pub const RECEIVE_BUFFER_FORCED: Int = SocketOption::new(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE);
 /// Messages tell how many the socket dropped.
 pub const RXQ_OVFL: Int = SocketOption::new(libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
 /// Messages tell when they arrived.

@@ -267,6 +267,9 @@ impl Trial {
         });
         let mut sampler =
             Sampler::new(&self.spec, self.clock.clone(), self.end, soak, profiler, self.interface.clone());
+        if matches!(self.framing, Framing::Foreign(_)) {
+            sampler = sampler.of_served();
+        }
         for (index, open) in open.into_iter().enumerate() {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());

@@ -56,6 +56,7 @@ pub struct Sampled {
 
 /// The thread that samples.
 pub struct Sampler {
+    progress_ns: u64,
     interval_ns: u64,
     patience_ns: u64,
     clock: Arc<TrialClock>,
@@ -85,6 +86,8 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 /// The ledgers are looked at this often, whatever the interval, so that their counts do not wrap unseen.
 const LOOK_NS: u64 = 500_000_000;
 const PROGRESS_NS: u64 = 1_000_000_000;
+/// A server that has many clients wants to know soon which of them transfer nothing.
+const SERVED_PROGRESS_NS: u64 = 100_000_000;
 /// Share of a machine's time from which what a hypervisor takes is worth a doubt.
 const MUCH_STOLEN: f64 = 0.01;
 
@@ -102,6 +105,7 @@ impl Sampler {
         Sampler {
             interval_ns: u64::try_from(spec.interval.as_nanos()).unwrap_or(u64::MAX),
             patience_ns: PATIENCE_NS + (2.0 * gap_ns).min(1e12) as u64,
+            progress_ns: PROGRESS_NS,
             clock,
             end,
             soak,
@@ -109,6 +113,11 @@ impl Sampler {
             interface,
             watched: Vec::new(),
         }
+    }
+
+    /// One of a client's test.
+    pub fn of_served(self) -> Sampler {
+        Sampler { progress_ns: SERVED_PROGRESS_NS, ..self }
     }
 
     /// Watches a flow too.
@@ -138,7 +147,7 @@ impl Sampler {
         }
         let started_ns = self.clock.now_ns();
         self.watched.iter_mut().for_each(|watched| watched.moved_ns = started_ns);
-        let mut progress_due = started_ns + PROGRESS_NS;
+        let mut progress_due = started_ns + self.progress_ns;
         let mut span: Option<Span> = None;
         loop {
             let now = self.clock.now_ns();
@@ -172,7 +181,7 @@ impl Sampler {
             }
             if now >= progress_due {
                 notify(self.progress(now - started_ns));
-                progress_due += PROGRESS_NS;
+                progress_due += self.progress_ns;
             }
             match all_ended.recv_timeout(Duration::from_nanos(self.next_look(now, span.as_ref(), progress_due))) {
                 Err(RecvTimeoutError::Timeout) => {}

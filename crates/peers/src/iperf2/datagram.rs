@@ -1,10 +1,12 @@
 //! iperf2's datagrams: a number of either sign and a time before the header and what fills them.
 //! Knows no sockets and no order.
 
+use std::collections::HashSet;
+
 use linerate_trial::wire::Probe;
 
 use super::header::{Header, NUMBERS_64};
-use crate::early::StreamMarks;
+use crate::early::{LEAST_DATAGRAMS, StreamMarks};
 
 /// Octets before the header.
 pub const PREFIX_LEN: usize = 16;
@@ -90,6 +92,9 @@ pub fn header(octets: &[u8]) -> Option<Header> {
     Some(header)
 }
 
+/// How far apart the numbers of a stream's first datagrams are, with all that is lost between.
+const MOST_APART: u64 = 1 << 16;
+
 /// Where its streams begin and end.
 pub struct Streams;
 
@@ -100,6 +105,15 @@ impl StreamMarks for Streams {
 
     fn ends(&self, stream: &[Vec<u8>], octets: &[u8]) -> bool {
         stream.first().and_then(|first| header(first)).is_some_and(|header| is_last(Numbers::of(header.flags), octets))
+    }
+
+    /// Each has a number of its own, not far from the first one's.
+    fn is_stream(&self, datagrams: &[Vec<u8>]) -> bool {
+        let numbers = datagrams.first().and_then(|first| header(first)).map(|header| Numbers::of(header.flags));
+        let number = |octets: &Vec<u8>| number(numbers?, octets).map(i64::unsigned_abs);
+        let Some(first) = datagrams.first().and_then(number) else { return false };
+        let near = datagrams.iter().filter_map(number).filter(|number| number.abs_diff(first) < MOST_APART);
+        near.collect::<HashSet<u64>>().len() >= LEAST_DATAGRAMS
     }
 }
 

@@ -13,7 +13,7 @@ use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, mpsc};
+use std::sync::{Mutex, MutexGuard, TryLockError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,6 +54,8 @@ struct Shared {
     strangers: ConnectionLimit,
     /// The same of senders of datagrams, whose addresses may be forged: those take no place of a connection.
     senders: ConnectionLimit,
+    /// Held by the one test that sends to an address that has proved nothing.
+    unproven: Mutex<()>,
     gathered: AtomicUsize,
     ended: AtomicUsize,
 }
@@ -80,6 +82,7 @@ impl Server {
                 known: Mutex::default(),
                 strangers: ConnectionLimit::default(),
                 senders: ConnectionLimit::default(),
+                unproven: Mutex::default(),
                 gathered: AtomicUsize::new(0),
                 ended: AtomicUsize::new(0),
             },
@@ -155,12 +158,15 @@ impl<'a> Service<'a> {
                 if self.server.shared.known().contains(&peer) {
                     continue;
                 }
-                let header = datagram::header(&octets);
-                let mut beginning = pending.hear(peer, octets);
-                // One that wants datagrams sends no stream to wait for; whether it gets any is asked below.
-                if header.is_some_and(|header| Wish::Streams(header).sends_datagrams(Workload::UdpStream)) {
-                    beginning = beginning.or_else(|| pending.forget(peer));
-                }
+                let beginning = match self.wants_datagrams(&octets) {
+                    // It sends no stream to wait for.
+                    Some(Ok(())) if !pending.knows(peer) => Some(FirstDatagrams::of(octets)),
+                    Some(Err(what)) if !pending.knows(peer) => {
+                        (self.server.refusals)(peer, what);
+                        None
+                    }
+                    _ => pending.hear(peer, octets),
+                };
                 if let Some(beginning) = beginning {
                     self.open_datagrams(door, beginning, peer, &mut unknown, scope);
                 }
@@ -187,6 +193,13 @@ impl<'a> Service<'a> {
         if let Some(test) = join {
             self.conduct(stranger, test);
         }
+    }
+
+    /// Whether a client that says this first is to be sent datagrams, and may be. Whether another is, is asked later.
+    fn wants_datagrams(self, first: &[u8]) -> Option<Result<(), &'static str>> {
+        let wish = Wish::Streams(datagram::header(first)?);
+        let spec = || spec_of_wish(&wish, Workload::UdpStream, first.len() as u32, &self.server.limits).map(drop);
+        wish.sends_datagrams(Workload::UdpStream).then(spec)
     }
 
     /// A stream of datagrams has begun: it gets a socket and a thread. What came meanwhile, of it or of others, is taken from
@@ -293,9 +306,8 @@ impl<'a> Service<'a> {
         };
         // Somebody who forges many clients has no more sent than one who forges one.
         let is_unproven = test.wish.sends_datagrams(test.spec.workload);
-        let one = Wanted { server: "iperf2, unproven", most: 1, memory: 0, proven, control: None };
-        let unproven = if is_unproven { limits.memory.take(one) } else { None };
-        if is_unproven && unproven.is_none() {
+        let alone = is_unproven.then(|| shared.unproven.try_lock());
+        if matches!(alone, Some(Err(TryLockError::WouldBlock))) {
             return (self.server.refusals)(
                 peer,
                 "asked for datagrams while they were sent to another that is unproven",

@@ -47,11 +47,11 @@ impl StreamMarks for Streams {
     }
 
     fn ends(&self, stream: &[Vec<u8>], octets: &[u8]) -> bool {
-        is_mark(octets) && self.has_data(stream)
+        is_mark(octets) && self.is_stream(stream)
     }
 
-    fn has_data(&self, stream: &[Vec<u8>]) -> bool {
-        stream.iter().any(|octets| !is_mark(octets))
+    fn is_stream(&self, datagrams: &[Vec<u8>]) -> bool {
+        datagrams.iter().any(|octets| !is_mark(octets))
     }
 }
 
