@@ -110,6 +110,17 @@ fn map(len: usize, access: libc::c_int, flags: libc::c_int, fd: libc::c_int) -> 
     if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base) }
 }
 
+/// From now on a large buffer that is freed goes back to the kernel (mallopt(3)): glibc keeps those of threads that come and
+/// go, up to 32 MiB each. Other C libraries return it anyway.
+pub fn return_large_buffers() {
+    #[cfg(target_env = "gnu")]
+    {
+        const LARGE: libc::c_int = 128 << 10;
+        // SAFETY: it sets a number of the allocator's own, which takes its lock for it.
+        unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+    }
+}
+
 /// Octets of a page of memory (sysconf(3), _SC_PAGESIZE).
 pub fn page_octets() -> usize {
     // SAFETY: takes a number only.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, anyhow, bail};
 use linerate_host::environment;
 use linerate_host::sys::machine::raise_open_files;
+use linerate_host::sys::memory::return_large_buffers;
 use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_peers::allow::AllowList;
 use linerate_peers::iperf3::authentication::Guard;
@@ -78,6 +79,7 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
     interrupt::listen();
     // A stream takes some descriptors, and many clients may come at once.
     raise_open_files();
+    return_large_buffers();
     if !arguments.quiet {
         let serving = servers.iter().map(|server| Ok(format!("{} on port {}", server.name(), server.port()?)));
         let serving = serving.collect::<Result<Vec<_>>>()?.join(", ");
