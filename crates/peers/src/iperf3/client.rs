@@ -25,6 +25,8 @@ use crate::test::{LOOK_AGAIN, Place};
 
 /// How long the server has for each of its messages.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
+/// How long a server has to answer a stream's first datagram, which may be lost as any other.
+const REPLY_TIME: Duration = Duration::from_secs(3);
 /// How long a server is asked again that has another test, or nobody at its door: between two tests the real one closes
 /// its listening socket and opens it anew.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -241,7 +243,7 @@ impl Test<'_> {
         prepare(&socket, self.spec)?;
         socket.bind(&self.place.near(0).into())?;
         socket.connect(&self.place.server.into())?;
-        socket.set_read_timeout(Some(MESSAGE_TIME))?;
+        socket.set_read_timeout(Some(REPLY_TIME))?;
         socket.send(&datagram::HELLO)?;
         let mut octets = [0; 64];
         let udp: std::net::UdpSocket = socket.into();
