@@ -9,14 +9,17 @@ use std::process::{Command, Stdio};
 use crate::program::{cargo, line_of, must, no_more};
 use crate::{setup, tidy};
 
+/// What is built only for those who ask for it has tests, too.
+const ALL: &str = "--features=linerate/authentication";
+
 /// Checks everything that a change can break, fast checks first.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     no_more(words)?;
     setup::run(std::iter::empty())?;
     must(&mut cargo(&["fmt", "--all", "--check"]))?;
     tidy::run(std::iter::empty())?;
-    must(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    test(&mut cargo(&["test", "--workspace", "--no-fail-fast"]))
+    must(&mut cargo(&["clippy", "--workspace", "--all-targets", ALL, "--", "-D", "warnings"]))?;
+    test(&mut cargo(&["test", "--workspace", ALL, "--no-fail-fast"]))
 }
 
 /// Runs the tests as they are seen with cargo, and ends in one line over all of them.

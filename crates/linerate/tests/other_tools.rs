@@ -252,9 +252,22 @@ fn a_served_client_leaves_a_record() {
     assert!(record["target"]["environment"]["kernel"].is_string());
 }
 
+const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../peers/tests/keys");
+
+#[cfg(not(feature = "authentication"))]
+#[test]
+fn passwords_are_for_a_build_that_has_them() {
+    let files = [["--authorized-users", "users"], ["--rsa-private-key", "private.pem"]];
+    let files = files.map(|[option, file]| [option.to_owned(), format!("{KEYS}/{file}")]).concat();
+    let output = Command::new(LINERATE).args(["serve", "iperf3", "--port", "0"]).args(files).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("build it with 'cargo build --release --features authentication'"), "{said}");
+}
+
+#[cfg(feature = "authentication")]
 #[test]
 fn a_user_is_known_by_a_password_that_no_command_line_shows() {
-    const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../peers/tests/keys");
     let port = free_port();
     let (served, asked) = (store("users-served"), store("users-asked"));
     let server = Command::new(LINERATE)

@@ -3,6 +3,9 @@
 
 #[cfg(feature = "authentication")]
 pub mod authentication;
+#[cfg(not(feature = "authentication"))]
+#[path = "iperf3/without_authentication.rs"]
+pub mod authentication;
 #[cfg(feature = "authentication")]
 mod base64;
 pub mod client;
