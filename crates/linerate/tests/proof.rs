@@ -5,6 +5,7 @@
 
 mod machines;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
@@ -52,15 +53,15 @@ fn verdict(judged: &Value) -> &str {
     judged["verdict"]["is"].as_str().unwrap()
 }
 
-/// Levels that change nothing, interleaved on a machine that is as noisy as it is: of all that is judged in all
-/// campaigns, at most two findings.
+/// Levels that change nothing, interleaved on a machine that is as noisy as it is: of all campaigns, at most two have
+/// findings. Those of one campaign are one: throughput and the CPU time for it differ together.
 #[test]
 fn nothing_is_found_where_there_is_nothing() {
     let name = "nothing_is_found_where_there_is_nothing";
     let Some(count) = proofs(name) else { return };
     let Some(bench) = bench(name) else { return };
     let workloads = ["workload = 'tcp-stream'", "workload = 'udp-stream'", "workload = 'tcp-rr'"];
-    let mut found = Vec::new();
+    let mut found = BTreeMap::new();
     let mut judged = 0;
     for number in 0..count {
         let workload = workloads[number % workloads.len()];
@@ -74,11 +75,11 @@ fn nothing_is_found_where_there_is_nothing() {
             judged += 1;
             println!("campaign {number}: {}: {}", one["metric"], verdict(&one));
             if matches!(verdict(&one), "better" | "worse") {
-                found.push(format!("campaign {number}, {workload}: {one}"));
+                found.entry(number).or_insert_with(Vec::new).push(format!("{workload}: {one}"));
             }
         }
     }
-    println!("{count} campaigns, {judged} judgements, {} findings", found.len());
+    println!("{count} campaigns, {judged} judgements, {} campaigns with findings", found.len());
     assert!(judged >= 2 * count && found.len() <= 2, "{found:#?}");
 }
 
