@@ -98,14 +98,12 @@ impl<M: StreamMarks> PendingStreams<M> {
     /// Hears a datagram that came just now, and returns the stream if it is one with this.
     pub fn hear(&mut self, peer: SocketAddr, octets: Vec<u8>) -> Option<Beginning> {
         let now = Instant::now();
+        self.make_room();
         if self.senders.get(&peer).is_some_and(|pending| now - pending.beginning.since > STREAM_TIME) {
             self.forget(peer);
         }
-        if !self.senders.contains_key(&peer) {
-            if !self.marks.begins(&octets) {
-                return None;
-            }
-            self.make_room();
+        if !self.senders.contains_key(&peer) && !self.marks.begins(&octets) {
+            return None;
         }
         let pending = self.senders.entry(peer).or_insert_with(|| Pending {
             beginning: Beginning { datagrams: Vec::new(), since: now },
@@ -287,6 +285,17 @@ mod tests {
         }
         // It may have taken no time at all.
         assert!(pending.hear(honest, b"e".to_vec()).is_some());
+    }
+
+    #[test]
+    fn many_that_go_on_keep_no_more_than_is_allowed() {
+        let mut pending = PendingStreams::new(Letters);
+        for _ in 0..4 {
+            for number in 0..MOST_PENDING as u32 {
+                let _ = pending.hear(sender(number), vec![b'b'; 14_000]);
+                assert!(pending.octets <= MOST_PENDING_OCTETS + 14_000 + OVERHEAD, "{}", pending.octets);
+            }
+        }
     }
 
     #[test]
