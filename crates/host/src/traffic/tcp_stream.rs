@@ -205,9 +205,15 @@ impl Gathering {
         Gathering { since_ns: 0, octets: 0, low_water: 1 }
     }
 
-    /// Whether a read ends with so many octets only where its time is over, or the stream is.
-    fn awaits_more_than(&self, octets: usize) -> bool {
-        octets < self.low_water as usize
+    /// Least time of a read that its timeout ended: the kernel counts [`LOOK_AGAIN`] in ticks of up to ten milliseconds.
+    const TIMED_OUT_NS: u64 = LOOK_AGAIN.as_nanos() as u64 - 10_000_000;
+
+    /// Whether a read that brought so many octets in so much time was ended by its timeout, or by the stream's end.
+    ///
+    /// Octets alone do not tell it: a reader that the kernel has copied a part to is woken for as much again.
+    fn waited_in_vain(&self, octets: usize, took_ns: u64) -> bool {
+        let gathers = self.low_water > 1;
+        gathers && (octets < self.low_water as usize || took_ns >= Gathering::TIMED_OUT_NS)
     }
 
     /// Some octets were read. Every ten milliseconds what to wait for is worked out anew.
@@ -238,7 +244,7 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     let mut gathering = Gathering::new();
     let ends_itself = task.framing.end().is_some();
     let by_octets = task.spec.expected_time().is_none() && !ends_itself;
-    let mut last_ns = 0;
+    let (mut last_ns, mut looked_ns) = (0, task.clock.now_ns());
     // The other end began without asking: its first octets waited for this thread.
     let since = task.framing.end().map(|end| (end.early)(task.open.flow.id).since).filter(|since| !since.is_zero());
     let began_ns = since.map(|since| (task.clock.now_ns(), since.as_nanos() as u64));
@@ -256,9 +262,10 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
                 let window = task.clock.receiving(now);
                 last_ns = match task.clock.finished_ns() {
                     // It waited in vain for more to come together: what it brought was there when the other end finished.
-                    Some(finished_ns) if gathering.awaits_more_than(read) => finished_ns.max(last_ns),
+                    Some(finished_ns) if gathering.waited_in_vain(read, now - looked_ns) => finished_ns.max(last_ns),
                     _ => now,
                 };
+                looked_ns = now;
                 outcome.calls += 1;
                 outcome.octets_total += read as u64;
                 outcome.messages_total += 1;
@@ -275,6 +282,7 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
             }
             Err(error) if is_passing(&error) => {
                 let now = task.clock.now_ns();
+                looked_ns = now;
                 let over =
                     task.clock.receiving_so_far().is_some_and(|window| now > window.end_ns.saturating_add(DRAIN_NS));
                 if over || leaving.is_over(&task.clock, false, now) {
@@ -309,6 +317,16 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_read_that_its_timeout_ended_is_told_from_one_that_was_filled() {
+        let plain = Gathering::new();
+        assert!(!plain.waited_in_vain(1, 60_000_000), "nothing is gathered: what came, came then");
+        let gathers = Gathering { low_water: 1 << 16, ..plain };
+        assert!(gathers.waited_in_vain(100, 1_000_000), "the stream ended");
+        assert!(gathers.waited_in_vain(1 << 17, 48_000_000), "a part was copied before it slept");
+        assert!(!gathers.waited_in_vain(1 << 17, 30_000_000));
+    }
 
     #[test]
     fn calls_grow_while_they_are_short() {
