@@ -16,6 +16,7 @@ use std::time::Duration;
 use linerate_host::counters::snapshot;
 use linerate_host::{environment, interfaces};
 use linerate_trial::budget::{Datagrams, LossBudget, Seen, loss_budget};
+use linerate_trial::flow::End;
 use linerate_trial::stage::{Counters, Stage};
 use namespaces::{LINK, Pair, within};
 
@@ -82,8 +83,12 @@ fn check(counters: &Counters, stage: Stage, name: &str, want: u64) {
 #[track_caller]
 fn check_budget(datagrams: Datagrams, ends: &(Counters, Counters), want: &[(Stage, u64)]) -> LossBudget {
     let budget = {
-        let seen = |counters| Seen::new(counters, Some("veth"));
-        loss_budget(&Datagrams { shared_kernel: true, ..datagrams }, &seen(&ends.0), &seen(&ends.1))
+        let seen = |end, counters| Seen::new(end, counters, Some("veth"));
+        loss_budget(
+            &Datagrams { shared_kernel: true, ..datagrams },
+            &seen(End::Host, &ends.0),
+            &seen(End::Target, &ends.1),
+        )
     };
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (want, 0), "{budget:#?}");
@@ -158,7 +163,7 @@ fn a_shaped_sender_loses_at_its_qdisc() {
         check(&ends.0, Stage::Qdisc, "link0 tbf drops", tc_dropped(&pair.a, LINK) - dropped);
         let datagrams = Datagrams { sent: 100, received_unique: received, fragments, ..Datagrams::default() };
         let budget = check_budget(datagrams, &ends, &[(Stage::Qdisc, 100 - received)]);
-        assert!(budget.lines[0].evidence.starts_with("sender: link0 tbf drops "), "{budget:?}");
+        assert!(budget.lines[0].evidence().starts_with("host: link0 tbf drops "), "{budget:?}");
     }
 }
 
@@ -186,7 +191,7 @@ fn a_redirect_through_an_ifb_is_the_receive_ring() {
         check(&ends.1, Stage::DriverRxRing, "ifb9 tbf drops", tc_dropped(&pair.b, "ifb9") - dropped);
         let datagrams = Datagrams { sent: 200, received_unique: received, fragments, ..Datagrams::default() };
         let budget = check_budget(datagrams, &ends, &[(Stage::DriverRxRing, 200 - received)]);
-        assert!(budget.lines[0].evidence.starts_with("receiver: ifb9 tbf drops "), "{budget:?}");
+        assert!(budget.lines[0].evidence().starts_with("target: ifb9 tbf drops "), "{budget:?}");
     }
 }
 

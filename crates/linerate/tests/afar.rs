@@ -135,7 +135,7 @@ fn check(record: &Record, stage: Stage, counted: u64, evidence: &str) {
     let lost: Vec<(Stage, u64)> =
         lines.iter().filter(|line| line.packets > 0).map(|line| (line.stage, line.packets)).collect();
     assert_eq!(lost, [(stage, counted)], "{said}");
-    assert!(counted > 10 && lines.iter().any(|line| line.evidence.contains(evidence)), "{said}");
+    assert!(counted > 10 && lines.iter().any(|line| line.evidence().contains(evidence)), "{said}");
     assert_eq!(record.unaccounted, Some(0), "{said}");
     assert_eq!(record.result.as_ref().unwrap().flow.packets_lost, Some(counted), "{said}");
     assert!(!record.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountersMissing), "{said}");

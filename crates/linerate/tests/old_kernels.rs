@@ -9,7 +9,8 @@ use linerate_host::elsewhere::{DRIVER_STATISTICS, Files, environment_of, snapsho
 use linerate_results::findings::{Sureness, absent, findings};
 use linerate_results::record::{Machine, Record};
 use linerate_results::sample;
-use linerate_trial::budget::{Datagrams, LossLine, Seen, Trial, loss_budget, path};
+use linerate_trial::budget::{Datagrams, Seen, Trial, loss_budget, path};
+use linerate_trial::flow::End;
 use linerate_trial::spec::Direction;
 use linerate_trial::stage::Stage;
 
@@ -120,11 +121,10 @@ fn received(old: &Old, lost: u64) -> Record {
     (flow.packets_lost, flow.loss_ratio) = (Some(lost), Some(lost as f64 / 10_000.0));
     // Its sockets do not tell what they dropped (SO_MEMINFO came with Linux 4.12).
     let datagrams = Datagrams { sent: 10_000, received_unique: 10_000 - lost, ..Datagrams::default() };
-    let (sender, receiver) =
-        (Seen::new(&record.host.counters, None), Seen::new(&record.target.counters, Some(old.driver)));
+    let sender = Seen::new(End::Host, &record.host.counters, None);
+    let receiver = Seen::new(End::Target, &record.target.counters, Some(old.driver));
     let budget = loss_budget(&datagrams, &sender, &receiver);
-    let named = |line: LossLine| LossLine { evidence: line.evidence.replace("receiver: ", "target: "), ..line };
-    record.loss_budget = Some(budget.lines.into_iter().map(named).collect());
+    record.loss_budget = Some(budget.lines);
     record.unaccounted = Some(budget.unaccounted);
     assert!(budget.doubts.is_empty(), "{:?}", budget.doubts);
     record
@@ -156,7 +156,8 @@ fn a_board_of_linux_3_10_whose_driver_tells_nothing() {
     // Fewer stages: none of the MAC's, and no queue.
     let record = received(&BOARD, 800);
     let datagrams = Datagrams { sent: 10_000, received_unique: 9_200, ..Datagrams::default() };
-    let (sender, receiver) = (Seen::new(&record.host.counters, None), Seen::new(&record.target.counters, Some("fec")));
+    let sender = Seen::new(End::Host, &record.host.counters, None);
+    let receiver = Seen::new(End::Target, &record.target.counters, Some("fec"));
     let passed = path(Trial::Udp { asked: None, datagrams: &datagrams }, &sender, &receiver);
     let stages: Vec<Stage> = passed.iter().map(|one| one.stage).collect();
     let want = [

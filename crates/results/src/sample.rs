@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use linerate_trial::api::{ApiUse, Timestamps};
-use linerate_trial::budget::LossLine;
+use linerate_trial::budget::{Counted, DropCause, LossLine, Source};
 use linerate_trial::change::Changed;
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::environment::{Amount, Cpu, Eee, Environment, IdleState, IrqTime, LinkModes, Nic, Pause};
+use linerate_trial::flow::End;
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
@@ -97,12 +98,18 @@ pub fn udp(index: u32, direction: Direction, mbit: u32, through: f64) -> Record 
         0 => Vec::new(),
         packets => vec![LossLine {
             stage: Stage::DriverRxRing,
+            direction,
+            end: if direction == Direction::Tx { End::Host } else { End::Target },
             packets,
-            evidence: match direction {
-                Direction::Tx => "host: ifb1 tbf drops",
-                _ => "target: ifb0 tbf drops",
-            }
-            .to_owned(),
+            cause: Some(DropCause::RedirectQueue),
+            counters: vec![Counted {
+                source: Source::Counter,
+                name: if direction == Direction::Tx { "ifb1 tbf drops" } else { "ifb0 tbf drops" }.to_owned(),
+                value: packets,
+            }],
+            counted_again: Vec::new(),
+            adjustments: Vec::new(),
+            reasons: Vec::new(),
         }],
     });
     record.unaccounted = Some(unaccounted as i64);

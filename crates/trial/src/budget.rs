@@ -11,17 +11,23 @@
 use serde::{Deserialize, Serialize};
 
 use crate::doubt::{Doubt, DoubtKind};
+use crate::drop_reason::DropReason;
+use crate::flow::End;
+use crate::spec::Direction;
 use crate::stage::Stage;
 
 use drops::Machine::Sender;
 use drops::Unit::{Frames, Segments};
-use drops::{DROPS, Drop, Id};
+use drops::{DROPS, Drop};
 
-pub use path::{Passage, Passed, PauseFrames, Trial, path};
+pub use drops::DropCause;
+pub use line::{Adjustment, Counted, Counter, LossLine, Source};
+pub use path::{Passage, Passed, PauseFrames, Trial, Witness, path};
 pub use seen::Seen;
 
 mod contradictions;
 mod drops;
+mod line;
 mod path;
 mod reasons;
 mod seen;
@@ -66,17 +72,6 @@ pub struct LossBudget {
     pub doubts: Vec<Doubt>,
 }
 
-/// Datagrams that were lost at one stage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LossLine {
-    /// Where.
-    pub stage: Stage,
-    /// How many datagrams.
-    pub packets: u64,
-    /// Which counters of which end say so.
-    pub evidence: String,
-}
-
 /// Makes the budget from what both ends know and what their counters grew by.
 pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) -> LossBudget {
     let mut found = Findings::gather(datagrams, sender, receiver);
@@ -87,7 +82,7 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>
         found.settle_fragments(datagrams, lost, &mut budget.doubts);
     } else {
         // Other traffic's.
-        found.get_mut(Id::Reassembly).net = 0;
+        found.get_mut(DropCause::Reassembly).net = 0;
     }
     let most = i128::from(lost) + i128::from(datagrams.marks_lost);
     budget.benign_drops.extend(found.tell_benign_apart(most));
@@ -95,7 +90,7 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>
     found.reckon_undelivered(most);
     found.attach_reasons(datagrams, sender, receiver);
     let mut disagreements = found.disagreements();
-    let claimed: Vec<(Id, u64)> = found.of.iter().map(|finding| (finding.drop.id, finding.gross)).collect();
+    let claimed: Vec<(DropCause, u64)> = found.of.iter().map(|finding| (finding.drop.id, finding.gross)).collect();
     budget.lines = found.into_lines();
     let explained = |budget: &LossBudget| budget.lines.iter().map(|line| i128::from(line.packets)).sum::<i128>();
     // A mark is sent right behind the last datagram: what dropped most of those dropped it too.
@@ -104,7 +99,7 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>
         && (1..=line.packets).contains(&marks)
     {
         line.packets -= marks;
-        line.evidence += &format!(", {marks} of them the sender's end mark, which is no datagram of the trial");
+        line.adjustments.push(Adjustment::EndMarks { packets: marks });
     }
     budget.lines.retain(|line| line.packets > 0);
     let rest = i128::from(lost) - explained(&budget);
@@ -127,7 +122,14 @@ pub fn drops_seen(shared_kernel: bool, sender: &Seen<'_>, receiver: &Seen<'_>) -
     let datagrams = Datagrams { shared_kernel, ..Datagrams::default() };
     let mut found = Findings::gather(&datagrams, sender, receiver);
     // Drops of UDP are other traffic's.
-    let of_udp = [Id::SendBuffer, Id::Reassembly, Id::NoPort, Id::Checksum, Id::ReceiveBuffer, Id::UdpErrors];
+    let of_udp = [
+        DropCause::SendBuffer,
+        DropCause::Reassembly,
+        DropCause::NoPort,
+        DropCause::Checksum,
+        DropCause::ReceiveBuffer,
+        DropCause::UdpErrors,
+    ];
     found.of.retain(|finding| !of_udp.contains(&finding.drop.id));
     found.attach_reasons(&datagrams, sender, receiver);
     let mut doubts = found.disagreements();
@@ -160,9 +162,13 @@ struct Finding {
     gross: u64,
     /// What is this entry's own, after what it includes was taken off.
     net: u64,
-    evidence: String,
+    /// Where the line that becomes of it is: its direction, and the machine that counts.
+    seen_at: (Direction, End),
+    counters: Vec<Counted>,
+    adjustments: Vec<Adjustment>,
+    reasons: Vec<DropReason>,
     /// Counters of other stages that count the same drops once more.
-    again: Vec<&'static str>,
+    again: Vec<Counter>,
     /// What counters of the same drops say, where they disagree.
     disagreement: Option<String>,
 }
@@ -170,8 +176,17 @@ struct Finding {
 impl Finding {
     /// The largest of the alternatives.
     fn read(drop: &'static Drop, seen: &Seen<'_>) -> Finding {
-        let mut best =
-            Finding { drop, gross: 0, net: 0, evidence: String::new(), again: Vec::new(), disagreement: None };
+        let mut best = Finding {
+            drop,
+            gross: 0,
+            net: 0,
+            seen_at: seen.seen_at(drop.machine),
+            counters: Vec::new(),
+            adjustments: Vec::new(),
+            reasons: Vec::new(),
+            again: Vec::new(),
+            disagreement: None,
+        };
         for hits in seen.general(drop) {
             best.prefer(&hits);
         }
@@ -190,7 +205,7 @@ impl Finding {
         let sum = hits.iter().fold(0u64, |sum, (_, value)| sum.saturating_add(*value));
         if sum > self.net {
             self.net = sum;
-            self.evidence = listed(hits);
+            self.counters = Counted::of(hits);
         }
     }
 
@@ -199,7 +214,7 @@ impl Finding {
         let taken = packets.min(self.net);
         if taken > 0 {
             self.net -= taken;
-            self.evidence.push_str(&format!(", less {taken} counted at {at}"));
+            self.adjustments.push(Adjustment::CountedAt { stage: at, packets: taken });
         }
     }
 
@@ -208,21 +223,18 @@ impl Finding {
         let taken = retries.min(self.net);
         if taken > 0 {
             self.net -= taken;
-            self.evidence.push_str(&format!(", less {taken} that waited for room and were sent again"));
+            self.adjustments.push(Adjustment::Retried { packets: taken });
         }
     }
 
     fn into_line(self) -> LossLine {
-        let end = if self.drop.machine == Sender { "sender" } else { "receiver" };
-        let remark = match self.drop.id {
-            Id::RedirectQueue => " (packets are redirected there on the way in, as through a board's receive queue)",
-            Id::UdpErrors => " (a socket's filter, or a policy)",
-            _ => "",
-        };
-        let again =
-            if self.again.is_empty() { String::new() } else { format!(" ({} again)", self.again.join(" and ")) };
-        let evidence = format!("{end}: {}{again}{remark}", self.evidence);
-        LossLine { stage: self.drop.stage, packets: self.net, evidence }
+        LossLine {
+            cause: Some(self.drop.id),
+            counted_again: self.again,
+            adjustments: self.adjustments,
+            reasons: self.reasons,
+            ..LossLine::new(self.drop.stage, self.seen_at, self.net, self.counters)
+        }
     }
 }
 
@@ -230,8 +242,8 @@ impl Finding {
 struct Findings {
     of: Vec<Finding>,
     reassembly_failures: u64,
-    /// What IP gave to nobody, with its evidence.
-    undelivered: Option<(u64, String)>,
+    /// What IP gave to nobody, with the counters that say so.
+    undelivered: Option<(u64, Vec<Counted>)>,
 }
 
 impl Findings {
@@ -245,22 +257,27 @@ impl Findings {
             let mut finding = Finding::read(drop, if drop.machine == Sender { sender } else { receiver });
             match drop.id {
                 // One that waited in vain for room in the socket's buffer is an error to the counters of IP and UDP.
-                Id::SenderIp | Id::SendBuffer => finding.take_off_retries(datagrams.send_retries),
+                DropCause::SenderIp | DropCause::SendBuffer => finding.take_off_retries(datagrams.send_retries),
                 _ => {}
             }
             match drop.id {
                 // send(2)'s errors are the same drops, seen from the application.
-                Id::SendBuffer if datagrams.send_errors > finding.net => {
+                DropCause::SendBuffer if datagrams.send_errors > finding.net => {
                     finding.net = datagrams.send_errors;
-                    finding.evidence = format!("{} refused by send", datagrams.send_errors);
+                    let value = datagrams.send_errors;
+                    finding.counters = vec![Counted { source: Source::Send, name: "send".to_owned(), value }];
+                    finding.adjustments.clear();
                 }
                 // softnet counts for the whole machine, rx_dropped for the interface.
-                Id::Backlog => match receiver.counters.get(Stage::DriverRxRing, "link rx_dropped") {
+                DropCause::Backlog => match receiver.counters.get(Stage::DriverRxRing, "link rx_dropped") {
                     Some(interface) if interface < finding.net => {
                         finding.net = interface;
-                        finding.evidence.push_str(&format!(" on the machine, link rx_dropped {interface}"));
+                        let name = "link rx_dropped".to_owned();
+                        finding.adjustments.push(Adjustment::LimitedByInterface { name, packets: interface });
                     }
-                    Some(_) if finding.net > 0 => finding.again.push("link rx_dropped"),
+                    Some(_) if finding.net > 0 => {
+                        finding.again.push(Counter { end: receiver.end, name: "link rx_dropped".to_owned() });
+                    }
                     _ => {}
                 },
                 _ => {}
@@ -276,22 +293,23 @@ impl Findings {
             found.prefer_socket_drops(drops);
         }
         if datagrams.shared_kernel {
-            for id in [Id::Backlog, Id::DriverDrops] {
+            for id in [DropCause::Backlog, DropCause::DriverDrops] {
                 let (packets, stage) = (found.get(id).net, found.get(id).drop.stage);
-                if packets.min(found.get(Id::TxRing).net) > 0 {
-                    found.get_mut(id).again.push("the sender's link tx_dropped");
+                if packets.min(found.get(DropCause::TxRing).net) > 0 {
+                    let counter = Counter { end: sender.end, name: "link tx_dropped".to_owned() };
+                    found.get_mut(id).again.push(counter);
                 }
-                found.get_mut(Id::TxRing).take_off(packets, stage);
+                found.get_mut(DropCause::TxRing).take_off(packets, stage);
             }
         }
         found
     }
 
-    fn get(&self, id: Id) -> &Finding {
+    fn get(&self, id: DropCause) -> &Finding {
         self.of.iter().find(|finding| finding.drop.id == id).expect("an entry includes only entries above it")
     }
 
-    fn get_mut(&mut self, id: Id) -> &mut Finding {
+    fn get_mut(&mut self, id: DropCause) -> &mut Finding {
         self.of.iter_mut().find(|finding| finding.drop.id == id).expect("every entry has been read")
     }
 
@@ -299,65 +317,66 @@ impl Findings {
     /// drops include datagrams with a wrong checksum and those that its filter refused (net/ipv4/udp.c,
     /// udp_queue_rcv_one_skb).
     fn prefer_socket_drops(&mut self, drops: u64) {
-        let mut rest = drops.saturating_sub(self.get(Id::ReceiveBuffer).net);
+        let mut rest = drops.saturating_sub(self.get(DropCause::ReceiveBuffer).net);
         let mut apart = 0;
-        for id in [Id::Checksum, Id::UdpErrors] {
+        for id in [DropCause::Checksum, DropCause::UdpErrors] {
             let own = self.get(id).net.min(rest);
             self.get_mut(id).net = own;
             rest -= own;
             apart += own;
         }
-        let buffer = self.get_mut(Id::ReceiveBuffer);
+        let buffer = self.get_mut(DropCause::ReceiveBuffer);
         buffer.net = drops - apart;
-        buffer.evidence = format!("the trial's sockets dropped {drops}");
+        buffer.counters = vec![Counted { source: Source::Socket, name: "SO_MEMINFO".to_owned(), value: drops }];
+        buffer.adjustments.clear();
         if apart > 0 {
-            buffer.evidence.push_str(&format!(", less {apart} counted at {}", Stage::ReceiverStack));
+            buffer.adjustments.push(Adjustment::CountedAt { stage: Stage::ReceiverStack, packets: apart });
         }
     }
 
     /// The sum of all but one.
-    fn others(&self, id: Id) -> i128 {
+    fn others(&self, id: DropCause) -> i128 {
         self.of.iter().filter(|finding| finding.drop.id != id).map(|finding| i128::from(finding.net)).sum()
     }
 
     /// An interface's rx_dropped counts frames of unknown protocols too (net/core/dev.c, __netif_receive_skb_core).
     /// More than the trial lost were no datagrams of it.
     fn tell_benign_apart(&mut self, most: i128) -> Option<LossLine> {
-        let net = self.get(Id::DriverDrops).net;
+        let net = self.get(DropCause::DriverDrops).net;
         // As many as elsewhere, to the packet: one drop in two places, which is a contradiction and not benign.
-        if net > 10 && self.of.iter().any(|one| one.drop.id != Id::DriverDrops && one.net == net) {
+        if net > 10 && self.of.iter().any(|one| one.drop.id != DropCause::DriverDrops && one.net == net) {
             return None;
         }
-        let possible = (most - self.others(Id::DriverDrops)).max(0);
-        let drops = self.get_mut(Id::DriverDrops);
+        let possible = (most - self.others(DropCause::DriverDrops)).max(0);
+        let drops = self.get_mut(DropCause::DriverDrops);
         let excess = u64::try_from(i128::from(drops.net) - possible).ok().filter(|excess| *excess > 0)?;
         drops.net -= excess;
-        let evidence = format!(
-            "receiver: {}, {excess} more than the trial lost: unknown protocols or other traffic",
-            drops.evidence
-        );
-        drops.evidence.push_str(&format!(", less {excess} that the trial did not lose"));
-        Some(LossLine { stage: drops.drop.stage, packets: excess, evidence })
+        let mut benign = LossLine::new(drops.drop.stage, drops.seen_at, excess, drops.counters.clone());
+        benign.adjustments = drops.adjustments.clone();
+        benign.adjustments.push(Adjustment::MoreThanLost { packets: excess });
+        drops.adjustments.push(Adjustment::NotOfTheTrial { packets: excess });
+        Some(benign)
     }
 
     /// The tables of neighbours are the whole machine's: what they dropped beyond the trial's loss was others'.
     fn limit_neighbours(&mut self, most: i128) {
-        let possible = u64::try_from((most - self.others(Id::Neighbours)).max(0)).unwrap_or(u64::MAX);
-        let finding = self.get_mut(Id::Neighbours);
+        let possible = u64::try_from((most - self.others(DropCause::Neighbours)).max(0)).unwrap_or(u64::MAX);
+        let finding = self.get_mut(DropCause::Neighbours);
         if finding.net > possible {
             finding.net = possible;
-            finding.evidence.push_str(" on the machine, more than the trial lost");
+            finding.adjustments.push(Adjustment::MachineWide);
         }
     }
 
     /// What IP received, delivered to nobody and counted as no error was dropped in between: by a packet filter, for
     /// the most part. Of that no more can be the trial's than is not explained otherwise.
     fn reckon_undelivered(&mut self, most: i128) {
-        let Some((packets, evidence)) = self.undelivered.take() else { return };
-        let possible = u64::try_from((most - self.others(Id::Undelivered)).max(0)).unwrap_or(u64::MAX);
-        let finding = self.get_mut(Id::Undelivered);
+        let Some((packets, counters)) = self.undelivered.take() else { return };
+        let possible = u64::try_from((most - self.others(DropCause::Undelivered)).max(0)).unwrap_or(u64::MAX);
+        let finding = self.get_mut(DropCause::Undelivered);
         (finding.gross, finding.net) = (packets, packets.min(possible));
-        finding.evidence = evidence;
+        finding.counters = counters;
+        finding.adjustments = vec![Adjustment::Undelivered { packets }];
     }
 
     fn disagreements(&mut self) -> Vec<Doubt> {
@@ -377,28 +396,26 @@ impl Findings {
         let per_datagram = datagrams.fragments;
         // IP gives up on a datagram at the first fragment that the qdisc refuses, and counts the datagram: a
         // refused fragment is then a lost datagram. What the qdisc took and dropped later is not.
-        let refused = self.get(Id::SenderIp).gross.max(self.get(Id::SendBuffer).gross);
+        let refused = self.get(DropCause::SenderIp).gross.max(self.get(DropCause::SendBuffer).gross);
         // Counted only after net.ipv4.ipfrag_time, 30 s by default: most trials end before.
-        let reassembly = match self.reassembly_failures {
-            0 => String::new(),
-            failures => format!("; receiver: Ip ReasmFails {failures}, in fragments and attempts, not datagrams"),
-        };
-        let mut suspects: Vec<(Id, u64)> = Vec::new();
+        let reassembly_failures = self.reassembly_failures;
+        let mut suspects: Vec<(DropCause, u64)> = Vec::new();
         // Fragments that came alone fail too, wherever the others were dropped: it is a place of its own only where
         // there is no other.
-        let alone = self.of.iter().all(|one| one.drop.unit != Frames || one.net == 0 || one.drop.id == Id::Reassembly);
+        let alone =
+            self.of.iter().all(|one| one.drop.unit != Frames || one.net == 0 || one.drop.id == DropCause::Reassembly);
         if !alone {
-            self.get_mut(Id::Reassembly).net = 0;
+            self.get_mut(DropCause::Reassembly).net = 0;
         }
         for finding in self.of.iter_mut().filter(|finding| finding.drop.unit == Frames && finding.net > 0) {
-            let known = if finding.drop.id == Id::Qdisc { finding.net.min(refused) } else { 0 };
+            let known = if finding.drop.id == DropCause::Qdisc { finding.net.min(refused) } else { 0 };
             if finding.net > known {
                 suspects.push((finding.drop.id, finding.net - known));
             }
             finding.net = known;
-            finding.evidence.push_str(&match finding.drop.id {
-                Id::Reassembly => format!(" fragments and attempts, {per_datagram} fragments to a datagram"),
-                _ => format!(" fragments, {per_datagram} to a datagram{reassembly}"),
+            finding.adjustments.push(match finding.drop.id {
+                DropCause::Reassembly => Adjustment::ReassemblyAttempts { per_datagram },
+                _ => Adjustment::Fragments { per_datagram, reassembly_failures },
             });
         }
         let explained = self.of.iter().fold(0u64, |sum, finding| sum.saturating_add(finding.net));
@@ -408,6 +425,10 @@ impl Findings {
             // Every fragment that is dropped costs a datagram at most, and nobody else dropped any.
             [(id, fragments)] => self.get_mut(id).net += rest.min(fragments),
             _ => {
+                let reassembly = match reassembly_failures {
+                    0 => String::new(),
+                    failures => format!("; {}", line::reassembly_failed(failures)),
+                };
                 let places: Vec<String> = suspects
                     .iter()
                     .map(|&(id, fragments)| format!("{fragments} at {}", self.get(id).drop.stage))
@@ -431,11 +452,6 @@ fn difference(a: u64, b: u64) -> i64 {
 
 fn clamped(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
-}
-
-/// `name 3, other 4`.
-fn listed(hits: &[(&str, u64)]) -> String {
-    hits.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -17,3 +17,10 @@ pub struct DropReason {
     /// How many.
     pub packets: u64,
 }
+
+impl std::fmt::Display for DropReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "drop reason {} {}", self.reason.as_deref().unwrap_or("not told"), self.packets)?;
+        self.location.iter().try_for_each(|location| write!(f, " at {location}"))
+    }
+}

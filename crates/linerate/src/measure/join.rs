@@ -117,9 +117,10 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
             record.target.profile = joined.profile(&target, &record.target.environment);
             record.host.profile = joined.profile(&host, &record.host.environment);
             doubt_settings(&mut record);
-            for (machine, outcome) in [(&mut record.target, target), (&mut record.host, host)] {
+            let ends = [(End::Target, &mut record.target, target), (End::Host, &mut record.host, host)];
+            for (end, machine, outcome) in ends {
                 let driver = machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
-                let seen = Seen::new(&outcome.counters, driver);
+                let seen = Seen::new(end, &outcome.counters, driver);
                 machine.pause_frames = seen.pause();
                 machine.counters = seen.counters;
                 machine.cpu = outcome.cpu;

@@ -41,17 +41,11 @@ pub(super) fn pieces(record: &Record) -> Vec<Piece> {
 fn rows(record: &Record) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let both = record.direction == Direction::Both;
-    let one_way = if record.direction == Direction::Tx { Direction::Tx } else { Direction::Rx };
-    // With both directions at once, a line of the budget says of which it is; one that does not belongs to neither.
-    let of = |line: &LossLine| match both {
-        true => [Direction::Tx, Direction::Rx].into_iter().find(|way| line.evidence.starts_with(&format!("{way}: "))),
-        false => Some(one_way),
-    };
-    for direction in [Some(Direction::Tx), Some(Direction::Rx), None] {
-        let path: Vec<&PathLine> = record.path.iter().filter(|line| Some(line.direction) == direction).collect();
-        let lost: Vec<&LossLine> = record.loss_budget.iter().flatten().filter(|line| of(line) == direction).collect();
-        let prefix = direction.map_or(String::new(), |direction| format!("{direction}: "));
-        if let Some(direction) = direction.filter(|_| both && !(path.is_empty() && lost.is_empty())) {
+    for direction in [Direction::Tx, Direction::Rx] {
+        let path: Vec<&PathLine> = record.path.iter().filter(|line| line.direction == direction).collect();
+        let lost: Vec<&LossLine> =
+            record.loss_budget.iter().flatten().filter(|line| line.direction == direction).collect();
+        if both && !(path.is_empty() && lost.is_empty()) {
             let title = format!("{direction}, {}", who_sends(direction));
             rows.push(vec![title, String::new(), String::new(), String::new()]);
         }
@@ -59,13 +53,13 @@ fn rows(record: &Record) -> Vec<Vec<String>> {
             let passed = path.iter().filter(|line| line.passage.stage == stage).map(|line| {
                 let passage = &line.passage;
                 let passed = format!("{} {}", count(passage.packets), passage.unit.name());
-                vec![stage.name().to_owned(), passed, String::new(), passage.evidence.clone()]
+                vec![stage.name().to_owned(), passed, String::new(), passage.evidence()]
             });
             rows.extend(passed);
-            let lost = lost.iter().filter(|line| line.stage == stage).map(|line| {
-                let evidence = line.evidence.strip_prefix(&prefix).filter(|_| both).unwrap_or(&line.evidence);
-                vec![stage.name().to_owned(), String::new(), count(line.packets), evidence.to_owned()]
-            });
+            let lost = lost
+                .iter()
+                .filter(|line| line.stage == stage)
+                .map(|line| vec![stage.name().to_owned(), String::new(), count(line.packets), line.evidence()]);
             rows.extend(lost);
         }
     }
@@ -105,9 +99,7 @@ fn beside_rows(record: &Record) -> Vec<Vec<String>> {
     for (end, machine) in [("target", &record.target), ("host", &record.host)] {
         let Some(pause) = &machine.pause_frames else { continue };
         let mut row = |what: &str, value: Option<String>| {
-            rows.extend(
-                value.map(|value| vec![format!("pause frames {what} by the {end}"), value, pause.evidence.clone()]),
-            );
+            rows.extend(value.map(|value| vec![format!("pause frames {what} by the {end}"), value, pause.evidence()]));
         };
         row("sent", pause.sent.map(count));
         row("received", pause.received.map(count));
@@ -115,11 +107,7 @@ fn beside_rows(record: &Record) -> Vec<Vec<String>> {
     }
     let benign = record.benign_drops.iter();
     rows.extend(benign.map(|line| {
-        vec![
-            format!("dropped at the {}, and none of the trial's", line.stage),
-            count(line.packets),
-            line.evidence.clone(),
-        ]
+        vec![format!("dropped at the {}, and none of the trial's", line.stage), count(line.packets), line.evidence()]
     }));
     rows
 }

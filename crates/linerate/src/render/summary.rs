@@ -133,7 +133,10 @@ fn where_lost(record: &Record, lost: u64) -> String {
     let mut places: Vec<String> = budget
         .iter()
         .filter(|line| line.packets > 0)
-        .map(|line| format!("{} at {} ({})", count(line.packets), place(record, line.stage), line.evidence))
+        .map(|line| {
+            let way = if record.direction == Direction::Both { format!("{}: ", line.direction) } else { String::new() };
+            format!("{} at {} ({way}{})", count(line.packets), place(record, line.stage), line.evidence())
+        })
         .collect();
     let explained: i64 = budget.iter().map(|line| line.packets as i64).sum();
     match record.unaccounted {

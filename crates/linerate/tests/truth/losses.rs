@@ -417,7 +417,7 @@ fn judge(fault: &Fault, record: &Record, [host, target]: [&Path; 2]) {
         assert!(by_stage[stage] > 10, "{said}");
         assert_eq!(counted.unwrap_or(by_stage[stage]), by_stage[stage], "{said}");
     }
-    assert!(fault.want.is_empty() || lines.iter().any(|line| line.evidence.contains(fault.evidence)), "{said}");
+    assert!(fault.want.is_empty() || lines.iter().any(|line| line.evidence().contains(fault.evidence)), "{said}");
 }
 
 /// Whether the right finding stands first. Everything that is wrong is found, and nothing else is stated as sure.

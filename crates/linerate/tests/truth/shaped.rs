@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use linerate_lab::Shape;
 use linerate_trial::flow::End;
+use linerate_trial::spec::Direction;
 use linerate_trial::stage::Stage;
 
 use super::rig::{Rig, TimerWatch, assert_near, flow, is_crowded, losses};
@@ -142,12 +143,12 @@ fn both_ways_at_once_each_loss_is_its_own_direction_s() {
     let directions = record.result.as_ref().unwrap().directions.as_ref().unwrap();
     // What the target's queue drops was going to the target.
     assert!(directions.rx.packets_lost.unwrap() + 5 >= dropped);
-    let told = |direction: &str| -> u64 {
+    let told = |direction: Direction| -> u64 {
         let lines = record.loss_budget.iter().flatten();
-        lines.filter(|line| line.evidence.starts_with(direction)).map(|line| line.packets).sum()
+        lines.filter(|line| line.direction == direction).map(|line| line.packets).sum()
     };
-    assert!(told("rx: ").abs_diff(directions.rx.packets_lost.unwrap()) <= 5, "{:?}", record.loss_budget);
-    assert!(told("tx: ").abs_diff(directions.tx.packets_lost.unwrap()) <= 5, "{:?}", record.loss_budget);
+    assert!(told(Direction::Rx).abs_diff(directions.rx.packets_lost.unwrap()) <= 5, "{:?}", record.loss_budget);
+    assert!(told(Direction::Tx).abs_diff(directions.tx.packets_lost.unwrap()) <= 5, "{:?}", record.loss_budget);
 }
 
 #[test]

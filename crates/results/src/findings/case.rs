@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use linerate_trial::budget::{LossLine, PauseFrames, Seen, drops_seen};
 use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::drivers::{self, Cause, Meaning};
 use linerate_trial::environment::Nic;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::TcpSummary;
@@ -67,12 +66,24 @@ pub(super) struct Loss {
 }
 
 /// What a stage lost of it.
-pub(super) struct LostAt {
+pub(super) struct LostAt<'a> {
     pub(super) packets: u64,
-    /// Of all that was lost, 0 to 1; of segments sent again, for TCP.
+    /// Of all that was lost, 0 to 1; of segments that were retransmitted, for TCP.
     pub(super) part: f64,
+    /// What says so.
+    lines: Vec<&'a LossLine>,
+}
+
+impl LostAt<'_> {
     /// A clause with the counters.
-    pub(super) evidence: String,
+    pub(super) fn evidence(&self) -> String {
+        self.lines.iter().map(|line| line.evidence()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Whether one of the lines is so.
+    pub(super) fn any(&self, is: impl Fn(&LossLine) -> bool) -> bool {
+        self.lines.iter().any(|line| is(line))
+    }
 }
 
 impl<'a> Case<'a> {
@@ -98,22 +109,10 @@ impl<'a> Case<'a> {
     fn read_drops(&self) -> Vec<LossLine> {
         if let Some(lines) = &self.record.loss_budget {
             let both = self.record.direction == Direction::Both;
-            let prefix = format!("{}: ", self.way);
-            let mine = lines.iter().filter(|line| !both || line.evidence.starts_with(&prefix));
-            return mine.cloned().collect();
+            return lines.iter().filter(|line| !both || line.direction == self.way).cloned().collect();
         }
         // Of TCP nothing is numbered, but the same counters move: the budget's table says which they are.
-        drops_seen(self.shares_machine(), &self.sender.seen(), &self.receiver.seen())
-            .lines
-            .into_iter()
-            .map(|line| {
-                let evidence = line
-                    .evidence
-                    .replace("sender: ", &format!("{}: ", self.sender.end))
-                    .replace("receiver: ", &format!("{}: ", self.receiver.end));
-                LossLine { evidence, ..line }
-            })
-            .collect()
+        drops_seen(self.shares_machine(), &self.sender.seen(), &self.receiver.seen()).lines
     }
 
     /// This direction's figures; absent where the trial failed.
@@ -215,31 +214,12 @@ impl<'a> Case<'a> {
     }
 
     /// What a stage lost, where that is a good part of what was lost.
-    pub(super) fn lost_at(&self, stage: Stage) -> Option<LostAt> {
+    pub(super) fn lost_at(&self, stage: Stage) -> Option<LostAt<'_>> {
         self.lost_by(stage, |_| true)
     }
 
-    /// What a device or its driver says by the counter that a line rests on; absent of other counters.
-    pub(super) fn cause(&self, line: &LossLine) -> Option<Cause> {
-        let side = if line.stage < Stage::Link { self.sender } else { self.receiver };
-        let (_, counted) = line.evidence.rsplit_once(&format!("{}: ", side.end))?;
-        let first = counted.split([',', ';', '(']).next()?.trim();
-        let (name, _) = first.rsplit_once(' ')?;
-        let driver = side.nic().and_then(|nic| nic.driver.as_deref());
-        match drivers::table(driver).row(name).map(|row| row.meaning) {
-            Some(Meaning::Drop(cause)) => Some(cause),
-            Some(_) => None,
-            None => match name {
-                "link rx_dropped" => Some(Cause::DriverRx),
-                "link rx_missed_errors" => Some(Cause::NoBuffer),
-                "link rx_fifo_errors" | "link rx_over_errors" => Some(Cause::Fifo),
-                _ => None,
-            },
-        }
-    }
-
     /// What a stage lost by the lines that `is` takes, where that is a good part of what was lost.
-    pub(super) fn lost_by(&self, stage: Stage, is: impl Fn(&LossLine) -> bool) -> Option<LostAt> {
+    pub(super) fn lost_by(&self, stage: Stage, is: impl Fn(&LossLine) -> bool) -> Option<LostAt<'_>> {
         let lines: Vec<&LossLine> = self.drops.iter().filter(|line| line.stage == stage && is(line)).collect();
         let packets: u64 = lines.iter().map(|line| line.packets).sum();
         let all = match (self.loss(), self.sent_again()) {
@@ -251,8 +231,7 @@ impl<'a> Case<'a> {
         if packets < FEW || part < PART {
             return None;
         }
-        let clauses: Vec<&str> = lines.iter().map(|line| line.evidence.as_str()).collect();
-        Some(LostAt { packets, part: part.min(1.0), evidence: clauses.join("; ") })
+        Some(LostAt { packets, part: part.min(1.0), lines })
     }
 
     /// Drops that counters saw at these stages and between them.
@@ -263,10 +242,11 @@ impl<'a> Case<'a> {
 
     /// How far counters of drops are to be believed: not all the way where they contradict each other, nor where other
     /// traffic of the machine moves them and they were taken for as much as was missing.
-    pub(super) fn sure_of(&self, at: &LostAt) -> Sureness {
+    pub(super) fn sure_of(&self, at: &LostAt<'_>) -> Sureness {
         let surplus = self.unaccounted().map_or(0, |rest| rest.min(0).unsigned_abs());
-        let is_shared = at.evidence.contains("delivered to nobody") || at.evidence.contains("by no counter");
-        if is_shared || (surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64) {
+        if at.any(LossLine::is_of_the_whole_machine)
+            || (surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64)
+        {
             Sureness::Likely
         } else {
             Sureness::Sure
@@ -396,7 +376,7 @@ impl<'a> Case<'a> {
 impl<'a> Side<'a> {
     /// Its counters, as its driver means them.
     fn seen(self) -> Seen<'static> {
-        Seen::new(&self.machine.counters, self.nic().and_then(|nic| nic.driver.as_deref()))
+        Seen::new(self.end, &self.machine.counters, self.nic().and_then(|nic| nic.driver.as_deref()))
     }
 
     /// Its pause frames; absent where no counter tells of any.

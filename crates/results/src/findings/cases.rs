@@ -1,10 +1,11 @@
 //! Recorded faults for the tests of rules: each a record as a trial with that fault would leave it.
 //! Measured by nobody; counters are named and sized as the drivers of those boards and servers do.
 
-use linerate_trial::budget::{Datagrams, LossLine, Seen, loss_budget};
+use linerate_trial::budget::{Datagrams, Seen, loss_budget};
 use linerate_trial::cpu::CpuShares;
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::environment::{Amount, Eee, IdleState, LinkModes, Pause};
+use linerate_trial::flow::End;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Direction::{self, Rx, Tx};
 use linerate_trial::stage::Stage;
@@ -537,19 +538,15 @@ fn settle(record: &mut Record) {
     let Some(flow) = record.result.as_ref().map(|figures| &figures.flow) else { return };
     let (Some(sent), Some(received)) = (flow.packets_sent, flow.packets_received) else { return };
     let datagrams = Datagrams { sent, received_unique: received, ..Datagrams::default() };
-    let (sender, receiver, names) = match record.direction {
-        Tx => (&record.target, &record.host, ["target: ", "host: "]),
-        _ => (&record.host, &record.target, ["host: ", "target: "]),
+    let seen = |end, machine: &Machine| {
+        Seen::new(end, &machine.counters, machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref()))
     };
-    let seen = |machine: &Machine| {
-        Seen::new(&machine.counters, machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref()))
+    let (target, host) = (seen(End::Target, &record.target), seen(End::Host, &record.host));
+    let budget = match record.direction {
+        Tx => loss_budget(&datagrams, &target, &host),
+        _ => loss_budget(&datagrams, &host, &target),
     };
-    let budget = loss_budget(&datagrams, &seen(sender), &seen(receiver));
-    let named = |line: LossLine| LossLine {
-        evidence: line.evidence.replace("sender: ", names[0]).replace("receiver: ", names[1]),
-        ..line
-    };
-    record.loss_budget = Some(budget.lines.into_iter().map(named).collect());
+    record.loss_budget = Some(budget.lines);
     record.unaccounted = Some(budget.unaccounted);
     record.doubts.extend(budget.doubts);
     debug_assert!(record.doubts.iter().all(|doubt: &Doubt| doubt.kind != DoubtKind::SharedMachine));

@@ -1,7 +1,7 @@
 //! The receiving MAC's FIFO overran: the bus, or the driver, did not empty it in time.
 //! Knows pause frames, which would have held the sender back.
 
-use linerate_trial::drivers::Cause;
+use linerate_trial::budget::DropCause;
 use linerate_trial::stage::Stage;
 
 use super::case::Case;
@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     // A frame of a wrong length is no overrun; what the counters are called is the drivers' affair.
-    let at = case.lost_by(Stage::MacRxFifo, |line| case.cause(line) == Some(Cause::Fifo))?;
+    let at = case.lost_by(Stage::MacRxFifo, |line| line.cause == Some(DropCause::Fifo))?;
     let (sender, receiver) = (case.sender, case.receiver);
     let of = |side: super::case::Side<'_>| side.nic().and_then(|nic| nic.pause);
     let (sends, obeys) = (of(receiver).and_then(|pause| pause.tx), of(sender).and_then(|pause| pause.rx));
@@ -41,7 +41,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     );
     let mut finding = RULE
         .finds(case, Some(receiver.end), case.sure_of(&at), at.part, sentence)
-        .because(at.evidence.clone())
+        .because(at.evidence())
         .because(case.of_loss(&at))
         .because(format!(
             "pause frames: the {} sends them: {}; the {} obeys them: {}{}",

@@ -1,8 +1,7 @@
 //! A program or a filter at the receiver's interface threw packets away: XDP, or tc.
 //! Knows the names of drivers' counters and of the kernel's reasons, not what the program is for.
 
-use linerate_trial::budget::LossLine;
-use linerate_trial::drivers::Cause;
+use linerate_trial::budget::{DropCause, LossLine};
 use linerate_trial::stage::Stage;
 
 use super::case::Case;
@@ -19,12 +18,11 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Reasons of the kernel, and where it dropped what it gave none for (net/core/dev.c).
-const REASONS: [&str; 4] =
-    ["drop reason XDP ", "drop reason TC_INGRESS ", " at do_xdp_generic", " at netif_receive_generic_xdp"];
-
 fn find(case: &Case<'_>) -> Option<Finding> {
     let is_xdp = |line: &LossLine| {
-        case.cause(line) == Some(Cause::Xdp) || REASONS.iter().any(|reason| line.evidence.contains(reason))
+        line.cause == Some(DropCause::Xdp)
+            || ["XDP", "TC_INGRESS"].iter().any(|reason| line.has_reason(reason))
+            || ["do_xdp_generic", "netif_receive_generic_xdp"].iter().any(|function| line.is_dropped_by(function))
     };
     let is_tc = |line: &LossLine| is_xdp(line) || !is_backlog(line);
     let at = [case.lost_by(Stage::DriverRxRing, is_xdp), case.lost_by(Stage::SoftirqBacklog, is_tc)];
@@ -33,7 +31,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let sentence = format!("A program at the {end}'s interface threw packets away: XDP, or a filter of tc.");
     Some(
         RULE.finds(case, Some(end), case.sure_of(&at), at.part, sentence)
-            .because(at.evidence.clone())
+            .because(at.evidence())
             .because(case.of_loss(&at))
             .wrong_if(
                 "It is wrong if as many are dropped without the program (ip link set dev … xdp off; tc qdisc del dev … \
@@ -44,5 +42,5 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 
 /// Whether these packets found the queue of another CPU full.
 pub(super) fn is_backlog(line: &LossLine) -> bool {
-    line.evidence.contains("softnet dropped") || line.evidence.contains("drop reason CPU_BACKLOG")
+    line.cause == Some(DropCause::Backlog)
 }

@@ -1,7 +1,7 @@
 //! Frames arrived damaged: the cable, its plugs, or a PHY. Or the receiving MAC found them wrong in another way.
 //! Knows the CRC counters; a duplex mismatch, which damages frames too, is another rule.
 
-use linerate_trial::drivers::Cause;
+use linerate_trial::budget::DropCause;
 use linerate_trial::stage::Stage;
 
 use super::case::Case;
@@ -24,13 +24,13 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 
 /// The MAC threw away what no CRC showed to be damaged.
 fn refused(case: &Case<'_>) -> Option<Finding> {
-    let is_wrong = |cause| matches!(cause, Some(Cause::Length | Cause::OtherErrors));
-    let at = case.lost_by(Stage::MacRxFifo, |line| is_wrong(case.cause(line)))?;
+    let is_wrong = |cause| matches!(cause, Some(DropCause::Length | DropCause::OtherErrors));
+    let at = case.lost_by(Stage::MacRxFifo, |line| is_wrong(line.cause))?;
     let end = case.receiver.end;
     let sentence = format!("The {end}'s MAC threw frames away that it took for too long, too short or faulty.");
     Some(
         RULE.finds(case, Some(end), Sureness::Likely, at.part, sentence)
-            .because(at.evidence.clone())
+            .because(at.evidence())
             .because(case.of_loss(&at))
             .wrong_if("It is wrong if smaller frames without VLAN tags (message_size=1000) are thrown away as often."),
     )
@@ -43,7 +43,7 @@ fn damaged(case: &Case<'_>) -> Option<Finding> {
     let sentence = format!("Frames reach the {end} damaged: the cable, a plug or a PHY.");
     let mut finding = RULE
         .finds(case, None, case.sure_of(&at), at.part, sentence)
-        .because(at.evidence.clone())
+        .because(at.evidence())
         .because(case.of_loss(&at))
         .because_of(speed.map(|mbit| format!("the link runs at {mbit} Mbit/s")))
         .wrong_if("It is wrong if another cable, and another port, damage as many.");

@@ -41,7 +41,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         _ => format!("The {end}'s table of neighbours is full."),
     };
     let sure = match () {
-        () if lost.evidence.contains("drop reason NEIGH_") => case.sure_of(&lost),
+        () if lost.any(|line| line.has_reason("NEIGH_*")) => case.sure_of(&lost),
         () if (full + discarded) * 2 < lost.packets => Sureness::Possible,
         () => Sureness::Likely,
     };
@@ -51,7 +51,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             "{end}: {table} table_fulls {full}, unresolved_discards {discarded}, and {failed} times no answer (res_failed)"
         ))
         .because_of(limit.map(|limit| format!("{name} is {limit}")))
-        .because(lost.evidence)
+        .because(lost.evidence())
         .wrong_if(
             "It is wrong if a permanent entry for the other end (ip neigh replace … nud permanent) changes nothing, or if the \
              other end answers throughout (arping).",

@@ -1,8 +1,6 @@
 //! Pause frames hold a sender back: loss turned into slowness.
 //! Knows no counter; the drivers' tables say which count pause frames, and the time that they cost.
 
-use linerate_trial::budget::PauseFrames;
-
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
 
@@ -35,7 +33,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if a_second < A_SECOND && stalled < STALLED {
         return None;
     }
-    let PauseFrames { evidence, .. } = pause;
+    let evidence = pause.evidence();
     let sure = if stalled >= STALLED { Sureness::Sure } else { Sureness::Likely };
     let sentence = format!("Pause frames from the {} hold the {} back.", receiver.end, sender.end);
     let most_s = case.link_bps().map(|bps| 65_535.0 * 512.0 / bps);

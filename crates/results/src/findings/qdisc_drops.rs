@@ -31,7 +31,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     };
     let finding = RULE
         .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
-        .because(at.evidence.clone())
+        .because(at.evidence())
         .because(case.of_loss(&at))
         .because_of(kind.map(|kind| format!("the discipline is {kind}")))
         .because_of(length.filter(|_| !shapes).map(|length| format!("the queue holds {length} packets")))

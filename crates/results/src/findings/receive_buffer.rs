@@ -23,7 +23,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let sentence = format!("The {}'s socket buffer ran full before its thread came to read.", side.end);
     let mut finding = RULE
         .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
-        .because(at.evidence.clone())
+        .because(at.evidence())
         .because(case.of_loss(&at))
         .because(match case.asked("socket_buffer") {
             Some(asked) if asked != "auto" => format!("socket_buffer was asked to be {asked}"),

@@ -1,8 +1,7 @@
 //! The receive ring had no free descriptor, or the driver threw packets away.
 //! Knows the ring's length; why it was not emptied in time is for rules about CPUs.
 
-use linerate_trial::budget::LossLine;
-use linerate_trial::drivers::Cause;
+use linerate_trial::budget::{DropCause, LossLine};
 use linerate_trial::stage::Stage;
 
 use super::case::Case;
@@ -20,8 +19,8 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let is_of_interface = |line: &LossLine| case.cause(line) == Some(Cause::DriverRx);
-    let is_of_ring = |line: &LossLine| !is_of_interface(line) && case.cause(line) != Some(Cause::Xdp);
+    let is_of_interface = |line: &LossLine| line.cause == Some(DropCause::DriverDrops);
+    let is_of_ring = |line: &LossLine| !is_of_interface(line) && line.cause != Some(DropCause::Xdp);
     let of_ring = case.lost_by(Stage::DriverRxRing, is_of_ring);
     let is_sure = of_ring.is_some();
     let at = of_ring.or_else(|| case.lost_by(Stage::DriverRxRing, is_of_interface))?;
@@ -40,7 +39,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     };
     let mut finding = RULE
         .finds(case, Some(side.end), sure, at.part, sentence)
-        .because(at.evidence.clone())
+        .because(at.evidence())
         .because(case.of_loss(&at))
         .wrong_if("It is wrong if as many are lost with a longer ring: then the CPU cannot take in what comes, ever.");
     if let Some(ring) = ring {

@@ -38,7 +38,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .finds(case, Some(side.end), Sureness::Likely, weight * most, sentence)
         .because_of(clauses)
         .because_of(case.short())
-        .because_of(at.as_ref().map(|at| at.evidence.clone()))
+        .because_of(at.as_ref().map(|at| at.evidence()))
         .wrong_if("It is wrong if its thread has time left at the same throughput with a cheaper receiver_api.")
         .explains(&["receive-buffer", "receive-window"]);
     let used = case.flow().and_then(|flow| flow.receiver_api.as_ref()).map(|api| api.name.as_str());

@@ -39,7 +39,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 percent(waited),
                 percent(worked)
             ))
-            .because_of(at.as_ref().map(|at| format!("{}; {}", at.evidence, case.of_loss(at))))
+            .because_of(at.as_ref().map(|at| format!("{}; {}", at.evidence(), case.of_loss(at))))
             .because_of(late)
             .because_of(cpu.map(|cpu| {
                 let [busy, softirq] = [cpu.machine.busy, cpu.machine.softirq].map(percent);

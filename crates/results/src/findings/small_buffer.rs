@@ -87,7 +87,7 @@ fn of_udp(case: &Case<'_>) -> Option<Finding> {
     let sentence = format!("The {}'s socket buffer is too small for how seldom its thread comes to read.", side.end);
     Some(
         RULE.finds(case, Some(side.end), Sureness::Likely, at.part, sentence)
-            .because(at.evidence.clone())
+            .because(at.evidence())
             .because(case.of_loss(&at))
             .because(format!(
                 "socket_buffer is {octets} octets: at the load that was sent, at most {} ms of it",

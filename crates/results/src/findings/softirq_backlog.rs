@@ -27,7 +27,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let sentence = format!("The {}'s softirq backlog ran full.", side.end);
     Some(
         RULE.finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
-            .because(at.evidence.clone())
+            .because(at.evidence())
             .because(case.of_loss(&at))
             .because_of(limit.map(|limit| format!("{NAME} is {limit} packets for each CPU")))
             .attempt(side.setting(&format!("sysctl.{NAME}")), more.to_string(), case.metric())

@@ -52,7 +52,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 percent(busiest.irq),
                 percent(mean)
             ))
-            .because_of(lost.map(|at| at.evidence))
+            .because_of(lost.map(|at| at.evidence()))
             .wrong_if("It is wrong if packets are spread (the other CPUs' softirq time rises) and no more come through.")
             .explains(&["receive-ring", "softirq-backlog", "fifo-overrun", "time-squeeze", "receiver-cpu", "host-limits"]);
         if let Some(queues) = side.nic().and_then(|nic| nic.channels.get("combined"))

@@ -1,6 +1,7 @@
 //! The stack of either end threw packets away: wrong checksums, no port, no route, a filter that counts there.
 //! Knows the counters' names; what they mean stands in the sentence.
 
+use linerate_trial::budget::{DropCause, LossLine};
 use linerate_trial::stage::Stage;
 
 use super::case::Case;
@@ -19,14 +20,19 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let lost = [(Stage::SenderStack, case.sender), (Stage::ReceiverStack, case.receiver)];
     let lost = lost.into_iter().filter_map(|(stage, side)| Some((side, case.lost_at(stage)?)));
     let (side, at) = lost.max_by(|a, b| a.1.part.total_cmp(&b.1.part))?;
-    let counted = |name: &str| at.evidence.contains(name);
+    let counted = |field: &str| at.any(|line| line.counts(field));
+    let is_filtered = |line: &LossLine| {
+        line.cause == Some(DropCause::Undelivered)
+            || line.has_reason("NETFILTER_DROP")
+            || line.is_dropped_by("nf_hook_slow")
+    };
     let why = match () {
         () if counted("InCsumErrors") => "its checksums were wrong",
         () if counted("NoPorts") => "nobody listened at the port",
-        () if counted("unresolved_discards") || counted("NEIGH_") => "its neighbour's hardware address was not known",
-        () if counted("NETFILTER_DROP") || counted("delivered to nobody") => {
-            "a packet filter took it, for all that shows"
+        () if counted("unresolved_discards") || at.any(|line| line.has_reason("NEIGH_*")) => {
+            "its neighbour's hardware address was not known"
         }
+        () if at.any(is_filtered) => "a packet filter took it, for all that shows",
         () if counted("InAddrErrors") => "it came from, or was for, an address that cannot be",
         () if counted("NoRoutes") => "there was no route",
         () if counted("ReversePathFilter") => "the reverse path filter did not believe the sender's address",
@@ -38,7 +44,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let sentence = format!("The {}'s stack threw away what it was handed: {why}.", side.end);
     let mut finding = RULE
         .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
-        .because(at.evidence.clone())
+        .because(at.evidence())
         .because(case.of_loss(&at))
         .wrong_if("It is wrong if these counters grow as fast while no test runs: then other traffic moves them.");
     if counted("InCsumErrors") {

@@ -35,7 +35,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         RULE.finds(case, Some(side.end), Sureness::Likely, at.part, sentence)
             .because(format!("{}: softnet time_squeeze {squeezed}, {} a second", side.end, tidy(a_second)))
             .because(format!("it may take {budget} packets or {time} µs at a time"))
-            .because(at.evidence)
+            .because(at.evidence())
             .attempt(side.setting("sysctl.net.core.netdev_budget"), (budget * 4).to_string(), case.metric())
             .attempt(side.setting("sysctl.net.core.netdev_budget_usecs"), (time * 4).to_string(), case.metric())
             .wrong_if("It is wrong if time_squeeze falls with a larger budget and as many packets are lost.")

@@ -27,7 +27,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     };
     let mut finding = RULE
         .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
-        .because(at.evidence.clone())
+        .because(at.evidence())
         .because(case.of_loss(&at))
         .wrong_if("It is wrong if the counter does not move when the other end sends in its place.");
     if let Some(ring) = side.nic().and_then(|nic| nic.rings.get("tx")).filter(|_| stage != Stage::MacTx)

@@ -1,9 +1,10 @@
 //! Counters that cannot all be right: said, never mended.
 //! Knows what must hold between them, not who is wrong.
 
+use super::line::listed;
 use super::path::{frames_at, octets_at};
 use super::seen::{Hits, Seen};
-use super::{Datagrams, LossLine, listed};
+use super::{Counted, Datagrams, LossLine};
 use crate::doubt::{Doubt, DoubtKind};
 use crate::stage::Stage;
 
@@ -18,7 +19,8 @@ pub(super) fn too_much(datagrams: &Datagrams, lines: &[LossLine], explained: i12
     let lost = sent - received_unique;
     let twice = lines.iter().enumerate().find_map(|(at, line)| {
         let other = lines[at + 1..].iter().find(|other| other.packets == line.packets)?;
-        Some(format!("; {} and {} agree to the packet, so they may count the same ones", line.evidence, other.evidence))
+        let (one, other) = (line.evidence(), other.evidence());
+        Some(format!("; {one} and {other} agree to the packet, so they may count the same ones"))
     });
     contradiction(format!(
         "{lost} datagrams were lost, and counters saw {explained} dropped: other traffic was dropped too, or one drop was \
@@ -36,8 +38,8 @@ pub(super) fn between(alternatives: &[Hits<'_>]) -> Option<String> {
     (high - low > (high / 10).max(10)).then(|| {
         format!(
             "{} and {} count the same and differ; the larger was taken: read both at their source (ethtool -S, ip -s link)",
-            listed(most),
-            listed(least)
+            listed(&Counted::of(most)),
+            listed(&Counted::of(least))
         )
     })
 }
@@ -45,35 +47,39 @@ pub(super) fn between(alternatives: &[Hits<'_>]) -> Option<String> {
 /// What passed one stage cannot be more than passed the one before it.
 pub(super) fn of_passages(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) -> Vec<Doubt> {
     let mut doubts = Vec::new();
-    for (who, seen) in [("sender", sender), ("receiver", receiver)] {
-        doubts.extend(octets(who, seen));
+    for seen in [sender, receiver] {
+        doubts.extend(octets(seen));
     }
     let pairs = [
-        ("sender", frames_at(sender, Stage::DriverTxRing), frames_at(sender, Stage::MacTx), sender),
-        ("receiver", frames_at(receiver, Stage::MacRxFifo), frames_at(receiver, Stage::DriverRxRing), receiver),
+        (true, frames_at(sender, Stage::DriverTxRing), frames_at(sender, Stage::MacTx), sender),
+        (false, frames_at(receiver, Stage::MacRxFifo), frames_at(receiver, Stage::DriverRxRing), receiver),
     ];
-    for (who, before, after, seen) in pairs {
+    for (sends, before, after, seen) in pairs {
         let (Some(before), Some(after)) = (before, after) else { continue };
         // A driver hands buffers to the MAC and the MAC cuts frames from them, so there may be more behind it; on the
         // way in it is the other way round.
-        let (less, more) = if who == "sender" { (&after, &before) } else { (&before, &after) };
-        let dropped = if who == "sender" { seen.sum(Stage::MacTx, &["link tx_errors"]) } else { 0 };
+        let (less, more) = if sends { (&after, &before) } else { (&before, &after) };
+        let dropped = if sends { seen.sum(Stage::MacTx, &["link tx_errors"]) } else { 0 };
         if more.0 > slack(less.0.saturating_add(dropped)) {
             doubts.push(contradiction(format!(
-                "{who}: {} and {}: more packets than its MAC counted; the MAC's counters are not to be trusted on this driver",
-                more.1, less.1
+                "{}: {} and {}: more packets than its MAC counted; the MAC's counters are not to be trusted on this driver",
+                seen.end,
+                listed(&more.1),
+                listed(&less.1)
             )));
         }
     }
     if datagrams.fragments <= 1
         && datagrams.segments <= 1
-        && let Some((frames, evidence)) = frames_at(receiver, Stage::DriverRxRing)
+        && let Some((frames, counters)) = frames_at(receiver, Stage::DriverRxRing)
         && datagrams.received_unique > slack(frames)
     {
         doubts.push(contradiction(format!(
-            "receiver: {} datagrams were delivered and {evidence}; measure without receive offloads, or look at another \
+            "{}: {} datagrams were delivered and {}; measure without receive offloads, or look at another \
              counter",
-            datagrams.received_unique
+            receiver.end,
+            datagrams.received_unique,
+            listed(&counters)
         )));
     }
     doubts
@@ -86,7 +92,7 @@ fn slack(packets: u64) -> u64 {
 
 /// Octets to a packet tell when an octet counter is wrong: some drivers add its upper 32 bits wrongly (raspberrypi/linux
 /// issue 6898 of macb).
-fn octets(who: &str, seen: &Seen<'_>) -> Vec<Doubt> {
+fn octets(seen: &Seen<'_>) -> Vec<Doubt> {
     // A buffer of the stack may be larger than a frame on the wire: 64 KiB, or 512 KiB with BIG TCP.
     [
         (Stage::MacRxFifo, 16 << 10),
@@ -110,7 +116,10 @@ fn octets(who: &str, seen: &Seen<'_>) -> Vec<Doubt> {
             ""
         };
         Some(contradiction(format!(
-            "{who}: {of_octets} for {of_packets} cannot be{why}; do not use this counter of this driver"
+            "{}: {} for {} cannot be{why}; do not use this counter of this driver",
+            seen.end,
+            listed(&of_octets),
+            listed(&of_packets)
         )))
     })
     .collect()

@@ -1,6 +1,8 @@
 //! Which counters mean that a datagram was dropped, and which of them count the same drop: one table.
 //! Knows no figures; [`super`] reads them by it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::drivers::Cause;
 use crate::stage::{Stage, fits as fits_text};
 
@@ -9,7 +11,7 @@ use Unit::{Datagrams as Whole, Frames, Segments};
 
 /// A way to drop a datagram, and who counts it.
 pub(super) struct Drop {
-    pub(super) id: Id,
+    pub(super) id: DropCause,
     pub(super) machine: Machine,
     pub(super) stage: Stage,
     pub(super) unit: Unit,
@@ -19,36 +21,64 @@ pub(super) struct Drop {
     /// by name, see [`fits`]. A counter of which the driver's table says something else is not among them.
     pub(super) sources: &'static [&'static [&'static str]],
     /// Drops that these counters include, and that have a line of their own.
-    pub(super) includes: &'static [Id],
+    pub(super) includes: &'static [DropCause],
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Id {
+/// What happens to packets that are dropped: the entries of the table of drops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DropCause {
+    /// A queueing discipline of the sender dropped them.
     Qdisc,
+    /// The sender's interface or driver had no place for them.
     TxRing,
+    /// The sender's MAC failed to send them.
     MacTx,
+    /// The sender's IP discarded them, or had no route.
     SenderIp,
+    /// They waited for a neighbour's hardware address and had to make room.
     Neighbours,
+    /// The sender's socket refused them.
     SendBuffer,
+    /// They were damaged on the link.
     Damaged,
+    /// Their length was wrong.
     Length,
+    /// The MAC's FIFO overran.
     Fifo,
+    /// No receive descriptor was free.
     NoBuffer,
+    /// The MAC counted an error of another kind.
     OtherErrors,
+    /// The MAC dropped them for their checksum.
     MacChecksum,
+    /// An XDP program dropped them.
     Xdp,
+    /// The queue of a device dropped them that packets are redirected through on the way in.
     RedirectQueue,
+    /// The softirq backlog was full.
     Backlog,
+    /// A filter at the interface's ingress dropped them.
     Ingress,
+    /// The receiver's interface or driver dropped them.
     DriverDrops,
+    /// The receiver's IP discarded them: header, address, route.
     ReceiverIp,
+    /// Fragments were missing.
     Reassembly,
+    /// IP received them, delivered them to nobody and counted no error.
     Undelivered,
+    /// No socket was bound to the port.
     NoPort,
+    /// Their UDP checksum was wrong.
     Checksum,
+    /// The receiver's socket buffer was full.
     ReceiveBuffer,
+    /// A socket's filter or policy refused them.
     UdpErrors,
+    /// TCP found an error in them.
     TcpErrors,
+    /// TCP had no room for them.
     TcpBuffer,
 }
 
@@ -75,7 +105,7 @@ pub(super) enum Unit {
 /// interface's rx_dropped (net/core/dev.c, enqueue_to_backlog), and by the tx_dropped of a veth that fed it.
 pub(super) const DROPS: [Drop; 26] = [
     Drop {
-        id: Id::Qdisc,
+        id: DropCause::Qdisc,
         cause: None,
         machine: Sender,
         stage: Stage::Qdisc,
@@ -84,7 +114,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::TxRing,
+        id: DropCause::TxRing,
         cause: Some(Cause::TxRing),
         machine: Sender,
         stage: Stage::DriverTxRing,
@@ -93,7 +123,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::MacTx,
+        id: DropCause::MacTx,
         cause: Some(Cause::MacTx),
         machine: Sender,
         stage: Stage::MacTx,
@@ -105,18 +135,18 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::SenderIp,
+        id: DropCause::SenderIp,
         cause: None,
         machine: Sender,
         stage: Stage::SenderStack,
         unit: Whole,
         sources: &[&["Ip OutDiscards", "Ip6 OutDiscards", "Ip OutNoRoutes", "Ip6 OutNoRoutes"]],
-        includes: &[Id::Qdisc, Id::TxRing],
+        includes: &[DropCause::Qdisc, DropCause::TxRing],
     },
     // What waited for a neighbour's address and had to make room (net/core/neighbour.c, __neigh_event_send). What
     // waits when the neighbour is given up is dropped too, and counted nowhere (neigh_invalidate).
     Drop {
-        id: Id::Neighbours,
+        id: DropCause::Neighbours,
         cause: None,
         machine: Sender,
         stage: Stage::SenderStack,
@@ -125,16 +155,16 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::SendBuffer,
+        id: DropCause::SendBuffer,
         cause: None,
         machine: Sender,
         stage: Stage::SenderSocket,
         unit: Whole,
         sources: &[&["Udp SndbufErrors", "Udp6 SndbufErrors"]],
-        includes: &[Id::Qdisc, Id::TxRing, Id::SenderIp],
+        includes: &[DropCause::Qdisc, DropCause::TxRing, DropCause::SenderIp],
     },
     Drop {
-        id: Id::Damaged,
+        id: DropCause::Damaged,
         cause: Some(Cause::Damaged),
         machine: Receiver,
         stage: Stage::Link,
@@ -143,7 +173,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::Length,
+        id: DropCause::Length,
         cause: Some(Cause::Length),
         machine: Receiver,
         stage: Stage::MacRxFifo,
@@ -154,7 +184,7 @@ pub(super) const DROPS: [Drop; 26] = [
     // "historically used interchangeably" (Documentation/networking/statistics.rst, of rx_over_errors and
     // rx_fifo_errors), so they are alternatives.
     Drop {
-        id: Id::Fifo,
+        id: DropCause::Fifo,
         cause: Some(Cause::Fifo),
         machine: Receiver,
         stage: Stage::MacRxFifo,
@@ -163,7 +193,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::NoBuffer,
+        id: DropCause::NoBuffer,
         cause: Some(Cause::NoBuffer),
         machine: Receiver,
         stage: Stage::DriverRxRing,
@@ -174,17 +204,17 @@ pub(super) const DROPS: [Drop; 26] = [
     // "must include events counted by rx_length_errors, rx_crc_errors, rx_frame_errors and other errors not
     // otherwise counted"; some drivers add the other two.
     Drop {
-        id: Id::OtherErrors,
+        id: DropCause::OtherErrors,
         cause: Some(Cause::OtherErrors),
         machine: Receiver,
         stage: Stage::MacRxFifo,
         unit: Frames,
         sources: &[&["link rx_errors"]],
-        includes: &[Id::Damaged, Id::Length, Id::Fifo, Id::NoBuffer],
+        includes: &[DropCause::Damaged, DropCause::Length, DropCause::Fifo, DropCause::NoBuffer],
     },
     // Wrong checksums that the MAC drops by itself; the stack never sees them.
     Drop {
-        id: Id::MacChecksum,
+        id: DropCause::MacChecksum,
         cause: Some(Cause::MacChecksum),
         machine: Receiver,
         stage: Stage::ReceiverStack,
@@ -193,7 +223,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::Xdp,
+        id: DropCause::Xdp,
         cause: Some(Cause::Xdp),
         machine: Receiver,
         stage: Stage::DriverRxRing,
@@ -202,7 +232,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::RedirectQueue,
+        id: DropCause::RedirectQueue,
         cause: None,
         machine: Receiver,
         stage: Stage::DriverRxRing,
@@ -211,7 +241,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::Backlog,
+        id: DropCause::Backlog,
         cause: None,
         machine: Receiver,
         stage: Stage::SoftirqBacklog,
@@ -220,7 +250,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::Ingress,
+        id: DropCause::Ingress,
         cause: None,
         machine: Receiver,
         stage: Stage::SoftirqBacklog,
@@ -229,16 +259,16 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::DriverDrops,
+        id: DropCause::DriverDrops,
         cause: Some(Cause::DriverRx),
         machine: Receiver,
         stage: Stage::DriverRxRing,
         unit: Frames,
         sources: &[&["link rx_dropped"]],
-        includes: &[Id::Backlog],
+        includes: &[DropCause::Backlog],
     },
     Drop {
-        id: Id::ReceiverIp,
+        id: DropCause::ReceiverIp,
         cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
@@ -261,7 +291,7 @@ pub(super) const DROPS: [Drop; 26] = [
     },
     // In fragments and attempts; [`super::Findings::settle_fragments`] turns them into datagrams where it can.
     Drop {
-        id: Id::Reassembly,
+        id: DropCause::Reassembly,
         cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
@@ -271,7 +301,7 @@ pub(super) const DROPS: [Drop; 26] = [
     },
     // What IP received, gave to nobody and counted as no error; [`super::Findings::undelivered`] reckons it.
     Drop {
-        id: Id::Undelivered,
+        id: DropCause::Undelivered,
         cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
@@ -280,7 +310,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::NoPort,
+        id: DropCause::NoPort,
         cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
@@ -289,7 +319,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::Checksum,
+        id: DropCause::Checksum,
         cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
@@ -298,7 +328,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::ReceiveBuffer,
+        id: DropCause::ReceiveBuffer,
         cause: None,
         machine: Receiver,
         stage: Stage::ReceiverSocket,
@@ -309,16 +339,16 @@ pub(super) const DROPS: [Drop; 26] = [
     // Every one of UDP's receive errors counts here too; what is left are socket filters and policies
     // (net/ipv4/udp.c, udp_queue_rcv_one_skb).
     Drop {
-        id: Id::UdpErrors,
+        id: DropCause::UdpErrors,
         cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
         unit: Whole,
         sources: &[&["Udp InErrors", "Udp6 InErrors"]],
-        includes: &[Id::Checksum, Id::ReceiveBuffer],
+        includes: &[DropCause::Checksum, DropCause::ReceiveBuffer],
     },
     Drop {
-        id: Id::TcpErrors,
+        id: DropCause::TcpErrors,
         cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
@@ -327,7 +357,7 @@ pub(super) const DROPS: [Drop; 26] = [
         includes: &[],
     },
     Drop {
-        id: Id::TcpBuffer,
+        id: DropCause::TcpBuffer,
         cause: None,
         machine: Receiver,
         stage: Stage::ReceiverSocket,

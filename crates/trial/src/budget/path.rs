@@ -3,9 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::line::listed;
 use super::seen::{Hits, Seen};
-use super::{Datagrams, listed};
+use super::{Counted, Datagrams};
 use crate::drivers::Meaning;
+use crate::flow::End;
 use crate::stage::{Stage, fits};
 
 /// Packets that passed a stage.
@@ -17,8 +19,50 @@ pub struct Passage {
     pub packets: u64,
     /// What they are there.
     pub unit: Passed,
-    /// Who says so.
-    pub evidence: String,
+    /// The machine that says so; absent of what was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+    /// What says so.
+    pub witness: Witness,
+}
+
+/// What says how many packets passed a stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Witness {
+    /// The rate and the duration that were asked for.
+    Asked,
+    /// The sending application.
+    Sender,
+    /// The sending application: those that `send` accepted.
+    Send,
+    /// The receiving application: different ones that it got.
+    Receiver,
+    /// `tcp_info` of the trial's sockets.
+    TcpInfo,
+    /// Counters of the machine, which add up.
+    Counters {
+        /// Those that moved.
+        counters: Vec<Counted>,
+    },
+}
+
+impl Passage {
+    /// What says so, as a clause.
+    pub fn evidence(&self) -> String {
+        let said = match &self.witness {
+            Witness::Asked => "asked for, by rate and duration".to_owned(),
+            Witness::Sender => "sent by the application".to_owned(),
+            Witness::Send => "accepted by send".to_owned(),
+            Witness::Receiver => "different ones delivered to the application".to_owned(),
+            Witness::TcpInfo => "tcp_info of its sockets".to_owned(),
+            Witness::Counters { counters } if self.stage == Stage::SoftirqBacklog => {
+                format!("{}, of all its interfaces", listed(counters))
+            }
+            Witness::Counters { counters } => listed(counters),
+        };
+        self.end.map_or(said.clone(), |end| format!("{end}: {said}"))
+    }
 }
 
 /// What passes a stage. Below the stack it is not always one for one: large buffers are cut late, and put together
@@ -48,26 +92,26 @@ impl Passed {
 /// The path of one direction, in its order. `asked` is what the offered load and the duration come to.
 pub fn path(trial: Trial<'_>, sender: &Seen<'_>, receiver: &Seen<'_>) -> Vec<Passage> {
     let mut path = Path(Vec::new());
+    let (from, to) = (Some(sender.end), Some(receiver.end));
     match trial {
         Trial::Udp { asked, datagrams } => {
             let Datagrams { sent, send_errors, received_unique, .. } = *datagrams;
-            path.add(Stage::SenderApplication, Passed::Datagrams, asked, "asked for, by rate and duration");
-            path.add(Stage::SenderApplication, Passed::Datagrams, Some(sent), "sender: sent by the application");
             let accepted = sent.saturating_sub(send_errors);
-            path.add(Stage::SenderSocket, Passed::Datagrams, Some(accepted), "sender: accepted by send");
-            path.add_counters(Stage::SenderStack, "sender", sender, &["Udp OutDatagrams", "Udp6 OutDatagrams"]);
+            path.add(Stage::SenderApplication, Passed::Datagrams, asked, None, Witness::Asked);
+            path.add(Stage::SenderApplication, Passed::Datagrams, Some(sent), from, Witness::Sender);
+            path.add(Stage::SenderSocket, Passed::Datagrams, Some(accepted), from, Witness::Send);
+            path.add_counters(Stage::SenderStack, sender, &["Udp OutDatagrams", "Udp6 OutDatagrams"]);
             path.add_interfaces(sender, receiver);
-            path.add_counters(Stage::ReceiverStack, "receiver", receiver, &["Ip InReceives", "Ip6 InReceives"]);
-            path.add_counters(Stage::ReceiverSocket, "receiver", receiver, &["Udp InDatagrams", "Udp6 InDatagrams"]);
-            let evidence = "receiver: different ones delivered to the application";
-            path.add(Stage::ReceiverApplication, Passed::Datagrams, Some(received_unique), evidence);
+            path.add_counters(Stage::ReceiverStack, receiver, &["Ip InReceives", "Ip6 InReceives"]);
+            path.add_counters(Stage::ReceiverSocket, receiver, &["Udp InDatagrams", "Udp6 InDatagrams"]);
+            path.add(Stage::ReceiverApplication, Passed::Datagrams, Some(received_unique), to, Witness::Receiver);
         }
         Trial::Tcp { sent, received } => {
-            path.add(Stage::SenderSocket, Passed::Segments, sent, "sender: tcp_info of its sockets");
-            path.add_counters(Stage::SenderStack, "sender", sender, &["Tcp OutSegs"]);
+            path.add(Stage::SenderSocket, Passed::Segments, sent, from, Witness::TcpInfo);
+            path.add_counters(Stage::SenderStack, sender, &["Tcp OutSegs"]);
             path.add_interfaces(sender, receiver);
-            path.add_counters(Stage::ReceiverStack, "receiver", receiver, &["Tcp InSegs"]);
-            path.add(Stage::ReceiverSocket, Passed::Segments, received, "receiver: tcp_info of its sockets");
+            path.add_counters(Stage::ReceiverStack, receiver, &["Tcp InSegs"]);
+            path.add(Stage::ReceiverSocket, Passed::Segments, received, to, Witness::TcpInfo);
         }
     }
     path.0
@@ -95,23 +139,23 @@ pub enum Trial<'a> {
 struct Path(Vec<Passage>);
 
 impl Path {
-    fn add(&mut self, stage: Stage, unit: Passed, packets: Option<u64>, evidence: &str) {
-        if let Some(packets) = packets {
-            self.0.push(Passage { stage, packets, unit, evidence: evidence.to_owned() });
-        }
+    fn add(&mut self, stage: Stage, unit: Passed, packets: Option<u64>, end: Option<End>, witness: Witness) {
+        self.0.extend(packets.map(|packets| Passage { stage, packets, unit, end, witness }));
+    }
+
+    fn add_sum(&mut self, stage: Stage, seen: &Seen<'_>, packets: u64, counters: Vec<Counted>) {
+        self.add(stage, Passed::Packets, Some(packets), Some(seen.end), Witness::Counters { counters });
     }
 
     /// The sum of those counters that are there.
-    fn add_counters(&mut self, stage: Stage, who: &str, seen: &Seen<'_>, names: &[&str]) {
-        let hits: Hits<'_> = seen
-            .counters
-            .iter()
-            .filter(|(_, name, value)| *value > 0 && names.contains(name))
-            .map(|(_, name, value)| (name, value))
-            .collect();
-        let known = seen.counters.iter().any(|(_, name, _)| names.contains(&name));
-        let sum = hits.iter().map(|(_, value)| value).sum();
-        self.add(stage, Passed::Packets, known.then_some(sum), &format!("{who}: {}", listed(&hits)));
+    fn add_counters(&mut self, stage: Stage, seen: &Seen<'_>, names: &[&str]) {
+        let known = seen.counters.iter().filter(|(_, name, _)| names.contains(name));
+        let known: Hits<'_> = known.map(|(_, name, value)| (name, value)).collect();
+        if known.is_empty() {
+            return;
+        }
+        let moved: Hits<'_> = known.into_iter().filter(|(_, value)| *value > 0).collect();
+        self.add_sum(stage, seen, moved.iter().map(|(_, value)| value).sum(), Counted::of(&moved));
     }
 
     /// From the sending queue to the receiving one.
@@ -122,36 +166,35 @@ impl Path {
             .filter(|(name, _)| fits("* * packets", name) && !name.contains('@'))
             .max_by_key(|(_, packets)| **packets);
         if let Some((name, packets)) = queue {
-            self.add(Stage::Qdisc, Passed::Packets, Some(*packets), &format!("sender: {name} {packets}"));
+            self.add_sum(Stage::Qdisc, sender, *packets, Counted::of(&[(name, *packets)]));
         }
-        for (who, seen, stages) in [
-            ("sender", sender, [Stage::DriverTxRing, Stage::MacTx]),
-            ("receiver", receiver, [Stage::MacRxFifo, Stage::DriverRxRing]),
-        ] {
+        for (seen, stages) in
+            [(sender, [Stage::DriverTxRing, Stage::MacTx]), (receiver, [Stage::MacRxFifo, Stage::DriverRxRing])]
+        {
             for stage in stages {
-                if let Some((packets, evidence)) = frames_at(seen, stage) {
-                    self.add(stage, Passed::Packets, Some(packets), &format!("{who}: {evidence}"));
+                if let Some((packets, counters)) = frames_at(seen, stage) {
+                    self.add_sum(stage, seen, packets, counters);
                 }
             }
         }
-        if let Some(processed) = receiver.counters.get(Stage::SoftirqBacklog, "softnet processed") {
-            let evidence = format!("receiver: softnet processed {processed}, of all its interfaces");
-            self.add(Stage::SoftirqBacklog, Passed::Packets, Some(processed), &evidence);
+        let processed = "softnet processed";
+        if let Some(packets) = receiver.counters.get(Stage::SoftirqBacklog, processed) {
+            self.add_sum(Stage::SoftirqBacklog, receiver, packets, Counted::of(&[(processed, packets)]));
         }
     }
 }
 
 /// Frames that passed a stage of an interface: what the link counts at the rings, what the driver's table says
 /// elsewhere.
-pub(super) fn frames_at(seen: &Seen<'_>, stage: Stage) -> Option<(u64, String)> {
+pub(super) fn frames_at(seen: &Seen<'_>, stage: Stage) -> Option<(u64, Vec<Counted>)> {
     passed_at(seen, stage, "packets", Meaning::Packets)
 }
 
-pub(super) fn octets_at(seen: &Seen<'_>, stage: Stage) -> Option<(u64, String)> {
+pub(super) fn octets_at(seen: &Seen<'_>, stage: Stage) -> Option<(u64, Vec<Counted>)> {
     passed_at(seen, stage, "bytes", Meaning::Octets)
 }
 
-fn passed_at(seen: &Seen<'_>, stage: Stage, unit: &str, meaning: Meaning) -> Option<(u64, String)> {
+fn passed_at(seen: &Seen<'_>, stage: Stage, unit: &str, meaning: Meaning) -> Option<(u64, Vec<Counted>)> {
     let link = match stage {
         Stage::DriverTxRing => Some(format!("link tx_{unit}")),
         Stage::DriverRxRing => Some(format!("link rx_{unit}")),
@@ -160,11 +203,11 @@ fn passed_at(seen: &Seen<'_>, stage: Stage, unit: &str, meaning: Meaning) -> Opt
     if let Some(name) = link
         && let Some(value) = seen.counters.get(stage, &name)
     {
-        return Some((value, format!("{name} {value}")));
+        return Some((value, Counted::of(&[(&name, value)])));
     }
     let alternatives = seen.alternatives(|row| row.stage == stage && row.meaning == meaning);
     let hits = alternatives.first()?;
-    Some((hits.iter().fold(0, |sum, (_, value)| sum.saturating_add(*value)), listed(hits)))
+    Some((hits.iter().fold(0, |sum, (_, value)| sum.saturating_add(*value)), Counted::of(hits)))
 }
 
 /// Pause frames of one machine (IEEE 802.3, annex 31B): they turn loss into slowness.
@@ -179,14 +222,21 @@ pub struct PauseFrames {
     /// How long its transmitter stood still for them, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_s: Option<f64>,
-    /// Which counters say so.
-    pub evidence: String,
+    /// The counters that say so.
+    pub counters: Vec<Counted>,
+}
+
+impl PauseFrames {
+    /// Which counters say so, as a clause.
+    pub fn evidence(&self) -> String {
+        listed(&self.counters)
+    }
 }
 
 impl Seen<'_> {
     /// Its pause frames; `None` where no counter tells of any.
     pub fn pause(&self) -> Option<PauseFrames> {
-        let mut evidence = Vec::new();
+        let mut counters = Vec::new();
         let mut count = |standard: Option<(Stage, &str)>, meaning| {
             let value = standard.and_then(|(stage, name)| Some((name, self.counters.get(stage, name)?)));
             let hits: Option<Hits<'_>> = match value {
@@ -194,13 +244,13 @@ impl Seen<'_> {
                 None => self.counted(meaning),
             };
             let hits = hits?;
-            evidence.push(listed(&hits));
+            counters.extend(Counted::of(&hits));
             Some(hits.iter().fold(0u64, |sum, (_, value)| sum.saturating_add(*value)))
         };
         let sent = count(Some((Stage::MacRxFifo, "pause tx_frames")), Meaning::PauseSent);
         let received = count(Some((Stage::MacTx, "pause rx_frames")), Meaning::PauseReceived);
         let stalled_s = count(None, Meaning::StalledMicroseconds).map(|us| us as f64 / 1e6);
-        (!evidence.is_empty()).then(|| PauseFrames { sent, received, stalled_s, evidence: evidence.join(", ") })
+        (!counters.is_empty()).then_some(PauseFrames { sent, received, stalled_s, counters })
     }
 
     /// The counters of a meaning that add up, those of zero included; those that count again where there are no

@@ -4,7 +4,7 @@
 //! The tracepoint sees every packet of the machine, whosever it was, so a reason never overrules a counter, and never
 //! explains more than was lost.
 
-use super::drops::{Id, Machine};
+use super::drops::{DropCause, Machine};
 use super::seen::Seen;
 use super::{Datagrams, Findings, LossLine};
 use crate::drop_reason::DropReason;
@@ -19,56 +19,56 @@ struct Meaning {
     machine: Machine,
     stage: Stage,
     /// The entries of the table of drops that count the same.
-    counted: &'static [Id],
+    counted: &'static [DropCause],
 }
 
 /// The first that fits the name and the machine.
 const REASONS: [Meaning; 39] = [
-    reason("SOCKET_RCVBUFF", Receiver, Stage::ReceiverSocket, &[Id::ReceiveBuffer]),
-    reason("PROTO_MEM", Receiver, Stage::ReceiverSocket, &[Id::ReceiveBuffer, Id::UdpErrors]),
-    reason("SOCKET_FILTER", Receiver, Stage::ReceiverStack, &[Id::UdpErrors]),
-    reason("SOCKET_BACKLOG", Receiver, Stage::ReceiverSocket, &[Id::TcpBuffer]),
-    reason("NO_SOCKET", Receiver, Stage::ReceiverStack, &[Id::NoPort]),
-    reason("UDP_CSUM", Receiver, Stage::ReceiverStack, &[Id::Checksum]),
-    reason("TCP_CSUM", Receiver, Stage::ReceiverStack, &[Id::TcpErrors]),
-    reason("SKB_CSUM", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
-    reason("IP_CSUM", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
-    reason("IP_INHDR", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
-    reason("PKT_TOO_SMALL", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
-    reason("IP_RPFILTER", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
-    reason("IP_INADDRERRORS", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
-    reason("IP_INNOROUTES", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp]),
-    reason("IP_LOCAL_SOURCE", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp, Id::Undelivered]),
-    reason("IP_INVALID_SOURCE", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp, Id::Undelivered]),
-    reason("IP_LOCALNET", Receiver, Stage::ReceiverStack, &[Id::ReceiverIp, Id::Undelivered]),
+    reason("SOCKET_RCVBUFF", Receiver, Stage::ReceiverSocket, &[DropCause::ReceiveBuffer]),
+    reason("PROTO_MEM", Receiver, Stage::ReceiverSocket, &[DropCause::ReceiveBuffer, DropCause::UdpErrors]),
+    reason("SOCKET_FILTER", Receiver, Stage::ReceiverStack, &[DropCause::UdpErrors]),
+    reason("SOCKET_BACKLOG", Receiver, Stage::ReceiverSocket, &[DropCause::TcpBuffer]),
+    reason("NO_SOCKET", Receiver, Stage::ReceiverStack, &[DropCause::NoPort]),
+    reason("UDP_CSUM", Receiver, Stage::ReceiverStack, &[DropCause::Checksum]),
+    reason("TCP_CSUM", Receiver, Stage::ReceiverStack, &[DropCause::TcpErrors]),
+    reason("SKB_CSUM", Receiver, Stage::ReceiverStack, &[DropCause::ReceiverIp]),
+    reason("IP_CSUM", Receiver, Stage::ReceiverStack, &[DropCause::ReceiverIp]),
+    reason("IP_INHDR", Receiver, Stage::ReceiverStack, &[DropCause::ReceiverIp]),
+    reason("PKT_TOO_SMALL", Receiver, Stage::ReceiverStack, &[DropCause::ReceiverIp]),
+    reason("IP_RPFILTER", Receiver, Stage::ReceiverStack, &[DropCause::ReceiverIp]),
+    reason("IP_INADDRERRORS", Receiver, Stage::ReceiverStack, &[DropCause::ReceiverIp]),
+    reason("IP_INNOROUTES", Receiver, Stage::ReceiverStack, &[DropCause::ReceiverIp]),
+    reason("IP_LOCAL_SOURCE", Receiver, Stage::ReceiverStack, &[DropCause::ReceiverIp, DropCause::Undelivered]),
+    reason("IP_INVALID_SOURCE", Receiver, Stage::ReceiverStack, &[DropCause::ReceiverIp, DropCause::Undelivered]),
+    reason("IP_LOCALNET", Receiver, Stage::ReceiverStack, &[DropCause::ReceiverIp, DropCause::Undelivered]),
     reason("FRAG_REASM_TIMEOUT", Receiver, Stage::ReceiverStack, &[]),
     reason("FRAG_TOO_FAR", Receiver, Stage::ReceiverStack, &[]),
     reason("DUP_FRAG", Receiver, Stage::ReceiverStack, &[]),
-    reason("NETFILTER_DROP", Receiver, Stage::ReceiverStack, &[Id::Undelivered, Id::SenderIp]),
-    reason("NETFILTER_DROP", Sender, Stage::SenderStack, &[Id::SenderIp]),
-    reason("XDP", Receiver, Stage::SoftirqBacklog, &[Id::Xdp]),
+    reason("NETFILTER_DROP", Receiver, Stage::ReceiverStack, &[DropCause::Undelivered, DropCause::SenderIp]),
+    reason("NETFILTER_DROP", Sender, Stage::SenderStack, &[DropCause::SenderIp]),
+    reason("XDP", Receiver, Stage::SoftirqBacklog, &[DropCause::Xdp]),
     // What the kernel gives no reason for, or no old kernel any, by the function that dropped it (net/core/dev.c,
     // net/netfilter/core.c).
-    reason("* at do_xdp_generic", Receiver, Stage::SoftirqBacklog, &[Id::Xdp]),
-    reason("* at netif_receive_generic_xdp", Receiver, Stage::SoftirqBacklog, &[Id::Xdp]),
-    reason("- at nf_hook_slow", Receiver, Stage::ReceiverStack, &[Id::Undelivered, Id::SenderIp]),
-    reason("- at nf_hook_slow", Sender, Stage::SenderStack, &[Id::SenderIp]),
-    reason("TC_INGRESS", Receiver, Stage::SoftirqBacklog, &[Id::Ingress]),
-    reason("CPU_BACKLOG", Receiver, Stage::SoftirqBacklog, &[Id::Backlog]),
-    reason("TC_EGRESS", Sender, Stage::Qdisc, &[Id::Qdisc]),
-    reason("QDISC_*", Sender, Stage::Qdisc, &[Id::Qdisc]),
-    reason("NEIGH_QUEUEFULL", Sender, Stage::SenderStack, &[Id::Neighbours]),
+    reason("* at do_xdp_generic", Receiver, Stage::SoftirqBacklog, &[DropCause::Xdp]),
+    reason("* at netif_receive_generic_xdp", Receiver, Stage::SoftirqBacklog, &[DropCause::Xdp]),
+    reason("- at nf_hook_slow", Receiver, Stage::ReceiverStack, &[DropCause::Undelivered, DropCause::SenderIp]),
+    reason("- at nf_hook_slow", Sender, Stage::SenderStack, &[DropCause::SenderIp]),
+    reason("TC_INGRESS", Receiver, Stage::SoftirqBacklog, &[DropCause::Ingress]),
+    reason("CPU_BACKLOG", Receiver, Stage::SoftirqBacklog, &[DropCause::Backlog]),
+    reason("TC_EGRESS", Sender, Stage::Qdisc, &[DropCause::Qdisc]),
+    reason("QDISC_*", Sender, Stage::Qdisc, &[DropCause::Qdisc]),
+    reason("NEIGH_QUEUEFULL", Sender, Stage::SenderStack, &[DropCause::Neighbours]),
     // An address that nobody has (net/core/neighbour.c), by the function too.
-    reason("NEIGH_*", Sender, Stage::SenderStack, &[Id::SenderIp]),
+    reason("NEIGH_*", Sender, Stage::SenderStack, &[DropCause::SenderIp]),
     reason("* at neigh_invalidate", Sender, Stage::SenderStack, &[]),
-    reason("IP_OUTNOROUTES", Sender, Stage::SenderStack, &[Id::SenderIp]),
-    reason("PKT_TOO_BIG", Sender, Stage::SenderStack, &[Id::SenderIp]),
-    reason("FULL_RING", Sender, Stage::DriverTxRing, &[Id::TxRing]),
-    reason("DEV_READY", Sender, Stage::DriverTxRing, &[Id::TxRing]),
-    reason("SKB_GSO_SEG", Sender, Stage::DriverTxRing, &[Id::TxRing]),
+    reason("IP_OUTNOROUTES", Sender, Stage::SenderStack, &[DropCause::SenderIp]),
+    reason("PKT_TOO_BIG", Sender, Stage::SenderStack, &[DropCause::SenderIp]),
+    reason("FULL_RING", Sender, Stage::DriverTxRing, &[DropCause::TxRing]),
+    reason("DEV_READY", Sender, Stage::DriverTxRing, &[DropCause::TxRing]),
+    reason("SKB_GSO_SEG", Sender, Stage::DriverTxRing, &[DropCause::TxRing]),
 ];
 
-const fn reason(name: &'static str, machine: Machine, stage: Stage, counted: &'static [Id]) -> Meaning {
+const fn reason(name: &'static str, machine: Machine, stage: Stage, counted: &'static [DropCause]) -> Meaning {
     Meaning { name, machine, stage, counted }
 }
 
@@ -97,18 +97,13 @@ fn traced<'a>(
     of(receiver, Receiver).chain(of_sender.into_iter().flatten())
 }
 
-fn told(traced: &DropReason) -> String {
-    let at = traced.location.as_ref().map_or(String::new(), |location| format!(" at {location}"));
-    format!("drop reason {} {}{at}", traced.reason.as_deref().unwrap_or("not told"), traced.packets)
-}
-
 impl Findings {
     /// Says beside each line which reasons the kernel gave for such drops.
     pub(super) fn attach_reasons(&mut self, datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) {
         for (traced, meaning) in traced(datagrams, [sender, receiver]) {
             let counted = self.of.iter_mut().find(|one| one.net > 0 && meaning.counted.contains(&one.drop.id));
             if let Some(finding) = counted {
-                finding.evidence.push_str(&format!("; {}", told(traced)));
+                finding.reasons.push(traced.clone());
             }
         }
     }
@@ -120,11 +115,11 @@ impl Findings {
 pub(super) fn explain(
     lines: &mut Vec<LossLine>,
     rest: i128,
-    claimed: &[(Id, u64)],
+    claimed: &[(DropCause, u64)],
     datagrams: &Datagrams,
     seen: [&Seen<'_>; 2],
 ) {
-    let mut left: Vec<(Id, u64)> = claimed.to_vec();
+    let mut left: Vec<(DropCause, u64)> = claimed.to_vec();
     let mut candidates: Vec<(u64, LossLine)> = Vec::new();
     for (traced, meaning) in traced(datagrams, seen) {
         let mut packets = traced.packets;
@@ -137,9 +132,10 @@ pub(super) fn explain(
         if packets == 0 {
             continue;
         }
-        let who = if meaning.machine == Sender { "sender" } else { "receiver" };
-        let evidence = format!("{who}: {}, by no counter; of all the machine's traffic", told(traced));
-        candidates.push((packets, LossLine { stage: meaning.stage, packets, evidence }));
+        let at = if meaning.machine == Sender { seen[0] } else { seen[1] };
+        let line = LossLine::new(meaning.stage, at.seen_at(meaning.machine), packets, Vec::new());
+        let cause = meaning.counted.first().copied();
+        candidates.push((packets, LossLine { cause, reasons: vec![traced.clone()], ..line }));
     }
     let sum: i128 = candidates.iter().map(|(packets, _)| i128::from(*packets)).sum();
     if sum > rest {

@@ -3,15 +3,20 @@
 
 use std::collections::BTreeMap;
 
+use super::drops::Machine::{self, Receiver, Sender};
 use super::drops::{self, Drop};
-use super::{LossLine, listed};
+use super::{Counted, LossLine};
 use crate::drivers::{self, Cause, Meaning, Row, Table};
 use crate::drop_reason::DropReason;
+use crate::flow::End;
+use crate::spec::Direction;
 use crate::stage::{Counters, Stage};
 
 /// One machine's account.
 #[derive(Clone, Debug)]
 pub struct Seen<'a> {
+    /// Which of the two it is.
+    pub end: End,
     /// What its counters grew by, each at the stage that its driver's table says.
     pub counters: Counters,
     pub(super) table: &'static Table,
@@ -22,15 +27,24 @@ pub struct Seen<'a> {
 pub(super) type Hits<'a> = Vec<(&'a str, u64)>;
 
 impl<'a> Seen<'a> {
-    /// What these counters say on a machine with this driver.
-    pub fn new(counters: &Counters, driver: Option<&str>) -> Seen<'a> {
+    /// What these counters of this end say, on a machine with this driver.
+    pub fn new(end: End, counters: &Counters, driver: Option<&str>) -> Seen<'a> {
         let table = drivers::table(driver);
-        Seen { counters: table.place(counters), table, reasons: &[] }
+        Seen { end, counters: table.place(counters), table, reasons: &[] }
     }
 
     /// With the drops that the kernel traced.
     pub fn with_reasons(self, reasons: &'a [DropReason]) -> Seen<'a> {
         Seen { reasons, ..self }
+    }
+
+    /// Which way the traffic goes that this machine sends or receives, and which machine it is.
+    pub(super) fn seen_at(&self, role: Machine) -> (Direction, End) {
+        let direction = match (role, self.end) {
+            (Sender, End::Target) | (Receiver, End::Host) => Direction::Tx,
+            (Sender, End::Host) | (Receiver, End::Target) => Direction::Rx,
+        };
+        (direction, self.end)
     }
 
     /// Nothing is known of the driver but that it uses the names that many do.
@@ -92,7 +106,9 @@ impl<'a> Seen<'a> {
         let mut lines: Vec<LossLine> = of_driver
             .chain(general)
             .filter(|(_, _, packets)| *packets > 0)
-            .map(|(stage, name, packets)| LossLine { stage, packets, evidence: format!("receiver: {name} {packets}") })
+            .map(|(stage, name, packets)| {
+                LossLine::new(stage, self.seen_at(Receiver), packets, Counted::of(&[(name, packets)]))
+            })
             .collect();
         lines.sort_by_key(|line| line.stage);
         lines
@@ -100,7 +116,7 @@ impl<'a> Seen<'a> {
 
     /// What IP received less what it delivered, forwarded, put together and counted as errors (RFC 4293: the case
     /// diagram of its section 3.2.3). `None` where the kernel lacks a counter of that sum.
-    pub(super) fn undelivered(&self) -> Option<(u64, String)> {
+    pub(super) fn undelivered(&self) -> Option<(u64, Vec<Counted>)> {
         let of = |protocol: &str| -> Option<(i128, [(String, u64); 2])> {
             let get = |name: &str| self.counters.get(Stage::ReceiverStack, &format!("{protocol} {name}"));
             let (received, delivered) = (get("InReceives")?, get("InDelivers")?);
@@ -135,9 +151,6 @@ impl<'a> Seen<'a> {
         };
         let packets = u64::try_from(rest).ok().filter(|packets| *packets > 0)?;
         let hits: Hits<'_> = counters.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-        Some((
-            packets,
-            format!("{}: {packets} delivered to nobody and counted as no error, as by a packet filter", listed(&hits)),
-        ))
+        Some((packets, Counted::of(&hits)))
     }
 }

@@ -16,16 +16,21 @@ fn counters(list: &[(Stage, &str, u64)]) -> Counters {
     counters
 }
 
-/// Of a driver that nothing is known of.
-fn seen(list: &[(Stage, &str, u64)]) -> Seen<'static> {
-    Seen::new(&counters(list), None)
+/// The sender, with a driver that nothing is known of.
+fn host(list: &[(Stage, &str, u64)]) -> Seen<'static> {
+    Seen::new(End::Host, &counters(list), None)
+}
+
+/// The receiver, likewise.
+fn target(list: &[(Stage, &str, u64)]) -> Seen<'static> {
+    Seen::new(End::Target, &counters(list), None)
 }
 
 type List<'a> = &'a [(Stage, &'a str, u64)];
 
 #[track_caller]
 fn check(datagrams: Datagrams, sender: List, receiver: List, want: &[(Stage, u64)], unaccounted: i64) -> LossBudget {
-    let budget = loss_budget(&datagrams, &seen(sender), &seen(receiver));
+    let budget = loss_budget(&datagrams, &host(sender), &target(receiver));
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (want, unaccounted), "{budget:#?}");
     let contradicted = budget.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountersContradict);
@@ -50,7 +55,7 @@ const FULL_TBF: List = &[
 fn a_lost_end_mark_is_no_lost_datagram() {
     for (sent, received, drops, packets) in [(100, 60, 41, Some(40)), (100, 100, 1, None)] {
         let datagrams = Datagrams { socket_drops: Some(drops), marks_lost: 2, ..lost(sent, received) };
-        let budget = loss_budget(&datagrams, &seen(&[]), &seen(&[]));
+        let budget = loss_budget(&datagrams, &host(&[]), &target(&[]));
         assert_eq!(budget.lines.first().map(|line| line.packets), packets);
         assert_eq!((budget.unaccounted, budget.doubts.len()), (0, 0));
     }
@@ -59,7 +64,7 @@ fn a_lost_end_mark_is_no_lost_datagram() {
 #[test]
 fn one_drop_that_four_counters_saw_is_one_line() {
     let budget = check(lost(1000, 17), FULL_TBF, &[], &[(Stage::Qdisc, 983)], 0);
-    assert_eq!(budget.lines[0].evidence, "sender: ve0 tbf drops 983");
+    assert_eq!(budget.lines[0].evidence(), "host: ve0 tbf drops 983");
     let refused = Datagrams { send_errors: 983, ..lost(1000, 17) };
     check(refused, FULL_TBF, &[], &[(Stage::Qdisc, 983)], 0);
     // What the socket refused besides is the socket's.
@@ -78,8 +83,8 @@ fn a_full_backlog_between_namespaces_is_one_line() {
     let receiver = [(Stage::DriverRxRing, "link rx_dropped", 50), (Stage::SoftirqBacklog, "softnet dropped", 50)];
     let shared = Datagrams { shared_kernel: true, ..lost(100, 50) };
     let budget = check(shared, &sender, &receiver, &[(Stage::SoftirqBacklog, 50)], 0);
-    let want = "receiver: softnet dropped 50 (link rx_dropped and the sender's link tx_dropped again)";
-    assert_eq!(budget.lines[0].evidence, want);
+    let want = "target: softnet dropped 50 (link rx_dropped and the host's link tx_dropped again)";
+    assert_eq!(budget.lines[0].evidence(), want);
     // As Linux 6.18 counted a burst over a veth with RPS and a backlog of 16; somebody else's four are in it, and
     // two errors of send for which no counter stands out.
     let sender = [
@@ -109,7 +114,7 @@ fn what_waited_for_room_and_was_sent_again_is_no_drop() {
     check(datagrams, &sender, &[], &[(Stage::SenderStack, 356)], 91);
     let budget = check(lost(2500, 2053), &sender, &[], &[(Stage::SenderStack, 98), (Stage::SenderStack, 349)], 0);
     // Of the machine's neighbours, no more than the trial lost.
-    assert!(budget.lines[1].evidence.contains("356 on the machine, more than the trial lost"), "{budget:#?}");
+    assert!(budget.lines[1].evidence().contains("356 on the machine, more than the trial lost"), "{budget:#?}");
     let datagrams = Datagrams { send_retries: 97, ..lost(2500, 2143) };
     check(datagrams, &sender, &[], &[(Stage::SenderStack, 1), (Stage::SenderStack, 356)], 0);
 }
@@ -145,14 +150,14 @@ fn the_board_of_report_one() {
         (Stage::Link, "link rx_crc_errors", 40),
     ];
     let budget = check(lost(1000, 350), &[], &receiver, &[(Stage::Link, 40), (Stage::MacRxFifo, 600)], 10);
-    assert!(budget.lines[1].evidence.starts_with("receiver: link rx_fifo_errors 600"));
+    assert!(budget.lines[1].evidence().starts_with("target: link rx_fifo_errors 600"));
 }
 
 #[test]
 fn a_queue_on_an_ifb_stands_for_the_receive_ring() {
     let receiver = [(Stage::DriverRxRing, "ifb9 tbf drops", 982), (Stage::DriverRxRing, "link rx_dropped", 0)];
     let budget = check(lost(1000, 18), &[], &receiver, &[(Stage::DriverRxRing, 982)], 0);
-    assert!(budget.lines[0].evidence.contains("ifb9 tbf drops 982"));
+    assert!(budget.lines[0].evidence().contains("ifb9 tbf drops 982"));
 }
 
 #[test]
@@ -196,8 +201,9 @@ fn counters_that_explain_too_much_are_said_to() {
 
 #[test]
 fn drops_of_buffers_are_doubted_and_not_multiplied() {
-    let drops = seen(&[(Stage::Qdisc, "ve0 tbf drops", 10)]);
-    let budget = |segments, received| loss_budget(&Datagrams { segments, ..lost(1000, received) }, &drops, &seen(&[]));
+    let drops = host(&[(Stage::Qdisc, "ve0 tbf drops", 10)]);
+    let budget =
+        |segments, received| loss_budget(&Datagrams { segments, ..lost(1000, received) }, &drops, &target(&[]));
     let of_buffers = budget(44, 560);
     assert_eq!((of_buffers.lines[0].packets, of_buffers.unaccounted), (10, 430));
     assert_eq!(of_buffers.doubts[0].kind, DoubtKind::Segmented);
@@ -221,11 +227,11 @@ fn fragments_are_datagrams_only_where_that_is_known() {
     // One place dropped fragments, so the loss is there; 150 fragments cost 50 to 150 datagrams.
     let ring: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150)];
     let budget = check(fragmented(200), &[], ring, &[(Stage::DriverRxRing, 100)], 0);
-    assert!(budget.lines[0].evidence.contains("150 fragments, 3 to a datagram"), "{budget:?}");
+    assert!(budget.lines[0].evidence().contains("150 fragments, 3 to a datagram"), "{budget:?}");
     check(fragmented(0), &[], ring, &[(Stage::DriverRxRing, 150)], 150);
     let ring: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150), (Stage::ReceiverStack, "Ip ReasmFails", 40)];
     let budget = check(fragmented(200), &[], ring, &[(Stage::DriverRxRing, 100)], 0);
-    assert!(budget.lines[0].evidence.contains("ReasmFails 40, in fragments"), "{budget:?}");
+    assert!(budget.lines[0].evidence().contains("ReasmFails 40, in fragments"), "{budget:?}");
     // Two places did: the loss stays unaccounted, and a doubt says why.
     let two: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150), (Stage::MacRxFifo, "link rx_fifo_errors", 9)];
     let budget = check(fragmented(200), &[], two, &[], 100);
@@ -236,7 +242,7 @@ fn fragments_are_datagrams_only_where_that_is_known() {
 #[track_caller]
 fn check_driver(driver: &str, lost: u64, receiver: List, want: &[(Stage, u64)]) -> LossBudget {
     let datagrams = Datagrams { sent: 10_000, received_unique: 10_000 - lost, ..Datagrams::default() };
-    let budget = loss_budget(&datagrams, &seen(&[]), &Seen::new(&counters(receiver), Some(driver)));
+    let budget = loss_budget(&datagrams, &host(&[]), &Seen::new(End::Target, &counters(receiver), Some(driver)));
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (want, 0), "{driver}: {budget:#?}");
     budget
@@ -257,8 +263,8 @@ fn overruns_and_empty_rings_by_the_names_of_drivers() {
         (Stage::MacRxFifo, "link rx_errors", 6393),
     ];
     let budget = check_driver("fec", 6403, fec, &[(Stage::Link, 3), (Stage::MacRxFifo, 6400)]);
-    assert_eq!(budget.lines[1].evidence, "receiver: driver IEEE_rx_macerr 6400");
-    let pause = Seen::new(&counters(fec), Some("fec")).pause().unwrap();
+    assert_eq!(budget.lines[1].evidence(), "target: driver IEEE_rx_macerr 6400");
+    let pause = Seen::new(End::Target, &counters(fec), Some("fec")).pause().unwrap();
     assert_eq!((pause.sent, pause.received, pause.stalled_s), (Some(12), None, None));
     // GEM: one overrun in three places, and an empty ring beside it.
     let macb: List = &[
@@ -296,7 +302,7 @@ fn overruns_and_empty_rings_by_the_names_of_drivers() {
     ];
     let budget = check_driver("mlx5_core", 100, mlx5, &[(Stage::MacRxFifo, 40), (Stage::DriverRxRing, 60)]);
     assert_eq!(budget.benign_drops.iter().map(|line| line.packets).collect::<Vec<_>>(), [5]);
-    let pause = Seen::new(&counters(mlx5), Some("mlx5_core")).pause().unwrap();
+    let pause = Seen::new(End::Target, &counters(mlx5), Some("mlx5_core")).pause().unwrap();
     assert_eq!((pause.received, pause.stalled_s), (Some(900), Some(1.5)));
 }
 
@@ -343,8 +349,8 @@ fn what_the_interface_counts_again_under_another_name_is_one_drop() {
     check_driver("virtio_net", 5, virtio, &[(Stage::DriverRxRing, 5)]);
     // And on the way out one drop is a drop and an error of the FIFO.
     let sender: List = &[(Stage::DriverTxRing, "link tx_dropped", 5), (Stage::MacTx, "link tx_fifo_errors", 5)];
-    let sender = Seen::new(&counters(sender), Some("virtio_net"));
-    let budget = loss_budget(&lost(100, 95), &sender, &seen(&[]));
+    let sender = Seen::new(End::Host, &counters(sender), Some("virtio_net"));
+    let budget = loss_budget(&lost(100, 95), &sender, &target(&[]));
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (&[(Stage::DriverTxRing, 5)][..], 0), "{budget:#?}");
 }
@@ -398,7 +404,7 @@ fn benign_drops_are_no_loss() {
 fn counters_that_cannot_be_right_are_said_to() {
     let doubts = |driver, receiver: List| -> Vec<String> {
         let datagrams = lost(10_000, 10_000);
-        let budget = loss_budget(&datagrams, &seen(&[]), &Seen::new(&counters(receiver), Some(driver)));
+        let budget = loss_budget(&datagrams, &host(&[]), &Seen::new(End::Target, &counters(receiver), Some(driver)));
         budget.doubts.into_iter().map(|doubt| doubt.detail).collect()
     };
     let told = |driver, receiver: List, what: &str| {
@@ -448,14 +454,14 @@ fn reasons_explain_what_no_counter_does_and_no_more() {
     };
     #[track_caller]
     fn check(reasons: &[DropReason], receiver: List, want: &[(Stage, u64)], unaccounted: i64) -> LossBudget {
-        let budget = loss_budget(&lost(1000, 900), &seen(&[]), &seen(receiver).with_reasons(reasons));
+        let budget = loss_budget(&lost(1000, 900), &host(&[]), &target(receiver).with_reasons(reasons));
         let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
         assert_eq!((lines.as_slice(), budget.unaccounted), (want, unaccounted), "{budget:#?}");
         budget
     }
     let filtered = traced(&[("NETFILTER_DROP", "nf_hook_slow", 100), ("NOT_SPECIFIED", "unix_release_sock", 40)]);
     let budget = check(&filtered, &[], &[(Stage::ReceiverStack, 100)], 0);
-    assert!(budget.lines[0].evidence.contains("by no counter; of all the machine's traffic"), "{budget:?}");
+    assert!(budget.lines[0].evidence().contains("by no counter; of all the machine's traffic"), "{budget:?}");
     // Others lost some too: one reason may be held to what is missing, two may not.
     let more = traced(&[("NETFILTER_DROP", "nf_hook_slow", 140)]);
     check(&more, &[], &[(Stage::ReceiverStack, 100)], 0);
@@ -468,7 +474,7 @@ fn reasons_explain_what_no_counter_does_and_no_more() {
     // What a counter says already is not said again.
     let receiver: List = &[(Stage::ReceiverStack, "Udp NoPorts", 100)];
     let budget = check(&traced(&[("NO_SOCKET", "__udp4_lib_rcv", 100)]), receiver, &[(Stage::ReceiverStack, 100)], 0);
-    assert_eq!(budget.lines[0].evidence, "receiver: Udp NoPorts 100; drop reason NO_SOCKET 100 at __udp4_lib_rcv");
+    assert_eq!(budget.lines[0].evidence(), "target: Udp NoPorts 100; drop reason NO_SOCKET 100 at __udp4_lib_rcv");
 }
 
 #[test]
@@ -486,10 +492,10 @@ fn the_path_tells_what_passed_where() {
         (Stage::ReceiverStack, "Ip InReceives", 925),
     ];
     let datagrams = Datagrams { send_errors: 10, ..lost(1000, 900) };
-    let of = |list| Seen::new(&counters(list), Some("fec"));
+    let of = |end, list| Seen::new(end, &counters(list), Some("fec"));
     let trial = Trial::Udp { asked: Some(1001), datagrams: &datagrams };
     let passed: Vec<(Stage, u64)> =
-        path(trial, &of(sender), &of(receiver)).iter().map(|p| (p.stage, p.packets)).collect();
+        path(trial, &of(End::Host, sender), &of(End::Target, receiver)).iter().map(|p| (p.stage, p.packets)).collect();
     let want = [
         (Stage::SenderApplication, 1001),
         (Stage::SenderApplication, 1000),
@@ -508,11 +514,18 @@ fn the_path_tells_what_passed_where() {
 
 #[test]
 fn the_record_has_its_names() {
-    let budget = loss_budget(&lost(1000, 10), &seen(FULL_TBF), &seen(&[]));
+    let budget = loss_budget(&lost(1000, 10), &host(FULL_TBF), &target(&[]));
     assert_eq!(
         serde_json::to_value(&budget).unwrap(),
         serde_json::json!({
-            "loss_budget": [{"stage": "qdisc", "packets": 983, "evidence": "sender: ve0 tbf drops 983"}],
+            "loss_budget": [{
+                "stage": "qdisc",
+                "direction": "rx",
+                "end": "host",
+                "packets": 983,
+                "cause": "qdisc",
+                "counters": [{"source": "counter", "name": "ve0 tbf drops", "value": 983}],
+            }],
             "unaccounted": 7,
         })
     );
@@ -549,10 +562,10 @@ proptest! {
         let marks_lost = 0;
         let datagrams =
             Datagrams { sent, send_errors, send_retries: 0, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
-        let budget = loss_budget(&datagrams, &Seen::new(&sender, None), &Seen::new(&receiver, None));
+        let budget = loss_budget(&datagrams, &Seen::new(End::Host, &sender, None), &Seen::new(End::Target, &receiver, None));
         let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
         prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);
-        prop_assert!(budget.lines.iter().all(|line| line.packets > 0 && !line.evidence.is_empty()));
+        prop_assert!(budget.lines.iter().all(|line| line.packets > 0 && !line.evidence().is_empty()));
         prop_assert!(budget.lines.is_sorted_by_key(|line| line.stage));
         // No line says more than the counters of its end together.
         let total: u64 = sender.iter().chain(receiver.iter()).map(|(_, _, value)| value).sum();
@@ -563,7 +576,6 @@ proptest! {
     fn extremes_do_not_overflow(value in prop_oneof![Just(u64::MAX), any::<u64>()], sent: u64, received: u64) {
         let all: Vec<(Stage, &str, u64)> =
             DROPS.iter().flat_map(|d| d.sources.concat().into_iter().map(move |n| (d.stage, n, value))).collect();
-        let all = seen(&all);
-        loss_budget(&lost(sent, received), &all, &all);
+        loss_budget(&lost(sent, received), &host(&all), &target(&all));
     }
 }

@@ -2,12 +2,12 @@
 //! Knows which machine sends; what counters mean is for `linerate_trial::budget`.
 
 use linerate_results::record::{PathLine, Record};
-use linerate_trial::budget::{Datagrams, LossBudget, LossLine, Seen, Trial, drops_seen, loss_budget, path};
+use linerate_trial::budget::{Datagrams, LossBudget, Seen, Trial, drops_seen, loss_budget, path};
 use linerate_trial::doubt::Doubt;
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::{Direction, Extent, Workload};
+use linerate_trial::spec::{Extent, Workload};
 
 use super::{Joined, Pair, fragments, sending};
 
@@ -20,12 +20,11 @@ impl Joined<'_> {
         for source in [End::Target, End::Host] {
             let pairs: Vec<&Pair<'_>> = main.iter().filter(|pair| pair.flow.source == source).collect();
             let Some(direction) = pairs.first().map(|pair| pair.flow.direction()) else { continue };
-            let target = seen(self.target, &environments[0]);
-            let host = seen(self.host, &environments[1]);
+            let target = seen(End::Target, self.target, &environments[0]);
+            let host = seen(End::Host, self.host, &environments[1]);
             let (sender, receiver) = if source == End::Target { (target, host) } else { (host, target) };
             let fragments = fragments(self.spec, sending(pairs[0], [&environments[0], &environments[1]]));
             let datagrams = self.datagrams(&pairs, fragments, shared_kernel);
-            let named = |evidence: &str| name_ends(evidence, source);
             let trial = if udp {
                 Trial::Udp { asked: self.asked_datagrams(pairs.len()), datagrams: &datagrams }
             } else {
@@ -35,26 +34,19 @@ impl Joined<'_> {
                     received: segments(|pair| pair.sink.tcp.as_ref()?.segments_received),
                 }
             };
-            record.path.extend(path(trial, &sender, &receiver).into_iter().map(|mut passage| {
-                passage.evidence = named(&passage.evidence);
-                PathLine { direction, passage }
-            }));
+            record
+                .path
+                .extend(path(trial, &sender, &receiver).into_iter().map(|passage| PathLine { direction, passage }));
             let budget = match udp {
                 true => loss_budget(&datagrams, &sender, &receiver),
                 false => drops_seen(shared_kernel, &sender, &receiver),
             };
             let LossBudget { lines: more, unaccounted: rest, benign_drops, doubts: new } = budget;
-            let both = self.spec.direction == Direction::Both;
-            let rename = |line: LossLine| {
-                let evidence = named(&line.evidence);
-                LossLine { evidence: if both { format!("{direction}: {evidence}") } else { evidence }, ..line }
-            };
-            lines.extend(more.into_iter().map(rename));
-            benign.extend(benign_drops.into_iter().map(rename));
+            lines.extend(more);
+            benign.extend(benign_drops);
             unaccounted += rest;
             // With both directions at once each machine's counters are looked at twice.
             for doubt in new {
-                let doubt = Doubt { detail: named(&doubt.detail), ..doubt };
                 if !doubts.contains(&doubt) {
                     doubts.push(doubt);
                 }
@@ -94,13 +86,7 @@ impl Joined<'_> {
     }
 }
 
-fn seen<'a>(outcome: &'a Outcome, environment: &Environment) -> Seen<'a> {
+fn seen<'a>(end: End, outcome: &'a Outcome, environment: &Environment) -> Seen<'a> {
     let driver = environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
-    Seen::new(&outcome.counters, driver).with_reasons(outcome.drop_reasons.as_deref().unwrap_or_default())
-}
-
-/// People know their machines as target and host.
-fn name_ends(evidence: &str, source: End) -> String {
-    let (sender, receiver) = if source == End::Target { ("target", "host") } else { ("host", "target") };
-    evidence.replace("sender: ", &format!("{sender}: ")).replace("receiver: ", &format!("{receiver}: "))
+    Seen::new(end, &outcome.counters, driver).with_reasons(outcome.drop_reasons.as_deref().unwrap_or_default())
 }

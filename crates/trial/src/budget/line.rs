@@ -1,0 +1,262 @@
+//! A line of the loss budget as facts, and the one place that makes a sentence of them.
+//! Knows no rule of the budget: what a line rests on is decided in [`super`].
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::drops::DropCause;
+use crate::drop_reason::DropReason;
+use crate::flow::End;
+use crate::spec::Direction;
+use crate::stage::Stage;
+
+/// Packets that were lost at one stage, and what says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LossLine {
+    /// Where.
+    pub stage: Stage,
+    /// Which way they went.
+    pub direction: Direction,
+    /// The machine whose counters say so.
+    pub end: End,
+    /// How many.
+    pub packets: u64,
+    /// What happened to them; absent of what the trial did not lose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<DropCause>,
+    /// The counters whose sum they are, before `adjustments`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<Counted>,
+    /// Counters that count the same packets once more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counted_again: Vec<Counter>,
+    /// Why `packets` is not what the counters say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adjustments: Vec<Adjustment>,
+    /// The reasons that the kernel gave for such drops, of all the machine's traffic. Where there are no counters, the
+    /// line rests on these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<DropReason>,
+}
+
+/// What one counter grew by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Who counts.
+    pub source: Source,
+    /// The counter's name, as `machine.counters` has it, such as `link rx_dropped`.
+    pub name: String,
+    /// By how much it grew.
+    pub value: u64,
+}
+
+impl Counted {
+    /// Counters of the machine.
+    pub(super) fn of(hits: &[(&str, u64)]) -> Vec<Counted> {
+        let counted = |&(name, value): &(&str, u64)| Counted { source: Source::Counter, name: name.to_owned(), value };
+        hits.iter().map(counted).collect()
+    }
+}
+
+/// Who counts packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// A counter of the machine: of its kernel, an interface or a driver.
+    Counter,
+    /// The trial's own sockets, by `SO_MEMINFO`.
+    Socket,
+    /// The sending application, by errors of `send`.
+    Send,
+}
+
+/// A counter, at one of the ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counter {
+    /// Whose.
+    pub end: End,
+    /// Its name.
+    pub name: String,
+}
+
+/// Why a line is of other packets than its counters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Adjustment {
+    /// Some have a line of their own at another stage.
+    CountedAt {
+        /// Where.
+        stage: Stage,
+        /// How many.
+        packets: u64,
+    },
+    /// Some waited for room in the sender's queue and were sent later.
+    Retried {
+        /// How many.
+        packets: u64,
+    },
+    /// Some were the sender's end marks, which are no datagrams of the trial.
+    EndMarks {
+        /// How many.
+        packets: u64,
+    },
+    /// Some were not the trial's: they are more than it lost.
+    NotOfTheTrial {
+        /// How many.
+        packets: u64,
+    },
+    /// All that are more than the trial lost: of unknown protocols, or of other traffic.
+    MoreThanLost {
+        /// How many.
+        packets: u64,
+    },
+    /// The counters are the whole machine's and count more than the trial lost.
+    MachineWide,
+    /// The counters are the whole machine's; the interface's own counter says less.
+    LimitedByInterface {
+        /// The interface's counter.
+        name: String,
+        /// By how much it grew.
+        packets: u64,
+    },
+    /// What IP received, delivered to nobody and counted as no error, as a packet filter has it.
+    Undelivered {
+        /// How many.
+        packets: u64,
+    },
+    /// The counters are of IP fragments.
+    Fragments {
+        /// Fragments to a datagram.
+        per_datagram: u32,
+        /// Times that the receiver gave up putting fragments together; 0: not counted, or not yet.
+        reassembly_failures: u64,
+    },
+    /// The counters are of fragments and of attempts to put them together.
+    ReassemblyAttempts {
+        /// Fragments to a datagram.
+        per_datagram: u32,
+    },
+}
+
+impl LossLine {
+    /// A line without adjustments.
+    pub(super) fn new(stage: Stage, seen_at: (Direction, End), packets: u64, counters: Vec<Counted>) -> LossLine {
+        let (direction, end) = seen_at;
+        LossLine {
+            stage,
+            direction,
+            end,
+            packets,
+            cause: None,
+            counters,
+            counted_again: Vec::new(),
+            adjustments: Vec::new(),
+            reasons: Vec::new(),
+        }
+    }
+
+    /// Whether other traffic of the machine moves what the line rests on, and it was taken for as much as was missing.
+    pub fn is_of_the_whole_machine(&self) -> bool {
+        self.cause == Some(DropCause::Undelivered) || self.counters.is_empty()
+    }
+
+    /// Whether one of its counters is this field of its group: `NoPorts` is of `Udp` and of `Udp6`.
+    pub fn counts(&self, field: &str) -> bool {
+        self.counters.iter().any(|counted| counted.name.rsplit(' ').next() == Some(field))
+    }
+
+    /// Whether the kernel gave this reason, or one that begins so where the name ends in `*`.
+    pub fn has_reason(&self, pattern: &str) -> bool {
+        self.reasons.iter().filter_map(|reason| reason.reason.as_deref()).any(|name| crate::stage::fits(pattern, name))
+    }
+
+    /// Whether this function of the kernel dropped some.
+    pub fn is_dropped_by(&self, function: &str) -> bool {
+        self.reasons.iter().any(|reason| reason.location.as_deref() == Some(function))
+    }
+
+    /// Which counters of which machine say so, as a clause.
+    pub fn evidence(&self) -> String {
+        let mut clause = format!("{}: {}", self.end, listed(&self.counters));
+        if !self.counted_again.is_empty() {
+            let again: Vec<String> = self.counted_again.iter().map(|counter| self.named(counter)).collect();
+            let _ = write!(clause, " ({} again)", again.join(" and "));
+        }
+        for adjustment in &self.adjustments {
+            let _ = write!(clause, "{adjustment}");
+        }
+        clause.push_str(match self.cause {
+            Some(DropCause::RedirectQueue) => {
+                " (packets are redirected there on the way in, as through a board's receive queue)"
+            }
+            Some(DropCause::UdpErrors) => " (a socket's filter, or a policy)",
+            _ => "",
+        });
+        let reasons: Vec<String> = self.reasons.iter().map(ToString::to_string).collect();
+        if self.counters.is_empty() {
+            let _ = write!(clause, "{}, by no counter; of all the machine's traffic", reasons.join("; "));
+        } else {
+            reasons.iter().for_each(|reason| clause.extend(["; ", reason]));
+        }
+        clause
+    }
+
+    /// A counter's name, with its machine where that is the other one.
+    fn named(&self, counter: &Counter) -> String {
+        if counter.end == self.end { counter.name.clone() } else { format!("the {}'s {}", counter.end, counter.name) }
+    }
+}
+
+impl std::fmt::Display for Counted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.source {
+            Source::Counter => write!(f, "{} {}", self.name, self.value),
+            Source::Socket => write!(f, "the trial's sockets dropped {}", self.value),
+            Source::Send => write!(f, "{} refused by send", self.value),
+        }
+    }
+}
+
+/// `name 3, other 4`.
+pub(super) fn listed(counters: &[Counted]) -> String {
+    counters.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl std::fmt::Display for Adjustment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Adjustment::CountedAt { stage, packets } => write!(f, ", less {packets} counted at {stage}"),
+            Adjustment::Retried { packets } => {
+                write!(f, ", less {packets} that waited for room and were sent later")
+            }
+            Adjustment::EndMarks { packets } => {
+                write!(f, ", {packets} of them the sender's end mark, which is no datagram of the trial")
+            }
+            Adjustment::NotOfTheTrial { packets } => write!(f, ", less {packets} that the trial did not lose"),
+            Adjustment::MoreThanLost { packets } => {
+                write!(f, ", {packets} more than the trial lost: unknown protocols or other traffic")
+            }
+            Adjustment::MachineWide => f.write_str(" on the machine, more than the trial lost"),
+            Adjustment::LimitedByInterface { name, packets } => write!(f, " on the machine, {name} {packets}"),
+            Adjustment::Undelivered { packets } => {
+                write!(f, ": {packets} delivered to nobody and counted as no error, as by a packet filter")
+            }
+            Adjustment::Fragments { per_datagram, reassembly_failures } => {
+                write!(f, " fragments, {per_datagram} to a datagram")?;
+                match reassembly_failures {
+                    0 => Ok(()),
+                    failures => write!(f, "; {}", reassembly_failed(*failures)),
+                }
+            }
+            Adjustment::ReassemblyAttempts { per_datagram } => {
+                write!(f, " fragments and attempts, {per_datagram} fragments to a datagram")
+            }
+        }
+    }
+}
+
+/// What the receiver's failures to put fragments together are counted in.
+pub(super) fn reassembly_failed(failures: u64) -> String {
+    format!("receiver: Ip ReasmFails {failures}, in fragments and attempts, not datagrams")
+}
