@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use linerate_control::message::{
-    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, MACHINE_PROFILE, Prepare, REGISTERS, RefusalKind, Reply,
-    Request, RequestLine, SETTINGS,
+    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, MACHINE_PROFILE, Prepare, REGISTERS, RefusalKind,
+    Reply, Request, RequestLine, SETTINGS,
 };
 use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
 use linerate_host::profile::may_sample_machine;
 use linerate_host::sys::local;
-use linerate_host::traffic::{Progress, Tokens, Trial};
+use linerate_host::traffic::{Progress, Tokens, TrafficError, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 
 use crate::foreign;
@@ -191,7 +191,7 @@ impl Session {
             return Err(out_of_order("a trial needs the lease; ask for it first"));
         }
         self.end_trial();
-        prepare.spec.validate().map_err(|sentence| Refusal(RefusalKind::BadRequest, sentence))?;
+        prepare.spec.validate().map_err(|error| Refusal(RefusalKind::BadRequest, error.sentence))?;
         if let Some(wanted) = &prepare.registers {
             registers::allow(wanted, self.memory)?;
         }
@@ -259,7 +259,7 @@ impl Session {
             .spawn(move || {
                 let event = match trial.join() {
                     Ok(outcome) => Event::Finished(Box::new(outcome)),
-                    Err(error) => Event::TrialFailed { message: error.to_string() },
+                    Err(error) => Event::TrialFailed { message: error.to_string(), failure: failure_of(&error) },
                 };
                 outlet.event(event);
             })
@@ -278,7 +278,7 @@ impl Session {
             .spawn(move || {
                 let event = match test.run(notify(&outlet), &|| asked.load(Ordering::Relaxed)) {
                     Ok([other, own]) => Event::FinishedWith { own: Box::new(own), other: Box::new(other) },
-                    Err(message) => Event::TrialFailed { message },
+                    Err(message) => Event::TrialFailed { message, failure: None },
                 };
                 outlet.event(event);
             })
@@ -300,6 +300,15 @@ impl Session {
 }
 
 /// Tells the controller how far the trial is.
+/// What a controller needs to know of an error besides its sentence.
+fn failure_of(error: &TrafficError) -> Option<Failure> {
+    match error {
+        TrafficError::Broke(_) => Some(Failure::ConnectionBroke),
+        TrafficError::Stalled { no_carrier: Some(_), .. } => Some(Failure::NoCarrier),
+        _ => None,
+    }
+}
+
 fn notify(outlet: &Outlet) -> impl Fn(Progress) + Send + 'static {
     let outlet = outlet.clone();
     move |so_far| {

@@ -87,7 +87,7 @@ impl SettingsOf {
         let failed = |why: String| {
             Refusal(RefusalKind::Failed, format!("{RECEIVER_SCHEDULING} cannot be {}: {why}", change.value))
         };
-        let canonical = setting::canonical(&change.name, &change.value);
+        let canonical = setting::canonical(&change.name, &change.value).map_err(|error| error.to_string());
         let wanted: Scheduling = canonical
             .and_then(|text| text.parse().map_err(|_| "no such class".to_owned()))
             .map_err(|sentence| Refusal(RefusalKind::BadRequest, sentence))?;

@@ -398,7 +398,20 @@ pub enum Event {
     TrialFailed {
         /// One sentence, ending in what to try.
         message: String,
+        /// What is known of it besides.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
     },
+}
+
+/// What a controller needs to know of a trial's failure, besides its sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Failure {
+    /// The connection of a flow broke: the other end knows why.
+    ConnectionBroke,
+    /// Nothing passed, and this end's interface has no carrier, as the sentence says.
+    NoCarrier,
 }
 
 /// An address of an interface.

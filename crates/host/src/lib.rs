@@ -24,6 +24,5 @@ pub mod traffic;
 
 /// The error without std's number behind it.
 pub(crate) fn text_of(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+    error.raw_os_error().and_then(sys::machine::error_text).unwrap_or_else(|| error.to_string())
 }

@@ -164,7 +164,7 @@ fn start(victim: Victim, port: u16, folder: PathBuf) -> Running {
             program.args(["agent", "--listen", &format!("10.88.0.1:{port}"), "--psk-file"]).arg(file);
         }
     }
-    let log = |name: &str| fs::File::create(std::env::temp_dir().join(name)).unwrap();
+    let log = |name: &str| fs::File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)).unwrap();
     let name = format!("linerate-hostile-{}", folder.file_name().unwrap().to_string_lossy());
     let program =
         program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log(&format!("{name}.log"))).spawn().unwrap();
@@ -578,6 +578,9 @@ const FIGURES: [Figure; 4] = [
     ("store, KiB", |taken| taken.store_kib, 1024.0, 12 << 10),
 ];
 
+/// From this on, a siege shows whether a server takes more and more; before, only that it does not take too much.
+const SETTLES: Duration = Duration::from_secs(60);
+
 /// One at a time in a process: each has the machine's processors to itself.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -648,7 +651,9 @@ fn besiege(victim: Victim, port: u16) {
     assert_eq!(count, 0, "{name}: datagrams came to those who had asked for nothing: {shown:#?}");
     for (figure, of, more, most) in FIGURES {
         let (first, last) = (mean(&seen, 0, of), mean(&seen, 2, of));
-        assert!(last <= first * 1.25 + more, "{name}: {figure}: {first:.0} at first, {last:.0} at last");
+        // A server takes what it may take, one after the other, in its first minute.
+        let flat = time < SETTLES || last <= first * 1.25 + more;
+        assert!(flat, "{name}: {figure}: {first:.0} at first, {last:.0} at last");
         assert!(seen.iter().all(|taken| of(taken) <= most), "{name}: {figure}: {:?}", seen.iter().map(of).max());
     }
 }

@@ -27,6 +27,17 @@ pub enum StoreError {
     /// The file holds something else.
     #[error("{} is not a linerate store, and was left as it is; name another file with --store", .0.display())]
     NotAStore(PathBuf),
+    /// The file was made by an earlier version of linerate, whose records this one does not read.
+    #[error(
+        "the store {} has layout {found}, of an earlier linerate whose records this one does not read; name another file \
+         with --store, and read this one with the linerate that wrote it", path.display()
+    )]
+    Older {
+        /// The store's file.
+        path: PathBuf,
+        /// The version of its layout.
+        found: i64,
+    },
     /// A later program has written it.
     #[error(
         "the store {} has layout {found}, and this linerate knows layouts up to {SCHEMA}; use a newer linerate, or \

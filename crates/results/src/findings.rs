@@ -59,7 +59,7 @@ use serde::Serialize;
 use crate::record::Record;
 pub use absent::{Absent, absent};
 use case::Case;
-pub use trouble::trouble;
+pub use trouble::{Trouble, trouble};
 
 /// Something that a record shows, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -189,10 +189,8 @@ pub fn findings(record: &Record) -> Vec<Finding> {
     for case in Case::of(record) {
         for finding in RULES.iter().filter_map(|rule| (rule.find)(&case)) {
             // Of both directions at once, a machine's own trouble is told once.
-            let same = |other: &Finding| {
-                (other.name, other.machine, &other.sentence) == (finding.name, finding.machine, &finding.sentence)
-            };
-            if !found.iter().any(same) {
+            let same = |other: &Finding| (other.name, other.machine) == (finding.name, finding.machine);
+            if finding.machine.is_none() || !found.iter().any(same) {
                 found.push(finding);
             }
         }
@@ -280,7 +278,9 @@ mod tests {
     /// Whether `--set` would take it.
     fn is_taken(suggestion: &Try) -> Result<(), String> {
         match options::setting_of(&suggestion.name) {
-            Some((_, setting)) => linerate_trial::setting::canonical(setting, &suggestion.value).map(|_| ()),
+            Some((_, setting)) => linerate_trial::setting::canonical(setting, &suggestion.value)
+                .map(|_| ())
+                .map_err(|error| error.to_string()),
             None => {
                 let set = |workload| Spec::new(workload).set(&suggestion.name, &suggestion.value);
                 set(Workload::TcpStream).or(set(Workload::UdpStream)).map_err(|error| error.to_string())

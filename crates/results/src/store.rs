@@ -2,20 +2,23 @@
 //! Knows no default path and no clock; where the file is and what time it is are arguments.
 
 mod figures;
+mod packed;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use linerate_trial::api::ApiUse;
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, ffi, params};
 
 pub use self::figures::Point;
 use self::figures::last;
+use self::packed::Dictionary;
 pub use crate::error::StoreError;
 use crate::error::said;
 use crate::id;
-use crate::record::{FORMAT, Record};
+use crate::record::{FORMAT, FlowFigures, Record};
 use crate::select::Filter;
 
 /// Records on disk. Each is written in one transaction that has reached the disk when [`Store::insert`] returns:
@@ -80,15 +83,16 @@ pub struct Listed {
 }
 
 /// The version of the tables below, kept in the file's `user_version`.
-pub(crate) const SCHEMA: i64 = 2;
-/// Layout 1 had no figures in columns; they are made when such a store is opened.
-const WITHOUT_FIGURES: i64 = 1;
+pub(crate) const SCHEMA: i64 = 4;
+/// A store whose figures in columns have yet to be made.
+const WITHOUT_FIGURES: i64 = 3;
 /// "line" in ASCII, kept in the file's `application_id`: how a store is told from any other SQLite file.
 const APPLICATION: i64 = 0x6c69_6e65;
 /// How long to wait for another process that writes. A transaction of ours takes milliseconds.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
-/// Columns beside `json` repeat what it says, for lists and filters. REPLACE deletes rows without asking the DELETE
+/// Columns beside `packed`, which is the record, repeat what it says, for lists and filters. `dictionary` has one row, which
+/// the first record brings. REPLACE deletes rows without asking the DELETE
 /// trigger (sqlite.org/lang_conflict.html), so a trigger of its own refuses a second insert.
 const TABLES: &str = "
     CREATE TABLE campaigns (
@@ -116,8 +120,11 @@ const TABLES: &str = "
         loss_ratio REAL,
         transactions_per_s REAL,
         failed INTEGER NOT NULL,
-        json TEXT NOT NULL
+        sender_api TEXT,
+        receiver_api TEXT,
+        packed BLOB NOT NULL
     ) STRICT;
+    CREATE TABLE dictionary (id INTEGER PRIMARY KEY CHECK (id = 1), octets BLOB NOT NULL) STRICT;
     CREATE INDEX records_by_campaign ON records (campaign, trial_index);
     CREATE INDEX records_by_plan ON records (plan, id);
     CREATE TRIGGER records_are_written_once BEFORE INSERT ON records
@@ -127,6 +134,10 @@ const TABLES: &str = "
         BEGIN SELECT RAISE(ABORT, 'a record, once written, is never changed'); END;
     CREATE TRIGGER records_are_never_deleted BEFORE DELETE ON records
         BEGIN SELECT RAISE(ABORT, 'a record, once written, is never deleted'); END;
+    CREATE TRIGGER dictionary_is_never_changed BEFORE UPDATE ON dictionary
+        BEGIN SELECT RAISE(ABORT, 'records are packed against it, so it is never changed'); END;
+    CREATE TRIGGER dictionary_is_never_deleted BEFORE DELETE ON dictionary
+        BEGIN SELECT RAISE(ABORT, 'records are packed against it, so it is never deleted'); END;
 ";
 
 impl Store {
@@ -232,7 +243,7 @@ impl Store {
         // `Z` is the last digit there is: every identifier that begins so lies between.
         let last = format!("{prefix}{}", "Z".repeat(26_usize.saturating_sub(prefix.len())));
         let mut found = self.records(
-            "SELECT id, json FROM records WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT 2",
+            "SELECT id, packed FROM records WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT 2",
             vec![Value::Text(prefix.clone()), Value::Text(last.clone())],
         )?;
         match (found.len(), prefix.is_empty()) {
@@ -252,7 +263,7 @@ impl Store {
     /// The record that a person calls so: `last`, `last~1` (the one before), an identifier or its beginning.
     pub fn record_called(&self, words: &str) -> Result<Record, StoreError> {
         let Some(back) = last(words) else { return self.record(words) };
-        let sql = "SELECT id, json FROM records ORDER BY id DESC LIMIT 1 OFFSET ?1";
+        let sql = "SELECT id, packed FROM records ORDER BY id DESC LIMIT 1 OFFSET ?1";
         let unknown = || StoreError::Unknown { what: "record", id: words.to_owned() };
         self.records(sql, vec![Value::Integer(back.into())])?.pop().ok_or_else(unknown)
     }
@@ -260,7 +271,7 @@ impl Store {
     /// The campaign's records, in the order of its trials; of one trial, in the order of time.
     pub fn records_of(&self, campaign: &str) -> Result<Vec<Record>, StoreError> {
         self.records(
-            "SELECT id, json FROM records WHERE campaign = ?1 ORDER BY trial_index, id",
+            "SELECT id, packed FROM records WHERE campaign = ?1 ORDER BY trial_index, id",
             vec![Value::Text(campaign.to_owned())],
         )
     }
@@ -268,7 +279,7 @@ impl Store {
     /// The records that the filter wants, oldest first.
     pub fn select(&self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
         let (clauses, values) = filter.clauses();
-        let mut found = self.records(&format!("SELECT id, json FROM records{clauses}"), values)?;
+        let mut found = self.records(&format!("SELECT id, packed FROM records{clauses}"), values)?;
         found.reverse();
         Ok(found)
     }
@@ -278,13 +289,11 @@ impl Store {
         let (clauses, values) = filter.clauses();
         let sql = format!(
             "SELECT id, campaign, plan, trial_index, repeat, workload, direction, started_at, throughput_bps,
-                    loss_ratio, transactions_per_s, failed,
-                    json_extract(json, '$.result.sender_api.name', '$.result.receiver_api.name') FROM records{clauses}"
+                    loss_ratio, transactions_per_s, failed, sender_api, receiver_api FROM records{clauses}"
         );
         let mut found = self.rows(&sql, values, |row| {
-            let apis: String = row.get(12)?;
             Ok(Listed {
-                apis: serde_json::from_str(&apis).unwrap_or_default(),
+                apis: [row.get(12)?, row.get(13)?],
                 id: row.get(0)?,
                 campaign: row.get(1)?,
                 plan: row.get(2)?,
@@ -349,6 +358,9 @@ impl Store {
         match (tables, application, version) {
             (0, 0, 0) => Ok(true),
             (_, APPLICATION, SCHEMA | WITHOUT_FIGURES) => Ok(false),
+            (_, APPLICATION, found) if (1..WITHOUT_FIGURES).contains(&found) => {
+                Err(StoreError::Older { path: self.path.clone(), found })
+            }
             (_, APPLICATION, found) if found > SCHEMA => Err(StoreError::Newer { path: self.path.clone(), found }),
             _ => Err(StoreError::NotAStore(self.path.clone())),
         }
@@ -389,11 +401,22 @@ impl Store {
 
     fn insert_text(&mut self, record: &Record, json: &str) -> Result<(), rusqlite::Error> {
         let figures = record.result.as_ref();
+        let api = |of: fn(&FlowFigures) -> &Option<ApiUse>| of(&figures?.flow).as_ref().map(|api| api.name.as_str());
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let dictionary = match dictionary(&transaction)? {
+            Some(dictionary) => dictionary,
+            None => {
+                let dictionary = Dictionary::of(json.as_bytes());
+                transaction.execute("INSERT INTO dictionary (id, octets) VALUES (1, ?1)", [dictionary.octets()])?;
+                dictionary
+            }
+        };
+        let packed = dictionary.pack(json).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         transaction.execute(
             "INSERT INTO records (id, campaign, plan, trial_index, repeat, workload, direction, started_at, target,
-                                  host, throughput_bps, loss_ratio, transactions_per_s, failed, json)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                                  host, throughput_bps, loss_ratio, transactions_per_s, failed, sender_api,
+                                  receiver_api, packed)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
             params![
                 record.id,
                 record.campaign,
@@ -409,7 +432,9 @@ impl Store {
                 figures.and_then(|figures| figures.flow.loss_ratio),
                 figures.and_then(|figures| figures.transactions_per_s),
                 figures.is_none(),
-                json,
+                api(|flow| &flow.sender_api),
+                api(|flow| &flow.receiver_api),
+                packed,
             ],
         )?;
         figures::insert(&transaction, record)?;
@@ -436,15 +461,14 @@ impl Store {
             .map_err(|error| said(&self.path, error))
     }
 
-    /// Records from rows of (id, json).
+    /// Records from rows of (id, packed).
     fn records(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Record>, StoreError> {
-        let rows = self.rows(sql, values, |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
-        rows.into_iter()
-            .map(|(id, json)| {
-                let record = read(&json).map_err(|why| StoreError::Unreadable { id, why })?;
-                Ok(record)
-            })
-            .collect()
+        let rows = self.rows(sql, values, |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
+        let dictionary = dictionary(&self.connection).map_err(|error| said(&self.path, error))?.unwrap_or_default();
+        let record = |(id, packed): (String, Vec<u8>)| {
+            read_packed(&dictionary, &packed).map_err(|why| StoreError::Unreadable { id, why })
+        };
+        rows.into_iter().map(record).collect()
     }
 
     fn rows<T>(
@@ -478,6 +502,17 @@ fn written(record: &Record) -> Result<String, String> {
     let json = record.to_json().to_string();
     read(&json)?;
     Ok(json)
+}
+
+/// What records are packed against; absent before the first.
+fn dictionary(connection: &Connection) -> Result<Option<Dictionary>, rusqlite::Error> {
+    let octets =
+        connection.query_row("SELECT octets FROM dictionary", [], |row| row.get::<_, Vec<u8>>(0)).optional()?;
+    Ok(octets.as_deref().map(Dictionary::of))
+}
+
+fn read_packed(dictionary: &Dictionary, packed: &[u8]) -> Result<Record, String> {
+    read(&dictionary.unpack(packed).map_err(|error| format!("its text cannot be unpacked: {error}"))?)
 }
 
 fn read(json: &str) -> Result<Record, String> {
@@ -560,7 +595,7 @@ mod tests {
         let again = Record { plan: "other".to_owned(), ..record.clone() };
         assert!(matches!(store.insert(&again), Err(StoreError::Exists(_))));
         let columns = "id, campaign, plan, trial_index, repeat, workload, direction, started_at, target, host,
-            throughput_bps, loss_ratio, transactions_per_s, failed, json";
+            throughput_bps, loss_ratio, transactions_per_s, failed, sender_api, receiver_api, packed";
         for sql in [
             "UPDATE records SET plan = 'other'".to_owned(),
             "DELETE FROM records".to_owned(),
@@ -611,13 +646,13 @@ mod tests {
         let all = Selection::default();
         let want: Vec<Observation> = records.iter().map(Observation::of).collect();
         assert_eq!(store.observations(&all).unwrap(), want);
-        let drop_them = "DROP TABLE figures; DROP TABLE around; PRAGMA user_version = 1;";
+        let drop_them = "DROP TABLE figures; DROP TABLE around; PRAGMA user_version = 3;";
         store.connection.execute_batch(drop_them).unwrap();
         drop(store);
         // One of them, an older linerate wrote in a way that this one does not understand.
         let strange = "INSERT INTO records SELECT '01ARZ3NDEKTSV4RRFFQ69G5FAV', campaign, plan, trial_index, repeat,
             workload, direction, started_at, target, host, throughput_bps, loss_ratio, transactions_per_s, failed,
-            '{}' FROM records LIMIT 1";
+            NULL, NULL, x'7b7d' FROM records LIMIT 1";
         Connection::open(&path).unwrap().execute(strange, []).unwrap();
         let store = Store::open(&path).unwrap();
         assert_eq!(store.observations(&all).unwrap(), want);
@@ -741,6 +776,8 @@ mod tests {
         drop(Store::open(&file("later.db")).unwrap());
         Connection::open(file("later.db")).unwrap().pragma_update(None, "user_version", SCHEMA + 1).unwrap();
         check_refusal(&file("later.db"), "use a newer linerate");
+        Connection::open(file("later.db")).unwrap().pragma_update(None, "user_version", 2).unwrap();
+        check_refusal(&file("later.db"), "of an earlier linerate");
         let readonly = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY), None);
         assert!(said(&folder.0, readonly).to_string().contains("cannot be written"));
     }

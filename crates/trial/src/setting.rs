@@ -283,13 +283,31 @@ pub fn find(name: &str) -> Result<&'static SettingInfo, String> {
     Err(format!("there is no setting '{name}'; {hint}"))
 }
 
-/// The value as a machine tells it when it has taken it. The error is one sentence that says what is allowed.
-pub fn canonical(name: &str, text: &str) -> Result<String, String> {
-    let setting = find(name)?;
+/// Why a setting was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadSetting {
+    /// Its name; absent where there is no such setting, as the complaint says.
+    pub name: Option<String>,
+    /// One sentence that says what is allowed.
+    pub complaint: String,
+}
+
+impl std::fmt::Display for BadSetting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.name.iter().try_for_each(|name| write!(f, "{name}: "))?;
+        f.write_str(&self.complaint)
+    }
+}
+
+impl std::error::Error for BadSetting {}
+
+/// The value as a machine tells it when it has taken it.
+pub fn canonical(name: &str, text: &str) -> Result<String, BadSetting> {
+    let setting = find(name).map_err(|complaint| BadSetting { name: None, complaint })?;
     let text = text.trim();
     syntax::canonical(setting.syntax, text).map_err(|complaint| {
         let complaint = complaint.unwrap_or_else(|| format!("'{text}' is not allowed; write {}", setting.allowed));
-        format!("{name}: {complaint}")
+        BadSetting { name: Some(name.to_owned()), complaint }
     })
 }
 
@@ -342,7 +360,7 @@ mod tests {
                     prop_assert_eq!(canonical(&name, &once), Ok(once.clone()));
                     prop_assert!(agrees(&name, &text, &once));
                 }
-                Err(complaint) => prop_assert!(!complaint.is_empty()),
+                Err(error) => prop_assert!(!error.complaint.is_empty()),
             }
         }
 
@@ -364,7 +382,7 @@ mod tests {
     #[track_caller]
     fn check_refused(name: &str, text: &str, contains: &str) {
         let complaint = canonical(name, text).unwrap_err();
-        assert!(complaint.contains(contains), "{complaint}");
+        assert!(complaint.to_string().contains(contains), "{complaint}");
     }
 
     #[test]

@@ -289,95 +289,134 @@ impl Spec {
     }
 
     /// Whether the options can be met together; the error is one sentence that says what to change.
-    pub fn validate(&self) -> Result<(), String> {
-        let say = |condition: bool, sentence: &str| if condition { Err(sentence.to_owned()) } else { Ok(()) };
+    pub fn validate(&self) -> Result<(), Unsuitable> {
+        let say = |condition: bool, options: &'static [&'static str], sentence: &str| match condition {
+            true => Err(Unsuitable { options, sentence: sentence.to_owned() }),
+            false => Ok(()),
+        };
         let size = self.message_octets();
         match self.extent {
             Extent::Time(time) => {
-                say(time < Duration::from_millis(1), "duration must be at least 1ms")?;
+                say(time < Duration::from_millis(1), &["duration"], "duration must be at least 1ms")?;
                 say(
                     time.as_nanos() / self.interval.as_nanos().max(1) > MAX_SLICES,
+                    &["duration", "interval"],
                     "duration holds more than 10000 intervals; make interval longer or duration shorter",
                 )?;
             }
             Extent::Octets(octets) => {
-                say(octets == 0, "bytes must be at least 1")?;
-                say(!self.workload.is_stream(), "bytes end a stream; give a request-response workload a duration")?;
-                say(!self.warmup.is_zero(), "a trial of a number of bytes has no warm-up; leave one of the two out")?;
+                say(octets == 0, &["bytes"], "bytes must be at least 1")?;
+                say(
+                    !self.workload.is_stream(),
+                    &["bytes", "workload"],
+                    "bytes end a stream; give a request-response workload a duration",
+                )?;
+                say(
+                    !self.warmup.is_zero(),
+                    &["bytes", "warmup"],
+                    "a trial of a number of bytes has no warm-up; leave one of the two out",
+                )?;
             }
         }
-        say(self.interval < Duration::from_millis(10), "interval must be at least 10ms")?;
-        say(self.streams == 0 || self.streams > MAX_STREAMS, "streams must be 1 to 128")?;
-        say(self.burst == 0 || self.burst > 1000, "burst must be 1 to 1000")?;
-        say(self.outstanding == 0 || self.outstanding > MAX_OUTSTANDING, "outstanding must be 1 to 256")?;
+        say(self.interval < Duration::from_millis(10), &["interval"], "interval must be at least 10ms")?;
+        say(self.streams == 0 || self.streams > MAX_STREAMS, &["streams"], "streams must be 1 to 128")?;
+        say(self.burst == 0 || self.burst > 1000, &["burst"], "burst must be 1 to 1000")?;
+        say(
+            self.outstanding == 0 || self.outstanding > MAX_OUTSTANDING,
+            &["outstanding"],
+            "outstanding must be 1 to 256",
+        )?;
         say(
             self.profile.is_some_and(|hz| !(1..=MAX_PROFILE_HZ).contains(&hz)),
+            &["profile"],
             "profile must be 1 to 10000 samples a second, or off",
         )?;
         say(
             self.profile.is_some() && self.cpu_method == CpuMethod::Soak,
+            &["profile", "cpu_method"],
             "a profile counts idle time, which cpu_method soak fills; choose cpu_method stat, or profile off",
         )?;
-        say(self.dscp > 63, "dscp must be 0 to 63")?;
+        say(self.dscp > 63, &["dscp"], "dscp must be 0 to 63")?;
         say(
             !self.alignment.is_power_of_two() || self.alignment > 1 << 20,
+            &["alignment"],
             "alignment must be a power of two up to 1M",
         )?;
-        say(self.mss.is_some_and(|mss| mss < 88), "mss must be at least 88, the smallest that Linux accepts")?;
+        say(
+            self.mss.is_some_and(|mss| mss < 88),
+            &["mss"],
+            "mss must be at least 88, the smallest that Linux accepts",
+        )?;
         say(
             self.congestion_control.as_ref().is_some_and(|name| {
                 name.is_empty() || name.len() > 15 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
             }),
+            &["congestion_control"],
             "congestion_control must be a name like cubic, reno or bbr",
         )?;
-        say(self.batch.is_some_and(|batch| !(1..=MAX_BATCH).contains(&batch)), "batch must be 1 to 1024, or auto")?;
+        say(
+            self.batch.is_some_and(|batch| !(1..=MAX_BATCH).contains(&batch)),
+            &["batch"],
+            "batch must be 1 to 1024, or auto",
+        )?;
         if let Some(api) = self.sender_api.filter(|api| !api.suits(self.workload)) {
             let fit = SenderApi::ALL.into_iter().filter(|api| api.suits(self.workload)).map(SenderApi::name);
-            return Err(unsuitable("sender_api", api.name(), self.workload, fit));
+            return Err(unsuitable(&["sender_api", "workload"], api.name(), self.workload, fit));
         }
         if let Some(api) = self.receiver_api.filter(|api| !api.suits(self.workload)) {
             let fit = ReceiverApi::ALL.into_iter().filter(|api| api.suits(self.workload)).map(ReceiverApi::name);
-            return Err(unsuitable("receiver_api", api.name(), self.workload, fit));
+            return Err(unsuitable(&["receiver_api", "workload"], api.name(), self.workload, fit));
         }
         if let Some(pacing) = self.pacing {
             if !pacing.suits(self.workload) {
                 let fit = Pacing::ALL.into_iter().filter(|pacing| pacing.suits(self.workload)).map(Pacing::name);
-                return Err(unsuitable("pacing", pacing.name(), self.workload, fit));
+                return Err(unsuitable(&["pacing", "workload"], pacing.name(), self.workload, fit));
             }
             say(
                 pacing == Pacing::Txtime && self.sender_api.is_some_and(|api| api != SenderApi::Sendmmsg),
+                &["pacing", "sender_api"],
                 "pacing txtime sends with sendmmsg; leave sender_api at auto, or choose another pacing",
             )?;
             say(
                 pacing == Pacing::Fq && (self.spacing != Spacing::Even || self.burst != 1),
+                &["pacing", "spacing", "burst"],
                 "pacing fq knows a rate only, which it keeps evenly; spacing and burst need pacing application or txtime",
             )?;
         }
         match self.workload {
             Workload::TcpStream => {
-                say(size == 0 || size > MAX_MESSAGE, "message_size of tcp-stream must be 1 to 16M")?;
+                say(size == 0 || size > MAX_MESSAGE, &["message_size"], "message_size of tcp-stream must be 1 to 16M")?;
                 say(
                     matches!(self.rate, OfferedLoad::PacketsPerSecond(_)),
+                    &["rate", "workload"],
                     "a TCP stream has no packets of its own to count; give its rate in bits per second, like 100M",
                 )?;
             }
             Workload::UdpStream => say(
                 size < PROBE_LEN as u32 || size > MAX_DATAGRAM,
+                &["message_size"],
                 "message_size of udp-stream must be 16 (room for the sequence number and time) to 65507",
             )?,
             Workload::TcpRr | Workload::TcpCrr | Workload::UdpRr => {
                 let limit = if self.workload == Workload::UdpRr { MAX_DATAGRAM } else { MAX_MESSAGE };
                 say(
                     [self.request_size, self.response_size].iter().any(|size| !(1..=limit).contains(size)),
+                    &["request_size", "response_size"],
                     "request_size and response_size must be 1 to 16M, and to 65507 for udp-rr",
                 )?;
-                say(self.probe, "a probe runs beside tcp-stream or udp-stream; this workload measures delay itself")?;
+                say(
+                    self.probe,
+                    &["probe", "workload"],
+                    "a probe runs beside tcp-stream or udp-stream; this workload measures delay itself",
+                )?;
                 say(
                     matches!(self.rate, OfferedLoad::BitsPerSecond(_)),
+                    &["rate", "workload"],
                     "requests are counted; give their rate per second, like 100pps",
                 )?;
                 say(
                     self.workload == Workload::TcpCrr && self.outstanding > 1,
+                    &["outstanding", "workload"],
                     "tcp-crr has one request to a connection; use streams for more at once",
                 )?;
                 // More in flight than the socket buffers hold would stop both ends, each waiting for the other.
@@ -386,6 +425,7 @@ impl Spec {
                         && u64::from(self.outstanding) * u64::from(self.request_size.max(self.response_size))
                             > 64 << 10
                         && self.outstanding > 1,
+                    &["outstanding", "request_size", "response_size"],
                     "outstanding times the larger of request_size and response_size must stay within 64K for tcp-rr",
                 )?;
             }
@@ -394,9 +434,25 @@ impl Spec {
     }
 }
 
-fn unsuitable(option: &str, api: &str, workload: Workload, fit: impl Iterator<Item = &'static str>) -> String {
+/// Why a trial cannot be as it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{sentence}")]
+pub struct Unsuitable {
+    /// The options that do not go together, or the one whose value is not allowed.
+    pub options: &'static [&'static str],
+    /// One sentence that says what is allowed.
+    pub sentence: String,
+}
+
+fn unsuitable(
+    options: &'static [&'static str],
+    value: &str,
+    workload: Workload,
+    fit: impl Iterator<Item = &'static str>,
+) -> Unsuitable {
     let fit: Vec<&str> = fit.collect();
-    format!("{option} {api} is not for {workload}; for it there are auto, {}", fit.join(", "))
+    let sentence = format!("{} {value} is not for {workload}; for it there are auto, {}", options[0], fit.join(", "));
+    Unsuitable { options, sentence }
 }
 
 #[cfg(test)]
@@ -409,7 +465,7 @@ mod tests {
         change(&mut spec);
         match spec.validate() {
             Ok(()) => assert_eq!(complaint, "", "accepted"),
-            Err(sentence) => assert!(!complaint.is_empty() && sentence.contains(complaint), "{sentence}"),
+            Err(error) => assert!(!complaint.is_empty() && error.sentence.contains(complaint), "{error}"),
         }
     }
 

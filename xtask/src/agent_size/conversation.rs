@@ -126,7 +126,7 @@ impl Agent {
             Ok(AgentEvent::Event(Event::Finished(outcome) | Event::FinishedWith { own: outcome, .. })) => {
                 Ok(Some(outcome))
             }
-            Ok(AgentEvent::Event(Event::TrialFailed { message })) => Err(message),
+            Ok(AgentEvent::Event(Event::TrialFailed { message, .. })) => Err(message),
             Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {
                 Ok(None)
             }

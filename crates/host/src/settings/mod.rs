@@ -180,7 +180,7 @@ impl Settings {
     /// says of its limits. What passes may be refused all the same.
     pub fn check(&self, name: &str, value: &str) -> Result<(), SettingError> {
         let info = setting::find(name).map_err(SettingError::Unknown)?;
-        let value = &setting::canonical(name, value).map_err(SettingError::Value)?;
+        let value = &setting::canonical(name, value).map_err(|error| SettingError::Value(error.to_string()))?;
         let rest = info.rest_of(name).unwrap_or_default();
         match info.name {
             "mtu" => link::check(&self.of_interface(name)?, value),
@@ -204,7 +204,7 @@ impl Settings {
     /// change that [`reloads_link`], the link may be down for a while.
     pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
         setting::find(name).map_err(SettingError::Unknown)?;
-        let value = &setting::canonical(name, value).map_err(SettingError::Value)?;
+        let value = &setting::canonical(name, value).map_err(|error| SettingError::Value(error.to_string()))?;
         let (place, subject) = self.find(name)?;
         if self.index.is_some() && !subject.interface.is_empty() {
             subject.index_now().map_err(|error| subject.not_written(value, &error, None))?;
@@ -230,7 +230,8 @@ impl Settings {
         }
         let mut canonical = Vec::new();
         for &(name, value) in changes {
-            canonical.push((name, setting::canonical(name, value).map_err(SettingError::Value)?));
+            canonical
+                .push((name, setting::canonical(name, value).map_err(|error| SettingError::Value(error.to_string()))?));
         }
         let Some(&(first, _)) = changes.first() else { return Ok(()) };
         let subject = self.of_interface(first)?;

@@ -1,5 +1,5 @@
 //! What the kernel says of itself, and what it allows this process.
-//! Knows uname(2) and setrlimit(2) only.
+//! Knows uname(2), setrlimit(2) and the texts of errors only.
 
 use std::ffi::{CStr, c_char};
 
@@ -27,6 +27,13 @@ pub fn kernel_name() -> Option<KernelName> {
         version: text(&name.version)?,
         architecture: text(&name.machine)?,
     })
+}
+
+/// The text of an error's number, as strerror(3) has it.
+pub fn error_text(number: i32) -> Option<String> {
+    let mut text: [c_char; 256] = [0; 256];
+    // SAFETY: the text is written to `text`, which is ours alone and as long as is said, with a zero at its end.
+    (unsafe { libc::strerror_r(number, text.as_mut_ptr(), text.len()) } == 0).then(|| self::text(&text)).flatten()
 }
 
 /// Allows this process as many open files as it may have without asking anybody; what cannot be stays as it was. Programs

@@ -94,8 +94,15 @@ pub enum TrafficError {
     Scheduling { scheduling: Scheduling, why: String },
     #[error("{what}: {error}; check the cable and the other end, and try again")]
     Moving { what: String, error: io::Error },
-    #[error("no test traffic passed for {silent_s:.0} s{link}; check the cable and the other end")]
-    Stalled { silent_s: f64, link: String },
+    #[error("the connection broke while sending: {0}; check the cable and the other end, and try again")]
+    Broke(io::Error),
+    #[error(
+        "no test traffic passed for {silent_s:.0} s{}; check the cable and the other end",
+        no_carrier.as_ref().map_or(String::new(), |(end, interface)| {
+            format!("; the {end}'s interface {interface} has no carrier")
+        })
+    )]
+    Stalled { silent_s: f64, no_carrier: Option<(End, String)> },
     #[error("the trial was stopped")]
     Stopped,
     #[error("the system refused a socket or a thread: {0}")]

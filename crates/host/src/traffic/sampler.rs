@@ -312,13 +312,9 @@ impl Sampler {
         if silent_ns < self.patience_ns {
             return false;
         }
-        let link = match &self.interface {
-            Some(interface) if interfaces::carrier(interface) == Some(false) => {
-                format!("; the {}'s interface {interface} has no carrier", self.end)
-            }
-            _ => String::new(),
-        };
-        sampled.stalled = Some(TrafficError::Stalled { silent_s: silent_ns as f64 / 1e9, link });
+        let is_down = |interface: &&String| interfaces::carrier(interface) == Some(false);
+        let no_carrier = self.interface.as_ref().filter(is_down).map(|interface| (self.end, interface.clone()));
+        sampled.stalled = Some(TrafficError::Stalled { silent_s: silent_ns as f64 / 1e9, no_carrier });
         true
     }
 

@@ -29,10 +29,6 @@ const DRAIN_NS: u64 = 100_000_000;
 
 /// Sends until the time is over, or the octets are sent.
 pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
-    let moving = |what: &str| {
-        let what = what.to_owned();
-        move |error| TrafficError::Moving { what, error }
-    };
     let mut outcome = task.blank(Role::Sender);
     let socket = task.open.socket.try_clone().map_err(TrafficError::System)?;
     let stream: TcpStream = task.open.socket.try_clone().map_err(TrafficError::System)?.into();
@@ -96,7 +92,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
             }
             // Whoever says that the test is over may close before this thread has heard of it.
             Err(_) if task.clock.stopped() || task.clock.now_ns() >= task.earliest_end_ns(window.end_ns) => break,
-            Err(error) => return Err(moving("the connection broke while sending")(error)),
+            Err(error) => return Err(TrafficError::Broke(error)),
         }
     }
     // Within a time, what the kernel has not taken by now is called back; what it took stays counted in all.

@@ -33,7 +33,7 @@ pub(super) fn changes(written: &[(String, String)]) -> Result<Vec<Change>> {
     let mut changes: Vec<Change> = Vec::new();
     for (name, value) in written {
         let name = bare(name).to_owned();
-        let value = setting::canonical(&name, value).map_err(|complaint| anyhow!(complaint))?;
+        let value = setting::canonical(&name, value)?;
         if changes.iter().any(|other| other.name == name) {
             bail!("{name} is set twice; leave one of them out");
         }

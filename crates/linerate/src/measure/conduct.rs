@@ -4,7 +4,7 @@
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use linerate_control::message::{Event, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
+use linerate_control::message::{Event, Failure, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
 use linerate_control::{AgentEvent, ControlError};
 use linerate_trial::change::Changed;
 use linerate_trial::doubt::{Doubt, DoubtKind};
@@ -201,7 +201,7 @@ fn drive(
         && !matches!((of_target, of_host), (ControlError::Lost { .. }, _) | (_, ControlError::Lost { .. }))
     {
         // Neither found the other: one sentence about both, with what each sees of its link.
-        return Err(TrialError::Traffic(with_links(pair, route, &host.unwrap_err().to_string())));
+        return Err(TrialError::Traffic(with_links(pair, route, (host.unwrap_err().to_string(), None))));
     }
     // A machine that is gone is the news; the other only misses it.
     let is_lost = |connected: &Result<Reply, ControlError>| matches!(connected, Err(ControlError::Lost { .. }));
@@ -244,7 +244,7 @@ fn watch(
                 late.join(" and the "),
                 GRACE.as_secs()
             );
-            return Err(TrialError::Traffic(with_links(pair, route, &sentence)));
+            return Err(TrialError::Traffic(with_links(pair, route, (sentence, None))));
         }
         let far = expected.is_some_and(|expected| elapsed + 2 * FAR < expected);
         // The ends are looked at in turn; the one that has finished says nothing more.
@@ -260,11 +260,11 @@ fn watch(
                 outcomes[look_at] = Some(*own);
             }
             Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {}
-            Ok(AgentEvent::Event(Event::TrialFailed { message })) => {
+            Ok(AgentEvent::Event(Event::TrialFailed { message, failure })) => {
                 // When a machine goes, the other may feel it first; the one that is gone is the news.
                 return Err(match lost_machine(pair) {
                     Some(lost) => lost,
-                    None => TrialError::Traffic(with_links(pair, route, &why_it_failed(pair, end, &message))),
+                    None => TrialError::Traffic(with_links(pair, route, why_it_failed(pair, end, &message, failure))),
                 });
             }
             Ok(AgentEvent::Lost(error)) => return Err(of_control(error)),
@@ -281,21 +281,22 @@ fn watch(
 
 /// Why traffic ended, by the end that ended it: one that sees nothing arrive for long closes its connections, and all that
 /// the other end knows is that they broke.
-fn why_it_failed(pair: &Pair, end: End, message: &str) -> String {
-    let other = if end == End::Target { End::Host } else { End::Target };
+fn why_it_failed(pair: &Pair, end: End, message: &str, failure: Option<Failure>) -> (String, Option<Failure>) {
+    let broke = Some(Failure::ConnectionBroke);
+    let said = (format!("the {end}: {message}"), failure);
+    if failure != broke {
+        return said;
+    }
     let deadline = Instant::now() + SIGN_OF_LIFE;
-    while message.contains("the connection broke") {
-        match pair.client(other).events().recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(AgentEvent::Event(Event::TrialFailed { message: theirs }))
-                if !theirs.contains("the connection broke") =>
-            {
-                return format!("the {other}: {theirs}");
+    loop {
+        match pair.client(end.other()).events().recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(AgentEvent::Event(Event::TrialFailed { message, failure })) if failure != broke => {
+                return (format!("the {}: {message}", end.other()), failure);
             }
             Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) => {}
-            _ => break,
+            _ => return said,
         }
     }
-    format!("the {end}: {message}")
 }
 
 /// Whether one of the machines is gone. One that is silent gets the time in which silence is noticed.
@@ -305,15 +306,13 @@ fn lost_machine(pair: &Pair) -> Option<TrialError> {
     target.or(host).map(|error| TrialError::Lost(error.to_string()))
 }
 
-/// The sentence, with what the ends say of their links where one is down.
-fn with_links(pair: &Pair, route: Route, sentence: &str) -> String {
-    let mut sentence = sentence.to_owned();
-    for Down { end, interface } in carrier::down(pair, route) {
-        if !sentence.contains("no carrier") {
-            sentence.push_str(&format!(" (the {end}'s interface {interface} has no carrier)"));
-        }
+/// The sentence, with what the ends say of their links where one is down and the sentence does not say so.
+fn with_links(pair: &Pair, route: Route, (sentence, failure): (String, Option<Failure>)) -> String {
+    let first = || carrier::down(pair, route).into_iter().next();
+    match first().filter(|_| failure != Some(Failure::NoCarrier)) {
+        Some(Down { end, interface }) => format!("{sentence} (the {end}'s interface {interface} has no carrier)"),
+        None => sentence,
     }
-    sentence
 }
 
 fn wait_both(pending: [linerate_control::Pending; 2]) -> Result<[Reply; 2], TrialError> {

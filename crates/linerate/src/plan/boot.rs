@@ -188,7 +188,7 @@ impl<'t> Reader<'t> {
         };
         let mut read = Vec::new();
         for own in entries(entry.value.get_ref().as_table().ok_or_else(|| wrong(&entry.at))?) {
-            setting::canonical(BOOT, own.key).map_err(|sentence| self.complaint(&own.at, sentence))?;
+            setting::canonical(BOOT, own.key).map_err(|error| self.complaint(&own.at, error.to_string()))?;
             let keys = entries(own.value.get_ref().as_table().ok_or_else(|| wrong(&own.at))?);
             for key in &keys {
                 self.known(key, &KEYS)?;

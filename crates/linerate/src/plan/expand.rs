@@ -10,7 +10,7 @@ use linerate_trial::flow::End;
 use linerate_trial::options::{self, BadOption, parse_workload, setting_of};
 use linerate_trial::pace::SplitMix64;
 use linerate_trial::setting::{self, overlap};
-use linerate_trial::spec::{Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Unsuitable, Workload};
 
 use super::order::{Entry, RoundOrder, round_of};
 use super::{Changes, Part, Plan, PlanError, boot};
@@ -106,7 +106,7 @@ impl Plan {
             let specs = part.configurations(&self.custom).map_err(|(place, complaint)| PlanError::Trial {
                 plan: self.name.clone(),
                 configuration: self.describe(*number, &place),
-                complaint,
+                complaint: complaint.sentence,
             })?;
             configurations.extend(specs.into_iter().map(|one| (*number, least, part, one)));
         }
@@ -313,7 +313,7 @@ impl Part {
             applies(name, workload)?;
             let mut spec = Spec::new(workload);
             spec.set(name, text).map_err(|error| error.to_string())?;
-            spec.validate()?;
+            spec.validate().map_err(|error| error.sentence)?;
         }
         Ok(())
     }
@@ -355,7 +355,10 @@ impl Part {
 
     /// Every combination of the levels, dear factors varying slowest and else the first one, and what it asks for; or
     /// the first one that cannot be, with the sentence that says why.
-    pub(super) fn configurations(&self, custom: &[(String, Custom)]) -> Result<Vec<Configuration>, (Levels, String)> {
+    pub(super) fn configurations(
+        &self,
+        custom: &[(String, Custom)],
+    ) -> Result<Vec<Configuration>, (Levels, Unsuitable)> {
         let dear =
             |name: &str| setting_of(name).and_then(|(_, name)| setting::find(name).ok()).map_or(0, |one| one.dear);
         let mut slowest_first: Vec<&(String, Vec<String>)> = self.factors.iter().collect();
@@ -390,7 +393,8 @@ impl Part {
         &self,
         factors: &[(String, String)],
         custom: &[(String, Custom)],
-    ) -> Result<(Spec, Vec<WantedSetting>), String> {
+    ) -> Result<(Spec, Vec<WantedSetting>), Unsuitable> {
+        let other = |sentence: String| Unsuitable { options: &[], sentence };
         // Every part has a workload; the one that stands here first is always replaced.
         let mut spec = Spec::new(Workload::TcpStream);
         let mut settings = Vec::new();
@@ -401,29 +405,31 @@ impl Part {
                 Some(of) => match set.iter().find(|(name, _)| name == of) {
                     Some((_, text)) if copied(text).is_none() => text,
                     Some(_) => {
-                        return Err(format!("{name} is to be as {of}, and {of} as another; name one that has a value"));
+                        return Err(other(format!(
+                            "{name} is to be as {of}, and {of} as another; name one that has a value"
+                        )));
                     }
-                    None => return Err(format!("{name} is to be as {of}, and nothing here sets {of}")),
+                    None => return Err(other(format!("{name} is to be as {of}, and nothing here sets {of}"))),
                 },
                 None => text,
             };
             let Some((end, setting)) = setting_of(name) else {
-                spec.set(name, text).map_err(|error| error.to_string())?;
+                spec.set(name, text).map_err(|error| other(error.to_string()))?;
                 continue;
             };
-            defined(name, custom)?;
-            let value = canonical(name, text).map_err(|error| error.to_string())?;
+            defined(name, custom).map_err(other)?;
+            let value = canonical(name, text).map_err(|error| other(error.to_string()))?;
             let custom = custom.iter().find(|(own, _)| own == setting).map(|(_, how)| how.clone());
             settings.push(WantedSetting { end, change: Change { name: setting.to_owned(), value, custom } });
         }
         for end in [End::Target, End::Host] {
             let of_end = settings.iter().filter(|one: &&WantedSetting| one.end == end);
             if let Some(overlap) = overlap::among(of_end.map(|one| one.change.name.as_str())) {
-                return Err(format!("on the {end}, {overlap}"));
+                return Err(other(format!("on the {end}, {overlap}")));
             }
         }
         for (name, _) in &set {
-            applies(name, spec.workload)?;
+            applies(name, spec.workload).map_err(other)?;
         }
         spec.validate()?;
         Ok((spec, settings))
@@ -500,11 +506,8 @@ pub(super) fn canonical_levels(name: &str, text: &str) -> Result<Vec<String>, Ba
 /// One value, written in one way only.
 pub(super) fn canonical(name: &str, text: &str) -> Result<String, BadOption> {
     if let Some((end, setting)) = setting_of(name) {
-        return setting::canonical(setting, text).map_err(|complaint| {
-            let complaint =
-                complaint.strip_prefix(setting).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&complaint);
-            BadOption::Value { name: format!("{end}.{setting}"), complaint: complaint.to_owned() }
-        });
+        return setting::canonical(setting, text)
+            .map_err(|error| BadOption::Value { name: format!("{end}.{setting}"), complaint: error.complaint });
     }
     let mut spec = Spec::new(Workload::UdpStream);
     spec.set(name, text)?;

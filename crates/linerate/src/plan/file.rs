@@ -6,6 +6,7 @@ use std::ops::Range;
 use linerate_results::expect::Expectation;
 use linerate_trial::change::{Access, CUSTOM, Custom};
 use linerate_trial::options::{self, BadOption, OPTIONS, nearest};
+use linerate_trial::spec::Unsuitable;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -30,17 +31,16 @@ const MAX_NAME: usize = 64;
 pub(super) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, PlanError> {
     let mut reader = Reader { text, file, boots: Vec::new() };
     let table = DeTable::parse(text).map_err(|error| {
-        let sentence = match error.message() {
-            message if message.contains("duplicate key") => {
-                "this is there already; leave one of the two out".to_owned()
-            }
-            // `duration = 10s` is the usual cause, and "invalid number" would send its writer the wrong way.
-            message => format!(
-                "this is not TOML: {}; a value is a number, true, false, or a text in quotes like \"10s\"",
-                message.lines().collect::<Vec<_>>().join("; ")
-            ),
+        let at = error.span().unwrap_or(0..0);
+        let message = error.message().lines().collect::<Vec<_>>().join("; ");
+        // `duration = 10s` is the usual cause, and "invalid number" would send its writer the wrong way.
+        let is_value = text.get(..at.start).is_some_and(|before| before.trim_end().ends_with(['=', '[', ',']));
+        let hint = if is_value {
+            "a value is a number, true, false, or a text in quotes like \"10s\""
+        } else {
+            "see docs/plans.md"
         };
-        reader.complaint(&error.span().unwrap_or(0..0), sentence)
+        reader.complaint(&at, format!("this is not TOML: {message}; {hint}"))
     })?;
     if let Some(entry) = entries(table.get_ref()).iter().find(|entry| entry.key == "boot") {
         reader.boots = reader.boots(entry)?;
@@ -235,12 +235,9 @@ impl<'t> Reader<'t> {
             }
         }
         expand::check_count([part]).map_err(|sentence| self.complaint(at, sentence))?;
-        part.configurations(custom).map(|_| ()).map_err(|(levels, sentence)| {
-            // The sentence names the options that cannot be met together; the last of them in the file is the line to
-            // look at.
-            let sentences = sentence.replace("warm-up", "warmup");
-            let words: Vec<&str> = sentences.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
-            let named = places.iter().filter(|(name, _)| words.contains(&name.as_str())).map(|(_, at)| at);
+        part.configurations(custom).map(|_| ()).map_err(|(levels, Unsuitable { options, sentence })| {
+            // Of options that cannot be met together, the last in the file is the line to look at.
+            let named = places.iter().filter(|(name, _)| options.contains(&name.as_str())).map(|(_, at)| at);
             let at = named.max_by_key(|at| at.start).or(of("workload")).unwrap_or(at);
             let levels: Vec<String> = levels.iter().map(|(name, level)| format!("{name} {level}")).collect();
             let with = if levels.is_empty() { String::new() } else { format!(" (with {})", levels.join(", ")) };
@@ -537,7 +534,7 @@ mod tests {
         check_refused("format = 1", "1:10", "write it in quotes");
         check("workload = \n", "2:12", "this is not TOML");
         check("workload = 'tcp-rr'\n[options]\nduration = 10s\n", "4:12", "a text in quotes like \"10s\"");
-        check("a = 1\na = 2\n", "3:1", "leave one of the two out");
+        check("a = 1\na = 2\n", "3:1", "duplicate key");
         check("reprot = 'table'\n", "2:1", "did you mean 'report'?");
         check("xyzzyxyzzy = 1\n", "2:1", "keys are format, name, about");
         check("duration = '10s'\n", "2:1", "belongs under [options]");

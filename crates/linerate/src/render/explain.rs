@@ -1,11 +1,11 @@
 //! What a record shows, for people and programs: what went wrong, where the packets went, what limits it, what to try.
 //! Concludes nothing; findings come from `results`.
 
-use linerate_results::findings::{Absent, Finding, absent, findings, trouble};
+use linerate_results::findings::{Absent, Finding, Trouble, absent, findings, trouble};
 use linerate_results::record::Record;
 
 use super::forms::{self, Piece};
-use super::summary::summary;
+use super::summary::summary_beside_budget;
 use super::{budget, json, registers, sentence, wrapped};
 
 /// A record explained.
@@ -42,7 +42,7 @@ impl<'a> Explained<'a> {
         let value = serde_json::json!({
             "format": "linerate.explanation/1",
             "record": self.record.id,
-            "trouble": trouble(self.record),
+            "trouble": trouble(self.record).sentence,
             "findings": self.findings,
             "absent": self.absent,
         });
@@ -56,10 +56,9 @@ impl<'a> Explained<'a> {
             "{} {} of {started}, target {}, host {} (record {})",
             record.workload, record.direction, record.target.endpoint, record.host.endpoint, record.id
         ))];
-        let mut lines = vec![trouble(record)];
+        let mut lines = vec![trouble(record).sentence];
         // Of datagrams the budget says the same, and better.
-        let more = summary(std::slice::from_ref(record));
-        lines.extend(more.lines().filter(|line| !line.starts_with("udp-stream")).map(str::to_owned));
+        lines.extend(summary_beside_budget(record).lines().map(str::to_owned));
         pieces.push(Piece::Lines(lines));
         pieces.extend(budget::pieces(record));
         self.say_findings(&mut pieces);
@@ -124,10 +123,10 @@ impl<'a> Explained<'a> {
 
 fn nothing(record: &Record) -> String {
     match trouble(record) {
-        calm if calm.starts_with("Nothing") || calm.starts_with("Half") => {
-            "Nothing that a rule knows (docs/findings.md).".to_owned()
+        Trouble { is_there: false, .. } => "Nothing that a rule knows (docs/findings.md).".to_owned(),
+        Trouble { is_there: true, .. } => {
+            "Nothing in the record says. 'linerate records show' has every counter that moved.".to_owned()
         }
-        _ => "Nothing in the record says. 'linerate records show' has every counter that moved.".to_owned(),
     }
 }
 

@@ -19,8 +19,17 @@ const BUSY: f64 = 0.95;
 /// A few sentences, one a line: for every kind of traffic and direction what arrived, the trial that lost the most
 /// and where, and which CPUs had nothing left.
 pub(crate) fn summary(records: &[Record]) -> String {
+    summary_of(records, |_| true)
+}
+
+/// The same of one record, without what its loss budget says.
+pub(super) fn summary_beside_budget(record: &Record) -> String {
+    summary_of(std::slice::from_ref(record), |workload| workload != Workload::UdpStream)
+}
+
+fn summary_of(records: &[Record], is_told: impl Fn(Workload) -> bool) -> String {
     let mut groups: BTreeMap<(Workload, Direction), Vec<&Record>> = BTreeMap::new();
-    for record in records.iter().filter(|record| record.result.is_some()) {
+    for record in records.iter().filter(|record| record.result.is_some() && is_told(record.workload)) {
         groups.entry((record.workload, record.direction)).or_default().push(record);
     }
     let mut sentences = Vec::new();

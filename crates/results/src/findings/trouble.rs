@@ -6,10 +6,26 @@ use linerate_trial::spec::Direction;
 use super::case::{Case, percent, tidy};
 use crate::record::Record;
 
-/// One sentence: what is to be explained, or that there is nothing to explain.
-pub fn trouble(record: &Record) -> String {
+/// What is to be explained, or that there is nothing to explain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// Whether something went wrong for the user.
+    pub is_there: bool,
+    /// What, or that nothing did, in one sentence.
+    pub sentence: String,
+}
+
+/// What went wrong in a trial.
+pub fn trouble(record: &Record) -> Trouble {
+    match wrong(record) {
+        Some(sentence) => Trouble { is_there: true, sentence },
+        None => Trouble { is_there: false, sentence: calm(record) },
+    }
+}
+
+fn wrong(record: &Record) -> Option<String> {
     if let Some(error) = &record.error {
-        return format!("The trial failed: {error}.");
+        return Some(format!("The trial failed: {error}."));
     }
     let mut clauses: Vec<String> = Vec::new();
     for case in Case::of(record) {
@@ -23,9 +39,10 @@ pub fn trouble(record: &Record) -> String {
         }
         clauses.extend(case.short().map(|short| format!("{way}{short}")));
     }
-    if !clauses.is_empty() {
-        return format!("{}.", capital(&clauses.join("; ")));
-    }
+    (!clauses.is_empty()).then(|| format!("{}.", capital(&clauses.join("; "))))
+}
+
+fn calm(record: &Record) -> String {
     let case = &Case::of(record)[0];
     match (case.asked_bps(), case.throughput_bps(), case.line_bps()) {
         (Some(asked), Some(got), _) if asked.is_finite() => {
@@ -74,7 +91,7 @@ mod tests {
             if emulated {
                 record.doubts.push(Doubt::new(DoubtKind::Emulated, "it is"));
             }
-            assert_eq!(trouble(&record), wants);
+            assert_eq!(trouble(&record).sentence, wants);
             absent(&record).into_iter().any(|absent| absent.what.contains("tell 100 Mbit/s, and 166 came through"))
         };
         assert!(!check(94.0, false, "Nothing went wrong: 94.0 of the 94.1 Mbit/s that the link carries came through."));

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 use serde::de::DeserializeOwned;
 
-use super::{Store, StoreError, read};
+use super::{Store, StoreError, dictionary, read_packed};
 use crate::metric::{METRICS, Metric};
 use crate::observation::{Around, Asked, Observation};
 use crate::record::{NullSide, Record};
@@ -60,10 +60,11 @@ pub(super) fn are_current(connection: &Connection) -> Result<bool, rusqlite::Err
 pub(super) fn make(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.execute_batch("DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS around;")?;
     connection.execute_batch(&tables().join(";"))?;
-    let mut statement = connection.prepare("SELECT json FROM records ORDER BY id")?;
+    let Some(dictionary) = dictionary(connection)? else { return Ok(()) };
+    let mut statement = connection.prepare("SELECT packed FROM records ORDER BY id")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        if let Ok(record) = read(row.get_ref(0)?.as_str()?) {
+        if let Ok(record) = read_packed(&dictionary, row.get_ref(0)?.as_blob()?) {
             insert(connection, &record)?;
         }
     }

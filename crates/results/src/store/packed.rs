@@ -1,0 +1,99 @@
+//! A record's JSON as the store keeps it: raw deflate (RFC 1951) against a dictionary, the store's first record.
+//! Knows no record; those of one board differ in figures and little else, so most of a text is in the dictionary.
+//!
+//! Any zlib reads it: in Python, `zlib.decompressobj(-15, zdict=dictionary).decompress(packed)`.
+
+use std::io::{self, Read as _, Write as _};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+
+/// Deflate looks back 32 KiB: more of a dictionary would be of no use.
+const DICTIONARY_OCTETS: usize = 32_000;
+/// The longest text that is unpacked, octets: a store of somebody else's may hold anything.
+const MOST_OCTETS: u64 = 256 << 20;
+
+/// What texts are packed against.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dictionary(Vec<u8>);
+
+impl Dictionary {
+    /// Of a text that is like those to come; of a long one its beginning, where a record says what its machines are.
+    pub(super) fn of(text: &[u8]) -> Dictionary {
+        Dictionary(text[..text.len().min(DICTIONARY_OCTETS)].to_vec())
+    }
+
+    /// What the store keeps of it.
+    pub(super) fn octets(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text, packed.
+    pub(super) fn pack(&self, text: &str) -> io::Result<Vec<u8>> {
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+        // Behind a flush, what is written refers back to the dictionary and begins at a whole octet: what the
+        // dictionary itself came to is left out.
+        encoder.write_all(&self.0)?;
+        encoder.flush()?;
+        let start = encoder.get_ref().len();
+        encoder.write_all(text.as_bytes())?;
+        Ok(encoder.finish()?.split_off(start))
+    }
+
+    /// The text that was packed against this dictionary. The error is one of the octets, or of their number.
+    pub(super) fn unpack(&self, packed: &[u8]) -> io::Result<String> {
+        // A block that is stored as it is (RFC 1951, section 3.2.4) puts the dictionary before what is packed.
+        let length = (self.0.len() as u16).to_le_bytes();
+        let block = [0, length[0], length[1], !length[0], !length[1]];
+        let mut decoder = DeflateDecoder::new(block.chain(&self.0[..]).chain(packed));
+        io::copy(&mut decoder.by_ref().take(self.0.len() as u64), &mut io::sink())?;
+        let mut text = String::new();
+        decoder.take(MOST_OCTETS + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > MOST_OCTETS {
+            return Err(io::Error::other(format!("it is longer than {MOST_OCTETS} octets")));
+        }
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::pace::SplitMix64;
+
+    use super::*;
+
+    fn octets(random: &mut SplitMix64, most: u64, letters: u64) -> Vec<u8> {
+        (0..random.below(most)).map(|_| random.below(letters) as u8).collect()
+    }
+
+    #[test]
+    fn any_text_comes_back_and_what_is_no_text_is_refused() {
+        let mut random = SplitMix64::new(20_261_122);
+        for _ in 0..200 {
+            let dictionary = Dictionary::of(&octets(&mut random, 40_000, 128));
+            let letters = 1 + random.below(127);
+            let text = String::from_utf8(octets(&mut random, 40_000, letters)).unwrap();
+            assert_eq!(dictionary.unpack(&dictionary.pack(&text).unwrap()).unwrap(), text);
+            // Whatever it is, it does not panic, nor take memory without end.
+            let _ = dictionary.unpack(&octets(&mut random, 200, 256));
+        }
+        let mut long = DeflateEncoder::new(Vec::new(), Compression::fast());
+        io::copy(&mut io::repeat(b' ').take(MOST_OCTETS + 1), &mut long).unwrap();
+        let error = Dictionary::default().unpack(&long.finish().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("longer than"), "{error}");
+    }
+
+    #[test]
+    fn a_text_like_the_dictionary_takes_next_to_nothing() {
+        let first: String =
+            (0..10_000u32).map(|n| format!("\"counter {n}\": {}, ", n.wrapping_mul(2_654_435_761))).collect();
+        let dictionary = Dictionary::of(first.as_bytes());
+        let text = &first[..30_000];
+        let packed = dictionary.pack(text).unwrap();
+        assert!(packed.len() < 400, "{}", packed.len());
+        assert_eq!(dictionary.unpack(&packed).unwrap(), text);
+        // Another dictionary gives no text, or another one.
+        assert!(Dictionary::of(&first.as_bytes()[7..]).unpack(&packed).is_ok_and(|other| other != text));
+    }
+}
