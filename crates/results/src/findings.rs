@@ -333,6 +333,41 @@ mod tests {
         assert!(wrong.len() * 10 <= faults, "not first in {wrong:?} of {faults}");
     }
 
+    /// Everything of a record that is a sentence says something else: facts are concluded from facts.
+    #[test]
+    fn no_wording_decides() {
+        fn garble(value: &mut serde_json::Value) {
+            match value {
+                serde_json::Value::Array(list) => list.iter_mut().for_each(garble),
+                serde_json::Value::Object(fields) => {
+                    for (name, value) in fields {
+                        let is_sentence =
+                            ["detail", "error", "notes", "about", "meaning", "why"].contains(&name.as_str());
+                        match value {
+                            serde_json::Value::String(text) if is_sentence => {
+                                *text = "mumble 7 receiver: drop".to_owned()
+                            }
+                            serde_json::Value::Array(list) if is_sentence => list.clear(),
+                            _ => garble(value),
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        let concluded = |record: &Record| -> Vec<_> {
+            let of = |one: Finding| (one.name, one.sure, one.direction, one.machine, one.tries, one.weight.to_bits());
+            findings(record).into_iter().map(of).collect()
+        };
+        for case in cases::cases() {
+            let mut json = case.record.to_json();
+            garble(&mut json);
+            let garbled: Record = serde_json::from_value(json).unwrap();
+            assert_eq!(concluded(&garbled), concluded(&case.record), "{}", case.name);
+            assert_eq!(trouble(&garbled).is_there, trouble(&case.record).is_there, "{}", case.name);
+        }
+    }
+
     #[test]
     fn a_cause_stands_before_what_it_explains() {
         let case = crate::sample::udp(0, Direction::Rx, 100, 100.0);
