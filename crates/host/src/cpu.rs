@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::{fs, io};
 
 use linerate_trial::cpu::{CpuShares, CpuTimes, CpuUse, PROC_STAT};
-use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::doubt::{Doubt, Doubted};
 
 use crate::sys::thread::monotonic_ns;
 
@@ -183,11 +183,7 @@ fn irq_by_ticks_in(config: &str, command_line: &str) -> Option<bool> {
 
 /// The doubt where [`accounts_irq_by_ticks`] is true; for both ends of the path, as this is where packets are handled.
 pub fn doubt_irq_by_ticks() -> Doubt {
-    Doubt::new(
-        DoubtKind::IrqTimeByTicks,
-        "this kernel samples interrupt time at the clock tick only, so CPU use may be far off under network load; \
-         try cpu_method=soak, or a kernel with CONFIG_IRQ_TIME_ACCOUNTING",
-    )
+    Doubted::IrqTimeByTicks.into()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 
 use linerate_trial::cpu::{CpuShares, CpuUse};
-use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::doubt::{Doubt, Doubted, NotIdle};
 
 use crate::cpu::StatReading;
 use crate::sys::thread::{allowed_cpus, lowest_priority, monotonic_ns, pin_to_cpu, sleep_until_ns};
@@ -129,11 +129,7 @@ impl Soak {
             per_cpu.push(CpuShares { busy, user: (kernel.user - niced).max(0.0), ..kernel });
         }
         if fastest > 1.0 + FASTER_ABOVE {
-            doubts.push(not_calibrated(format!(
-                "a soaking thread ran {:.0} % faster than on the idle machine, so CPU use is understated; fix the \
-                 CPU frequency, or measure again on an idle machine",
-                (fastest - 1.0) * 100.0
-            )));
+            doubts.push(Doubted::SoakNotCalibrated { sign: NotIdle::Faster { by: fastest - 1.0 } }.into());
         }
         let mean = |part: fn(&CpuShares) -> f64| per_cpu.iter().map(part).sum::<f64>() / per_cpu.len() as f64;
         let machine = CpuShares {
@@ -156,24 +152,11 @@ impl Soak {
         let niced: u64 = growth.cpus.values().map(|cpu| cpu.nice).sum();
         let others = total.saturating_sub(niced + growth.machine().idle) as f64 / total as f64;
         if let Some((soaker, _)) = self.soakers.iter().zip(&self.calibrated).find(|(_, speed)| **speed <= 0.0) {
-            return Some(not_calibrated(format!(
-                "the soaking thread of CPU {} did not run, so that CPU counts as busy; try again on an idle machine, or \
-                 cpu_method=stat",
-                soaker.cpu
-            )));
+            return Some(Doubted::SoakNotCalibrated { sign: NotIdle::SilentThread { cpu: soaker.cpu } }.into());
         }
-        (others > IDLE_BELOW).then(|| {
-            not_calibrated(format!(
-                "others used {:.0} % of the machine while the soaking threads were calibrated, so CPU use is \
-                 understated; try again on an idle machine",
-                others * 100.0
-            ))
-        })
+        let sign = NotIdle::Others { share: others };
+        (others > IDLE_BELOW).then(|| Doubted::SoakNotCalibrated { sign }.into())
     }
-}
-
-fn not_calibrated(detail: String) -> Doubt {
-    Doubt::new(DoubtKind::SoakNotCalibrated, detail)
 }
 
 impl Drop for Soak {
@@ -237,6 +220,6 @@ mod tests {
         soak.soakers[0].rounds.store(10, Ordering::Relaxed);
         assert_eq!(soak.mark().unwrap().rounds, [(1 << 32) + 10]);
         soak.calibrated = vec![0.0];
-        assert!(soak.doubt_calibration(&StatReading::default()).unwrap().detail.contains("CPU 0 did not run"));
+        assert!(soak.doubt_calibration(&StatReading::default()).unwrap().to_string().contains("CPU 0 did not run"));
     }
 }

@@ -138,7 +138,7 @@ fn a_campaign_over_two_kernels_that_is_stopped_and_resumed() {
         let told: Vec<_> = record.target.settings.iter().map(|one| (one.name.as_str(), &one.read_back)).collect();
         assert_eq!(told[0], ("boot", &Some(level(record).to_owned())));
         assert_eq!(told[1], ("mtu", &Some(record.trial.factors["target.mtu"].clone())));
-        assert!(record.doubts.iter().all(|doubt| !doubt.kind.name().starts_with("boot")), "{:?}", record.doubts);
+        assert!(record.doubts.iter().all(|doubt| !doubt.kind().name().starts_with("boot")), "{:?}", record.doubts);
         starts.push((level(record), target.boot_id.clone().unwrap()));
     }
     starts.sort();
@@ -202,7 +202,7 @@ fn a_boot_that_fails_is_a_record_and_the_campaign_goes_on() {
     check("refused", "the command of boot.refused failed (exit status: 3): the relay is stuck");
     check("unloaded", "as nobody knows what: it tells no srcversion of dwmac_generic");
     for record in records.iter().filter(|record| record.error.is_none()) {
-        let doubted = record.doubts.iter().any(|doubt| doubt.kind.name() == "boot-unchecked");
+        let doubted = record.doubts.iter().any(|doubt| doubt.kind().name() == "boot-unchecked");
         assert_eq!(doubted, level(record) == "trusted", "{:?}", record.doubts);
     }
     // Each was tried once, whatever the number of its trials.

@@ -393,11 +393,11 @@ fn a_link_that_went_down_is_named_before_what_it_did() {
     let record = bench.records().pop().unwrap();
     let loss = record.result.as_ref().unwrap().flow.loss_ratio.unwrap();
     assert!(loss > 0.2, "{loss}");
-    let doubt = record.doubts.iter().find(|doubt| doubt.kind == DoubtKind::LinkWentDown);
+    let doubt = record.doubts.iter().find(|doubt| doubt.kind() == DoubtKind::LinkWentDown);
     let doubt = doubt.unwrap_or_else(|| panic!("{:#?}", record.doubts));
-    assert!(doubt.detail.contains("link went down or came up during the trial (2 changes"), "{doubt:?}");
+    assert!(doubt.to_string().contains("link went down or came up during the trial (2 changes"), "{doubt:?}");
     let found = findings(&record);
-    println!("{}: {found:#?}", doubt.detail);
+    println!("{}: {found:#?}", doubt);
     assert_eq!(found[0].name, "link-down", "{}", names(&found));
     // Two seconds, and as long as the neighbours take to know each other again.
     let words: Vec<&str> = found[0].sentence.split(' ').collect();

@@ -55,7 +55,8 @@ fn all_that_can_be_asked_of_a_trial() {
     assert_eq!(record.error, None);
     let evidence = format!("{:?}", record.path);
     assert!(evidence.contains("OutDatagrams"), "the counters of loopback are anybody's: {evidence}");
-    let doubt = |kind: DoubtKind| record.doubts.iter().find(|doubt| doubt.kind == kind).map(|doubt| &doubt.detail);
+    let doubt =
+        |kind: DoubtKind| record.doubts.iter().find(|doubt| doubt.kind() == kind).map(|doubt| doubt.to_string());
     let untraced = doubt(DoubtKind::CountersMissing).expect("drops are root's to trace");
     assert!(untraced.contains("skb:kfree_skb") && untraced.contains("as root"), "{untraced}");
     match paranoid() {

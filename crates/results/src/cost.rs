@@ -195,7 +195,7 @@ fn told(record: &Record, end: End) -> Option<Told> {
 }
 
 fn has(record: &Record, kind: DoubtKind) -> bool {
-    record.doubts.iter().any(|doubt| doubt.kind == kind)
+    record.doubts.iter().any(|doubt| doubt.kind() == kind)
 }
 
 /// Why a trial tells nothing of what packets cost an end that does this.
@@ -238,7 +238,7 @@ fn doubts(record: &Record, end: Option<End>) -> impl Iterator<Item = &'static st
 
 #[cfg(test)]
 mod tests {
-    use linerate_trial::doubt::Doubt;
+    use linerate_trial::doubt::Doubted;
     use linerate_trial::spec::Direction;
 
     use super::*;
@@ -309,15 +309,18 @@ mod tests {
     #[test]
     fn trials_that_tell_nothing_are_left_out() {
         check_left_out(|record| record.result.as_mut().unwrap().flow.loss_ratio = Some(0.02), "lost");
-        check_left_out(|record| record.doubts.push(Doubt::new(DoubtKind::Fragmented, "so".to_owned())), "fragments");
+        check_left_out(
+            |record| record.doubts.push(Doubted::Fragmented { octets: 8000, fragments: 6 }.into()),
+            "fragments",
+        );
         check_left_out(|record| record.target.cpu.as_mut().unwrap().span_s = 0.3, "short");
-        check_left_out(|record| record.doubts.push(Doubt::new(DoubtKind::SharedMachine, "so".to_owned())), "schedule");
+        check_left_out(|record| record.doubts.push(Doubted::SharedMachine.into()), "schedule");
     }
 
     #[test]
     fn one_machine_is_told_once_and_doubted() {
         let mut records = campaign(&SIZES, "unlimited");
-        let shared = || Doubt::new(DoubtKind::SharedMachine, "so".to_owned());
+        let shared = || Doubted::SharedMachine.into();
         records.iter_mut().for_each(|record| record.doubts.push(shared()));
         let costs = costs(&records);
         let [both] = &costs[..] else { panic!("{costs:?}") };

@@ -115,7 +115,7 @@ impl Observation {
             machines.extend(used.map(|(name, api)| (format!("used.{name}"), api.name.clone())));
         }
         // Each once: either end may have brought it.
-        let kinds: BTreeSet<&str> = record.doubts.iter().map(|doubt| doubt.kind.name()).collect();
+        let kinds: BTreeSet<&str> = record.doubts.iter().map(|doubt| doubt.kind().name()).collect();
         let kinds: Vec<&str> = kinds.into_iter().collect();
         Observation {
             id: record.id.clone(),

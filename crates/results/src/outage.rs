@@ -1,7 +1,7 @@
 //! Links that went down in mid-trial, and the time in which nothing arrived.
 //! Knows what counters, arrivals and time slices say of it, and nothing of what else went wrong.
 
-use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::doubt::{Doubt, Doubted, Silence};
 use linerate_trial::flow::End;
 use linerate_trial::stage::Stage;
 use linerate_trial::units::parse_duration;
@@ -17,23 +17,6 @@ const LONG_S: f64 = 1.0;
 const SHORT_S: f64 = 0.05;
 /// Silence is so many times what usually passes between arrivals.
 const UNUSUAL: f64 = 50.0;
-
-/// Time in which nothing arrived.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Silence {
-    /// How long.
-    pub seconds: f64,
-    /// It may have been longer, by up to two time slices.
-    pub at_least: bool,
-}
-
-impl Silence {
-    /// In words: `4.0 s`.
-    pub fn words(self) -> String {
-        let digits = if self.seconds < 1.0 { 2 } else { 1 };
-        format!("{:.digits$} s{}", self.seconds, if self.at_least { " or more" } else { "" })
-    }
-}
 
 /// The ends whose link lost its carrier, or got it back, during the trial, and how often.
 pub fn carrier_changes(record: &Record) -> Vec<(End, u64)> {
@@ -71,38 +54,20 @@ fn longest_without(intervals: &[Interval]) -> Option<Silence> {
 pub fn doubt(record: &Record) -> Option<Doubt> {
     let flow = &record.result.as_ref()?.flow;
     let changes = carrier_changes(record);
-    let silence = silence(record, flow).map(Silence::words);
+    let silence = silence(record, flow);
     if changes.is_empty() {
-        let silence = silence?;
-        return Some(Doubt::new(
-            DoubtKind::Silence,
-            format!(
-                "nothing arrived for {silence} in mid-trial, though no link of the two ends went down: the figures are of a \
-                 path that was interrupted; look at what lies between, and measure again"
-            ),
-        ));
+        return Some(Doubted::Silence { silence: silence? }.into());
     }
-    let ends: Vec<String> = changes.iter().map(|(end, _)| format!("the {end}'s")).collect();
     let warmup =
         record.asked.get("warmup").and_then(|text| parse_duration(text).ok()).is_some_and(|time| !time.is_zero());
-    let what = match silence {
-        Some(silence) => format!("nothing arrived for {silence}"),
-        None if warmup => "in the warm-up, or too shortly to show in what arrived".to_owned(),
-        None => "too shortly to show in what arrived".to_owned(),
-    };
-    Some(Doubt::new(
-        DoubtKind::LinkWentDown,
-        format!(
-            "{} link went down or came up during the trial ({} changes of the carrier): {what}; look at the cable and its \
-             plugs, and measure again",
-            ends.join(" and "),
-            changes.iter().map(|(_, changes)| *changes).max().unwrap_or(0)
-        ),
-    ))
+    let ends = changes.iter().map(|(end, _)| *end).collect();
+    let changes = changes.iter().map(|(_, changes)| *changes).max().unwrap_or(0);
+    Some(Doubted::LinkWentDown { ends, changes, silence, warmup }.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use linerate_trial::doubt::DoubtKind;
     use linerate_trial::spec::Direction;
 
     use super::*;
@@ -151,9 +116,9 @@ mod tests {
         record.asked.insert("burst".to_owned(), "10000".to_owned());
         assert_eq!(silent_for(&record), None);
         let doubt = doubt(&record).unwrap();
-        assert_eq!(doubt.kind, DoubtKind::LinkWentDown);
+        assert_eq!(doubt.kind(), DoubtKind::LinkWentDown);
         assert!(
-            doubt.detail.starts_with("the host's link went down or came up during the trial (2 changes"),
+            doubt.to_string().starts_with("the host's link went down or came up during the trial (2 changes"),
             "{doubt:?}"
         );
     }
@@ -163,7 +128,7 @@ mod tests {
         let mut record = sample::tcp(0, Direction::Rx, 940.0, false);
         assert_eq!(doubt(&record), None);
         record.intervals = slices(&[9.0, 0.0, 0.0, 9.0]);
-        let detail = doubt(&record).unwrap().detail;
+        let detail = doubt(&record).unwrap().to_string();
         assert!(detail.starts_with("nothing arrived for 2.0 s or more in mid-trial, though no link"), "{detail}");
     }
 }

@@ -55,7 +55,8 @@ fn every_stage_and_doubt_is_named() {
         .chain([DoubtKind::SharedMachine, DoubtKind::Fragmented, DoubtKind::SocketBufferClamped])
         .chain([DoubtKind::SoakNotCalibrated, DoubtKind::EndMarkLost])
         .chain([DoubtKind::CountersMissing, DoubtKind::SettingNotTaken, DoubtKind::BootUnchecked, DoubtKind::Emulated])
-        .chain([DoubtKind::LinkWentDown, DoubtKind::Silence])
+        .chain([DoubtKind::LinkWentDown, DoubtKind::Silence, DoubtKind::FragmentsLost, DoubtKind::Segmented])
+        .chain([DoubtKind::ProfileReduced])
     {
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         assert!(page.contains(&format!("| `{}` |", kind.name())), "{}", kind.name());

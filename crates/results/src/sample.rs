@@ -8,7 +8,7 @@ use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::budget::{Counted, DropCause, LossLine, Source};
 use linerate_trial::change::Changed;
 use linerate_trial::cpu::{CpuShares, CpuUse};
-use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::environment::{Amount, Cpu, Eee, Environment, IdleState, IrqTime, LinkModes, Nic, Pause};
 use linerate_trial::flow::End;
 use linerate_trial::histogram::{Histogram, PERCENTILES};
@@ -199,13 +199,7 @@ pub fn rr(index: u32, request_size: &str) -> Record {
         }),
         ..Figures::default()
     });
-    record.doubts = vec![
-        shared_machine(),
-        Doubt::new(
-            DoubtKind::IrqTimeByTicks,
-            "the target's kernel attributes interrupt time by ticks; set cpu_method=soak for a truer figure",
-        ),
-    ];
+    record.doubts = vec![shared_machine(), Doubted::IrqTimeByTicks.into()];
     record
 }
 
@@ -495,10 +489,7 @@ fn histogram(counts: &[(u64, u64)]) -> Histogram {
 }
 
 fn shared_machine() -> Doubt {
-    Doubt::new(
-        DoubtKind::SharedMachine,
-        "both ends run on one machine and share its 4 CPUs; put the host on another machine for CPU figures",
-    )
+    Doubted::SharedMachine.into()
 }
 
 /// Fills the store at `path` with `campaigns` of these loads and repeats, the machine started anew before each, and slower

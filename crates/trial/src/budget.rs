@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::doubt::{Doubt, DoubtKind};
+use crate::doubt::{Doubt, Doubted};
 use crate::drop_reason::DropReason;
 use crate::flow::End;
 use crate::spec::Direction;
@@ -20,8 +20,9 @@ use drops::Machine::Sender;
 use drops::Unit::{Frames, Segments};
 use drops::{DROPS, Drop};
 
+pub use contradictions::Contradiction;
 pub use drops::DropCause;
-pub use line::{Adjustment, Counted, Counter, LossLine, Source};
+pub use line::{Adjustment, Counted, Counter, FragmentsAt, LossLine, SeveralStages, Source};
 pub use path::{Passage, Passed, PauseFrames, Trial, Witness, path};
 pub use seen::Seen;
 
@@ -57,7 +58,7 @@ pub struct Datagrams {
 }
 
 /// Where the datagrams went that were sent and not received.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LossBudget {
     /// What counters tell, in the path's order; a stage may have several lines, and none of zero.
     #[serde(rename = "loss_budget")]
@@ -145,14 +146,8 @@ fn doubt_segments(datagrams: &Datagrams, budget: &LossBudget, explained: i128) -
     if budget.unaccounted <= 0 || possible < i128::from(budget.unaccounted) {
         return None;
     }
-    Some(Doubt::new(
-        DoubtKind::Segmented,
-        format!(
-            "counters saw {explained} drops, each of which may have been of a buffer of up to {segments} datagrams: that \
-             can be where the {} unaccounted ones went; send with sender_api=sendmmsg to have each counted",
-            budget.unaccounted
-        ),
-    ))
+    let drops = clamped(explained);
+    Some(Doubted::Segmented { drops, segments: datagrams.segments, unaccounted: budget.unaccounted }.into())
 }
 
 /// What the counters say of one entry of the table.
@@ -170,7 +165,7 @@ struct Finding {
     /// Counters of other stages that count the same drops once more.
     again: Vec<Counter>,
     /// What counters of the same drops say, where they disagree.
-    disagreement: Option<String>,
+    disagreement: Option<Contradiction>,
 }
 
 impl Finding {
@@ -381,7 +376,7 @@ impl Findings {
 
     fn disagreements(&mut self) -> Vec<Doubt> {
         let of = self.of.iter_mut().filter_map(|finding| finding.disagreement.take());
-        of.map(|detail| Doubt::new(DoubtKind::CountersContradict, detail)).collect()
+        of.map(contradictions::doubt).collect()
     }
 
     fn into_lines(mut self) -> Vec<LossLine> {
@@ -425,22 +420,9 @@ impl Findings {
             // Every fragment that is dropped costs a datagram at most, and nobody else dropped any.
             [(id, fragments)] => self.get_mut(id).net += rest.min(fragments),
             _ => {
-                let reassembly = match reassembly_failures {
-                    0 => String::new(),
-                    failures => format!("; {}", line::reassembly_failed(failures)),
-                };
-                let places: Vec<String> = suspects
-                    .iter()
-                    .map(|&(id, fragments)| format!("{fragments} at {}", self.get(id).drop.stage))
-                    .collect();
-                doubts.push(Doubt::new(
-                    DoubtKind::Fragmented,
-                    format!(
-                        "Fragments were dropped at several stages ({}{reassembly}), {per_datagram} to a datagram: which of them lost \
-                         which datagram cannot be told; try a message that fits the MTU",
-                        places.join(", ")
-                    ),
-                ));
+                let place = |&(id, fragments)| FragmentsAt { stage: self.get(id).drop.stage, fragments };
+                let stages = suspects.iter().map(place).collect();
+                doubts.push(Doubted::FragmentsLost(SeveralStages { stages, per_datagram, reassembly_failures }).into());
             }
         }
     }

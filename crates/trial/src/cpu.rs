@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::doubt::{Doubt, DoubtKind};
+use crate::doubt::{Doubt, Doubted};
 
 /// Time that one CPU spent in each state, in any unit, since some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +117,53 @@ const FEWEST_TICKS: f64 = 10.0;
 /// From fewer on each CPU, fractions of time are too coarse to trust: one tick of 50 is 2 %.
 const TRUSTED_TICKS: f64 = 50.0;
 
+/// How few clock ticks a CPU figure rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FewTicks {
+    /// On each CPU.
+    pub ticks: f64,
+    /// In which a CPU was busy, of all CPUs.
+    pub busy_ticks: f64,
+    /// What they are too few for.
+    pub lacking: Lacking,
+}
+
+/// What too few clock ticks do not give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lacking {
+    /// Any figure of the CPUs.
+    Cpu,
+    /// A fine one.
+    Precision,
+    /// Service demand.
+    ServiceDemand,
+}
+
+impl std::fmt::Display for FewTicks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (ticks, busy, least_s) = (self.ticks, self.busy_ticks, TRUSTED_TICKS * TICK_S);
+        match self.lacking {
+            Lacking::Cpu => write!(
+                f,
+                "CPU use would rest on {ticks:.0} clock ticks on each CPU, so it and service demand are left out; measure \
+                 for at least {least_s:.1} s"
+            ),
+            Lacking::Precision => write!(
+                f,
+                "CPU use rests on {ticks:.0} clock ticks on each CPU, of which one alone is {:.1} %; measure for at least \
+                 {least_s:.1} s",
+                100.0 / ticks
+            ),
+            Lacking::ServiceDemand => write!(
+                f,
+                "the CPUs were busy for {busy:.0} clock ticks in all, too few for service demand; measure for longer, or \
+                 with more load"
+            ),
+        }
+    }
+}
+
 /// Whether a span of so many seconds has the clock ticks that a figure needs.
 pub fn is_long_enough(method: &str, span_s: f64) -> bool {
     method != PROC_STAT || (span_s / TICK_S).round() >= FEWEST_TICKS
@@ -146,25 +193,13 @@ impl CpuUse {
     /// Why its figures are coarse, or absent; `None` where enough clock ticks passed.
     pub fn doubt(&self) -> Option<Doubt> {
         let (ticks, busy) = (self.ticks()?, self.busy_ticks()?);
-        let detail = match () {
-            () if !self.is_told() => format!(
-                "CPU use would rest on {ticks:.0} clock ticks on each CPU, so it and service demand are left out; measure \
-                 for at least {:.1} s",
-                TRUSTED_TICKS * TICK_S
-            ),
-            () if self.is_coarse() => format!(
-                "CPU use rests on {ticks:.0} clock ticks on each CPU, of which one alone is {:.1} %; measure for at least \
-                 {:.1} s",
-                100.0 / ticks,
-                TRUSTED_TICKS * TICK_S
-            ),
-            () if busy < FEWEST_TICKS => format!(
-                "the CPUs were busy for {busy:.0} clock ticks in all, too few for service demand; measure for longer, or \
-                 with more load"
-            ),
+        let lacking = match () {
+            () if !self.is_told() => Lacking::Cpu,
+            () if self.is_coarse() => Lacking::Precision,
+            () if busy < FEWEST_TICKS => Lacking::ServiceDemand,
             () => return None,
         };
-        Some(Doubt::new(DoubtKind::ShortForCpu, detail))
+        Some(Doubted::ShortForCpu(FewTicks { ticks, busy_ticks: busy, lacking }).into())
     }
 
     /// CPU seconds the machine spent, over all its CPUs.
@@ -234,7 +269,7 @@ mod tests {
             let machine = CpuShares { busy, ..CpuShares::default() };
             let (per_cpu, method) = (vec![machine; 2], PROC_STAT.to_owned());
             let used = CpuUse { machine, cpus: 2, per_cpu, method, span_s, includes_warmup: false };
-            let detail = used.doubt().map_or(String::new(), |doubt| doubt.detail);
+            let detail = used.doubt().map_or(String::new(), |doubt| doubt.to_string());
             assert_eq!((used.is_told(), detail.as_str()), (told, want), "{span_s} s, {busy}");
             assert_eq!(used.is_coarse(), span_s < 0.5);
             assert_eq!(CpuUse { method: "soak".to_owned(), ..used }.doubt(), None);

@@ -1,21 +1,392 @@
-//! Reasons not to trust a figure.
+//! Reasons not to trust a figure: facts, and the one place that makes sentences of them.
 //! Knows what can be doubted; whoever measures says when.
+
+use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-/// A reason not to trust a figure, carried by the record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+use crate::budget::{Contradiction, SeveralStages};
+use crate::cpu::FewTicks;
+use crate::flow::End;
+
+/// A reason not to trust a figure, carried by the record. As text, a sentence with the figures that it rests on, ending in
+/// what to try.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// What is doubted.
-    pub kind: DoubtKind,
-    /// One sentence with the figures it rests on, ending in what to try.
-    pub detail: String,
+    /// The machine that it is about, where it is about one of two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+    /// What is doubted, and on what figures.
+    #[serde(flatten)]
+    pub what: Doubted,
+}
+
+/// What is doubted, with its figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Doubted {
+    /// The sender did not offer the load it was asked for.
+    SenderFellBehind {
+        /// What was asked for, payload bits per second.
+        asked_bps: f64,
+        /// What it offered, likewise.
+        offered_bps: f64,
+        /// What held it up; absent where it offered more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_up: Option<HeldUp>,
+    },
+    /// The kernel attributes interrupt time by sampling at the tick only.
+    IrqTimeByTicks,
+    /// Too few clock ticks passed for a CPU figure.
+    ShortForCpu(FewTicks),
+    /// A hypervisor took CPU time away during the trial.
+    NoisyMachine {
+        /// The fraction of the machine's time.
+        steal: f64,
+    },
+    /// Counters of the two ends, or of two sources, contradict each other.
+    CountersContradict {
+        /// How.
+        contradiction: Contradiction,
+    },
+    /// Both ends run on one machine, so they share its CPUs.
+    SharedMachine,
+    /// The datagrams are larger than the MTU and travel as fragments.
+    Fragmented {
+        /// Octets of a datagram.
+        octets: u32,
+        /// Its fragments.
+        fragments: u32,
+    },
+    /// Fragments were dropped at several stages, so that it cannot be told where datagrams were lost.
+    FragmentsLost(SeveralStages),
+    /// Counters took buffers of many datagrams, which the stack had yet to cut apart, for one packet each.
+    Segmented {
+        /// Drops that counters saw.
+        drops: i64,
+        /// Datagrams to a buffer, at most.
+        segments: u32,
+        /// Datagrams that are unaccounted for.
+        unaccounted: i64,
+    },
+    /// A socket buffer is not what was asked.
+    SocketBufferClamped {
+        /// Octets that were asked for.
+        asked: u32,
+        /// Octets that it got.
+        given: u64,
+    },
+    /// The idle-capacity method could not calibrate on an idle machine.
+    SoakNotCalibrated {
+        /// What shows it.
+        sign: NotIdle,
+    },
+    /// A flow's end mark did not arrive, so its last datagrams are judged by a time-out.
+    EndMarkLost {
+        /// The flow.
+        flow: u16,
+    },
+    /// A counter source could not be read.
+    CountersMissing {
+        /// Each that is missing, and why.
+        missing: Vec<String>,
+    },
+    /// No profile, or not the whole of it, could be taken.
+    ProfileReduced {
+        /// What is missing, and why.
+        missing: Vec<String>,
+    },
+    /// A setting is not what was asked: the machine took it and made something else of it, or nothing.
+    SettingNotTaken {
+        /// The setting.
+        setting: String,
+        /// The value that was asked for.
+        asked: String,
+        /// The value that it has; absent where it could not be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        read_back: Option<String>,
+    },
+    /// A machine was booted as something, and nothing tells whether it is that.
+    BootUnchecked {
+        /// What it was booted as.
+        level: String,
+    },
+    /// A machine is emulated: it shows what a driver does, not how fast it is.
+    Emulated,
+    /// The link of an end went down, or came up, during the trial.
+    LinkWentDown {
+        /// Whose.
+        ends: Vec<End>,
+        /// Changes of the carrier, of the end with the most.
+        changes: u64,
+        /// How long nothing arrived; absent where that does not show.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        silence: Option<Silence>,
+        /// The trial had a warm-up, in which it may have been.
+        warmup: bool,
+    },
+    /// Nothing arrived for long in mid-trial, and no link of the ends went down.
+    Silence {
+        /// For how long.
+        silence: Silence,
+    },
+}
+
+/// What shows that a machine was not idle when the idle-capacity method calibrated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum NotIdle {
+    /// The soaking thread of a CPU did not run.
+    SilentThread {
+        /// The CPU.
+        cpu: u32,
+    },
+    /// Others used the machine.
+    Others {
+        /// The fraction of its time.
+        share: f64,
+    },
+    /// A soaking thread ran faster in the trial than on the idle machine.
+    Faster {
+        /// By this fraction.
+        by: f64,
+    },
+}
+
+impl Display for NotIdle {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            NotIdle::SilentThread { cpu } => write!(
+                f,
+                "the soaking thread of CPU {cpu} did not run, so that CPU counts as busy; try again on an idle machine, or \
+                 cpu_method=stat"
+            ),
+            NotIdle::Others { share } => write!(
+                f,
+                "others used {:.0} % of the machine while the soaking threads were calibrated, so CPU use is understated; \
+                 try again on an idle machine",
+                share * 100.0
+            ),
+            NotIdle::Faster { by } => write!(
+                f,
+                "a soaking thread ran {:.0} % faster than on the idle machine, so CPU use is understated; fix the CPU \
+                 frequency, or measure again on an idle machine",
+                by * 100.0
+            ),
+        }
+    }
+}
+
+/// What held a sender up. Shares are fractions of its threads' time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum HeldUp {
+    /// Its threads waited for a CPU.
+    NoCpu {
+        /// The share.
+        share: f64,
+    },
+    /// TCP waited for the receiver's window.
+    ReceiveWindow {
+        /// The share.
+        share: f64,
+    },
+    /// Its threads worked, and can do no more.
+    Work {
+        /// The share.
+        share: f64,
+    },
+    /// The link, or a shaper before it, took no more.
+    NoRoom {
+        /// The share in which its threads worked.
+        worked: f64,
+        /// The queueing discipline that shapes, where one is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shaper: Option<String>,
+    },
+    /// Nothing that is known.
+    Unknown,
+}
+
+/// Time in which nothing arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Silence {
+    /// How long.
+    pub seconds: f64,
+    /// It may have been longer, by up to two time slices.
+    pub at_least: bool,
+}
+
+impl Silence {
+    /// In words: `4.0 s`.
+    pub fn words(self) -> String {
+        let digits = if self.seconds < 1.0 { 2 } else { 1 };
+        format!("{:.digits$} s{}", self.seconds, if self.at_least { " or more" } else { "" })
+    }
+}
+
+impl From<Doubted> for Doubt {
+    fn from(what: Doubted) -> Doubt {
+        Doubt { end: None, what }
+    }
 }
 
 impl Doubt {
-    /// A doubt of this kind, in this sentence.
-    pub fn new(kind: DoubtKind, detail: impl Into<String>) -> Doubt {
-        Doubt { kind, detail: detail.into() }
+    /// A doubt about one of the two machines.
+    pub fn of(end: End, what: Doubted) -> Doubt {
+        Doubt { end: Some(end), what }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> DoubtKind {
+        match self.what {
+            Doubted::SenderFellBehind { .. } => DoubtKind::SenderFellBehind,
+            Doubted::IrqTimeByTicks => DoubtKind::IrqTimeByTicks,
+            Doubted::ShortForCpu(_) => DoubtKind::ShortForCpu,
+            Doubted::NoisyMachine { .. } => DoubtKind::NoisyMachine,
+            Doubted::CountersContradict { .. } => DoubtKind::CountersContradict,
+            Doubted::SharedMachine => DoubtKind::SharedMachine,
+            Doubted::Fragmented { .. } => DoubtKind::Fragmented,
+            Doubted::FragmentsLost(_) => DoubtKind::FragmentsLost,
+            Doubted::Segmented { .. } => DoubtKind::Segmented,
+            Doubted::SocketBufferClamped { .. } => DoubtKind::SocketBufferClamped,
+            Doubted::SoakNotCalibrated { .. } => DoubtKind::SoakNotCalibrated,
+            Doubted::EndMarkLost { .. } => DoubtKind::EndMarkLost,
+            Doubted::CountersMissing { .. } => DoubtKind::CountersMissing,
+            Doubted::ProfileReduced { .. } => DoubtKind::ProfileReduced,
+            Doubted::SettingNotTaken { .. } => DoubtKind::SettingNotTaken,
+            Doubted::BootUnchecked { .. } => DoubtKind::BootUnchecked,
+            Doubted::Emulated => DoubtKind::Emulated,
+            Doubted::LinkWentDown { .. } => DoubtKind::LinkWentDown,
+            Doubted::Silence { .. } => DoubtKind::Silence,
+        }
+    }
+}
+
+impl Display for Doubt {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.end.iter().try_for_each(|end| write!(f, "{end}: "))?;
+        self.what.fmt(f)
+    }
+}
+
+impl Display for Doubted {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Doubted::SenderFellBehind { asked_bps, offered_bps, held_up } => {
+                let off = 100.0 * (offered_bps / asked_bps - 1.0);
+                let why = held_up.as_ref().map_or(String::new(), |why| format!(": {why}"));
+                write!(
+                    f,
+                    "the sender was asked for {:.1} Mbit/s and offered {:.1} ({off:+.1} %){why}; read loss against what was \
+                     offered",
+                    asked_bps / 1e6,
+                    offered_bps / 1e6
+                )
+            }
+            Doubted::IrqTimeByTicks => f.write_str(
+                "this kernel samples interrupt time at the clock tick only, so CPU use may be far off under network load; \
+                 try cpu_method=soak, or a kernel with CONFIG_IRQ_TIME_ACCOUNTING",
+            ),
+            Doubted::ShortForCpu(few) => few.fmt(f),
+            Doubted::NoisyMachine { steal } => write!(
+                f,
+                "a hypervisor took {:.1} % of the machine's time for others; measure on a machine of your own, or again at \
+                 a quieter hour",
+                100.0 * steal
+            ),
+            Doubted::CountersContradict { contradiction } => contradiction.fmt(f),
+            Doubted::SharedMachine => f.write_str(
+                "both ends run on one machine and share its CPUs, so CPU use and service demand are of both together; \
+                 measure between two machines",
+            ),
+            Doubted::Fragmented { octets, fragments } => write!(
+                f,
+                "each datagram of {octets} octets travels in {fragments} fragments, and is lost with any of them; choose a \
+                 smaller message_size or a larger MTU"
+            ),
+            Doubted::FragmentsLost(stages) => stages.fmt(f),
+            Doubted::Segmented { drops, segments, unaccounted } => write!(
+                f,
+                "counters saw {drops} drops, each of which may have been of a buffer of up to {segments} datagrams: that can \
+                 be where the {unaccounted} unaccounted ones went; send with sender_api=sendmmsg to have each counted"
+            ),
+            Doubted::SocketBufferClamped { asked, given } => write!(
+                f,
+                "the socket buffer is {given} octets where {asked} were asked; raise net.core.rmem_max and \
+                 net.core.wmem_max there"
+            ),
+            Doubted::SoakNotCalibrated { sign } => sign.fmt(f),
+            Doubted::EndMarkLost { flow } => write!(
+                f,
+                "the end mark of flow {flow} never arrived; its last datagrams may still have been under way"
+            ),
+            Doubted::CountersMissing { missing } | Doubted::ProfileReduced { missing } => f.write_str(&missing.join("; ")),
+            Doubted::SettingNotTaken { setting, asked, read_back } => {
+                let read = read_back.as_ref().map_or_else(|| "could not be read".to_owned(), |read| format!("is {read}"));
+                write!(f, "{setting} was to be {asked} and {read}; choose a value that the machine keeps")
+            }
+            Doubted::BootUnchecked { level } => write!(
+                f,
+                "it is {level} by the word of a command: boot.{level} names nothing to look at; give it a kernel, a build or \
+                 a srcversion"
+            ),
+            Doubted::Emulated => f.write_str(
+                "each instruction of the board is carried out in software by the machine that measures, and no MAC waits for \
+                 a cable: its speed, loss and CPU use say nothing of the hardware; measure on the board itself",
+            ),
+            Doubted::LinkWentDown { ends, changes, silence, warmup } => {
+                let ends: Vec<String> = ends.iter().map(|end| format!("the {end}'s")).collect();
+                let what = match silence {
+                    Some(silence) => format!("nothing arrived for {}", silence.words()),
+                    None if *warmup => "in the warm-up, or too shortly to show in what arrived".to_owned(),
+                    None => "too shortly to show in what arrived".to_owned(),
+                };
+                write!(
+                    f,
+                    "{} link went down or came up during the trial ({changes} changes of the carrier): {what}; look at the \
+                     cable and its plugs, and measure again",
+                    ends.join(" and ")
+                )
+            }
+            Doubted::Silence { silence } => write!(
+                f,
+                "nothing arrived for {} in mid-trial, though no link of the two ends went down: the figures are of a path \
+                 that was interrupted; look at what lies between, and measure again",
+                silence.words()
+            ),
+        }
+    }
+}
+
+impl Display for HeldUp {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        match self {
+            HeldUp::NoCpu { share } => write!(
+                f,
+                "its threads waited for a CPU {} of the time, so give it more CPUs or less else to do",
+                percent(*share)
+            ),
+            HeldUp::ReceiveWindow { share } => {
+                write!(f, "TCP waited for the receiver's window {} of the time", percent(*share))
+            }
+            HeldUp::Work { share } => {
+                write!(f, "its threads worked {} of the time, and can do no more", percent(*share))
+            }
+            HeldUp::NoRoom { worked, shaper } => {
+                match shaper {
+                    Some(kind) => write!(f, "its queueing discipline, {kind},")?,
+                    None => f.write_str("its link, or a shaper before it,")?,
+                }
+                write!(
+                    f,
+                    " took no more, and its threads, which worked {} of the time, waited for room to send",
+                    percent(*worked)
+                )
+            }
+            HeldUp::Unknown => f.write_str("it or its link can do no more"),
+        }
     }
 }
 
@@ -37,6 +408,8 @@ pub enum DoubtKind {
     SharedMachine,
     /// The datagrams are larger than the MTU and travel as fragments.
     Fragmented,
+    /// Fragments were dropped at several stages, so that it cannot be told where datagrams were lost.
+    FragmentsLost,
     /// Counters took buffers of many datagrams, which the stack had yet to cut apart, for one packet each.
     Segmented,
     /// A socket buffer is not what was asked.
@@ -72,6 +445,7 @@ impl DoubtKind {
             DoubtKind::CountersContradict => "counters-contradict",
             DoubtKind::SharedMachine => "shared-machine",
             DoubtKind::Fragmented => "fragmented",
+            DoubtKind::FragmentsLost => "fragments-lost",
             DoubtKind::Segmented => "segmented",
             DoubtKind::SocketBufferClamped => "socket-buffer-clamped",
             DoubtKind::SoakNotCalibrated => "soak-not-calibrated",

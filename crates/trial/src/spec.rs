@@ -290,8 +290,8 @@ impl Spec {
 
     /// Whether the options can be met together; the error is one sentence that says what to change.
     pub fn validate(&self) -> Result<(), Unsuitable> {
-        let say = |condition: bool, options: &'static [&'static str], sentence: &str| match condition {
-            true => Err(Unsuitable { options, sentence: sentence.to_owned() }),
+        let say = |condition: bool, options: &[&str], sentence: &str| match condition {
+            true => Err(Unsuitable::new(options, sentence)),
             false => Ok(()),
         };
         let size = self.message_octets();
@@ -439,20 +439,27 @@ impl Spec {
 #[error("{sentence}")]
 pub struct Unsuitable {
     /// The options that do not go together, or the one whose value is not allowed.
-    pub options: &'static [&'static str],
+    pub options: Vec<String>,
     /// One sentence that says what is allowed.
     pub sentence: String,
 }
 
+impl Unsuitable {
+    /// Of these options.
+    pub fn new(options: &[&str], sentence: impl Into<String>) -> Unsuitable {
+        Unsuitable { options: options.iter().map(|&name| name.to_owned()).collect(), sentence: sentence.into() }
+    }
+}
+
 fn unsuitable(
-    options: &'static [&'static str],
+    options: &[&str],
     value: &str,
     workload: Workload,
     fit: impl Iterator<Item = &'static str>,
 ) -> Unsuitable {
     let fit: Vec<&str> = fit.collect();
     let sentence = format!("{} {value} is not for {workload}; for it there are auto, {}", options[0], fit.join(", "));
-    Unsuitable { options, sentence }
+    Unsuitable::new(options, sentence)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::drop_reason::DropReason;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome};
@@ -410,13 +410,16 @@ impl Trial {
             let after = counters::snapshot(interface);
             counters = after.since(&self.before, flows.iter().map(|flow| flow.octets_total).sum());
             if !after.missing.is_empty() {
-                doubts.push(Doubt::new(DoubtKind::CountersMissing, after.missing.join("; ")));
+                doubts.push(Doubted::CountersMissing { missing: after.missing }.into());
             }
         }
         let drop_reasons = self.drop_reasons(&mut doubts);
         let profile = sampled.profile.map(|taken| Box::new(taken.told()));
-        let reduced = self.no_profile.take().or_else(|| Some(profile.as_ref()?.notes.join("; ")));
-        doubts.extend(reduced.filter(|why| !why.is_empty()).map(|why| Doubt::new(DoubtKind::ProfileReduced, why)));
+        let notes = || profile.as_ref().map(|profile| profile.notes.clone()).unwrap_or_default();
+        let missing = self.no_profile.take().map_or_else(notes, |why| vec![why]);
+        if !missing.is_empty() {
+            doubts.push(Doubted::ProfileReduced { missing }.into());
+        }
         for flow in &flows {
             doubts.extend(self.doubts_of(flow));
         }
@@ -442,14 +445,13 @@ impl Trial {
     fn drop_reasons(&mut self, doubts: &mut Vec<Doubt>) -> Option<Vec<DropReason>> {
         let counted = self.drops.take()?.and_then(|tracing| {
             if tracing.is_full() {
-                doubts.push(Doubt::new(
-                    DoubtKind::CountersMissing,
-                    "The kernel dropped packets at more places than could be told apart, so drop_reasons lacks some",
-                ));
+                let why =
+                    "The kernel dropped packets at more places than could be told apart, so drop_reasons lacks some";
+                doubts.push(Doubted::CountersMissing { missing: vec![why.to_owned()] }.into());
             }
             tracing.read().map_err(|error| format!("The kernel's drops could not be read ({error}); try again"))
         });
-        counted.map_err(|why| doubts.push(Doubt::new(DoubtKind::CountersMissing, why))).ok()
+        counted.map_err(|why| doubts.push(Doubted::CountersMissing { missing: vec![why] }.into())).ok()
     }
 
     /// What can be doubted of a flow by looking at this end alone.
@@ -460,25 +462,12 @@ impl Trial {
         if let (Some(asked), Some(given)) = (self.spec.socket_buffer, flow.socket_buffer)
             && given < u64::from(asked)
         {
-            doubts.push(Doubt::new(
-                DoubtKind::SocketBufferClamped,
-                format!(
-                    "the {}'s socket buffer is {given} octets where {asked} were asked; raise net.core.rmem_max and \
-                     net.core.wmem_max there",
-                    self.end
-                ),
-            ));
+            doubts.push(Doubt::of(self.end, Doubted::SocketBufferClamped { asked, given }));
         }
         let is_udp_receiver = flow.arrivals.is_some();
         let own = matches!(self.framing, Framing::Own);
         if own && is_udp_receiver && flow.arrivals.as_ref().is_some_and(|a| a.sent_by_end_mark.is_none()) {
-            doubts.push(Doubt::new(
-                DoubtKind::EndMarkLost,
-                format!(
-                    "the end mark of flow {} never arrived; its last datagrams may still have been under way",
-                    flow.id
-                ),
-            ));
+            doubts.push(Doubted::EndMarkLost { flow: flow.id }.into());
         }
         doubts
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use linerate_trial::cpu::CpuUse;
-use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{CpuSlice, Slice};
 use linerate_trial::spec::Spec;
@@ -287,14 +287,7 @@ impl Sampler {
             sampled.cpu = Some(use_);
         }
         if let Some(steal) = sampled.cpu.as_ref().map(|cpu| cpu.machine.steal).filter(|steal| *steal > MUCH_STOLEN) {
-            sampled.doubts.push(Doubt::new(
-                DoubtKind::NoisyMachine,
-                format!(
-                    "a hypervisor took {:.1} % of the machine's time for others; measure on a machine of your own, or \
-                     again at a quieter hour",
-                    100.0 * steal
-                ),
-            ));
+            sampled.doubts.push(Doubted::NoisyMachine { steal }.into());
         }
         // The soaking threads end here: they have nothing more to say, and the CPUs are others' again.
         self.soak = None;

@@ -157,9 +157,9 @@ fn named(record: &Record) -> String {
 
 fn why_none(record: &Record) -> String {
     use linerate_trial::doubt::DoubtKind;
-    let why = record.doubts.iter().find(|doubt| doubt.kind == DoubtKind::ProfileReduced);
+    let why = record.doubts.iter().find(|doubt| doubt.kind() == DoubtKind::ProfileReduced);
     match why {
-        Some(doubt) => format!("the record {} has no profile: {}", record.id, doubt.detail),
+        Some(doubt) => format!("the record {} has no profile: {}", record.id, doubt),
         None => format!("the record {} has no profile; run its plan with --profile", record.id),
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use linerate_control::message::{Event, Failure, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
 use linerate_control::{AgentEvent, ControlError};
 use linerate_trial::change::Changed;
-use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::doubt::Doubted;
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
@@ -171,7 +171,7 @@ fn compare_looks(target: &mut Outcome, before: Result<Look, String>, after: Resu
     };
     missing.dedup();
     if !missing.is_empty() {
-        target.doubts.push(Doubt::new(DoubtKind::CountersMissing, missing.join("; ")));
+        target.doubts.push(Doubted::CountersMissing { missing }.into());
     }
 }
 

@@ -14,7 +14,7 @@ use linerate_results::registers::RegisterChanges;
 use linerate_trial::api::ApiUse;
 use linerate_trial::budget::Seen;
 use linerate_trial::cpu::{CpuUse, PROC_STAT, is_long_enough};
-use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, HeldUp};
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
@@ -140,11 +140,7 @@ pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
 /// Doubts every figure of a machine that is emulated.
 fn doubt_boards(record: &mut Record) {
     if [&record.target, &record.host].iter().any(|machine| machine.endpoint.starts_with("board:")) {
-        record.doubts.push(Doubt::new(
-            DoubtKind::Emulated,
-            "each instruction of the board is carried out in software by the machine that measures, and no MAC waits for \
-             a cable: its speed, loss and CPU use say nothing of the hardware; measure on the board itself",
-        ));
+        record.doubts.push(Doubted::Emulated.into());
     }
 }
 
@@ -165,23 +161,11 @@ fn doubt_settings(record: &mut Record) {
         for one in &machine.settings {
             let read = one.read_back.as_deref();
             if one.name == BOOT && read.is_none() {
-                let level = &one.asked;
-                record.doubts.push(Doubt::new(
-                    DoubtKind::BootUnchecked,
-                    format!(
-                        "the {end} is {level} by the word of a command: boot.{level} names nothing to look at; give it \
-                         a kernel, a build or a srcversion"
-                    ),
-                ));
+                record.doubts.push(Doubt::of(end, Doubted::BootUnchecked { level: one.asked.clone() }));
             } else if !read.is_some_and(|read| setting::agrees(&one.name, &one.asked, read)) {
-                let read = read.map_or_else(|| "could not be read".to_owned(), |read| format!("is {read}"));
-                record.doubts.push(Doubt::new(
-                    DoubtKind::SettingNotTaken,
-                    format!(
-                        "{end}.{} was to be {} and {read}; choose a value that the machine keeps",
-                        one.name, one.asked
-                    ),
-                ));
+                let (setting, asked) = (format!("{end}.{}", one.name), one.asked.clone());
+                let read_back = one.read_back.clone();
+                record.doubts.push(Doubted::SettingNotTaken { setting, asked, read_back }.into());
             }
         }
     }
@@ -255,24 +239,13 @@ impl Joined<'_> {
         doubts.extend(self.doubt_load(&main, [&record.target.environment, &record.host.environment]));
         let shared = record.target.environment.is_machine_of(&record.host.environment);
         if shared {
-            doubts.push(Doubt::new(
-                DoubtKind::SharedMachine,
-                "both ends run on one machine and share its CPUs, so CPU use and service demand are of both together; \
-                 measure between two machines",
-            ));
+            doubts.push(Doubted::SharedMachine.into());
         }
         if self.spec.workload == Workload::UdpStream {
             let ends = [&record.target.environment, &record.host.environment];
             let fragments = main.iter().map(|pair| fragments(self.spec, sending(pair, ends))).max().unwrap_or(1);
             if fragments > 1 {
-                doubts.push(Doubt::new(
-                    DoubtKind::Fragmented,
-                    format!(
-                        "each datagram of {} octets travels in {fragments} fragments, and is lost with any of them; \
-                         choose a smaller message_size or a larger MTU",
-                        self.spec.message_octets()
-                    ),
-                ));
+                doubts.push(Doubted::Fragmented { octets: self.spec.message_octets(), fragments }.into());
             }
         }
         if self.spec.workload.is_stream() {
@@ -328,7 +301,7 @@ impl Joined<'_> {
             for doubt in &outcome.doubts {
                 let mut doubt = doubt.clone();
                 let of_machine = matches!(
-                    doubt.kind,
+                    doubt.kind(),
                     DoubtKind::ShortForCpu
                         | DoubtKind::IrqTimeByTicks
                         | DoubtKind::SoakNotCalibrated
@@ -336,7 +309,7 @@ impl Joined<'_> {
                         | DoubtKind::CountersMissing
                 );
                 if of_machine && !other.doubts.contains(&doubt) {
-                    doubt.detail = format!("{}: {}", outcome.end, doubt.detail);
+                    doubt.end = Some(outcome.end);
                 }
                 if !doubts.contains(&doubt) {
                     doubts.push(doubt);
@@ -485,24 +458,13 @@ impl Joined<'_> {
         let edge = 1.5 * f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst) * main.len() as f64
             / seconds;
         let off = achieved - asked;
-        let why = if off < 0.0 { self.held_up(main, -off / asked, ends) } else { String::new() };
-        (off.abs() > (0.005 * asked).max(edge)).then(|| {
-            Doubt::new(
-                DoubtKind::SenderFellBehind,
-                format!(
-                    "the sender was asked for {:.1} Mbit/s and offered {:.1} ({:+.1} %){why}; read loss against what was \
-                     offered",
-                    asked / 1e6,
-                    achieved / 1e6,
-                    100.0 * off / asked
-                ),
-            )
-        })
+        let held_up = (off < 0.0).then(|| self.held_up(main, -off / asked, ends));
+        (off.abs() > (0.005 * asked).max(edge))
+            .then(|| Doubted::SenderFellBehind { asked_bps: asked, offered_bps: achieved, held_up }.into())
     }
 
-    /// What held the senders up, of those things that took them about as much of their time as is missing of the load: a
-    /// clause.
-    fn held_up(&self, main: &[Pair<'_>], missing: f64, ends: [&Environment; 2]) -> String {
+    /// What held the senders up, of those things that took them about as much of their time as is missing of the load.
+    fn held_up(&self, main: &[Pair<'_>], missing: f64, ends: [&Environment; 2]) -> HeldUp {
         // Threads are accounted for from the start, warm-up included.
         let time: f64 =
             main.iter().map(|pair| pair.source.elapsed_ns as f64 / 1e9 + self.spec.warmup.as_secs_f64()).sum();
@@ -513,33 +475,23 @@ impl Joined<'_> {
             main.iter().map(|pair| pair.source.tcp.as_ref()?.limited_by_receive_window).collect();
         let window = windows.and_then(|shares| mean(&shares)).unwrap_or(0.0);
         let explains = |share: f64| share >= missing / 2.0;
-        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let unused = 1.0 - worked - waited;
         if explains(waited) {
-            return format!(
-                ": its threads waited for a CPU {} of the time, so give it more CPUs or less else to do",
-                percent(waited)
-            );
+            return HeldUp::NoCpu { share: waited };
         }
         if explains(window) {
-            return format!(": TCP waited for the receiver's window {} of the time", percent(window));
+            return HeldUp::ReceiveWindow { share: window };
         }
         if worked >= BUSY {
-            return format!(": its threads worked {} of the time, and can do no more", percent(worked));
+            return HeldUp::Work { share: worked };
         }
         // A sender that is behind sleeps for nothing but room in its socket's buffer.
         if worked > 0.0 && missing >= MUCH_BEHIND && explains(unused) {
-            let shapers = main.iter().filter_map(|pair| sending(pair, ends).nic.as_ref()?.qdisc.as_deref());
-            let shaper = shapers.into_iter().find(|kind| SHAPERS.contains(kind));
-            let of = shaper.map_or("its link, or a shaper before it,".to_owned(), |kind| {
-                format!("its queueing discipline, {kind},")
-            });
-            return format!(
-                ": {of} took no more, and its threads, which worked {} of the time, waited for room to send",
-                percent(worked)
-            );
+            let mut shapers = main.iter().filter_map(|pair| sending(pair, ends).nic.as_ref()?.qdisc.as_deref());
+            let shaper = shapers.find(|kind| SHAPERS.contains(kind)).map(str::to_owned);
+            return HeldUp::NoRoom { worked, shaper };
         }
-        ": it or its link can do no more".to_owned()
+        HeldUp::Unknown
     }
 
     fn intervals(&self, main: &[Pair<'_>]) -> Vec<Interval> {

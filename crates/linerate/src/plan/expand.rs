@@ -394,7 +394,10 @@ impl Part {
         factors: &[(String, String)],
         custom: &[(String, Custom)],
     ) -> Result<(Spec, Vec<WantedSetting>), Unsuitable> {
-        let other = |sentence: String| Unsuitable { options: &[], sentence };
+        let bad = |name: &str| {
+            let name = name.to_owned();
+            move |sentence: String| Unsuitable { options: vec![name], sentence }
+        };
         // Every part has a workload; the one that stands here first is always replaced.
         let mut spec = Spec::new(Workload::TcpStream);
         let mut settings = Vec::new();
@@ -405,31 +408,32 @@ impl Part {
                 Some(of) => match set.iter().find(|(name, _)| name == of) {
                     Some((_, text)) if copied(text).is_none() => text,
                     Some(_) => {
-                        return Err(other(format!(
+                        return Err(bad(name)(format!(
                             "{name} is to be as {of}, and {of} as another; name one that has a value"
                         )));
                     }
-                    None => return Err(other(format!("{name} is to be as {of}, and nothing here sets {of}"))),
+                    None => return Err(bad(name)(format!("{name} is to be as {of}, and nothing here sets {of}"))),
                 },
                 None => text,
             };
             let Some((end, setting)) = setting_of(name) else {
-                spec.set(name, text).map_err(|error| other(error.to_string()))?;
+                spec.set(name, text).map_err(|error| bad(name)(error.to_string()))?;
                 continue;
             };
-            defined(name, custom).map_err(other)?;
-            let value = canonical(name, text).map_err(|error| other(error.to_string()))?;
+            defined(name, custom).map_err(bad(name))?;
+            let value = canonical(name, text).map_err(|error| bad(name)(error.to_string()))?;
             let custom = custom.iter().find(|(own, _)| own == setting).map(|(_, how)| how.clone());
             settings.push(WantedSetting { end, change: Change { name: setting.to_owned(), value, custom } });
         }
         for end in [End::Target, End::Host] {
             let of_end = settings.iter().filter(|one: &&WantedSetting| one.end == end);
             if let Some(overlap) = overlap::among(of_end.map(|one| one.change.name.as_str())) {
-                return Err(other(format!("on the {end}, {overlap}")));
+                let options = [&overlap.one, &overlap.other].map(|name| format!("{end}.{name}")).into();
+                return Err(Unsuitable { options, sentence: format!("on the {end}, {overlap}") });
             }
         }
         for (name, _) in &set {
-            applies(name, spec.workload).map_err(other)?;
+            applies(name, spec.workload).map_err(bad(name))?;
         }
         spec.validate()?;
         Ok((spec, settings))

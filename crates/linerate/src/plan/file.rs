@@ -237,7 +237,7 @@ impl<'t> Reader<'t> {
         expand::check_count([part]).map_err(|sentence| self.complaint(at, sentence))?;
         part.configurations(custom).map(|_| ()).map_err(|(levels, Unsuitable { options, sentence })| {
             // Of options that cannot be met together, the last in the file is the line to look at.
-            let named = places.iter().filter(|(name, _)| options.contains(&name.as_str())).map(|(_, at)| at);
+            let named = places.iter().filter(|(name, _)| options.contains(name)).map(|(_, at)| at);
             let at = named.max_by_key(|at| at.start).or(of("workload")).unwrap_or(at);
             let levels: Vec<String> = levels.iter().map(|(name, level)| format!("{name} {level}")).collect();
             let with = if levels.is_empty() { String::new() } else { format!(" (with {})", levels.join(", ")) };

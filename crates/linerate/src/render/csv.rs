@@ -76,7 +76,7 @@ fn columns() -> Vec<(String, Value)> {
     for option in OPTIONS.iter().filter(|option| option.name != "repeat") {
         add(&format!("asked_{}", option.name), Box::new(|r| r.asked.get(option.name).cloned()));
     }
-    add("doubts", Box::new(|r| Some(joined(r.doubts.iter().map(|doubt| doubt.kind.name().to_owned())))));
+    add("doubts", Box::new(|r| Some(joined(r.doubts.iter().map(|doubt| doubt.kind().name().to_owned())))));
     add("error", Box::new(|r| r.error.clone()));
     columns
 }

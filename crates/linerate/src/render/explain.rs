@@ -74,7 +74,7 @@ impl<'a> Explained<'a> {
         }
         if !record.doubts.is_empty() {
             pieces.push(Piece::Heading("What to doubt".to_owned()));
-            let doubts = record.doubts.iter().map(|doubt| format!("{}: {}", doubt.kind.name(), doubt.detail));
+            let doubts = record.doubts.iter().map(|doubt| format!("{}: {}", doubt.kind().name(), doubt));
             pieces.push(Piece::Lines(doubts.collect()));
         }
         if !self.absent.is_empty() {

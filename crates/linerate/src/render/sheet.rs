@@ -232,6 +232,7 @@ fn doubted_by(kind: DoubtKind) -> &'static [About] {
         // Loss is the emulator's too: a ring runs full while it finds no time.
         DoubtKind::Emulated => &[About::Throughput, About::Loss, About::Cpu],
         DoubtKind::Fragmented
+        | DoubtKind::FragmentsLost
         | DoubtKind::LinkWentDown
         | DoubtKind::Silence
         | DoubtKind::SocketBufferClamped
@@ -517,10 +518,10 @@ fn mark(
 ) {
     for record in group {
         for doubt in &record.doubts {
-            let number = notes.of(Some(doubt.kind), &doubt.detail);
+            let number = notes.of(Some(doubt.kind()), &doubt.to_string());
             let mut marked = false;
             for (column, text) in columns.iter().zip(&mut row[words..]) {
-                if doubted_by(doubt.kind).contains(&column.about) && !text.is_empty() {
+                if doubted_by(doubt.kind()).contains(&column.about) && !text.is_empty() {
                     append_mark(text, number);
                     marked = true;
                 }

@@ -67,7 +67,7 @@ fn head(record: &Record) -> String {
     let asked = broken(&asked, WIDTH as usize - 9).into_iter().enumerate();
     lines.extend(asked.map(|(at, words)| format!("{}{words}", if at == 0 { "asked    " } else { "         " })));
     lines.extend(record.error.iter().map(|error| format!("FAILED   {error}")));
-    lines.extend(record.doubts.iter().map(|doubt| format!("doubt    {}: {}", doubt.kind.name(), doubt.detail)));
+    lines.extend(record.doubts.iter().map(|doubt| format!("doubt    {}: {}", doubt.kind().name(), doubt)));
     lines.iter().map(|line| format!("{}\n", sentence(line))).collect()
 }
 

@@ -177,7 +177,7 @@ fn check_fields(what: &str, record: &Record) {
     }
     assert!((0.14..0.3).contains(&record.duration_s.unwrap()), "{what}: {:?}", record.duration_s);
     assert!(!record.intervals.is_empty(), "{what}");
-    let mut told: Vec<_> = record.doubts.iter().map(|doubt| &doubt.detail).collect();
+    let mut told: Vec<_> = record.doubts.iter().map(ToString::to_string).collect();
     let all = told.len();
     told.sort();
     told.dedup();

@@ -399,7 +399,7 @@ fn judge(fault: &Fault, record: &Record, [host, target]: [&Path; 2]) {
     let said =
         format!("{}: {lines:#?}, unaccounted {:?}, {traced:?}\n{:#?}", fault.name, record.unaccounted, record.doubts);
     assert_eq!(record.unaccounted, Some(0), "{said}");
-    assert!(!record.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountersContradict), "{said}");
+    assert!(!record.doubts.iter().any(|doubt| doubt.kind() == DoubtKind::CountersContradict), "{said}");
     assert_eq!(record.result.as_ref().unwrap().flow.packets_lost, Some(total), "{said}");
     let found: Vec<Stage> = by_stage.keys().copied().collect();
     let wanted: Vec<Stage> = fault.want.iter().map(|(stage, _)| *stage).collect();

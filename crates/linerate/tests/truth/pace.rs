@@ -9,7 +9,7 @@ use linerate_trial::flow::End;
 use super::rig::{Link, Rig, flow, is_crowded};
 
 fn is_doubted(record: &Record) -> bool {
-    record.doubts.iter().any(|doubt| doubt.kind == DoubtKind::SenderFellBehind)
+    record.doubts.iter().any(|doubt| doubt.kind() == DoubtKind::SenderFellBehind)
 }
 
 /// The share by which the sender was off, and whether that is what the record's doubt says.

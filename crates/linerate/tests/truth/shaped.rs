@@ -158,7 +158,7 @@ fn a_fragmented_datagram_is_lost_whole_and_doubted() {
     let lost = flow(&record).packets_lost.unwrap();
     println!("{lost} lost of {:?}: {:?}", flow(&record).packets_sent, record.loss_budget);
     assert!(lost > 50);
-    assert!(record.doubts.iter().any(|doubt| doubt.kind.name() == "fragmented"), "{:?}", record.doubts);
+    assert!(record.doubts.iter().any(|doubt| doubt.kind().name() == "fragmented"), "{:?}", record.doubts);
     let explained: i64 = losses(&record).values().map(|&packets| packets as i64).sum();
     assert_eq!(explained + record.unaccounted.unwrap(), lost as i64);
     // Three fragments to a datagram.

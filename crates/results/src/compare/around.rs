@@ -236,7 +236,7 @@ fn doubts_of(kind: &str, about: About) -> bool {
         Ok(DoubtKind::IrqTimeByTicks | DoubtKind::ShortForCpu | DoubtKind::SoakNotCalibrated) => cpu,
         Ok(DoubtKind::SharedMachine) => cpu,
         Ok(DoubtKind::CountersContradict | DoubtKind::CountersMissing | DoubtKind::ProfileReduced) => false,
-        Ok(DoubtKind::EndMarkLost | DoubtKind::Segmented) => about == About::Loss,
+        Ok(DoubtKind::EndMarkLost | DoubtKind::Segmented | DoubtKind::FragmentsLost) => about == About::Loss,
         Ok(DoubtKind::SenderFellBehind | DoubtKind::Fragmented | DoubtKind::SocketBufferClamped) => {
             matches!(about, About::Rate | About::Loss)
         }

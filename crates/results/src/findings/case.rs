@@ -143,7 +143,7 @@ impl<'a> Case<'a> {
     }
 
     pub(super) fn doubts(&self, kind: DoubtKind) -> bool {
-        self.record.doubts.iter().any(|doubt| doubt.kind == kind)
+        self.record.doubts.iter().any(|doubt| doubt.kind() == kind)
     }
 
     /// Both ends are one machine, so that CPU figures are of both together.

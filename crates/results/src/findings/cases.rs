@@ -549,5 +549,5 @@ fn settle(record: &mut Record) {
     record.loss_budget = Some(budget.lines);
     record.unaccounted = Some(budget.unaccounted);
     record.doubts.extend(budget.doubts);
-    debug_assert!(record.doubts.iter().all(|doubt: &Doubt| doubt.kind != DoubtKind::SharedMachine));
+    debug_assert!(record.doubts.iter().all(|doubt: &Doubt| doubt.kind() != DoubtKind::SharedMachine));
 }

@@ -24,7 +24,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let surplus = case.unaccounted().filter(|rest| *rest <= -10)?.unsigned_abs();
-    let doubt = case.record.doubts.iter().find(|doubt| doubt.kind == DoubtKind::CountersContradict)?;
+    let doubt = case.record.doubts.iter().find(|doubt| doubt.kind() == DoubtKind::CountersContradict)?;
     let seen = case.drops_seen();
     let part = surplus as f64 / seen.max(1) as f64;
     if part < PART {
@@ -34,7 +34,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     Some(
         RULE.finds(case, None, Sureness::Likely, part.min(1.0), sentence)
             .because(format!("they saw {seen} dropped, {surplus} more than were lost ({} of them)", percent(part)))
-            .because(doubt.detail.clone())
+            .because(doubt.to_string())
             .explains(&["receive-ring", "fifo-overrun", "transmit-ring", "qdisc-drops", "link-damage"])
             .wrong_if("It is wrong if other traffic was dropped at the same time: stop it and measure again."),
     )

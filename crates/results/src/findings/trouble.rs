@@ -73,7 +73,7 @@ fn capital(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linerate_trial::doubt::{Doubt, DoubtKind};
+    use linerate_trial::doubt::Doubted;
 
     use super::*;
     use crate::findings::absent;
@@ -89,7 +89,7 @@ mod tests {
             }
             record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap().retransmissions = 0;
             if emulated {
-                record.doubts.push(Doubt::new(DoubtKind::Emulated, "it is"));
+                record.doubts.push(Doubted::Emulated.into());
             }
             assert_eq!(trouble(&record).sentence, wants);
             absent(&record).into_iter().any(|absent| absent.what.contains("tell 100 Mbit/s, and 166 came through"))

@@ -1,47 +1,169 @@
 //! Counters that cannot all be right: said, never mended.
 //! Knows what must hold between them, not who is wrong.
 
+use std::fmt::{self, Display, Formatter};
+
+use serde::{Deserialize, Serialize};
+
 use super::line::listed;
 use super::path::{frames_at, octets_at};
 use super::seen::{Hits, Seen};
 use super::{Counted, Datagrams, LossLine};
-use crate::doubt::{Doubt, DoubtKind};
+use crate::doubt::{Doubt, Doubted};
+use crate::flow::End;
 use crate::stage::Stage;
+
+/// Counters that contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Contradiction {
+    /// More datagrams were received than sent.
+    MoreReceived {
+        /// Sent.
+        sent: u64,
+        /// Received.
+        received: u64,
+    },
+    /// Counters saw more dropped than was lost.
+    MoreDropped {
+        /// Lost.
+        lost: u64,
+        /// Seen dropped.
+        dropped: i64,
+        /// Two lines that agree to the packet, and so may count the same.
+        alike: Vec<LossLine>,
+    },
+    /// Alternatives that count the same and differ; the larger was taken.
+    Alternatives {
+        /// Those with the larger sum.
+        larger: Vec<Counted>,
+        /// Those with the smaller.
+        smaller: Vec<Counted>,
+    },
+    /// An end's interface counted more packets than its MAC.
+    MoreThanTheMac {
+        /// Which end.
+        end: End,
+        /// What counted more.
+        more: Vec<Counted>,
+        /// What counted less.
+        less: Vec<Counted>,
+    },
+    /// More datagrams were delivered than the interface counted.
+    MoreDelivered {
+        /// The receiving end.
+        end: End,
+        /// Datagrams.
+        delivered: u64,
+        /// The interface's count.
+        counters: Vec<Counted>,
+    },
+    /// So many octets cannot be for so many packets.
+    Octets {
+        /// Which end.
+        end: End,
+        /// The octets.
+        octets: Vec<Counted>,
+        /// The packets.
+        packets: Vec<Counted>,
+        /// What would make them plausible.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        looks: Option<Looks>,
+    },
+}
+
+/// What is wrong with an octet counter, for all that shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Looks {
+    /// It is shifted by 32 bits.
+    Shifted,
+    /// Its upper 32 bits are wrong.
+    WrongUpperHalf,
+}
+
+impl Display for Contradiction {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Contradiction::MoreReceived { sent, received } => write!(
+                f,
+                "{received} datagrams were received where {sent} were sent; repeat, and report the record if it stays so"
+            ),
+            Contradiction::MoreDropped { lost, dropped, alike } => {
+                write!(
+                    f,
+                    "{lost} datagrams were lost, and counters saw {dropped} dropped: other traffic was dropped too, or one \
+                     drop was counted twice"
+                )?;
+                if let [one, other] = &alike[..] {
+                    let (one, other) = (one.evidence(), other.evidence());
+                    write!(f, "; {one} and {other} agree to the packet, so they may count the same ones")?;
+                }
+                f.write_str("; stop other traffic and repeat")
+            }
+            Contradiction::Alternatives { larger, smaller } => write!(
+                f,
+                "{} and {} count the same and differ; the larger was taken: read both at their source (ethtool -S, ip -s \
+                 link)",
+                listed(larger),
+                listed(smaller)
+            ),
+            Contradiction::MoreThanTheMac { end, more, less } => write!(
+                f,
+                "{end}: {} and {}: more packets than its MAC counted; the MAC's counters are not to be trusted on this driver",
+                listed(more),
+                listed(less)
+            ),
+            Contradiction::MoreDelivered { end, delivered, counters } => write!(
+                f,
+                "{end}: {delivered} datagrams were delivered and {}; measure without receive offloads, or look at another \
+                 counter",
+                listed(counters)
+            ),
+            Contradiction::Octets { end, octets, packets, looks } => {
+                let why = match looks {
+                    Some(Looks::Shifted) => ": the counter looks shifted by 32 bits",
+                    Some(Looks::WrongUpperHalf) => ": its upper 32 bits look wrong",
+                    None => "",
+                };
+                write!(
+                    f,
+                    "{end}: {} for {} cannot be{why}; do not use this counter of this driver",
+                    listed(octets),
+                    listed(packets)
+                )
+            }
+        }
+    }
+}
+
+/// The doubt that carries it.
+pub(super) fn doubt(contradiction: Contradiction) -> Doubt {
+    Doubted::CountersContradict { contradiction }.into()
+}
 
 /// Counters explain more than was lost.
 pub(super) fn too_much(datagrams: &Datagrams, lines: &[LossLine], explained: i128) -> Doubt {
-    let Datagrams { sent, received_unique, .. } = datagrams;
+    let Datagrams { sent, received_unique, .. } = *datagrams;
     if received_unique > sent {
-        return contradiction(format!(
-            "{received_unique} datagrams were received where {sent} were sent; repeat, and report the record if it stays so"
-        ));
+        return doubt(Contradiction::MoreReceived { sent, received: received_unique });
     }
-    let lost = sent - received_unique;
-    let twice = lines.iter().enumerate().find_map(|(at, line)| {
+    let alike = lines.iter().enumerate().find_map(|(at, line)| {
         let other = lines[at + 1..].iter().find(|other| other.packets == line.packets)?;
-        let (one, other) = (line.evidence(), other.evidence());
-        Some(format!("; {one} and {other} agree to the packet, so they may count the same ones"))
+        Some(vec![line.clone(), other.clone()])
     });
-    contradiction(format!(
-        "{lost} datagrams were lost, and counters saw {explained} dropped: other traffic was dropped too, or one drop was \
-         counted twice{}; stop other traffic and repeat",
-        twice.unwrap_or_default()
-    ))
+    let (lost, dropped) = (sent - received_unique, super::clamped(explained));
+    doubt(Contradiction::MoreDropped { lost, dropped, alike: alike.unwrap_or_default() })
 }
 
 /// Alternatives that should agree and do not: both there, and a tenth or more apart.
-pub(super) fn between(alternatives: &[Hits<'_>]) -> Option<String> {
+pub(super) fn between(alternatives: &[Hits<'_>]) -> Option<Contradiction> {
     let sum = |hits: &Hits<'_>| hits.iter().fold(0u64, |sum, (_, value)| sum.saturating_add(*value));
     let most = alternatives.iter().max_by_key(|hits| sum(hits))?;
     let least = alternatives.iter().min_by_key(|hits| sum(hits))?;
     let (high, low) = (sum(most), sum(least));
-    (high - low > (high / 10).max(10)).then(|| {
-        format!(
-            "{} and {} count the same and differ; the larger was taken: read both at their source (ethtool -S, ip -s link)",
-            listed(&Counted::of(most)),
-            listed(&Counted::of(least))
-        )
-    })
+    let differ = high - low > (high / 10).max(10);
+    differ.then(|| Contradiction::Alternatives { larger: Counted::of(most), smaller: Counted::of(least) })
 }
 
 /// What passed one stage cannot be more than passed the one before it.
@@ -61,12 +183,8 @@ pub(super) fn of_passages(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &S
         let (less, more) = if sends { (&after, &before) } else { (&before, &after) };
         let dropped = if sends { seen.sum(Stage::MacTx, &["link tx_errors"]) } else { 0 };
         if more.0 > slack(less.0.saturating_add(dropped)) {
-            doubts.push(contradiction(format!(
-                "{}: {} and {}: more packets than its MAC counted; the MAC's counters are not to be trusted on this driver",
-                seen.end,
-                listed(&more.1),
-                listed(&less.1)
-            )));
+            let (more, less) = (more.1.clone(), less.1.clone());
+            doubts.push(doubt(Contradiction::MoreThanTheMac { end: seen.end, more, less }));
         }
     }
     if datagrams.fragments <= 1
@@ -74,13 +192,8 @@ pub(super) fn of_passages(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &S
         && let Some((frames, counters)) = frames_at(receiver, Stage::DriverRxRing)
         && datagrams.received_unique > slack(frames)
     {
-        doubts.push(contradiction(format!(
-            "{}: {} datagrams were delivered and {}; measure without receive offloads, or look at another \
-             counter",
-            receiver.end,
-            datagrams.received_unique,
-            listed(&counters)
-        )));
+        let delivered = datagrams.received_unique;
+        doubts.push(doubt(Contradiction::MoreDelivered { end: receiver.end, delivered, counters }));
     }
     doubts
 }
@@ -108,23 +221,14 @@ fn octets(seen: &Seen<'_>) -> Vec<Doubt> {
         if packets < 100 || plausible(octets) {
             return None;
         }
-        let why = if octets >> 32 > 0 && plausible(octets >> 32) {
-            ": the counter looks shifted by 32 bits"
+        let looks = if octets >> 32 > 0 && plausible(octets >> 32) {
+            Some(Looks::Shifted)
         } else if octets >> 32 > 0 && plausible(octets & 0xffff_ffff) {
-            ": its upper 32 bits look wrong"
+            Some(Looks::WrongUpperHalf)
         } else {
-            ""
+            None
         };
-        Some(contradiction(format!(
-            "{}: {} for {} cannot be{why}; do not use this counter of this driver",
-            seen.end,
-            listed(&of_octets),
-            listed(&of_packets)
-        )))
+        Some(doubt(Contradiction::Octets { end: seen.end, octets: of_octets, packets: of_packets, looks }))
     })
     .collect()
-}
-
-fn contradiction(detail: String) -> Doubt {
-    Doubt::new(DoubtKind::CountersContradict, detail)
 }

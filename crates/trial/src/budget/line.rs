@@ -256,7 +256,44 @@ impl std::fmt::Display for Adjustment {
     }
 }
 
+/// Fragments that were dropped at several stages: which of them lost which datagram cannot be told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeveralStages {
+    /// The stages.
+    pub stages: Vec<FragmentsAt>,
+    /// Fragments to a datagram.
+    pub per_datagram: u32,
+    /// Times that the receiver gave up putting fragments together; 0: not counted, or not yet.
+    pub reassembly_failures: u64,
+}
+
+/// Fragments that were dropped at one stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FragmentsAt {
+    /// Where.
+    pub stage: Stage,
+    /// How many.
+    pub fragments: u64,
+}
+
+impl std::fmt::Display for SeveralStages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let at = |one: &FragmentsAt| format!("{} at {}", one.fragments, one.stage);
+        let places = self.stages.iter().map(at).collect::<Vec<_>>().join(", ");
+        let reassembly = match self.reassembly_failures {
+            0 => String::new(),
+            failures => format!("; {}", reassembly_failed(failures)),
+        };
+        write!(
+            f,
+            "Fragments were dropped at several stages ({places}{reassembly}), {} to a datagram: which of them lost which \
+             datagram cannot be told; try a message that fits the MTU",
+            self.per_datagram
+        )
+    }
+}
+
 /// What the receiver's failures to put fragments together are counted in.
-pub(super) fn reassembly_failed(failures: u64) -> String {
+fn reassembly_failed(failures: u64) -> String {
     format!("receiver: Ip ReasmFails {failures}, in fragments and attempts, not datagrams")
 }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::drops::Machine::{self, Receiver};
 use super::*;
+use crate::doubt::DoubtKind;
 use crate::drop_reason::DropReason;
 use crate::stage::Counters;
 
@@ -33,7 +34,7 @@ fn check(datagrams: Datagrams, sender: List, receiver: List, want: &[(Stage, u64
     let budget = loss_budget(&datagrams, &host(sender), &target(receiver));
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (want, unaccounted), "{budget:#?}");
-    let contradicted = budget.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountersContradict);
+    let contradicted = budget.doubts.iter().any(|doubt| doubt.kind() == DoubtKind::CountersContradict);
     assert_eq!(contradicted, unaccounted < 0);
     budget
 }
@@ -194,7 +195,7 @@ fn the_trials_own_sockets_know_best() {
 fn counters_that_explain_too_much_are_said_to() {
     let receiver = [(Stage::ReceiverStack, "Udp NoPorts", 12)];
     let budget = check(lost(10, 0), &[], &receiver, &[(Stage::ReceiverStack, 12)], -2);
-    assert!(budget.doubts[0].detail.contains("10 datagrams were lost, and counters saw 12 dropped"));
+    assert!(budget.doubts[0].to_string().contains("10 datagrams were lost, and counters saw 12 dropped"));
     // More received than sent is not a loss.
     check(lost(10, 12), &[], &[], &[], -2);
 }
@@ -206,8 +207,8 @@ fn drops_of_buffers_are_doubted_and_not_multiplied() {
         |segments, received| loss_budget(&Datagrams { segments, ..lost(1000, received) }, &drops, &target(&[]));
     let of_buffers = budget(44, 560);
     assert_eq!((of_buffers.lines[0].packets, of_buffers.unaccounted), (10, 430));
-    assert_eq!(of_buffers.doubts[0].kind, DoubtKind::Segmented);
-    assert!(of_buffers.doubts[0].detail.contains("sender_api=sendmmsg"), "{}", of_buffers.doubts[0].detail);
+    assert_eq!(of_buffers.doubts[0].kind(), DoubtKind::Segmented);
+    assert!(of_buffers.doubts[0].to_string().contains("sender_api=sendmmsg"), "{}", of_buffers.doubts[0]);
     // Ten buffers cannot have held what is missing here, and nothing is unaccounted there.
     assert!(budget(44, 500).doubts.is_empty());
     assert!(budget(44, 990).doubts.is_empty());
@@ -235,7 +236,7 @@ fn fragments_are_datagrams_only_where_that_is_known() {
     // Two places did: the loss stays unaccounted, and a doubt says why.
     let two: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150), (Stage::MacRxFifo, "link rx_fifo_errors", 9)];
     let budget = check(fragmented(200), &[], two, &[], 100);
-    assert_eq!(budget.doubts[0].kind, DoubtKind::Fragmented);
+    assert_eq!(budget.doubts[0].kind(), DoubtKind::FragmentsLost);
 }
 
 /// What a driver's own statistics come to, at a receiver that lost so many of ten thousand.
@@ -405,7 +406,7 @@ fn counters_that_cannot_be_right_are_said_to() {
     let doubts = |driver, receiver: List| -> Vec<String> {
         let datagrams = lost(10_000, 10_000);
         let budget = loss_budget(&datagrams, &host(&[]), &Seen::new(End::Target, &counters(receiver), Some(driver)));
-        budget.doubts.into_iter().map(|doubt| doubt.detail).collect()
+        budget.doubts.into_iter().map(|doubt| doubt.to_string()).collect()
     };
     let told = |driver, receiver: List, what: &str| {
         let doubts = doubts(driver, receiver);
@@ -436,10 +437,10 @@ fn counters_that_cannot_be_right_are_said_to() {
     let twice: List =
         &[(Stage::MacRxFifo, "link rx_fifo_errors", 300), (Stage::DriverRxRing, "link rx_missed_errors", 300)];
     let budget = check(lost(1000, 700), &[], twice, &[(Stage::MacRxFifo, 300), (Stage::DriverRxRing, 300)], -300);
-    assert!(budget.doubts[0].detail.contains("agree to the packet"), "{:?}", budget.doubts);
+    assert!(budget.doubts[0].to_string().contains("agree to the packet"), "{:?}", budget.doubts);
     // More received than sent.
     let budget = check(lost(10, 12), &[], &[], &[], -2);
-    assert!(budget.doubts[0].detail.contains("12 datagrams were received where 10 were sent"));
+    assert!(budget.doubts[0].to_string().contains("12 datagrams were received where 10 were sent"));
 }
 
 #[test]

@@ -65,8 +65,8 @@ impl Made {
     /// What the record says of its load.
     fn behind(self) -> String {
         let doubts = self.record().doubts;
-        let doubt = doubts.into_iter().find(|doubt| doubt.kind == DoubtKind::SenderFellBehind);
-        doubt.map_or(String::new(), |doubt| doubt.detail)
+        let doubt = doubts.into_iter().find(|doubt| doubt.kind() == DoubtKind::SenderFellBehind);
+        doubt.map_or(String::new(), |doubt| doubt.to_string())
     }
 }
 
@@ -115,7 +115,7 @@ fn a_few_clock_ticks_make_no_figure() {
     assert!(record.target.cpu.is_none() && record.host.cpu.is_some());
     let demand = record.result.unwrap().service_demand.unwrap();
     assert!(demand.target_us_per_kib.is_none() && demand.host_us_per_kib.is_some());
-    let details: Vec<&str> = record.doubts.iter().map(|doubt| doubt.detail.as_str()).collect();
+    let details: Vec<String> = record.doubts.iter().map(ToString::to_string).collect();
     assert!(
         details.iter().any(|detail| detail.starts_with("target: CPU use would rest on 9 clock ticks")),
         "{details:?}"
