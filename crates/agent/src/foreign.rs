@@ -11,7 +11,7 @@ use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 
-use crate::session::Refusal;
+use crate::refusal::Refusal;
 
 /// A test that can be carried out.
 pub(crate) struct Test {

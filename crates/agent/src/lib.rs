@@ -8,6 +8,7 @@ mod arguments;
 mod foreign;
 mod output;
 mod profile;
+mod refusal;
 mod registers;
 mod session;
 mod settings;

@@ -11,7 +11,7 @@ use linerate_host::cpu::CpuMeter;
 use linerate_host::profile::{Least, Profiler};
 use linerate_trial::spec::MAX_PROFILE_HZ;
 
-use crate::session::Refusal;
+use crate::refusal::Refusal;
 
 /// A profile that is being taken. Dropping it ends it.
 pub(crate) struct Profiling {

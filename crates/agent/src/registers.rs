@@ -5,7 +5,7 @@ use linerate_control::message::{RefusalKind, Reply};
 use linerate_host::registers;
 use linerate_trial::registers::Wanted;
 
-use crate::session::Refusal;
+use crate::refusal::Refusal;
 
 /// Whether a controller may have words of physical memory read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

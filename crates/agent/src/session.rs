@@ -24,6 +24,7 @@ use linerate_host::{counters, environment, guard, interfaces};
 
 use crate::foreign;
 use crate::profile::Profiling;
+use crate::refusal::{Refusal, failed, out_of_order};
 use crate::registers::{self, DeviceMemory};
 use crate::settings::{Commands, SettingsOf};
 
@@ -97,17 +98,6 @@ enum TrialState {
 
 /// Ends a trial that runs.
 type Stop = Box<dyn Fn() + Send>;
-
-/// Why a request was not carried out.
-pub(crate) struct Refusal(pub(crate) RefusalKind, pub(crate) String);
-
-fn failed(error: impl std::fmt::Display) -> Refusal {
-    Refusal(RefusalKind::Failed, error.to_string())
-}
-
-pub(crate) fn out_of_order(sentence: &str) -> Refusal {
-    Refusal(RefusalKind::OutOfOrder, sentence.to_owned())
-}
 
 impl Session {
     fn handle(&mut self, line: RequestLine, outlet: &Outlet) {

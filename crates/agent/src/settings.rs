@@ -11,7 +11,7 @@ use linerate_host::scheduling;
 use linerate_trial::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
 use linerate_trial::setting::{self, RECEIVER_SCHEDULING, Scheduling};
 
-use crate::session::Refusal;
+use crate::refusal::Refusal;
 
 /// Whether a controller may have its own commands run, and its own files written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ mod monitor;
 mod parts;
 mod relay;
 mod sabrelite;
+mod table;
 mod virt;
 mod zcu102;
 
@@ -21,9 +22,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub use definition::{Arch, BOARDS, Board};
+pub use definition::{Arch, Board};
 pub use folder::{Folders, Running};
 pub use machine::{Boot, HostAgent, Machine};
+pub use table::BOARDS;
 
 use parts::Parts;
 

@@ -10,6 +10,7 @@ pub(crate) mod boot;
 pub(crate) mod campaign;
 pub(crate) mod carrier;
 pub(crate) mod conduct;
+pub(crate) mod error;
 pub(crate) mod foreign;
 pub(crate) mod ids;
 pub(crate) mod join;

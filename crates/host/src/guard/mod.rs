@@ -226,13 +226,16 @@ impl Guard {
         let mut missing: Vec<&(&Change, Location)> = Vec::new();
         for &one in group {
             let (Change { name, value, custom }, location) = one;
-            // What is there already is left alone: to write it again may reload the link.
-            if setting::stands(name, value, &location.read()?) {
-                continue;
-            }
-            missing.push(one);
             let settings = location::settings(interface, custom.as_ref(), name);
-            for dependant in settings.dependants(name, value).map_err(LocationError::from)? {
+            // What is there already is left alone: to write it again may reload the link. It may be there because another
+            // agent has made it so, by another of its names.
+            let stands = setting::stands(name, value, &location.read()?);
+            let dependants = match stands {
+                true => settings.parts(name),
+                false => settings.dependants(name, value).map_err(LocationError::from)?,
+            };
+            missing.extend((!stands).then_some(one));
+            for dependant in dependants {
                 let other = Location::of(dependant.interface.as_deref(), &dependant.name, None)?;
                 if group.iter().any(|(_, location)| location.is_same(&other)) {
                     continue;

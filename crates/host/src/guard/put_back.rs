@@ -44,10 +44,24 @@ pub(super) fn values(wanted: &[(&Location, &str)]) -> Vec<Result<(), LocationErr
             }
         }
     }
-    for at in queues_that_went(wanted, &results) {
+    for at in queues_that_went(wanted, &results).into_iter().chain(all_in_parts(wanted, &results)) {
         results[at] = Ok(());
     }
     results
+}
+
+/// Settings of all of several things, such as `irq_affinity.all`, that are no longer found by their interface, while each of
+/// the things has been put back by its number: there is nothing left to put back.
+fn all_in_parts(wanted: &[(&Location, &str)], results: &[Result<(), LocationError>]) -> Vec<usize> {
+    let family = |name: &str| name.rsplit_once('.').map(|(family, which)| (family.to_owned(), which == "all"));
+    let is_put_back = |location: &Location| {
+        let Some((whole, true)) = family(&location.name) else { return false };
+        let is_part = |other: &Location| family(&other.name) == Some((whole.clone(), false));
+        let mut parts = wanted.iter().zip(results).filter(|((other, _), _)| is_part(other));
+        parts.clone().count() > 0 && parts.all(|(_, result)| result.is_ok())
+    };
+    let is_done = |at: &usize| matches!(results[*at], Err(LocationError::Absent(_))) && is_put_back(wanted[*at].0);
+    (0..wanted.len()).filter(is_done).collect()
 }
 
 /// What sets how many queues an interface has, as the table of settings names it.

@@ -20,6 +20,15 @@ const OF_RINGS: [&str; 3] = ["coalesce", "ring", "channels"];
 const OF_QUEUES: [&str; 2] = ["rps.*", "xps.*"];
 
 impl Settings {
+    /// The settings that one of several things at once is made of: of `irq_affinity.all` each interrupt's. They are one
+    /// thing with it, whatever value it gets.
+    pub fn parts(&self, name: &str) -> Vec<Dependant> {
+        let all = setting::find(name).ok().filter(|info| info.rest_of(name) == Some("all"));
+        let family = all.map(|info| info.name).filter(|name| matches!(*name, "irq_affinity.*" | "rps.*" | "xps.*"));
+        let names = family.map_or_else(Vec::new, |family| queues::names_of_each(self, family));
+        names.into_iter().map(|name| Dependant { interface: self.interface.clone(), name }).collect()
+    }
+
     /// What may change with a setting when it gets this value, of what is there: in the order in which it is noted, so
     /// that the last is put back first.
     pub fn dependants(&self, name: &str, value: &str) -> Result<Vec<Dependant>, SettingError> {
@@ -44,9 +53,7 @@ impl Settings {
                 requests(&["pause"]).into_iter().for_each(&mut add);
                 add("eee".to_owned());
             }
-            "irq_affinity.*" | "rps.*" | "xps.*" if info.rest_of(name) == Some("all") => {
-                queues::names_of_each(self, info.name).into_iter().for_each(&mut add);
-            }
+            "irq_affinity.*" | "rps.*" | "xps.*" => self.parts(name).into_iter().for_each(|part| add(part.name)),
             "sysctl.*" if name == "sysctl.net.core.default_qdisc" => add("qdisc".to_owned()),
             _ => {}
         }

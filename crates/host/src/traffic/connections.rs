@@ -13,7 +13,8 @@ use super::buffer::AlignedBuffer;
 use super::clock::TrialClock;
 use super::requests::{count, finish};
 use super::sockets::{connect_again, is_passing};
-use super::task::{Task, wait_until};
+use super::task::Task;
+use super::wait::wait_until;
 use crate::sys::thread::thread_use;
 
 /// How long a transaction takes at most once it is connected, however little of it comes at a time.

@@ -19,10 +19,12 @@ mod neighbour;
 mod pacing;
 pub mod reachability;
 mod requests;
+mod run;
 mod sampler;
 mod sockets;
 mod task;
 mod tcp_counts;
+mod tcp_info;
 mod tcp_stream;
 mod udp_stream;
 mod wait;
@@ -303,7 +305,7 @@ impl Trial {
                 .name(format!("flow {}", flow.id))
                 .stack_size(STACK)
                 .spawn(move || {
-                    let outcome = task.run();
+                    let outcome = run::run(task);
                     drop(alive);
                     outcome
                 })

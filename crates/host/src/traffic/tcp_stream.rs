@@ -17,7 +17,9 @@ use super::api::octets_out::OctetsOut;
 use super::clock::Leaving;
 use super::framing::Framing;
 use super::sockets::is_passing;
-use super::task::{Task, tcp_summary, wait_until};
+use super::task::Task;
+use super::tcp_info::tcp_summary;
+use super::wait::wait_until;
 use crate::sys::socket_state::{set_receive_low_water, unacknowledged};
 use crate::sys::thread::thread_use;
 

@@ -25,7 +25,7 @@ use super::{connect_options, say_notes, terminal_width};
 use crate::cli::ExplainArgs;
 use crate::interrupt;
 use crate::measure::campaign;
-use crate::measure::conduct::TrialError;
+use crate::measure::error::TrialError;
 use crate::measure::pair::{ANSWER_TIME, GivenAddresses, Pair};
 use crate::measure::settings;
 use crate::output::out;

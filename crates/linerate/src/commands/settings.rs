@@ -9,7 +9,7 @@ use linerate_control::{Client, ControlError};
 use linerate_trial::change::{CUSTOM, Change};
 use linerate_trial::setting::{self, overlap};
 
-use crate::measure::conduct::TrialError;
+use crate::measure::error::TrialError;
 use crate::measure::pair::{ANSWER_TIME, holder};
 use crate::measure::settings;
 use crate::output::{out, say};

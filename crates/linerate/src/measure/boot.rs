@@ -13,7 +13,7 @@ use linerate_trial::setting::BOOT;
 use linerate_trial::spec::Ip;
 use linerate_trial::units::format_duration;
 
-use super::conduct::TrialError;
+use super::error::TrialError;
 use super::pair::{ANSWER_TIME, Pair};
 use super::route::Route;
 use super::settings::{LINK_TIME, Settings, wait_for_link};
@@ -276,7 +276,7 @@ impl UnderWay<'_> {
                 _ => {}
             }
             self.pause()?;
-            self.pair.look_up_addresses(self.end).map_err(super::conduct::of_control)?;
+            self.pair.look_up_addresses(self.end).map_err(super::error::of_control)?;
         };
         wait_for_link(self.pair, route)
     }

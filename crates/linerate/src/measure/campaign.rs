@@ -10,7 +10,8 @@ use linerate_trial::flow::End;
 
 use super::boot::Boots;
 use super::carrier::{self, Waited};
-use super::conduct::{Conducted, TrialError, conduct};
+use super::conduct::{Conducted, conduct};
+use super::error::TrialError;
 use super::ids::{Ids, now};
 use super::join::{self, Label};
 use super::luck::Luck;

@@ -15,6 +15,7 @@ use linerate_trial::spec::{Ip, Spec};
 
 use super::afar::Look;
 use super::carrier::{self, Down};
+use super::error::{TrialError, of_control};
 use super::pair::{ANSWER_TIME, Pair};
 use super::route::Route;
 use super::settings::Settings;
@@ -50,23 +51,6 @@ impl Conducted {
             outcomes: Err(error),
         }
     }
-}
-
-/// Why a trial has no outcome. Each is one sentence.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum TrialError {
-    /// A machine refused this trial; others may go.
-    #[error("{0}")]
-    Refused(String),
-    /// Traffic did not pass, or ended early.
-    #[error("{0}")]
-    Traffic(String),
-    /// A machine is gone: nothing more can be measured.
-    #[error("{0}")]
-    Lost(String),
-    /// The user wants no more.
-    #[error("interrupted")]
-    Interrupted,
 }
 
 /// Opening flows takes the agents up to five seconds before they give up.
@@ -318,14 +302,6 @@ fn with_links(pair: &Pair, route: Route, (sentence, failure): (String, Option<Fa
 fn wait_both(pending: [linerate_control::Pending; 2]) -> Result<[Reply; 2], TrialError> {
     let [target, host] = pending.map(|pending| pending.wait(ANSWER_TIME));
     Ok([target.map_err(of_control)?, host.map_err(of_control)?])
-}
-
-pub(super) fn of_control(error: ControlError) -> TrialError {
-    match error {
-        ControlError::Refused { .. } => TrialError::Refused(error.to_string()),
-        ControlError::Interrupted => TrialError::Interrupted,
-        _ => TrialError::Lost(error.to_string()),
-    }
 }
 
 fn secret() -> Result<Secret, TrialError> {

@@ -10,7 +10,7 @@ use linerate_trial::flow::End;
 use linerate_trial::setting::{self, BOOT, overlap};
 use linerate_trial::spec::Ip;
 
-use super::conduct::{TrialError, of_control};
+use super::error::{TrialError, of_control};
 use super::pair::{ANSWER_TIME, Pair};
 use super::route::Route;
 use crate::plan::{PlannedTrial, WantedSetting};

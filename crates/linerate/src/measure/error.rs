@@ -1,0 +1,29 @@
+//! Why a trial has no figures.
+//! Knows the kinds of failure, and what each means for the campaign.
+
+use linerate_control::ControlError;
+
+/// Why a trial has no outcome. Each is one sentence.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum TrialError {
+    /// A machine refused this trial; others may go.
+    #[error("{0}")]
+    Refused(String),
+    /// Traffic did not pass, or ended early.
+    #[error("{0}")]
+    Traffic(String),
+    /// A machine is gone: nothing more can be measured.
+    #[error("{0}")]
+    Lost(String),
+    /// The user wants no more.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+pub(super) fn of_control(error: ControlError) -> TrialError {
+    match error {
+        ControlError::Refused { .. } => TrialError::Refused(error.to_string()),
+        ControlError::Interrupted => TrialError::Interrupted,
+        _ => TrialError::Lost(error.to_string()),
+    }
+}
