@@ -191,7 +191,7 @@ fn tcp_of_linux_3_10() {
     PC.become_of(&mut record.target);
     let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
     (tcp.limited_by_receive_window, tcp.limited_by_send_buffer, tcp.limited_by_application) = (None, None, None);
-    // Nor how many segments it sent, which makes a share of them that were sent again uncertain, not unknown.
+    // Nor how many segments it sent, which makes a share of them that were retransmitted uncertain, not unknown.
     (tcp.segments_sent, tcp.retransmissions) = (None, 700);
     let said = absent(&record);
     let waited = said.iter().find(|one| one.what.contains("how long TCP waited")).expect("it is said");

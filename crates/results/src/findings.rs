@@ -1,7 +1,7 @@
 //! Findings: what limits a trial and where its packets went, concluded from its record by rules, each a small file.
 //! Measures nothing and prints nothing; a finding is derived and never stored.
 //!
-//! A rule starts from something that went wrong for the user: packets were lost, segments were sent again, less came
+//! A rule starts from something that went wrong for the user: packets were lost, segments were retransmitted, less came
 //! through than was wanted, an answer took long. Without that there is no finding, however odd a setting looks.
 
 mod absent;

@@ -144,7 +144,7 @@ pub static METRICS: [Metric; 23] = [
         |r| flow(r)?.loss_ratio,
     )),
     on_demand(metric(
-        ("tcp_retransmissions", "sent again", "segments", 1.0),
+        ("tcp_retransmissions", "retransmitted", "segments", 1.0),
         (Better::Down, ["fewer", "more"]),
         OF_TAIL,
         About::Loss,

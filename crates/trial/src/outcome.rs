@@ -193,7 +193,7 @@ pub struct TcpSample {
     pub rttvar_us: u32,
     /// Congestion window, segments.
     pub cwnd: u32,
-    /// Segments sent again so far.
+    /// Segments retransmitted so far.
     pub retransmissions: u32,
     /// The kernel's estimate of the delivery rate, octets per second.
     pub delivery_rate: Option<u64>,
@@ -210,7 +210,7 @@ pub struct TcpSample {
 /// TCP's account of a whole flow (struct tcp_info). Absent where the kernel does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpSummary {
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmissions: u64,
     /// Smallest round-trip time the kernel saw, seconds.
     pub min_rtt_s: Option<f64>,
@@ -228,7 +228,7 @@ pub struct TcpSummary {
     pub limited_by_application: Option<f64>,
     /// Segments that arrived out of order at this end; in a record, at the receiver.
     pub reordered_segments: Option<u64>,
-    /// Data segments sent, those sent again included.
+    /// Data segments sent, those retransmitted included.
     pub segments_sent: Option<u64>,
     /// Data segments received.
     pub segments_received: Option<u64>,

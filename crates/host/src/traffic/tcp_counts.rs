@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn segments_are_counted_beyond_32_bits() {
-        // Three hours at 863,000 segments a second, looked at every half second; some are sent again.
+        // Three hours at 863,000 segments a second, looked at every half second; some are retransmitted.
         let at = |half_s: u64| [half_s * 431, half_s * 431_500, half_s * 215_000, half_s * 3];
         let mut carried = TcpCounts::new(0);
         let last = 3 * 7200;

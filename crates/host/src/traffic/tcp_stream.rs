@@ -122,7 +122,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
         }
     }
     if task.spec.expected_time().is_none() {
-        // Octets decided: what was sent again after the last write belongs to the flow too.
+        // Octets decided: what was retransmitted after the last write belongs to the flow too.
         outcome.tcp = tcp_summary(&socket, open_s);
     }
     Ok(outcome)

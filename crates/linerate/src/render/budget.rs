@@ -73,8 +73,8 @@ fn rows(record: &Record) -> Vec<Vec<String>> {
         rows.push(vec!["unaccounted".to_owned(), String::new(), signed(rest), why.to_owned()]);
         rows.push(vec!["lost in all".to_owned(), String::new(), signed(known + rest), String::new()]);
     } else if let Some(tcp) = record.result.as_ref().and_then(|result| result.flow.tcp.as_ref()) {
-        let said = "segments that TCP sent again; not each of them had been lost";
-        rows.push(vec!["sent again".to_owned(), String::new(), count(tcp.retransmissions), said.to_owned()]);
+        let said = "segments that TCP retransmitted; not each of them had been lost";
+        rows.push(vec!["retransmitted".to_owned(), String::new(), count(tcp.retransmissions), said.to_owned()]);
     }
     // A stage is named once.
     for at in (1..rows.len()).rev() {

@@ -123,7 +123,7 @@ static COLUMNS: [Column; 20] = [
     rare(column(("late", "datagrams", Layer::Words("")), About::Order, |p| number(p.flow()?.packets_late), whole)),
     column(("jitter", "µs", Layer::Words("")), About::Delay, |p| Some(p.flow()?.jitter_s? * 1e6), three),
     column(
-        ("sent again", "segments", Layer::Words("TCP")),
+        ("retransmitted", "segments", Layer::Words("TCP")),
         About::Loss,
         |p| number(p.flow()?.tcp.as_ref().map(|tcp| tcp.retransmissions)),
         whole,

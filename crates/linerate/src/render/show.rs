@@ -106,7 +106,7 @@ const FIGURES: [Line; 32] = [
         Some(figure(f.arrival_gaps.as_ref()?.percentile_ns(99.0)? as f64 / 1e3, 3))
     }),
     ("longest run of lost datagrams", |f| Some(count(*f.loss_bursts.last_key_value()?.0))),
-    ("TCP segments sent again", |f| Some(count(f.tcp.as_ref()?.retransmissions))),
+    ("TCP segments retransmitted", |f| Some(count(f.tcp.as_ref()?.retransmissions))),
     ("TCP data segments sent", |f| Some(count(f.tcp.as_ref()?.segments_sent?))),
     ("TCP round trip at the end / least, µs", |f| {
         let tcp = f.tcp.as_ref()?;
@@ -176,7 +176,7 @@ const STREAM: [Line; 6] = [
     ("lost\ndatagrams", |f| Some(count(f.packets_lost?))),
     ("lost\n% of sent", |f| Some(percent(f.loss_ratio?))),
     ("jitter\nµs", |f| Some(figure(f.jitter_s? * 1e6, 3))),
-    ("sent again\nTCP segments", |f| Some(count(f.tcp.as_ref()?.retransmissions))),
+    ("retransmitted\nTCP segments", |f| Some(count(f.tcp.as_ref()?.retransmissions))),
 ];
 
 fn streams(record: &Record) -> String {
@@ -218,7 +218,7 @@ const SLICE: [SliceColumn; 12] = [
     ("transactions\n1/s", |i| Some(figure(i.transactions_per_s?, 4))),
     ("rtt\nµs", |i| Some(count(i.tcp.as_ref()?.rtt_us.into()))),
     ("cwnd\nsegments", |i| Some(count(i.tcp.as_ref()?.cwnd.into()))),
-    ("sent again\nsegments so far", |i| Some(count(i.tcp.as_ref()?.retransmissions.into()))),
+    ("retransmitted\nsegments so far", |i| Some(count(i.tcp.as_ref()?.retransmissions.into()))),
     ("delivery\nMbit/s", |i| Some(figure(i.tcp.as_ref()?.delivery_rate? as f64 * 8.0 / 1e6, 4))),
     ("target CPU\n%", |i| Some(percent(i.target_cpu?.busy))),
     ("host CPU\n%", |i| Some(percent(i.host_cpu?.busy))),

@@ -194,7 +194,7 @@ fn stream(who: &str, group: &[&Record]) -> Option<String> {
     if !again.is_empty() {
         let total: f64 = again.iter().sum();
         let were = if total == 1.0 { "segment was" } else { "segments were" };
-        text += &format!("; {} {were} sent again", count(total as u64));
+        text += &format!("; {} {were} retransmitted", count(total as u64));
         let all: f64 = sent.iter().sum();
         if sent.len() == again.len() && all > 0.0 {
             text += &format!(" ({} %)", percent(total / all));

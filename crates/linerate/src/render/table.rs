@@ -13,7 +13,7 @@ const DISPENSABLE: [(&str, &str); 8] = [
     ("CPU time", "target"),
     ("achieved", ""),
     ("jitter", ""),
-    ("sent again", ""),
+    ("retransmitted", ""),
     ("latency p99", ""),
     ("CPU busy", "host"),
     ("CPU busy", "target"),

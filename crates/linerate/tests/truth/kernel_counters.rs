@@ -79,7 +79,7 @@ fn check_counts(what: &str, record: &Record, sends: bool, link: Link) {
             assert!((1..=CONTROL).contains(&back), "{what}: only the end mark is answered, {link:?}");
         }
         "tcp-stream" => {
-            // What is counted may leave out what was read after the time was over; headers and segments sent again
+            // What is counted may leave out what was read after the time was over; headers and segments retransmitted
             // come on top. With segmentation offload a veth counts up to 64 KiB as one packet with one header.
             let payload = figures.octets.unwrap();
             let again = figures.tcp.as_ref().unwrap().retransmissions * (64 << 10);

@@ -45,7 +45,7 @@ pub struct StreamResults {
     /// Octets sent, or received.
     #[serde(deserialize_with = "integer")]
     pub bytes: i64,
-    /// Segments sent again; -1: unknown.
+    /// Segments retransmitted; -1: unknown.
     #[serde(deserialize_with = "integer")]
     pub retransmits: i64,
     /// Seconds.

@@ -28,7 +28,7 @@ pub struct Results {
     pub cpu: Option<Cpu>,
     /// Microseconds of CPU time for a KiB, or a transaction. netserver's is garbage: never read.
     pub service_demand: Option<f64>,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmissions: Option<u32>,
     /// The interface of the data.
     pub interface: Option<String>,

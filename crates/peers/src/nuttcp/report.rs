@@ -52,7 +52,7 @@ pub struct Closing {
     pub threads: ThreadUse,
     /// Reads or writes.
     pub calls: u64,
-    /// Segments sent again; a sender of one stream knows.
+    /// Segments retransmitted; a sender of one stream knows.
     pub retransmissions: Option<u64>,
 }
 

@@ -23,7 +23,7 @@ pub struct Told {
     pub system_s: Option<f64>,
     /// Reads or writes.
     pub calls: Option<u64>,
-    /// Segments sent again; a sender of one stream tells.
+    /// Segments retransmitted; a sender of one stream tells.
     pub retransmissions: Option<u64>,
     /// Maximum segment size.
     pub mss: Option<u32>,

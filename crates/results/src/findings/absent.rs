@@ -33,7 +33,7 @@ pub fn absent(record: &Record) -> Vec<Absent> {
         }
         if case.is(Workload::TcpStream) {
             say(
-                "TCP sends again what is lost, so a loss budget cannot be made".to_owned(),
+                "TCP retransmits what is lost, so a loss budget cannot be made".to_owned(),
                 "run udp-stream at this rate, and each lost datagram has a stage",
             );
         }

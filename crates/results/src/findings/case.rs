@@ -202,11 +202,11 @@ impl<'a> Case<'a> {
         self.flow()?.loss_ratio
     }
 
-    /// The share of TCP's segments that were sent again, where that matters.
-    pub(super) fn sent_again(&self) -> Option<f64> {
+    /// The share of TCP's segments that were retransmitted, where that matters.
+    pub(super) fn retransmitted(&self) -> Option<f64> {
         let tcp = self.tcp().filter(|_| self.is(Workload::TcpStream))?;
         // Before Linux 4.6 (tcpi_data_segs_out) nobody counts a connection's segments; full ones are the least that it took.
-        // Of the whole connection, as what was sent again is.
+        // Of the whole connection, as what was retransmitted is.
         let full = || Some(self.throughput_bps()? * self.whole_s()? / 8.0 / f64::from(tcp.mss));
         let sent = tcp.segments_sent.map(|sent| sent as f64).or_else(full).filter(|sent| *sent > 0.0)?;
         let share = tcp.retransmissions as f64 / sent;
@@ -222,7 +222,7 @@ impl<'a> Case<'a> {
     pub(super) fn lost_by(&self, stage: Stage, is: impl Fn(&LossLine) -> bool) -> Option<LostAt<'_>> {
         let lines: Vec<&LossLine> = self.drops.iter().filter(|line| line.stage == stage && is(line)).collect();
         let packets: u64 = lines.iter().map(|line| line.packets).sum();
-        let all = match (self.loss(), self.sent_again()) {
+        let all = match (self.loss(), self.retransmitted()) {
             (Some(loss), _) => loss.packets,
             (None, Some(_)) => self.tcp()?.retransmissions,
             (None, None) => return None,
@@ -348,7 +348,7 @@ impl<'a> Case<'a> {
 
     /// Whether anything went wrong at all.
     pub(super) fn is_troubled(&self) -> bool {
-        self.loss().is_some() || self.sent_again().is_some() || self.short().is_some() || self.record.error.is_some()
+        self.loss().is_some() || self.retransmitted().is_some() || self.short().is_some() || self.record.error.is_some()
     }
 
     /// The metric in which trouble of this record shows.
@@ -362,7 +362,7 @@ impl<'a> Case<'a> {
 
     /// A good part of the loss, in words.
     pub(super) fn of_loss(&self, at: &LostAt) -> String {
-        let of = if self.loss().is_some() { "of all that was lost" } else { "for each segment that was sent again" };
+        let of = if self.loss().is_some() { "of all that was lost" } else { "for each segment that was retransmitted" };
         match self.loss() {
             Some(_) => format!("{} {of}", percent(at.part)),
             None => {

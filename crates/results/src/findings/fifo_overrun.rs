@@ -11,7 +11,7 @@ pub(super) const RULE: Rule = Rule {
     name: "fifo-overrun",
     says: "The receiving MAC's FIFO overran; and whether pause frames, which hold the sender back, were off at either end or \
            not agreed on.",
-    rests_on: "A loss of at least 10 frames, and 5 % of what was lost (or of the segments that TCP sent again), at the stage \
+    rests_on: "A loss of at least 10 frames, and 5 % of what was lost (or of the segments that TCP retransmitted), at the stage \
                MAC RX FIFO, by the counters that the loss budget names.",
     source: "IEEE 802.3, annex 31B (pause) and clause 28B (its negotiation); Linux Documentation/networking/statistics.rst, \
              rx_fifo_errors and rx_over_errors.",

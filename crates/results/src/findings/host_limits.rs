@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     let short = case.short()?;
     let starved = case.receiver.thread_shares(case).is_some_and(|(_, waited)| waited >= 0.1);
-    if case.loss().is_some() || case.sent_again().is_some() || (starved && case.read_late().is_some()) {
+    if case.loss().is_some() || case.retransmitted().is_some() || (starved && case.read_late().is_some()) {
         return None;
     }
     let host = case.sides().into_iter().find(|side| side.end == End::Host)?;

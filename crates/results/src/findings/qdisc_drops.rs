@@ -9,7 +9,7 @@ use super::{Finding, Rule};
 pub(super) const RULE: Rule = Rule {
     name: "qdisc-drops",
     says: "The sender's queueing discipline drops: it holds less than the sender puts into it, or shapes to a lower rate.",
-    rests_on: "A loss of at least 10 packets, and 5 % of what was lost (or of the segments that TCP sent again), at the stage \
+    rests_on: "A loss of at least 10 packets, and 5 % of what was lost (or of the segments that TCP retransmitted), at the stage \
                qdisc.",
     source: "tc(8); Linux net/sched (a root discipline's qstats drops).",
     suggests: &["qdisc", "queue_length"],

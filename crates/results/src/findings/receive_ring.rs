@@ -10,7 +10,7 @@ use super::{Finding, Rule, Sureness};
 pub(super) const RULE: Rule = Rule {
     name: "receive-ring",
     says: "The receive ring ran full: it is too short for how late the CPU comes to empty it.",
-    rests_on: "A loss of at least 10 frames, and 5 % of what was lost (or of the segments that TCP sent again), at the stage \
+    rests_on: "A loss of at least 10 frames, and 5 % of what was lost (or of the segments that TCP retransmitted), at the stage \
                driver RX ring, and the ring's length. Only possible where nothing but rx_dropped says so: a driver counts there \
                what it had no memory for, and what it did not want.",
     source: "Linux Documentation/networking/statistics.rst, rx_missed_errors; ethtool(8), --show-ring.",

@@ -1,4 +1,4 @@
-//! TCP sends again what was not lost: packets overtake each other.
+//! TCP retransmits what was not lost: packets overtake each other.
 //! Knows TCP's counters at both ends.
 
 use super::case::{Case, percent};
@@ -7,7 +7,7 @@ use super::{Finding, Rule, Sureness};
 pub(super) const RULE: Rule = Rule {
     name: "reordering",
     says: "TCP sends segments again that were not lost, because packets overtake each other.",
-    rests_on: "At least 0.1 % of the segments sent again; no counter of either machine saw a tenth as many dropped; and the \
+    rests_on: "At least 0.1 % of the segments retransmitted; no counter of either machine saw a tenth as many dropped; and the \
                receiver said that it had at least half of them twice (DSACK), or saw at least as many out of order.",
     source: "RFC 2883 (DSACK), RFC 4737 (reordering); Linux TcpExt TCPDSACKRecv, TCPSACKReorder.",
     suggests: &["sysctl.net.ipv4.tcp_reordering"],
@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let share = case.sent_again()?;
+    let share = case.retransmitted()?;
     let tcp = case.tcp()?;
     let again = tcp.retransmissions;
     let count = |name: &str| case.sender.counter(&format!("TcpExt {name}")).unwrap_or(0);
@@ -26,10 +26,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let tolerated = case.sender.sysctl_number("net.ipv4.tcp_reordering").unwrap_or(3);
-    let sentence = "TCP sends again what was not lost: packets overtake each other on the way.".to_owned();
+    let sentence = "TCP retransmits what was not lost: packets overtake each other on the way.".to_owned();
     Some(
         RULE.finds(case, None, Sureness::Likely, (twice as f64 / again as f64).clamp(0.5, 1.0), sentence)
-            .because(format!("{again} segments were sent again, {} of all", percent(share)))
+            .because(format!("{again} segments were retransmitted, {} of all", percent(share)))
             .because(format!(
                 "{}: TcpExt TCPDSACKRecv {twice} (the receiver had them already), reordering seen {reorders} times",
                 case.sender.end

@@ -12,7 +12,7 @@ const NAME: &str = "net.core.netdev_max_backlog";
 pub(super) const RULE: Rule = Rule {
     name: "softirq-backlog",
     says: "The softirq backlog ran full: the queue of packets that RPS, a veth or the loopback hands to another CPU.",
-    rests_on: "A loss of at least 10 packets, and 5 % of what was lost (or of the segments that TCP sent again), at the stage \
+    rests_on: "A loss of at least 10 packets, and 5 % of what was lost (or of the segments that TCP retransmitted), at the stage \
                softirq backlog, by softnet's counter or the kernel's reason CPU_BACKLOG.",
     source: "Linux Documentation/admin-guide/sysctl/net.rst, netdev_max_backlog; net/core/dev.c, enqueue_to_backlog.",
     suggests: &["sysctl.net.core.netdev_max_backlog"],

@@ -34,8 +34,8 @@ fn wrong(record: &Record) -> Option<String> {
             let lost = case.flow().and_then(|flow| flow.packets_lost).unwrap_or(loss.packets);
             clauses.push(format!("{way}{lost} datagrams, {} of those sent, were lost", percent(loss.ratio)));
         }
-        if let Some(share) = case.sent_again() {
-            clauses.push(format!("{way}{} of the segments were sent again", percent(share)));
+        if let Some(share) = case.retransmitted() {
+            clauses.push(format!("{way}{} of the segments were retransmitted", percent(share)));
         }
         clauses.extend(case.short().map(|short| format!("{way}{short}")));
     }

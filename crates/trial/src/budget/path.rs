@@ -72,7 +72,7 @@ impl Passage {
 pub enum Passed {
     /// Datagrams of the trial.
     Datagrams,
-    /// Data segments of the trial's connections, those sent again included.
+    /// Data segments of the trial's connections, those retransmitted included.
     Segments,
     /// Packets of the interface, or of the machine, whosever they were.
     Packets,
@@ -127,7 +127,7 @@ pub enum Trial<'a> {
         /// What became of them.
         datagrams: &'a Datagrams,
     },
-    /// Data segments, those sent again included.
+    /// Data segments, those retransmitted included.
     Tcp {
         /// By the sending sockets.
         sent: Option<u64>,
