@@ -110,12 +110,13 @@ impl Location {
     /// one driver.
     pub(super) fn put_back(originals: &[(&Location, &str)]) -> Vec<Result<(), LocationError>> {
         // What is there already is left alone: to write it again may reload the link.
-        let is_back = |(location, original): &(&Location, &str)| match location.read() {
-            Ok(now) if now == *original => Ok(()),
-            Ok(now) => {
+        let is_back = |(location, original): &(&Location, &str)| match location
+            .there(|settings, name| Ok(settings.differs(name, original)?))?
+        {
+            None => Ok(()),
+            Some(now) => {
                 Err(LocationError::Setting(format!("it took that and is {now}; set it by hand on that machine")))
             }
-            Err(error) => Err(error),
         };
         let results: Vec<_> = originals.iter().map(is_back).collect();
         let missing: Vec<(&Location, &str)> =

@@ -120,6 +120,19 @@ pub(super) fn get(subject: &Subject, feature: &str) -> Result<String, SettingErr
     Ok(features.state(&parts(subject, &features, feature)?).text())
 }
 
+/// Whether a value that tells only what is wanted, such as `off (wanted)`, is what is wanted now: whether that is on, too,
+/// depends on other settings.
+pub(super) fn is_wanted_so(subject: &Subject, feature: &str, value: &str) -> Result<bool, SettingError> {
+    let Some(state @ (FeatureState::OffWanted | FeatureState::OnUnwanted | FeatureState::Only(_))) =
+        FeatureState::parse(value)
+    else {
+        return Ok(false);
+    };
+    let features = ask(subject)?;
+    let asked = wanted(&parts(subject, &features, feature)?, &state);
+    Ok(asked.bits.iter().all(|(part, on)| features.wanted.contains(part) == *on))
+}
+
 pub(super) fn set(subject: &Subject, feature: &str, value: &str) -> Result<(), SettingError> {
     if let Some(words) = older(subject) {
         let on = match FeatureState::parse(value) {

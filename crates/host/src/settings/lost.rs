@@ -149,7 +149,9 @@ fn lost_with_ipv6(link: &Link, extent: Extent) -> Option<String> {
         return Some(format!("the address {address}"));
     }
     let mut routes = routes(libc::AF_INET6 as u8).unwrap_or_default().into_iter();
-    if let Some(route) = routes.find(|route| route.protocol != RTPROT_KERNEL && route.uses(link.index)) {
+    // Those of a nexthop object stay, with the object (fib6_ifdown in the kernel).
+    let goes = |route: &Route| route.protocol != RTPROT_KERNEL && !route.is_of_nexthop && route.uses(link.index);
+    if let Some(route) = routes.find(goes) {
         return Some(format!("the route to {}", route.to()));
     }
     if let Some(neighbour) = permanent_neighbour(link.index) {
@@ -175,6 +177,7 @@ const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_METRICS: u16 = 8;
 const RTA_MULTIPATH: u16 = 9;
+const RTA_NH_ID: u16 = 30;
 const RTAX_LOCK: u16 = 1;
 const RTAX_MTU: u16 = 2;
 const IFA_ADDRESS: u16 = 1;
@@ -238,6 +241,8 @@ struct Route {
     prefix_len: u8,
     to: Option<IpAddr>,
     interfaces: Vec<u32>,
+    /// It goes where an object of `ip nexthop` says.
+    is_of_nexthop: bool,
     /// The MTU of the route itself, where it is not locked.
     mtu: Option<u32>,
 }
@@ -250,11 +255,13 @@ impl Route {
             prefix_len: *message.get(1)?,
             to: None,
             interfaces: Vec::new(),
+            is_of_nexthop: false,
             mtu: None,
         };
         for (kind, content) in attributes(message.get(12..)?) {
             match kind {
                 RTA_DST => route.to = ip(content),
+                RTA_NH_ID => route.is_of_nexthop = true,
                 RTA_OIF => route.interfaces.extend(word(content, 0)),
                 RTA_MULTIPATH => {
                     // struct rtnexthop: length in 16 bits, flags, hops, index, then attributes.

@@ -200,6 +200,17 @@ impl Settings {
         }
     }
 
+    /// What a setting is, where that is not what this value says.
+    pub fn differs(&self, name: &str, value: &str) -> Result<Option<String>, SettingError> {
+        let now = self.get(name)?;
+        let is_so = now == value
+            || match self.find(name)? {
+                (Place::Features { of_kernel }, subject) => features::is_wanted_so(&subject, of_kernel, value)?,
+                _ => false,
+            };
+        Ok((!is_so).then_some(now))
+    }
+
     /// Writes a setting. What became of it is read with [`Settings::get`]: a driver may round, or ignore. After a
     /// change that [`reloads_link`], the link may be down for a while.
     pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
