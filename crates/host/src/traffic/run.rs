@@ -10,6 +10,7 @@ use linerate_trial::spec::{PROBE_PPS, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 
 use super::api::Chosen;
+use super::framing::Framing;
 use super::task::Task;
 use super::wait::bound_spin;
 use super::{TrafficError, connections, requests, tcp_stream, udp_stream};
@@ -22,8 +23,12 @@ pub fn run(mut task: Task) -> Result<FlowOutcome, TrafficError> {
         task.spec = Arc::new(probe_spec(&task.spec));
     }
     let cpus = thread::allowed_cpus().unwrap_or_default();
-    // Before pinning: what counts is the CPUs that all threads of this end have.
-    bound_spin(Flow::of(&task.spec).iter().filter(|flow| flow.source == task.end).count(), cpus.len());
+    // Before pinning: what counts is the CPUs that all threads of this end have. Another tool's other end may be on this
+    // machine, as a server's first client mostly is, and wants a CPU for itself: its datagrams wait in a buffer of its
+    // choosing, which a thread that spins on the one CPU that it wakes on lets run over.
+    let spinners = Flow::of(&task.spec).iter().filter(|flow| flow.source == task.end).count();
+    let other_end = usize::from(!matches!(task.framing, Framing::Own));
+    bound_spin(spinners + other_end, cpus.len());
     if task.spec.pin && !cpus.is_empty() {
         let cpu = cpus[task.index % cpus.len()];
         thread::pin_to_cpu(cpu)
