@@ -4,6 +4,7 @@
 //! Any zlib reads it: in Python, `zlib.decompressobj(-15, zdict=dictionary).decompress(packed)`.
 
 use std::io::{self, Read as _, Write as _};
+use std::thread;
 
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
@@ -13,6 +14,10 @@ use flate2::write::DeflateEncoder;
 const DICTIONARY_OCTETS: usize = 32_000;
 /// The longest text that is unpacked, octets: a store of somebody else's may hold anything.
 const MOST_OCTETS: u64 = 256 << 20;
+
+/// The compressor's tables pass over the stack, and who writes a record may be one of a server's many threads, with little
+/// of it.
+const STACK: usize = 4 << 20;
 
 /// What texts are packed against.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +36,13 @@ impl Dictionary {
 
     /// The text, packed.
     pub(super) fn pack(&self, text: &str) -> io::Result<Vec<u8>> {
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || self.pack_here(text))?;
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("packing it broke")))
+        })
+    }
+
+    fn pack_here(&self, text: &str) -> io::Result<Vec<u8>> {
         let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
         // Behind a flush, what is written refers back to the dictionary and begins at a whole octet: what the
         // dictionary itself came to is left out.
@@ -82,6 +94,13 @@ mod tests {
         io::copy(&mut io::repeat(b' ').take(MOST_OCTETS + 1), &mut long).unwrap();
         let error = Dictionary::default().unpack(&long.finish().unwrap()).unwrap_err();
         assert!(error.to_string().contains("longer than"), "{error}");
+    }
+
+    #[test]
+    fn a_thread_with_little_stack_packs() {
+        let pack = || Dictionary::default().pack("{}").map(|packed| packed.len());
+        let packed = thread::Builder::new().stack_size(64 << 10).spawn(pack).unwrap().join().unwrap().unwrap();
+        assert!(packed > 0);
     }
 
     #[test]
