@@ -341,8 +341,7 @@ mod tests {
                 serde_json::Value::Array(list) => list.iter_mut().for_each(garble),
                 serde_json::Value::Object(fields) => {
                     for (name, value) in fields {
-                        let is_sentence =
-                            ["detail", "error", "notes", "about", "meaning", "why"].contains(&name.as_str());
+                        let is_sentence = ["error", "missing", "notes", "about", "meaning"].contains(&name.as_str());
                         match value {
                             serde_json::Value::String(text) if is_sentence => {
                                 *text = "mumble 7 receiver: drop".to_owned()

@@ -44,41 +44,35 @@ pub(super) fn values(wanted: &[(&Location, &str)]) -> Vec<Result<(), LocationErr
             }
         }
     }
-    for at in queues_that_went(wanted, &results).into_iter().chain(all_in_parts(wanted, &results)) {
-        results[at] = Ok(());
+    for (at, (location, _)) in wanted.iter().enumerate() {
+        if matches!(results[at], Err(LocationError::Absent(_))) && is_put_back_by_others(location, wanted, &results) {
+            results[at] = Ok(());
+        }
     }
     results
-}
-
-/// Settings of all of several things, such as `irq_affinity.all`, that are no longer found by their interface, while each of
-/// the things has been put back by its number: there is nothing left to put back.
-fn all_in_parts(wanted: &[(&Location, &str)], results: &[Result<(), LocationError>]) -> Vec<usize> {
-    let family = |name: &str| name.rsplit_once('.').map(|(family, which)| (family.to_owned(), which == "all"));
-    let is_put_back = |location: &Location| {
-        let Some((whole, true)) = family(&location.name) else { return false };
-        let is_part = |other: &Location| family(&other.name) == Some((whole.clone(), false));
-        let mut parts = wanted.iter().zip(results).filter(|((other, _), _)| is_part(other));
-        parts.clone().count() > 0 && parts.all(|(_, result)| result.is_ok())
-    };
-    let is_done = |at: &usize| matches!(results[*at], Err(LocationError::Absent(_))) && is_put_back(wanted[*at].0);
-    (0..wanted.len()).filter(is_done).collect()
 }
 
 /// What sets how many queues an interface has, as the table of settings names it.
 const CHANNELS: &str = "channels";
 
-/// Settings of queues that were there only while the interface had other channels: it has those that it had, and so there
-/// is nothing left of them to put back.
-fn queues_that_went(wanted: &[(&Location, &str)], results: &[Result<(), LocationError>]) -> Vec<usize> {
-    let is_there_again = |location: &Location| {
-        let mut channels = wanted
-            .iter()
-            .zip(results)
-            .filter(|((other, _), _)| other.request() == Some(CHANNELS) && other.is_beside(location));
-        channels.clone().count() > 0 && channels.all(|(_, result)| result.is_ok())
+/// Whether a setting that is not there has nothing left to put back, because others have been, all of them: settings of
+/// queues that were there only while the interface had other channels, by its channels; one of all of several things, such
+/// as `irq_affinity.all`, which a renamed interface may not lead to, by each of them.
+fn is_put_back_by_others(
+    location: &Location,
+    wanted: &[(&Location, &str)],
+    results: &[Result<(), LocationError>],
+) -> bool {
+    let by = |others: &dyn Fn(&Location) -> bool| {
+        let mut others = wanted.iter().zip(results).filter(|((other, _), _)| others(other)).peekable();
+        others.peek().is_some() && others.all(|(_, result)| result.is_ok())
     };
-    let went = |at: &usize| matches!(results[*at], Err(LocationError::Absent(_))) && is_there_again(wanted[*at].0);
-    (0..wanted.len()).filter(went).collect()
+    let family = location.name.strip_suffix(".all");
+    let is_part = |other: &Location| {
+        let is_one = other.name.rsplit_once('.').is_some_and(|(of, which)| Some(of) == family && which != "all");
+        is_one && (other.interface.is_none() || other.is_beside(location))
+    };
+    by(&|other| other.request() == Some(CHANNELS) && other.is_beside(location)) || by(&is_part)
 }
 
 /// Which are given their values together, by their places: what is one request to one driver, when the first of it has

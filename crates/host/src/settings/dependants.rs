@@ -33,7 +33,7 @@ impl Settings {
     /// that the last is put back first.
     pub fn dependants(&self, name: &str, value: &str) -> Result<Vec<Dependant>, SettingError> {
         let info = setting::find(name).map_err(SettingError::Unknown)?;
-        let value = setting::canonical(name, value).map_err(|error| SettingError::Value(error.to_string()))?;
+        let value = setting::canonical(name, value)?;
         let mut found: Vec<Dependant> = Vec::new();
         let mut add = |name: String| found.push(Dependant { interface: self.interface.clone(), name });
         let requests = |wanted: &[&str]| {

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use linerate_trial::setting::{self, BOOT, RECEIVER_SCHEDULING, SETTINGS};
+use linerate_trial::setting::{self, BOOT, BadSetting, RECEIVER_SCHEDULING, SETTINGS};
 
 pub use custom::{Access, Custom};
 pub use dependants::Dependant;
@@ -37,7 +37,7 @@ pub enum SettingError {
     Unknown(String),
     /// The setting exists; the value does not suit it.
     #[error("{0}")]
-    Value(String),
+    Value(#[from] BadSetting),
     /// It belongs to an interface, and the agent was given none.
     #[error("{name} belongs to an interface, and none was given; name the interface")]
     NoInterface {
@@ -180,7 +180,7 @@ impl Settings {
     /// says of its limits. What passes may be refused all the same.
     pub fn check(&self, name: &str, value: &str) -> Result<(), SettingError> {
         let info = setting::find(name).map_err(SettingError::Unknown)?;
-        let value = &setting::canonical(name, value).map_err(|error| SettingError::Value(error.to_string()))?;
+        let value = &setting::canonical(name, value)?;
         let rest = info.rest_of(name).unwrap_or_default();
         match info.name {
             "mtu" => link::check(&self.of_interface(name)?, value),
@@ -215,7 +215,7 @@ impl Settings {
     /// change that [`reloads_link`], the link may be down for a while.
     pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
         setting::find(name).map_err(SettingError::Unknown)?;
-        let value = &setting::canonical(name, value).map_err(|error| SettingError::Value(error.to_string()))?;
+        let value = &setting::canonical(name, value)?;
         let (place, subject) = self.find(name)?;
         if self.index.is_some() && !subject.interface.is_empty() {
             subject.index_now().map_err(|error| subject.not_written(value, &error, None))?;
@@ -241,8 +241,7 @@ impl Settings {
         }
         let mut canonical = Vec::new();
         for &(name, value) in changes {
-            canonical
-                .push((name, setting::canonical(name, value).map_err(|error| SettingError::Value(error.to_string()))?));
+            canonical.push((name, setting::canonical(name, value)?));
         }
         let Some(&(first, _)) = changes.first() else { return Ok(()) };
         let subject = self.of_interface(first)?;

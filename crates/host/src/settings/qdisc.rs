@@ -3,6 +3,7 @@
 
 use std::io;
 
+use linerate_trial::setting::BadSetting;
 use linerate_trial::setting::discipline::Discipline;
 
 use super::{SettingError, Subject};
@@ -88,7 +89,7 @@ pub(super) fn get(subject: &Subject) -> Result<String, SettingError> {
 }
 
 pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
-    let wanted = Discipline::parse(value).map_err(SettingError::Value)?;
+    let wanted = Discipline::parse(value).map_err(|complaint| BadSetting { name: None, complaint })?;
     // Refuses where what is there could not be put back.
     if root(subject)? == wanted {
         return Ok(());

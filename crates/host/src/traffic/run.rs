@@ -24,8 +24,7 @@ pub fn run(mut task: Task) -> Result<FlowOutcome, TrafficError> {
     }
     let cpus = thread::allowed_cpus().unwrap_or_default();
     // Before pinning: what counts is the CPUs that all threads of this end have. Another tool's other end may be on this
-    // machine, as a server's first client mostly is, and wants a CPU for itself: its datagrams wait in a buffer of its
-    // choosing, which a thread that spins on the one CPU that it wakes on lets run over.
+    // machine and needs a CPU, too: its receive buffer overflows while this thread spins on the CPU that it is woken on.
     let spinners = Flow::of(&task.spec).iter().filter(|flow| flow.source == task.end).count();
     let other_end = usize::from(!matches!(task.framing, Framing::Own));
     bound_spin(spinners + other_end, cpus.len());

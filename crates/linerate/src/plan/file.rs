@@ -38,7 +38,7 @@ pub(super) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, 
         let hint = if is_value {
             "a value is a number, true, false, or a text in quotes like \"10s\""
         } else {
-            "see docs/plans.md"
+            "a name stands before = and once; of one that is there already leave one of the two out"
         };
         reader.complaint(&at, format!("this is not TOML: {message}; {hint}"))
     })?;
@@ -534,7 +534,7 @@ mod tests {
         check_refused("format = 1", "1:10", "write it in quotes");
         check("workload = \n", "2:12", "this is not TOML");
         check("workload = 'tcp-rr'\n[options]\nduration = 10s\n", "4:12", "a text in quotes like \"10s\"");
-        check("a = 1\na = 2\n", "3:1", "duplicate key");
+        check("a = 1\na = 2\n", "3:1", "leave one of the two out");
         check("reprot = 'table'\n", "2:1", "did you mean 'report'?");
         check("xyzzyxyzzy = 1\n", "2:1", "keys are format, name, about");
         check("duration = '10s'\n", "2:1", "belongs under [options]");
