@@ -7,6 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod cost;
 pub(crate) mod csv;
 pub(crate) mod explain;
+pub(crate) mod flame;
 #[cfg(test)]
 mod forged;
 mod forms;

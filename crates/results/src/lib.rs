@@ -11,6 +11,7 @@ mod faults;
 pub mod findings;
 pub mod history;
 pub mod id;
+pub mod join;
 pub mod metric;
 pub mod observation;
 pub mod outage;
@@ -18,7 +19,6 @@ pub mod outage;
 mod page;
 pub mod profile;
 pub mod record;
-pub mod registers;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod select;

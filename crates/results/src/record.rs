@@ -19,7 +19,7 @@ use linerate_trial::units::parse_duration;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::MachineProfile;
-use crate::registers::RegisterChanges;
+use linerate_registers::changes::RegisterChanges;
 
 /// The name of this format.
 pub const FORMAT: &str = "linerate.record/1";

@@ -6,8 +6,8 @@
 //! names: whoever reads them places them by the driver's table (`linerate_trial::drivers`), so that a machine need
 //! not carry the tables of all drivers.
 
+use linerate_trial::pattern::fits;
 use linerate_trial::stage::Stage::{self, *};
-use linerate_trial::stage::fits;
 
 /// The stage of the counter `name`, as [`super`] writes names.
 pub fn stage_of(name: &str) -> Stage {

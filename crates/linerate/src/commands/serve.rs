@@ -28,13 +28,10 @@ use linerate_trial::spec::{Ip, Spec};
 use super::open_store;
 use crate::cli::{ServeArgs, Tool};
 use crate::interrupt;
-use crate::measure::conduct::Conducted;
-use crate::measure::error::TrialError;
 use crate::measure::ids::{Ids, now};
-use crate::measure::join::{self, Label};
-use crate::measure::route::Route;
 use crate::output::{out, say};
 use crate::render;
+use linerate_results::join::{self, Conducted, Label, Route};
 
 /// The plan's name in the records of served tests.
 const PLAN: &str = "serve";
@@ -397,7 +394,7 @@ impl Desk {
 }
 
 /// A test as if two agents had conducted it: of the client's machine nothing is known.
-fn conducted(served: Served) -> Conducted {
+fn conducted(served: Served) -> Conducted<String> {
     let Served { peer, local, interface, mut spec, ended, .. } = served;
     spec.ip = Some(if local.is_ipv4() { Ip::V4 } else { Ip::V6 });
     let mut target = environment::describe(interface.as_deref(), &[]);
@@ -408,7 +405,7 @@ fn conducted(served: Served) -> Conducted {
         settings: [Vec::new(), Vec::new()],
         target,
         host: Environment::default(),
-        outcomes: ended.map_err(TrialError::Traffic),
+        outcomes: ended,
     }
 }
 

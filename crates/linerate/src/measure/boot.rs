@@ -15,11 +15,11 @@ use linerate_trial::units::format_duration;
 
 use super::error::TrialError;
 use super::pair::{ANSWER_TIME, Pair};
-use super::route::Route;
 use super::settings::{LINK_TIME, Settings, wait_for_link};
 use crate::interrupt;
 use crate::plan::{Boot, Checked, PlannedTrial};
 use crate::progress::Progress;
+use linerate_results::join::Route;
 
 /// Between two tries to reach a machine that boots.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -10,10 +10,9 @@ use linerate_trial::flow::End;
 
 use super::boot::Boots;
 use super::carrier::{self, Waited};
-use super::conduct::{Conducted, conduct};
+use super::conduct::conduct;
 use super::error::TrialError;
 use super::ids::{Ids, now};
-use super::join::{self, Label};
 use super::luck::Luck;
 use super::narrow::Narrowing;
 use super::pair::Pair;
@@ -22,6 +21,7 @@ use super::time_left::Pace;
 use crate::interrupt;
 use crate::plan::{Changes, Plan, PlannedTrial};
 use crate::progress::Progress;
+use linerate_results::join::{self, Conducted, Label};
 
 /// What is to be carried out.
 pub(crate) struct Order<'a> {

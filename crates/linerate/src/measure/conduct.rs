@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use linerate_control::message::{Event, Failure, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
 use linerate_control::{AgentEvent, ControlError};
-use linerate_trial::change::Changed;
 use linerate_trial::doubt::Doubted;
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::End;
@@ -17,41 +16,13 @@ use super::afar::Look;
 use super::carrier::{self, Down};
 use super::error::{TrialError, of_control};
 use super::pair::{ANSWER_TIME, Pair};
-use super::route::Route;
 use super::settings::Settings;
 use crate::interrupt;
 use crate::plan::WantedSetting;
-use crate::registers::around;
+use linerate_registers::around;
+use linerate_results::join::Route;
 
-/// What both ends saw of a trial.
-pub(crate) struct Conducted {
-    /// What was asked, with the Internet Protocol that was chosen.
-    pub(crate) spec: Spec,
-    /// The addresses.
-    pub(crate) route: Option<Route>,
-    /// What was changed on the target and on the host.
-    pub(crate) settings: [Vec<Changed>; 2],
-    /// The target as it was; empty where it could not be asked.
-    pub(crate) target: Environment,
-    /// The host as it was.
-    pub(crate) host: Environment,
-    /// What each end saw, target and host, or why there is nothing.
-    pub(crate) outcomes: Result<Box<[Outcome; 2]>, TrialError>,
-}
-
-impl Conducted {
-    /// A trial that came to nothing before it began.
-    pub(crate) fn without(spec: &Spec, error: TrialError) -> Conducted {
-        Conducted {
-            spec: spec.clone(),
-            route: None,
-            settings: [Vec::new(), Vec::new()],
-            target: Environment::default(),
-            host: Environment::default(),
-            outcomes: Err(error),
-        }
-    }
-}
+type Conducted = linerate_results::join::Conducted<TrialError>;
 
 /// Opening flows takes the agents up to five seconds before they give up.
 const CONNECT_TIME: Duration = Duration::from_secs(12);

@@ -12,7 +12,8 @@ use linerate_peers::iperf3::authentication::Credentials;
 use linerate_trial::spec::Ip;
 use linerate_trial::tool::Tool;
 
-use super::route::{Reach, Route};
+use super::route::Reach;
+use linerate_results::join::Route;
 
 /// The other tool's server.
 #[derive(Clone, Debug)]

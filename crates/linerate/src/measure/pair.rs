@@ -13,7 +13,8 @@ use linerate_trial::spec::Ip;
 
 use super::afar::{Afar, Look};
 use super::foreign::ForeignTarget;
-use super::route::{Reach, Route};
+use super::route::{self, Reach};
+use linerate_results::join::Route;
 
 /// How long an agent has for what needs no network.
 pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(8);
@@ -164,7 +165,7 @@ impl Pair {
     /// The addresses that test traffic of this protocol uses.
     pub(crate) fn route(&self, ip: Option<Ip>) -> Result<Route, String> {
         let link_local = self.foreign.as_ref().and_then(|foreign| foreign.link_local_route(&self.host_reach, ip));
-        link_local.unwrap_or_else(|| Route::find(&self.target_reach, &self.host_reach, ip))
+        link_local.unwrap_or_else(|| route::find(&self.target_reach, &self.host_reach, ip))
     }
 
     /// The interface of an end that has this address.

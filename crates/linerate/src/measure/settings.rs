@@ -12,8 +12,8 @@ use linerate_trial::spec::Ip;
 
 use super::error::{TrialError, of_control};
 use super::pair::{ANSWER_TIME, Pair};
-use super::route::Route;
 use crate::plan::{PlannedTrial, WantedSetting};
+use linerate_results::join::Route;
 
 /// An agent that hears nothing for so long after a change that may cut the conversation takes it back. Links come
 /// up again within four seconds at 1000BASE-T; an ssh that hears nothing for six ends.

@@ -8,8 +8,8 @@ use linerate_trial::profile::{ProfileClock, ProfileScope};
 use super::number::{count, figure, percent};
 use super::sentence;
 use super::show::grid;
-use crate::profile::difference::{Difference, Row, Unit, by_sample};
-use crate::profile::functions::functions;
+use linerate_results::profile::difference::{Difference, Row, Unit, by_sample};
+use linerate_results::profile::functions::functions;
 
 /// The most functions that are shown.
 const FUNCTIONS: usize = 25;

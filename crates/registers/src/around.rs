@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use linerate_results::registers::RegisterChanges;
+use crate::changes::RegisterChanges;
 use linerate_trial::registers::{AroundTrial, PhyPlace, Readings, Wanted};
 
 use super::chosen::{Chosen, Selected};
@@ -18,7 +18,7 @@ fn shipped() -> &'static Definitions {
 }
 
 /// What to read of any machine: its driver's dump, and the registers that every PHY has. Memory is for who asks for it.
-pub(crate) fn wanted() -> Wanted {
+pub fn wanted() -> Wanted {
     let mut wanted = Wanted { dump: true, ..Wanted::default() };
     for register in shipped().devices.iter().flat_map(|device| &device.registers).filter(|one| one.readable()) {
         if let Place::Mii(number) = register.place {
@@ -30,7 +30,7 @@ pub(crate) fn wanted() -> Wanted {
 }
 
 /// What the trial changed.
-pub(crate) fn changes(around: AroundTrial) -> RegisterChanges {
+pub fn changes(around: AroundTrial) -> RegisterChanges {
     let AroundTrial { wanted, before, after } = around;
     let (before, after) = (before.fitted(&wanted), after.fitted(&wanted));
     let chosen = Chosen::of(shipped(), &after.device, phy_id(&wanted, &after));
@@ -69,7 +69,7 @@ fn notes(chosen: &Chosen<'_>, before: &Readings, after: &Readings) -> Vec<String
 }
 
 /// Registers 2 and 3 of the PHY, where both were read.
-pub(crate) fn phy_id(wanted: &Wanted, readings: &Readings) -> Option<u32> {
+pub fn phy_id(wanted: &Wanted, readings: &Readings) -> Option<u32> {
     let of = |number| {
         let place = PhyPlace { device: None, register: number };
         let at = wanted.phy.iter().position(|one| *one == place)?;
@@ -80,7 +80,7 @@ pub(crate) fn phy_id(wanted: &Wanted, readings: &Readings) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_results::registers::What;
+    use crate::changes::What;
     use linerate_trial::registers::{Device, Dump};
 
     use super::*;

@@ -1,7 +1,7 @@
 //! What a register did between two readings.
 //! Knows nothing of when they were; a counter's, a latch's and a setting's difference are three different things.
 
-use linerate_results::registers::{FieldChange, RegisterChange, What};
+use crate::changes::{FieldChange, RegisterChange, What};
 
 use super::chosen::Item;
 use super::decode::{Value, kept_event};
@@ -11,7 +11,7 @@ use super::definition::{Access, Field, Mode};
 ///
 /// A register that reading clears was cleared by the reading before, so what the reading after shows *is* what happened
 /// in between.
-pub(crate) fn difference(item: &Item<'_>, before: Value, after: Value) -> Option<RegisterChange> {
+pub fn difference(item: &Item<'_>, before: Value, after: Value) -> Option<RegisterChange> {
     let register = item.register;
     let width = register.place.width();
     let mut change = RegisterChange {
@@ -106,8 +106,8 @@ mod tests {
     use linerate_trial::registers::Device;
 
     use super::*;
-    use crate::registers::chosen::Chosen;
-    use crate::registers::definition::Definitions;
+    use crate::chosen::Chosen;
+    use crate::definition::Definitions;
 
     const TEXT: &str = "device mac\ndriver mac\nbase 0x1000 chip\nmanual M\n\
         RCR +0x0 rw Control\n    FCE 5 .\n        1 = on\nPLAIN +0x4 rw .\nOCTETS +0x8 ro,counter .\nLOST +0xc rc,counter,sticks .\n\

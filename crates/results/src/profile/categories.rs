@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use linerate_results::profile::Category;
+use crate::profile::Category;
+use linerate_trial::pattern::fits_stars;
 use linerate_trial::profile::{Function, Profile, ProfileClock, Stack};
 use serde::Deserialize;
 
@@ -12,7 +13,7 @@ use serde::Deserialize;
 const TABLE: &str = include_str!("categories.toml");
 
 /// Which function of the kernel does which kind of work.
-pub(crate) struct Table {
+pub struct Table {
     whole: HashMap<String, Category>,
     /// Those with a star.
     patterns: Vec<(String, Category)>,
@@ -47,7 +48,7 @@ struct Shadow {
 
 impl Table {
     /// The one that is shipped.
-    pub(crate) fn shipped() -> &'static Table {
+    pub fn shipped() -> &'static Table {
         static SHIPPED: LazyLock<Table> = LazyLock::new(|| Table::read(TABLE).expect("a test reads the shipped table"));
         &SHIPPED
     }
@@ -72,25 +73,25 @@ impl Table {
         let name = without_suffix(name);
         let letters = |pattern: &str| pattern.bytes().filter(|&octet| octet != b'*').count();
         self.whole.get(name).copied().or_else(|| {
-            let fitting = self.patterns.iter().filter(|(pattern, _)| fits(pattern, name));
+            let fitting = self.patterns.iter().filter(|(pattern, _)| fits_stars(pattern, name));
             fitting.max_by_key(|(pattern, _)| letters(pattern)).map(|&(_, category)| category)
         })
     }
 
     /// What a function is for, if it is the kernel's and known.
-    pub(crate) fn of_kernel(&self, function: &Function) -> Option<Category> {
+    pub fn of_kernel(&self, function: &Function) -> Option<Category> {
         self.of_function(function.name.as_deref().filter(|_| function.is_kernel())?)
     }
 
     /// Reads the stacks of a profile; `driver` is the kernel module of the machine's NIC.
-    pub(crate) fn reader<'a>(&'a self, profile: &'a Profile, driver: Option<&str>) -> Reader<'a> {
+    pub fn reader<'a>(&'a self, profile: &'a Profile, driver: Option<&str>) -> Reader<'a> {
         let driver = driver.map(|name| name.replace('-', "_"));
         let of = |function: &Function| -> Meaning {
             let Some(name) = function.name.as_deref().filter(|_| function.is_kernel()) else {
                 return if function.is_kernel() { Meaning::Passed } else { Meaning::Program };
             };
             let shadow = profile.clock == ProfileClock::CpuClock
-                && self.shadow.iter().any(|one| fits(one, without_suffix(name)));
+                && self.shadow.iter().any(|one| fits_stars(one, without_suffix(name)));
             let by_name = if shadow { None } else { self.of_function(name) };
             // Whatever the table does not have of the NIC's module is its driver all the same.
             let is_driver = function.module().is_some() && function.module() == driver.as_deref();
@@ -112,7 +113,7 @@ enum Meaning {
 }
 
 /// What each function of one profile says, looked up once.
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     profile: &'a Profile,
     meanings: Vec<Meaning>,
 }
@@ -120,7 +121,7 @@ pub(crate) struct Reader<'a> {
 impl Reader<'_> {
     /// What a stack was found doing: the innermost function that says so. A program of the agent's in user mode is the
     /// generator itself.
-    pub(crate) fn of(&self, stack: &Stack) -> Category {
+    pub fn of(&self, stack: &Stack) -> Category {
         let known = stack.frames.iter().filter_map(|&frame| self.meanings.get(frame as usize));
         let of_program = || match self.profile.process(stack) {
             Some(process) if process.agent => Category::Generator,
@@ -141,7 +142,7 @@ impl Reader<'_> {
 
 impl Reader<'_> {
     /// What one of the profile's functions is for; `None`: it works for its caller.
-    pub(crate) fn of_function(&self, function: &Function) -> Option<Category> {
+    pub fn of_function(&self, function: &Function) -> Option<Category> {
         let at = self.profile.functions.iter().position(|one| one == function)?;
         match self.meanings[at] {
             Meaning::For(category) => Some(category),
@@ -156,21 +157,6 @@ fn without_suffix(name: &str) -> &str {
     name.split_once('.').map_or(name, |(name, _)| name)
 }
 
-/// Whether a name is like a pattern, in which a star stands for any letters.
-fn fits(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
-    let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-    for part in middle {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -178,22 +164,6 @@ mod tests {
     use linerate_trial::profile::{Process, ProfileScope};
 
     use super::*;
-
-    #[test]
-    fn patterns() {
-        for (pattern, name, like) in [
-            ("ip_*", "ip_rcv", true),
-            ("ip_*", "zip_rcv", false),
-            ("memcpy", "memcpy_erms", false),
-            ("prio_*queue", "prio_dequeue", true),
-            ("prio_*queue", "prio_init", false),
-            ("a*b*c", "axxbyyc", true),
-            ("a*b*c", "axxc", false),
-            ("*", "", true),
-        ] {
-            assert_eq!(fits(pattern, name), like, "{pattern} {name}");
-        }
-    }
 
     #[test]
     fn the_table_says_each_thing_once_and_where_from() {

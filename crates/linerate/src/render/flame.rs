@@ -9,8 +9,8 @@ use inferno::flamegraph::{Options, from_lines};
 use linerate_results::profile::{Category, MachineProfile};
 use linerate_trial::printable::{in_line, is_printable};
 
-use super::categories::Table;
-use super::functions::shown;
+use linerate_results::profile::categories::Table;
+use linerate_results::profile::functions::shown;
 
 const WIDTH: usize = 1400;
 /// Stands in the subtitle until the legend takes its place, which has colours and inferno's has not.

@@ -3,23 +3,24 @@
 
 use std::collections::BTreeMap;
 
-use linerate_results::profile::{Category, MachineProfile};
+use crate::profile::{Category, MachineProfile};
 
 use super::functions::functions;
 
 /// A difference of two profiles.
 #[derive(Debug)]
-pub(crate) struct Difference {
-    pub(crate) unit: Unit,
+pub struct Difference {
+    /// Of all rows.
+    pub unit: Unit,
     /// Every kind of work that either side has.
-    pub(crate) categories: Vec<Row>,
+    pub categories: Vec<Row>,
     /// The functions, those whose time differs most first.
-    pub(crate) functions: Vec<Row>,
+    pub functions: Vec<Row>,
 }
 
 /// What times are told in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
     /// Microseconds for each packet: what is left when one side just did more.
     MicrosecondsPerPacket,
     /// Percent of the time of all CPUs, where one side has no packets to divide by.
@@ -28,13 +29,16 @@ pub(crate) enum Unit {
 
 /// One line of a difference.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    pub(crate) before: f64,
-    pub(crate) after: f64,
+pub struct Row {
+    /// What people read.
+    pub name: String,
+    /// In the unit.
+    pub before: f64,
+    /// In the unit.
+    pub after: f64,
     /// Half the width of a 95 % interval around `after - before`. Samples are counts of independent events (Poisson), so
     /// that a count of n has a standard deviation of the root of n.
-    pub(crate) noise: f64,
+    pub noise: f64,
 }
 
 impl Row {
@@ -46,18 +50,18 @@ impl Row {
     }
 
     /// What it grew by; below zero, shrank.
-    pub(crate) fn growth(&self) -> f64 {
+    pub fn growth(&self) -> f64 {
         self.after - self.before
     }
 
     /// Whether counting alone would hardly show this.
-    pub(crate) fn is_clear(&self) -> bool {
+    pub fn is_clear(&self) -> bool {
         self.growth().abs() > self.noise
     }
 }
 
 /// Holds a profile against one before it. `None` where one of the two tells no times.
-pub(crate) fn difference(before: &MachineProfile, after: &MachineProfile) -> Option<Difference> {
+pub fn difference(before: &MachineProfile, after: &MachineProfile) -> Option<Difference> {
     let sides = [before, after];
     let by_packet = sides.map(|profile| by_sample(profile, |one| one.us_per_packet));
     let by_share = sides.map(|profile| by_sample(profile, |one| one.share.map(|share| 100.0 * share)));
@@ -83,10 +87,7 @@ pub(crate) fn difference(before: &MachineProfile, after: &MachineProfile) -> Opt
 }
 
 /// What one sample that is not idle stands for.
-pub(crate) fn by_sample(
-    profile: &MachineProfile,
-    of: impl Fn(&linerate_results::profile::CategoryTime) -> Option<f64>,
-) -> Option<f64> {
+pub fn by_sample(profile: &MachineProfile, of: impl Fn(&crate::profile::CategoryTime) -> Option<f64>) -> Option<f64> {
     let busy = || profile.categories.iter().filter(|one| one.category != Category::Idle);
     let samples: u64 = busy().map(|one| one.samples).sum();
     let sum = busy().map(of).sum::<Option<f64>>()?;

@@ -7,16 +7,18 @@ use linerate_trial::registers::{Device, PhyPlace, Wanted};
 use super::definition::{Definitions, DeviceDefinition, DumpLayout, Field, Mode, Place, Register};
 
 /// The registers that a device has, as far as they are defined.
-pub(crate) struct Chosen<'a> {
+pub struct Chosen<'a> {
     /// Those of definitions that fit, then those of definitions that belong to no device.
     items: Vec<Item<'a>>,
 }
 
 /// A register of a certain device.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Item<'a> {
-    pub(crate) device: &'a DeviceDefinition,
-    pub(crate) register: &'a Register,
+pub struct Item<'a> {
+    /// Whose register it is.
+    pub device: &'a DeviceDefinition,
+    /// Its definition.
+    pub register: &'a Register,
     /// The physical address of the device's first register, if known.
     base: Option<u64>,
     /// Its definition belongs to this device, and not to any machine.
@@ -25,23 +27,25 @@ pub(crate) struct Item<'a> {
 
 /// A register that is asked for, and which fields of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Selected<'a> {
-    pub(crate) item: Item<'a>,
+pub struct Selected<'a> {
+    /// The register, and its device.
+    pub item: Item<'a>,
     /// All, when none is named.
-    pub(crate) fields: Vec<&'a Field>,
+    pub fields: Vec<&'a Field>,
 }
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Selection<'a> {
-    pub(crate) registers: Vec<Selected<'a>>,
+pub struct Selection<'a> {
+    /// In the order in which they were asked for.
+    pub registers: Vec<Selected<'a>>,
     /// Registers that are left out because reading clears them.
-    pub(crate) spared: Vec<&'a Register>,
+    pub spared: Vec<&'a Register>,
 }
 
 impl<'a> Chosen<'a> {
     /// `phy_id`: registers 2 and 3 of the PHY, if it has been read.
-    pub(crate) fn of(definitions: &'a Definitions, device: &Device, phy_id: Option<u32>) -> Chosen<'a> {
+    pub fn of(definitions: &'a Definitions, device: &Device, phy_id: Option<u32>) -> Chosen<'a> {
         let mut items = Vec::new();
         for fits in [true, false] {
             for definition in &definitions.devices {
@@ -64,18 +68,18 @@ impl<'a> Chosen<'a> {
     }
 
     /// Whether there is a definition of the MAC.
-    pub(crate) fn knows_mac(&self) -> bool {
+    pub fn knows_mac(&self) -> bool {
         self.items.iter().any(|item| item.fits && !item.register.place.is_phy())
     }
 
     /// Whether a definition that fits knows the layout of a dump.
-    pub(crate) fn knows_dump(&self, knows: impl Fn(Option<DumpLayout>) -> bool) -> bool {
+    pub fn knows_dump(&self, knows: impl Fn(Option<DumpLayout>) -> bool) -> bool {
         self.items.iter().any(|item| item.fits && knows(item.device.dump))
     }
 
     /// The registers of these names, or all that can be read and belong to the device. Those that reading clears are
     /// taken when named, or all of them with `clearing`. The error is one sentence.
-    pub(crate) fn select(&self, names: &[String], clearing: bool) -> Result<Selection<'a>, String> {
+    pub fn select(&self, names: &[String], clearing: bool) -> Result<Selection<'a>, String> {
         let mut selection = Selection::default();
         if names.is_empty() {
             for item in self.items.iter().filter(|item| item.fits && item.register.readable()) {
@@ -191,7 +195,7 @@ impl<'a> Selection<'a> {
 
     /// The words that these registers take. Memory is asked for where `memory` allows it and no dump has the register;
     /// `dump` is whether a dump is to be had.
-    pub(crate) fn wanted(&self, dump: bool, memory: bool, phy_address: Option<u8>) -> Wanted {
+    pub fn wanted(&self, dump: bool, memory: bool, phy_address: Option<u8>) -> Wanted {
         let mut wanted = Wanted { phy_address, ..Wanted::default() };
         for Selected { item, .. } in &self.registers {
             // What latches is read twice: what has been, then what is.
@@ -210,7 +214,7 @@ impl<'a> Selection<'a> {
 
 impl Item<'_> {
     /// The physical address, where it is known.
-    pub(crate) fn address(&self) -> Option<u64> {
+    pub fn address(&self) -> Option<u64> {
         match self.register.place {
             Place::Offset(offset) => self.base?.checked_add(offset),
             Place::Address(address) => Some(address),
@@ -219,7 +223,7 @@ impl Item<'_> {
     }
 
     /// Where it is, for people.
-    pub(crate) fn place_text(&self) -> String {
+    pub fn place_text(&self) -> String {
         match (self.register.place, self.address()) {
             (_, Some(address)) => format!("{address:#010x}"),
             (Place::Offset(offset), None) => format!("+{offset:#05x}"),
@@ -230,7 +234,7 @@ impl Item<'_> {
     }
 
     /// The PHY's register.
-    pub(crate) fn phy_place(&self) -> Option<PhyPlace> {
+    pub fn phy_place(&self) -> Option<PhyPlace> {
         match self.register.place {
             Place::Mii(register) => Some(PhyPlace { device: None, register }),
             Place::Mmd(device, register) => Some(PhyPlace { device: Some(device), register }),
@@ -241,7 +245,7 @@ impl Item<'_> {
 
 impl Register {
     /// Whether a field keeps an event until it is read.
-    pub(crate) fn latches(&self) -> bool {
+    pub fn latches(&self) -> bool {
         self.fields.iter().any(|field| matches!(field.access.mode, Mode::LatchLow | Mode::LatchHigh))
     }
 }
@@ -288,7 +292,7 @@ fn is_like(name: &str, pattern: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registers;
+    use crate as registers;
 
     fn fec() -> Device {
         Device {

@@ -8,7 +8,7 @@ use super::definition::{Access, DeviceDefinition, DumpLayout, Field, Mode, Place
 /// What is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}, line {line}: {complaint}")]
-pub(crate) struct BadDefinition {
+pub struct BadDefinition {
     file: String,
     line: usize,
     complaint: String,
@@ -19,7 +19,7 @@ const MOST_REGISTERS: usize = 10_000;
 const LONGEST_LINE: usize = 400;
 
 /// Reads the devices of a file.
-pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<DeviceDefinition>, BadDefinition> {
+pub fn parse(file: &str, text: &str) -> Result<Vec<DeviceDefinition>, BadDefinition> {
     let mut parser = Parser { layout: Layout::None, ..Parser::default() };
     for (at, line) in text.lines().enumerate() {
         parser.line(line).map_err(|complaint| BadDefinition { file: file.to_owned(), line: at + 1, complaint })?;

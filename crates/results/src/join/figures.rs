@@ -1,187 +1,32 @@
-//! Two outcomes and what was asked become one record.
-//! Reads no clock and asks no machine: pure arithmetic, so that each figure's formula stands here and nowhere else.
+//! The figures of a trial from what both ends saw: each formula stands here and nowhere else.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use linerate_results::outage;
-use linerate_results::profile::MachineProfile;
-use linerate_results::record::{
-    Directions, FORMAT, Figures, FlowFigures, Interval, Latency, Machine, Record, ServiceDemand, StreamFigures,
-    TrialPlace,
-};
-use linerate_results::registers::RegisterChanges;
+use crate::profile::MachineProfile;
+use crate::record::{Directions, Figures, FlowFigures, Interval, Latency, Record, ServiceDemand, StreamFigures};
 use linerate_trial::api::ApiUse;
-use linerate_trial::budget::Seen;
 use linerate_trial::cpu::{CpuUse, PROC_STAT, is_long_enough};
 use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, HeldUp};
 use linerate_trial::environment::Environment;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, Slice, TcpSummary, ThreadUse};
-use linerate_trial::registers::AroundTrial;
-use linerate_trial::setting::{self, BOOT};
 use linerate_trial::spec::{Direction, Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
-use super::conduct::Conducted;
-use super::route::Route;
 use crate::profile::account::{Work, account};
-use crate::registers::around;
-
-mod packets;
-
-/// What a record says beside what was measured.
-#[derive(Clone, Debug)]
-pub(crate) struct Label {
-    pub(crate) id: String,
-    pub(crate) started_at: String,
-    pub(crate) campaign: String,
-    pub(crate) plan: String,
-    pub(crate) trial: TrialPlace,
-    /// How the target and the host are reached.
-    pub(crate) endpoints: [String; 2],
-}
-
-/// The addresses of both ends. A link-local one is named with its interface: its machine's own, else the other end's, from
-/// where it is reached.
-fn addresses(route: Option<Route>, target: &Environment, host: &Environment) -> [Option<String>; 2] {
-    let Some(route) = route else { return [None, None] };
-    let interface = |end: &Environment| end.nic.as_ref().map(|nic| nic.name.clone());
-    let named = |address: IpAddr, own: &Environment, other: &Environment| match (
-        address,
-        interface(own).or(interface(other)),
-    ) {
-        (IpAddr::V6(six), Some(interface)) if six.is_unicast_link_local() => format!("{address}%{interface}"),
-        _ => address.to_string(),
-    };
-    [Some(named(route.target, target, host)), Some(named(route.host, host, target))]
-}
-
-/// Makes the record.
-pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
-    let Conducted { spec, route, settings, target, host, outcomes } = conducted;
-    let [target_endpoint, host_endpoint] = label.endpoints;
-    let [target_address, host_address] = addresses(route, &target, &host);
-    let machine = |endpoint, environment, address: Option<String>| Machine {
-        endpoint,
-        address,
-        environment,
-        settings: Vec::new(),
-        cpu: None,
-        counters: Default::default(),
-        pause_frames: None,
-        drop_reasons: None,
-        threads: None,
-        profile: None,
-        registers: None,
-    };
-    let mut record = Record {
-        format: FORMAT.to_owned(),
-        id: label.id,
-        started_at: label.started_at,
-        campaign: label.campaign,
-        plan: label.plan,
-        trial: label.trial,
-        workload: spec.workload,
-        direction: spec.direction,
-        duration_s: None,
-        asked: spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect(),
-        target: machine(target_endpoint, target, target_address),
-        host: machine(host_endpoint, host, host_address),
-        result: None,
-        intervals: Vec::new(),
-        path: Vec::new(),
-        loss_budget: None,
-        unaccounted: None,
-        benign_drops: Vec::new(),
-        doubts: Vec::new(),
-        error: None,
-    };
-    [record.target.settings, record.host.settings] = settings;
-    match outcomes {
-        Err(error) => record.error = Some(error.to_string()),
-        Ok(outcomes) => {
-            let [mut target, mut host] = *outcomes;
-            for (machine, outcome) in [(&mut record.target, &mut target), (&mut record.host, &mut host)] {
-                if let Some(told) = outcome.told.take()
-                    && machine.environment == Environment::default()
-                {
-                    machine.environment = *told;
-                }
-                outcome.doubts.extend(outcome.cpu.as_ref().and_then(CpuUse::doubt));
-                outcome.cpu = outcome.cpu.take().filter(CpuUse::is_told);
-            }
-            let joined = Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host };
-            joined.fill(&mut record);
-            record.target.profile = joined.profile(&target, &record.target.environment);
-            record.host.profile = joined.profile(&host, &record.host.environment);
-            doubt_settings(&mut record);
-            let ends = [(End::Target, &mut record.target, target), (End::Host, &mut record.host, host)];
-            for (end, machine, outcome) in ends {
-                let driver = machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
-                let seen = Seen::new(end, &outcome.counters, driver);
-                machine.pause_frames = seen.pause();
-                machine.counters = seen.counters;
-                machine.cpu = outcome.cpu;
-                machine.drop_reasons = outcome.drop_reasons;
-                machine.registers = spec.registers.then(|| registers(outcome.registers));
-                machine.threads =
-                    Some(outcome.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
-            }
-        }
-    }
-    record.doubts.extend(outage::doubt(&record));
-    // Of a failed trial as well: why it failed may be QEMU's doing.
-    doubt_boards(&mut record);
-    record
-}
-
-/// Doubts every figure of a machine that is emulated.
-fn doubt_boards(record: &mut Record) {
-    if [&record.target, &record.host].iter().any(|machine| machine.endpoint.starts_with("board:")) {
-        record.doubts.push(Doubted::Emulated.into());
-    }
-}
-
-/// What the registers did, or why nothing is known of them.
-fn registers(around: Option<AroundTrial>) -> RegisterChanges {
-    around.map_or_else(
-        || RegisterChanges {
-            notes: vec!["this agent reads no registers; install the same version of linerate there".to_owned()],
-            ..RegisterChanges::default()
-        },
-        around::changes,
-    )
-}
-
-/// Doubts a setting that is not what was asked.
-fn doubt_settings(record: &mut Record) {
-    for (end, machine) in [(End::Target, &record.target), (End::Host, &record.host)] {
-        for one in &machine.settings {
-            let read = one.read_back.as_deref();
-            if one.name == BOOT && read.is_none() {
-                record.doubts.push(Doubt::of(end, Doubted::BootUnchecked { level: one.asked.clone() }));
-            } else if !read.is_some_and(|read| setting::agrees(&one.name, &one.asked, read)) {
-                let (setting, asked) = (format!("{end}.{}", one.name), one.asked.clone());
-                let read_back = one.read_back.clone();
-                record.doubts.push(Doubted::SettingNotTaken { setting, asked, read_back }.into());
-            }
-        }
-    }
-}
 
 /// A flow as both of its ends saw it.
 #[derive(Clone, Copy)]
-struct Pair<'a> {
-    flow: Flow,
+pub(super) struct Pair<'a> {
+    pub(super) flow: Flow,
     /// The end that sends, or asks.
-    source: &'a FlowOutcome,
+    pub(super) source: &'a FlowOutcome,
     /// The end that receives, or answers.
-    sink: &'a FlowOutcome,
+    pub(super) sink: &'a FlowOutcome,
 }
 
-fn pairs<'a>(spec: &Spec, target: &'a Outcome, host: &'a Outcome) -> Vec<Pair<'a>> {
+pub(super) fn pairs<'a>(spec: &Spec, target: &'a Outcome, host: &'a Outcome) -> Vec<Pair<'a>> {
     Flow::of(spec)
         .into_iter()
         .filter_map(|flow| {
@@ -193,15 +38,15 @@ fn pairs<'a>(spec: &Spec, target: &'a Outcome, host: &'a Outcome) -> Vec<Pair<'a
         .collect()
 }
 
-struct Joined<'a> {
-    spec: &'a Spec,
-    pairs: Vec<Pair<'a>>,
-    target: &'a Outcome,
-    host: &'a Outcome,
+pub(super) struct Joined<'a> {
+    pub(super) spec: &'a Spec,
+    pub(super) pairs: Vec<Pair<'a>>,
+    pub(super) target: &'a Outcome,
+    pub(super) host: &'a Outcome,
 }
 
 impl Joined<'_> {
-    fn fill(&self, record: &mut Record) {
+    pub(super) fn fill(&self, record: &mut Record) {
         let main: Vec<Pair<'_>> = self.pairs.iter().copied().filter(|pair| !pair.flow.probe).collect();
         let mut doubts = self.doubts_of_ends();
         if main.is_empty() {
@@ -434,7 +279,7 @@ impl Joined<'_> {
     }
 
     /// What an end's CPUs did, by kinds of work, with the work that this end had.
-    fn profile(&self, outcome: &Outcome, environment: &Environment) -> Option<MachineProfile> {
+    pub(super) fn profile(&self, outcome: &Outcome, environment: &Environment) -> Option<MachineProfile> {
         let taken = outcome.profile.as_deref()?.clone();
         let main: Vec<&Pair<'_>> = self.pairs.iter().filter(|pair| !pair.flow.probe).collect();
         let packets = main.iter().map(|pair| packets_at(pair, self.spec.workload, outcome.end, Span::Measured));
@@ -574,7 +419,7 @@ fn merged(histograms: &[&Histogram]) -> Option<Histogram> {
 }
 
 /// Units per second over a flow's own measured time.
-fn rate(units: u64, flow: &FlowOutcome) -> f64 {
+pub(super) fn rate(units: u64, flow: &FlowOutcome) -> f64 {
     if flow.elapsed_ns == 0 { 0.0 } else { units as f64 * 1e9 / flow.elapsed_ns as f64 }
 }
 
@@ -624,7 +469,7 @@ fn packets_at(pair: &Pair<'_>, workload: Workload, end: End, span: Span) -> Opti
     }
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
+pub(super) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
@@ -658,13 +503,13 @@ fn calls(flow: &FlowOutcome) -> Option<u64> {
 }
 
 /// The machine that sends a flow.
-fn sending<'e>(pair: &Pair<'_>, [target, host]: [&'e Environment; 2]) -> &'e Environment {
+pub(super) fn sending<'e>(pair: &Pair<'_>, [target, host]: [&'e Environment; 2]) -> &'e Environment {
     if pair.flow.source == End::Target { target } else { host }
 }
 
 /// IP fragments of each datagram, by the MTU of the sender: a receiver with a smaller one drops what is longer (RFC
 /// 791, section 3.2; RFC 8200, section 4.5: every fragment but the last carries a multiple of 8 octets).
-fn fragments(spec: &Spec, sender: &Environment) -> u32 {
+pub(super) fn fragments(spec: &Spec, sender: &Environment) -> u32 {
     let Some(mtu) = sender.nic.as_ref().and_then(|nic| nic.mtu) else { return 1 };
     let (ip, fragment_header) = match spec.ip {
         Some(Ip::V6) => (IpVersion::V6, 8),
@@ -678,6 +523,3 @@ fn fragments(spec: &Spec, sender: &Environment) -> u32 {
     let room = mtu.saturating_sub(header + fragment_header) / 8 * 8;
     if room == 0 { 1 } else { payload.div_ceil(room) }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,12 +1,14 @@
 //! Two handmade outcomes of a stream to the target, and what the record says of them.
 //! Knows no agent: outcomes are written here.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linerate_trial::cpu::{CpuShares, PROC_STAT};
+use linerate_trial::doubt::DoubtKind;
 use linerate_trial::environment::Nic;
-use linerate_trial::outcome::CpuSlice;
-use linerate_trial::spec::Extent;
+use linerate_trial::outcome::{CpuSlice, FlowOutcome, Role, Slice, TcpSummary};
+use linerate_trial::spec::{Direction, Extent, Workload};
 use linerate_trial::units::OfferedLoad;
 
 use super::*;
@@ -57,7 +59,7 @@ impl Made {
             },
             endpoints: ["netperf:10.0.0.2".to_owned(), "local".to_owned()],
         };
-        let outcomes = Ok(Box::new([self.target, self.host]));
+        let outcomes: Result<_, String> = Ok(Box::new([self.target, self.host]));
         let settings = [Vec::new(), Vec::new()];
         record(label, Conducted { spec: self.spec, route: None, settings, target, host, outcomes })
     }

@@ -3,23 +3,24 @@
 
 use std::collections::HashMap;
 
-use linerate_results::profile::{Category, MachineProfile};
+use crate::profile::{Category, MachineProfile};
 use linerate_trial::profile::Function;
 
 use super::categories::Table;
 
 /// A function, and the samples in which it was the innermost.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct FunctionTime {
+pub struct FunctionTime {
     /// What people read.
-    pub(crate) name: String,
-    pub(crate) samples: u64,
+    pub name: String,
+    /// In which it was the innermost.
+    pub samples: u64,
     /// What most of these samples were for.
-    pub(crate) category: Category,
+    pub category: Category,
 }
 
 /// The functions by their own samples, the most first; idle ones are left out.
-pub(crate) fn functions(profile: &MachineProfile, driver: Option<&str>) -> Vec<FunctionTime> {
+pub fn functions(profile: &MachineProfile, driver: Option<&str>) -> Vec<FunctionTime> {
     let reader = Table::shipped().reader(&profile.taken, driver);
     let mut times: HashMap<String, HashMap<Category, u64>> = HashMap::new();
     for stack in &profile.taken.stacks {
@@ -44,7 +45,7 @@ pub(crate) fn functions(profile: &MachineProfile, driver: Option<&str>) -> Vec<F
 
 /// A function as people read it: the kernel's by its name, a program's with its file, and a file without symbols by
 /// itself.
-pub(crate) fn shown(function: &Function) -> String {
+pub fn shown(function: &Function) -> String {
     match &function.name {
         None => format!("[{}]", function.object.trim_matches(['[', ']'])),
         Some(name) if function.is_kernel() => name.clone(),

@@ -3,62 +3,63 @@
 
 /// All that are known, in the order in which they are asked.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Definitions {
-    pub(crate) devices: Vec<DeviceDefinition>,
+pub struct Definitions {
+    /// The user's before those that come with linerate.
+    pub devices: Vec<DeviceDefinition>,
 }
 
 /// The registers of one kind of device.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DeviceDefinition {
+pub struct DeviceDefinition {
     /// A short name, such as `enet`.
-    pub(crate) name: String,
+    pub name: String,
     /// What it is, for people.
-    pub(crate) about: String,
+    pub about: String,
     /// The drivers whose devices are such.
-    pub(crate) drivers: Vec<String>,
+    pub drivers: Vec<String>,
     /// What the device tree calls such devices.
-    pub(crate) compatible: Vec<String>,
+    pub compatible: Vec<String>,
     /// Where such devices are: physical address, and on which chip.
-    pub(crate) bases: Vec<(u64, String)>,
+    pub bases: Vec<(u64, String)>,
     /// Which PHYs, by registers 2 and 3: value and mask.
-    pub(crate) phy_id: Option<(u32, u32)>,
+    pub phy_id: Option<(u32, u32)>,
     /// How the driver's register dump is laid out.
-    pub(crate) dump: Option<DumpLayout>,
+    pub dump: Option<DumpLayout>,
     /// In the order of the file.
-    pub(crate) registers: Vec<Register>,
+    pub registers: Vec<Register>,
 }
 
 /// How a driver lays its register dump out. Which word is a register's stands at the register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DumpLayout {
+pub struct DumpLayout {
     /// What the dump's version must be, under this mask.
-    pub(crate) version: (u32, u32),
+    pub version: (u32, u32),
 }
 
 /// One register.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Register {
+pub struct Register {
     /// The vendor's name.
-    pub(crate) name: String,
+    pub name: String,
     /// Other names for it.
-    pub(crate) aka: Vec<String>,
+    pub aka: Vec<String>,
     /// Where it is.
-    pub(crate) place: Place,
+    pub place: Place,
     /// What reading and writing do.
-    pub(crate) access: Access,
+    pub access: Access,
     /// Its word in the register dump; `None`: it is not there.
-    pub(crate) dump: Option<usize>,
+    pub dump: Option<usize>,
     /// What it is for.
-    pub(crate) about: String,
+    pub about: String,
     /// Where that is written.
-    pub(crate) manual: String,
+    pub manual: String,
     /// From the highest bit to the lowest.
-    pub(crate) fields: Vec<Field>,
+    pub fields: Vec<Field>,
 }
 
 /// Where a register is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub enum Place {
     /// So many octets behind the device's first.
     Offset(u64),
     /// At this physical address.
@@ -71,7 +72,7 @@ pub(crate) enum Place {
 
 impl Place {
     /// Bits of a register there.
-    pub(crate) fn width(self) -> u32 {
+    pub fn width(self) -> u32 {
         match self {
             Place::Offset(_) | Place::Address(_) => 32,
             Place::Mii(_) | Place::Mmd(..) => 16,
@@ -79,25 +80,28 @@ impl Place {
     }
 
     /// A PHY's register.
-    pub(crate) fn is_phy(self) -> bool {
+    pub fn is_phy(self) -> bool {
         self.width() == 16
     }
 }
 
 /// What reading and writing do to a register or a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Access {
-    pub(crate) mode: Mode,
+pub struct Access {
+    /// What reading and writing do.
+    pub mode: Mode,
     /// It counts.
-    pub(crate) counter: bool,
+    pub counter: bool,
     /// It stays at its highest value rather than begin again.
-    pub(crate) sticks: bool,
+    pub sticks: bool,
 }
 
 /// What reading and writing do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
+    /// Writing changes nothing.
     ReadOnly,
+    /// It reads as it was written.
     ReadWrite,
     /// What is read there is not what was written.
     WriteOnly,
@@ -113,7 +117,7 @@ pub(crate) enum Mode {
 
 impl Mode {
     /// All, with their words in definition files.
-    pub(crate) const ALL: [(&'static str, Mode); 7] = [
+    pub const ALL: [(&'static str, Mode); 7] = [
         ("ro", Mode::ReadOnly),
         ("rw", Mode::ReadWrite),
         ("wo", Mode::WriteOnly),
@@ -123,67 +127,69 @@ impl Mode {
         ("lh", Mode::LatchHigh),
     ];
 
-    pub(crate) fn word(self) -> &'static str {
+    /// As definition files write it.
+    pub fn word(self) -> &'static str {
         Mode::ALL.into_iter().find(|(_, mode)| *mode == self).map_or("", |(word, _)| word)
     }
 
     /// Whether reading destroys something.
-    pub(crate) fn clears(self) -> bool {
+    pub fn clears(self) -> bool {
         matches!(self, Mode::ReadClears | Mode::LatchLow | Mode::LatchHigh)
     }
 }
 
 /// Some bits of a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Field {
-    pub(crate) name: String,
+pub struct Field {
+    /// The vendor's name.
+    pub name: String,
     /// The highest bit.
-    pub(crate) high: u32,
+    pub high: u32,
     /// The lowest bit.
-    pub(crate) low: u32,
+    pub low: u32,
     /// Its own, or the register's.
-    pub(crate) access: Access,
+    pub access: Access,
     /// What it is for; may be empty.
-    pub(crate) about: String,
+    pub about: String,
     /// What some of its values mean.
-    pub(crate) values: Vec<(u32, String)>,
+    pub values: Vec<(u32, String)>,
 }
 
 impl Register {
     /// Whether reading it destroys something.
-    pub(crate) fn clears(&self) -> bool {
+    pub fn clears(&self) -> bool {
         self.access.mode.clears() || self.fields.iter().any(|field| field.access.mode.clears())
     }
 
     /// Whether there is anything to read.
-    pub(crate) fn readable(&self) -> bool {
+    pub fn readable(&self) -> bool {
         self.access.mode != Mode::WriteOnly
     }
 
     /// Whether it goes by this name, whatever the case of its letters.
-    pub(crate) fn is_called(&self, name: &str) -> bool {
+    pub fn is_called(&self, name: &str) -> bool {
         std::iter::once(&self.name).chain(&self.aka).any(|one| one.eq_ignore_ascii_case(name))
     }
 }
 
 impl Field {
     /// Bits of the field, right-aligned.
-    pub(crate) fn mask(&self) -> u32 {
+    pub fn mask(&self) -> u32 {
         u32::MAX >> (31 - (self.high - self.low))
     }
 
     /// The field's value in a register's.
-    pub(crate) fn of(&self, value: u32) -> u32 {
+    pub fn of(&self, value: u32) -> u32 {
         value >> self.low & self.mask()
     }
 
     /// What this value of the field means.
-    pub(crate) fn meaning(&self, value: u32) -> Option<&str> {
+    pub fn meaning(&self, value: u32) -> Option<&str> {
         self.values.iter().find(|(one, _)| *one == value).map(|(_, text)| text.as_str())
     }
 
     /// As manuals write them: `29-16`, `5`.
-    pub(crate) fn bits(&self) -> String {
+    pub fn bits(&self) -> String {
         if self.high == self.low { self.high.to_string() } else { format!("{}-{}", self.high, self.low) }
     }
 }

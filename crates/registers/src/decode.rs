@@ -9,47 +9,59 @@ use super::definition::{DumpLayout, Field, Mode};
 
 /// What was read of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Value {
+pub struct Value {
     /// By the first reading: events that were kept until then are in it.
-    pub(crate) first: u32,
+    pub first: u32,
     /// By the last reading: as things are now.
-    pub(crate) now: u32,
+    pub now: u32,
 }
 
 /// A register, for people and programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Decoded {
-    pub(crate) name: String,
-    pub(crate) address: String,
+pub struct Decoded {
+    /// The vendor's name.
+    pub name: String,
+    /// Where it is, as in a record.
+    pub address: String,
     /// Bits.
-    pub(crate) width: u32,
-    pub(crate) value: u32,
+    pub width: u32,
+    /// Its word.
+    pub value: u32,
     /// What the reading before showed, where that cleared something.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) latched: Option<u32>,
+    pub latched: Option<u32>,
     /// Whether this reading has cleared it.
-    pub(crate) cleared: bool,
-    pub(crate) about: String,
-    pub(crate) manual: String,
-    pub(crate) fields: Vec<DecodedField>,
+    pub cleared: bool,
+    /// What it is for.
+    pub about: String,
+    /// Where the manual has it.
+    pub manual: String,
+    /// Its fields, the highest bits first.
+    pub fields: Vec<DecodedField>,
 }
 
 /// A field of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct DecodedField {
-    pub(crate) name: String,
-    pub(crate) bits: String,
-    pub(crate) access: &'static str,
-    pub(crate) value: u32,
+pub struct DecodedField {
+    /// The vendor's name.
+    pub name: String,
+    /// Its bits, such as `29-16`.
+    pub bits: String,
+    /// How it is read and written, as definitions write it.
+    pub access: &'static str,
+    /// Its value.
+    pub value: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) meaning: Option<String>,
+    /// What this value means.
+    pub meaning: Option<String>,
     /// It kept an event that has passed.
-    pub(crate) latched: bool,
-    pub(crate) about: String,
+    pub latched: bool,
+    /// What it is for.
+    pub about: String,
 }
 
 /// A register's value among what was read; `None`: it was not read.
-pub(crate) fn value(item: &Item<'_>, wanted: &Wanted, readings: &Readings) -> Option<Value> {
+pub fn value(item: &Item<'_>, wanted: &Wanted, readings: &Readings) -> Option<Value> {
     if let Some(place) = item.phy_place() {
         let read = |(one, _): &(_, _)| *one == place;
         return both(wanted.phy.iter().copied().zip(&readings.phy).filter(read).map(|(_, word)| word.map(u32::from)));
@@ -63,7 +75,7 @@ pub(crate) fn value(item: &Item<'_>, wanted: &Wanted, readings: &Readings) -> Op
 }
 
 /// Whether a dump is laid out as the definition says.
-pub(crate) fn knows_layout(layout: Option<DumpLayout>, dump: &Dump) -> bool {
+pub fn knows_layout(layout: Option<DumpLayout>, dump: &Dump) -> bool {
     layout.is_some_and(|DumpLayout { version: (version, mask) }| dump.version & mask == version & mask)
 }
 
@@ -82,7 +94,7 @@ fn both(mut words: impl Iterator<Item = Option<u32>>) -> Option<Value> {
 }
 
 /// The register with its fields, or those that were asked for.
-pub(crate) fn decode(selected: &Selected<'_>, value: Value) -> Decoded {
+pub fn decode(selected: &Selected<'_>, value: Value) -> Decoded {
     let Selected { item, fields } = selected;
     let register = item.register;
     let wanted = |field: &&Field| fields.is_empty() || fields.iter().any(|one| one.name == field.name);
@@ -127,8 +139,8 @@ mod tests {
     use linerate_trial::registers::Device;
 
     use super::*;
-    use crate::registers;
-    use crate::registers::chosen::Chosen;
+    use crate as registers;
+    use crate::chosen::Chosen;
 
     fn read(names: &[&str], dump: Option<Dump>, phy: Vec<Option<u16>>) -> Vec<Option<Decoded>> {
         let definitions = registers::definitions(&[]).unwrap();

@@ -1,7 +1,7 @@
 //! A machine's time divided into kinds of work.
 //! Knows what was sampled, how long the CPUs were busy, and how much work was done; asks nobody.
 
-use linerate_results::profile::{Category, CategoryTime, MachineProfile};
+use crate::profile::{Category, CategoryTime, MachineProfile};
 use linerate_trial::cpu::CpuUse;
 use linerate_trial::profile::{Profile, ProfileClock, ProfileScope};
 
@@ -9,15 +9,17 @@ use super::categories::Table;
 
 /// How much work the time was for; what is unknown has no cost.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Work {
-    pub(crate) packets: Option<f64>,
-    pub(crate) kib: Option<f64>,
+pub struct Work {
+    /// Packets of the trial at this end.
+    pub packets: Option<f64>,
+    /// Payload that arrived.
+    pub kib: Option<f64>,
 }
 
 /// The profile with its time by kinds of work. Samples divide the time in which the CPUs were busy; how long that was,
 /// the kernel's accounting says (`cpu`), for a halted CPU counts no cycles. Where it says nothing, samples of the clock,
 /// which runs on while a CPU is idle, stand for equal times.
-pub(crate) fn account(taken: Profile, cpu: Option<&CpuUse>, driver: Option<&str>, work: Work) -> MachineProfile {
+pub fn account(taken: Profile, cpu: Option<&CpuUse>, driver: Option<&str>, work: Work) -> MachineProfile {
     let counts = counts(&taken, driver);
     let all: u64 = counts.iter().map(|(_, samples)| samples).sum();
     let busy: u64 = counts.iter().filter(|(one, _)| *one != Category::Idle).map(|(_, samples)| samples).sum();

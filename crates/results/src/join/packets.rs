@@ -1,7 +1,7 @@
 //! Where the packets of a stream went: the path and the loss budget of each direction, from both outcomes.
 //! Knows which machine sends; what counters mean is for `linerate_trial::budget`.
 
-use linerate_results::record::{PathLine, Record};
+use crate::record::{PathLine, Record};
 use linerate_trial::budget::{Datagrams, LossBudget, Seen, Trial, drops_seen, loss_budget, path};
 use linerate_trial::doubt::Doubt;
 use linerate_trial::environment::Environment;
@@ -9,7 +9,7 @@ use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Workload};
 
-use super::{Joined, Pair, fragments, sending};
+use super::figures::{Joined, Pair, fragments, sending};
 
 impl Joined<'_> {
     /// Fills in the record's path, budget and benign drops; what is doubted of them comes back.
