@@ -2,6 +2,7 @@
 //! The command line, plan files, factors and the record's `asked` all speak through here; which text came from
 //! where is for the caller to say.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -139,6 +140,15 @@ pub fn allowed(name: &str) -> Result<&'static str, BadOption> {
 }
 
 impl Spec {
+    /// The trial that a record's `asked` describes. What this version does not know is as usual.
+    pub fn from_asked(asked: &BTreeMap<String, String>) -> Spec {
+        let mut spec = Spec::new(Workload::TcpStream);
+        for (name, text) in asked {
+            let _ = spec.set(name, text);
+        }
+        spec
+    }
+
     /// Sets one option from its text. `repeat` is no part of a trial and refused here as unknown.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), BadOption> {
         let option = find(name)?;
@@ -410,6 +420,8 @@ mod tests {
                 again.set(name, &text).unwrap();
             }
             assert_eq!(again.asked(), spec.asked());
+            let asked = spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
+            assert_eq!(Spec::from_asked(&asked), again);
         }
     }
 
