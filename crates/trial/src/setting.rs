@@ -2,6 +2,7 @@
 //! Knows no machine; whether one has a setting, and what it makes of a value, is found out there.
 
 use crate::options::nearest;
+use discipline::BadDiscipline;
 use overlap::Thing;
 pub use scheduling::Scheduling;
 use syntax::{OfEach, Syntax};
@@ -263,51 +264,93 @@ pub const SETTINGS: &[SettingInfo] = &[
     .cuts(),
 ];
 
-/// The table's entry for a setting; the error is one sentence with the nearest names.
-pub fn find(name: &str) -> Result<&'static SettingInfo, String> {
+/// The table's entry for a setting.
+pub fn find(name: &str) -> Result<&'static SettingInfo, BadSetting> {
+    let bad = |why| BadSetting { name: name.to_owned(), why };
     let found = SETTINGS.iter().find(|setting| setting.name == name && !name.ends_with('*'));
-    if let Some(found) = found.or_else(|| SETTINGS.iter().find(|setting| setting.rest_of(name).is_some())) {
-        syntax::check_name(found.name, name)?;
-        return Ok(found);
+    match found.or_else(|| SETTINGS.iter().find(|setting| setting.rest_of(name).is_some())) {
+        Some(found) => syntax::check_name(found, name).map(|()| found).map_err(bad),
+        None => Err(bad(WhyBad::Unknown)),
     }
-    // Half a name is a question: `coalesce` asks what there is of it.
+}
+
+/// Why a setting was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {}", self.complaint())]
+pub struct BadSetting {
+    /// Its name.
+    pub name: String,
+    /// What is wrong.
+    pub why: WhyBad,
+}
+
+/// What is wrong with a setting's name or value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhyBad {
+    /// There is none of this name.
+    Unknown,
+    /// One of the user's own, which the plan does not define.
+    Undefined,
+    /// A sysctl outside the trees that are known.
+    OutsideTrees,
+    /// It wants the number of one of several, or `all` where that is possible.
+    NoNumber,
+    /// What stands for the `*` of its family is no name.
+    NoName,
+    /// This is not allowed; that is.
+    Value(String, &'static str),
+    /// A value has one line.
+    Lines,
+    /// A time without a unit.
+    NoUnit(String),
+    /// It is no queueing discipline, for this reason.
+    Discipline(BadDiscipline),
+}
+
+impl BadSetting {
+    /// What is wrong, without the setting's name.
+    pub fn complaint(&self) -> String {
+        let name = &self.name;
+        match &self.why {
+            WhyBad::Unknown => format!("there is no setting '{name}'; {}", hint(name)),
+            WhyBad::Undefined => {
+                format!("the plan does not define {name}; give it a [{name}] with get and set, or a file")
+            }
+            WhyBad::OutsideTrees => {
+                format!("there is no setting '{name}'; of sysctls there are net.core, net.ipv4 and net.ipv6")
+            }
+            WhyBad::NoNumber => {
+                format!("'{name}' needs a number at its end, as in 'cpuidle.state.1', or 'all', as in 'rps.all'")
+            }
+            WhyBad::NoName => format!("'{name}' is no name of a setting; docs/settings.md says how they look"),
+            WhyBad::Value(text, allowed) => format!("'{text}' is not allowed; write {allowed}"),
+            WhyBad::Lines => "a value is one line".to_owned(),
+            WhyBad::NoUnit(text) => format!("'{text}' may be anything; write its unit, as in 20us"),
+            WhyBad::Discipline(why) => why.to_string(),
+        }
+    }
+}
+
+/// The nearest names. Half a name is a question: `coalesce` asks what there is of it.
+fn hint(name: &str) -> String {
     let below = |setting: &&SettingInfo| {
         setting.name.strip_prefix(name.trim_end_matches(['.', '*'])).is_some_and(|rest| rest.starts_with('.'))
     };
     let of_family: Vec<&str> = SETTINGS.iter().filter(below).map(|setting| setting.name).collect();
-    let hint = match (nearest(name, SETTINGS.iter().map(|setting| setting.name)), of_family.as_slice()) {
+    match (nearest(name, SETTINGS.iter().map(|setting| setting.name)), of_family.as_slice()) {
         (_, [_, ..]) => format!("there are {}", of_family.join(", ")),
         (Some(near), _) => format!("did you mean '{near}'?"),
         (None, _) => "docs/settings.md lists them all".to_owned(),
-    };
-    Err(format!("there is no setting '{name}'; {hint}"))
-}
-
-/// Why a setting was not taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadSetting {
-    /// Its name; absent where there is no such setting, as the complaint says.
-    pub name: Option<String>,
-    /// One sentence that says what is allowed.
-    pub complaint: String,
-}
-
-impl std::fmt::Display for BadSetting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.name.iter().try_for_each(|name| write!(f, "{name}: "))?;
-        f.write_str(&self.complaint)
     }
 }
 
-impl std::error::Error for BadSetting {}
-
 /// The value as a machine tells it when it has taken it.
 pub fn canonical(name: &str, text: &str) -> Result<String, BadSetting> {
-    let setting = find(name).map_err(|complaint| BadSetting { name: None, complaint })?;
+    let setting = find(name)?;
     let text = text.trim();
-    syntax::canonical(setting.syntax, text).map_err(|complaint| {
-        let complaint = complaint.unwrap_or_else(|| format!("'{text}' is not allowed; write {}", setting.allowed));
-        BadSetting { name: Some(name.to_owned()), complaint }
+    syntax::canonical(setting.syntax, text).map_err(|why| BadSetting {
+        name: name.to_owned(),
+        why: why.unwrap_or_else(|| WhyBad::Value(text.to_owned(), setting.allowed)),
     })
 }
 
@@ -360,14 +403,14 @@ mod tests {
                     prop_assert_eq!(canonical(&name, &once), Ok(once.clone()));
                     prop_assert!(agrees(&name, &text, &once));
                 }
-                Err(error) => prop_assert!(!error.complaint.is_empty()),
+                Err(error) => prop_assert!(error.to_string().lines().count() == 1),
             }
         }
 
         #[test]
         fn any_name_is_found_or_not(name in "\\PC{0,20}") {
             if let Err(complaint) = find(&name) {
-                prop_assert!(complaint.contains(&name));
+                prop_assert!(complaint.to_string().contains(&name));
             }
         }
     }
@@ -445,7 +488,7 @@ mod tests {
 
     #[track_caller]
     fn check_name(name: &str, complaint: &str) {
-        let got = find(name).unwrap_err();
+        let got = find(name).unwrap_err().to_string();
         assert!(got.contains(complaint), "{got}");
     }
 

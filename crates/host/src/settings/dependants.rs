@@ -32,7 +32,7 @@ impl Settings {
     /// What may change with a setting when it gets this value, of what is there: in the order in which it is noted, so
     /// that the last is put back first.
     pub fn dependants(&self, name: &str, value: &str) -> Result<Vec<Dependant>, SettingError> {
-        let info = setting::find(name).map_err(SettingError::Unknown)?;
+        let info = setting::find(name)?;
         let value = setting::canonical(name, value)?;
         let mut found: Vec<Dependant> = Vec::new();
         let mut add = |name: String| found.push(Dependant { interface: self.interface.clone(), name });

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use linerate_trial::setting::{self, BOOT, BadSetting, RECEIVER_SCHEDULING, SETTINGS};
+use linerate_trial::setting::{self, BOOT, BadSetting, RECEIVER_SCHEDULING, SETTINGS, WhyBad};
 
 pub use custom::{Access, Custom};
 pub use dependants::Dependant;
@@ -32,12 +32,9 @@ mod sysctl;
 /// Why a setting was not read or not written. Each is one sentence that says what to try.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// There is no such setting anywhere.
-    #[error("{0}")]
-    Unknown(String),
-    /// The setting exists; the value does not suit it.
-    #[error("{0}")]
-    Value(#[from] BadSetting),
+    /// There is no such setting anywhere, or the value does not suit it.
+    #[error(transparent)]
+    Bad(#[from] BadSetting),
     /// It belongs to an interface, and the agent was given none.
     #[error("{name} belongs to an interface, and none was given; name the interface")]
     NoInterface {
@@ -179,7 +176,7 @@ impl Settings {
     /// Whether a setting could have this value, as far as that is known without changing anything: what the machine
     /// says of its limits. What passes may be refused all the same.
     pub fn check(&self, name: &str, value: &str) -> Result<(), SettingError> {
-        let info = setting::find(name).map_err(SettingError::Unknown)?;
+        let info = setting::find(name)?;
         let value = &setting::canonical(name, value)?;
         let rest = info.rest_of(name).unwrap_or_default();
         match info.name {
@@ -214,7 +211,7 @@ impl Settings {
     /// Writes a setting. What became of it is read with [`Settings::get`]: a driver may round, or ignore. After a
     /// change that [`reloads_link`], the link may be down for a while.
     pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
-        setting::find(name).map_err(SettingError::Unknown)?;
+        setting::find(name)?;
         let value = &setting::canonical(name, value)?;
         let (place, subject) = self.find(name)?;
         if self.index.is_some() && !subject.interface.is_empty() {
@@ -250,7 +247,7 @@ impl Settings {
 
     /// Where the setting of this name is, and whose it is.
     fn find<'a>(&'a self, name: &'a str) -> Result<(Place<'a>, Subject<'a>), SettingError> {
-        let info = setting::find(name).map_err(SettingError::Unknown)?;
+        let info = setting::find(name)?;
         let rest = info.rest_of(name).unwrap_or_default();
         let (family, which) = (info.name, rest);
         let of_machine = self.of_machine(name);
@@ -282,11 +279,10 @@ impl Settings {
     }
 
     fn custom(&self, name: &str, rest: &str) -> Result<&Custom, SettingError> {
-        self.custom.iter().find(|custom| custom.name == rest).ok_or_else(|| {
-            SettingError::Unknown(format!(
-                "there is no setting '{name}'; the plan must define how it is read and written"
-            ))
-        })
+        self.custom
+            .iter()
+            .find(|custom| custom.name == rest)
+            .ok_or_else(|| SettingError::Bad(BadSetting { name: name.to_owned(), why: WhyBad::Undefined }))
     }
 
     fn of_machine<'a>(&self, name: &'a str) -> Subject<'a> {
@@ -432,7 +428,7 @@ mod tests {
         for (name, contains) in [
             ("mtuu", "did you mean 'mtu'?"),
             ("mtu", "name the interface"),
-            ("custom.turbo", "the plan must define"),
+            ("custom.turbo", "the plan does not define"),
             ("receiver_scheduling", "threads of one agent"),
         ] {
             let error = settings.get(name).unwrap_err().to_string();
@@ -463,7 +459,7 @@ mod tests {
                 name => name.replace('*', "0"),
             };
             // Whatever this machine has: none may be unknown but what a plan defines.
-            let unknown = matches!(settings.get(&name), Err(SettingError::Unknown(_)));
+            let unknown = matches!(settings.get(&name), Err(SettingError::Bad(_)));
             assert_eq!(unknown, info.name == "custom.*", "{name}");
         }
     }

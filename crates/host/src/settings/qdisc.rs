@@ -3,8 +3,8 @@
 
 use std::io;
 
-use linerate_trial::setting::BadSetting;
 use linerate_trial::setting::discipline::Discipline;
+use linerate_trial::setting::{BadSetting, WhyBad};
 
 use super::{SettingError, Subject};
 use crate::netlink::{Netlink, attributes, push_attribute};
@@ -89,7 +89,8 @@ pub(super) fn get(subject: &Subject) -> Result<String, SettingError> {
 }
 
 pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
-    let wanted = Discipline::parse(value).map_err(|complaint| BadSetting { name: None, complaint })?;
+    let wanted = Discipline::parse(value)
+        .map_err(|why| BadSetting { name: subject.name.to_owned(), why: WhyBad::Discipline(why) })?;
     // Refuses where what is there could not be put back.
     if root(subject)? == wanted {
         return Ok(());
