@@ -2,17 +2,19 @@
 //! Knows no machine; whether one has a setting, and what it makes of a value, is found out there.
 
 use crate::options::nearest;
-use discipline::BadDiscipline;
-use overlap::Thing;
+use discipline::{BadDiscipline, Discipline};
+pub use place::DriverRequest;
+use place::{Each, Features, Files, Form, Knob, LinkField, Place};
 pub use scheduling::Scheduling;
 use syntax::{OfEach, Syntax};
 
 pub mod discipline;
 pub mod overlap;
+pub mod place;
 mod scheduling;
 pub mod syntax;
 
-/// One setting, or a family of them, as help texts and error messages show it.
+/// One setting, or a family of them: its row in the table.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingInfo {
     /// As people write it after `target.` or `host.`; a `*` at the end stands for more of the name.
@@ -25,56 +27,23 @@ pub struct SettingInfo {
     pub may_cut_link: bool,
     /// What a change costs, from 0, a write to a file, to 9, a reboot. Dear factors change least often.
     pub dear: u8,
-    /// Settings with the same word here are one request to the driver, which may take them only together.
-    pub request: Option<&'static str>,
-    thing: Thing,
+    /// Where it is read and written.
+    pub place: Place,
     syntax: Syntax,
 }
 
 impl SettingInfo {
-    const fn new(name: &'static str, syntax: Syntax, allowed: &'static str, about: &'static str) -> SettingInfo {
-        SettingInfo {
-            name,
-            allowed,
-            about,
-            may_cut_link: false,
-            dear: 0,
-            request: None,
-            thing: Thing::OfItsName,
-            syntax,
-        }
-    }
-
-    const fn in_request(self, request: &'static str) -> SettingInfo {
-        SettingInfo { request: Some(request), ..self }
-    }
-
-    const fn is(self, thing: Thing) -> SettingInfo {
-        SettingInfo { thing, ..self }
-    }
-
-    /// The kernel's names of the features that it stands for; a `*` is any part of a name ([`overlap::covers`]).
-    pub fn features(&self) -> Option<&'static str> {
-        match self.thing {
-            Thing::Features(pattern) => Some(pattern),
-            _ => None,
-        }
-    }
-
-    /// The sysctl that it is another name for.
-    pub fn sysctl(&self) -> Option<&'static str> {
-        match self.thing {
-            Thing::Sysctl(name) => Some(name),
-            _ => None,
-        }
-    }
-
     const fn dear(self, dear: u8) -> SettingInfo {
         SettingInfo { dear, ..self }
     }
 
     const fn cuts(self) -> SettingInfo {
         SettingInfo { may_cut_link: true, ..self }
+    }
+
+    /// The request to the driver that it is part of, which may take only together what is in it.
+    pub fn request(&self) -> Option<DriverRequest> {
+        if let Place::Driver(knob) = self.place { Some(knob.request) } else { None }
     }
 
     /// Whether its value is a list of CPUs, which has commas.
@@ -87,6 +56,24 @@ impl SettingInfo {
         let rest = name.strip_prefix(self.name.strip_suffix('*')?)?;
         (!rest.is_empty()).then_some(rest)
     }
+
+    /// Whether it is a family whose members are things by their numbers, or `all` of them.
+    pub fn is_one_or_all(&self) -> bool {
+        matches!(self.place, Place::Files(files) if self.name.ends_with('*') && !files.file.contains('*'))
+    }
+
+    /// Whether the setting of this name belongs to an interface, and not to the machine.
+    pub fn is_of_interface(&self, name: &str) -> bool {
+        match self.place {
+            Place::Link(_) | Place::Qdisc | Place::LinkModes | Place::Driver(_) | Place::Features(_) => true,
+            Place::Files(files) => match files.of {
+                Each::RxQueue | Each::TxQueue | Each::Interface => true,
+                Each::Interrupt => self.rest_of(name).is_none_or(|which| which.parse::<u32>().is_err()),
+                Each::Cpu => false,
+            },
+            Place::Sysctl(_) | Place::Custom | Place::Elsewhere(_) => false,
+        }
+    }
 }
 
 const ON_OFF: &str = "on | off";
@@ -96,8 +83,52 @@ const MICROSECONDS: &str = "microseconds, without a unit";
 const FRAMES: &str = "a number of frames";
 const ANY: Syntax = Syntax::Number { least: 0, most: u32::MAX as u64 };
 
-const fn info(name: &'static str, syntax: Syntax, allowed: &'static str, about: &'static str) -> SettingInfo {
-    SettingInfo::new(name, syntax, allowed, about)
+const fn row(
+    name: &'static str,
+    place: Place,
+    syntax: Syntax,
+    allowed: &'static str,
+    about: &'static str,
+) -> SettingInfo {
+    SettingInfo { name, allowed, about, may_cut_link: false, dear: 0, place, syntax }
+}
+
+const fn knob(name: &'static str, knob: Knob, allowed: &'static str, about: &'static str) -> SettingInfo {
+    let syntax = if knob.is_switch { Syntax::Switch } else { ANY };
+    let row = row(name, Place::Driver(knob), syntax, allowed, about);
+    match knob.request {
+        DriverRequest::Coalesce => row,
+        DriverRequest::Rings | DriverRequest::Channels => row.dear(3).cuts(),
+        DriverRequest::Pause => row.dear(4).cuts(),
+        DriverRequest::Eee => row.dear(5).cuts(),
+    }
+}
+
+const fn coalesce(name: &'static str, attribute: u16, allowed: &'static str, about: &'static str) -> SettingInfo {
+    knob(name, Knob { request: DriverRequest::Coalesce, attribute, most: None, is_switch: false }, allowed, about)
+}
+
+const fn switch(name: &'static str, request: DriverRequest, attribute: u16, about: &'static str) -> SettingInfo {
+    knob(name, Knob { request, attribute, most: None, is_switch: true }, ON_OFF, about)
+}
+
+/// Of which there may be as many as another attribute says.
+const fn limited(
+    name: &'static str,
+    request: DriverRequest,
+    (attribute, most): (u16, u16),
+    allowed: &'static str,
+    about: &'static str,
+) -> SettingInfo {
+    knob(name, Knob { request, attribute, most: Some(most), is_switch: false }, allowed, about)
+}
+
+const fn feature(name: &'static str, pattern: &'static str, older: Option<u32>, about: &'static str) -> SettingInfo {
+    row(name, Place::Features(Features { pattern: Some(pattern), older }), Syntax::Feature, ON_OFF, about)
+}
+
+const fn files(of: Each, file: &'static str, form: Form) -> Place {
+    Place::Files(Files { of, file, form })
 }
 
 /// The setting that is reached by booting the machine, which is the controller's business and no agent's.
@@ -106,23 +137,27 @@ pub const BOOT: &str = "boot";
 /// The setting of the agent's own threads, which end with their trial.
 pub const RECEIVER_SCHEDULING: &str = "receiver_scheduling";
 
-/// `speed`, `duplex` and `autoneg` are three views of this.
-const LINK_MODES: Thing =
-    Thing::One("the modes that the link offers; write both in one, as 'forced 100 full' or 'advertise 100baseT/Full'");
-
 /// Every setting there is, in the order in which help texts and docs/settings.md show them.
 pub const SETTINGS: &[SettingInfo] = &[
-    info("mtu", Syntax::Size { most: 65_536 }, "octets like 1500 or 9000", "the largest packet of the interface")
-        .dear(2)
-        .cuts(),
-    info(
+    row(
+        "mtu",
+        Place::Link(LinkField::Mtu),
+        Syntax::Size { most: 65_536 },
+        "octets like 1500 or 9000",
+        "the largest packet of the interface",
+    )
+    .dear(2)
+    .cuts(),
+    row(
         "queue_length",
+        Place::Link(LinkField::QueueLength),
         ANY,
         "a number of packets",
         "what the qdisc may hold unless it is told otherwise (txqueuelen)",
     ),
-    info(
+    row(
         "qdisc",
+        Place::Qdisc,
         Syntax::Discipline,
         "default | noqueue | pfifo_fast | mq | pfifo | bfifo | fq | fq_codel | tbf, with parameters as in 'tbf rate \
          100M burst 32K limit 64K'",
@@ -130,132 +165,185 @@ pub const SETTINGS: &[SettingInfo] = &[
     )
     .dear(1)
     .cuts(),
-    info("rx_checksum", Syntax::Feature, ON_OFF, "the MAC checks what arrives").is(Thing::Features("rx-checksum")),
-    info("tx_checksum", Syntax::Feature, ON_OFF, "the MAC fills checksums in").is(Thing::Features("tx-checksum-*")),
-    info("sg", Syntax::Feature, ON_OFF, "scatter-gather: a packet may lie in several pieces of memory")
-        .is(Thing::Features("tx-scatter-gather*")),
-    info("tso", Syntax::Feature, ON_OFF, "the MAC cuts TCP into segments").is(Thing::Features("tx-tcp*-segmentation")),
-    info("gso", Syntax::Feature, ON_OFF, "the stack cuts segments as late as it can")
-        .is(Thing::Features("tx-generic-segmentation")),
-    info("udp_segmentation", Syntax::Feature, ON_OFF, "the MAC cuts UDP into datagrams (UDP_SEGMENT)")
-        .is(Thing::Features("tx-udp-segmentation")),
-    info("gro", Syntax::Feature, ON_OFF, "the stack joins what arrives before it goes up")
-        .is(Thing::Features("rx-gro")),
-    info("gro_hw", Syntax::Feature, ON_OFF, "the MAC joins what arrives, as GRO would")
-        .cuts()
-        .is(Thing::Features("rx-gro-hw")),
-    info("gro_list", Syntax::Feature, ON_OFF, "GRO by lists of packets, for forwarding")
-        .is(Thing::Features("rx-gro-list")),
-    info("udp_gro_forwarding", Syntax::Feature, ON_OFF, "GRO of UDP that is forwarded")
-        .is(Thing::Features("rx-udp-gro-forwarding")),
-    info("lro", Syntax::Feature, ON_OFF, "the MAC joins what arrives, and forgets how it was")
-        .cuts()
-        .is(Thing::Features("rx-lro")),
-    info("feature.*", Syntax::Feature, ON_OFF, "any feature by the kernel's name, as feature.rx-hashing")
-        .dear(1)
-        .cuts()
-        .is(Thing::Feature),
-    info("coalesce.rx_usecs", ANY, MICROSECONDS, "how long a received frame may wait for its interrupt")
-        .in_request("coalesce"),
-    info("coalesce.rx_frames", ANY, FRAMES, "how many received frames may wait for an interrupt")
-        .in_request("coalesce"),
-    info("coalesce.tx_usecs", ANY, MICROSECONDS, "how long a sent frame may wait for its interrupt")
-        .in_request("coalesce"),
-    info("coalesce.tx_frames", ANY, FRAMES, "how many sent frames may wait for an interrupt").in_request("coalesce"),
-    info("coalesce.rx_usecs_irq", ANY, MICROSECONDS, "rx_usecs while an interrupt is being served")
-        .in_request("coalesce"),
-    info("coalesce.rx_frames_irq", ANY, FRAMES, "rx_frames while an interrupt is being served").in_request("coalesce"),
-    info("coalesce.tx_usecs_irq", ANY, MICROSECONDS, "tx_usecs while an interrupt is being served")
-        .in_request("coalesce"),
-    info("coalesce.tx_frames_irq", ANY, FRAMES, "tx_frames while an interrupt is being served").in_request("coalesce"),
-    info("coalesce.adaptive_rx", Syntax::Switch, ON_OFF, "the driver chooses rx_usecs by the load")
-        .in_request("coalesce"),
-    info("coalesce.adaptive_tx", Syntax::Switch, ON_OFF, "the driver chooses tx_usecs by the load")
-        .in_request("coalesce"),
-    info("ring.rx", ANY, FRAMES, "descriptors of the receive ring").dear(3).cuts().in_request("ring"),
-    info("ring.tx", ANY, FRAMES, "descriptors of the transmit ring").dear(3).cuts().in_request("ring"),
-    info("channels.rx", ANY, NUMBER, "queues that only receive").dear(3).cuts().in_request("channels"),
-    info("channels.tx", ANY, NUMBER, "queues that only send").dear(3).cuts().in_request("channels"),
-    info("channels.combined", ANY, NUMBER, "queues that do both").dear(3).cuts().in_request("channels"),
-    info("pause.autoneg", Syntax::Switch, ON_OFF, "pause frames as both ends of the cable agree")
-        .dear(4)
-        .cuts()
-        .in_request("pause"),
-    info("pause.rx", Syntax::Switch, ON_OFF, "obey pause frames").dear(4).cuts().in_request("pause"),
-    info("pause.tx", Syntax::Switch, ON_OFF, "send pause frames").dear(4).cuts().in_request("pause"),
-    info(
+    feature("rx_checksum", "rx-checksum", Some(0x14), "the MAC checks what arrives"),
+    feature("tx_checksum", "tx-checksum-*", Some(0x16), "the MAC fills checksums in"),
+    feature("sg", "tx-scatter-gather*", Some(0x18), "scatter-gather: a packet may lie in several pieces of memory"),
+    feature("tso", "tx-tcp*-segmentation", Some(0x1e), "the MAC cuts TCP into segments; not the mangleid ones"),
+    feature("gso", "tx-generic-segmentation", Some(0x23), "the stack cuts segments as late as it can"),
+    feature("udp_segmentation", "tx-udp-segmentation", None, "the MAC cuts UDP into datagrams (UDP_SEGMENT)"),
+    feature("gro", "rx-gro", Some(0x2b), "the stack joins what arrives before it goes up"),
+    feature("gro_hw", "rx-gro-hw", None, "the MAC joins what arrives, as GRO would").cuts(),
+    feature("gro_list", "rx-gro-list", None, "GRO by lists of packets, for forwarding"),
+    feature("udp_gro_forwarding", "rx-udp-gro-forwarding", None, "GRO of UDP that is forwarded"),
+    feature("lro", "rx-lro", None, "the MAC joins what arrives, and forgets how it was").cuts(),
+    row(
+        "feature.*",
+        Place::Features(Features { pattern: None, older: None }),
+        Syntax::Feature,
+        ON_OFF,
+        "any feature by the kernel's name, as feature.rx-hashing",
+    )
+    .dear(1)
+    .cuts(),
+    coalesce("coalesce.rx_usecs", 2, MICROSECONDS, "how long a received frame may wait for its interrupt"),
+    coalesce("coalesce.rx_frames", 3, FRAMES, "how many received frames may wait for an interrupt"),
+    coalesce("coalesce.tx_usecs", 6, MICROSECONDS, "how long a sent frame may wait for its interrupt"),
+    coalesce("coalesce.tx_frames", 7, FRAMES, "how many sent frames may wait for an interrupt"),
+    coalesce("coalesce.rx_usecs_irq", 4, MICROSECONDS, "rx_usecs while an interrupt is being served"),
+    coalesce("coalesce.rx_frames_irq", 5, FRAMES, "rx_frames while an interrupt is being served"),
+    coalesce("coalesce.tx_usecs_irq", 8, MICROSECONDS, "tx_usecs while an interrupt is being served"),
+    coalesce("coalesce.tx_frames_irq", 9, FRAMES, "tx_frames while an interrupt is being served"),
+    switch("coalesce.adaptive_rx", DriverRequest::Coalesce, 11, "the driver chooses rx_usecs by the load"),
+    switch("coalesce.adaptive_tx", DriverRequest::Coalesce, 12, "the driver chooses tx_usecs by the load"),
+    limited("ring.rx", DriverRequest::Rings, (6, 2), FRAMES, "descriptors of the receive ring"),
+    limited("ring.tx", DriverRequest::Rings, (9, 5), FRAMES, "descriptors of the transmit ring"),
+    limited("channels.rx", DriverRequest::Channels, (6, 2), NUMBER, "queues that only receive"),
+    limited("channels.tx", DriverRequest::Channels, (7, 3), NUMBER, "queues that only send"),
+    limited("channels.combined", DriverRequest::Channels, (9, 5), NUMBER, "queues that do both"),
+    switch("pause.autoneg", DriverRequest::Pause, 2, "pause frames as both ends of the cable agree"),
+    switch("pause.rx", DriverRequest::Pause, 3, "obey pause frames"),
+    switch("pause.tx", DriverRequest::Pause, 4, "send pause frames"),
+    row(
         "speed",
+        Place::LinkModes,
         Syntax::Speed,
         "auto | Mbit/s like 100 | forced 100 full | advertise 100baseT/Full+1000baseT/Full",
         "the speeds that are offered to the other end of the cable, or one without asking it",
     )
     .dear(5)
-    .cuts()
-    .is(LINK_MODES),
-    info("duplex", Syntax::Duplex, "auto | half | full, or as speed", "the duplex modes that are offered")
-        .dear(5)
-        .cuts()
-        .is(LINK_MODES),
-    info(
+    .cuts(),
+    row(
+        "duplex",
+        Place::LinkModes,
+        Syntax::Duplex,
+        "auto | half | full, or as speed",
+        "the duplex modes that are offered",
+    )
+    .dear(5)
+    .cuts(),
+    row(
         "autoneg",
+        Place::LinkModes,
         Syntax::Autoneg,
         "on | off, or as speed",
         "whether both ends of the cable agree on speed and duplex",
     )
     .dear(5)
-    .cuts()
-    .is(LINK_MODES),
-    info("eee", Syntax::Switch, ON_OFF, "Energy-Efficient Ethernet: the PHY sleeps between packets").dear(5).cuts(),
-    info(
+    .cuts(),
+    switch("eee", DriverRequest::Eee, 5, "Energy-Efficient Ethernet: the PHY sleeps between packets"),
+    row(
         "irq_affinity.*",
+        files(Each::Interrupt, "smp_affinity_list", Form::List),
         Syntax::CpusOfEach,
         CPUS,
         "CPUs that an interrupt of the interface goes to; by number, or all",
-    )
-    .is(Thing::OneOrAll),
-    info("rps.*", Syntax::CpusOfEach, CPUS, "CPUs that packets of a receive queue are spread over; by number, or all")
-        .is(Thing::OneOrAll),
-    info("xps.*", Syntax::CpusOfEach, CPUS, "CPUs that use a transmit queue; by number, or all").is(Thing::OneOrAll),
-    info("rfs.rps_flow_cnt", Syntax::NumberOfEach, NUMBER, "flows that a receive queue remembers the CPU of"),
-    info("rfs.rps_sock_flow_entries", ANY, NUMBER, "flows of the machine whose application's CPU is remembered")
-        .is(Thing::Sysctl("net.core.rps_sock_flow_entries")),
-    info("napi.threaded", Syntax::Switch, ON_OFF, "a thread polls the interface, not a softirq"),
-    info(
+    ),
+    row(
+        "rps.*",
+        files(Each::RxQueue, "rps_cpus", Form::Mask),
+        Syntax::CpusOfEach,
+        CPUS,
+        "CPUs that packets of a receive queue are spread over; by number, or all",
+    ),
+    row(
+        "xps.*",
+        files(Each::TxQueue, "xps_cpus", Form::Mask),
+        Syntax::CpusOfEach,
+        CPUS,
+        "CPUs that use a transmit queue; by number, or all",
+    ),
+    row(
+        "rfs.rps_flow_cnt",
+        files(Each::RxQueue, "rps_flow_cnt", Form::Number),
+        Syntax::NumberOfEach,
+        NUMBER,
+        "flows that a receive queue remembers the CPU of; rounded up to a power of two",
+    ),
+    row(
+        "rfs.rps_sock_flow_entries",
+        Place::Sysctl(Some("net.core.rps_sock_flow_entries")),
+        ANY,
+        NUMBER,
+        "flows of the machine whose application's CPU is remembered",
+    ),
+    row(
+        "napi.threaded",
+        files(Each::Interface, "threaded", Form::Switch),
+        Syntax::Switch,
+        ON_OFF,
+        "a thread polls the interface, not a softirq",
+    ),
+    row(
         "gro_flush_timeout",
+        files(Each::Interface, "gro_flush_timeout", Form::Nanoseconds),
         Syntax::Time,
         "a time with its unit, like 20us, or 0",
         "how long GRO may keep packets, and interrupts may stay off",
     ),
-    info("napi_defer_hard_irqs", ANY, NUMBER, "empty polls before interrupts are enabled again"),
-    info("busy_poll", ANY, MICROSECONDS, "how long poll and select look at the NIC (net.core.busy_poll)")
-        .is(Thing::Sysctl("net.core.busy_poll")),
-    info("busy_read", ANY, MICROSECONDS, "how long a socket read looks at the NIC (net.core.busy_read)")
-        .is(Thing::Sysctl("net.core.busy_read")),
-    info("governor", Syntax::NameOfEach, "a name like performance", "who chooses the CPUs' frequency"),
-    info(
+    row(
+        "napi_defer_hard_irqs",
+        files(Each::Interface, "napi_defer_hard_irqs", Form::Number),
+        ANY,
+        NUMBER,
+        "empty polls before interrupts are enabled again",
+    ),
+    row(
+        "busy_poll",
+        Place::Sysctl(Some("net.core.busy_poll")),
+        ANY,
+        MICROSECONDS,
+        "how long poll and select look at the NIC",
+    ),
+    row(
+        "busy_read",
+        Place::Sysctl(Some("net.core.busy_read")),
+        ANY,
+        MICROSECONDS,
+        "how long a socket read looks at the NIC",
+    ),
+    row(
+        "governor",
+        files(Each::Cpu, "cpufreq/scaling_governor", Form::Word),
+        Syntax::NameOfEach,
+        "a name like performance",
+        "who chooses the CPUs' frequency",
+    ),
+    row(
         "cpuidle.max_latency_us",
+        // Documentation/admin-guide/pm/cpuidle.rst, "Power Management Quality of Service for CPUs".
+        files(Each::Cpu, "power/pm_qos_resume_latency_us", Form::Latency),
         Syntax::LimitOfEach,
         "microseconds without a unit, or unlimited",
         "CPUs use no idle state that takes longer to leave",
     ),
-    info("cpuidle.state.*", Syntax::SwitchOfEach, ON_OFF, "one idle state of all CPUs, by number"),
-    info(
+    row(
+        "cpuidle.state.*",
+        files(Each::Cpu, "cpuidle/state*/disable", Form::Disable),
+        Syntax::SwitchOfEach,
+        ON_OFF,
+        "one idle state of all CPUs, by number",
+    ),
+    row(
         RECEIVER_SCHEDULING,
+        Place::Elsewhere("it belongs to the threads of one agent, not to the machine"),
         Syntax::Scheduling,
         "other | nice:-20 to nice:19 | fifo:1 to fifo:99 | rr:1 to rr:99",
         "scheduling class and priority of the agent's receiving threads",
     ),
-    info(
+    row(
         "sysctl.*",
+        Place::Sysctl(None),
         Syntax::Sysctl,
         "what the kernel takes; sizes like 16M too",
         "any sysctl of net.core, net.ipv4 and net.ipv6, as sysctl.net.core.rmem_max",
     )
-    .cuts()
-    .is(Thing::AnySysctl),
-    info("custom.*", Syntax::Text, "what its command or file takes", "a setting that the plan defines").dear(5).cuts(),
-    info(
+    .cuts(),
+    row("custom.*", Place::Custom, Syntax::Text, "what its command or file takes", "a setting that the plan defines")
+        .dear(5)
+        .cuts(),
+    row(
         BOOT,
+        Place::Elsewhere("a plan says by which command the machine is booted, and linerate run runs it"),
         Syntax::Name,
         "a name that the plan defines as [boot.NAME]",
         "what the machine is booted as: a kernel, a driver",
@@ -358,29 +446,24 @@ pub fn canonical(name: &str, text: &str) -> Result<String, BadSetting> {
 /// `autoneg` that is `off` reads as the speed that is forced, because that is what it takes to put it back; and of
 /// several things, those that are not named stay as they are.
 pub fn stands(name: &str, value: &str, now: &str) -> bool {
-    let Ok(value) = canonical(name, value) else { return false };
-    let is_of_each = || find(name).is_ok_and(|found| found.syntax.is_of_each());
+    let (Ok(setting), Ok(value)) = (find(name), canonical(name, value)) else { return false };
+    let each = || OfEach::parse(&value).zip(OfEach::parse(now));
     value == now
-        || (name == "autoneg" && value == "off" && now.starts_with("forced "))
-        || (is_of_each()
-            && OfEach::parse(&value).zip(OfEach::parse(now)).is_some_and(|(value, now)| now.has_all_of(&value)))
+        || (setting.syntax == Syntax::Autoneg && value == "off" && now.starts_with("forced "))
+        || (setting.syntax.is_of_each() && each().is_some_and(|(value, now)| now.has_all_of(&value)))
 }
 
 /// Whether what a machine tells is what it was asked for: it [stands](stands), or differs in what the machine chooses.
 pub fn agrees(name: &str, asked: &str, read_back: &str) -> bool {
-    if stands(name, asked, read_back) {
-        return true;
-    }
-    let forced = read_back.strip_prefix("forced ");
-    match (name, canonical(name, asked).as_deref()) {
-        ("duplex", Ok(duplex @ ("half" | "full"))) => {
-            forced.is_some_and(|of| of.strip_suffix(duplex).is_some_and(|speed| speed.ends_with(' ')))
+    let (Ok(setting), Ok(asked)) = (find(name), canonical(name, asked)) else { return false };
+    stands(name, &asked, read_back)
+        || match setting.syntax {
+            Syntax::Duplex => read_back.starts_with("forced ") && read_back.ends_with(&format!(" {asked}")),
+            // Parameters that were not asked for are the kernel's choice.
+            Syntax::Discipline => Discipline::parse(&asked)
+                .is_ok_and(|asked| Discipline::parse(read_back).is_ok_and(|read| read.has_all_of(&asked))),
+            _ => false,
         }
-        // Parameters that were not asked for are the kernel's choice.
-        ("qdisc", Ok(asked)) => discipline::Discipline::parse(asked)
-            .is_ok_and(|asked| discipline::Discipline::parse(read_back).is_ok_and(|read| read.has_all_of(&asked))),
-        _ => false,
-    }
 }
 
 #[cfg(test)]
@@ -564,25 +647,15 @@ mod tests {
         }
     }
 
-    /// Each entry of the table has a row in the page with its name, whether it cuts the link and its cost, and the page
-    /// has no other.
+    /// The page's table of settings is made of the rows.
     #[test]
     fn the_documentation_has_the_table() {
-        let page = include_str!("../../../docs/settings.md");
-        let rows: Vec<Vec<&str>> = page
-            .lines()
-            .filter(|line| line.starts_with("| `"))
-            .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
-            // The page's other tables, of two columns, are of what changes with a setting.
-            .filter(|row: &Vec<&str>| row.len() > 2)
-            .collect();
-        for setting in SETTINGS {
-            let name = format!("`{}`", setting.name);
-            let row = rows.iter().find(|row| row[0] == name);
-            let row = row.unwrap_or_else(|| panic!("docs/settings.md does not describe {name}"));
-            let cuts = if setting.may_cut_link { "yes" } else { "no" };
-            assert_eq!(row[3..5], [cuts, setting.dear.to_string().as_str()], "{name}");
+        let mut table = "| setting | values | meaning | cuts | cost | source |\n|---|---|---|---|---|---|\n".to_owned();
+        for SettingInfo { name, allowed, about, may_cut_link, dear, place, .. } in SETTINGS {
+            let cuts = if *may_cut_link { "yes" } else { "no" };
+            let allowed = allowed.replace(" | ", ", ");
+            table += &format!("| `{name}` | {allowed} | {about} | {cuts} | {dear} | {} |\n", place.source());
         }
-        assert_eq!(rows.len(), SETTINGS.len(), "docs/settings.md has rows of settings that there are not");
+        crate::docs::check("settings.md", "| setting |", &table);
     }
 }

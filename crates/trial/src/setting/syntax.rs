@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::discipline::Discipline;
+use super::place::Place;
 use super::scheduling::Scheduling;
 use super::{SettingInfo, WhyBad};
 use crate::options::{boolean, number};
@@ -342,18 +343,16 @@ pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint>
 /// Whether the part of a name that stands for the table's `*` makes sense. It may become a path.
 pub(super) fn check_name(setting: &SettingInfo, name: &str) -> Result<(), WhyBad> {
     let Some(rest) = setting.rest_of(name) else { return Ok(()) };
-    let is_number = filled::<u32>(rest).is_some();
-    match setting.name {
-        "irq_affinity.*" | "rps.*" | "xps.*" if rest != "all" && !is_number => Err(WhyBad::NoNumber),
-        "cpuidle.state.*" if !is_number => Err(WhyBad::NoNumber),
-        "sysctl.*" if !["net.core.", "net.ipv4.", "net.ipv6."].iter().any(|tree| rest.starts_with(tree)) => {
+    let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_graphic() && c != '/');
+    match setting.place {
+        Place::Files(_) if filled::<u32>(rest).is_some() || (setting.is_one_or_all() && rest == "all") => Ok(()),
+        Place::Files(_) => Err(WhyBad::NoNumber),
+        Place::Sysctl(_) if !["net.core.", "net.ipv4.", "net.ipv6."].iter().any(|tree| rest.starts_with(tree)) => {
             Err(WhyBad::OutsideTrees)
         }
         // Interfaces have dots and colons in their names.
-        "sysctl.*" => {
-            let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_graphic() && c != '/');
-            if rest.split('.').all(is_part) { Ok(()) } else { Err(WhyBad::NoName) }
-        }
+        Place::Sysctl(_) if rest.split('.').all(is_part) => Ok(()),
+        Place::Sysctl(_) => Err(WhyBad::NoName),
         _ if is_word(rest) => Ok(()),
         _ => Err(WhyBad::NoName),
     }
