@@ -4,15 +4,17 @@
 use crate::options::nearest;
 use discipline::{BadDiscipline, Discipline};
 pub use place::DriverRequest;
-use place::{Each, Features, Files, Form, Knob, LinkField, Place};
+use place::{Each, Place};
 pub use scheduling::Scheduling;
 use syntax::{OfEach, Syntax};
+pub use table::SETTINGS;
 
 pub mod discipline;
 pub mod overlap;
 pub mod place;
 mod scheduling;
 pub mod syntax;
+mod table;
 
 /// One setting, or a family of them: its row in the table.
 #[derive(Clone, Copy, Debug)]
@@ -33,14 +35,6 @@ pub struct SettingInfo {
 }
 
 impl SettingInfo {
-    const fn dear(self, dear: u8) -> SettingInfo {
-        SettingInfo { dear, ..self }
-    }
-
-    const fn cuts(self) -> SettingInfo {
-        SettingInfo { may_cut_link: true, ..self }
-    }
-
     /// The request to the driver that it is part of, which may take only together what is in it.
     pub fn request(&self) -> Option<DriverRequest> {
         if let Place::Driver(knob) = self.place { Some(knob.request) } else { None }
@@ -76,281 +70,11 @@ impl SettingInfo {
     }
 }
 
-const ON_OFF: &str = "on | off";
-const NUMBER: &str = "a whole number";
-const CPUS: &str = "CPUs like 0 or 0-3,8, or none";
-const MICROSECONDS: &str = "microseconds, without a unit";
-const FRAMES: &str = "a number of frames";
-const ANY: Syntax = Syntax::Number { least: 0, most: u32::MAX as u64 };
-
-const fn row(
-    name: &'static str,
-    place: Place,
-    syntax: Syntax,
-    allowed: &'static str,
-    about: &'static str,
-) -> SettingInfo {
-    SettingInfo { name, allowed, about, may_cut_link: false, dear: 0, place, syntax }
-}
-
-const fn knob(name: &'static str, knob: Knob, allowed: &'static str, about: &'static str) -> SettingInfo {
-    let syntax = if knob.is_switch { Syntax::Switch } else { ANY };
-    let row = row(name, Place::Driver(knob), syntax, allowed, about);
-    match knob.request {
-        DriverRequest::Coalesce => row,
-        DriverRequest::Rings | DriverRequest::Channels => row.dear(3).cuts(),
-        DriverRequest::Pause => row.dear(4).cuts(),
-        DriverRequest::Eee => row.dear(5).cuts(),
-    }
-}
-
-const fn coalesce(name: &'static str, attribute: u16, allowed: &'static str, about: &'static str) -> SettingInfo {
-    knob(name, Knob { request: DriverRequest::Coalesce, attribute, most: None, is_switch: false }, allowed, about)
-}
-
-const fn switch(name: &'static str, request: DriverRequest, attribute: u16, about: &'static str) -> SettingInfo {
-    knob(name, Knob { request, attribute, most: None, is_switch: true }, ON_OFF, about)
-}
-
-/// Of which there may be as many as another attribute says.
-const fn limited(
-    name: &'static str,
-    request: DriverRequest,
-    (attribute, most): (u16, u16),
-    allowed: &'static str,
-    about: &'static str,
-) -> SettingInfo {
-    knob(name, Knob { request, attribute, most: Some(most), is_switch: false }, allowed, about)
-}
-
-const fn feature(name: &'static str, pattern: &'static str, older: Option<u32>, about: &'static str) -> SettingInfo {
-    row(name, Place::Features(Features { pattern: Some(pattern), older }), Syntax::Feature, ON_OFF, about)
-}
-
-const fn files(of: Each, file: &'static str, form: Form) -> Place {
-    Place::Files(Files { of, file, form })
-}
-
 /// The setting that is reached by booting the machine, which is the controller's business and no agent's.
 pub const BOOT: &str = "boot";
 
 /// The setting of the agent's own threads, which end with their trial.
 pub const RECEIVER_SCHEDULING: &str = "receiver_scheduling";
-
-/// Every setting there is, in the order in which help texts and docs/settings.md show them.
-pub const SETTINGS: &[SettingInfo] = &[
-    row(
-        "mtu",
-        Place::Link(LinkField::Mtu),
-        Syntax::Size { most: 65_536 },
-        "octets like 1500 or 9000",
-        "the largest packet of the interface",
-    )
-    .dear(2)
-    .cuts(),
-    row(
-        "queue_length",
-        Place::Link(LinkField::QueueLength),
-        ANY,
-        "a number of packets",
-        "what the qdisc may hold unless it is told otherwise (txqueuelen)",
-    ),
-    row(
-        "qdisc",
-        Place::Qdisc,
-        Syntax::Discipline,
-        "default | noqueue | pfifo_fast | mq | pfifo | bfifo | fq | fq_codel | tbf, with parameters as in 'tbf rate \
-         100M burst 32K limit 64K'",
-        "the queueing discipline at the root of the interface",
-    )
-    .dear(1)
-    .cuts(),
-    feature("rx_checksum", "rx-checksum", Some(0x14), "the MAC checks what arrives"),
-    feature("tx_checksum", "tx-checksum-*", Some(0x16), "the MAC fills checksums in"),
-    feature("sg", "tx-scatter-gather*", Some(0x18), "scatter-gather: a packet may lie in several pieces of memory"),
-    feature("tso", "tx-tcp*-segmentation", Some(0x1e), "the MAC cuts TCP into segments; not the mangleid ones"),
-    feature("gso", "tx-generic-segmentation", Some(0x23), "the stack cuts segments as late as it can"),
-    feature("udp_segmentation", "tx-udp-segmentation", None, "the MAC cuts UDP into datagrams (UDP_SEGMENT)"),
-    feature("gro", "rx-gro", Some(0x2b), "the stack joins what arrives before it goes up"),
-    feature("gro_hw", "rx-gro-hw", None, "the MAC joins what arrives, as GRO would").cuts(),
-    feature("gro_list", "rx-gro-list", None, "GRO by lists of packets, for forwarding"),
-    feature("udp_gro_forwarding", "rx-udp-gro-forwarding", None, "GRO of UDP that is forwarded"),
-    feature("lro", "rx-lro", None, "the MAC joins what arrives, and forgets how it was").cuts(),
-    row(
-        "feature.*",
-        Place::Features(Features { pattern: None, older: None }),
-        Syntax::Feature,
-        ON_OFF,
-        "any feature by the kernel's name, as feature.rx-hashing",
-    )
-    .dear(1)
-    .cuts(),
-    coalesce("coalesce.rx_usecs", 2, MICROSECONDS, "how long a received frame may wait for its interrupt"),
-    coalesce("coalesce.rx_frames", 3, FRAMES, "how many received frames may wait for an interrupt"),
-    coalesce("coalesce.tx_usecs", 6, MICROSECONDS, "how long a sent frame may wait for its interrupt"),
-    coalesce("coalesce.tx_frames", 7, FRAMES, "how many sent frames may wait for an interrupt"),
-    coalesce("coalesce.rx_usecs_irq", 4, MICROSECONDS, "rx_usecs while an interrupt is being served"),
-    coalesce("coalesce.rx_frames_irq", 5, FRAMES, "rx_frames while an interrupt is being served"),
-    coalesce("coalesce.tx_usecs_irq", 8, MICROSECONDS, "tx_usecs while an interrupt is being served"),
-    coalesce("coalesce.tx_frames_irq", 9, FRAMES, "tx_frames while an interrupt is being served"),
-    switch("coalesce.adaptive_rx", DriverRequest::Coalesce, 11, "the driver chooses rx_usecs by the load"),
-    switch("coalesce.adaptive_tx", DriverRequest::Coalesce, 12, "the driver chooses tx_usecs by the load"),
-    limited("ring.rx", DriverRequest::Rings, (6, 2), FRAMES, "descriptors of the receive ring"),
-    limited("ring.tx", DriverRequest::Rings, (9, 5), FRAMES, "descriptors of the transmit ring"),
-    limited("channels.rx", DriverRequest::Channels, (6, 2), NUMBER, "queues that only receive"),
-    limited("channels.tx", DriverRequest::Channels, (7, 3), NUMBER, "queues that only send"),
-    limited("channels.combined", DriverRequest::Channels, (9, 5), NUMBER, "queues that do both"),
-    switch("pause.autoneg", DriverRequest::Pause, 2, "pause frames as both ends of the cable agree"),
-    switch("pause.rx", DriverRequest::Pause, 3, "obey pause frames"),
-    switch("pause.tx", DriverRequest::Pause, 4, "send pause frames"),
-    row(
-        "speed",
-        Place::LinkModes,
-        Syntax::Speed,
-        "auto | Mbit/s like 100 | forced 100 full | advertise 100baseT/Full+1000baseT/Full",
-        "the speeds that are offered to the other end of the cable, or one without asking it",
-    )
-    .dear(5)
-    .cuts(),
-    row(
-        "duplex",
-        Place::LinkModes,
-        Syntax::Duplex,
-        "auto | half | full, or as speed",
-        "the duplex modes that are offered",
-    )
-    .dear(5)
-    .cuts(),
-    row(
-        "autoneg",
-        Place::LinkModes,
-        Syntax::Autoneg,
-        "on | off, or as speed",
-        "whether both ends of the cable agree on speed and duplex",
-    )
-    .dear(5)
-    .cuts(),
-    switch("eee", DriverRequest::Eee, 5, "Energy-Efficient Ethernet: the PHY sleeps between packets"),
-    row(
-        "irq_affinity.*",
-        files(Each::Interrupt, "smp_affinity_list", Form::List),
-        Syntax::CpusOfEach,
-        CPUS,
-        "CPUs that an interrupt of the interface goes to; by number, or all",
-    ),
-    row(
-        "rps.*",
-        files(Each::RxQueue, "rps_cpus", Form::Mask),
-        Syntax::CpusOfEach,
-        CPUS,
-        "CPUs that packets of a receive queue are spread over; by number, or all",
-    ),
-    row(
-        "xps.*",
-        files(Each::TxQueue, "xps_cpus", Form::Mask),
-        Syntax::CpusOfEach,
-        CPUS,
-        "CPUs that use a transmit queue; by number, or all",
-    ),
-    row(
-        "rfs.rps_flow_cnt",
-        files(Each::RxQueue, "rps_flow_cnt", Form::Number),
-        Syntax::NumberOfEach,
-        NUMBER,
-        "flows that a receive queue remembers the CPU of; rounded up to a power of two",
-    ),
-    row(
-        "rfs.rps_sock_flow_entries",
-        Place::Sysctl(Some("net.core.rps_sock_flow_entries")),
-        ANY,
-        NUMBER,
-        "flows of the machine whose application's CPU is remembered",
-    ),
-    row(
-        "napi.threaded",
-        files(Each::Interface, "threaded", Form::Switch),
-        Syntax::Switch,
-        ON_OFF,
-        "a thread polls the interface, not a softirq",
-    ),
-    row(
-        "gro_flush_timeout",
-        files(Each::Interface, "gro_flush_timeout", Form::Nanoseconds),
-        Syntax::Time,
-        "a time with its unit, like 20us, or 0",
-        "how long GRO may keep packets, and interrupts may stay off",
-    ),
-    row(
-        "napi_defer_hard_irqs",
-        files(Each::Interface, "napi_defer_hard_irqs", Form::Number),
-        ANY,
-        NUMBER,
-        "empty polls before interrupts are enabled again",
-    ),
-    row(
-        "busy_poll",
-        Place::Sysctl(Some("net.core.busy_poll")),
-        ANY,
-        MICROSECONDS,
-        "how long poll and select look at the NIC",
-    ),
-    row(
-        "busy_read",
-        Place::Sysctl(Some("net.core.busy_read")),
-        ANY,
-        MICROSECONDS,
-        "how long a socket read looks at the NIC",
-    ),
-    row(
-        "governor",
-        files(Each::Cpu, "cpufreq/scaling_governor", Form::Word),
-        Syntax::NameOfEach,
-        "a name like performance",
-        "who chooses the CPUs' frequency",
-    ),
-    row(
-        "cpuidle.max_latency_us",
-        // Documentation/admin-guide/pm/cpuidle.rst, "Power Management Quality of Service for CPUs".
-        files(Each::Cpu, "power/pm_qos_resume_latency_us", Form::Latency),
-        Syntax::LimitOfEach,
-        "microseconds without a unit, or unlimited",
-        "CPUs use no idle state that takes longer to leave",
-    ),
-    row(
-        "cpuidle.state.*",
-        files(Each::Cpu, "cpuidle/state*/disable", Form::Disable),
-        Syntax::SwitchOfEach,
-        ON_OFF,
-        "one idle state of all CPUs, by number",
-    ),
-    row(
-        RECEIVER_SCHEDULING,
-        Place::Elsewhere("it belongs to the threads of one agent, not to the machine"),
-        Syntax::Scheduling,
-        "other | nice:-20 to nice:19 | fifo:1 to fifo:99 | rr:1 to rr:99",
-        "scheduling class and priority of the agent's receiving threads",
-    ),
-    row(
-        "sysctl.*",
-        Place::Sysctl(None),
-        Syntax::Sysctl,
-        "what the kernel takes; sizes like 16M too",
-        "any sysctl of net.core, net.ipv4 and net.ipv6, as sysctl.net.core.rmem_max",
-    )
-    .cuts(),
-    row("custom.*", Place::Custom, Syntax::Text, "what its command or file takes", "a setting that the plan defines")
-        .dear(5)
-        .cuts(),
-    row(
-        BOOT,
-        Place::Elsewhere("a plan says by which command the machine is booted, and linerate run runs it"),
-        Syntax::Name,
-        "a name that the plan defines as [boot.NAME]",
-        "what the machine is booted as: a kernel, a driver",
-    )
-    .dear(9)
-    .cuts(),
-];
 
 /// The table's entry for a setting.
 pub fn find(name: &str) -> Result<&'static SettingInfo, BadSetting> {
