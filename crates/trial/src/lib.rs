@@ -10,7 +10,7 @@ pub mod change;
 pub mod cpu;
 pub mod departures;
 #[cfg(test)]
-mod docs;
+mod docs_tests;
 pub mod doubt;
 pub mod drivers;
 pub mod drop_reason;

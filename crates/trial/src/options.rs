@@ -351,7 +351,7 @@ mod tests {
             table +=
                 &format!("| `{}` | {allowed} | {usual} | {} | {applies} |\n", option.name, about.trim_end_matches('.'));
         }
-        crate::docs::check("plans.md", "| option |", &table);
+        crate::docs_tests::check("plans.md", "| option |", &table);
     }
 
     #[track_caller]

@@ -380,6 +380,6 @@ mod tests {
             let allowed = allowed.replace(" | ", ", ");
             table += &format!("| `{name}` | {allowed} | {about} | {cuts} | {dear} | {} |\n", place.source());
         }
-        crate::docs::check("settings.md", "| setting |", &table);
+        crate::docs_tests::check("settings.md", "| setting |", &table);
     }
 }

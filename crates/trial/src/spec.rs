@@ -1,4 +1,5 @@
 //! What one trial is asked to do: the table of its options, and which go together.
+//! Parsing, `asked`, help and docs/plans.md follow from the rows.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Enums whose variants have names: the one list that reads and writes go through.
+//! serde writes the same names.
 
 /// One of a fixed set of words.
 pub trait Word: Copy + PartialEq + 'static {

@@ -1,4 +1,5 @@
 //! What the value of an option looks like as text, and which values there are.
+//! A kind is a type of value with its bounds; which option has which is in the table of `spec.rs`.
 
 use std::time::Duration;
 

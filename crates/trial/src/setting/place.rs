@@ -1,4 +1,5 @@
 //! Where a machine has its settings: by which mechanism of the kernel, in which field or file.
+//! Numbers are those of the kernel's headers; nothing is read or written here.
 
 use std::time::Duration;
 

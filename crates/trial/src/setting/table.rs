@@ -1,4 +1,5 @@
 //! Every setting that there is: one row each.
+//! Parsing, reading, writing, safety and docs/settings.md follow from the rows.
 
 use super::place::DriverRequest::{self, Channels, Coalesce, Eee, Pause, Rings};
 use super::place::Each::{Cpu, Interface, Interrupt, RxQueue, TxQueue};

@@ -1,4 +1,5 @@
-//! Holds tables of the documentation against those of the program.
+//! Holds tables of the documentation against those of the program, or writes them.
+//! A table is found by its first line.
 
 /// Set, the tests write the tables instead of comparing them.
 const UPDATE: &str = "LINERATE_UPDATE_DOCS";
