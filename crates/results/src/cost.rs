@@ -10,7 +10,7 @@ use linerate_trial::cpu::CpuUse;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::flow::End;
 use linerate_trial::spec::{Direction, Workload};
-use linerate_trial::units::parse_size;
+use linerate_trial::units::OfferedLoad;
 use serde::Serialize;
 
 use crate::profile::Category;
@@ -183,9 +183,8 @@ fn told(record: &Record, end: End) -> Option<Told> {
         End::Target => (demand.target_us_per_packet?, demand.target_us_per_kib?, &record.target),
         End::Host => (demand.host_us_per_packet?, demand.host_us_per_kib?, &record.host),
     };
-    let asked = record.asked.get("message_size").and_then(|text| parse_size(text).ok());
-    let bytes = match asked {
-        Some(octets) if record.workload == Workload::UdpStream => octets as f64,
+    let bytes = match record.spec().message_size {
+        Some(octets) if record.workload == Workload::UdpStream => f64::from(octets),
         // Time by KiB and time by packet are of the same time, so that their ratio is the packet's size: that of what
         // arrived, where nothing is lost.
         _ => 1024.0 * by_packet / by_kib,
@@ -201,7 +200,7 @@ fn has(record: &Record, kind: DoubtKind) -> bool {
 /// Why a trial tells nothing of what packets cost an end that does this.
 fn unusable(record: &Record, end: Option<End>, role: Role) -> Option<&'static str> {
     let lost = record.result.as_ref().and_then(|result| result.flow.loss_ratio).unwrap_or(0.0);
-    if role != Role::Receives && record.asked.get("rate").is_some_and(|rate| rate != "unlimited") {
+    if role != Role::Receives && record.spec().rate != OfferedLoad::Unlimited {
         return Some("kept their sender to a schedule, and waiting is CPU time too; measure it with rate=unlimited");
     }
     if role != Role::Sends && lost > MOST_LOST {

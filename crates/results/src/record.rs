@@ -13,9 +13,8 @@ use linerate_trial::environment::Environment;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
-use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::spec::{Direction, Spec, Workload};
 use linerate_trial::stage::Counters;
-use linerate_trial::units::parse_duration;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::MachineProfile;
@@ -102,8 +101,12 @@ impl Record {
 
     /// Seconds that threads and counters cover: the measured part and the warm-up before it.
     pub fn whole_s(&self) -> Option<f64> {
-        let warmup = self.asked.get("warmup").and_then(|text| parse_duration(text).ok());
-        Some(self.duration_s? + warmup.map_or(0.0, |time| time.as_secs_f64()))
+        Some(self.duration_s? + self.spec().warmup.as_secs_f64())
+    }
+
+    /// What was asked, typed.
+    pub fn spec(&self) -> Spec {
+        Spec::from_asked(&self.asked)
     }
 
     /// The record as its format has it: one JSON object, unknown fields absent rather than null. A figure that is

@@ -1,9 +1,8 @@
 //! When to send what: departures under a limited offered load.
 //! Knows no clock; `now` is an argument.
 
-use serde::{Deserialize, Serialize};
-
 use crate::spec::{Spacing, Workload};
+use crate::words;
 
 /// The schedule of one stream's departures.
 ///
@@ -163,48 +162,26 @@ impl Pacer {
     }
 }
 
-/// Who keeps a sender to its schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pacing {
-    /// The sender: it hands each message over when it is due.
-    Application,
-    /// The kernel, told the rate (SO_MAX_PACING_RATE, socket(7)): TCP itself, or the fq queueing discipline (tc-fq(8)).
-    Fq,
-    /// The queueing discipline, told each datagram's time (SO_TXTIME): etf (tc-etf(8)) or fq.
-    Txtime,
+words! {
+    /// Who keeps a sender to its schedule.
+    Pacing {
+        /// The sender: it hands each message over when it is due.
+        Application = "application",
+        /// The kernel, told the rate (SO_MAX_PACING_RATE, socket(7)): TCP itself, or the fq queueing discipline
+        /// (tc-fq(8)).
+        Fq = "fq",
+        /// The queueing discipline, told each datagram's time (SO_TXTIME): etf (tc-etf(8)) or fq.
+        Txtime = "txtime",
+    }
 }
 
 impl Pacing {
-    /// All of them.
-    pub const ALL: [Pacing; 3] = [Pacing::Application, Pacing::Fq, Pacing::Txtime];
-
-    /// The name, as options and records write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Pacing::Application => "application",
-            Pacing::Fq => "fq",
-            Pacing::Txtime => "txtime",
-        }
-    }
-
-    /// The one of this name.
-    pub fn parse(text: &str) -> Option<Pacing> {
-        Pacing::ALL.into_iter().find(|pacing| pacing.name() == text)
-    }
-
     /// Whether this can pace the workload's departures.
     pub const fn suits(self, workload: Workload) -> bool {
         match self {
             Pacing::Application | Pacing::Fq => workload.is_stream(),
             Pacing::Txtime => matches!(workload, Workload::UdpStream),
         }
-    }
-}
-
-impl std::fmt::Display for Pacing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
     }
 }
 

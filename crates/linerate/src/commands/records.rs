@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use anyhow::{Result, bail};
 use linerate_results::record::Record;
 use linerate_results::select::Filter;
-use linerate_trial::options::parse_workload;
 use linerate_trial::spec::Workload;
 use linerate_trial::units::parse_duration;
 
@@ -61,7 +60,7 @@ fn exported(output: OutputArgs, records: &[Record]) -> Result<String> {
 fn filter_of(arguments: &FilterArgs) -> Result<Filter> {
     let workload = match &arguments.workload {
         None => None,
-        Some(text) => match parse_workload(text) {
+        Some(text) => match Workload::parse(text) {
             Some(workload) => Some(workload),
             None => bail!("there is no workload '{text}'; they are {}", Workload::ALL.map(Workload::name).join(", ")),
         },

@@ -7,7 +7,7 @@ use linerate_control::message::{Reply, Request, SETTINGS};
 use linerate_control::{Client, ControlError, Pending};
 use linerate_trial::change::{Change, Changed, PutBack, Reading};
 use linerate_trial::flow::End;
-use linerate_trial::setting::{self, BOOT, overlap};
+use linerate_trial::setting::{self, BOOT, DriverRequest, overlap};
 use linerate_trial::spec::Ip;
 
 use super::error::{TrialError, of_control};
@@ -187,8 +187,8 @@ fn put_back(client: &Client, applied: &mut Vec<Applied>, names: &[String]) -> Re
 }
 
 /// The request to the driver that a setting is part of.
-fn request_of(name: &str) -> Option<&'static str> {
-    setting::find(name).ok()?.request
+fn request_of(name: &str) -> Option<DriverRequest> {
+    setting::find(name).ok()?.request()
 }
 
 /// Why these cannot be set where both ends are one machine and use one interface: they set the same thing twice.
