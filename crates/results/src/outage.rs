@@ -110,7 +110,7 @@ mod tests {
         record.host.counters.add(Stage::Link, CARRIER_CHANGES, 2);
         assert!((silent_for(&record).unwrap() - 0.3).abs() < 0.01);
         // Twenty datagrams in two seconds, or bursts, pause by themselves.
-        record.asked.insert("burst".to_owned(), "10000".to_owned());
+        record.asked.insert("burst".to_owned(), "1000".to_owned());
         assert_eq!(silent_for(&record), None);
         let doubt = doubt(&record).unwrap();
         assert_eq!(doubt.kind(), DoubtKind::LinkWentDown);
