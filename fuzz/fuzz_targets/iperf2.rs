@@ -10,14 +10,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
-use linerate_peers::iperf2::bounce::{self, EXCHANGE};
+use linerate_peers::iperf2::bounce_back::{self, EXCHANGE};
 use linerate_peers::iperf2::client;
 use linerate_peers::iperf2::datagram::{self, Numbers};
 use linerate_peers::iperf2::header::{BASE_LEN, Header, VERSION1};
 use linerate_peers::iperf2::report::Report;
 use linerate_peers::iperf2::server::Server;
-use linerate_peers::iperf2::terms::{header_of, reported, spec_of};
-use linerate_peers::served::Limits;
+use linerate_peers::iperf2::mapping::{header_of, reported, spec_of};
+use linerate_peers::served_test::Limits;
 use linerate_peers::test::Place;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
@@ -60,8 +60,8 @@ fn headers(data: &[u8]) {
             }
         }
     }
-    if let Some(size) = bounce::size(data) {
-        assert!(size >= bounce::MIN_LEN);
+    if let Some(size) = bounce_back::size(data) {
+        assert!(size >= bounce_back::MIN_LEN);
         let mut request = data.to_vec();
         // How long it is to wait.
         if let Some(hold) = request.get_mut(44..48) {

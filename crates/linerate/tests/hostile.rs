@@ -243,7 +243,7 @@ fn opening(victim: Victim, random: &mut Random) -> Vec<u8> {
         Tool::Iperf2 => {
             let direction = random.one(&[Direction::Rx, Direction::Tx, Direction::Both]);
             let workload = random.one(&[Workload::TcpStream, Workload::UdpStream]);
-            let mut octets = iperf2::terms::header_of(&Spec::new(workload), direction).emit().to_vec();
+            let mut octets = iperf2::mapping::header_of(&Spec::new(workload), direction).emit().to_vec();
             mutate(&mut octets, random);
             octets
         }
@@ -251,7 +251,7 @@ fn opening(victim: Victim, random: &mut Random) -> Vec<u8> {
             let workloads =
                 [Workload::TcpStream, Workload::UdpStream, Workload::TcpRr, Workload::UdpRr, Workload::TcpCrr];
             let spec = Spec::new(random.one(&workloads));
-            let mut octets = netperf::terms::request_of(&spec, Flow::of(&spec)[0], true, 9).emit().emit().to_vec();
+            let mut octets = netperf::mapping::request_of(&spec, Flow::of(&spec)[0], true, 9).emit().emit().to_vec();
             mutate(&mut octets, random);
             octets
         }

@@ -9,20 +9,20 @@ use linerate_trial::spec::Spec;
 use linerate_trial::tool::Tool;
 
 pub mod allow;
-pub mod connections;
+pub mod connection_limit;
 pub mod deadline;
-pub mod door;
-pub mod early;
-pub mod far;
+pub mod early_datagrams;
 pub mod iperf2;
 pub mod iperf3;
+pub mod listener;
 pub mod netperf;
 pub mod nuttcp;
-pub mod options;
-pub mod places;
 pub mod reachability;
-pub mod served;
+pub mod remote_end;
+pub mod served_test;
+pub mod socket_options;
 pub mod test;
+pub mod test_limit;
 pub mod ttcp;
 
 /// Makes a trial one that the tool can express, where the difference is small: the record has what it became.
@@ -30,9 +30,9 @@ pub fn fit(tool: Tool, spec: &mut Spec) {
     match tool {
         // A server leaves out whole seconds.
         Tool::Iperf3 => spec.warmup = Duration::from_secs(spec.warmup.as_secs_f64().ceil() as u64),
-        Tool::Iperf2 => iperf2::terms::fit(spec),
-        Tool::Netperf => netperf::terms::fit(spec),
-        Tool::Nuttcp => nuttcp::terms::fit(spec),
+        Tool::Iperf2 => iperf2::mapping::fit(spec),
+        Tool::Netperf => netperf::mapping::fit(spec),
+        Tool::Nuttcp => nuttcp::mapping::fit(spec),
         Tool::Ttcp => {}
     }
 }
@@ -40,11 +40,11 @@ pub fn fit(tool: Tool, spec: &mut Spec) {
 /// Whether the tool's server can be the other end of such a trial; or one sentence about what it cannot do.
 pub fn can(tool: Tool, spec: &Spec) -> Result<(), String> {
     match tool {
-        Tool::Iperf3 => iperf3::terms::parameters_of(spec).map(drop),
-        Tool::Iperf2 => iperf2::terms::check_client(spec),
-        Tool::Netperf => netperf::terms::check_client(spec),
-        Tool::Nuttcp => nuttcp::terms::check_client(spec),
-        Tool::Ttcp => ttcp::terms::check_client(spec),
+        Tool::Iperf3 => iperf3::mapping::parameters_of(spec).map(drop),
+        Tool::Iperf2 => iperf2::mapping::check_client(spec),
+        Tool::Netperf => netperf::mapping::check_client(spec),
+        Tool::Nuttcp => nuttcp::mapping::check_client(spec),
+        Tool::Ttcp => ttcp::mapping::check_client(spec),
     }
 }
 

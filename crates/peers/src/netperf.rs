@@ -3,10 +3,10 @@
 //! Knows its protocol only; the data goes through the same code as linerate's own.
 
 pub mod client;
+pub mod mapping;
 pub mod message;
 pub mod omni;
 pub mod results;
 pub mod server;
 pub mod session;
 pub mod sockets;
-pub mod terms;

@@ -3,11 +3,11 @@
 
 pub mod client;
 pub mod datagram;
-pub mod hall;
 pub mod line;
-pub mod report;
+pub mod mapping;
+pub mod port_pool;
+pub mod report_writer;
 pub mod server;
+pub mod server_report;
 pub mod session;
 pub mod sockets;
-pub mod terms;
-pub mod told;

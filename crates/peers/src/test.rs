@@ -12,7 +12,7 @@ use linerate_host::traffic::Trial;
 use linerate_host::traffic::reachability::{UnprovenLimit, local_towards};
 use socket2::Socket;
 
-use crate::door::is_passing;
+use crate::listener::is_passing;
 
 /// The two ends of a test.
 #[derive(Clone, Debug)]

@@ -3,6 +3,6 @@
 
 pub mod client;
 pub mod datagram;
+pub mod mapping;
 pub mod receive;
 pub mod server;
-pub mod terms;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_peers::iperf2::client;
 use linerate_peers::iperf2::server::Server;
-use linerate_peers::served::Limits;
+use linerate_peers::served_test::Limits;
 use linerate_peers::test::Place;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_peers::iperf2::server::Server;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::served_test::{Limits, ServedTest};
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Direction, Workload};
 
@@ -19,7 +19,7 @@ use linerate_trial::spec::{Direction, Workload};
 static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
-fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
+fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let address: IpAddr = address.parse().unwrap();
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
@@ -67,7 +67,7 @@ fn with_datagrams() -> Limits {
 }
 
 #[track_caller]
-fn check(address: &str, arguments: &str) -> Option<(String, Vec<Served>)> {
+fn check(address: &str, arguments: &str) -> Option<(String, Vec<ServedTest>)> {
     println!("{address} {arguments}");
     let (printed, served) = with_server(address, with_datagrams(), |at| iperf(at, arguments));
     let printed = printed?;
@@ -262,7 +262,7 @@ fn strangers_and_nonsense_leave_the_server_serving() {
     });
     let Some(printed) = printed else { return };
     // Some of the nonsense is a test by its first words, and ends at once.
-    let real = |one: &&Served| one.ended.is_ok() && one.spec.streams == 2;
+    let real = |one: &&ServedTest| one.ended.is_ok() && one.spec.streams == 2;
     assert_eq!(served.iter().filter(real).count(), 1, "{printed} {served:?}");
     assert!(printed.contains("Server Report"), "{printed}");
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use linerate_peers::iperf3::authentication::{Credentials, Guard};
 use linerate_peers::iperf3::client;
 use linerate_peers::iperf3::server::Server;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::served_test::{Limits, ServedTest};
 use linerate_peers::test::Place;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
@@ -70,7 +70,7 @@ fn the_real_server_knows_us_and_says_when_it_does_not() {
     server.args(["--authorized-users-path", &format!("{KEYS}/users")]).stdout(Stdio::null()).stderr(Stdio::null());
     let _server = Running(server.spawn().unwrap());
     let at = SocketAddr::new("127.0.0.1".parse().unwrap(), port);
-    // Its door may not be open yet.
+    // Its listener may not be open yet.
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut said = run(&tokens("mario", "rossi"), at);
     while said.is_err() && Instant::now() < deadline {
@@ -84,7 +84,7 @@ fn the_real_server_knows_us_and_says_when_it_does_not() {
 }
 
 /// Has a guarded server of ours while `work` goes on with its port. Returns what that says, and what we saw.
-fn guarded<T>(work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
+fn guarded<T>(work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let guard = Guard::new(Guard::key(&key("private.pem")).unwrap(), Guard::users(&key("users")).unwrap()).unwrap();
     let address: IpAddr = "127.0.0.1".parse().unwrap();
     let mut server = Server::bind(Some(address), 0, Limits::default()).unwrap();
@@ -102,7 +102,7 @@ fn guarded<T>(work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
     (said.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), served.into_inner().unwrap())
 }
 
-fn is_measured(served: &Served) -> bool {
+fn is_measured(served: &ServedTest) -> bool {
     served.ended.is_ok()
 }
 

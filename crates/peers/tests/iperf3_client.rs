@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use linerate_peers::iperf3::client;
 use linerate_peers::iperf3::server::Server;
-use linerate_peers::served::Limits;
+use linerate_peers::served_test::Limits;
 use linerate_peers::test::Place;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_peers::iperf3::server::Server;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::served_test::{Limits, ServedTest};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
-fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
+fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
     let address: IpAddr = address.parse().unwrap();
@@ -37,7 +37,7 @@ fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -
 }
 
 /// Runs iperf3 against a server of ours, and returns what it printed, and what we saw.
-fn serve(address: &str, arguments: &[&str], limits: Limits) -> Option<(Value, Vec<Served>)> {
+fn serve(address: &str, arguments: &[&str], limits: Limits) -> Option<(Value, Vec<ServedTest>)> {
     let (printed, served) = with_server(address, limits, |at| {
         let port = at.port().to_string();
         Command::new("iperf3").args(["-c", address, "-p", &port, "-J"]).args(arguments).output()
@@ -61,7 +61,7 @@ fn serve(address: &str, arguments: &[&str], limits: Limits) -> Option<(Value, Ve
 }
 
 #[track_caller]
-fn check(address: &str, arguments: &str) -> Option<(Value, Served)> {
+fn check(address: &str, arguments: &str) -> Option<(Value, ServedTest)> {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let (printed, mut served) = serve(address, &words, Limits::default())?;
     assert_eq!(printed["error"], Value::Null, "{arguments}");

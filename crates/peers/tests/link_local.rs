@@ -13,7 +13,7 @@ use std::time::Duration;
 use linerate_host::interfaces;
 use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_lab::{LINK_NAME, Lab, Privilege, Shape, privilege};
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::served_test::{Limits, ServedTest};
 use linerate_peers::test::Place;
 use linerate_peers::{iperf2, iperf3, netperf, nuttcp, ttcp};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
@@ -57,7 +57,7 @@ fn target(lab: &Lab, port: u16) -> SocketAddr {
 }
 
 /// A server of ours in the target while `work` goes on with its port. Returns what was served.
-fn with_server(lab: &Lab, tool: Tool, work: impl FnOnce(u16)) -> Vec<Served> {
+fn with_server(lab: &Lab, tool: Tool, work: impl FnOnce(u16)) -> Vec<ServedTest> {
     let limits = Limits { unproven: Some(ALLOWED), ..Limits::default() };
     let (served, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     macro_rules! serve {

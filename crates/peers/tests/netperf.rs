@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use linerate_lab::{HOST_IPV4, Lab, Privilege, Shape, TARGET_IPV4, privilege};
 use linerate_peers::netperf::client;
 use linerate_peers::netperf::server::Server;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::served_test::{Limits, ServedTest};
 use linerate_peers::test::Place;
 use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
-fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
+fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let address: IpAddr = address.parse().unwrap();
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use linerate_peers::nuttcp::client;
 use linerate_peers::nuttcp::line::Request;
 use linerate_peers::nuttcp::server::Server;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::served_test::{Limits, ServedTest};
 use linerate_peers::test::Place;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
@@ -220,7 +220,7 @@ fn every_way_against_our_own_server() {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let serving = scope.spawn(|| {
-            let heard = |one: Served| drop(one.ended.inspect_err(|error| println!("served: {error}")));
+            let heard = |one: ServedTest| drop(one.ended.inspect_err(|error| println!("served: {error}")));
             server.run(|_| over.load(Ordering::Relaxed), heard)
         });
         let checked = scope.spawn(|| {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::served_test::{Limits, ServedTest};
 use linerate_peers::test::Place;
 use linerate_peers::{iperf2, iperf3, netperf, nuttcp, ttcp};
 use linerate_trial::outcome::Outcome;
@@ -28,7 +28,7 @@ macro_rules! with_server {
         let at = SocketAddr::new(HERE.parse().unwrap(), server.port().unwrap());
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let serving = scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |_: Served| {}));
+            let serving = scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |_: ServedTest| {}));
             let work: &dyn Fn(SocketAddr) -> _ = &$work;
             let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
             over.store(true, Ordering::Relaxed);
@@ -39,7 +39,7 @@ macro_rules! with_server {
 }
 
 /// Somebody in whose name datagrams are sent, and what that brought.
-struct Stranger {
+struct ConnectionPermit {
     socket: UdpSocket,
     sent: u64,
 }
@@ -51,10 +51,10 @@ struct Arrived {
     octets: u64,
 }
 
-impl Stranger {
-    fn new() -> Stranger {
+impl ConnectionPermit {
+    fn new() -> ConnectionPermit {
         let socket = UdpSocket::bind((STRANGER, 0)).unwrap();
-        Stranger { socket, sent: 0 }
+        ConnectionPermit { socket, sent: 0 }
     }
 
     fn forge(&mut self, at: SocketAddr, octets: &[u8]) {
@@ -103,7 +103,7 @@ const TEN_MINUTES: i32 = -60_000;
 fn one_forged_datagram_has_iperf2_send_nothing() {
     for (flags, upper) in [(VERSION2, REVERSE), (VERSION2, FULL_DUPLEX), (VERSION1 | AT_ONCE, 0), (VERSION1, 0)] {
         let arrived = with_server!(iperf2, Limits::default(), |at| {
-            let mut stranger = Stranger::new();
+            let mut stranger = ConnectionPermit::new();
             stranger.forge(at, &iperf2_datagram(1, flags, upper, TEN_MINUTES, 104));
             // One of the two-way tests sends only once the other way is over.
             stranger.forge(at, &iperf2_datagram(-2, flags, upper, TEN_MINUTES, 18));
@@ -118,7 +118,7 @@ fn iperf2_answers_no_more_than_was_forged() {
     // A plain test: its header, nothing else, and ends as short as they may be.
     for (first, ends) in [(40, 1), (40, 3), (104, 1), (40, 12)] {
         with_server!(iperf2, Limits::default(), |at| {
-            let mut stranger = Stranger::new();
+            let mut stranger = ConnectionPermit::new();
             stranger.forge(at, &iperf2_datagram(1, 0, 0, TEN_MINUTES, first));
             for number in 0..ends {
                 stranger.forge(at, &iperf2_datagram(-2 - number, 0, 0, TEN_MINUTES, 18));
@@ -144,12 +144,12 @@ fn what_is_allowed_to_iperf2_is_bounded_and_ends_at_a_refusal() {
     with_server!(iperf2, limits(), |at| {
         // Without a rate, above the rate, and longer than a minute.
         for octets in [ask(0), ask(8_000_001), iperf2_datagram(1, VERSION2, REVERSE, -6001, 104)] {
-            let mut stranger = Stranger::new();
+            let mut stranger = ConnectionPermit::new();
             stranger.forge(at, &octets);
             assert_eq!(stranger.count(Duration::from_millis(400)), Arrived::default());
         }
         // Many are forged: one is sent to.
-        let mut strangers: Vec<Stranger> = (0..5).map(|_| Stranger::new()).collect();
+        let mut strangers: Vec<ConnectionPermit> = (0..5).map(|_| ConnectionPermit::new()).collect();
         strangers.iter_mut().for_each(|stranger| stranger.forge(at, &ask(8_000_000)));
         let began = Instant::now();
         let mut arrived = 0;
@@ -163,7 +163,7 @@ fn what_is_allowed_to_iperf2_is_bounded_and_ends_at_a_refusal() {
         for what in [REVERSE, FULL_DUPLEX, REVERSE, FULL_DUPLEX] {
             let began = Instant::now();
             loop {
-                let mut other = Stranger::new();
+                let mut other = ConnectionPermit::new();
                 other.forge(at, &ask_for(what, 8_000_000));
                 if other.count(Duration::from_millis(300)) != Arrived::default() {
                     break;
@@ -193,7 +193,7 @@ fn iperf3_control(at: SocketAddr, parallel: u32) -> TcpStream {
 #[test]
 fn iperf3_sends_to_the_address_of_the_control_connection_and_to_as_many_ports_as_streams() {
     with_server!(iperf3, Limits::default(), |at| {
-        let mut stranger = Stranger::new();
+        let mut stranger = ConnectionPermit::new();
         stranger.forge(at, b"9876");
         let mut control = iperf3_control(at, 1);
         for _ in 0..3 {
@@ -216,7 +216,7 @@ fn iperf3_sends_to_the_address_of_the_control_connection_and_to_as_many_ports_as
 #[test]
 fn netperf_answers_the_control_connections_address_alone() {
     with_server!(netperf, Limits::default(), |at: SocketAddr| {
-        let mut stranger = Stranger::new();
+        let mut stranger = ConnectionPermit::new();
         let own = UdpSocket::bind((HERE, 0)).unwrap();
         // UDP_RR with small requests and large responses, at the port that the stranger has, too.
         for port in [own.local_addr().unwrap().port(), stranger.socket.local_addr().unwrap().port()] {
@@ -244,7 +244,7 @@ fn netperf_answers_the_control_connections_address_alone() {
 #[test]
 fn nuttcp_sends_to_the_control_connections_address_alone() {
     with_server!(nuttcp, Limits::default(), |at: SocketAddr| {
-        let mut stranger = Stranger::new();
+        let mut stranger = ConnectionPermit::new();
         let port = stranger.socket.local_addr().unwrap().port();
         // A test in which the server sends datagrams to a port of the client's, which the stranger has, too; and one in which it
         // would receive them there. A third machine has no place in a request.
@@ -270,7 +270,7 @@ fn nuttcp_sends_to_the_control_connections_address_alone() {
 #[test]
 fn ttcp_says_nothing_to_anybody() {
     with_server!(ttcp, Limits::default(), |at| {
-        let mut stranger = Stranger::new();
+        let mut stranger = ConnectionPermit::new();
         for octets in [&b"ttcp"[..], &[b'x'; 1000], b"ttcp", b"ttcp"] {
             stranger.forge(at, octets);
         }
@@ -284,7 +284,7 @@ fn towards_silence(
     direction: Direction,
     unanswered: Option<u64>,
 ) -> (Result<[Outcome; 2], String>, Arrived) {
-    let stranger = Stranger::new();
+    let stranger = ConnectionPermit::new();
     let server = stranger.socket.local_addr().unwrap();
     let unanswered = unanswered.map(|bits_per_second| UnprovenLimit { bits_per_second });
     let place = Place { local: HERE.parse().unwrap(), interface: None, server, unanswered };
@@ -342,7 +342,7 @@ fn with_permission_our_clients_send_as_much_as_it_says_and_not_to_who_refuses() 
         assert_eq!(said.is_ok(), tool == Tool::Ttcp, "{tool}");
         assert!((1_000_000..=8_000_000).contains(&arrived.octets), "{tool}: {arrived:?}");
         // Nobody listens, which the machine says: within the first datagrams.
-        let gone = Stranger::new().socket.local_addr().unwrap();
+        let gone = ConnectionPermit::new().socket.local_addr().unwrap();
         let unanswered = Some(UnprovenLimit { bits_per_second: 1_000_000_000 });
         let place = Place { local: HERE.parse().unwrap(), interface: None, server: gone, unanswered };
         let mut spec = Spec::new(Workload::UdpStream);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::served_test::{Limits, ServedTest};
 use linerate_peers::test::Place;
 use linerate_peers::{iperf2, iperf3, netperf, nuttcp, ttcp};
 use linerate_trial::spec::{Extent, Spec, Workload};
@@ -21,7 +21,7 @@ const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Has a server of this tool while `work` goes on, given where. Returns what was served.
-fn with_server(tool: Tool, limits: Limits, work: impl FnOnce(SocketAddr)) -> Vec<Served> {
+fn with_server(tool: Tool, limits: Limits, work: impl FnOnce(SocketAddr)) -> Vec<ServedTest> {
     macro_rules! served {
         ($server:expr) => {{
             let server = $server.unwrap();
@@ -121,7 +121,7 @@ fn half_a_test(tool: Tool, number: u32) -> Option<Vec<u8>> {
 fn netperf_request() -> netperf::omni::Request {
     let spec = Spec::new(Workload::TcpStream);
     let flow = linerate_trial::flow::Flow::of(&spec)[0];
-    netperf::terms::request_of(&spec, flow, true, 0)
+    netperf::mapping::request_of(&spec, flow, true, 0)
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn one_datagram_is_no_test() {
             if tool == Tool::Iperf2 {
                 // A number and a time, then a header: its size and that it is for UDP.
                 let header =
-                    iperf2::terms::header_of(&Spec::new(Workload::UdpStream), linerate_trial::spec::Direction::Rx);
+                    iperf2::mapping::header_of(&Spec::new(Workload::UdpStream), linerate_trial::spec::Direction::Rx);
                 let octets = header.emit();
                 first[16..16 + octets.len()].copy_from_slice(&octets);
             }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
-use linerate_peers::served::Limits;
+use linerate_peers::served_test::Limits;
 use linerate_peers::test::Place;
 use linerate_peers::ttcp::client;
 use linerate_peers::ttcp::server::Server;

@@ -18,7 +18,7 @@ use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_peers::allow::AllowList;
 use linerate_peers::iperf3::authentication::Guard;
 use linerate_peers::iperf3::server::Admits;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::served_test::{Limits, ServedTest};
 use linerate_peers::{iperf2, iperf3, netperf, nuttcp, ttcp};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
@@ -94,13 +94,13 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
         tests: 0,
         allowance: Allowance::new(arguments.max_records, Instant::now()),
     });
-    let trouble = Mutex::new(None);
+    let failure = Mutex::new(None);
     let over = || {
         interrupt::requested()
             || (arguments.one_off && lock(&desk).tests > 0)
-            || trouble.lock().is_ok_and(|trouble| trouble.is_some())
+            || failure.lock().is_ok_and(|failure| failure.is_some())
     };
-    let heard = |served: Served| {
+    let heard = |served: ServedTest| {
         if let Some(what) = served.is_no_test() {
             let refused = refusals.iter().find(|refused| refused.tool == served.tool);
             return refused.into_iter().for_each(|refused| refused.tell(served.peer, &what));
@@ -117,7 +117,7 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
             Ok(record) => {
                 out!("{sentence}: {}\n{}", record.id, render::summary::summary(std::slice::from_ref(&record)))
             }
-            Err(error) => *lock(&trouble) = Some(error),
+            Err(error) => *lock(&failure) = Some(error),
         }
     };
     let served = thread::scope(|scope| {
@@ -126,7 +126,7 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
     });
     // What was served is closed whatever happened.
     let closed = lock(&desk).close();
-    if let Some(error) = lock(&trouble).take() {
+    if let Some(error) = lock(&failure).take() {
         return Err(error);
     }
     served?;
@@ -214,7 +214,7 @@ impl Server {
         }
     }
 
-    fn run(&self, over: &(impl Fn() -> bool + Sync), heard: &(impl Fn(Served) + Sync)) -> io::Result<()> {
+    fn run(&self, over: &(impl Fn() -> bool + Sync), heard: &(impl Fn(ServedTest) + Sync)) -> io::Result<()> {
         match self {
             Server::Iperf3(server) => server.run(|_| over(), heard),
             Server::Iperf2(server) => server.run(|_| over(), heard),
@@ -326,14 +326,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn sentence(served: &Served) -> String {
+fn sentence(served: &ServedTest) -> String {
     let version = served.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
     let Spec { workload, direction, .. } = served.spec;
     format!("{}{version} from {}, {workload} {direction}", served.tool, served.peer.ip())
 }
 
 /// The client, as an endpoint is written: a link-local address with the interface of this machine.
-fn endpoint(served: &Served) -> String {
+fn endpoint(served: &ServedTest) -> String {
     let ip = served.peer.ip();
     match (&served.interface, ip) {
         (Some(interface), IpAddr::V6(address)) if address.is_unicast_link_local() => {
@@ -354,7 +354,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn keep(&mut self, served: Served) -> Result<Record> {
+    fn keep(&mut self, served: ServedTest) -> Result<Record> {
         let host = endpoint(&served);
         let campaign = match &self.campaign {
             Some(campaign) => campaign.clone(),
@@ -397,8 +397,8 @@ impl Desk {
 }
 
 /// A test as if two agents had conducted it: of the client's machine nothing is known.
-fn conducted(served: Served) -> Conducted {
-    let Served { peer, local, interface, mut spec, ended, .. } = served;
+fn conducted(served: ServedTest) -> Conducted {
+    let ServedTest { peer, local, interface, mut spec, ended, .. } = served;
     spec.ip = Some(if local.is_ipv4() { Ip::V4 } else { Ip::V6 });
     let mut target = environment::describe(interface.as_deref(), &[]);
     target.agent_version = Some(env!("CARGO_PKG_VERSION").to_owned());

@@ -14,16 +14,16 @@ use linerate_trial::spec::{Direction, Spec, Workload};
 use linerate_trial::wire::Probe;
 use socket2::Socket;
 
-use super::bounce;
+use super::bounce_back;
 use super::datagram::{self, Numbers, PREFIX_LEN};
 use super::header::{FULL_LEN, Header};
+use super::mapping::{address_check, check_client, header_of, reported};
 use super::report::Report;
 use super::sockets::{await_report, framing, stream};
-use super::terms::{check_client, greeting, header_of, reported};
 use crate::deadline::Timed;
-use crate::far::far_end;
-use crate::options::open;
 use crate::reachability::check_unanswered;
+use crate::remote_end::remote_end;
+use crate::socket_options::open;
 use crate::test::{Place, await_closes, await_end, exhausted};
 
 /// How long the server has to take a header.
@@ -39,10 +39,10 @@ const ASK_PERIOD: Duration = Duration::from_millis(20);
 const ASK_TIMES: usize = 100;
 /// Datagrams of the session by which a server shows that it is there, how often it is tried, and how often and how many times
 /// its end is said.
-const GREETING_LEN: usize = 8;
-const GREETINGS: usize = 3;
-const GREETING_PERIOD: Duration = Duration::from_millis(100);
-const GREETING_ENDS: u64 = 8;
+const CHECK_LEN: usize = 8;
+const CHECKS: usize = 3;
+const CHECK_PERIOD: Duration = Duration::from_millis(100);
+const CHECK_ENDS: u64 = 8;
 /// How long a server takes until it is ready for another session: 2.1.8 waits until the client has been silent for 250 ms, and
 /// what comes meanwhile begins none.
 const READY_TIME: Duration = Duration::from_millis(400);
@@ -65,7 +65,7 @@ pub fn run(
         Workload::UdpStream => test.datagrams(notify),
         _ => test.octets(notify),
     }
-    .map_err(|trouble| test.sentence(trouble))
+    .map_err(|error| test.sentence(error))
 }
 
 struct Test<'a> {
@@ -75,7 +75,7 @@ struct Test<'a> {
 }
 
 /// What went wrong.
-enum Trouble {
+enum Error {
     /// The server is not there.
     Unreachable(io::Error),
     /// While this was being done.
@@ -88,33 +88,33 @@ enum Trouble {
     Left,
 }
 
-impl From<TrafficError> for Trouble {
-    fn from(error: TrafficError) -> Trouble {
-        Trouble::Own(error.to_string())
+impl From<TrafficError> for Error {
+    fn from(error: TrafficError) -> Error {
+        Error::Own(error.to_string())
     }
 }
 
 /// There is no socket or thread for it.
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Trouble {
-        Trouble::Own(exhausted(&error))
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Error {
+        Error::Own(exhausted(&error))
     }
 }
 
 impl Test<'_> {
     /// A test over TCP: streams, or requests.
-    fn octets(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
+    fn octets(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Error> {
         let asks = self.spec.workload == Workload::TcpRr;
         let opened = self.open(usize::from(self.spec.streams))?;
         // Where both directions are asked for, they share connections.
         let flows = Flow::of(self.spec).into_iter().zip(opened.iter().cycle());
         let streams = flows.map(|(flow, socket)| Ok((flow, socket.try_clone()?))).collect::<io::Result<_>>()?;
-        let head = if asks { bounce::head(self.spec.request_size) } else { Vec::new() };
+        let head = if asks { bounce_back::head(self.spec.request_size) } else { Vec::new() };
         let trial = self.adopt(head, streams, Reach::Connected, notify)?;
         if !asks {
             let header = header_of(self.spec, self.spec.direction).emit();
             for socket in &opened {
-                say(socket, &header).map_err(|error| Trouble::Talking("the test was asked for", error))?;
+                say(socket, &header).map_err(|error| Error::Talking("the test was asked for", error))?;
             }
         }
         if self.spec.direction == Direction::Rx && !asks {
@@ -123,11 +123,11 @@ impl Test<'_> {
         trial.start();
         self.watch(&trial)?;
         let outcome = trial.join()?;
-        Ok([far_end(self.spec, &outcome), outcome])
+        Ok([remote_end(self.spec, &outcome), outcome])
     }
 
     /// Streams to the server. It says nothing of what it received, but closes when it has read all of it.
-    fn send_octets(&self, trial: Trial, opened: &[Socket]) -> Result<[Outcome; 2], Trouble> {
+    fn send_octets(&self, trial: Trial, opened: &[Socket]) -> Result<[Outcome; 2], Error> {
         let began = Instant::now();
         trial.start();
         let sockets: Vec<&Socket> = opened.iter().collect();
@@ -137,7 +137,7 @@ impl Test<'_> {
             return Err(stopped());
         }
         let outcome = trial.join()?;
-        let mut target = far_end(self.spec, &outcome);
+        let mut target = remote_end(self.spec, &outcome);
         // Whoever has not closed has perhaps not read.
         let closed_at = |id: u16| closed.get(usize::from(id)).copied().flatten();
         target.flows.retain(|flow| closed_at(flow.id).is_some());
@@ -149,7 +149,7 @@ impl Test<'_> {
     }
 
     /// A test over UDP: each stream has a socket of its own, whichever way it goes.
-    fn datagrams(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
+    fn datagrams(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Error> {
         let flows = Flow::of(self.spec);
         let sends = self.spec.direction != Direction::Tx;
         let reach = if sends { self.reach()? } else { Reach::Silent };
@@ -170,7 +170,7 @@ impl Test<'_> {
             let size = u64::from(self.spec.message_octets());
             (ours.octets, ours.octets_total) = (ours.octets + size, ours.octets_total + size);
         }
-        let mut target = far_end(self.spec, &outcome);
+        let mut target = remote_end(self.spec, &outcome);
         let size = self.spec.message_octets() as usize;
         let mut unheard = false;
         for (far, repeats) in self.reports(&outcome, &held, &forward, size) {
@@ -181,20 +181,20 @@ impl Test<'_> {
             target.flows.extend(far.and_then(|report| reported(ours, &report, repeats)));
         }
         if unheard {
-            return Err(if self.has_left(&held) { Trouble::Left } else { Trouble::Silent });
+            return Err(if self.has_left(&held) { Error::Left } else { Error::Silent });
         }
         target.flows.sort_by_key(|flow| flow.id);
         Ok([target, outcome])
     }
 
     /// Why this end may send: the server has answered a first session, or the user allows it without.
-    fn reach(&self) -> Result<Reach, Trouble> {
+    fn reach(&self) -> Result<Reach, Error> {
         if let Some(limit) = self.place.unanswered {
-            check_unanswered(limit, self.spec).map_err(Trouble::Own)?;
+            check_unanswered(limit, self.spec).map_err(Error::Own)?;
             return Ok(Reach::Unproven(limit));
         }
-        for _ in 0..GREETINGS {
-            if let Some(proven) = self.greet()? {
+        for _ in 0..CHECKS {
+            if let Some(proven) = self.check_address()? {
                 thread::sleep(READY_TIME);
                 return Ok(Reach::Proven(proven));
             }
@@ -202,26 +202,26 @@ impl Test<'_> {
                 return Err(stopped());
             }
         }
-        Err(Trouble::Silent)
+        Err(Error::Silent)
     }
 
     /// A session of its own of a few small datagrams, with numbers like any other's: what this end draws at random is how many
     /// octets they have. The server's report repeats their sum.
-    fn greet(&self) -> Result<Option<ProvenPeer>, Trouble> {
-        let mut drawn = [0; GREETING_LEN];
+    fn check_address(&self) -> Result<Option<ProvenPeer>, Error> {
+        let mut drawn = [0; CHECK_LEN];
         getrandom::fill(&mut drawn).map_err(io::Error::other)?;
         let least = PREFIX_LEN + FULL_LEN;
         let sizes = drawn.map(|drawn| least + usize::from(drawn));
         let sum = (sizes.iter().sum::<usize>() + least) as u32;
-        let head = [&[0; PREFIX_LEN][..], &greeting(sum).emit()].concat();
+        let head = [&[0; PREFIX_LEN][..], &address_check(sum).emit()].concat();
         let server = self.place.server;
-        let socket = open(self.spec, self.place.local, server).map_err(Trouble::Unreachable)?;
+        let socket = open(self.spec, self.place.local, server).map_err(Error::Unreachable)?;
         let say = |number: u64, len: usize, emit: &dyn Fn(u64, &mut [u8])| {
             let mut octets = vec![0; len];
             octets[..head.len()].copy_from_slice(&head);
             emit(number, &mut octets);
             match socket.send(&octets) {
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => Err(Trouble::Unreachable(error)),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => Err(Error::Unreachable(error)),
                 _ => Ok(()),
             }
         };
@@ -233,11 +233,11 @@ impl Test<'_> {
             thread::sleep(if number == 0 { OPENING_PERIOD } else { Duration::ZERO });
         }
         let udp: UdpSocket = socket.try_clone()?.into();
-        udp.set_read_timeout(Some(GREETING_PERIOD))?;
+        udp.set_read_timeout(Some(CHECK_PERIOD))?;
         let mut answer = [0; 2048];
-        for again in 1..=GREETING_ENDS {
-            say(GREETING_LEN as u64 + again, least, &|number, octets| datagram::emit_last(number, 0, octets))?;
-            let until = Instant::now() + GREETING_PERIOD;
+        for again in 1..=CHECK_ENDS {
+            say(CHECK_LEN as u64 + again, least, &|number, octets| datagram::emit_last(number, 0, octets))?;
+            let until = Instant::now() + CHECK_PERIOD;
             while Instant::now() < until && !(self.stopped)() {
                 match udp.recv(&mut answer) {
                     Ok(len) => {
@@ -245,7 +245,7 @@ impl Test<'_> {
                         return Ok(ProvenPeer::by_echo(server, &u64::from(sum), &report.octets));
                     }
                     Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                        return Err(Trouble::Unreachable(error));
+                        return Err(Error::Unreachable(error));
                     }
                     Err(_) => break,
                 }
@@ -308,7 +308,7 @@ impl Test<'_> {
     }
 
     /// Asks for the server's streams until their data comes.
-    fn ask(&self, trial: &Trial, held: &[(Flow, Socket)], head: &[u8]) -> Result<(), Trouble> {
+    fn ask(&self, trial: &Trial, held: &[(Flow, Socket)], head: &[u8]) -> Result<(), Error> {
         let asking: Vec<&Socket> =
             held.iter().filter(|(flow, _)| flow.source == End::Target).map(|(_, socket)| socket).collect();
         if asking.is_empty() {
@@ -325,19 +325,19 @@ impl Test<'_> {
             for socket in &asking {
                 match socket.send(&first) {
                     Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                        return Err(Trouble::Unreachable(error));
+                        return Err(Error::Unreachable(error));
                     }
                     _ => {}
                 }
             }
             thread::sleep(ASK_PERIOD);
         }
-        if trial.has_received() { Ok(()) } else { Err(Trouble::Silent) }
+        if trial.has_received() { Ok(()) } else { Err(Error::Silent) }
     }
 
-    fn open(&self, count: usize) -> Result<Vec<Socket>, Trouble> {
+    fn open(&self, count: usize) -> Result<Vec<Socket>, Error> {
         let Place { local, server, .. } = self.place;
-        let open = |_| open(self.spec, *local, *server).map_err(Trouble::Unreachable);
+        let open = |_| open(self.spec, *local, *server).map_err(Error::Unreachable);
         (0..count).map(open).collect()
     }
 
@@ -347,7 +347,7 @@ impl Test<'_> {
         streams: Vec<(Flow, Socket)>,
         reach: Reach,
         notify: impl Fn(Progress) + Send + 'static,
-    ) -> Result<Trial, Trouble> {
+    ) -> Result<Trial, Error> {
         let Place { local, interface, .. } = self.place;
         let streams = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
         let framing = framing(self.spec, Numbers::Long, head, |_| Early::default());
@@ -355,31 +355,31 @@ impl Test<'_> {
     }
 
     /// Until this end's streams have ended, and the server's.
-    fn watch(&self, trial: &Trial) -> Result<(), Trouble> {
+    fn watch(&self, trial: &Trial) -> Result<(), Error> {
         let most = self.spec.expected_time().map_or(Duration::MAX, |time| time + LATE);
         if await_end(trial, most, self.stopped) { Ok(()) } else { Err(stopped()) }
     }
 
-    fn sentence(&self, trouble: Trouble) -> String {
+    fn sentence(&self, error: Error) -> String {
         let server = self.place.server;
         let udp = if self.spec.workload.is_udp() { " -u" } else { "" };
-        match trouble {
-            Trouble::Own(sentence) => sentence,
-            Trouble::Unreachable(error) => format!(
+        match error {
+            Error::Own(sentence) => sentence,
+            Error::Unreachable(error) => format!(
                 "cannot reach an iperf2 server at {server}: {error}; start 'iperf -s{udp}' there, and check cable and \
                  firewalls"
             ),
-            Trouble::Talking(what, error) => {
+            Error::Talking(what, error) => {
                 format!(
                     "the iperf2 server at {server} was lost while {what}: {error}; see what it printed, and try again"
                 )
             }
-            Trouble::Left => format!(
+            Error::Left => format!(
                 "the iperf2 server at {server} answered a first session of a few datagrams, by which this end finds out whether it is \
                  there, and ended; start 'iperf -s -u' there without -P and -1, or leave that session out with \
                  --allow-unanswered RATE"
             ),
-            Trouble::Silent => format!(
+            Error::Silent => format!(
                 "nothing came back from {server} over UDP; start 'iperf -s -u' there, and check the path that UDP takes"
             ),
         }
@@ -392,6 +392,6 @@ fn say(socket: &Socket, octets: &[u8]) -> io::Result<()> {
     stream.set_write_timeout(None)
 }
 
-fn stopped() -> Trouble {
-    Trouble::Own("the trial was stopped".to_owned())
+fn stopped() -> Error {
+    Error::Own("the trial was stopped".to_owned())
 }

@@ -22,12 +22,14 @@ use socket2::{SockRef, Socket};
 
 use super::datagram;
 use super::header::Header;
-use super::session::{Member, Session, Wish, acknowledge, answer_greeting, bounce_back, is_near, spec_of_wish};
-use crate::connections::{ConnectionLimit, Stranger, spawn};
-use crate::door::{Datagram, Door, LOOK_FOR_END, await_all, is_passing};
-use crate::early::{Beginning as FirstDatagrams, Keeper, PendingStreams};
-use crate::places::{Wanted, memory_of};
-use crate::served::{Limits, Refusals, Served};
+use super::session::{
+    Member, Request, Session, acknowledge, answer_address_check, bounce_back, is_near, spec_of_request,
+};
+use crate::connection_limit::{ConnectionLimit, ConnectionPermit, spawn};
+use crate::early_datagrams::{EarlyDatagrams, PendingStreams, StreamStart as FirstDatagrams};
+use crate::listener::{Datagram, LOOK_FOR_END, Listener, await_all, is_passing};
+use crate::served_test::{Limits, Refusals, ServedTest};
+use crate::test_limit::{TestDemand, memory_of};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5001;
@@ -39,7 +41,7 @@ const GATHERING_TIME: Duration = Duration::from_millis(300);
 
 /// A server that listens.
 pub struct Server {
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     limits: Limits,
     refusals: Refusals,
     shared: Shared,
@@ -65,7 +67,7 @@ struct Gathering {
     number: usize,
     client: IpAddr,
     is_udp: bool,
-    wish: Wish,
+    request: Request,
     wanted: usize,
     members: mpsc::Sender<Member>,
 }
@@ -74,7 +76,7 @@ impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
         Ok(Server {
-            doors: Door::open_all(address, port, &limits.allow)?,
+            listeners: Listener::open_all(address, port, &limits.allow)?,
             limits,
             refusals: Box::new(|_, _| {}),
             shared: Shared {
@@ -96,17 +98,18 @@ impl Server {
 
     /// The port that is listened on.
     pub fn port(&self) -> io::Result<u16> {
-        Ok(self.doors[0].tcp.local_addr()?.port())
+        Ok(self.listeners[0].tcp.local_addr()?.port())
     }
 
     /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
     /// aborted.
-    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
+    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(ServedTest) + Sync) -> io::Result<()> {
         let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
         let service = Service { server: self, over: &over, heard: &heard };
         thread::scope(|scope| {
-            let tcp = self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope)));
-            let udp = self.doors.iter().map(|door| scope.spawn(move || service.attend_datagrams(door, scope)));
+            let tcp = self.listeners.iter().map(|listener| scope.spawn(move || service.attend(listener, scope)));
+            let udp =
+                self.listeners.iter().map(|listener| scope.spawn(move || service.attend_datagrams(listener, scope)));
             await_all(tcp.chain(udp))
         })
     }
@@ -117,17 +120,17 @@ impl Server {
 struct Service<'a> {
     server: &'a Server,
     over: &'a (dyn Fn() -> bool + Sync),
-    heard: &'a (dyn Fn(Served) + Sync),
+    heard: &'a (dyn Fn(ServedTest) + Sync),
 }
 
 impl<'a> Service<'a> {
     /// Looks for one family's connections, and gives each a thread.
-    fn attend<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
+    fn attend<'scope>(self, listener: &'a Listener, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
     where
         'a: 'scope,
     {
         while !(self.over)() {
-            if let Some((stream, peer)) = door.next()? {
+            if let Some((stream, peer)) = listener.next()? {
                 let work = move |stranger, stream| self.receive(stranger, stream, peer);
                 self.server.shared.strangers.receive(scope, (stream, peer), work);
             }
@@ -136,21 +139,25 @@ impl<'a> Service<'a> {
     }
 
     /// Looks for one family's first datagrams. Their thread is woken by them: a sender waits for nobody.
-    fn attend_datagrams<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
+    fn attend_datagrams<'scope>(
+        self,
+        listener: &'a Listener,
+        scope: &'scope thread::Scope<'scope, 'a>,
+    ) -> io::Result<()>
     where
         'a: 'scope,
     {
         let mut buffer = vec![0; 65_536];
         let mut pending = PendingStreams::new(datagram::Streams);
-        door.udp.set_read_timeout(Some(LOOK_FOR_END))?;
+        listener.udp.set_read_timeout(Some(LOOK_FOR_END))?;
         while !(self.over)() {
-            door.udp.set_nonblocking(false)?;
+            listener.udp.set_nonblocking(false)?;
             // An error is an ICMP message about a peer that is gone.
-            let Ok((len, peer)) = door.udp.recv_from(&mut buffer) else { continue };
-            door.udp.set_nonblocking(true)?;
-            let first = door.allow.admits(peer.ip()).then(|| (peer, buffer[..len].to_vec()));
+            let Ok((len, peer)) = listener.udp.recv_from(&mut buffer) else { continue };
+            listener.udp.set_nonblocking(true)?;
+            let first = listener.allow.admits(peer.ip()).then(|| (peer, buffer[..len].to_vec()));
             let mut unknown = VecDeque::from_iter(first);
-            unknown.extend(door.waiting());
+            unknown.extend(listener.waiting());
             while !(self.over)()
                 && let Some((peer, octets)) = unknown.pop_front()
             {
@@ -168,7 +175,7 @@ impl<'a> Service<'a> {
                     _ => pending.hear(peer, octets),
                 };
                 if let Some(beginning) = beginning {
-                    self.open_datagrams(door, beginning, peer, &mut unknown, scope);
+                    self.open_datagrams(listener, beginning, peer, &mut unknown, scope);
                 }
             }
         }
@@ -176,17 +183,17 @@ impl<'a> Service<'a> {
     }
 
     /// A connection: a test, or a stream of one.
-    fn receive(self, stranger: Stranger<'_>, stream: TcpStream, peer: SocketAddr) {
-        let wish = read_wish(&stream);
+    fn receive(self, stranger: ConnectionPermit<'_>, stream: TcpStream, peer: SocketAddr) {
+        let request = read_request(&stream);
         let socket: Socket = stream.into();
-        let answered = match &wish {
-            Ok(Wish::Streams(header)) => acknowledge(&socket, header),
-            Ok(Wish::BounceBack(_)) => socket.set_tcp_nodelay(true),
+        let answered = match &request {
+            Ok(Request::Streams(header)) => acknowledge(&socket, header),
+            Ok(Request::BounceBack(_)) => socket.set_tcp_nodelay(true),
             Err(_) => Ok(()),
         };
-        let join = match (wish, answered) {
-            (Ok(wish), Ok(())) => {
-                self.join(wish, 0, Member { socket, peer, since: Instant::now(), first: 0, keeper: None })
+        let join = match (request, answered) {
+            (Ok(request), Ok(())) => {
+                self.join(request, 0, Member { socket, peer, since: Instant::now(), first: 0, keeper: None })
             }
             _ => None,
         };
@@ -197,16 +204,16 @@ impl<'a> Service<'a> {
 
     /// Whether a client that says this first is to be sent datagrams, and may be. Whether another is, is asked later.
     fn wants_datagrams(self, first: &[u8]) -> Option<Result<(), &'static str>> {
-        let wish = Wish::Streams(datagram::header(first)?);
-        let spec = || spec_of_wish(&wish, Workload::UdpStream, first.len() as u32, &self.server.limits).map(drop);
-        wish.sends_datagrams(Workload::UdpStream).then(spec)
+        let request = Request::Streams(datagram::header(first)?);
+        let spec = || spec_of_request(&request, Workload::UdpStream, first.len() as u32, &self.server.limits).map(drop);
+        request.sends_datagrams(Workload::UdpStream).then(spec)
     }
 
     /// A stream of datagrams has begun: it gets a socket and a thread. What came meanwhile, of it or of others, is taken from
     /// those that wait, and added to them.
     fn open_datagrams<'scope>(
         self,
-        door: &'a Door,
+        listener: &'a Listener,
         mut beginning: FirstDatagrams,
         peer: SocketAddr,
         unknown: &mut VecDeque<Datagram>,
@@ -219,14 +226,16 @@ impl<'a> Service<'a> {
         let (Some(header), size) = (datagram::header(first), first.len() as u32) else { return };
         // Its place comes before a socket.
         let Some(stranger) = shared.senders.admit(peer.ip(), None) else { return };
-        let Ok((socket, before)) = door.connected(peer) else { return };
+        let Ok((socket, before)) = listener.connected(peer) else { return };
         shared.known().push(peer);
         beginning.collect(peer, unknown, before);
         let work = move || {
             let since = beginning.since;
-            let Ok(keeper) = Keeper::start(&socket, beginning.datagrams, since) else { return shared.forget(&[peer]) };
+            let Ok(keeper) = EarlyDatagrams::start(&socket, beginning.datagrams, since) else {
+                return shared.forget(&[peer]);
+            };
             let member = Member { socket, peer, since, first: size.into(), keeper: Some(keeper) };
-            if let Some(test) = self.join(Wish::Streams(header), size, member) {
+            if let Some(test) = self.join(Request::Streams(header), size, member) {
                 self.conduct(stranger, test);
             }
         };
@@ -237,12 +246,12 @@ impl<'a> Service<'a> {
 
     /// A connection joins the test that waits for it, or begins one, which is returned. `size`: of a stream's first
     /// datagram.
-    fn join(self, wish: Wish, size: u32, member: Member) -> Option<Beginning> {
+    fn join(self, request: Request, size: u32, member: Member) -> Option<StreamStart> {
         let shared = &self.server.shared;
         let (client, is_udp) = (member.peer.ip(), member.keeper.is_some());
         let workload = if is_udp { Workload::UdpStream } else { Workload::TcpStream };
-        let spec = spec_of_wish(&wish, workload, if is_udp { size } else { 128 << 10 }, &self.server.limits);
-        let is_near = || !wish.sends_datagrams(workload) || is_near(member.peer.ip());
+        let spec = spec_of_request(&request, workload, if is_udp { size } else { 128 << 10 }, &self.server.limits);
+        let is_near = || !request.sends_datagrams(workload) || is_near(member.peer.ip());
         let spec = spec.and_then(|spec| if is_near() { Ok(spec) } else { Err(BEYOND_A_ROUTER) });
         let spec = match spec {
             Ok(spec) => spec,
@@ -253,8 +262,9 @@ impl<'a> Service<'a> {
             }
         };
         let mut gathering = shared.gathering();
-        let fits =
-            |one: &&mut Gathering| one.wanted > 0 && one.client == client && one.is_udp == is_udp && one.wish == wish;
+        let fits = |one: &&mut Gathering| {
+            one.wanted > 0 && one.client == client && one.is_udp == is_udp && one.request == request
+        };
         if let Some(one) = gathering.iter_mut().find(fits) {
             one.wanted -= 1;
             let _ = one.members.send(member);
@@ -264,14 +274,14 @@ impl<'a> Service<'a> {
         let others = (wanted > 0).then(|| {
             let (members, others) = mpsc::channel();
             let number = shared.gathered.fetch_add(1, Ordering::Relaxed);
-            gathering.push(Gathering { number, client, is_udp, wish: wish.clone(), wanted, members });
+            gathering.push(Gathering { number, client, is_udp, request: request.clone(), wanted, members });
             Others { number, wanted, members: others }
         });
-        Some(Beginning { wish, spec, members: vec![member], others })
+        Some(StreamStart { request, spec, members: vec![member], others })
     }
 
     /// Waits for the other streams, and has the test.
-    fn conduct(self, stranger: Stranger<'_>, mut test: Beginning) {
+    fn conduct(self, stranger: ConnectionPermit<'_>, mut test: StreamStart) {
         stranger.set_busy();
         let shared = &self.server.shared;
         if let Some(others) = test.others.take() {
@@ -285,8 +295,8 @@ impl<'a> Service<'a> {
             test.members.extend(others.members.try_iter());
         }
         let peers: Vec<SocketAddr> = test.members.iter().map(|member| member.peer).collect();
-        if test.wish.is_greeting() {
-            test.members.into_iter().for_each(|member| answer_greeting(member, self.over));
+        if test.request.is_address_check() {
+            test.members.into_iter().for_each(|member| answer_address_check(member, self.over));
         } else {
             self.admit(stranger, test, peers[0]);
         }
@@ -294,18 +304,19 @@ impl<'a> Service<'a> {
     }
 
     /// Has the test, if it may be had now.
-    fn admit(self, stranger: Stranger<'_>, test: Beginning, peer: SocketAddr) {
+    fn admit(self, stranger: ConnectionPermit<'_>, test: StreamStart, peer: SocketAddr) {
         let shared = &self.server.shared;
         // Beyond these nobody is served: there is no word for it but to close.
         let limits = &self.server.limits;
         let (memory, proven) = (memory_of(&test.spec), !test.spec.workload.is_udp());
-        let place = limits.memory.take(Wanted { server: "iperf2", most: limits.tests, memory, proven, control: None });
+        let place =
+            limits.memory.take(TestDemand { server: "iperf2", most: limits.tests, memory, proven, control: None });
         drop(stranger);
         let Some(place) = place else {
             return (self.server.refusals)(peer, "came while as many tests ran as are allowed");
         };
         // Somebody who forges many clients has no more sent than one who forges one.
-        let is_unproven = test.wish.sends_datagrams(test.spec.workload);
+        let is_unproven = test.request.sends_datagrams(test.spec.workload);
         let alone = is_unproven.then(|| shared.unproven.try_lock());
         if matches!(alone, Some(Err(TryLockError::WouldBlock))) {
             return (self.server.refusals)(
@@ -313,9 +324,9 @@ impl<'a> Service<'a> {
                 "asked for datagrams while they were sent to another that is unproven",
             );
         }
-        let Beginning { wish, spec, members, .. } = test;
+        let StreamStart { request, spec, members, .. } = test;
         let over = || (self.over)() || place.is_evicted();
-        let session = Session { wish, spec, members, limits, over: &over, place: &place };
+        let session = Session { request, spec, members, limits, over: &over, place: &place };
         for served in session.run() {
             (self.heard)(served);
         }
@@ -324,8 +335,8 @@ impl<'a> Service<'a> {
 }
 
 /// A test whose other streams may come.
-struct Beginning {
-    wish: Wish,
+struct StreamStart {
+    request: Request,
     spec: linerate_trial::spec::Spec,
     members: Vec<Member>,
     others: Option<Others>,
@@ -356,20 +367,20 @@ impl Shared {
 const BEYOND_A_ROUTER: &str = "asked for datagrams from beyond a router; let it send, or use TCP";
 
 /// What a client wants, without taking its octets from the connection: they are traffic too.
-fn read_wish(stream: &TcpStream) -> io::Result<Wish> {
+fn read_request(stream: &TcpStream) -> io::Result<Request> {
     let until = Instant::now() + HEADER_TIME;
     let mut octets = [0; 512];
     let flags = peek(stream, &mut octets[..8], until)?;
-    if let Some(wish) = bounce_back(flags) {
-        return Ok(wish);
+    if let Some(request) = bounce_back(flags) {
+        return Ok(request);
     }
     let word = u32::from_be_bytes([flags[0], flags[1], flags[2], flags[3]]);
     if Header::is_none(word) {
-        return Ok(Wish::Streams(Header::none()));
+        return Ok(Request::Streams(Header::none()));
     }
     let len = Header::len(word).ok_or(ErrorKind::InvalidData)?;
     let header = Header::parse(peek(stream, &mut octets[..len], until)?);
-    Ok(Wish::Streams(header.ok_or(ErrorKind::InvalidData)?))
+    Ok(Request::Streams(header.ok_or(ErrorKind::InvalidData)?))
 }
 
 /// MSG_PEEK and MSG_WAITALL of linux/socket.h: returns when all is there, at the end of the stream, or when the time is

@@ -14,20 +14,20 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use socket2::Socket;
 
-use super::bounce;
+use super::bounce_back;
 use super::datagram::{self, Numbers, PREFIX_LEN};
 use super::header::{AT_ONCE, FULL_DUPLEX, Header, NO_UDP_FIN, REVERSE, TRIP_TIMES, VERSION1, ack};
+use super::mapping::{VERSION, is_address_check, report_of, reported, spec_of};
 use super::report::Report;
-use super::sockets::{MOST_FAREWELL, await_report, framing, stream};
-use super::terms::{VERSION, is_greeting, report_of, reported, spec_of};
+use super::sockets::{MOST_END_MARK, await_report, framing, stream};
 use crate::deadline::Timed;
-use crate::door::{LOOK_FOR_END, is_passing};
-use crate::early::Keeper;
-use crate::far::far_end;
-use crate::options::{open, prepare};
-use crate::places::TestPlace;
-use crate::served::{Limits, Served};
+use crate::early_datagrams::EarlyDatagrams;
+use crate::listener::{LOOK_FOR_END, is_passing};
+use crate::remote_end::remote_end;
+use crate::served_test::{Limits, ServedTest};
+use crate::socket_options::{open, prepare};
 use crate::test::await_end;
+use crate::test_limit::TestPermit;
 
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -42,31 +42,31 @@ const BACK_TIME: Duration = Duration::from_secs(3);
 const SILENCE: Duration = Duration::from_millis(250);
 const REPORTS: usize = 10;
 /// How long a session that asks for an answer alone may take, and the most datagrams that it has.
-const GREETING_TIME: Duration = Duration::from_secs(2);
-const MOST_GREETINGS: usize = 64;
+const CHECK_TIME: Duration = Duration::from_secs(2);
+const MOST_CHECKS: usize = 64;
 /// How often a client that receives is told that the stream is over, which it does not answer.
-const FAREWELLS: u64 = 3;
+const END_MARKS: u64 = 3;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Request {
     /// Streams, as a header says.
     Streams(Header),
     /// Answers to requests of this many octets.
     BounceBack(u32),
 }
 
-impl Wish {
+impl Request {
     /// Whether this end is to send datagrams.
     pub fn sends_datagrams(&self, workload: Workload) -> bool {
-        let Wish::Streams(header) = self else { return false };
+        let Request::Streams(header) = self else { return false };
         let sends = header.has(REVERSE) || header.has(FULL_DUPLEX) || header.flags & VERSION1 != 0;
         workload == Workload::UdpStream && sends
     }
 
-    /// Whether it is no test; see [`is_greeting`].
-    pub fn is_greeting(&self) -> bool {
-        matches!(self, Wish::Streams(header) if is_greeting(header))
+    /// Whether it is no test; see [`is_address_check`].
+    pub fn is_address_check(&self) -> bool {
+        matches!(self, Request::Streams(header) if is_address_check(header))
     }
 }
 
@@ -81,13 +81,13 @@ pub struct Member {
     /// Octets of the first datagram.
     pub first: u64,
     /// Who keeps what comes on it until the test has begun; a connection of datagrams has one.
-    pub keeper: Option<Keeper>,
+    pub keeper: Option<EarlyDatagrams>,
 }
 
 /// A test.
 pub struct Session<'a> {
     /// What is asked for.
-    pub wish: Wish,
+    pub request: Request,
     /// As a trial.
     pub spec: Spec,
     /// Its connections, one at least.
@@ -97,14 +97,19 @@ pub struct Session<'a> {
     /// Whether the test is to end.
     pub over: &'a (dyn Fn() -> bool + Sync),
     /// Its place.
-    pub place: &'a TestPlace,
+    pub place: &'a TestPermit,
 }
 
-/// The trial that a wish comes to.
-pub fn spec_of_wish(wish: &Wish, workload: Workload, size: u32, limits: &Limits) -> Result<Spec, &'static str> {
-    match wish {
-        Wish::Streams(header) => spec_of(header, workload, size, limits),
-        Wish::BounceBack(size) => super::terms::bounce_back(*size, limits),
+/// The trial that a request comes to.
+pub fn spec_of_request(
+    request: &Request,
+    workload: Workload,
+    size: u32,
+    limits: &Limits,
+) -> Result<Spec, &'static str> {
+    match request {
+        Request::Streams(header) => spec_of(header, workload, size, limits),
+        Request::BounceBack(size) => super::mapping::bounce_back(*size, limits),
     }
 }
 
@@ -124,7 +129,7 @@ pub fn acknowledge(socket: &Socket, header: &Header) -> io::Result<()> {
 
 impl Session<'_> {
     /// The test, or both.
-    pub fn run(mut self) -> Vec<Served> {
+    pub fn run(mut self) -> Vec<ServedTest> {
         let Some(local) = self.members[0].socket.local_addr().ok().and_then(|local| local.as_socket()) else {
             return Vec::new();
         };
@@ -132,7 +137,7 @@ impl Session<'_> {
         self.spec.streams = self.members.len() as u16;
         let spec = self.spec.clone();
         let mut served = vec![self.served(&spec, local, interface.clone(), true)];
-        if let Wish::Streams(header) = &self.wish
+        if let Request::Streams(header) = &self.request
             && header.flags & VERSION1 != 0
             && header.flags & AT_ONCE == 0
             && served[0].ended.is_ok()
@@ -143,17 +148,17 @@ impl Session<'_> {
         served
     }
 
-    fn served(&mut self, spec: &Spec, local: SocketAddr, interface: Option<String>, own: bool) -> Served {
+    fn served(&mut self, spec: &Spec, local: SocketAddr, interface: Option<String>, own: bool) -> ServedTest {
         let peer = self.members[0].peer;
         let mut spec = spec.clone();
         let ended = self.conduct(&spec, local.ip(), interface.clone(), own);
         // What a client does not say, its test has shown.
-        if let (Wish::BounceBack(_), Ok(outcomes)) = (&self.wish, &ended) {
+        if let (Request::BounceBack(_), Ok(outcomes)) = (&self.request, &ended) {
             let ns = outcomes[0].flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0);
             spec.extent = Extent::Time(Duration::from_millis((ns / 1_000_000).max(10)));
         }
-        let version = if let Wish::Streams(header) = &self.wish { header.version() } else { None };
-        Served { tool: "iperf2", version, peer, local, interface, spec, ended, bytes: self.place.bytes() }
+        let version = if let Request::Streams(header) = &self.request { header.version() } else { None };
+        ServedTest { tool: "iperf2", version, peer, local, interface, spec, ended, bytes: self.place.bytes() }
     }
 
     /// `own`: on the client's connections; else on such as this end opens alone.
@@ -194,8 +199,8 @@ impl Session<'_> {
 
     /// The sockets of the trial's flows, in the order of their numbers.
     fn streams(&self, spec: &Spec, local: IpAddr, own: bool) -> io::Result<Vec<(Flow, Socket)>> {
-        let back = match &self.wish {
-            Wish::Streams(header) if header.flags & VERSION1 != 0 => Some(header.back_port),
+        let back = match &self.request {
+            Request::Streams(header) if header.flags & VERSION1 != 0 => Some(header.back_port),
             _ => None,
         };
         let mut own = own.then(|| self.members.iter().cycle()).into_iter().flatten();
@@ -223,7 +228,7 @@ impl Session<'_> {
 
     /// Reads the header of a client that sends nothing else: what nobody has read makes closing a reset.
     fn take_header(&self, socket: &Socket) -> io::Result<()> {
-        let Wish::Streams(header) = &self.wish else { return Ok(()) };
+        let Request::Streams(header) = &self.request else { return Ok(()) };
         let len = Header::len(header.flags).unwrap_or(0);
         let stream = stream(socket)?;
         Timed::new(&stream, MESSAGE_TIME).read_exact(&mut vec![0; len])?;
@@ -231,9 +236,9 @@ impl Session<'_> {
     }
 
     fn framing(&mut self, spec: &Spec) -> Framing {
-        let numbers = match &self.wish {
-            Wish::Streams(header) => Numbers::of(header.flags),
-            Wish::BounceBack(_) => Numbers::Long,
+        let numbers = match &self.request {
+            Request::Streams(header) => Numbers::of(header.flags),
+            Request::BounceBack(_) => Numbers::Long,
         };
         // Requests wait for their answers, and are timed by who asks.
         let since: Vec<Instant> = self.members.iter().map(|member| member.since).collect();
@@ -242,7 +247,8 @@ impl Session<'_> {
         receiving.retain(|flow| flow.source == End::Host);
         let receiving: Vec<u16> = receiving.into_iter().map(|flow| flow.id).collect();
         // All of them: one that is left would hear of refusals, which are for whoever sends on its socket.
-        let mut keepers: Vec<Option<Keeper>> = self.members.iter_mut().map(|member| member.keeper.take()).collect();
+        let mut keepers: Vec<Option<EarlyDatagrams>> =
+            self.members.iter_mut().map(|member| member.keeper.take()).collect();
         let unused = keepers.split_off(receiving.len().min(keepers.len()));
         unused.into_iter().flatten().for_each(|keeper| drop(keeper.take()));
         let early: Vec<_> = receiving.into_iter().zip(keepers.into_iter().zip(since)).collect();
@@ -262,11 +268,11 @@ impl Session<'_> {
 
     /// What the protocol says after the data. Returns what is known of the client's end.
     fn finish(&self, spec: &Spec, outcome: &mut Outcome, held: &[(Flow, Socket)]) -> Outcome {
-        let mut far = far_end(spec, outcome);
+        let mut far = remote_end(spec, outcome);
         if spec.workload != Workload::UdpStream {
             return far;
         }
-        let Wish::Streams(header) = &self.wish else { return far };
+        let Request::Streams(header) = &self.request else { return far };
         // What remains is to wait for a report to be asked for again: that keeps nobody out.
         self.place.set_over();
         let is_back = |flow: &Flow| flow.source == End::Target && header.flags & VERSION1 != 0;
@@ -283,7 +289,7 @@ impl Session<'_> {
                     let _ = thread
                         .spawn_scoped(scope, move || report(socket, &report_of(&ours).emit(), answers, self.over));
                 } else if flow.source == End::Target && !is_back(flow) {
-                    let _ = thread.spawn_scoped(scope, move || say_farewell(socket, size, ours.messages_total));
+                    let _ = thread.spawn_scoped(scope, move || send_end_mark(socket, size, ours.messages_total));
                 }
             }
         });
@@ -327,9 +333,9 @@ fn report(socket: &Socket, octets: &[u8], mut answers: Answers, over: &dyn Fn() 
 }
 
 /// Says again that a stream is over, to a client that does not answer.
-fn say_farewell(socket: &Socket, size: usize, number: u64) {
-    let mut last = vec![0; size.min(MOST_FAREWELL)];
-    for again in 1..=FAREWELLS {
+fn send_end_mark(socket: &Socket, size: usize, number: u64) {
+    let mut last = vec![0; size.min(MOST_END_MARK)];
+    for again in 1..=END_MARKS {
         thread::sleep(LOOK_AGAIN * 2);
         datagram::emit_last(number + again, 0, &mut last);
         if socket.send(&last).is_err() {
@@ -339,14 +345,14 @@ fn say_farewell(socket: &Socket, size: usize, number: u64) {
 }
 
 /// Answers a session that asks for no more: how many octets came.
-pub fn answer_greeting(mut member: Member, over: &dyn Fn() -> bool) {
+pub fn answer_address_check(mut member: Member, over: &dyn Fn() -> bool) {
     let Some(keeper) = member.keeper.take() else { return };
     let Ok(udp) = member.socket.try_clone().map(UdpSocket::from) else { return };
     let mut came = keeper.take().datagrams;
     let _ = udp.set_read_timeout(Some(SILENCE));
-    let (until, mut buffer) = (Instant::now() + GREETING_TIME, [0; 2048]);
+    let (until, mut buffer) = (Instant::now() + CHECK_TIME, [0; 2048]);
     while !came.iter().any(|octets| datagram::is_last(Numbers::Long, octets)) {
-        if Instant::now() > until || came.len() > MOST_GREETINGS || over() {
+        if Instant::now() > until || came.len() > MOST_CHECKS || over() {
             return;
         }
         if let Ok(len) = udp.recv(&mut buffer) {
@@ -395,8 +401,8 @@ fn is_on_link(peer: IpAddr, known: &[InterfaceAddress]) -> bool {
 }
 
 /// The size of the requests of a client whose connection begins with these octets.
-pub fn bounce_back(octets: &[u8]) -> Option<Wish> {
-    bounce::size(octets).map(Wish::BounceBack)
+pub fn bounce_back(octets: &[u8]) -> Option<Request> {
+    bounce_back::size(octets).map(Request::BounceBack)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
 use linerate_trial::spec::{Spec, Workload};
 use socket2::Socket;
 
-use super::bounce;
+use super::bounce_back;
 use super::datagram::{self, Numbers};
 use super::report::Report;
 
@@ -19,7 +19,7 @@ use super::report::Report;
 const LAST_PERIOD: Duration = Duration::from_millis(10);
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 /// The most octets of a datagram that says so again: perhaps nobody is there.
-pub const MOST_FAREWELL: usize = 128;
+pub const MOST_END_MARK: usize = 128;
 
 /// What the streams look like: `head` is what every datagram, or request, that this end sends begins with, `early` what
 /// came on a flow before the trial began.
@@ -43,7 +43,7 @@ pub fn framing(
                 is_first: None,
                 early,
             }),
-            exchange: (spec.workload == Workload::TcpRr).then_some(bounce::EXCHANGE),
+            exchange: (spec.workload == Workload::TcpRr).then_some(bounce_back::EXCHANGE),
             bare: false,
         },
         Numbers::Short => Foreign {
@@ -74,7 +74,7 @@ pub fn await_report(socket: &Socket, head: &[u8], size: usize, number: u64) -> (
     let Ok(udp) = socket.try_clone().map(UdpSocket::from) else { return (None, 0) };
     let _ = udp.set_read_timeout(Some(LAST_PERIOD));
     let until = Instant::now() + LAST_PATIENCE;
-    let size = size.min(MOST_FAREWELL);
+    let size = size.min(MOST_END_MARK);
     let mut last = vec![0; size];
     last[..head.len().min(size)].copy_from_slice(&head[..head.len().min(size)]);
     let (mut again, mut sent_at, mut answer) = (0, Instant::now(), [0; 2048]);

@@ -13,21 +13,21 @@ use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::datagram;
+use super::mapping::{SAFETY, in_order_of_opening, outcome_of, parameters_of, results_of};
 use super::message::{Cookie, MAX_TEXT, State, read_json, read_state, write_json, write_state};
 use super::parameters::Parameters;
 use super::results::Results;
 use super::sockets::{framing, settle};
-use super::terms::{SAFETY, in_order_of_opening, outcome_of, parameters_of, results_of};
 use crate::deadline::Timed;
-use crate::door::is_passing;
-use crate::options::prepare;
+use crate::listener::is_passing;
+use crate::socket_options::prepare;
 use crate::test::{LOOK_AGAIN, Place};
 
 /// How long the server has for each of its messages.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
 /// How long a server has to answer a stream's first datagram, which may be lost as any other.
 const REPLY_TIME: Duration = Duration::from_secs(3);
-/// How long a server is asked again that has another test, or nobody at its door: between two tests the real one closes
+/// How long a server is asked again that has another test, or nobody at its listener: between two tests the real one closes
 /// its listening socket and opens it anew.
 const PATIENCE: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(100);
@@ -63,7 +63,7 @@ pub fn run_as(
         let later = || Instant::now() < deadline && !stopped();
         let control = match connected(place, server) {
             Ok(control) => control,
-            Err(error) if is_closed_door(&error) && later() => {
+            Err(error) if is_closed_port(&error) && later() => {
                 std::thread::sleep(AGAIN);
                 continue;
             }
@@ -76,12 +76,12 @@ pub fn run_as(
         let cookie = Cookie::new().map_err(|error| error.to_string())?;
         let test = Test { spec, place, parameters: &parameters, control, cookie, stopped };
         match test.admitted() {
-            Ok(()) => return test.run(notify).map_err(|trouble| test.sentence(&trouble)),
-            Err(trouble) if trouble.may_pass() && later() => std::thread::sleep(AGAIN),
-            Err(trouble) => {
-                let sentence = test.sentence(&trouble);
+            Ok(()) => return test.run(notify).map_err(|error| test.sentence(&error)),
+            Err(error) if error.may_pass() && later() => std::thread::sleep(AGAIN),
+            Err(error) => {
+                let sentence = test.sentence(&error);
                 // Another version of the server reads another token.
-                let Some(token) = tokens.next().filter(|_| matches!(trouble, Trouble::Code(NOT_AUTHORISED, _))) else {
+                let Some(token) = tokens.next().filter(|_| matches!(error, Error::Code(NOT_AUTHORISED, _))) else {
                     return Err(sentence);
                 };
                 parameters.authtoken = Some(token);
@@ -100,7 +100,7 @@ struct Test<'a> {
 }
 
 /// What went wrong.
-enum Trouble {
+enum Error {
     /// While this was being done.
     Talking(&'static str, io::Error),
     /// The server said so.
@@ -111,31 +111,31 @@ enum Trouble {
     Own(String),
 }
 
-impl Trouble {
+impl Error {
     /// The server may be ending the test before this one.
     fn may_pass(&self) -> bool {
         match self {
-            Trouble::Server(state) => *state == State::AccessDenied,
-            Trouble::Talking(_, error) => is_closed_door(error) || error.kind() == ErrorKind::UnexpectedEof,
-            Trouble::Code(..) | Trouble::Own(_) => false,
+            Error::Server(state) => *state == State::AccessDenied,
+            Error::Talking(_, error) => is_closed_port(error) || error.kind() == ErrorKind::UnexpectedEof,
+            Error::Code(..) | Error::Own(_) => false,
         }
     }
 }
 
 impl Test<'_> {
     /// Whether the server takes this test.
-    fn admitted(&self) -> Result<(), Trouble> {
+    fn admitted(&self) -> Result<(), Error> {
         let _ = self.control.set_nodelay(true);
         io::Write::write_all(&mut self.timed(), &self.cookie.0)
-            .map_err(|error| Trouble::Talking("the first word was said", error))?;
+            .map_err(|error| Error::Talking("the first word was said", error))?;
         self.expect(State::ParamExchange)?;
         write_json(&mut self.timed(), self.parameters)
-            .map_err(|error| Trouble::Talking("the parameters were sent", error))?;
+            .map_err(|error| Error::Talking("the parameters were sent", error))?;
         self.expect(State::CreateStreams)
     }
 
-    fn run(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
-        let talking = |what| move |error| Trouble::Talking(what, error);
+    fn run(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Error> {
+        let talking = |what| move |error| Error::Talking(what, error);
         let streams = self.streams().map_err(talking("streams were opened"))?;
         // Open until the server has closed them: to a server that still sends, a stream that is gone is a failed test.
         let held = streams.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>();
@@ -148,7 +148,7 @@ impl Test<'_> {
         };
         let streams = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
         let trial = Trial::adopt(self.own(), framing, End::Host, *local, interface.clone(), streams, notify)
-            .map_err(|error| Trouble::Own(error.to_string()))?;
+            .map_err(|error| Error::Own(error.to_string()))?;
         self.expect(State::TestStart)?;
         self.expect(State::TestRunning)?;
         trial.start();
@@ -160,7 +160,7 @@ impl Test<'_> {
         watched?;
         write_state(&mut self.timed(), State::TestEnd).map_err(talking("the end was said"))?;
         trial.stopper().finish();
-        let mut outcome = trial.join().map_err(|error| Trouble::Own(error.to_string()))?;
+        let mut outcome = trial.join().map_err(|error| Error::Own(error.to_string()))?;
         self.expect(State::ExchangeResults)?;
         drop(held);
         write_json(&mut self.timed(), &results_of(self.spec, &outcome)).map_err(talking("results were sent"))?;
@@ -180,21 +180,21 @@ impl Test<'_> {
     }
 
     /// The server's next word, which must be this one.
-    fn expect(&self, state: State) -> Result<(), Trouble> {
-        let heard = read_state(&mut self.timed()).map_err(|error| Trouble::Talking("its answer was awaited", error))?;
-        if heard == state { Ok(()) } else { Err(self.trouble(heard)) }
+    fn expect(&self, state: State) -> Result<(), Error> {
+        let heard = read_state(&mut self.timed()).map_err(|error| Error::Talking("its answer was awaited", error))?;
+        if heard == state { Ok(()) } else { Err(self.error(heard)) }
     }
 
     /// What a word means that was not expected.
-    fn trouble(&self, heard: State) -> Trouble {
+    fn error(&self, heard: State) -> Error {
         let word = || {
             let mut octets = [0; 4];
             self.timed().read_exact(&mut octets).ok().map(|()| u32::from_be_bytes(octets))
         };
         match (heard == State::ServerError).then(word).flatten() {
             // 3.12 leaves the second word out where it refuses a user.
-            Some(code) => Trouble::Code(code, word().unwrap_or(0)),
-            None => Trouble::Server(heard),
+            Some(code) => Error::Code(code, word().unwrap_or(0)),
+            None => Error::Server(heard),
         }
     }
 
@@ -255,7 +255,7 @@ impl Test<'_> {
     }
 
     /// Until this end says that the test is over.
-    fn watch(&self, trial: &Trial) -> Result<(), Trouble> {
+    fn watch(&self, trial: &Trial) -> Result<(), Error> {
         let began = Instant::now();
         let time = match self.spec.extent {
             Extent::Time(time) => self.spec.warmup + time + if self.receives() { Duration::ZERO } else { LATE },
@@ -264,7 +264,7 @@ impl Test<'_> {
         // Senders end by themselves; receivers are told.
         while began.elapsed() < time && !trial.ends_within(LOOK_AGAIN.min(time.saturating_sub(began.elapsed()))) {
             if (self.stopped)() {
-                return Err(Trouble::Own("the trial was stopped".to_owned()));
+                return Err(Error::Own("the trial was stopped".to_owned()));
             }
             self.look()?;
         }
@@ -272,8 +272,8 @@ impl Test<'_> {
     }
 
     /// In mid-test a server says nothing but that something is wrong.
-    fn look(&self) -> Result<(), Trouble> {
-        let talking = |error| Trouble::Talking("the test ran", error);
+    fn look(&self) -> Result<(), Error> {
+        let talking = |error| Error::Talking("the test ran", error);
         self.control.set_nonblocking(true).map_err(talking)?;
         let mut octet = [0];
         let read = (&self.control).read(&mut octet);
@@ -282,36 +282,36 @@ impl Test<'_> {
             Ok(0) => Err(talking(ErrorKind::UnexpectedEof.into())),
             Ok(_) => Err(State::of(octet[0]).map_or_else(
                 || {
-                    Trouble::Own(
+                    Error::Own(
                         "the iperf3 server said something that none says in mid-test; check what listens there"
                             .to_owned(),
                     )
                 },
-                |state| self.trouble(state),
+                |state| self.error(state),
             )),
             Err(error) if is_passing(&error) => Ok(()),
             Err(error) => Err(talking(error)),
         }
     }
 
-    fn sentence(&self, trouble: &Trouble) -> String {
+    fn sentence(&self, error: &Error) -> String {
         let server = self.place.server;
-        match trouble {
-            Trouble::Own(sentence) => sentence.clone(),
-            Trouble::Talking(what, error) => format!(
+        match error {
+            Error::Own(sentence) => sentence.clone(),
+            Error::Talking(what, error) => format!(
                 "the iperf3 server at {server} was lost while {what}: {}; see what it printed, and try again",
                 if error.kind() == ErrorKind::TimedOut { "it was silent".to_owned() } else { error.to_string() }
             ),
-            Trouble::Server(State::AccessDenied) => {
+            Error::Server(State::AccessDenied) => {
                 format!("the iperf3 server at {server} is busy with another test; try again when that is over")
             }
-            Trouble::Server(State::ServerTerminate) => {
+            Error::Server(State::ServerTerminate) => {
                 format!("the iperf3 server at {server} was stopped; start it again")
             }
-            Trouble::Server(state) => {
+            Error::Server(state) => {
                 format!("the iperf3 server at {server} said {state:?}, which has no place there; check its version")
             }
-            Trouble::Code(code, errno) => {
+            Error::Code(code, errno) => {
                 let means = match *code {
                     27 => "the rates together are above its limit; choose a smaller rate",
                     37 => "the trial is longer than its limit; choose a shorter duration",
@@ -336,8 +336,8 @@ impl Test<'_> {
     }
 }
 
-/// What a connection meets while a server opens its door anew.
-fn is_closed_door(error: &io::Error) -> bool {
+/// What a connection meets while a server opens its listener anew.
+fn is_closed_port(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
 }
 

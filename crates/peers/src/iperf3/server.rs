@@ -24,17 +24,17 @@ use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use socket2::Socket;
 
 use super::datagram;
+use super::mapping::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of, spec_of};
 use super::message::{Cookie, MAX_RESULTS, State, read_json, write_json, write_state};
 use super::parameters::{MAX_PARAMETERS, Parameters};
 use super::results::Results;
 use super::sockets::{framing, settle};
-use super::terms::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of, spec_of};
-use crate::connections::{ConnectionLimit, Stranger};
+use crate::connection_limit::{ConnectionLimit, ConnectionPermit};
 use crate::deadline::Timed;
-use crate::door::{Door, await_all, is_passing};
-use crate::options::prepare;
-use crate::places::{TestPlace, Wanted, memory_of};
-use crate::served::{Limits, Refusals, Served};
+use crate::listener::{Listener, await_all, is_passing};
+use crate::served_test::{Limits, Refusals, ServedTest};
+use crate::socket_options::prepare;
+use crate::test_limit::{TestDemand, TestPermit, memory_of};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5201;
@@ -53,7 +53,7 @@ const MOST_UNKNOWN: usize = 64;
 
 /// A server that listens.
 pub struct Server {
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     limits: Limits,
     refusals: Refusals,
     admits: Option<Admits>,
@@ -90,7 +90,7 @@ impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
         Ok(Server {
-            doors: Door::open_all(address, port, &limits.allow)?,
+            listeners: Listener::open_all(address, port, &limits.allow)?,
             limits,
             refusals: Box::new(|_, _| {}),
             admits: None,
@@ -115,16 +115,16 @@ impl Server {
 
     /// The port that is listened on.
     pub fn port(&self) -> io::Result<u16> {
-        Ok(self.doors[0].tcp.local_addr()?.port())
+        Ok(self.listeners[0].tcp.local_addr()?.port())
     }
 
     /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
     /// aborted.
-    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
+    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(ServedTest) + Sync) -> io::Result<()> {
         thread::scope(|scope| {
-            await_all(self.doors.iter().map(|door| {
+            await_all(self.listeners.iter().map(|listener| {
                 let (is_over, heard) = (&is_over, &heard);
-                scope.spawn(move || self.attend(door, scope, is_over, heard))
+                scope.spawn(move || self.attend(listener, scope, is_over, heard))
             }))
         })
     }
@@ -132,16 +132,16 @@ impl Server {
     /// Looks at one family's sockets, and gives each connection a thread.
     fn attend<'scope, 'env>(
         &'env self,
-        door: &'env Door,
+        listener: &'env Listener,
         scope: &'scope thread::Scope<'scope, 'env>,
         is_over: &'env (impl Fn(usize) -> bool + Sync),
-        heard: &'env (impl Fn(Served) + Sync),
+        heard: &'env (impl Fn(ServedTest) + Sync),
     ) -> io::Result<()> {
         let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
         let mut count = 0;
         while !over() {
-            door.wait()?;
-            if let Some((stream, peer)) = door.accept() {
+            listener.wait()?;
+            if let Some((stream, peer)) = listener.accept() {
                 count += 1;
                 let place = count;
                 let work = move |stranger, stream| self.receive(stranger, (place, stream), peer, is_over, heard);
@@ -149,10 +149,10 @@ impl Server {
             }
             let mut octets = [0; 64];
             // An error is an ICMP message about a peer that is gone.
-            if let Ok((len, peer)) = door.udp.recv_from(&mut octets)
+            if let Ok((len, peer)) = listener.udp.recv_from(&mut octets)
                 && len == datagram::HELLO.len()
             {
-                self.open_datagrams(door, peer, &mut count);
+                self.open_datagrams(listener, peer, &mut count);
             }
         }
         Ok(())
@@ -161,11 +161,11 @@ impl Server {
     /// A connection: a stream that a test waits for, or a test.
     fn receive(
         &self,
-        stranger: Stranger<'_>,
+        stranger: ConnectionPermit<'_>,
         (place, stream): (usize, TcpStream),
         peer: SocketAddr,
         is_over: &(impl Fn(usize) -> bool + Sync),
-        heard: &(impl Fn(Served) + Sync),
+        heard: &(impl Fn(ServedTest) + Sync),
     ) {
         let Ok(cookie) = Cookie::read(&mut Timed::new(&stream, MESSAGE_TIME)) else { return };
         let wants = |waiting: &Waiting| waiting.cookie == cookie && waiting.workload == Workload::TcpStream;
@@ -187,12 +187,12 @@ impl Server {
     }
 
     /// A datagram from somebody unknown: the first of a stream, if a test of a client at that address waits for one.
-    fn open_datagrams(&self, door: &Door, peer: SocketAddr, count: &mut usize) {
+    fn open_datagrams(&self, listener: &Listener, peer: SocketAddr, count: &mut usize) {
         let mut unknown = vec![peer];
         while let Some(peer) = unknown.pop() {
             let wants = |waiting: &Waiting| waiting.client.is(peer) && waiting.workload == Workload::UdpStream;
             let Some(test) = self.shared.claim(wants) else { continue };
-            let Ok((socket, before)) = door.connected(peer) else { continue };
+            let Ok((socket, before)) = listener.connected(peer) else { continue };
             let hellos =
                 before.into_iter().filter(|(from, octets)| *from != peer && octets.len() == datagram::HELLO.len());
             unknown.extend(hellos.map(|(from, _)| from).take(MOST_UNKNOWN));
@@ -238,14 +238,14 @@ struct Test<'a> {
 /// How a test that has begun ended.
 enum Ended {
     /// The client has all it wanted.
-    Told(Results),
+    ServerReport(Results),
     /// The client went, or said that it was interrupted.
     Left(&'static str),
 }
 
 impl<'a> Asking<'a> {
     /// Hears what it wants. `None`: it is refused, or wants no test.
-    fn parameters(self, stranger: Stranger<'_>) -> Option<(Test<'a>, TestPlace)> {
+    fn parameters(self, stranger: ConnectionPermit<'_>) -> Option<(Test<'a>, TestPermit)> {
         let _ = self.control.set_nodelay(true);
         let parameters = self.say(State::ParamExchange).and_then(|()| self.hear_parameters()).ok()?;
         stranger.set_busy();
@@ -259,7 +259,7 @@ impl<'a> Asking<'a> {
                 return None;
             }
         };
-        let wanted = Wanted {
+        let wanted = TestDemand {
             server: "iperf3",
             most: limits.tests,
             memory: memory_of(&spec),
@@ -304,11 +304,11 @@ impl<'a> Asking<'a> {
 
 impl Test<'_> {
     /// `None`: whoever it was asked for no test.
-    fn run(self, over: &dyn Fn() -> bool, place: &TestPlace) -> Option<Served> {
+    fn run(self, over: &dyn Fn() -> bool, place: &TestPermit) -> Option<ServedTest> {
         let local = self.local;
         let interface = interfaces::with_address(local);
         let ended = self.conduct(interface.clone(), over, place);
-        Some(Served {
+        Some(ServedTest {
             tool: "iperf3",
             version: self.parameters.client_version,
             peer: self.asking.peer,
@@ -324,7 +324,7 @@ impl Test<'_> {
         &self,
         interface: Option<String>,
         over: &dyn Fn() -> bool,
-        place: &TestPlace,
+        place: &TestPermit,
     ) -> Result<Box<[Outcome; 2]>, String> {
         let Test { asking, parameters, spec, .. } = self;
         let lost = |what: &'static str| move |error: io::Error| format!("the client {what}: {error}");
@@ -360,7 +360,7 @@ impl Test<'_> {
         let mut outcome = outcome.map_err(|error| error.to_string())?;
         match self.exchange(&outcome).map_err(lost("went away before results were exchanged"))? {
             Ended::Left(sentence) => Err(sentence.to_owned()),
-            Ended::Told(theirs) => {
+            Ended::ServerReport(theirs) => {
                 let mut theirs = outcome_of(spec, End::Host, &theirs);
                 settle(&mut outcome, &mut theirs);
                 Ok(Box::new([outcome, theirs]))
@@ -468,7 +468,7 @@ impl Test<'_> {
         let left = matches!(last, Ok(1)) && State::of(octet[0]) == Some(State::ClientTerminate);
         let _ = asking.control.shutdown(Shutdown::Write);
         let _ = io::copy(&mut asking.timed().take(1024), &mut io::sink());
-        Ok(if left { Ended::Left("the client was interrupted") } else { Ended::Told(theirs) })
+        Ok(if left { Ended::Left("the client was interrupted") } else { Ended::ServerReport(theirs) })
     }
 }
 

@@ -19,13 +19,13 @@ use linerate_trial::outcome::{Outcome, Role};
 use linerate_trial::spec::{Spec, Workload};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::mapping::{PAD, check_client, outcome_of, request_of};
 use super::message::{Message, UNKNOWN_TEST};
 use super::omni::Response;
 use super::results::Results;
-use super::sockets::{bound, connected, framing, port, say_farewell};
-use super::terms::{PAD, check_client, outcome_of, request_of};
+use super::sockets::{bound, connected, framing, port, send_end_mark};
 use crate::deadline::Timed;
-use crate::door::is_passing;
+use crate::listener::is_passing;
 use crate::test::{Place, await_close, await_closes, await_end, exhausted};
 
 /// How long the server has to take a connection.
@@ -36,8 +36,8 @@ const MESSAGE_TIME: Duration = Duration::from_secs(20);
 /// that were lost is part of it.
 const CLOSING_TIME: Duration = Duration::from_secs(PAD.as_secs() + 4);
 /// How often, and how long, the end of datagrams is said again.
-const FAREWELL_PERIOD: Duration = Duration::from_millis(100);
-const FAREWELL_TIME: Duration = Duration::from_secs(2);
+const END_MARK_PERIOD: Duration = Duration::from_millis(100);
+const END_MARK_TIME: Duration = Duration::from_secs(2);
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
@@ -51,7 +51,7 @@ pub fn run(
 ) -> Result<[Outcome; 2], String> {
     check_client(spec)?;
     let test = Test { spec, place, stopped };
-    test.run(notify).map_err(|trouble| test.sentence(trouble))
+    test.run(notify).map_err(|error| test.sentence(error))
 }
 
 struct Test<'a> {
@@ -61,7 +61,7 @@ struct Test<'a> {
 }
 
 /// What went wrong.
-enum Trouble {
+enum Error {
     /// The server is not there.
     Unreachable(io::Error),
     /// While this was being done.
@@ -72,16 +72,16 @@ enum Trouble {
     Own(String),
 }
 
-impl From<TrafficError> for Trouble {
-    fn from(error: TrafficError) -> Trouble {
-        Trouble::Own(error.to_string())
+impl From<TrafficError> for Error {
+    fn from(error: TrafficError) -> Error {
+        Error::Own(error.to_string())
     }
 }
 
 /// There is no socket or thread for it.
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Trouble {
-        Trouble::Own(exhausted(&error))
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Error {
+        Error::Own(exhausted(&error))
     }
 }
 
@@ -111,11 +111,11 @@ impl Link {
 }
 
 impl Test<'_> {
-    fn run(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
+    fn run(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Error> {
         let mut links = Flow::of(self.spec).into_iter().map(|flow| self.link(flow)).collect::<Result<Vec<_>, _>>()?;
         let mut open = Vec::new();
         for link in &mut links {
-            open.push(self.open(link).map_err(|error| Trouble::Talking("the data connection was opened", error))?);
+            open.push(self.open(link).map_err(|error| Error::Talking("the data connection was opened", error))?);
         }
         let held = open.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>()?;
         let open = links.iter().zip(open).map(|(link, (flow, socket))| link.adopted(flow, socket)).collect();
@@ -131,9 +131,9 @@ impl Test<'_> {
         let closed = self.watch(&trial, &links, &held);
         let closed = match closed {
             Ok(closed) => closed,
-            Err(trouble) => {
+            Err(error) => {
                 trial.stop();
-                return Err(trouble);
+                return Err(error);
             }
         };
         let outcome = trial.join()?;
@@ -161,14 +161,14 @@ impl Test<'_> {
     }
 
     /// Has the server prepare for a flow.
-    fn link(&self, flow: Flow) -> Result<Link, Trouble> {
+    fn link(&self, flow: Flow) -> Result<Link, Error> {
         let server = self.place.server;
-        let control = self.connect().map_err(Trouble::Unreachable)?;
+        let control = self.connect().map_err(Error::Unreachable)?;
         let _ = control.set_nodelay(true);
         let datagrams = flow.workload.is_udp().then(|| bound(self.spec, self.place.near(0)));
         let datagrams = datagrams.transpose().map_err(|error| {
             let local = self.place.local;
-            Trouble::Own(format!(
+            Error::Own(format!(
                 "cannot open a socket for datagrams at {local}: {error}; see that an interface that is up has this address"
             ))
         })?;
@@ -176,18 +176,18 @@ impl Test<'_> {
         request_of(self.spec, flow, server.is_ipv4(), own_port)
             .emit()
             .write(&mut Timed::new(&control, MESSAGE_TIME))
-            .map_err(|error| Trouble::Talking("the test was asked for", error))?;
+            .map_err(|error| Error::Talking("the test was asked for", error))?;
         let answer = self.hear(&control, MESSAGE_TIME, "its answer was awaited")?;
         let response = Response::parse(&answer);
         let nonsense = || {
-            Trouble::Own(format!(
+            Error::Own(format!(
                 "the netserver at {server} named {} as the port of its data; check what listens there",
                 response.data_port
             ))
         };
         let data_port = u16::try_from(response.data_port).ok().filter(|port| *port != 0).ok_or_else(nonsense)?;
         let proven = ProvenPeer::by_connection(&control)
-            .map_err(|error| Trouble::Talking("the data connection was opened", error))?;
+            .map_err(|error| Error::Talking("the data connection was opened", error))?;
         let at = proven.at(data_port);
         Ok(Link { flow, control, response, proven, at, since: Instant::now(), datagrams })
     }
@@ -210,8 +210,8 @@ impl Test<'_> {
     }
 
     /// When the first octets were there of a server that sends, which it does without being asked.
-    fn await_data(&self, links: &[Link], held: &[Socket]) -> Result<Option<Instant>, Trouble> {
-        let awaited = |error| Trouble::Talking("its data was awaited", error);
+    fn await_data(&self, links: &[Link], held: &[Socket]) -> Result<Option<Instant>, Error> {
+        let awaited = |error| Error::Talking("its data was awaited", error);
         let is_sent = |link: &Link| link.flow.workload.is_stream() && link.flow.source == End::Target;
         let Some((_, socket)) = links.iter().zip(held).find(|(link, _)| is_sent(link)) else { return Ok(None) };
         let stream: TcpStream = socket.try_clone().map_err(awaited)?.into();
@@ -229,7 +229,7 @@ impl Test<'_> {
     }
 
     /// Until this end's flows have ended, and the server has read what they sent. Returns when it closed those.
-    fn watch(&self, trial: &Trial, links: &[Link], held: &[Socket]) -> Result<Vec<(u16, Instant)>, Trouble> {
+    fn watch(&self, trial: &Trial, links: &[Link], held: &[Socket]) -> Result<Vec<(u16, Instant)>, Error> {
         // What this end sends on, only the server's close comes back on.
         let sends = |flow: Flow| flow.workload == Workload::TcpStream && flow.source == End::Host;
         let (ids, sending): (Vec<u16>, Vec<&Socket>) = links
@@ -241,33 +241,29 @@ impl Test<'_> {
         let closed = await_closes(&sending, CLOSING_TIME, self.stopped, || {
             self.await_end(trial)?;
             if self.spec.workload.is_udp() {
-                self.say_farewells(links, held);
+                self.send_end_marks(links, held);
             } else {
                 links.iter().zip(held).for_each(|(link, socket)| self.say_end(link, socket));
             }
-            Ok::<_, Trouble>(())
+            Ok::<_, Error>(())
         })?;
         Ok(ids.into_iter().zip(closed).filter_map(|(id, at)| Some((id, at?))).collect())
     }
 
     /// Until this end's flows have ended.
-    fn await_end(&self, trial: &Trial) -> Result<(), Trouble> {
+    fn await_end(&self, trial: &Trial) -> Result<(), Error> {
         let most = self.spec.expected_time().map_or(Duration::MAX, |time| time + CLOSING_TIME);
-        if await_end(trial, most, self.stopped) {
-            Ok(())
-        } else {
-            Err(Trouble::Own("the trial was stopped".to_owned()))
-        }
+        if await_end(trial, most, self.stopped) { Ok(()) } else { Err(Error::Own("the trial was stopped".to_owned())) }
     }
 
     /// Tells the server that datagrams are over: a full queue on the way may lose all that the protocol has, so again until
     /// its results come.
-    fn say_farewells(&self, links: &[Link], held: &[Socket]) {
-        let until = Instant::now() + FAREWELL_TIME;
+    fn send_end_marks(&self, links: &[Link], held: &[Socket]) {
+        let until = Instant::now() + END_MARK_TIME;
         let mut unheard: Vec<_> = links.iter().zip(held).collect();
         while !unheard.is_empty() && Instant::now() < until && !(self.stopped)() {
-            unheard.iter().for_each(|(_, socket)| say_farewell(socket));
-            thread::sleep(FAREWELL_PERIOD);
+            unheard.iter().for_each(|(_, socket)| send_end_mark(socket));
+            thread::sleep(END_MARK_PERIOD);
             unheard.retain(|(link, _)| {
                 let _ = link.control.set_read_timeout(Some(LOOK_AGAIN));
                 link.control.peek(&mut [0]).is_err_and(|error| is_passing(&error))
@@ -296,28 +292,28 @@ impl Test<'_> {
     }
 
     /// The server's next message, which must be a good one.
-    fn hear(&self, control: &TcpStream, time: Duration, what: &'static str) -> Result<Message, Trouble> {
+    fn hear(&self, control: &TcpStream, time: Duration, what: &'static str) -> Result<Message, Error> {
         let message = Message::read(&mut Timed::new(control, time));
         let message = message.and_then(|message| message.ok_or_else(|| ErrorKind::UnexpectedEof.into()));
-        let message = message.map_err(|error| Trouble::Talking(what, error))?;
-        if message.second == 0 { Ok(message) } else { Err(Trouble::Refused(message.second)) }
+        let message = message.map_err(|error| Error::Talking(what, error))?;
+        if message.second == 0 { Ok(message) } else { Err(Error::Refused(message.second)) }
     }
 
-    fn results(&self, control: &TcpStream) -> Result<Results, Trouble> {
+    fn results(&self, control: &TcpStream) -> Result<Results, Error> {
         let results = Results::parse(&self.hear(control, CLOSING_TIME, "its results were awaited")?);
         let _ = control.shutdown(Shutdown::Write);
         let _ = io::copy(&mut Timed::new(control, Duration::from_secs(1)).take(1024), &mut io::sink());
         Ok(results)
     }
 
-    fn sentence(&self, trouble: Trouble) -> String {
+    fn sentence(&self, error: Error) -> String {
         let server = self.place.server;
-        match trouble {
-            Trouble::Own(sentence) => sentence,
-            Trouble::Unreachable(error) => format!(
+        match error {
+            Error::Own(sentence) => sentence,
+            Error::Unreachable(error) => format!(
                 "cannot reach a netserver at {server}: {error}; start 'netserver' there, and check cable and firewalls"
             ),
-            Trouble::Talking(what, error) => {
+            Error::Talking(what, error) => {
                 let why = match error.kind() {
                     ErrorKind::TimedOut => "it was silent; see whether something else listens there".to_owned(),
                     ErrorKind::UnexpectedEof => {
@@ -328,10 +324,10 @@ impl Test<'_> {
                 };
                 format!("the netserver at {server} was lost while {what}: {why}")
             }
-            Trouble::Refused(UNKNOWN_TEST) => {
+            Error::Refused(UNKNOWN_TEST) => {
                 format!("the netserver at {server} has no omni tests; install netperf 2.5 or later there")
             }
-            Trouble::Refused(errno) => format!(
+            Error::Refused(errno) => format!(
                 "the netserver at {server} refused: {}; choose another of the options that it has to meet",
                 io::Error::from_raw_os_error(errno)
             ),

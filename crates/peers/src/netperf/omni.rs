@@ -30,7 +30,7 @@ pub const USUAL: i32 = -1;
 
 /// What the server is to do with its data socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Does {
+pub enum ServerRole {
     /// Send a stream.
     Sends,
     /// Receive one.
@@ -41,22 +41,22 @@ pub enum Does {
     Other(i32),
 }
 
-impl Does {
-    fn of(word: i32) -> Does {
+impl ServerRole {
+    fn of(word: i32) -> ServerRole {
         match word {
-            2 => Does::Sends,
-            4 => Does::Receives,
-            6 => Does::Answers,
-            other => Does::Other(other),
+            2 => ServerRole::Sends,
+            4 => ServerRole::Receives,
+            6 => ServerRole::Answers,
+            other => ServerRole::Other(other),
         }
     }
 
     fn word(self) -> i32 {
         match self {
-            Does::Sends => 2,
-            Does::Receives => 4,
-            Does::Answers => 6,
-            Does::Other(word) => word,
+            ServerRole::Sends => 2,
+            ServerRole::Receives => 4,
+            ServerRole::Answers => 6,
+            ServerRole::Other(word) => word,
         }
     }
 }
@@ -89,7 +89,7 @@ pub struct Request {
     /// The number of the protocol over IP.
     pub protocol: i32,
     /// What the server does.
-    pub does: Does,
+    pub does: ServerRole,
     /// The client's own port, of datagrams.
     pub client_port: i32,
     /// Sends in a burst; 0: no bursts.
@@ -117,7 +117,7 @@ impl Default for Request {
             family: 0,
             socket: 1,
             protocol: 6,
-            does: Does::Receives,
+            does: ServerRole::Receives,
             client_port: 0,
             burst: 0,
             burst_us: 0,
@@ -144,7 +144,7 @@ impl Request {
             family: int(data, 84),
             socket: int(data, 88),
             protocol: int(data, 92),
-            does: Does::of(int(data, 96)),
+            does: ServerRole::of(int(data, 96)),
             client_port: int(data, 100),
             burst: int(data, 104),
             burst_us: int(data, 108),
@@ -314,7 +314,7 @@ mod tests {
             response_size: 1,
             flags: flag::CPU | flag::CONGESTION_CONTROL,
             family: 4,
-            does: Does::Answers,
+            does: ServerRole::Answers,
             congestion_control: Some("cubic".to_owned()),
             ..Request::default()
         };
@@ -337,7 +337,7 @@ mod tests {
             family: 6,
             socket: 2,
             protocol: 17,
-            does: Does::Sends,
+            does: ServerRole::Sends,
             client_port: 8,
             burst: 9,
             burst_us: 10,
@@ -368,7 +368,7 @@ mod tests {
     fn any_octets_are_a_request_and_a_response() {
         let message = Message { kind: -1, second: -1, data: [0xff; super::super::message::DATA_LEN] };
         let request = Request::parse(&message);
-        assert_eq!((request.does, request.congestion_control), (Does::Other(-1), None));
+        assert_eq!((request.does, request.congestion_control), (ServerRole::Other(-1), None));
         assert_eq!(Response::parse(&message).cpu_rate, None);
     }
 }

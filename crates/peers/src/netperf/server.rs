@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::session::Session;
-use crate::connections::{ConnectionLimit, Stranger};
-use crate::door::{await_all, listeners, next};
-use crate::served::{Limits, Refusals, Served};
+use crate::connection_limit::{ConnectionLimit, ConnectionPermit};
+use crate::listener::{await_all, listeners, next};
+use crate::served_test::{Limits, Refusals, ServedTest};
 
 /// The port of control connections.
 pub const PORT: u16 = 12_865;
@@ -53,9 +53,9 @@ impl Server {
 
     /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
     /// aborted.
-    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
+    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(ServedTest) + Sync) -> io::Result<()> {
         let over = || is_over(self.ended.load(Ordering::Relaxed));
-        let told = |served: Served| {
+        let told = |served: ServedTest| {
             heard(served);
             self.ended.fetch_add(1, Ordering::Relaxed);
         };
@@ -71,7 +71,7 @@ impl Server {
 struct Service<'a> {
     server: &'a Server,
     over: &'a (dyn Fn() -> bool + Sync),
-    heard: &'a (dyn Fn(Served) + Sync),
+    heard: &'a (dyn Fn(ServedTest) + Sync),
 }
 
 impl<'a> Service<'a> {
@@ -88,7 +88,7 @@ impl<'a> Service<'a> {
         Ok(())
     }
 
-    fn receive(self, stranger: Stranger<'_>, control: TcpStream, peer: SocketAddr) {
+    fn receive(self, stranger: ConnectionPermit<'_>, control: TcpStream, peer: SocketAddr) {
         let Ok(local) = control.local_addr() else { return };
         let session = Session {
             control,

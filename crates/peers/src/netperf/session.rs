@@ -18,20 +18,20 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use socket2::Socket;
 
+use super::mapping::{PAD, Refused, errno, results_of, spec_of};
 use super::message::{
     CLASSIC, CPU_CALIBRATE, DEBUG_OFF, DEBUG_OK, DEBUG_ON, DO_OMNI, Message, OMNI_RESPONSE, PASSPHRASE, UNKNOWN_TEST,
     WHOLE, calibration,
 };
 use super::omni::{Request, Response};
 use super::sockets::{bound, framing, port};
-use super::terms::{PAD, Refused, errno, results_of, spec_of};
-use crate::connections::{ConnectionLimit, Stranger};
+use crate::connection_limit::{ConnectionLimit, ConnectionPermit};
 use crate::deadline::Timed;
-use crate::door::is_passing;
-use crate::far::far_end;
-use crate::places::{TestPlace, Wanted, memory_of};
-use crate::served::{Limits, Served};
+use crate::listener::is_passing;
+use crate::remote_end::remote_end;
+use crate::served_test::{Limits, ServedTest};
 use crate::test::{self, await_close};
+use crate::test_limit::{TestDemand, TestPermit, memory_of};
 
 /// How long a client has for its first message, to open its data connection, and to close it.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
@@ -58,9 +58,9 @@ pub struct Session<'a> {
     pub strangers: &'a ConnectionLimit,
     /// Whether the server is to end.
     pub over: &'a (dyn Fn() -> bool + Sync),
-    /// Told of each test.
-    pub heard: &'a (dyn Fn(Served) + Sync),
-    /// Told of each that is not had, as "asked for …".
+    /// ServerReport of each test.
+    pub heard: &'a (dyn Fn(ServedTest) + Sync),
+    /// ServerReport of each that is not had, as "asked for …".
     pub refused: &'a dyn Fn(&str),
 }
 
@@ -100,7 +100,7 @@ type Failed = (i32, String);
 
 impl Session<'_> {
     /// Until the client has no more to say, says nonsense, or is silent for too long.
-    pub fn run(&self, stranger: Stranger<'_>) {
+    pub fn run(&self, stranger: ConnectionPermit<'_>) {
         let _ = self.control.set_nodelay(true);
         let mut stranger = Some(stranger);
         let mut time = MESSAGE_TIME;
@@ -146,7 +146,7 @@ impl Session<'_> {
     }
 
     /// A test, if it is allowed, and its results or an errno.
-    fn test<'s>(&'s self, request: &Request, stranger: &mut Option<Stranger<'s>>) -> io::Result<()> {
+    fn test<'s>(&'s self, request: &Request, stranger: &mut Option<ConnectionPermit<'s>>) -> io::Result<()> {
         let refuse = |(errno, what): Refused| {
             (self.refused)(what);
             self.say(&Message::new(OMNI_RESPONSE, errno))
@@ -155,7 +155,7 @@ impl Session<'_> {
             Ok(spec) => spec,
             Err(refused) => return refuse(refused),
         };
-        let wanted = Wanted {
+        let wanted = TestDemand {
             server: "netperf",
             most: self.limits.tests,
             memory: memory_of(&spec),
@@ -172,7 +172,7 @@ impl Session<'_> {
         if stranger.is_some() { said } else { Err(ErrorKind::OutOfMemory.into()) }
     }
 
-    fn admitted(&self, request: &Request, mut spec: Spec, place: &TestPlace) -> io::Result<()> {
+    fn admitted(&self, request: &Request, mut spec: Spec, place: &TestPermit) -> io::Result<()> {
         let interface = interfaces::with_address(self.local);
         let described = environment::describe(interface.as_deref(), &[]);
         let over = || (self.over)() || place.is_evicted();
@@ -188,14 +188,14 @@ impl Session<'_> {
                 let far = if spec.workload == Workload::UdpStream {
                     Outcome::of_flows(End::Host, Vec::new())
                 } else {
-                    far_end(&spec, &outcome)
+                    remote_end(&spec, &outcome)
                 };
                 (results.emit(), Ok(Box::new([outcome, far])))
             }
             Err((errno, sentence)) => (Message::new(OMNI_RESPONSE, errno), Err(sentence)),
         };
         let said = self.say(&answer);
-        (self.heard)(Served {
+        (self.heard)(ServedTest {
             tool: "netperf",
             version: None,
             peer: self.peer,
@@ -213,7 +213,7 @@ impl Session<'_> {
 struct Test<'a> {
     session: &'a Session<'a>,
     over: &'a dyn Fn() -> bool,
-    place: &'a TestPlace,
+    place: &'a TestPermit,
 }
 
 impl Test<'_> {

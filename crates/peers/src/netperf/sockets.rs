@@ -11,10 +11,10 @@ use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
 use linerate_trial::spec::Spec;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::options::prepare;
+use crate::socket_options::prepare;
 
 /// Datagrams of no octets that say that a stream, or the requests, are over: any may be lost.
-const FAREWELLS: usize = 3;
+const END_MARKS: usize = 3;
 
 /// What the streams look like: nothing in them but octets. `since` is how long ago the data of a flow began to come.
 pub fn framing(since: impl Fn(u16) -> Duration + Send + Sync + 'static) -> Framing {
@@ -57,8 +57,8 @@ pub fn connected(spec: &Spec, local: IpAddr, peer: SocketAddr, time: Duration) -
 }
 
 /// Says that datagrams are over.
-pub fn say_farewell(socket: &Socket) {
-    for _ in 0..FAREWELLS {
+pub fn send_end_mark(socket: &Socket) {
+    for _ in 0..END_MARKS {
         let _ = socket.send(&[]);
     }
 }

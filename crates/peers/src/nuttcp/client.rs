@@ -15,18 +15,18 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::datagram::BEGINS;
 use super::line::{self, Request, Version};
+use super::mapping::{check_client, data_port, is_numbered, remote_of, request_of};
+use super::server_report::ServerReport;
 use super::sockets::{announce, begin, end, framing, reach, settle};
-use super::terms::{check_client, data_port, far_of, is_numbered, request_of};
-use super::told::Told;
 use crate::deadline::Timed;
-use crate::options::prepare;
+use crate::socket_options::prepare;
 use crate::test::{self, Place};
 
 /// How long the server has for each of its messages.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// How long a server is asked again that has nobody at its door: between two tests the real one closes its listening
+/// How long a server is asked again that has nobody at its listener: between two tests the real one closes its listening
 /// socket and opens it anew.
 const PATIENCE: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(100);
@@ -49,8 +49,8 @@ pub fn run(
     stopped: &dyn Fn() -> bool,
 ) -> Result<[Outcome; 2], String> {
     check_client(spec)?;
-    let sentence = |trouble| sentence(place.server, trouble);
-    let control = connected(place, stopped).map_err(|error| sentence(Trouble::Unreachable(error)))?;
+    let sentence = |error| sentence(place.server, error);
+    let control = connected(place, stopped).map_err(|error| sentence(Error::Unreachable(error)))?;
     let test = Test { spec, place, control, stopped };
     test.run(notify).map_err(sentence)
 }
@@ -63,35 +63,35 @@ struct Test<'a> {
 }
 
 /// What went wrong.
-enum Trouble {
+enum Error {
     /// The server is not there.
     Unreachable(io::Error),
     /// While this was being done.
     Talking(&'static str, io::Error),
     /// What answered is no nuttcp.
-    Stranger,
+    ConnectionPermit,
     /// The server did not take the test; its words.
     Refused(Vec<String>),
     /// A sentence of this end.
     Own(String),
 }
 
-impl From<TrafficError> for Trouble {
-    fn from(error: TrafficError) -> Trouble {
-        Trouble::Own(error.to_string())
+impl From<TrafficError> for Error {
+    fn from(error: TrafficError) -> Error {
+        Error::Own(error.to_string())
     }
 }
 
-fn talking(what: &'static str) -> impl Fn(io::Error) -> Trouble {
-    move |error| Trouble::Talking(what, error)
+fn talking(what: &'static str) -> impl Fn(io::Error) -> Error {
+    move |error| Error::Talking(what, error)
 }
 
 impl Test<'_> {
-    fn run(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
+    fn run(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Error> {
         let _ = self.control.set_nodelay(true);
         self.say(&line::hello()).map_err(talking("the first word was said"))?;
         let heard = self.hear().map_err(talking("its answer was awaited"))?;
-        let version = line::parse_hello(&heard).ok_or(Trouble::Stranger)?;
+        let version = line::parse_hello(&heard).ok_or(Error::ConnectionPermit)?;
         self.check_version(version)?;
         // Where the server sends datagrams, it needs to know where to before this end is asked for anything.
         let waiting =
@@ -110,14 +110,14 @@ impl Test<'_> {
         self.conduct(&asked, flows, early, notify)
     }
 
-    fn check_version(&self, version: Version) -> Result<(), Trouble> {
+    fn check_version(&self, version: Version) -> Result<(), Error> {
         let spec = self.spec;
         let receives = spec.direction == Direction::Tx;
         let options = spec.nodelay() || spec.mss.is_some() || spec.dscp != 0;
         let too_old =
             version < REPORTS || (receives && version < REVERSES) || (receives && options && version < OPTIONS);
         if too_old {
-            return Err(Trouble::Own(format!(
+            return Err(Error::Own(format!(
                 "the nuttcp {version} at {} is too old for this; install 6.1.2 or later there, or choose direction=rx \
                  without options",
                 self.place.server
@@ -143,21 +143,21 @@ impl Test<'_> {
     }
 
     /// The server's answer to what was asked.
-    fn expect_taken(&self) -> Result<(), Trouble> {
-        let mut told = Told::default();
+    fn expect_taken(&self) -> Result<(), Error> {
+        let mut told = ServerReport::default();
         let mut timed = self.timed();
         for _ in 0..64 {
             match line::read(&mut timed) {
                 Ok(heard) if line::is_taken(&heard) => return Ok(()),
                 Ok(heard) => told.handle_line(&heard),
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof && !told.errors.is_empty() => break,
-                Err(error) => return Err(Trouble::Talking("its answer was awaited", error)),
+                Err(error) => return Err(Error::Talking("its answer was awaited", error)),
             }
             if told.is_refused {
                 break;
             }
         }
-        Err(Trouble::Refused(told.errors))
+        Err(Error::Refused(told.errors))
     }
 
     /// A socket for the server's datagrams, and its port.
@@ -170,10 +170,10 @@ impl Test<'_> {
     }
 
     /// The server's first word over UDP shows the port that it sends from.
-    fn await_datagrams(&self, socket: Socket) -> Result<(Socket, Vec<Vec<u8>>), Trouble> {
+    fn await_datagrams(&self, socket: Socket) -> Result<(Socket, Vec<Vec<u8>>), Error> {
         let udp: UdpSocket = socket.into();
         let silent = || {
-            Trouble::Own(format!(
+            Error::Own(format!(
                 "no datagram came from the nuttcp server at {}; check the path that UDP takes, and this machine's firewall",
                 self.place.server
             ))
@@ -198,7 +198,7 @@ impl Test<'_> {
     }
 
     /// The connections of the test, or the socket that it is sent from.
-    fn open(&self, asked: &Request) -> Result<Vec<(Flow, Socket)>, Trouble> {
+    fn open(&self, asked: &Request) -> Result<Vec<(Flow, Socket)>, Error> {
         let local = self.place.local;
         let server = self.server()?;
         let flows = Flow::of(self.spec).into_iter().zip(asked.port..);
@@ -207,7 +207,7 @@ impl Test<'_> {
             let (socket, _) = reached.map_err(|error| self.unopened(port, error))?;
             Ok((flow, socket))
         };
-        let opened = flows.map(open).collect::<Result<Vec<_>, Trouble>>()?;
+        let opened = flows.map(open).collect::<Result<Vec<_>, Error>>()?;
         if asked.udp {
             let announced = announce(&opened[0].1, self.stopped);
             announced.map_err(|error| self.unopened(asked.port, error))?;
@@ -216,16 +216,16 @@ impl Test<'_> {
     }
 
     /// Why a port of data is not to be had: the server may have said so.
-    fn unopened(&self, port: u16, error: io::Error) -> Trouble {
+    fn unopened(&self, port: u16, error: io::Error) -> Error {
         let _ = self.control.set_read_timeout(Some(AGAIN));
         let mut said = vec![0; 4096];
         let len = (&self.control).read(&mut said).unwrap_or(0);
-        let mut told = Told::default();
+        let mut told = ServerReport::default();
         String::from_utf8_lossy(&said[..len]).lines().for_each(|line| told.handle_line(line));
         if !told.errors.is_empty() {
-            return Trouble::Refused(told.errors);
+            return Error::Refused(told.errors);
         }
-        Trouble::Own(format!(
+        Error::Own(format!(
             "cannot reach port {port} of the nuttcp server at {} for data: {error}; open it in the firewall there, and see \
              that nothing else listens on it",
             self.place.server.ip()
@@ -233,7 +233,7 @@ impl Test<'_> {
     }
 
     /// The server, as its control connection proves it.
-    fn server(&self) -> Result<ProvenPeer, Trouble> {
+    fn server(&self) -> Result<ProvenPeer, Error> {
         ProvenPeer::by_connection(&self.control).map_err(talking("streams were opened"))
     }
 
@@ -244,7 +244,7 @@ impl Test<'_> {
         flows: Vec<(Flow, Socket)>,
         early: Vec<Vec<u8>>,
         notify: impl Fn(Progress) + Send + 'static,
-    ) -> Result<[Outcome; 2], Trouble> {
+    ) -> Result<[Outcome; 2], Error> {
         let Place { local, interface, .. } = self.place;
         let sends = self.spec.direction == Direction::Rx;
         let held = flows.first().map(|(_, socket)| socket.try_clone()).transpose();
@@ -274,22 +274,22 @@ impl Test<'_> {
         let _ = self.control.shutdown(Shutdown::Write);
         let told = heard.finish(&self.place.server)?;
         settle(&mut outcome);
-        let far = far_of(self.spec, &mut outcome, &told);
+        let far = remote_of(self.spec, &mut outcome, &told);
         let far = far.ok_or_else(|| match told.errors.is_empty() {
-            true => Trouble::Talking("its report was awaited", ErrorKind::UnexpectedEof.into()),
-            false => Trouble::Refused(told.errors),
+            true => Error::Talking("its report was awaited", ErrorKind::UnexpectedEof.into()),
+            false => Error::Refused(told.errors),
         })?;
         Ok([far, outcome])
     }
 
     /// Until this end's streams have ended, or the server's.
-    fn watch(&self, trial: &Trial, heard: &mut Heard<'_>) -> Result<(), Trouble> {
+    fn watch(&self, trial: &Trial, heard: &mut Heard<'_>) -> Result<(), Error> {
         let most = self.spec.expected_time().map_or(Duration::MAX, |time| time + LATE);
         let began = Instant::now();
         let mut gone = None;
         while !trial.ends_within(test::LOOK_AGAIN) {
             if (self.stopped)() {
-                return Err(Trouble::Own("the trial was stopped".to_owned()));
+                return Err(Error::Own("the trial was stopped".to_owned()));
             }
             if began.elapsed() > most {
                 trial.stopper().finish();
@@ -331,30 +331,30 @@ impl Heard<'_> {
     }
 
     /// All of it, once the server has closed.
-    fn finish(mut self, server: &SocketAddr) -> Result<Told, Trouble> {
+    fn finish(mut self, server: &SocketAddr) -> Result<ServerReport, Error> {
         let until = Instant::now() + MESSAGE_TIME;
         while !self.look() {
             if Instant::now() > until {
-                return Err(Trouble::Own(format!(
+                return Err(Error::Own(format!(
                     "the nuttcp server at {server} did not report within {} s; see what it printed, and try again",
                     MESSAGE_TIME.as_secs()
                 )));
             }
             thread::sleep(LOOK_AGAIN);
         }
-        let mut told = Told::default();
+        let mut told = ServerReport::default();
         String::from_utf8_lossy(&self.text).lines().for_each(|line| told.handle_line(line));
         Ok(told)
     }
 }
 
-fn sentence(server: SocketAddr, trouble: Trouble) -> String {
-    match trouble {
-        Trouble::Own(sentence) => sentence,
-        Trouble::Unreachable(error) => format!(
+fn sentence(server: SocketAddr, error: Error) -> String {
+    match error {
+        Error::Own(sentence) => sentence,
+        Error::Unreachable(error) => format!(
             "cannot reach a nuttcp server at {server}: {error}; start 'nuttcp -S' there, and check cable and firewalls"
         ),
-        Trouble::Talking(what, error) => {
+        Error::Talking(what, error) => {
             let why = match error.kind() {
                 ErrorKind::TimedOut => "it was silent".to_owned(),
                 ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
@@ -362,19 +362,19 @@ fn sentence(server: SocketAddr, trouble: Trouble) -> String {
             };
             format!("the nuttcp server at {server} was lost while {what}: {why}; see what it printed, and try again")
         }
-        Trouble::Stranger => {
+        Error::ConnectionPermit => {
             format!("what answered at {server} is no nuttcp server; check the port, and start 'nuttcp -S' there")
         }
-        Trouble::Refused(errors) if errors.is_empty() => {
+        Error::Refused(errors) if errors.is_empty() => {
             format!("the nuttcp server at {server} did not take the test; see what it printed")
         }
-        Trouble::Refused(errors) => {
+        Error::Refused(errors) => {
             format!("the nuttcp server at {server} did not take the test: {}; see what it printed", errors.join("; "))
         }
     }
 }
 
-/// The control connection, to a server that may be opening its door anew.
+/// The control connection, to a server that may be opening its listener anew.
 fn connected(place: &Place, stopped: &dyn Fn() -> bool) -> io::Result<TcpStream> {
     let until = Instant::now() + PATIENCE;
     loop {

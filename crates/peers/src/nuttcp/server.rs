@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::hall::Hall;
 use super::line::{self, Request};
+use super::mapping::spec_of;
+use super::port_pool::PortPool;
 use super::session::Session;
-use super::terms::spec_of;
-use crate::connections::{ConnectionLimit, Stranger};
+use crate::connection_limit::{ConnectionLimit, ConnectionPermit};
 use crate::deadline::Timed;
-use crate::door::{Door, await_all};
-use crate::places::{Wanted, memory_of};
-use crate::served::{Limits, Refusals, Served};
+use crate::listener::{Listener, await_all};
+use crate::served_test::{Limits, Refusals, ServedTest};
+use crate::test_limit::{TestDemand, memory_of};
 
 /// The port of the control connection.
 pub const PORT: u16 = 5000;
@@ -25,10 +25,10 @@ pub const MESSAGE_TIME: Duration = Duration::from_secs(10);
 
 /// A server that listens.
 pub struct Server {
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     limits: Limits,
     refusals: Refusals,
-    hall: Hall,
+    pool: PortPool,
     /// Connections whose request is being read.
     strangers: ConnectionLimit,
     ended: AtomicUsize,
@@ -38,10 +38,10 @@ impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
         Ok(Server {
-            doors: Door::open_all(address, port, &limits.allow)?,
+            listeners: Listener::open_all(address, port, &limits.allow)?,
             limits,
             refusals: Box::new(|_, _| {}),
-            hall: Hall::default(),
+            pool: PortPool::default(),
             strangers: ConnectionLimit::default(),
             ended: AtomicUsize::new(0),
         })
@@ -54,15 +54,17 @@ impl Server {
 
     /// The port that is listened on.
     pub fn port(&self) -> io::Result<u16> {
-        Ok(self.doors[0].tcp.local_addr()?.port())
+        Ok(self.listeners[0].tcp.local_addr()?.port())
     }
 
     /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
     /// aborted.
-    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
+    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(ServedTest) + Sync) -> io::Result<()> {
         let over = || is_over(self.ended.load(Ordering::Relaxed));
         let service = Service { server: self, over: &over, heard: &heard };
-        thread::scope(|scope| await_all(self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope)))))
+        thread::scope(|scope| {
+            await_all(self.listeners.iter().map(|listener| scope.spawn(move || service.attend(listener, scope))))
+        })
     }
 }
 
@@ -71,17 +73,17 @@ impl Server {
 struct Service<'a> {
     server: &'a Server,
     over: &'a (dyn Fn() -> bool + Sync),
-    heard: &'a (dyn Fn(Served) + Sync),
+    heard: &'a (dyn Fn(ServedTest) + Sync),
 }
 
 impl<'a> Service<'a> {
     /// Looks for one family's connections, and gives each a thread.
-    fn attend<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
+    fn attend<'scope>(self, listener: &'a Listener, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
     where
         'a: 'scope,
     {
         while !(self.over)() {
-            if let Some((stream, peer)) = door.next()? {
+            if let Some((stream, peer)) = listener.next()? {
                 let work = move |stranger, stream| self.receive(stranger, stream, peer);
                 self.server.strangers.receive(scope, (stream, peer), work);
             }
@@ -90,14 +92,14 @@ impl<'a> Service<'a> {
     }
 
     /// A connection: a test, if its first lines ask for one.
-    fn receive(self, stranger: Stranger<'_>, stream: TcpStream, peer: SocketAddr) {
+    fn receive(self, stranger: ConnectionPermit<'_>, stream: TcpStream, peer: SocketAddr) {
         let Ok(Some(asked)) = hear_request(&stream) else { return };
-        let Server { hall, limits, .. } = self.server;
+        let Server { pool, limits, .. } = self.server;
         let spec = match spec_of(&asked, limits) {
             Ok(spec) => spec,
             Err(why) => return self.refuse(&stream, peer, &why),
         };
-        let wanted = Wanted {
+        let wanted = TestDemand {
             server: "nuttcp",
             most: limits.tests,
             memory: memory_of(&spec),
@@ -109,7 +111,7 @@ impl<'a> Service<'a> {
         };
         drop(stranger);
         let over = || (self.over)() || place.is_evicted();
-        let session = Session { control: stream, peer, asked, spec, hall, limits, over: &over, place: &place };
+        let session = Session { control: stream, peer, asked, spec, pool, limits, over: &over, place: &place };
         if let Some(served) = session.run() {
             (self.heard)(served);
             self.server.ended.fetch_add(1, Ordering::Relaxed);
@@ -122,7 +124,7 @@ impl<'a> Service<'a> {
     }
 }
 
-/// What a client asks for; the oldest do so without a greeting. `None`: nothing that could be understood.
+/// What a client asks for; the oldest do so without a address_check. `None`: nothing that could be understood.
 fn hear_request(stream: &TcpStream) -> io::Result<Option<Request>> {
     stream.set_nodelay(true)?;
     let mut timed = Timed::new(stream, MESSAGE_TIME);

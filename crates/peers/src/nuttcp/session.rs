@@ -14,18 +14,18 @@ use linerate_trial::spec::{Direction, Spec, Workload};
 use socket2::{SockRef, Socket};
 
 use super::datagram::BEGINS;
-use super::hall::{Arrival, Hall};
 use super::line::{self, Request};
-use super::report::{Closing, Opening, Part, Writer};
+use super::mapping::is_numbered;
+use super::port_pool::{Arrival, PortPool};
+use super::report_writer::{Closing, Opening, Part, Writer};
 use super::server::{MESSAGE_TIME, refuse};
 use super::sockets::{announce, begin, end, framing, reach, settle};
-use super::terms::is_numbered;
 use crate::deadline::Timed;
-use crate::far::far_end;
-use crate::options::{open, prepare};
-use crate::places::TestPlace;
-use crate::served::{Limits, Served};
+use crate::remote_end::remote_end;
+use crate::served_test::{Limits, ServedTest};
+use crate::socket_options::{open, prepare};
 use crate::test;
+use crate::test_limit::TestPermit;
 
 /// How often something that has no bell is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -47,13 +47,13 @@ pub struct Session<'a> {
     /// As a trial.
     pub spec: Spec,
     /// Where its data comes, if the client opens the connections.
-    pub hall: &'a Hall,
+    pub pool: &'a PortPool,
     /// What is allowed.
     pub limits: &'a Limits,
     /// Whether the test is to end.
     pub over: &'a (dyn Fn() -> bool + Sync),
     /// Its place.
-    pub place: &'a TestPlace,
+    pub place: &'a TestPermit,
 }
 
 /// The connections of a test.
@@ -81,7 +81,7 @@ impl From<io::Error> for Unopened {
 
 impl Session<'_> {
     /// The test. `None`: it was refused.
-    pub fn run(self) -> Option<Served> {
+    pub fn run(self) -> Option<ServedTest> {
         let local = self.control.local_addr().ok()?;
         let client = ProvenPeer::by_connection(&self.control).ok()?;
         let interface = interfaces::with_address(local);
@@ -97,7 +97,7 @@ impl Session<'_> {
                 Err(format!("there was {why}"))
             }
         };
-        Some(Served {
+        Some(ServedTest {
             tool: "nuttcp",
             version: Some(self.asked.version.to_string()),
             peer: self.peer,
@@ -125,13 +125,13 @@ impl Session<'_> {
         if asked.client_sends != (asked.reverse && !asked.udp) {
             let mut first = local;
             first.set_port(asked.port);
-            let seat =
-                self.hall.seat((first, flows.len() as u16), client, asked.udp, &self.limits.allow, &|| self.is_over());
-            let seat = seat.map_err(|error| {
+            let lease =
+                self.pool.lease((first, flows.len() as u16), client, asked.udp, &self.limits.allow, &|| self.is_over());
+            let lease = lease.map_err(|error| {
                 Unopened::Here(format!("port {} is not to be had here: {error}; choose another with -p", asked.port))
             })?;
             self.say(&line::taken())?;
-            let arrivals = seat.collect(OPENING_TIME, &|| self.is_over() || self.has_left())?;
+            let arrivals = lease.collect(OPENING_TIME, &|| self.is_over() || self.has_left())?;
             return self.adopt(flows, arrivals);
         }
         self.say(&line::taken())?;
@@ -218,7 +218,7 @@ impl Session<'_> {
         settle(&mut outcome);
         let _ = self.say(&writer.closing(&self.closing(&outcome)));
         let _ = self.control.shutdown(std::net::Shutdown::Write);
-        let far = far_end(&self.spec, &outcome);
+        let far = remote_end(&self.spec, &outcome);
         Ok(Box::new([outcome, far]))
     }
 

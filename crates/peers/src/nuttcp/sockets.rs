@@ -14,7 +14,7 @@ use linerate_trial::wire::Probe;
 use socket2::Socket;
 
 use super::datagram::{self, BEGINS, ENDS, Numbers};
-use crate::options::open;
+use crate::socket_options::open;
 
 /// How long whoever opens connections waits for the other to listen: it opens one port after the other.
 const LISTENING_TIME: Duration = Duration::from_secs(5);

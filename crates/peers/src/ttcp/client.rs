@@ -14,12 +14,12 @@ use linerate_trial::spec::{Direction, Extent, Spec};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::datagram::{END, ENDS, START, Streams, framing};
+use super::mapping::check_client;
 use super::receive::{Arrived, Receiver, is_same};
-use super::terms::check_client;
-use crate::early::PendingStreams;
-use crate::far::far_end;
-use crate::options::{open, prepare};
+use crate::early_datagrams::PendingStreams;
 use crate::reachability::check_unanswered;
+use crate::remote_end::remote_end;
+use crate::socket_options::{open, prepare};
 use crate::test::{Place, await_close, await_end, exhausted};
 
 /// How often something that has no bell is looked at.
@@ -83,7 +83,7 @@ impl Test<'_> {
         let until = Instant::now() + CLOSING_TIME;
         let closed = if is_udp { None } else { await_close(&held, || until, self.stopped) };
         let outcome = trial.join().map_err(|error| error.to_string())?;
-        let mut far = far_end(self.spec, &outcome);
+        let mut far = remote_end(self.spec, &outcome);
         match closed {
             Some(at) => {
                 for flow in &mut far.flows {
@@ -151,7 +151,7 @@ impl Test<'_> {
             )
         })?;
         let outcome = receiver.receive(sender, notify)?;
-        Ok([far_end(spec, &outcome), outcome])
+        Ok([remote_end(spec, &outcome), outcome])
     }
 
     fn listen(&self, at: SocketAddr) -> io::Result<Socket> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
 
-use crate::early::StreamMarks;
+use crate::early_datagrams::StreamMarks;
 
 /// The most octets of a datagram that is none of data.
 pub const MARK_LEN: usize = 4;

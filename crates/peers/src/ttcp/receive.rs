@@ -14,9 +14,9 @@ use linerate_trial::spec::{MAX_DATAGRAM, Spec};
 use socket2::Socket;
 
 use super::datagram::framing;
-use crate::door::is_passing;
-use crate::early::{Beginning, Keeper};
-use crate::options::prepare;
+use crate::early_datagrams::{EarlyDatagrams, StreamStart};
+use crate::listener::is_passing;
+use crate::socket_options::prepare;
 use crate::test::await_end;
 
 /// How often something that has no bell is looked at.
@@ -28,7 +28,7 @@ const FIRST_TIME: Duration = Duration::from_secs(10);
 pub struct Arrived {
     socket: Socket,
     /// Who empties its socket until a trial does; of a connection nobody.
-    keeper: Option<Keeper>,
+    keeper: Option<EarlyDatagrams>,
     /// When that data was there.
     since: Instant,
 }
@@ -56,8 +56,8 @@ impl Arrived {
     }
 
     /// A stream of datagrams; the socket is connected to its sender.
-    pub fn stream(socket: Socket, beginning: Beginning) -> io::Result<Arrived> {
-        let keeper = Keeper::start(&socket, beginning.datagrams, beginning.since)?;
+    pub fn stream(socket: Socket, beginning: StreamStart) -> io::Result<Arrived> {
+        let keeper = EarlyDatagrams::start(&socket, beginning.datagrams, beginning.since)?;
         Ok(Arrived { socket, keeper: Some(keeper), since: beginning.since })
     }
 
@@ -158,7 +158,7 @@ mod tests {
         let local = "127.0.0.1".parse().unwrap();
         let most = Duration::from_secs(10);
         let receiver = Receiver { spec: &spec, end: End::Target, local, interface: None, most, stopped: &|| false };
-        let beginning = Beginning { datagrams: vec![vec![b'x'; 100]; 700], since: Instant::now() };
+        let beginning = StreamStart { datagrams: vec![vec![b'x'; 100]; 700], since: Instant::now() };
         let arrived = Arrived::stream(near.into(), beginning).unwrap();
         let sending = std::thread::spawn(move || {
             // Once the trial takes them itself.

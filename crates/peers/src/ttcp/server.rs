@@ -15,19 +15,19 @@ use linerate_trial::spec::{Extent, Spec, Workload};
 
 use super::datagram::Streams;
 use super::receive::{Arrived, Receiver};
-use crate::connections::{ConnectionLimit, Stranger, spawn};
-use crate::door::{Datagram, Door, await_all};
-use crate::early::{Beginning, PendingStreams};
-use crate::far::far_end;
-use crate::places::{Wanted, memory_of};
-use crate::served::{Limits, Refusals, Served};
+use crate::connection_limit::{ConnectionLimit, ConnectionPermit, spawn};
+use crate::early_datagrams::{PendingStreams, StreamStart};
+use crate::listener::{Datagram, Listener, await_all};
+use crate::remote_end::remote_end;
+use crate::served_test::{Limits, Refusals, ServedTest};
+use crate::test_limit::{TestDemand, memory_of};
 
 /// The port of TCP and UDP.
 pub const PORT: u16 = 5001;
 
 /// A server that listens.
 pub struct Server {
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     limits: Limits,
     refusals: Refusals,
     /// Whose datagrams have a socket of their own.
@@ -43,7 +43,7 @@ impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
         Ok(Server {
-            doors: Door::open_all(address, port, &limits.allow)?,
+            listeners: Listener::open_all(address, port, &limits.allow)?,
             limits,
             refusals: Box::new(|_, _| {}),
             known: Mutex::default(),
@@ -60,15 +60,17 @@ impl Server {
 
     /// The port that is listened on.
     pub fn port(&self) -> io::Result<u16> {
-        Ok(self.doors[0].tcp.local_addr()?.port())
+        Ok(self.listeners[0].tcp.local_addr()?.port())
     }
 
     /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
     /// aborted.
-    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
+    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(ServedTest) + Sync) -> io::Result<()> {
         let over = || is_over(self.ended.load(Ordering::Relaxed));
         let service = Service { server: self, over: &over, heard: &heard };
-        thread::scope(|scope| await_all(self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope)))))
+        thread::scope(|scope| {
+            await_all(self.listeners.iter().map(|listener| scope.spawn(move || service.attend(listener, scope))))
+        })
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
@@ -81,25 +83,25 @@ impl Server {
 struct Service<'a> {
     server: &'a Server,
     over: &'a (dyn Fn() -> bool + Sync),
-    heard: &'a (dyn Fn(Served) + Sync),
+    heard: &'a (dyn Fn(ServedTest) + Sync),
 }
 
 impl<'a> Service<'a> {
     /// Looks at one family's sockets, and gives each sender a thread.
-    fn attend<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
+    fn attend<'scope>(self, listener: &'a Listener, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
     where
         'a: 'scope,
     {
         let mut pending = PendingStreams::new(Streams);
         while !(self.over)() {
-            door.wait()?;
-            if let Some((stream, peer)) = door.accept() {
+            listener.wait()?;
+            if let Some((stream, peer)) = listener.accept() {
                 self.server.strangers.receive(scope, (stream, peer), move |stranger, stream| {
                     let arrived = Arrived::connection(stream, &|| (self.over)() || stranger.is_evicted());
                     self.test(stranger, arrived, peer, Workload::TcpStream);
                 });
             }
-            let mut unknown = VecDeque::from(door.waiting());
+            let mut unknown = VecDeque::from(listener.waiting());
             while !(self.over)()
                 && let Some((peer, octets)) = unknown.pop_front()
             {
@@ -108,7 +110,7 @@ impl<'a> Service<'a> {
                     continue;
                 }
                 if let Some(beginning) = pending.hear(peer, octets) {
-                    self.open_datagrams(door, beginning, peer, &mut unknown, scope);
+                    self.open_datagrams(listener, beginning, peer, &mut unknown, scope);
                 }
             }
         }
@@ -119,8 +121,8 @@ impl<'a> Service<'a> {
     /// those that wait, and added to them.
     fn open_datagrams<'scope>(
         self,
-        door: &'a Door,
-        mut beginning: Beginning,
+        listener: &'a Listener,
+        mut beginning: StreamStart,
         peer: SocketAddr,
         unknown: &mut VecDeque<Datagram>,
         scope: &'scope thread::Scope<'scope, 'a>,
@@ -129,7 +131,7 @@ impl<'a> Service<'a> {
     {
         // Its place comes before a socket.
         let Some(stranger) = self.server.senders.admit(peer.ip(), None) else { return };
-        let Ok((socket, before)) = door.connected(peer) else { return };
+        let Ok((socket, before)) = listener.connected(peer) else { return };
         self.server.known().push(peer);
         beginning.collect(peer, unknown, before);
         let forget = move || self.server.known().retain(|known| *known != peer);
@@ -163,7 +165,7 @@ impl<'a> Service<'a> {
     }
 
     /// A test, if data comes.
-    fn test(self, stranger: Stranger<'_>, arrived: io::Result<Arrived>, peer: SocketAddr, workload: Workload) {
+    fn test(self, stranger: ConnectionPermit<'_>, arrived: io::Result<Arrived>, peer: SocketAddr, workload: Workload) {
         let Server { limits, .. } = self.server;
         let Ok(arrived) = arrived else { return };
         let Some(local) = arrived.local() else { return };
@@ -176,7 +178,7 @@ impl<'a> Service<'a> {
         let mut spec = Spec { extent: most, ..Spec::new(workload) };
         let interface = interfaces::with_address(local);
         let (memory, proven) = (memory_of(&spec), !workload.is_udp());
-        let wanted = Wanted { server: "ttcp", most: limits.tests, memory, proven, control: None };
+        let wanted = TestDemand { server: "ttcp", most: limits.tests, memory, proven, control: None };
         let place = limits.memory.take(wanted);
         drop(stranger);
         if let Some(place) = place {
@@ -193,10 +195,10 @@ impl<'a> Service<'a> {
                 }
             }
             let ended = outcome.map(|outcome| {
-                let far = far_end(&spec, &outcome);
+                let far = remote_end(&spec, &outcome);
                 Box::new([outcome, far])
             });
-            (self.heard)(Served { tool: "ttcp", version: None, peer, local, interface, spec, ended, bytes });
+            (self.heard)(ServedTest { tool: "ttcp", version: None, peer, local, interface, spec, ended, bytes });
             self.server.ended.fetch_add(1, Ordering::Relaxed);
         } else {
             (self.server.refusals)(peer, "came while as many tests ran as are allowed");

@@ -8,12 +8,12 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 
 use crate::allow::AllowList;
-use crate::early::LEAST_DATAGRAMS;
-use crate::places::MemoryBudget;
+use crate::early_datagrams::LEAST_DATAGRAMS;
+use crate::test_limit::MemoryBudget;
 
 /// A test that a server of ours took part in.
 #[derive(Clone, Debug)]
-pub struct Served {
+pub struct ServedTest {
     /// The tool, as endpoints name it: `iperf3`.
     pub tool: &'static str,
     /// The client's version, where it tells.
@@ -36,7 +36,7 @@ pub struct Served {
 /// scanner's or a browser's. Of datagrams their number is enough.
 const LEAST_BYTES: u64 = 4096;
 
-impl Served {
+impl ServedTest {
     /// What the client did instead of a test, where it transferred nothing, or so little that it may be anything.
     pub fn is_no_test(&self) -> Option<String> {
         let (bytes, messages) = match &self.ended {

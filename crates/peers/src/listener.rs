@@ -14,17 +14,17 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::allow::AllowList;
 
-/// How often whoever waits at a door looks whether its server is over.
+/// How often whoever waits at a listener looks whether its server is over.
 pub const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
 /// A datagram, and where it came from.
 pub type Datagram = (SocketAddr, Vec<u8>);
 
 /// Octets of the buffer of first datagrams.
-const DOOR_BUFFER: usize = 4 << 20;
+const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// The sockets of one family.
-pub struct Door {
+pub struct Listener {
     /// Where connections come; it does not block.
     pub tcp: TcpListener,
     /// Where the first datagrams come; it does not block.
@@ -33,31 +33,31 @@ pub struct Door {
     pub allow: AllowList,
 }
 
-impl Door {
+impl Listener {
     /// One family's sockets.
-    pub fn open(at: SocketAddr, allow: &AllowList) -> io::Result<Door> {
+    pub fn open(at: SocketAddr, allow: &AllowList) -> io::Result<Listener> {
         let tcp = listener(at)?;
         let mut at = at;
         at.set_port(tcp.local_addr()?.port());
         let udp = datagram_socket(at)?;
         udp.set_nonblocking(true)?;
         // What many send at once waits here; a process that is not root has as much of it as net.core.rmem_max allows.
-        if option::RECEIVE_BUFFER_FORCED.set(&udp, DOOR_BUFFER as i32).is_err() {
-            let _ = udp.set_recv_buffer_size(DOOR_BUFFER);
+        if option::RECEIVE_BUFFER_FORCED.set(&udp, RECEIVE_BUFFER as i32).is_err() {
+            let _ = udp.set_recv_buffer_size(RECEIVE_BUFFER);
         }
-        Ok(Door { tcp, udp: udp.into(), allow: allow.clone() })
+        Ok(Listener { tcp, udp: udp.into(), allow: allow.clone() })
     }
 
-    /// The doors at an address, or at every one. Port 0 is any that is free.
-    pub fn open_all(address: Option<IpAddr>, port: u16, allow: &AllowList) -> io::Result<Vec<Door>> {
+    /// The listeners at an address, or at every one. Port 0 is any that is free.
+    pub fn open_all(address: Option<IpAddr>, port: u16, allow: &AllowList) -> io::Result<Vec<Listener>> {
         if let Some(address) = address {
-            return Ok(vec![Door::open(at_its_interface(address, port), allow)?]);
+            return Ok(vec![Listener::open(at_its_interface(address, port), allow)?]);
         }
-        let mut doors = vec![Door::open((Ipv4Addr::UNSPECIFIED, port).into(), allow)?];
-        let port = doors[0].tcp.local_addr()?.port();
+        let mut listeners = vec![Listener::open((Ipv4Addr::UNSPECIFIED, port).into(), allow)?];
+        let port = listeners[0].tcp.local_addr()?.port();
         // A machine without IPv6 serves without it.
-        doors.extend(Door::open((Ipv6Addr::UNSPECIFIED, port).into(), allow).ok());
-        Ok(doors)
+        listeners.extend(Listener::open((Ipv6Addr::UNSPECIFIED, port).into(), allow).ok());
+        Ok(listeners)
     }
 
     /// Who stands there now, by TCP; the connection blocks.
@@ -82,7 +82,7 @@ impl Door {
         wait_for_any([self.tcp.as_fd(), self.udp.as_fd()], LOOK_FOR_END).map(drop)
     }
 
-    /// A socket of this port that hears one peer only, and what came to it or to the door before it did so, from anybody: of
+    /// A socket of this port that hears one peer only, and what came to it or to the listener before it did so, from anybody: of
     /// the peer all that comes later comes to the socket. It blocks.
     pub fn connected(&self, peer: SocketAddr) -> io::Result<(Socket, Vec<Datagram>)> {
         let socket = datagram_socket(self.udp.local_addr()?)?;
@@ -154,7 +154,7 @@ pub fn next(listener: &TcpListener, allow: &AllowList) -> io::Result<Option<(Tcp
     Ok(accept(listener, allow))
 }
 
-/// Waits for the threads that attend all doors. The error is the first that one ended with.
+/// Waits for the threads that attend all listeners. The error is the first that one ended with.
 pub fn await_all<'scope>(attending: impl Iterator<Item = ScopedJoinHandle<'scope, io::Result<()>>>) -> io::Result<()> {
     // All are started before the first is waited for.
     let attending: Vec<_> = attending.collect();
@@ -208,12 +208,12 @@ mod tests {
 
     #[test]
     fn what_came_before_the_peer_had_its_socket_is_brought() {
-        let door = Door::open((Ipv4Addr::LOCALHOST, 0).into(), &AllowList::default()).unwrap();
+        let listener = Listener::open((Ipv4Addr::LOCALHOST, 0).into(), &AllowList::default()).unwrap();
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-        peer.connect(door.udp.local_addr().unwrap()).unwrap();
-        peer.send(b"to the door").unwrap();
-        let (socket, before) = door.connected(peer.local_addr().unwrap()).unwrap();
-        assert_eq!(before, [(peer.local_addr().unwrap(), b"to the door".to_vec())]);
+        peer.connect(listener.udp.local_addr().unwrap()).unwrap();
+        peer.send(b"to the listener").unwrap();
+        let (socket, before) = listener.connected(peer.local_addr().unwrap()).unwrap();
+        assert_eq!(before, [(peer.local_addr().unwrap(), b"to the listener".to_vec())]);
         peer.send(b"to its own").unwrap();
         let mut octets = [0; 20];
         let udp: UdpSocket = socket.into();

@@ -12,9 +12,9 @@ use linerate_trial::outcome::{FlowOutcome, Outcome, Role, TcpSummary};
 use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 
-use super::omni::{Does, Request, Response, USUAL, flag};
+use super::omni::{Request, Response, ServerRole, USUAL, flag};
 use super::results::{Cpu, PROC_STAT, Results, method, service_demand};
-use crate::served::Limits;
+use crate::served_test::Limits;
 
 /// How much longer than asked a server waits for a client to end.
 pub const PAD: Duration = Duration::from_secs(4);
@@ -121,14 +121,14 @@ pub fn request_of(spec: &Spec, flow: Flow, is_ipv4: bool, port: u16) -> Request 
         request.flags |= flag::NODELAY;
     }
     match (flow.workload.is_stream(), flow.source) {
-        (true, End::Target) => (request.does, request.send_size) = (Does::Sends, size(spec.message_octets())),
+        (true, End::Target) => (request.does, request.send_size) = (ServerRole::Sends, size(spec.message_octets())),
         (true, End::Host) => {
             // What is longer than a receive would be cut.
             request.receive_size = if is_udp { size(spec.message_octets()) } else { USUAL };
-            request.does = Does::Receives;
+            request.does = ServerRole::Receives;
         }
         (false, _) => {
-            request.does = Does::Answers;
+            request.does = ServerRole::Answers;
             (request.request_size, request.response_size) = (size(spec.request_size), size(spec.response_size));
         }
     }
@@ -173,19 +173,19 @@ pub fn spec_of(request: &Request, is_ipv4: bool, limits: &Limits) -> Result<Spec
         return Err((EAFNOSUPPORT, "asked for another IP version than that of its control connection"));
     }
     let workload = match (request.does, is_udp, request.has(flag::CONNECTIONS)) {
-        (Does::Sends | Does::Receives, false, false) => Workload::TcpStream,
-        (Does::Receives, true, false) => Workload::UdpStream,
-        (Does::Answers, false, true) => Workload::TcpCrr,
-        (Does::Answers, false, false) => Workload::TcpRr,
-        (Does::Answers, true, false) => Workload::UdpRr,
-        (Does::Sends, true, _) => return Err((EOPNOTSUPP, "asked for datagrams, which are not sent here")),
+        (ServerRole::Sends | ServerRole::Receives, false, false) => Workload::TcpStream,
+        (ServerRole::Receives, true, false) => Workload::UdpStream,
+        (ServerRole::Answers, false, true) => Workload::TcpCrr,
+        (ServerRole::Answers, false, false) => Workload::TcpRr,
+        (ServerRole::Answers, true, false) => Workload::UdpRr,
+        (ServerRole::Sends, true, _) => return Err((EOPNOTSUPP, "asked for datagrams, which are not sent here")),
         _ => return Err((EOPNOTSUPP, "asked for connections without data, which are not served here")),
     };
     if (1..LEAST_PORT).contains(&request.data_port) {
         return Err((EACCES, "asked for a data port below 1024, which may be another server's"));
     }
     let mut spec = Spec::new(workload);
-    spec.direction = if request.does == Does::Sends { Direction::Tx } else { Direction::Rx };
+    spec.direction = if request.does == ServerRole::Sends { Direction::Tx } else { Direction::Rx };
     let longest = Duration::from_secs(limits.time_s);
     spec.extent = match request.length {
         0 => return Err((EINVAL, "asked for a test of no time")),
@@ -198,7 +198,7 @@ pub fn spec_of(request: &Request, is_ipv4: bool, limits: &Limits) -> Result<Spec
         return Err((EPERM, "asked for a longer test than is allowed here"));
     }
     sizes(&mut spec, request)?;
-    let buffer = if request.does == Does::Sends { request.send_buffer } else { request.receive_buffer };
+    let buffer = if request.does == ServerRole::Sends { request.send_buffer } else { request.receive_buffer };
     spec.socket_buffer = u32::try_from(buffer).ok().filter(|octets| (1..=1 << 30).contains(octets));
     spec.nodelay = (!is_udp).then(|| request.has(flag::NODELAY));
     spec.congestion_control = request.congestion_control.clone().filter(|_| !is_udp);
@@ -213,7 +213,7 @@ fn sizes(spec: &mut Spec, request: &Request) -> Result<(), Refused> {
     let size = |octets: i32| u32::try_from(octets).ok().filter(|octets| (1..=most).contains(octets));
     if spec.workload.is_stream() {
         spec.message_size = match request.does {
-            Does::Sends if request.send_size != USUAL => {
+            ServerRole::Sends if request.send_size != USUAL => {
                 Some(size(request.send_size).ok_or((errno::EINVAL, "asked for sends of a size that is none"))?)
             }
             // Datagrams are of whatever size the client sends.
@@ -230,7 +230,7 @@ fn sizes(spec: &mut Spec, request: &Request) -> Result<(), Refused> {
 
 /// What this end sends keeps to a limit; what the client would send, nobody can hold it to.
 fn limit_rate(spec: &mut Spec, request: &Request, limits: &Limits) -> Result<(), Refused> {
-    if request.does == Does::Sends {
+    if request.does == ServerRole::Sends {
         let asked = u32::try_from(request.burst).ok().zip(u64::try_from(request.burst_us).ok());
         if let Some((burst @ 1..=1000, us @ 1..)) = asked {
             let size = u64::from(*spec.message_size.get_or_insert(SMALL));
@@ -485,22 +485,23 @@ mod tests {
         check(|r| r.family = 7, &usual, errno::EAFNOSUPPORT);
         check(|r| r.socket = 4, &usual, errno::EPROTONOSUPPORT);
         check(|r| (r.socket, r.protocol) = (2, 33), &usual, errno::EPROTONOSUPPORT);
-        check(|r| r.does = Does::Other(0), &usual, errno::EOPNOTSUPP);
-        check(|r| (r.does, r.socket, r.protocol) = (Does::Sends, 2, 17), &usual, errno::EOPNOTSUPP);
-        check(|r| r.does = Does::Answers, &usual, errno::EINVAL);
-        check(|r| (r.does, r.send_size) = (Does::Sends, (4 << 20) + 1), &usual, errno::EINVAL);
-        check(|r| (r.does, r.send_size) = (Does::Sends, 0), &usual, errno::EINVAL);
-        let huge = |r: &mut Request| (r.does, r.request_size, r.response_size) = (Does::Answers, 1, i32::MAX);
+        check(|r| r.does = ServerRole::Other(0), &usual, errno::EOPNOTSUPP);
+        check(|r| (r.does, r.socket, r.protocol) = (ServerRole::Sends, 2, 17), &usual, errno::EOPNOTSUPP);
+        check(|r| r.does = ServerRole::Answers, &usual, errno::EINVAL);
+        check(|r| (r.does, r.send_size) = (ServerRole::Sends, (4 << 20) + 1), &usual, errno::EINVAL);
+        check(|r| (r.does, r.send_size) = (ServerRole::Sends, 0), &usual, errno::EINVAL);
+        let huge = |r: &mut Request| (r.does, r.request_size, r.response_size) = (ServerRole::Answers, 1, i32::MAX);
         check(huge, &usual, errno::EINVAL);
         let slow = Limits { rate: Some(1_000_000), ..usual.clone() };
         check(|_| {}, &slow, errno::EPERM);
-        let large = |r: &mut Request| (r.does, r.request_size, r.response_size) = (Does::Answers, 1, 1 << 20);
+        let large = |r: &mut Request| (r.does, r.request_size, r.response_size) = (ServerRole::Answers, 1, 1 << 20);
         check(large, &slow, errno::EPERM);
     }
 
     #[test]
     fn what_is_sent_keeps_to_the_bursts_asked_for_and_to_the_limit() {
-        let request = Request { does: Does::Sends, send_size: 1000, burst: 10, burst_us: 1000, ..Request::default() };
+        let request =
+            Request { does: ServerRole::Sends, send_size: 1000, burst: 10, burst_us: 1000, ..Request::default() };
         let spec = spec_of(&request, true, &Limits::default()).unwrap();
         assert_eq!((spec.burst, spec.rate), (10, OfferedLoad::BitsPerSecond(80_000_000)));
         let slow = Limits { rate: Some(1_000_000), ..Limits::default() };
@@ -513,7 +514,8 @@ mod tests {
     fn a_count_is_of_octets_or_of_transactions() {
         let stream = Request { length: -5000, ..Request::default() };
         assert_eq!(spec_of(&stream, true, &Limits::default()).unwrap().extent, Extent::Octets(5000));
-        let requests = Request { does: Does::Answers, request_size: 1, response_size: 1, length: i32::MIN, ..stream };
+        let requests =
+            Request { does: ServerRole::Answers, request_size: 1, response_size: 1, length: i32::MIN, ..stream };
         let spec = spec_of(&requests, true, &Limits::default()).unwrap();
         assert_eq!(spec.extent, Extent::Time(Duration::from_secs(3600)));
     }

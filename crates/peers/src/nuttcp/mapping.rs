@@ -13,10 +13,10 @@ use linerate_trial::units::OfferedLoad;
 
 use super::datagram::COUNTED_LEN;
 use super::line::Request;
-use super::told::Told;
-use crate::far::far_end;
-use crate::options::chosen_size;
-use crate::served::Limits;
+use super::server_report::ServerReport;
+use crate::remote_end::remote_end;
+use crate::served_test::Limits;
+use crate::socket_options::chosen_size;
 
 /// The first port of data that a client asks for: the one after the server's own, as nuttcp's usual two are.
 pub fn data_port(server: u16) -> u16 {
@@ -216,10 +216,10 @@ pub fn is_numbered(asked: &Request) -> bool {
 
 /// The server's end as it reports it, beside this end's account; and this end's made to agree where only the server knows.
 /// `None`: it reported nothing.
-pub fn far_of(spec: &Spec, ours: &mut Outcome, told: &Told) -> Option<Outcome> {
+pub fn remote_of(spec: &Spec, ours: &mut Outcome, told: &ServerReport) -> Option<Outcome> {
     let total = told.total?;
     let size = u64::from(spec.message_octets());
-    let mut far = far_end(spec, ours);
+    let mut far = remote_end(spec, ours);
     let role = if spec.direction == Direction::Rx { Role::Receiver } else { Role::Sender };
     if spec.workload == Workload::UdpStream {
         let near = ours.flows.first_mut()?;
@@ -292,9 +292,9 @@ pub fn far_of(spec: &Spec, ours: &mut Outcome, told: &Told) -> Option<Outcome> {
 }
 
 /// A receiver's intervals, one after the other. `size`: of datagrams; 0 of octets.
-fn slices(told: &Told, size: u64) -> Vec<Slice> {
+fn slices(told: &ServerReport, size: u64) -> Vec<Slice> {
     let mut start_ns = 0_u64;
-    let slice = |interval: &super::told::Interval| {
+    let slice = |interval: &super::server_report::Interval| {
         let end_ns = start_ns.saturating_add(interval.ns);
         let messages = (interval.octets + size / 2).checked_div(size).unwrap_or(0);
         let octets = if size > 0 { messages * size } else { interval.octets };
@@ -429,8 +429,8 @@ mod tests {
         Outcome::of_flows(linerate_trial::flow::End::Host, vec![flow])
     }
 
-    fn told(text: &str) -> Told {
-        let mut told = Told::default();
+    fn told(text: &str) -> ServerReport {
+        let mut told = ServerReport::default();
         text.lines().for_each(|line| told.handle_line(line));
         told
     }
@@ -442,14 +442,14 @@ mod tests {
                       nuttcp-r: 0.6016 MB in 1.01 real seconds = 610.29 KB/sec = 4.9995 Mbps\n\
                       nuttcp-r: 0.6016 MB in 0.02 CPU seconds = 131259.32 KB/cpu sec\n\
                       nuttcp-r: 0.0user 0.0sys 0:01real 0% 0i+0d 1044maxrss 0+0pf 240+0csw\n";
-        let far = far_of(&spec, &mut sender(79 * 8192, 8192), &told(report)).unwrap();
+        let far = remote_of(&spec, &mut sender(79 * 8192, 8192), &told(report)).unwrap();
         let arrivals = far.flows[0].arrivals.clone().unwrap();
         assert_eq!((arrivals.received, arrivals.sent_by_end_mark, far.flows[0].octets), (77, Some(79), 77 * 8192));
         assert_eq!(far.flows[0].slices.len(), 1);
         assert_eq!((far.flows[0].slices[0].messages, far.flows[0].slices[0].missing), (38, Some(2)));
         assert_eq!(far.flows[0].thread.system_s, 0.02);
         // More than was sent cannot have arrived.
-        let far = far_of(&spec, &mut sender(70 * 8192, 8192), &told(report)).unwrap();
+        let far = remote_of(&spec, &mut sender(70 * 8192, 8192), &told(report)).unwrap();
         assert_eq!(far.flows[0].messages, 70);
     }
 
@@ -460,7 +460,7 @@ mod tests {
         let mut ours = sender(1_000_000, 1000);
         ours.flows.push(FlowOutcome { id: 1, ..ours.flows[0].clone() });
         let octets = |ours: &Outcome| -> Vec<u64> {
-            far_of(&spec, &mut ours.clone(), &told(report))
+            remote_of(&spec, &mut ours.clone(), &told(report))
                 .unwrap()
                 .flows
                 .iter()
@@ -473,6 +473,6 @@ mod tests {
         assert_eq!((shared[0] / 1000, shared[1] / 1000), (499, 1499), "it left half");
         ours.flows[1].octets_total = 500_000;
         assert!(octets(&ours).is_empty());
-        assert!(far_of(&spec, &mut ours, &Told::default()).is_none());
+        assert!(remote_of(&spec, &mut ours, &ServerReport::default()).is_none());
     }
 }

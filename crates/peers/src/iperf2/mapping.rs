@@ -11,15 +11,15 @@ use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, MAX_STREAMS, Spacing, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 
-use super::bounce;
+use super::bounce_back;
 use super::datagram::{MIN_LEN, PREFIX_LEN};
 use super::header::{
     AT_ONCE, Amount, EXTEND, Extension, FULL_DUPLEX, FULL_LEN, Header, LEN, NUMBERS_64, RATE_IS_PPS, REVERSE,
     UDP_TESTS, VERSION1, VERSION2,
 };
 use super::report::Report;
-use crate::options::chosen_size;
-use crate::served::Limits;
+use crate::served_test::Limits;
+use crate::socket_options::chosen_size;
 
 /// The version that this implementation behaves like.
 pub const VERSION: (u32, u32) = (0x0002_0001, 0x0008_0003);
@@ -30,7 +30,7 @@ const USUAL_SIZE: u32 = 128 << 10;
 /// Times on the wire are counted in these.
 const TICK: Duration = Duration::from_millis(10);
 /// The most octets of a session that asks for an answer alone.
-pub const MOST_GREETING: u32 = 8 << 10;
+pub const MOST_ADDRESS_CHECK: u32 = 8 << 10;
 
 /// What a client asks for, as a trial in which this server is the target; or why it is not served. `size` is of the
 /// messages where the client does not say.
@@ -116,8 +116,8 @@ fn check_unproven(spec: &Spec, limits: &Limits) -> Result<(), &'static str> {
 
 /// Whether a header asks for no more than an answer: a session of a few datagrams by which a client of ours finds out whether
 /// its server takes part. It is no test, and leaves no record.
-pub fn is_greeting(header: &Header) -> bool {
-    let is_short = matches!(header.amount, Amount::Octets(octets) if octets > 0 && octets <= MOST_GREETING);
+pub fn is_address_check(header: &Header) -> bool {
+    let is_short = matches!(header.amount, Amount::Octets(octets) if octets > 0 && octets <= MOST_ADDRESS_CHECK);
     is_short
         && header.back_port == 0
         && header.flags & VERSION1 == 0
@@ -126,7 +126,7 @@ pub fn is_greeting(header: &Header) -> bool {
 }
 
 /// The header of such a session of so many octets in all.
-pub fn greeting(octets: u32) -> Header {
+pub fn address_check(octets: u32) -> Header {
     let rate = OfferedLoad::BitsPerSecond(1_000_000);
     let spec = Spec { extent: Extent::Octets(octets.into()), rate, ..Spec::new(Workload::UdpStream) };
     Header { back_port: 0, message_size: 0, ..header_of(&spec, Direction::Rx) }
@@ -162,7 +162,7 @@ pub fn check_client(spec: &Spec) -> Result<(), String> {
         if spec.direction != Direction::Rx {
             return cannot("requests of its server's", "choose direction=rx");
         }
-        if spec.request_size != spec.response_size || spec.request_size < bounce::MIN_LEN {
+        if spec.request_size != spec.response_size || spec.request_size < bounce_back::MIN_LEN {
             return cannot(
                 "responses but of the size of their requests, 64 octets at least",
                 "choose request_size=64 and response_size=64, or more",

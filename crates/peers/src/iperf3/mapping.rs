@@ -14,8 +14,8 @@ use linerate_trial::units::OfferedLoad;
 use super::datagram::MIN_LEN;
 use super::parameters::Parameters;
 use super::results::{Results, StreamResults};
-use crate::options::chosen_size;
-use crate::served::Limits;
+use crate::served_test::Limits;
+use crate::socket_options::chosen_size;
 
 /// How long a server waits beyond the time that was asked for.
 pub const SAFETY: Duration = Duration::from_secs(40);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use linerate_host::traffic::Early;
 use socket2::Socket;
 
-use crate::door::Datagram;
+use crate::listener::Datagram;
 
 /// How long a look takes that finds nothing.
 const LOOK: Duration = Duration::from_millis(1);
@@ -52,17 +52,17 @@ pub trait StreamMarks {
 }
 
 /// A stream of datagrams that has begun.
-pub struct Beginning {
+pub struct StreamStart {
     /// All that came of it.
     pub datagrams: Vec<Vec<u8>>,
     /// When the first of them came.
     pub since: Instant,
 }
 
-impl Beginning {
+impl StreamStart {
     /// One that is its first datagram, which came just now.
-    pub fn of(octets: Vec<u8>) -> Beginning {
-        Beginning { datagrams: vec![octets], since: Instant::now() }
+    pub fn of(octets: Vec<u8>) -> StreamStart {
+        StreamStart { datagrams: vec![octets], since: Instant::now() }
     }
 
     /// Takes what waits of its sender, and of what came before that had a socket, which joins those that wait.
@@ -83,7 +83,7 @@ pub struct PendingStreams<M> {
 }
 
 struct Pending {
-    beginning: Beginning,
+    beginning: StreamStart,
     octets: usize,
     last: Instant,
     has_ended: bool,
@@ -96,7 +96,7 @@ impl<M: StreamMarks> PendingStreams<M> {
     }
 
     /// Hears a datagram that came just now, and returns the stream if it is one with this.
-    pub fn hear(&mut self, peer: SocketAddr, octets: Vec<u8>) -> Option<Beginning> {
+    pub fn hear(&mut self, peer: SocketAddr, octets: Vec<u8>) -> Option<StreamStart> {
         let now = Instant::now();
         self.make_room();
         if self.senders.get(&peer).is_some_and(|pending| now - pending.beginning.since > STREAM_TIME) {
@@ -106,7 +106,7 @@ impl<M: StreamMarks> PendingStreams<M> {
             return None;
         }
         let pending = self.senders.entry(peer).or_insert_with(|| Pending {
-            beginning: Beginning { datagrams: Vec::new(), since: now },
+            beginning: StreamStart { datagrams: Vec::new(), since: now },
             octets: 0,
             last: now,
             has_ended: false,
@@ -134,7 +134,7 @@ impl<M: StreamMarks> PendingStreams<M> {
         self.senders.contains_key(&peer)
     }
 
-    fn forget(&mut self, peer: SocketAddr) -> Option<Beginning> {
+    fn forget(&mut self, peer: SocketAddr) -> Option<StreamStart> {
         let pending = self.senders.remove(&peer)?;
         self.octets -= pending.kept();
         Some(pending.beginning)
@@ -161,23 +161,23 @@ impl Pending {
 }
 
 /// Somebody who empties a socket until it is taken over.
-pub struct Keeper {
+pub struct EarlyDatagrams {
     over: Arc<AtomicBool>,
     since: Instant,
     thread: Mutex<Option<JoinHandle<Vec<Vec<u8>>>>>,
 }
 
-impl Keeper {
+impl EarlyDatagrams {
     /// Empties a connected socket; `known` are its first datagrams, which others have taken from it, the first of them at
     /// `since`.
-    pub fn start(socket: &Socket, known: Vec<Vec<u8>>, since: Instant) -> io::Result<Keeper> {
+    pub fn start(socket: &Socket, known: Vec<Vec<u8>>, since: Instant) -> io::Result<EarlyDatagrams> {
         let socket: UdpSocket = socket.try_clone()?.into();
         socket.set_read_timeout(Some(LOOK))?;
         let over = Arc::new(AtomicBool::new(false));
         let seen = over.clone();
         let work = move || keep(&socket, known, &seen);
         let thread = thread::Builder::new().name("keeper".to_owned()).stack_size(STACK).spawn(work)?;
-        Ok(Keeper { over, since, thread: Mutex::new(Some(thread)) })
+        Ok(EarlyDatagrams { over, since, thread: Mutex::new(Some(thread)) })
     }
 
     /// What came; whoever asks takes the socket over.
@@ -189,7 +189,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for EarlyDatagrams {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
     }
@@ -305,7 +305,7 @@ mod tests {
         near.connect(far.local_addr().unwrap()).unwrap();
         far.connect(near.local_addr().unwrap()).unwrap();
         let socket: Socket = near.into();
-        let keeper = Keeper::start(&socket, vec![vec![0]], Instant::now()).unwrap();
+        let keeper = EarlyDatagrams::start(&socket, vec![vec![0]], Instant::now()).unwrap();
         for number in 1..50 {
             far.send(&[number]).unwrap();
         }

@@ -74,7 +74,7 @@ impl Running {
 
 /// What a test asks of the places.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct TestDemand<'a> {
     /// The server's tool: each has places of its own.
     pub server: &'static str,
     /// How many may transfer at once.
@@ -89,7 +89,7 @@ pub struct Wanted<'a> {
 
 /// A test's place and memory, free again when the value goes.
 #[derive(Debug)]
-pub struct TestPlace {
+pub struct TestPermit {
     budget: MemoryBudget,
     number: u64,
 }
@@ -107,7 +107,7 @@ impl MemoryBudget {
     }
 
     /// A place and memory, if there are some or an idle test has them.
-    pub fn take(&self, wanted: Wanted<'_>) -> Option<TestPlace> {
+    pub fn take(&self, wanted: TestDemand<'_>) -> Option<TestPermit> {
         let until = Instant::now() + LEAVING_TIME;
         let control = wanted.control.and_then(|control| control.try_clone().ok());
         let mut inside = self.inside();
@@ -133,7 +133,7 @@ impl MemoryBudget {
                     evicted: false,
                     control,
                 });
-                return Some(TestPlace { budget: self.clone(), number });
+                return Some(TestPermit { budget: self.clone(), number });
             }
             let waiting = inside.waiting;
             let counts = |test: &&mut Running| is_short || test.server == wanted.server;
@@ -172,7 +172,7 @@ impl MemoryBudget {
     }
 }
 
-impl TestPlace {
+impl TestPermit {
     /// Whether the test is to end, because it transfers nothing and another has come.
     pub fn is_evicted(&self) -> bool {
         self.with(|test| test.evicted)
@@ -216,7 +216,7 @@ impl TestPlace {
     }
 }
 
-impl Drop for TestPlace {
+impl Drop for TestPermit {
     fn drop(&mut self) {
         self.budget.inside().tests.retain(|test| test.number != self.number);
         self.budget.0.left.notify_all();
@@ -243,28 +243,28 @@ mod tests {
 
     use super::*;
 
-    fn wanted(server: &'static str, most: usize, memory: u64) -> Wanted<'static> {
-        Wanted { server, most, memory, proven: true, control: None }
+    fn wanted(server: &'static str, most: usize, memory: u64) -> TestDemand<'static> {
+        TestDemand { server, most, memory, proven: true, control: None }
     }
 
     fn progress(sent: u64, received: u64) -> Progress {
         Progress { elapsed_ns: 1, octets_sent: sent, octets_received: received }
     }
 
-    fn transferring(budget: &MemoryBudget, wanted: Wanted) -> TestPlace {
+    fn transferring(budget: &MemoryBudget, wanted: TestDemand) -> TestPermit {
         let place = budget.take(wanted).unwrap();
         place.progress()(progress(1, 999));
         place
     }
 
-    fn age(budget: &MemoryBudget, place: &TestPlace) {
+    fn age(budget: &MemoryBudget, place: &TestPermit) {
         let mut inside = budget.inside();
         let test = inside.tests.iter_mut().find(|test| test.number == place.number).unwrap();
         test.active = test.active.checked_sub(IDLE_TIME * 2).unwrap();
     }
 
     /// A place that is given up when it is taken away.
-    fn take_from(place: TestPlace, budget: &MemoryBudget, wanted: Wanted) -> Option<TestPlace> {
+    fn take_from(place: TestPermit, budget: &MemoryBudget, wanted: TestDemand) -> Option<TestPermit> {
         thread::scope(|scope| {
             let taken = scope.spawn(|| budget.take(wanted));
             while !place.is_evicted() && !taken.is_finished() {
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn of_many_idle_ones_the_longest_gives_way() {
         let budget = MemoryBudget::new(100);
-        let mut all: Vec<TestPlace> = (0..MOST_IDLE).map(|_| budget.take(wanted("a", 2, 0)).unwrap()).collect();
+        let mut all: Vec<TestPermit> = (0..MOST_IDLE).map(|_| budget.take(wanted("a", 2, 0)).unwrap()).collect();
         assert!(budget.take(wanted("b", 1, 0)).is_some());
         let longest = all.remove(0);
         assert!(take_from(longest, &budget, wanted("a", 2, 0)).is_some());
@@ -314,11 +314,11 @@ mod tests {
     #[test]
     fn a_test_of_forged_datagrams_gives_way_to_one_that_answered() {
         let budget = MemoryBudget::new(100);
-        let forged = Wanted { proven: false, ..wanted("a", 1, 10) };
+        let forged = TestDemand { proven: false, ..wanted("a", 1, 10) };
         let place = budget.take(forged).unwrap();
         place.progress()(progress(1 << 20, 0));
         assert!(take_from(place, &budget, wanted("a", 1, 10)).is_some(), "what is sent to it proves nothing");
-        let forged = Wanted { most: 2, ..forged };
+        let forged = TestDemand { most: 2, ..forged };
         let stream = budget.take(forged).unwrap();
         stream.progress()(progress(0, 1000));
         assert!(budget.inside().tests[0].proven, "it is no forgery");
