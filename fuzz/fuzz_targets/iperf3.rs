@@ -10,18 +10,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
-use linerate_peers::iperf3::client;
 use linerate_peers::iperf3::datagram::{self, Counters};
 use linerate_peers::iperf3::message::{MAX_TEXT, read_json, read_state};
 use linerate_peers::iperf3::parameters::{MAX_PARAMETERS, Parameters};
 use linerate_peers::iperf3::results::Results;
-use linerate_peers::iperf3::server::Server;
+use linerate_peers::server::Server;
 use linerate_peers::iperf3::sockets::settle;
 use linerate_peers::iperf3::mapping::{outcome_of, parameters_of, results_of, spec_of};
-use linerate_peers::served_test::Limits;
-use linerate_peers::test::Place;
+use linerate_peers::limits::Limits;
+use linerate_peers::Route;
 use linerate_trial::flow::End;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::tool::Tool;
 
 /// How long an end of a conversation is waited for: a machine that runs this is busy.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -92,7 +92,7 @@ fn datagrams(data: &[u8]) {
 fn server() -> SocketAddr {
     static AT: OnceLock<SocketAddr> = OnceLock::new();
     *AT.get_or_init(|| {
-        let server = Server::bind(Some(LOOPBACK), 0, LIMITS.clone()).expect("a free port");
+        let server = Server::bind(Tool::Iperf3, Some(LOOPBACK), 0, LIMITS.clone()).expect("a free port");
         let at = SocketAddr::new(LOOPBACK, server.port().expect("a port"));
         thread::spawn(move || {
             server.run(|_| false, drop).expect("a server that serves");
@@ -207,9 +207,9 @@ fn ask(kind: u8, data: &[u8]) {
                 thread::sleep(Duration::from_micros(200));
             }
         });
-        let place = Place { local: LOOPBACK, interface: Some("lo".to_owned()), server, unanswered: None };
+        let route = Route { local: LOOPBACK, interface: Some("lo".to_owned()), server, unanswered: None };
         let began = Instant::now();
-        let came = client::run(&spec, &place, |_| {}, &|| gone.load(Ordering::Relaxed));
+        let came = linerate_peers::run(Tool::Iperf3, &[], &spec, &route, |_| {}, &|| gone.load(Ordering::Relaxed));
         over.store(true, Ordering::Relaxed);
         if let Err(sentence) = came {
             assert!(!sentence.is_empty() && sentence.len() < 1000, "{sentence}");

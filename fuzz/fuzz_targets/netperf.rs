@@ -9,7 +9,7 @@ use linerate_peers::netperf::omni::{Request, Response};
 use linerate_peers::netperf::results::Results;
 use linerate_peers::netperf::session::{Asked, understand};
 use linerate_peers::netperf::mapping::{outcome_of, results_of, spec_of};
-use linerate_peers::served_test::Limits;
+use linerate_peers::limits::Limits;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{MAX_MESSAGE, Spec, Workload};

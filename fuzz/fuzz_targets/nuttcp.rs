@@ -11,7 +11,7 @@ use linerate_peers::nuttcp::line::{Request, Version, is_taken, parse_hello, read
 use linerate_peers::nuttcp::report_writer::{Part, Writer};
 use linerate_peers::nuttcp::mapping::{check_client, remote_of, request_of, spec_of};
 use linerate_peers::nuttcp::server_report::ServerReport;
-use linerate_peers::served_test::Limits;
+use linerate_peers::limits::Limits;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, MAX_DATAGRAM, MAX_MESSAGE, MAX_STREAMS, Spec, Workload};

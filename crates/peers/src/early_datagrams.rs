@@ -41,14 +41,20 @@ const STREAM_TIME: Duration = Duration::from_secs(10);
 const MOST_PENDING: usize = 4096;
 const MOST_PENDING_OCTETS: usize = 16 << 20;
 
-/// What a protocol's datagrams are.
-pub trait StreamMarks {
+/// Where a protocol's streams of datagrams begin and end, if what comes first is data.
+pub trait StreamMarks: Sync {
     /// Whether a stream may begin with this datagram.
-    fn begins(&self, octets: &[u8]) -> bool;
+    fn begins(&self, _octets: &[u8]) -> bool {
+        false
+    }
     /// Whether this one is the last of the stream that began with those.
-    fn ends(&self, stream: &[Vec<u8>], octets: &[u8]) -> bool;
+    fn ends(&self, _stream: &[Vec<u8>], _octets: &[u8]) -> bool {
+        false
+    }
     /// Whether these are of a stream, beside how many they are.
-    fn is_stream(&self, datagrams: &[Vec<u8>]) -> bool;
+    fn is_stream(&self, _datagrams: &[Vec<u8>]) -> bool {
+        false
+    }
 }
 
 /// A stream of datagrams that has begun.
@@ -76,8 +82,8 @@ impl StreamStart {
 
 /// Datagrams that may be the first of a stream, by sender, until there is no doubt that it is one. A sender that may be
 /// forged so takes neither a socket nor a thread.
-pub struct PendingStreams<M> {
-    marks: M,
+pub struct PendingStreams<'a> {
+    marks: &'a dyn StreamMarks,
     senders: HashMap<SocketAddr, Pending>,
     octets: usize,
 }
@@ -89,9 +95,9 @@ struct Pending {
     has_ended: bool,
 }
 
-impl<M: StreamMarks> PendingStreams<M> {
+impl<'a> PendingStreams<'a> {
     /// None yet.
-    pub fn new(marks: M) -> PendingStreams<M> {
+    pub fn new(marks: &'a dyn StreamMarks) -> PendingStreams<'a> {
         PendingStreams { marks, senders: HashMap::new(), octets: 0 }
     }
 
@@ -248,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_five_datagrams_with_an_end_or_with_much_or_for_long() {
-        let mut pending = PendingStreams::new(Letters);
+        let mut pending = PendingStreams::new(&Letters);
         let mut hear = |from, octets: &[u8]| pending.hear(sender(from), octets.to_vec()).map(|one| one.datagrams.len());
         assert!(hear(1, b"x").is_none(), "it has not begun");
         for octets in [b"b", b"x", b"x", b"x", b"x"] {
@@ -273,7 +279,7 @@ mod tests {
 
     #[test]
     fn those_that_come_once_displace_none_that_goes_on() {
-        let mut pending = PendingStreams::new(Letters);
+        let mut pending = PendingStreams::new(&Letters);
         let honest = sender(u32::MAX >> 8);
         assert!(pending.hear(honest, b"b".to_vec()).is_none());
         for number in 0..50_000 {
@@ -289,7 +295,7 @@ mod tests {
 
     #[test]
     fn many_that_go_on_keep_no_more_than_is_allowed() {
-        let mut pending = PendingStreams::new(Letters);
+        let mut pending = PendingStreams::new(&Letters);
         for _ in 0..4 {
             for number in 0..MOST_PENDING as u32 {
                 let _ = pending.hear(sender(number), vec![b'b'; 14_000]);

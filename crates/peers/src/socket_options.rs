@@ -15,7 +15,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// What the client asked of its sockets. What the kernel refuses stays as it was: no tool's client is told, and the
 /// record says what it became.
-pub fn prepare(socket: &Socket, spec: &Spec) -> io::Result<()> {
+pub fn apply(socket: &Socket, spec: &Spec) -> io::Result<()> {
     if let Some(octets) = spec.socket_buffer {
         let _ = socket.set_send_buffer_size(octets as usize);
         let _ = socket.set_recv_buffer_size(octets as usize);
@@ -48,7 +48,7 @@ pub fn open(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<Socket> 
     let (kind, protocol) =
         if spec.workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
     let socket = Socket::new(Domain::for_address(peer), kind, Some(protocol))?;
-    prepare(&socket, spec)?;
+    apply(&socket, spec)?;
     socket.bind(&local_towards(local, 0, peer).into())?;
     socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
     Ok(socket)

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use linerate_host::traffic::Progress;
 use linerate_trial::flow::Flow;
 use linerate_trial::spec::{MAX_DATAGRAM, Spec};
+use linerate_trial::tool::Tool;
 
 /// A test that transfers nothing for so long is idle; what it transfers is told three times as often.
 const IDLE_TIME: Duration = Duration::from_millis(300);
@@ -49,7 +50,7 @@ struct Inside {
 #[derive(Debug)]
 struct Running {
     number: u64,
-    server: &'static str,
+    server: Tool,
     memory: u64,
     /// Whether its client has an address that answered, or transferred something.
     proven: bool,
@@ -76,7 +77,7 @@ impl Running {
 #[derive(Clone, Copy, Debug)]
 pub struct TestDemand<'a> {
     /// The server's tool: each has places of its own.
-    pub server: &'static str,
+    pub server: Tool,
     /// How many may transfer at once.
     pub most: usize,
     /// Bytes of memory.
@@ -243,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    fn wanted(server: &'static str, most: usize, memory: u64) -> TestDemand<'static> {
+    fn wanted(server: Tool, most: usize, memory: u64) -> TestDemand<'static> {
         TestDemand { server, most, memory, proven: true, control: None }
     }
 
@@ -279,10 +280,10 @@ mod tests {
     #[test]
     fn servers_have_places_of_their_own_and_memory_together() {
         let budget = MemoryBudget::new(100);
-        let one = transferring(&budget, wanted("a", 1, 60));
-        assert!(budget.take(wanted("a", 1, 0)).is_none(), "no place");
-        assert!(budget.take(wanted("b", 1, u64::MAX)).is_none(), "no memory");
-        let other = budget.clone().take(wanted("b", 1, 40)).unwrap();
+        let one = transferring(&budget, wanted(Tool::Iperf3, 1, 60));
+        assert!(budget.take(wanted(Tool::Iperf3, 1, 0)).is_none(), "no place");
+        assert!(budget.take(wanted(Tool::Nuttcp, 1, u64::MAX)).is_none(), "no memory");
+        let other = budget.clone().take(wanted(Tool::Nuttcp, 1, 40)).unwrap();
         drop((one, other));
         assert!(budget.inside().tests.is_empty());
     }
@@ -290,34 +291,35 @@ mod tests {
     #[test]
     fn an_idle_test_takes_no_place_and_gives_its_memory() {
         let budget = MemoryBudget::new(100);
-        let [busy, idle] = [0, 1].map(|_| transferring(&budget, wanted("a", 2, 50)));
+        let [busy, idle] = [0, 1].map(|_| transferring(&budget, wanted(Tool::Iperf3, 2, 50)));
         age(&budget, &idle);
-        assert!(budget.take(wanted("a", 2, 0)).is_some(), "one of two transfers");
+        assert!(budget.take(wanted(Tool::Iperf3, 2, 0)).is_some(), "one of two transfers");
         age(&budget, &busy);
         busy.progress()(progress(0, 99));
         assert!(!budget.inside().tests[0].transfers(), "that is nothing");
         busy.progress()(progress(1, 1998));
         assert_eq!((busy.bytes(), idle.bytes()), (1000 + 99 + 1999, 1000));
-        assert!(take_from(idle, &budget, wanted("b", 1, 20)).is_some(), "for its memory");
+        assert!(take_from(idle, &budget, wanted(Tool::Nuttcp, 1, 20)).is_some(), "for its memory");
         assert!(!busy.is_evicted());
     }
 
     #[test]
     fn of_many_idle_ones_the_longest_gives_way() {
         let budget = MemoryBudget::new(100);
-        let mut all: Vec<TestPermit> = (0..MOST_IDLE).map(|_| budget.take(wanted("a", 2, 0)).unwrap()).collect();
-        assert!(budget.take(wanted("b", 1, 0)).is_some());
+        let mut all: Vec<TestPermit> =
+            (0..MOST_IDLE).map(|_| budget.take(wanted(Tool::Iperf3, 2, 0)).unwrap()).collect();
+        assert!(budget.take(wanted(Tool::Nuttcp, 1, 0)).is_some());
         let longest = all.remove(0);
-        assert!(take_from(longest, &budget, wanted("a", 2, 0)).is_some());
+        assert!(take_from(longest, &budget, wanted(Tool::Iperf3, 2, 0)).is_some());
     }
 
     #[test]
     fn a_test_of_forged_datagrams_gives_way_to_one_that_answered() {
         let budget = MemoryBudget::new(100);
-        let forged = TestDemand { proven: false, ..wanted("a", 1, 10) };
+        let forged = TestDemand { proven: false, ..wanted(Tool::Iperf3, 1, 10) };
         let place = budget.take(forged).unwrap();
         place.progress()(progress(1 << 20, 0));
-        assert!(take_from(place, &budget, wanted("a", 1, 10)).is_some(), "what is sent to it proves nothing");
+        assert!(take_from(place, &budget, wanted(Tool::Iperf3, 1, 10)).is_some(), "what is sent to it proves nothing");
         let forged = TestDemand { most: 2, ..forged };
         let stream = budget.take(forged).unwrap();
         stream.progress()(progress(0, 1000));

@@ -10,10 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
-use linerate_peers::iperf2::server::Server;
-use linerate_peers::served_test::{Limits, ServedTest};
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::tool::Tool;
 
 /// What clients were refused for, where limits are not the usual ones.
 static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -23,7 +25,7 @@ fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -
     let address: IpAddr = address.parse().unwrap();
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
-    let mut server = Server::bind(Some(address), 0, limits.clone()).unwrap();
+    let mut server = Server::bind(Tool::Iperf2, Some(address), 0, limits.clone()).unwrap();
     if limits.rate.is_some() {
         server.tell_refusals(Box::new(|_, what| REFUSED.lock().unwrap().push(what.to_owned())));
     }

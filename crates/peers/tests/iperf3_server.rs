@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_peers::iperf3::server::Server;
-use linerate_peers::served_test::{Limits, ServedTest};
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
+use linerate_trial::tool::Tool;
 use serde_json::Value;
 
 /// What clients were refused for.
@@ -22,7 +24,7 @@ fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
     let address: IpAddr = address.parse().unwrap();
-    let mut server = Server::bind(Some(address), 0, limits).unwrap();
+    let mut server = Server::bind(Tool::Iperf3, Some(address), 0, limits).unwrap();
     server.tell_refusals(Box::new(|_, what| REFUSED.lock().unwrap().push(what.to_owned())));
     let at = SocketAddr::new(address, server.port().unwrap());
     let said = thread::scope(|scope| {
@@ -367,7 +369,7 @@ fn a_word_that_was_lost_is_one_failed_test_and_no_more() {
         }
     });
     assert_eq!((printed, served.len()), (*b"\x09", 1));
-    assert!(served[0].ended.as_ref().unwrap_err().contains("did not open its streams"));
+    assert!(served[0].ended.as_ref().unwrap_err().to_string().contains("did not open its streams"));
 }
 
 #[test]

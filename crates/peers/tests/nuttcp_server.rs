@@ -9,17 +9,19 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_peers::nuttcp::server::Server;
-use linerate_peers::served_test::{Limits, ServedTest};
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::tool::Tool;
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
 fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let address: IpAddr = address.parse().unwrap();
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
-    let server = Server::bind(Some(address), 0, limits).unwrap();
+    let server = Server::bind(Tool::Nuttcp, Some(address), 0, limits).unwrap();
     let at = SocketAddr::new(address, server.port().unwrap());
     let said = thread::scope(|scope| {
         let serving =

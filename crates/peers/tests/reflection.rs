@@ -9,9 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
-use linerate_peers::served_test::{Limits, ServedTest};
-use linerate_peers::test::Place;
-use linerate_peers::{iperf2, iperf3, netperf, nuttcp, ttcp};
+use linerate_peers::Route;
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
@@ -23,8 +24,8 @@ const STRANGER: &str = "127.0.0.66";
 
 /// Has a server while `work` goes on with its address.
 macro_rules! with_server {
-    ($tool:ident, $limits:expr, $work:expr) => {{
-        let server = $tool::server::Server::bind(Some(HERE.parse().unwrap()), 0, $limits).unwrap();
+    ($tool:expr, $limits:expr, $work:expr) => {{
+        let server = Server::bind($tool, Some(HERE.parse().unwrap()), 0, $limits).unwrap();
         let at = SocketAddr::new(HERE.parse().unwrap(), server.port().unwrap());
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -39,7 +40,7 @@ macro_rules! with_server {
 }
 
 /// Somebody in whose name datagrams are sent, and what that brought.
-struct ConnectionPermit {
+struct Stranger {
     socket: UdpSocket,
     sent: u64,
 }
@@ -51,10 +52,10 @@ struct Arrived {
     octets: u64,
 }
 
-impl ConnectionPermit {
-    fn new() -> ConnectionPermit {
+impl Stranger {
+    fn new() -> Stranger {
         let socket = UdpSocket::bind((STRANGER, 0)).unwrap();
-        ConnectionPermit { socket, sent: 0 }
+        Stranger { socket, sent: 0 }
     }
 
     fn forge(&mut self, at: SocketAddr, octets: &[u8]) {
@@ -102,8 +103,8 @@ const TEN_MINUTES: i32 = -60_000;
 #[test]
 fn one_forged_datagram_has_iperf2_send_nothing() {
     for (flags, upper) in [(VERSION2, REVERSE), (VERSION2, FULL_DUPLEX), (VERSION1 | AT_ONCE, 0), (VERSION1, 0)] {
-        let arrived = with_server!(iperf2, Limits::default(), |at| {
-            let mut stranger = ConnectionPermit::new();
+        let arrived = with_server!(Tool::Iperf2, Limits::default(), |at| {
+            let mut stranger = Stranger::new();
             stranger.forge(at, &iperf2_datagram(1, flags, upper, TEN_MINUTES, 104));
             // One of the two-way tests sends only once the other way is over.
             stranger.forge(at, &iperf2_datagram(-2, flags, upper, TEN_MINUTES, 18));
@@ -117,8 +118,8 @@ fn one_forged_datagram_has_iperf2_send_nothing() {
 fn iperf2_answers_no_more_than_was_forged() {
     // A plain test: its header, nothing else, and ends as short as they may be.
     for (first, ends) in [(40, 1), (40, 3), (104, 1), (40, 12)] {
-        with_server!(iperf2, Limits::default(), |at| {
-            let mut stranger = ConnectionPermit::new();
+        with_server!(Tool::Iperf2, Limits::default(), |at| {
+            let mut stranger = Stranger::new();
             stranger.forge(at, &iperf2_datagram(1, 0, 0, TEN_MINUTES, first));
             for number in 0..ends {
                 stranger.forge(at, &iperf2_datagram(-2 - number, 0, 0, TEN_MINUTES, 18));
@@ -141,15 +142,15 @@ fn what_is_allowed_to_iperf2_is_bounded_and_ends_at_a_refusal() {
         octets
     };
     let ask = |rate: u32| ask_for(REVERSE, rate);
-    with_server!(iperf2, limits(), |at| {
+    with_server!(Tool::Iperf2, limits(), |at| {
         // Without a rate, above the rate, and longer than a minute.
         for octets in [ask(0), ask(8_000_001), iperf2_datagram(1, VERSION2, REVERSE, -6001, 104)] {
-            let mut stranger = ConnectionPermit::new();
+            let mut stranger = Stranger::new();
             stranger.forge(at, &octets);
             assert_eq!(stranger.count(Duration::from_millis(400)), Arrived::default());
         }
         // Many are forged: one is sent to.
-        let mut strangers: Vec<ConnectionPermit> = (0..5).map(|_| ConnectionPermit::new()).collect();
+        let mut strangers: Vec<Stranger> = (0..5).map(|_| Stranger::new()).collect();
         strangers.iter_mut().for_each(|stranger| stranger.forge(at, &ask(8_000_000)));
         let began = Instant::now();
         let mut arrived = 0;
@@ -163,7 +164,7 @@ fn what_is_allowed_to_iperf2_is_bounded_and_ends_at_a_refusal() {
         for what in [REVERSE, FULL_DUPLEX, REVERSE, FULL_DUPLEX] {
             let began = Instant::now();
             loop {
-                let mut other = ConnectionPermit::new();
+                let mut other = Stranger::new();
                 other.forge(at, &ask_for(what, 8_000_000));
                 if other.count(Duration::from_millis(300)) != Arrived::default() {
                     break;
@@ -192,8 +193,8 @@ fn iperf3_control(at: SocketAddr, parallel: u32) -> TcpStream {
 
 #[test]
 fn iperf3_sends_to_the_address_of_the_control_connection_and_to_as_many_ports_as_streams() {
-    with_server!(iperf3, Limits::default(), |at| {
-        let mut stranger = ConnectionPermit::new();
+    with_server!(Tool::Iperf3, Limits::default(), |at| {
+        let mut stranger = Stranger::new();
         stranger.forge(at, b"9876");
         let mut control = iperf3_control(at, 1);
         for _ in 0..3 {
@@ -215,8 +216,8 @@ fn iperf3_sends_to_the_address_of_the_control_connection_and_to_as_many_ports_as
 
 #[test]
 fn netperf_answers_the_control_connections_address_alone() {
-    with_server!(netperf, Limits::default(), |at: SocketAddr| {
-        let mut stranger = ConnectionPermit::new();
+    with_server!(Tool::Netperf, Limits::default(), |at: SocketAddr| {
+        let mut stranger = Stranger::new();
         let own = UdpSocket::bind((HERE, 0)).unwrap();
         // UDP_RR with small requests and large responses, at the port that the stranger has, too.
         for port in [own.local_addr().unwrap().port(), stranger.socket.local_addr().unwrap().port()] {
@@ -243,8 +244,8 @@ fn netperf_answers_the_control_connections_address_alone() {
 
 #[test]
 fn nuttcp_sends_to_the_control_connections_address_alone() {
-    with_server!(nuttcp, Limits::default(), |at: SocketAddr| {
-        let mut stranger = ConnectionPermit::new();
+    with_server!(Tool::Nuttcp, Limits::default(), |at: SocketAddr| {
+        let mut stranger = Stranger::new();
         let port = stranger.socket.local_addr().unwrap().port();
         // A test in which the server sends datagrams to a port of the client's, which the stranger has, too; and one in which it
         // would receive them there. A third machine has no place in a request.
@@ -269,8 +270,8 @@ fn nuttcp_sends_to_the_control_connections_address_alone() {
 
 #[test]
 fn ttcp_says_nothing_to_anybody() {
-    with_server!(ttcp, Limits::default(), |at| {
-        let mut stranger = ConnectionPermit::new();
+    with_server!(Tool::Ttcp, Limits::default(), |at| {
+        let mut stranger = Stranger::new();
         for octets in [&b"ttcp"[..], &[b'x'; 1000], b"ttcp", b"ttcp"] {
             stranger.forge(at, octets);
         }
@@ -284,10 +285,10 @@ fn towards_silence(
     direction: Direction,
     unanswered: Option<u64>,
 ) -> (Result<[Outcome; 2], String>, Arrived) {
-    let stranger = ConnectionPermit::new();
+    let stranger = Stranger::new();
     let server = stranger.socket.local_addr().unwrap();
     let unanswered = unanswered.map(|bits_per_second| UnprovenLimit { bits_per_second });
-    let place = Place { local: HERE.parse().unwrap(), interface: None, server, unanswered };
+    let route = Route { local: HERE.parse().unwrap(), interface: None, server, unanswered };
     let mut spec = Spec::new(Workload::UdpStream);
     (spec.direction, spec.rate) = (direction, "50M".parse().unwrap());
     spec.extent = Extent::Time(Duration::from_secs(1));
@@ -301,7 +302,7 @@ fn towards_silence(
             }
             sum
         });
-        let said = linerate_peers::run(tool, &[], &spec, &place, |_| {}, &|| false);
+        let said = linerate_peers::run(tool, &[], &spec, &route, |_| {}, &|| false).map_err(|error| error.to_string());
         over.store(true, Ordering::Relaxed);
         (said, counting.join().unwrap())
     })
@@ -342,13 +343,15 @@ fn with_permission_our_clients_send_as_much_as_it_says_and_not_to_who_refuses() 
         assert_eq!(said.is_ok(), tool == Tool::Ttcp, "{tool}");
         assert!((1_000_000..=8_000_000).contains(&arrived.octets), "{tool}: {arrived:?}");
         // Nobody listens, which the machine says: within the first datagrams.
-        let gone = ConnectionPermit::new().socket.local_addr().unwrap();
+        let gone = Stranger::new().socket.local_addr().unwrap();
         let unanswered = Some(UnprovenLimit { bits_per_second: 1_000_000_000 });
-        let place = Place { local: HERE.parse().unwrap(), interface: None, server: gone, unanswered };
+        let route = Route { local: HERE.parse().unwrap(), interface: None, server: gone, unanswered };
         let mut spec = Spec::new(Workload::UdpStream);
         (spec.rate, spec.extent) = ("50M".parse().unwrap(), Extent::Time(Duration::from_secs(20)));
         let began = Instant::now();
-        let sentence = linerate_peers::run(tool, &[], &spec, &place, |_| {}, &|| false).unwrap_err();
+        let sentence = linerate_peers::run(tool, &[], &spec, &route, |_| {}, &|| false)
+            .map_err(|error| error.to_string())
+            .unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(5), "{tool}: {sentence}");
         println!("{tool}: {sentence}");
     }

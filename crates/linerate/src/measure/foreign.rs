@@ -33,7 +33,7 @@ impl ForeignTarget {
     /// `None`: the endpoint is of an agent. An error where the name has no address.
     pub(crate) fn of(endpoint: &Endpoint) -> Result<Option<ForeignTarget>, ControlError> {
         let Endpoint::Foreign { tool, host, port } = endpoint else { return Ok(None) };
-        let port = port.unwrap_or(tool.port());
+        let port = port.unwrap_or(tool.row().port);
         let unreachable = |why: String| ControlError::Unreachable { machine: machine(endpoint), why };
         let (literal, interface) = match host.split_once('%') {
             Some((address, interface)) => (address, Some(interface.to_owned())),

@@ -1,5 +1,4 @@
 //! One test of an iperf2 client, from its header to its end; two where the client wants one way after the other.
-//! Knows no listening sockets: the test's connections are given.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use linerate_host::interfaces::{self, InterfaceAddress};
 use linerate_host::traffic::reachability::{Answers, Reach};
-use linerate_host::traffic::{Adopted, Early, Framing, Trial};
+use linerate_host::traffic::{Adopted, Early, Framing};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
@@ -20,16 +19,18 @@ use super::header::{AT_ONCE, FULL_DUPLEX, Header, NO_UDP_FIN, REVERSE, TRIP_TIME
 use super::mapping::{VERSION, is_address_check, report_of, reported, spec_of};
 use super::report::Report;
 use super::sockets::{MOST_END_MARK, await_report, framing, stream};
+use crate::client::is_reopening;
 use crate::deadline::Timed;
 use crate::early_datagrams::EarlyDatagrams;
+use crate::error::Error;
+use crate::limits::Limits;
 use crate::listener::{LOOK_FOR_END, is_passing};
 use crate::remote_end::remote_end;
-use crate::served_test::{Limits, ServedTest};
-use crate::socket_options::{open, prepare};
-use crate::test::await_end;
-use crate::test_limit::TestPermit;
+use crate::server::{KnownSender, ServerTest};
+use crate::socket_options::{apply, open};
+use crate::wait::{await_end, join};
 
-/// How often something that has no bell is looked at.
+/// How often something is looked at that wakes nobody.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Threads that say something and wait.
 const STACK: usize = 256 << 10;
@@ -64,6 +65,11 @@ impl Request {
         workload == Workload::UdpStream && sends
     }
 
+    /// The client's version, where it tells.
+    pub fn version(&self) -> Option<String> {
+        if let Request::Streams(header) = self { header.version() } else { None }
+    }
+
     /// Whether it is no test; see [`is_address_check`].
     pub fn is_address_check(&self) -> bool {
         matches!(self, Request::Streams(header) if is_address_check(header))
@@ -80,8 +86,10 @@ pub struct Member {
     pub since: Instant,
     /// Octets of the first datagram.
     pub first: u64,
-    /// Who keeps what comes on it until the test has begun; a connection of datagrams has one.
-    pub keeper: Option<EarlyDatagrams>,
+    /// What comes on it until the test has begun, of a connection of datagrams.
+    pub early: Option<EarlyDatagrams>,
+    /// Keeps the server's port from taking what comes of this client for a new test.
+    pub known: Option<KnownSender>,
 }
 
 /// A test.
@@ -92,13 +100,12 @@ pub struct Session<'a> {
     pub spec: Spec,
     /// Its connections, one at least.
     pub members: Vec<Member>,
-    /// What is allowed.
-    pub limits: &'a Limits,
-    /// Whether the test is to end.
-    pub over: &'a (dyn Fn() -> bool + Sync),
     /// Its place.
-    pub place: &'a TestPermit,
+    pub test: &'a ServerTest<'a>,
 }
+
+/// A trial, and what came of it.
+type Ended = (Spec, Result<Box<[Outcome; 2]>, Error>);
 
 /// The trial that a request comes to.
 pub fn spec_of_request(
@@ -129,68 +136,48 @@ pub fn acknowledge(socket: &Socket, header: &Header) -> io::Result<()> {
 
 impl Session<'_> {
     /// The test, or both.
-    pub fn run(mut self) -> Vec<ServedTest> {
-        let Some(local) = self.members[0].socket.local_addr().ok().and_then(|local| local.as_socket()) else {
-            return Vec::new();
-        };
-        let interface = interfaces::with_address(local);
+    pub fn run(mut self) -> Vec<Ended> {
         self.spec.streams = self.members.len() as u16;
-        let spec = self.spec.clone();
-        let mut served = vec![self.served(&spec, local, interface.clone(), true)];
+        let mut ended = vec![self.part(self.spec.clone(), true)];
         if let Request::Streams(header) = &self.request
             && header.flags & VERSION1 != 0
             && header.flags & AT_ONCE == 0
-            && served[0].ended.is_ok()
+            && ended[0].1.is_ok()
         {
-            let spec = Spec { direction: Direction::Tx, ..spec };
-            served.push(self.served(&spec, local, interface, false));
+            ended.push(self.part(Spec { direction: Direction::Tx, ..self.spec.clone() }, false));
         }
-        served
+        ended
     }
 
-    fn served(&mut self, spec: &Spec, local: SocketAddr, interface: Option<String>, own: bool) -> ServedTest {
-        let peer = self.members[0].peer;
-        let mut spec = spec.clone();
-        let ended = self.conduct(&spec, local.ip(), interface.clone(), own);
+    fn part(&mut self, mut spec: Spec, own: bool) -> Ended {
+        let ended = self.conduct(&spec, own);
         // What a client does not say, its test has shown.
         if let (Request::BounceBack(_), Ok(outcomes)) = (&self.request, &ended) {
             let ns = outcomes[0].flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0);
             spec.extent = Extent::Time(Duration::from_millis((ns / 1_000_000).max(10)));
         }
-        let version = if let Request::Streams(header) = &self.request { header.version() } else { None };
-        ServedTest { tool: "iperf2", version, peer, local, interface, spec, ended, bytes: self.place.bytes() }
+        (spec, ended)
     }
 
     /// `own`: on the client's connections; else on such as this end opens alone.
-    fn conduct(
-        &mut self,
-        spec: &Spec,
-        local: IpAddr,
-        interface: Option<String>,
-        own: bool,
-    ) -> Result<Box<[Outcome; 2]>, String> {
-        let streams = self.streams(spec, local, own).map_err(|error| format!("the client is not reached: {error}"))?;
+    fn conduct(&mut self, spec: &Spec, own: bool) -> Result<Box<[Outcome; 2]>, Error> {
+        let streams = self.streams(spec, own).map_err(Error::client("is not reached"))?;
         let held = streams.iter().map(|(flow, socket)| Ok((*flow, socket.try_clone()?)));
-        let held = held.collect::<io::Result<Vec<(Flow, Socket)>>>().map_err(|error| error.to_string())?;
+        let held = held.collect::<io::Result<Vec<(Flow, Socket)>>>()?;
         let framing = self.framing(spec);
         let adopted = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, self.reach(flow))).collect();
-        let trial = Trial::adopt(spec.clone(), framing, End::Target, local, interface, adopted, self.place.progress())
-            .map_err(|error| error.to_string())?;
+        let trial = self.test.adopt(spec.clone(), framing, adopted)?;
         trial.start();
-        let watched = self.watch(&trial, spec);
-        if watched.is_err() {
-            trial.stop();
-        }
-        let outcome = trial.join();
-        watched.map_err(str::to_owned)?;
-        let mut outcome = outcome.map_err(|error| error.to_string())?;
-        let far = self.finish(spec, &mut outcome, &held);
-        Ok(Box::new([outcome, far]))
+        let most = spec.expected_time().unwrap_or(self.test.limits().time()) + LATE;
+        let awaited = await_end(&trial, most, &|| self.test.is_over());
+        let mut outcome = join(trial, awaited)?;
+        let remote = self.finish(spec, &mut outcome, &held);
+        Ok(Box::new([outcome, remote]))
     }
 
     /// Why this end may send on a flow, if it does.
     fn reach(&self, flow: Flow) -> Reach {
-        match (flow.workload.is_udp(), flow.source, self.limits.unproven) {
+        match (flow.workload.is_udp(), flow.source, self.test.limits().unproven) {
             (false, ..) => Reach::Connected,
             (true, End::Target, Some(limit)) => Reach::Unproven(limit),
             (true, ..) => Reach::Silent,
@@ -198,7 +185,7 @@ impl Session<'_> {
     }
 
     /// The sockets of the trial's flows, in the order of their numbers.
-    fn streams(&self, spec: &Spec, local: IpAddr, own: bool) -> io::Result<Vec<(Flow, Socket)>> {
+    fn streams(&self, spec: &Spec, own: bool) -> io::Result<Vec<(Flow, Socket)>> {
         let back = match &self.request {
             Request::Streams(header) if header.flags & VERSION1 != 0 => Some(header.back_port),
             _ => None,
@@ -209,12 +196,12 @@ impl Session<'_> {
                 Some(port) => {
                     let mut at = self.members[0].peer;
                     at.set_port(port);
-                    open_back(spec, local, at)?
+                    open_back(spec, self.test.local.ip(), at)?
                 }
                 None => {
                     let member = own.next().ok_or(io::ErrorKind::NotConnected)?;
                     let socket = member.socket.try_clone()?;
-                    prepare(&socket, spec)?;
+                    apply(&socket, spec)?;
                     if spec.direction == Direction::Tx && !spec.workload.is_udp() {
                         self.take_header(&socket)?;
                     }
@@ -246,35 +233,28 @@ impl Session<'_> {
         let mut receiving = Flow::of(spec);
         receiving.retain(|flow| flow.source == End::Host);
         let receiving: Vec<u16> = receiving.into_iter().map(|flow| flow.id).collect();
-        // All of them: one that is left would hear of refusals, which are for whoever sends on its socket.
-        let mut keepers: Vec<Option<EarlyDatagrams>> =
-            self.members.iter_mut().map(|member| member.keeper.take()).collect();
-        let unused = keepers.split_off(receiving.len().min(keepers.len()));
-        unused.into_iter().flatten().for_each(|keeper| drop(keeper.take()));
-        let early: Vec<_> = receiving.into_iter().zip(keepers.into_iter().zip(since)).collect();
+        // All of them: one that is left would hear of refusals, which are for who sends on its socket.
+        let mut early: Vec<Option<EarlyDatagrams>> =
+            self.members.iter_mut().map(|member| member.early.take()).collect();
+        let unused = early.split_off(receiving.len().min(early.len()));
+        unused.into_iter().flatten().for_each(|early| drop(early.take()));
+        let early: Vec<_> = receiving.into_iter().zip(early.into_iter().zip(since)).collect();
         framing(spec, numbers, Vec::new(), move |id| match early.iter().find(|(flow, _)| *flow == id) {
-            Some((_, (Some(keeper), _))) => keeper.take(),
+            Some((_, (Some(early), _))) => early.take(),
             Some((_, (None, since))) if is_stream => Early { datagrams: Vec::new(), since: since.elapsed() },
             _ => Early::default(),
         })
     }
 
-    /// Until the client's streams have ended, or this end's.
-    fn watch(&self, trial: &Trial, spec: &Spec) -> Result<(), &'static str> {
-        let allowed = Duration::from_secs(self.limits.time_s);
-        let most = spec.expected_time().unwrap_or(allowed) + LATE;
-        if await_end(trial, most, self.over) { Ok(()) } else { Err("the server was stopped") }
-    }
-
     /// What the protocol says after the data. Returns what is known of the client's end.
     fn finish(&self, spec: &Spec, outcome: &mut Outcome, held: &[(Flow, Socket)]) -> Outcome {
-        let mut far = remote_end(spec, outcome);
+        let mut remote = remote_end(spec, outcome);
         if spec.workload != Workload::UdpStream {
-            return far;
+            return remote;
         }
-        let Request::Streams(header) = &self.request else { return far };
+        let Request::Streams(header) = &self.request else { return remote };
         // What remains is to wait for a report to be asked for again: that keeps nobody out.
-        self.place.set_over();
+        self.test.set_over();
         let is_back = |flow: &Flow| flow.source == End::Target && header.flags & VERSION1 != 0;
         let size = spec.message_octets() as usize;
         let mut firsts = self.members.iter().map(|member| member.first);
@@ -286,21 +266,22 @@ impl Session<'_> {
                 if flow.source == End::Host && !header.has(NO_UDP_FIN) {
                     let others = ours.messages_total.saturating_sub(1) * PREFIX_LEN as u64;
                     let answers = Answers::to(firsts.next().unwrap_or(0) + others);
-                    let _ = thread
-                        .spawn_scoped(scope, move || report(socket, &report_of(&ours).emit(), answers, self.over));
+                    let _ = thread.spawn_scoped(scope, move || {
+                        report(socket, &report_of(&ours).emit(), answers, &|| self.test.is_over())
+                    });
                 } else if flow.source == End::Target && !is_back(flow) {
                     let _ = thread.spawn_scoped(scope, move || send_end_mark(socket, size, ours.messages_total));
                 }
             }
         });
-        for (flow, socket) in held.iter().filter(|(flow, _)| is_back(flow) && !(self.over)()) {
+        for (flow, socket) in held.iter().filter(|(flow, _)| is_back(flow) && !self.test.is_over()) {
             let Some(ours) = outcome.flows.iter_mut().find(|ours| ours.id == flow.id) else { continue };
             let (heard, repeats) = await_report(socket, &[], size, ours.messages_total);
             ours.end_marks = repeats;
-            far.flows.extend(heard.and_then(|heard| reported(ours, &heard, repeats)));
+            remote.flows.extend(heard.and_then(|heard| reported(ours, &heard, repeats)));
         }
-        far.flows.sort_by_key(|flow| flow.id);
-        far
+        remote.flows.sort_by_key(|flow| flow.id);
+        remote
     }
 }
 
@@ -346,9 +327,9 @@ fn send_end_mark(socket: &Socket, size: usize, number: u64) {
 
 /// Answers a session that asks for no more: how many octets came.
 pub fn answer_address_check(mut member: Member, over: &dyn Fn() -> bool) {
-    let Some(keeper) = member.keeper.take() else { return };
+    let Some(early) = member.early.take() else { return };
     let Ok(udp) = member.socket.try_clone().map(UdpSocket::from) else { return };
-    let mut came = keeper.take().datagrams;
+    let mut came = early.take().datagrams;
     let _ = udp.set_read_timeout(Some(SILENCE));
     let (until, mut buffer) = (Instant::now() + CHECK_TIME, [0; 2048]);
     while !came.iter().any(|octets| datagram::is_last(Numbers::Long, octets)) {
@@ -376,7 +357,7 @@ fn open_back(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<Socket>
     let until = Instant::now() + BACK_TIME;
     loop {
         match open(spec, local, peer) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && Instant::now() < until => {
+            Err(error) if is_reopening(&error) && Instant::now() < until => {
                 thread::sleep(LOOK_AGAIN * 4);
             }
             other => return other,

@@ -10,11 +10,14 @@ use linerate_trial::environment::{Cpu as Processors, Environment, Nic};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, TcpSummary};
 use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, Spec, Workload};
+use linerate_trial::tool::Tool;
 use linerate_trial::units::OfferedLoad;
 
 use super::omni::{Request, Response, ServerRole, USUAL, flag};
 use super::results::{Cpu, PROC_STAT, Results, method, service_demand};
-use crate::served_test::Limits;
+use crate::abilities::cannot;
+use crate::error::Error;
+use crate::limits::Limits;
 
 /// How much longer than asked a server waits for a client to end.
 pub const PAD: Duration = Duration::from_secs(4);
@@ -49,48 +52,29 @@ fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() != 0)
 }
 
-/// Whether a netserver can take part in this trial; or one sentence about what it cannot do.
-pub fn check_client(spec: &Spec) -> Result<(), String> {
-    let cannot = |what: &str, instead: &str| Err(format!("netperf has no {what}; {instead}"));
-    if spec.probe {
-        return cannot("probe beside a stream", "leave probe out, or choose a target with linerate's agent");
-    }
+/// Whether a netserver can take part in this trial, which [`crate::abilities`] allow.
+pub fn check(spec: &Spec) -> Result<(), Error> {
+    let cannot = |what: &str, instead| cannot(Tool::Netperf, what, instead);
+    let (is_udp, sends) = (spec.workload.is_udp(), spec.direction != Direction::Rx);
     match spec.extent {
         Extent::Time(time) if seconds(spec.warmup + time) > i32::MAX as u64 => {
-            return cannot("test of so many seconds", "choose a shorter duration");
+            cannot("test of so many seconds", "choose a shorter duration")
         }
         Extent::Octets(octets) if octets > i32::MAX as u64 => {
-            return cannot("test of more than 2 GiB", "choose fewer bytes, or a duration");
+            cannot("test of more than 2 GiB", "choose fewer bytes, or a duration")
         }
-        _ => {}
-    }
-    if !spec.workload.is_stream() {
-        if spec.direction != Direction::Rx {
-            return cannot("requests of its server's", "choose direction=rx");
+        _ if !spec.workload.is_stream() && is_udp && spec.outstanding > 1 => {
+            cannot("numbers in its requests over UDP", "choose outstanding=1, or tcp-rr")
         }
-        if spec.workload == Workload::UdpRr && spec.outstanding > 1 {
-            return cannot("numbers in its requests over UDP", "choose outstanding=1, or tcp-rr");
+        _ if !spec.workload.is_stream() => Ok(()),
+        _ if sends && is_udp => cannot("datagrams of its server's", "choose direction=rx, or tcp-stream"),
+        _ if sends && spec.rate != OfferedLoad::Unlimited => {
+            cannot("offered load of its server's", "leave rate out, or choose direction=rx")
         }
-        return Ok(());
-    }
-    if spec.direction == Direction::Rx {
-        return if spec.warmup.is_zero() {
-            Ok(())
-        } else {
+        _ if spec.direction != Direction::Tx && !spec.warmup.is_zero() => {
             cannot("warm-up of what its server receives", "leave warmup out, or choose direction=tx")
-        };
-    }
-    if spec.workload == Workload::UdpStream {
-        return cannot("datagrams of its server's", "choose direction=rx, or tcp-stream");
-    }
-    if spec.rate != OfferedLoad::Unlimited {
-        return cannot("offered load of its server's", "leave rate out, or choose direction=rx");
-    }
-    if spec.direction == Direction::Both && !spec.warmup.is_zero() {
-        return cannot("warm-up of what its server receives", "leave warmup out, or choose direction=tx");
-    }
-    match spec.extent {
-        Extent::Time(time) if (spec.warmup + time).subsec_nanos() != 0 => {
+        }
+        Extent::Time(time) if sends && (spec.warmup + time).subsec_nanos() != 0 => {
             cannot("time of its server's but whole seconds", "choose such a duration")
         }
         _ => Ok(()),
@@ -186,7 +170,7 @@ pub fn spec_of(request: &Request, is_ipv4: bool, limits: &Limits) -> Result<Spec
     }
     let mut spec = Spec::new(workload);
     spec.direction = if request.does == ServerRole::Sends { Direction::Tx } else { Direction::Rx };
-    let longest = Duration::from_secs(limits.time_s);
+    let longest = limits.time();
     spec.extent = match request.length {
         0 => return Err((EINVAL, "asked for a test of no time")),
         time if time > 0 => Extent::Time(Duration::from_secs(time.unsigned_abs().into())),
@@ -430,7 +414,7 @@ mod tests {
                         (spec.nodelay, spec.congestion_control) = (Some(true), Some("reno".to_owned()));
                     }
                 });
-                check_client(&spec).unwrap();
+                crate::check(Tool::Netperf, &spec).unwrap();
                 let request = request_of(&spec, Flow::of(&spec)[0], false, 4000);
                 let mut understood = spec_of(&Request::parse(&request.emit()), false, &Limits::default()).unwrap();
                 if workload == Workload::TcpStream && direction == Direction::Rx {
@@ -445,7 +429,7 @@ mod tests {
     fn what_netperf_has_not_is_said() {
         #[track_caller]
         fn check(workload: Workload, change: impl FnOnce(&mut Spec), contains: &str) {
-            let sentence = check_client(&spec(workload, change)).unwrap_err();
+            let sentence = crate::check(Tool::Netperf, &spec(workload, change)).unwrap_err().to_string();
             assert!(sentence.contains(contains), "{sentence}");
         }
         check(Workload::UdpStream, |s| s.probe = true, "leave probe out");
@@ -461,7 +445,7 @@ mod tests {
         for workload in Workload::ALL {
             let mut spec = spec(workload, |spec| spec.warmup = Duration::from_millis(1500));
             fit(&mut spec);
-            check_client(&spec).unwrap();
+            crate::check(Tool::Netperf, &spec).unwrap();
         }
         let mut odd = spec(Workload::TcpStream, odd);
         odd.warmup = Duration::from_millis(250);

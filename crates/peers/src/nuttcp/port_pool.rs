@@ -112,7 +112,7 @@ impl PortPool {
             let listener = match open {
                 Some(listener) => listener,
                 None => {
-                    let listener = Arc::new(Listener::open(at, allow)?);
+                    let listener = Arc::new(Listener::open(at, true, allow)?);
                     inside.listeners.push((at, Arc::downgrade(&listener)));
                     listener
                 }

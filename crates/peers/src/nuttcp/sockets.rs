@@ -1,5 +1,4 @@
 //! What client and server do alike with the data sockets of a test.
-//! Knows neither of the two.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +9,6 @@ use std::time::{Duration, Instant};
 use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Spec, Workload};
-use linerate_trial::wire::Probe;
 use socket2::Socket;
 
 use super::datagram::{self, BEGINS, ENDS, Numbers};
@@ -46,25 +44,22 @@ pub fn framing(spec: &Spec, sends: bool, numbered: bool, early: Vec<Vec<u8>>) ->
     let early = Mutex::new(early);
     let taken = move || std::mem::take(&mut *early.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
     Framing::Foreign(Arc::new(Foreign {
-        head: Vec::new(),
-        emit: if numbered { datagram::emit } else { say_nothing },
+        emit: if numbered { datagram::emit } else { |_, _| {} },
         // The time of departure is not told.
         parse: Box::new(move |octets| Some((numbers.parse(len, octets)?, 0))),
         end: Some(StreamEnd {
-            emit_last: |_, _, _| {},
             is_last: datagram::is_end,
             is_first: Some(datagram::is_begin),
             early: Box::new(move |_| Early { datagrams: taken(), since: since() }),
+            ..StreamEnd::default()
         }),
-        exchange: None,
         bare: is_udp && (sends || !numbered),
+        ..Foreign::default()
     }))
 }
 
-fn say_nothing(_: &Probe, _: &mut [u8]) {}
-
-/// What no datagram told: by what they bear, nobody knows when they left.
-pub fn settle(ours: &mut Outcome) {
+/// Of datagrams that do not tell when they left there is no jitter.
+pub fn forget_jitter(ours: &mut Outcome) {
     for arrivals in ours.flows.iter_mut().filter_map(|flow| flow.arrivals.as_mut()) {
         arrivals.jitter_s = None;
     }

@@ -24,17 +24,14 @@ pub fn is_mark(octets: &[u8]) -> bool {
 /// What a stream looks like; `early` is what came before a trial takes it.
 pub fn framing(is_udp: bool, early: impl Fn() -> Early + Send + Sync + 'static) -> Framing {
     Framing::Foreign(Arc::new(Foreign {
-        head: Vec::new(),
-        emit: |_, _| {},
-        parse: Box::new(|_| None),
         end: Some(StreamEnd {
-            emit_last: |_, _, _| {},
             is_last: is_mark,
             is_first: Some(is_mark),
             early: Box::new(move |_| early()),
+            ..StreamEnd::default()
         }),
-        exchange: None,
         bare: is_udp,
+        ..Foreign::default()
     }))
 }
 
