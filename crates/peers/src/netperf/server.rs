@@ -64,7 +64,7 @@ struct Session<'a> {
 }
 
 /// What a message asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// How fast the CPUs are.
     Calibration,
