@@ -17,7 +17,8 @@ use socket2::{Domain, Protocol as Transport, Socket, Type};
 
 use crate::error::{Error, Remote};
 use crate::protocol::{self, Notify};
-use crate::wait::await_end;
+use crate::remote_end::remote_end;
+use crate::wait::{await_closes, await_end};
 
 /// How long a connection takes at most.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -148,6 +149,33 @@ impl Client<'_> {
     pub fn await_end(&self, trial: &Trial, late: Duration) -> Result<(), Error> {
         let most = self.spec.expected_time().map_or(Duration::MAX, |time| time.saturating_add(late));
         await_end(trial, most, self.stopped)
+    }
+}
+
+/// How long a server has to read what it was sent, and close.
+const CLOSING_TIME: Duration = Duration::from_secs(10);
+
+impl Client<'_> {
+    /// Streams to a server that says nothing of what it received, but closes when it has read all of it: what it received,
+    /// and until when. `sockets` are those of the flows.
+    pub fn send_streams(&self, trial: Trial, sockets: &[&Socket], late: Duration) -> Result<[Outcome; 2], Error> {
+        let began = Instant::now();
+        trial.start();
+        // What a server says before it closes comes before.
+        let closed = await_closes(sockets, CLOSING_TIME, self.stopped, || self.await_end(&trial, late))?;
+        if closed.contains(&None) && self.is_stopped() {
+            return Err(Error::Stopped);
+        }
+        let outcome = trial.join()?;
+        let mut target = remote_end(self.spec, &outcome);
+        // Of one that has not closed perhaps not all was read.
+        let took = |id: u16| Some(closed.get(usize::from(id)).copied()??.duration_since(began));
+        target.flows.retain_mut(|flow| {
+            let took = took(flow.id);
+            flow.elapsed_ns = took.unwrap_or_default().saturating_sub(self.spec.warmup).as_nanos() as u64;
+            took.is_some()
+        });
+        Ok([target, outcome])
     }
 }
 

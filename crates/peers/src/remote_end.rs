@@ -18,6 +18,13 @@ pub fn remote_end(spec: &Spec, ours: &Outcome) -> Outcome {
     Outcome::of_flows(far, flows.collect())
 }
 
+/// Of datagrams that do not tell when they left there is no jitter.
+pub fn forget_jitter(ours: &mut Outcome) {
+    for arrivals in ours.flows.iter_mut().filter_map(|flow| flow.arrivals.as_mut()) {
+        arrivals.jitter_s = None;
+    }
+}
+
 fn remote_flow(flow: Flow, near: &FlowOutcome) -> Option<FlowOutcome> {
     let role = match near.role {
         Role::Sender => Role::Receiver,

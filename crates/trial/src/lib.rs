@@ -19,6 +19,7 @@ pub mod merged_drops;
 pub mod options;
 pub mod outcome;
 pub mod pace;
+pub mod prefix;
 pub mod printable;
 pub mod profile;
 pub mod registers;

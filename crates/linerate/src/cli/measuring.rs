@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use linerate_control::Endpoint;
-use linerate_peers::allow::Prefix;
+use linerate_trial::prefix::Prefix;
 use linerate_trial::tool::Tool;
 use linerate_trial::units::OfferedLoad;
 

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::protocol::Notify;
 use crate::remote_end::remote_end;
 use crate::socket_options::open;
-use crate::wait::{await_closes, join};
+use crate::wait::join;
 
 /// How long the server has to take a header.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -33,8 +33,6 @@ const HEADER_TIME: Duration = Duration::from_secs(10);
 const STACK: usize = 256 << 10;
 /// How late a server may end that sends, of a machine that is busy or a queue that is long.
 const LATE: Duration = Duration::from_secs(10);
-/// How long a server has to read what it was sent, and close.
-const CLOSING_TIME: Duration = Duration::from_secs(10);
 /// How often, and how many times, a server is asked for datagrams: as the peer's client does.
 const ASK_PERIOD: Duration = Duration::from_millis(20);
 const ASK_TIMES: usize = 100;
@@ -82,35 +80,12 @@ impl Test<'_> {
             }
         }
         if self.client.spec.direction == Direction::Rx && !asks {
-            return self.send_octets(trial, &opened);
+            return self.client.send_streams(trial, &opened.iter().collect::<Vec<_>>(), LATE);
         }
         trial.start();
         let awaited = self.client.await_end(&trial, LATE);
         let outcome = join(trial, awaited)?;
         Ok([remote_end(self.client.spec, &outcome), outcome])
-    }
-
-    /// Streams to the server. It says nothing of what it received, but closes when it has read all of it.
-    fn send_octets(&self, trial: Trial, opened: &[Socket]) -> Result<[Outcome; 2], Error> {
-        let began = Instant::now();
-        trial.start();
-        let sockets: Vec<&Socket> = opened.iter().collect();
-        // Its acknowledgement of the header comes before.
-        let closed = await_closes(&sockets, CLOSING_TIME, self.client.stopped, || self.client.await_end(&trial, LATE))?;
-        if closed.contains(&None) && self.client.is_stopped() {
-            return Err(Error::Stopped);
-        }
-        let outcome = trial.join()?;
-        let mut target = remote_end(self.client.spec, &outcome);
-        // Whoever has not closed has perhaps not read.
-        let closed_at = |id: u16| closed.get(usize::from(id)).copied().flatten();
-        target.flows.retain(|flow| closed_at(flow.id).is_some());
-        for flow in &mut target.flows {
-            let took =
-                closed_at(flow.id).unwrap_or(began).duration_since(began).saturating_sub(self.client.spec.warmup);
-            flow.elapsed_ns = took.as_nanos() as u64;
-        }
-        Ok([target, outcome])
     }
 
     /// A test over UDP: each stream has a socket of its own, whichever way it goes.

@@ -10,6 +10,7 @@ use linerate_host::traffic::reachability::{Answers, Reach};
 use linerate_host::traffic::{Adopted, Early, Framing};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
+use linerate_trial::prefix::Prefix;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use socket2::Socket;
 
@@ -19,7 +20,6 @@ use super::header::{AT_ONCE, FULL_DUPLEX, Header, NO_UDP_FIN, REVERSE, TRIP_TIME
 use super::mapping::{VERSION, is_address_check, report_of, reported, spec_of};
 use super::report::Report;
 use super::sockets::{MOST_END_MARK, await_report, framing, stream};
-use crate::client::is_reopening;
 use crate::deadline::Timed;
 use crate::early_datagrams::EarlyDatagrams;
 use crate::error::Error;
@@ -27,7 +27,7 @@ use crate::limits::Limits;
 use crate::listener::{LOOK_FOR_END, is_passing};
 use crate::remote_end::remote_end;
 use crate::server::{KnownSender, ServerTest};
-use crate::socket_options::{apply, open};
+use crate::socket_options::{apply, open_listening};
 use crate::wait::{await_end, join};
 
 /// How often something is looked at that wakes nobody.
@@ -196,7 +196,7 @@ impl Session<'_> {
                 Some(port) => {
                     let mut at = self.members[0].peer;
                     at.set_port(port);
-                    open_back(spec, self.test.local.ip(), at)?
+                    open_listening(spec, self.test.local.ip(), at, BACK_TIME, &|| self.test.is_over())?.0
                 }
                 None => {
                     let member = own.next().ok_or(io::ErrorKind::NotConnected)?;
@@ -352,33 +352,13 @@ pub fn answer_address_check(mut member: Member, over: &dyn Fn() -> bool) {
     report(&member.socket, &said.emit(), Answers::to(octets), over);
 }
 
-/// A connection back to a client that may not listen yet.
-fn open_back(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<Socket> {
-    let until = Instant::now() + BACK_TIME;
-    loop {
-        match open(spec, local, peer) {
-            Err(error) if is_reopening(&error) && Instant::now() < until => {
-                thread::sleep(LOOK_AGAIN * 4);
-            }
-            other => return other,
-        }
-    }
-}
-
 /// Whether no router lies between: only who is on this machine's own links can have datagrams sent in another's name.
 pub fn is_near(peer: IpAddr) -> bool {
     is_on_link(peer, &interfaces::addresses().unwrap_or_default())
 }
 
 fn is_on_link(peer: IpAddr, known: &[InterfaceAddress]) -> bool {
-    let bits = |address: IpAddr| match address {
-        IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
-        IpAddr::V6(address) => u128::from(address),
-    };
-    known.iter().filter(|known| known.address.is_ipv4() == peer.is_ipv4()).any(|known| {
-        let other = bits(known.address) ^ bits(peer);
-        other.checked_shr(128 - u32::from(known.prefix_len)).unwrap_or(0) == 0 && known.prefix_len > 0
-    })
+    known.iter().any(|known| known.prefix_len > 0 && Prefix::new(known.address, known.prefix_len).contains(peer))
 }
 
 /// The size of the requests of a client whose connection begins with these octets.

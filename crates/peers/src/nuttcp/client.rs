@@ -17,12 +17,13 @@ use super::datagram::BEGINS;
 use super::line::{self, Request, Version};
 use super::mapping::{data_port, is_numbered, remote_of, request_of};
 use super::server_report::ServerReport;
-use super::sockets::{announce, begin, end, forget_jitter, framing, reach};
+use super::sockets::{LISTENING_TIME, announce, begin, end, framing};
 use crate::client::{Client, is_reopening};
 use crate::deadline::Timed;
 use crate::error::Error;
 use crate::protocol::Notify;
-use crate::socket_options::apply;
+use crate::remote_end::forget_jitter;
+use crate::socket_options::{apply, open_listening};
 use crate::wait::{self, join};
 
 /// How long the server has for each of its messages.
@@ -166,7 +167,7 @@ impl Test<'_> {
         let server = self.server()?;
         let flows = Flow::of(self.client.spec).into_iter().zip(asked.port..);
         let open = |(flow, port)| {
-            let reached = reach(self.client.spec, local, server.at(port), self.client.stopped);
+            let reached = open_listening(self.client.spec, local, server.at(port), LISTENING_TIME, self.client.stopped);
             let (socket, _) = reached.map_err(|error| self.unopened(port, error))?;
             Ok((flow, socket))
         };

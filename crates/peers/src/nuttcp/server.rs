@@ -17,14 +17,14 @@ use super::line::{self, Request};
 use super::mapping::{is_numbered, spec_of};
 use super::port_pool::{Arrival, PortPool};
 use super::report_writer::{Closing, Opening, Part, Writer};
-use super::sockets::{announce, begin, end, forget_jitter, framing, reach};
+use super::sockets::{LISTENING_TIME, announce, begin, end, framing};
 use crate::deadline::Timed;
 use crate::error::Error;
 use crate::listener::is_passing;
 use crate::protocol::Serve;
-use crate::remote_end::remote_end;
+use crate::remote_end::{forget_jitter, remote_end};
 use crate::server::{Connection, ServerTest, Service};
-use crate::socket_options::{self, open};
+use crate::socket_options::{self, open, open_listening};
 use crate::wait::{self, has_left, join};
 
 /// How long a client has for each of its lines.
@@ -176,7 +176,7 @@ impl Test<'_> {
         let mut opened = Opened { flows: Vec::new(), early: Vec::new(), rtt: None };
         for (flow, port) in flows.into_iter().zip(asked.port..) {
             let stopped = || self.is_over();
-            let (socket, rtt) = reach(self.spec, local.ip(), client.at(port), &stopped)?;
+            let (socket, rtt) = open_listening(self.spec, local.ip(), client.at(port), LISTENING_TIME, &stopped)?;
             opened.flows.push((flow, socket));
             opened.rtt = Some(rtt);
         }

@@ -16,6 +16,7 @@ use super::datagram::framing;
 use crate::early_datagrams::{EarlyDatagrams, StreamStart};
 use crate::error::Error;
 use crate::listener::is_passing;
+use crate::remote_end::forget_jitter;
 use crate::socket_options;
 use crate::wait::{await_end, join};
 
@@ -95,9 +96,7 @@ pub fn receive(
     trial.start();
     let awaited = await_end(&trial, most, stopped);
     let mut outcome = join(trial, awaited)?;
-    for arrivals in outcome.flows.iter_mut().filter_map(|flow| flow.arrivals.as_mut()) {
-        arrivals.jitter_s = None;
-    }
+    forget_jitter(&mut outcome);
     Ok(outcome)
 }
 
