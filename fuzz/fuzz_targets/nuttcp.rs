@@ -9,12 +9,13 @@ use libfuzzer_sys::fuzz_target;
 use linerate_peers::nuttcp::datagram::{Numbers, is_begin, is_end};
 use linerate_peers::nuttcp::line::{Request, Version, is_taken, parse_hello, read};
 use linerate_peers::nuttcp::report_writer::{Part, Writer};
-use linerate_peers::nuttcp::mapping::{check_client, remote_of, request_of, spec_of};
+use linerate_peers::nuttcp::mapping::{remote_of, request_of, spec_of};
 use linerate_peers::nuttcp::server_report::ServerReport;
 use linerate_peers::limits::Limits;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, MAX_DATAGRAM, MAX_MESSAGE, MAX_STREAMS, Spec, Workload};
+use linerate_trial::tool::Tool;
 
 static LIMITS: LazyLock<Limits> =
     LazyLock::new(|| Limits { tests: 1, rate: Some(1_000_000_000), time_s: 60, ..Limits::default() });
@@ -54,7 +55,7 @@ fn request(data: &[u8]) {
         assert!(u32::from(asked.port) + u32::from(spec.streams) <= 65_535);
         let all = Part { octets: 1 << 40, elapsed: asked.timeout, packets: 1 << 30, drops: Some(-7) };
         assert!(Writer { asked: &asked }.interval(&all, &all).ends_with('\n'));
-        if check_client(&spec).is_ok() {
+        if linerate_peers::check(Tool::Nuttcp, &spec).is_ok() {
             let line = request_of(&spec, asked.port).emit(Version::OURS);
             assert!(Request::parse(line.trim_end()).is_some(), "{line}");
         }
