@@ -22,6 +22,7 @@ pub mod options;
 pub mod outcome;
 pub mod pace;
 pub mod pattern;
+pub mod prefix;
 pub mod printable;
 pub mod profile;
 pub mod registers;

@@ -176,10 +176,11 @@ fn check_counters(arguments: &RunArgs) -> Result<()> {
 /// `--allow-unanswered`: of whom.
 fn check_unanswered(arguments: &RunArgs) -> Result<()> {
     match &arguments.target {
-        Endpoint::Foreign { tool: Tool::Ttcp | Tool::Iperf2, .. } => Ok(()),
+        Endpoint::Foreign { tool, .. } if !tool.row().has_control => Ok(()),
         _ if arguments.allow_unanswered.is_none() => Ok(()),
         _ => bail!(
-            "--allow-unanswered is for a ttcp or an iperf2 server, like ttcp:host; others answer, so leave it out"
+            "--allow-unanswered is for a server of {}; others answer, so leave it out",
+            Tool::names(|row| !row.has_control)
         ),
     }
 }
@@ -187,8 +188,11 @@ fn check_unanswered(arguments: &RunArgs) -> Result<()> {
 /// `--username` and `--rsa-public-key`: who asks, of whom.
 fn credentials(arguments: &RunArgs) -> Result<Option<Credentials>> {
     let (Some(user), Some(file)) = (&arguments.username, &arguments.rsa_public_key) else { return Ok(None) };
-    if !matches!(arguments.target, Endpoint::Foreign { tool: Tool::Iperf3, .. }) {
-        bail!("--username is for an iperf3 server that wants to know who asks, like iperf3:host; leave it out");
+    if !matches!(arguments.target, Endpoint::Foreign { tool, .. } if tool.row().has_users) {
+        bail!(
+            "--username is for a server of {} that wants to know who asks; leave it out",
+            Tool::names(|row| row.has_users)
+        );
     }
     // Not on the command line, where every user of this machine sees it.
     let password = std::env::var("IPERF3_PASSWORD").map_err(|_| {

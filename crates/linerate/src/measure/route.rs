@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use linerate_control::message::Address;
 use linerate_results::join::Route;
+use linerate_trial::prefix::Prefix;
 use linerate_trial::spec::Ip;
 
 /// What one machine says of itself.
@@ -100,19 +101,7 @@ fn is_link_local(address: &IpAddr) -> bool {
 }
 
 fn same_subnet(a: &Address, b: &Address) -> bool {
-    let prefix = a.prefix_len;
-    prefix == b.prefix_len
-        && match (a.address, b.address) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => {
-                let shift = 32 - u32::from(prefix.min(32));
-                (u64::from(a.to_bits()) >> shift) == (u64::from(b.to_bits()) >> shift)
-            }
-            (IpAddr::V6(a), IpAddr::V6(b)) => {
-                let shift = 128 - u32::from(prefix.min(128));
-                a.to_bits().checked_shr(shift) == b.to_bits().checked_shr(shift)
-            }
-            _ => false,
-        }
+    a.prefix_len == b.prefix_len && Prefix::new(a.address, a.prefix_len).contains(b.address)
 }
 
 fn list(addresses: &[Address]) -> String {

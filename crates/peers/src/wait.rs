@@ -1,38 +1,18 @@
-//! Where a test with another tool takes place, and how its end is awaited.
-//! Knows no protocol.
+//! How the end of a test is awaited: that of its trial, or the peer's close.
 
 use std::io::{self, Read};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::Trial;
-use linerate_host::traffic::reachability::{UnprovenLimit, local_towards};
+use linerate_trial::outcome::Outcome;
 use socket2::Socket;
 
-use crate::door::is_passing;
-
-/// The two ends of a test.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// This machine's address.
-    pub local: IpAddr,
-    /// The interface that has it.
-    pub interface: Option<String>,
-    /// The other tool's server.
-    pub server: SocketAddr,
-    /// What may be sent there without an answer; `None`: nothing but what asks for one.
-    pub unanswered: Option<UnprovenLimit>,
-}
-
-impl Place {
-    /// This machine's address at a port, for a socket that is to reach the server.
-    pub fn near(&self, port: u16) -> SocketAddr {
-        local_towards(self.local, port, self.server)
-    }
-}
+use crate::error::Error;
+use crate::listener::is_passing;
 
 /// How often it is looked whether a test is to go on: seldom, for it takes a CPU from what is measured.
 pub const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -41,18 +21,34 @@ const READ_TIME: Duration = Duration::from_millis(50);
 /// Threads wait and copy nothing.
 const STACK: usize = 128 << 10;
 
-/// Waits until this end's flows have ended; those that take longer than `most` are ended. `false`: `stopped` said so first.
-pub fn await_end(trial: &Trial, most: Duration, stopped: &dyn Fn() -> bool) -> bool {
+/// Waits until this end's flows have ended; those that take longer than `most` are ended.
+pub fn await_end(trial: &Trial, most: Duration, stopped: &dyn Fn() -> bool) -> Result<(), Error> {
     let began = Instant::now();
     while !trial.ends_within(LOOK_AGAIN) {
         if stopped() {
-            return false;
+            return Err(Error::Stopped);
         }
         if began.elapsed() > most {
             trial.stopper().finish();
         }
     }
-    true
+    Ok(())
+}
+
+/// What this end of a trial saw, once it was waited for; where that failed, the trial is stopped.
+pub fn join(trial: Trial, awaited: Result<(), Error>) -> Result<Outcome, Error> {
+    if awaited.is_err() {
+        trial.stop();
+    }
+    let outcome = trial.join();
+    awaited?;
+    Ok(outcome?)
+}
+
+/// Whether the peer has closed its control connection, or it broke.
+pub fn has_left(control: &TcpStream) -> bool {
+    let _ = control.set_read_timeout(Some(Duration::from_millis(1)));
+    matches!(control.peek(&mut [0]), Ok(0)) || control.take_error().ok().flatten().is_some()
 }
 
 /// Reads what still comes until the peer closes its side, and says when that was; `None` where it had not until then, or
@@ -101,44 +97,4 @@ pub fn await_closes<E: From<io::Error>>(
         }
         Ok(closings.into_iter().map(|closing| closing.join().ok().flatten()).collect())
     })
-}
-
-/// Why a test has no socket or no thread, and what to do.
-pub fn exhausted(error: &io::Error) -> String {
-    format!(
-        "this process can open no more for a test: {error}; close what it has open, or raise 'ulimit -n' and 'ulimit -u'"
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-
-    use super::*;
-
-    fn pair() -> (Socket, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (listener.accept().unwrap().0.into(), far)
-    }
-
-    #[test]
-    fn whoever_closes_is_heard_and_whoever_does_not_holds_nobody() {
-        let (one, closes) = pair();
-        let (other, stays) = pair();
-        let await_both = |most, stopped: &dyn Fn() -> bool| {
-            let work = || closes.shutdown(std::net::Shutdown::Both);
-            await_closes(&[&one, &other], most, stopped, work).unwrap()
-        };
-        let began = Instant::now();
-        for (most, stopped) in [(Duration::from_millis(100), false), (Duration::from_secs(60), true)] {
-            let closed = await_both(most, &|| stopped);
-            // Where it is stopped nobody need have heard of it.
-            assert!((closed[0].is_some() || stopped) && closed[1].is_none());
-        }
-        let failed = || Err(io::Error::other("why"));
-        assert!(await_closes(&[&other], Duration::from_secs(60), &|| false, failed).is_err());
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-        drop(stays);
-    }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   test of client A, ports 5001-5003 ─┐   ┌─ port 5001: A's connection → A's test, B's → B's
-//!   test of client B, port 5001        ┴─ Hall ─ port 5002: …
+//!   test of client B, port 5001        ┴─ PortPool ─ port 5002: …
 //! ```
 //! A port is open while a test waits there. Connections are told apart by where they come from, and one client's tests
 //! that want the same port wait for each other: whoever else comes is turned away.
@@ -19,7 +19,7 @@ use linerate_trial::spec::MAX_STREAMS;
 use socket2::Socket;
 
 use crate::allow::AllowList;
-use crate::door::{Datagram, Door};
+use crate::listener::{Datagram, Listener};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long a test waits until another of the same client has its connections.
@@ -27,11 +27,11 @@ const TURN_TIME: Duration = Duration::from_secs(20);
 
 /// The ports that are open.
 #[derive(Default)]
-pub struct Hall(Mutex<Inside>);
+pub struct PortPool(Mutex<Inside>);
 
 #[derive(Default)]
 struct Inside {
-    doors: Vec<(SocketAddr, Weak<Door>)>,
+    listeners: Vec<(SocketAddr, Weak<Listener>)>,
     waiting: Vec<Waiting>,
     count: u64,
 }
@@ -55,28 +55,28 @@ pub struct Arrival {
     pub datagrams: Vec<Vec<u8>>,
 }
 
-/// A test's place in the hall, which it leaves with the value.
-pub struct Seat<'a> {
-    hall: &'a Hall,
+/// A test's place in the pool, which it leaves with the value.
+pub struct PortLease<'a> {
+    pool: &'a PortPool,
     number: u64,
-    doors: Vec<(SocketAddr, Arc<Door>)>,
+    listeners: Vec<(SocketAddr, Arc<Listener>)>,
     arrivals: mpsc::Receiver<Arrival>,
 }
 
-impl Hall {
+impl PortPool {
     /// Opens ports for a client, `first` and those after it.
-    pub fn seat(
+    pub fn lease(
         &self,
         (first, ports): (SocketAddr, u16),
         client: ProvenPeer,
         is_udp: bool,
         allow: &AllowList,
         is_over: &dyn Fn() -> bool,
-    ) -> io::Result<Seat<'_>> {
+    ) -> io::Result<PortLease<'_>> {
         let until = Instant::now() + TURN_TIME;
         loop {
-            if let Some(seat) = self.take((first, ports), client, is_udp, allow)? {
-                return Ok(seat);
+            if let Some(lease) = self.take((first, ports), client, is_udp, allow)? {
+                return Ok(lease);
             }
             if is_over() || Instant::now() > until {
                 return Err(ErrorKind::TimedOut.into());
@@ -92,7 +92,7 @@ impl Hall {
         client: ProvenPeer,
         is_udp: bool,
         allow: &AllowList,
-    ) -> io::Result<Option<Seat<'_>>> {
+    ) -> io::Result<Option<PortLease<'_>>> {
         let mut inside = self.inside();
         let wanted = first.port()..first.port().checked_add(ports).ok_or(ErrorKind::InvalidInput)?;
         let is_in_the_way = |one: &Waiting| {
@@ -102,27 +102,28 @@ impl Hall {
         if inside.waiting.iter().any(is_in_the_way) {
             return Ok(None);
         }
-        inside.doors.retain(|(_, door)| door.strong_count() > 0);
-        let mut doors = Vec::new();
+        inside.listeners.retain(|(_, listener)| listener.strong_count() > 0);
+        let mut listeners = Vec::new();
         for port in wanted {
             let mut at = first;
             at.set_port(port);
-            let open = inside.doors.iter().find(|(known, _)| *known == at).and_then(|(_, door)| door.upgrade());
-            let door = match open {
-                Some(door) => door,
+            let open =
+                inside.listeners.iter().find(|(known, _)| *known == at).and_then(|(_, listener)| listener.upgrade());
+            let listener = match open {
+                Some(listener) => listener,
                 None => {
-                    let door = Arc::new(Door::open(at, allow)?);
-                    inside.doors.push((at, Arc::downgrade(&door)));
-                    door
+                    let listener = Arc::new(Listener::open(at, true, allow)?);
+                    inside.listeners.push((at, Arc::downgrade(&listener)));
+                    listener
                 }
             };
-            doors.push((at, door));
+            listeners.push((at, listener));
         }
         inside.count += 1;
         let number = inside.count;
         let (sender, arrivals) = mpsc::channel();
         inside.waiting.push(Waiting { number, client, first, ports, is_udp, arrivals: sender });
-        Ok(Some(Seat { hall: self, number, doors, arrivals }))
+        Ok(Some(PortLease { pool: self, number, listeners, arrivals }))
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -162,12 +163,12 @@ fn with_port(mut at: SocketAddr, port: u16) -> SocketAddr {
     at
 }
 
-impl Seat<'_> {
+impl PortLease<'_> {
     /// The sockets of all streams, in their order.
     pub fn collect(&self, time: Duration, is_over: &dyn Fn() -> bool) -> io::Result<Vec<Arrival>> {
         let until = Instant::now() + time;
         let mut arrivals: Vec<Arrival> = Vec::new();
-        while arrivals.len() < self.doors.len() {
+        while arrivals.len() < self.listeners.len() {
             self.look()?;
             for arrival in self.arrivals.try_iter() {
                 // The first of a stream is the one; a second is nobody's.
@@ -187,22 +188,22 @@ impl Seat<'_> {
         Ok(arrivals)
     }
 
-    /// Takes what stands at the doors, for whomever it is.
+    /// Takes what stands at the listeners, for whomever it is.
     fn look(&self) -> io::Result<()> {
-        for (at, door) in &self.doors {
-            while let Some((stream, peer)) = door.accept() {
-                self.hall.deliver(*at, peer, false, stream.into(), Vec::new());
+        for (at, listener) in &self.listeners {
+            while let Some((stream, peer)) = listener.accept() {
+                self.pool.deliver(*at, peer, false, stream.into(), Vec::new());
             }
-            let mut unknown = door.waiting();
+            let mut unknown = listener.waiting();
             let mut opened = 0;
             while let Some((peer, _)) = unknown.first() {
                 let peer = *peer;
                 // A client that sends from more ports than a test has streams means no test.
-                if opened >= MAX_STREAMS || !self.hall.is_awaited(*at, peer) {
+                if opened >= MAX_STREAMS || !self.pool.is_awaited(*at, peer) {
                     unknown.retain(|(from, _)| *from != peer);
                     continue;
                 }
-                let (socket, before) = door.connected(peer)?;
+                let (socket, before) = listener.connected(peer)?;
                 opened += 1;
                 unknown.extend(before);
                 let of_peer = |(from, octets): Datagram| if from == peer { Ok(octets) } else { Err((from, octets)) };
@@ -215,16 +216,16 @@ impl Seat<'_> {
                     }
                 }
                 unknown = others;
-                self.hall.deliver(*at, peer, true, socket, known);
+                self.pool.deliver(*at, peer, true, socket, known);
             }
         }
         Ok(())
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for PortLease<'_> {
     fn drop(&mut self) {
-        let mut inside = self.hall.inside();
+        let mut inside = self.pool.inside();
         inside.waiting.retain(|one| one.number != self.number);
     }
 }
@@ -258,9 +259,9 @@ mod tests {
 
     #[test]
     fn two_clients_at_one_port_have_their_own() {
-        let (hall, at) = (Hall::default(), free());
-        let here = hall.seat((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
-        let there = hall.seat((at, 1), client(THERE), false, &AllowList::default(), &|| false).unwrap();
+        let (pool, at) = (PortPool::default(), free());
+        let here = pool.lease((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
+        let there = pool.lease((at, 1), client(THERE), false, &AllowList::default(), &|| false).unwrap();
         let (far, near) = (connect(THERE, at), connect(HERE, at));
         // Whoever looks first takes both.
         let mine = here.collect(TIME, &|| false).unwrap();
@@ -273,12 +274,12 @@ mod tests {
 
     #[test]
     fn one_clients_tests_take_turns_and_strangers_are_turned_away() {
-        let (hall, at) = (Hall::default(), free());
-        let first = hall.seat((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
+        let (pool, at) = (PortPool::default(), free());
+        let first = pool.lease((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
         let began = Instant::now();
         let impatient = || began.elapsed() > Duration::from_millis(30);
         assert!(
-            hall.seat((at, 1), client(HERE), false, &AllowList::default(), &impatient).is_err(),
+            pool.lease((at, 1), client(HERE), false, &AllowList::default(), &impatient).is_err(),
             "not before the first has left"
         );
         let stranger = connect(THERE, at);
@@ -287,18 +288,18 @@ mod tests {
         stranger.set_read_timeout(Some(TIME)).unwrap();
         assert_eq!(std::io::Read::read(&mut TcpStream::from(stranger), &mut [0]).unwrap_or(0), 0, "closed");
         drop(first);
-        hall.seat((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
+        pool.lease((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
     }
 
     #[test]
     fn datagrams_show_who_sends_them_and_are_kept() {
-        let (hall, at) = (Hall::default(), free());
-        let seat = hall.seat((at, 1), client(HERE), true, &AllowList::default(), &|| false).unwrap();
+        let (pool, at) = (PortPool::default(), free());
+        let lease = pool.lease((at, 1), client(HERE), true, &AllowList::default(), &|| false).unwrap();
         let (near, far) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.2:0").unwrap());
         far.send_to(b"stranger", at).unwrap();
         near.send_to(b"BOD0", at).unwrap();
         near.send_to(b"BOD1", at).unwrap();
-        let arrivals = seat.collect(TIME, &|| false).unwrap();
+        let arrivals = lease.collect(TIME, &|| false).unwrap();
         assert_eq!(arrivals[0].datagrams, [b"BOD0", b"BOD1"]);
         near.send_to(b"data", at).unwrap();
         let socket: UdpSocket = arrivals.into_iter().next().unwrap().socket.into();
@@ -310,9 +311,9 @@ mod tests {
     #[test]
     fn a_port_that_is_taken_is_an_error() {
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
-        let hall = Hall::default();
-        let error = hall
-            .seat((other.local_addr().unwrap(), 1), client(HERE), false, &AllowList::default(), &|| false)
+        let pool = PortPool::default();
+        let error = pool
+            .lease((other.local_addr().unwrap(), 1), client(HERE), false, &AllowList::default(), &|| false)
             .map(|_| ())
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrInUse);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use linerate_trial::outcome::ThreadUse;
 
 use super::line::{FORMAT_PAIRS, FORMAT_RUNNING, Request, Version};
-use super::told::MEGABYTE;
+use super::server_report::MEGABYTE;
 
 /// Interval lines without datagrams that did not come.
 const FORMAT_NO_DROPS: u32 = 8;
@@ -275,7 +275,7 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::Told;
+    use super::super::server_report::ServerReport;
     use super::*;
 
     fn closing() -> Closing {
@@ -313,7 +313,7 @@ mod tests {
             let closing = Closing { retransmissions: (!client_sends).then_some(3), ..closing() };
             let part = Part { drops: None, ..closing.all };
             let text = writer.opening(&opening) + &writer.interval(&part, &part) + &writer.closing(&closing);
-            let mut told = Told::default();
+            let mut told = ServerReport::default();
             text.lines().for_each(|line| told.handle_line(line));
             assert_eq!(told.total.unwrap().octets(8192, 0), 77 * 8192, "{text}");
             assert_eq!((told.calls, told.retransmissions), (Some(81), closing.retransmissions), "{text}");

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use linerate_trial::arrivals::Arrivals;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, Slice, TcpSummary};
-use linerate_trial::spec::{
-    Direction, Extent, MAX_DATAGRAM, MAX_MESSAGE, MAX_SLICES, MAX_STREAMS, Spacing, Spec, Workload,
-};
+use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, MAX_MESSAGE, MAX_SLICES, MAX_STREAMS, Spec, Workload};
+use linerate_trial::tool::Tool;
 use linerate_trial::units::OfferedLoad;
 
 use super::datagram::COUNTED_LEN;
 use super::line::Request;
-use super::told::Told;
-use crate::far::far_end;
-use crate::options::chosen_size;
-use crate::served::Limits;
+use super::server_report::ServerReport;
+use crate::abilities::{self, cannot};
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::remote_end::remote_end;
+use crate::socket_options::chosen_size;
 
 /// The first port of data that a client asks for: the one after the server's own, as nuttcp's usual two are.
 pub fn data_port(server: u16) -> u16 {
@@ -25,8 +26,8 @@ pub fn data_port(server: u16) -> u16 {
 
 /// What clients of TCP write at once where their user does not say.
 const USUAL_SIZE: u32 = 64 << 10;
-/// The smallest datagram of data: up to four octets are marks.
-const LEAST_DATAGRAM: u32 = 5;
+/// The smallest datagram of data.
+const LEAST_DATAGRAM: u32 = abilities::of(Tool::Nuttcp).least_datagram;
 /// The longest time between two reports of a receiver, and the shortest.
 const MOST_INTERVAL: Duration = Duration::from_secs(60);
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
@@ -66,7 +67,7 @@ pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
     }
     spec.extent = match asked.nbuf {
         Some(nbuf) => Extent::Octets((nbuf.saturating_mul(asked.buflen.into()) / streams).max(1)),
-        None if asked.timeout.is_zero() => Extent::Time(Duration::from_secs(limits.time_s)),
+        None if asked.timeout.is_zero() => Extent::Time(limits.time()),
         None => Extent::Time(asked.timeout),
     };
     if let Some(kbps) = asked.rate_kbps {
@@ -75,7 +76,7 @@ pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
     spec.message_size = chosen_size(&spec, asked.buflen, USUAL_SIZE);
     if !asked.interval.is_zero() {
         // As often as the client wants, up to what a record holds, and once at the least.
-        let time = spec.expected_time().unwrap_or(Duration::from_secs(limits.time_s));
+        let time = spec.expected_time().unwrap_or(limits.time());
         let least = (time / MAX_SLICES as u32).max(Duration::from_millis(10));
         spec.interval = asked.interval.min(time).max(least);
     }
@@ -85,7 +86,7 @@ pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
         spec.mss = Some(asked.mss).filter(|mss| *mss >= 88);
         spec.nodelay = Some(asked.nodelay);
     }
-    if asked.timeout > Duration::from_secs(limits.time_s) {
+    if asked.timeout > limits.time() {
         return Err(format!("tests are at most {} s here; choose a shorter -T", limits.time_s));
     }
     if let Some(most) = limits.rate
@@ -123,42 +124,16 @@ pub fn fit(spec: &mut Spec) {
     }
 }
 
-/// Whether a nuttcp server can take part in this trial; or one sentence about what it cannot do.
-pub fn check_client(spec: &Spec) -> Result<(), String> {
-    let cannot = |what: &str, instead: &str| Err(format!("nuttcp has no {what}; {instead}"));
-    let is_udp = spec.workload == Workload::UdpStream;
-    if !spec.workload.is_stream() {
-        return cannot(spec.workload.name(), "choose tcp-stream or udp-stream, or a target with linerate's agent");
-    }
-    if spec.direction == Direction::Both {
-        return cannot("both directions at once", "choose direction=rx or direction=tx");
-    }
-    if spec.probe {
-        return cannot("probe beside a stream", "leave probe out, or choose a target with linerate's agent");
-    }
-    if is_udp && spec.streams > 1 {
-        return cannot("parallel streams of datagrams, each of its own pace", "choose streams=1");
-    }
-    if is_udp && spec.message_octets() < LEAST_DATAGRAM {
-        return cannot("datagrams below 5 octets", "choose message_size=5, or more");
-    }
+/// Whether a nuttcp server can take part in this trial, which [`crate::abilities`] allow.
+pub fn check(spec: &Spec) -> Result<(), Error> {
+    let cannot = |what: &str, instead| cannot(Tool::Nuttcp, what, instead);
     if spec.direction == Direction::Rx {
-        if is_udp && !spec.warmup.is_zero() {
-            return cannot(
-                "warm-up in its server's report of what arrived",
-                "leave warmup out, or choose direction=tx",
-            );
-        }
-        return Ok(());
-    }
-    if spec.spacing != Spacing::Even || spec.burst != 1 {
-        return cannot(
-            "spacing but an even one of its server's",
-            "leave spacing and burst out, or choose direction=rx",
-        );
-    }
-    if spec.congestion_control.is_some() || spec.pacing.is_some() {
-        return cannot("congestion_control or pacing of its server's", "leave them out, or choose direction=rx");
+        return match spec.workload {
+            Workload::UdpStream if !spec.warmup.is_zero() => {
+                cannot("warm-up in its server's report of what arrived", "leave warmup out, or choose direction=tx")
+            }
+            _ => Ok(()),
+        };
     }
     if kilobits(spec).is_some_and(|kbps| !(0.999..=4e9).contains(&kbps)) {
         return cannot("rate of its server's below 1 kbit/s or above 4 Tbit/s", "choose another rate, or direction=rx");
@@ -216,10 +191,10 @@ pub fn is_numbered(asked: &Request) -> bool {
 
 /// The server's end as it reports it, beside this end's account; and this end's made to agree where only the server knows.
 /// `None`: it reported nothing.
-pub fn far_of(spec: &Spec, ours: &mut Outcome, told: &Told) -> Option<Outcome> {
+pub fn remote_of(spec: &Spec, ours: &mut Outcome, told: &ServerReport) -> Option<Outcome> {
     let total = told.total?;
     let size = u64::from(spec.message_octets());
-    let mut far = far_end(spec, ours);
+    let mut far = remote_end(spec, ours);
     let role = if spec.direction == Direction::Rx { Role::Receiver } else { Role::Sender };
     if spec.workload == Workload::UdpStream {
         let near = ours.flows.first_mut()?;
@@ -292,9 +267,9 @@ pub fn far_of(spec: &Spec, ours: &mut Outcome, told: &Told) -> Option<Outcome> {
 }
 
 /// A receiver's intervals, one after the other. `size`: of datagrams; 0 of octets.
-fn slices(told: &Told, size: u64) -> Vec<Slice> {
+fn slices(told: &ServerReport, size: u64) -> Vec<Slice> {
     let mut start_ns = 0_u64;
-    let slice = |interval: &super::told::Interval| {
+    let slice = |interval: &super::server_report::Interval| {
         let end_ns = start_ns.saturating_add(interval.ns);
         let messages = (interval.octets + size / 2).checked_div(size).unwrap_or(0);
         let octets = if size > 0 { messages * size } else { interval.octets };
@@ -333,7 +308,7 @@ mod tests {
     #[test]
     fn a_trial_asked_for_and_understood_is_the_same() {
         for spec in specs() {
-            check_client(&spec).unwrap();
+            crate::check(Tool::Nuttcp, &spec).unwrap();
             let line = request_of(&spec, 5001).emit(super::super::line::Version::OURS);
             let asked = Request::parse(line.trim_end()).unwrap();
             assert_eq!(spec_of(&asked, &Limits::default()).unwrap(), spec, "{line}");
@@ -385,7 +360,7 @@ mod tests {
         fn check(workload: Workload, change: impl FnOnce(&mut Spec), contains: &str) {
             let mut spec = Spec::new(workload);
             change(&mut spec);
-            let sentence = check_client(&spec).unwrap_err();
+            let sentence = crate::check(Tool::Nuttcp, &spec).unwrap_err().to_string();
             assert!(sentence.contains(contains), "{sentence}");
         }
         check(Workload::TcpRr, |_| {}, "nuttcp has no tcp-rr; choose tcp-stream or udp-stream");
@@ -429,8 +404,8 @@ mod tests {
         Outcome::of_flows(linerate_trial::flow::End::Host, vec![flow])
     }
 
-    fn told(text: &str) -> Told {
-        let mut told = Told::default();
+    fn told(text: &str) -> ServerReport {
+        let mut told = ServerReport::default();
         text.lines().for_each(|line| told.handle_line(line));
         told
     }
@@ -442,14 +417,14 @@ mod tests {
                       nuttcp-r: 0.6016 MB in 1.01 real seconds = 610.29 KB/sec = 4.9995 Mbps\n\
                       nuttcp-r: 0.6016 MB in 0.02 CPU seconds = 131259.32 KB/cpu sec\n\
                       nuttcp-r: 0.0user 0.0sys 0:01real 0% 0i+0d 1044maxrss 0+0pf 240+0csw\n";
-        let far = far_of(&spec, &mut sender(79 * 8192, 8192), &told(report)).unwrap();
+        let far = remote_of(&spec, &mut sender(79 * 8192, 8192), &told(report)).unwrap();
         let arrivals = far.flows[0].arrivals.clone().unwrap();
         assert_eq!((arrivals.received, arrivals.sent_by_end_mark, far.flows[0].octets), (77, Some(79), 77 * 8192));
         assert_eq!(far.flows[0].slices.len(), 1);
         assert_eq!((far.flows[0].slices[0].messages, far.flows[0].slices[0].missing), (38, Some(2)));
         assert_eq!(far.flows[0].thread.system_s, 0.02);
         // More than was sent cannot have arrived.
-        let far = far_of(&spec, &mut sender(70 * 8192, 8192), &told(report)).unwrap();
+        let far = remote_of(&spec, &mut sender(70 * 8192, 8192), &told(report)).unwrap();
         assert_eq!(far.flows[0].messages, 70);
     }
 
@@ -460,7 +435,7 @@ mod tests {
         let mut ours = sender(1_000_000, 1000);
         ours.flows.push(FlowOutcome { id: 1, ..ours.flows[0].clone() });
         let octets = |ours: &Outcome| -> Vec<u64> {
-            far_of(&spec, &mut ours.clone(), &told(report))
+            remote_of(&spec, &mut ours.clone(), &told(report))
                 .unwrap()
                 .flows
                 .iter()
@@ -473,6 +448,6 @@ mod tests {
         assert_eq!((shared[0] / 1000, shared[1] / 1000), (499, 1499), "it left half");
         ours.flows[1].octets_total = 500_000;
         assert!(octets(&ours).is_empty());
-        assert!(far_of(&spec, &mut ours, &Told::default()).is_none());
+        assert!(remote_of(&spec, &mut ours, &ServerReport::default()).is_none());
     }
 }

@@ -1,9 +1,9 @@
-//! What a client asked of the sockets of its test.
-//! Knows no protocol.
+//! What a client asked of the sockets of its test, and such sockets.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::local_towards;
 use linerate_trial::spec::{Spec, Workload};
@@ -15,7 +15,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// What the client asked of its sockets. What the kernel refuses stays as it was: no tool's client is told, and the
 /// record says what it became.
-pub fn prepare(socket: &Socket, spec: &Spec) -> io::Result<()> {
+pub fn apply(socket: &Socket, spec: &Spec) -> io::Result<()> {
     if let Some(octets) = spec.socket_buffer {
         let _ = socket.set_send_buffer_size(octets as usize);
         let _ = socket.set_recv_buffer_size(octets as usize);
@@ -48,8 +48,31 @@ pub fn open(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<Socket> 
     let (kind, protocol) =
         if spec.workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
     let socket = Socket::new(Domain::for_address(peer), kind, Some(protocol))?;
-    prepare(&socket, spec)?;
+    apply(&socket, spec)?;
     socket.bind(&local_towards(local, 0, peer).into())?;
     socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
     Ok(socket)
+}
+
+/// How often an end is asked again that does not listen yet.
+const LISTENING_PERIOD: Duration = Duration::from_millis(10);
+
+/// The same, to an end that may begin to listen within this time; and how long the connection took to open.
+pub fn open_listening(
+    spec: &Spec,
+    local: IpAddr,
+    peer: SocketAddr,
+    time: Duration,
+    stopped: &dyn Fn() -> bool,
+) -> io::Result<(Socket, Duration)> {
+    let until = Instant::now() + time;
+    loop {
+        let began = Instant::now();
+        match open(spec, local, peer) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < until && !stopped() => {
+                thread::sleep(LISTENING_PERIOD);
+            }
+            opened => return Ok((opened?, began.elapsed())),
+        }
+    }
 }

@@ -31,7 +31,7 @@ struct Held {
 }
 
 /// A connection's place, free again when the value goes: because its peer is known now, or because it is gone.
-pub struct Stranger<'a> {
+pub struct ConnectionPermit<'a> {
     limit: &'a ConnectionLimit,
     number: u64,
     evicted: Arc<AtomicBool>,
@@ -52,7 +52,7 @@ impl ConnectionLimit {
 
     /// A place for a connection, or for a sender of datagrams, which has none. `None`: this machine has no descriptor left,
     /// or too many that were closed are still there.
-    pub fn admit(&self, address: IpAddr, stream: Option<&TcpStream>) -> Option<Stranger<'_>> {
+    pub fn admit(&self, address: IpAddr, stream: Option<&TcpStream>) -> Option<ConnectionPermit<'_>> {
         let stream = stream.map(TcpStream::try_clone).transpose().ok()?;
         let congested = |admission: &mut Admission<Held>| admission.is_congested();
         let waited = self.left.wait_timeout_while(self.lock(), CLOSING_TIME, congested);
@@ -68,7 +68,7 @@ impl ConnectionLimit {
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }
-        Some(Stranger { limit: self, number, evicted })
+        Some(ConnectionPermit { limit: self, number, evicted })
     }
 
     /// A thread for a connection that has come. Where there is no place or no thread, it is closed.
@@ -76,7 +76,7 @@ impl ConnectionLimit {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         (stream, peer): (TcpStream, SocketAddr),
-        work: impl FnOnce(Stranger<'scope>, TcpStream) + Send + 'scope,
+        work: impl FnOnce(ConnectionPermit<'scope>, TcpStream) + Send + 'scope,
     ) {
         if let Some(stranger) = self.admit(peer.ip(), Some(&stream)) {
             spawn(scope, move || work(stranger, stream));
@@ -93,7 +93,7 @@ pub fn spawn<'scope>(scope: &'scope Scope<'scope, '_>, work: impl FnOnce() + Sen
     Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_ok()
 }
 
-impl Stranger<'_> {
+impl ConnectionPermit<'_> {
     /// Whether the place was taken away, and the connection with it.
     pub fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Relaxed)
@@ -105,7 +105,7 @@ impl Stranger<'_> {
     }
 }
 
-impl Drop for Stranger<'_> {
+impl Drop for ConnectionPermit<'_> {
     fn drop(&mut self) {
         self.limit.lock().leave(self.number);
         self.limit.left.notify_one();

@@ -1,10 +1,9 @@
 //! A port of TCP and UDP that a server listens on, and the socket that hears one of its UDP clients only.
-//! Knows no protocol.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use linerate_host::interfaces;
@@ -14,78 +13,93 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::allow::AllowList;
 
-/// How often whoever waits at a door looks whether its server is over.
+/// How often whoever waits at a listener looks whether its server is over.
 pub const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
 /// A datagram, and where it came from.
 pub type Datagram = (SocketAddr, Vec<u8>);
 
 /// Octets of the buffer of first datagrams.
-const DOOR_BUFFER: usize = 4 << 20;
+const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// The sockets of one family.
-pub struct Door {
+/// The sockets of one address.
+pub struct Listener {
     /// Where connections come; it does not block.
-    pub tcp: TcpListener,
+    tcp: TcpListener,
     /// Where the first datagrams come; it does not block.
-    pub udp: UdpSocket,
+    udp: Option<UdpSocket>,
     /// Who is heard at either.
-    pub allow: AllowList,
+    allow: AllowList,
 }
 
-impl Door {
-    /// One family's sockets.
-    pub fn open(at: SocketAddr, allow: &AllowList) -> io::Result<Door> {
+impl Listener {
+    /// The sockets of an address; `udp`: datagrams are heard too.
+    pub fn open(at: SocketAddr, udp: bool, allow: &AllowList) -> io::Result<Listener> {
         let tcp = listener(at)?;
         let mut at = at;
         at.set_port(tcp.local_addr()?.port());
-        let udp = datagram_socket(at)?;
-        udp.set_nonblocking(true)?;
-        // What many send at once waits here; a process that is not root has as much of it as net.core.rmem_max allows.
-        if option::RECEIVE_BUFFER_FORCED.set(&udp, DOOR_BUFFER as i32).is_err() {
-            let _ = udp.set_recv_buffer_size(DOOR_BUFFER);
-        }
-        Ok(Door { tcp, udp: udp.into(), allow: allow.clone() })
+        let udp = udp.then(|| first_datagrams(at)).transpose()?;
+        Ok(Listener { tcp, udp, allow: allow.clone() })
     }
 
-    /// The doors at an address, or at every one. Port 0 is any that is free.
-    pub fn open_all(address: Option<IpAddr>, port: u16, allow: &AllowList) -> io::Result<Vec<Door>> {
+    /// Those at an address, or at every one. Port 0 is any that is free.
+    pub fn open_all(address: Option<IpAddr>, port: u16, udp: bool, allow: &AllowList) -> io::Result<Vec<Listener>> {
         if let Some(address) = address {
-            return Ok(vec![Door::open(at_its_interface(address, port), allow)?]);
+            return Ok(vec![Listener::open(at_its_interface(address, port), udp, allow)?]);
         }
-        let mut doors = vec![Door::open((Ipv4Addr::UNSPECIFIED, port).into(), allow)?];
-        let port = doors[0].tcp.local_addr()?.port();
+        let mut listeners = vec![Listener::open((Ipv4Addr::UNSPECIFIED, port).into(), udp, allow)?];
+        let port = listeners[0].port()?;
         // A machine without IPv6 serves without it.
-        doors.extend(Door::open((Ipv6Addr::UNSPECIFIED, port).into(), allow).ok());
-        Ok(doors)
+        listeners.extend(Listener::open((Ipv6Addr::UNSPECIFIED, port).into(), udp, allow).ok());
+        Ok(listeners)
     }
 
-    /// Who stands there now, by TCP; the connection blocks.
+    /// The port that is listened on.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.tcp.local_addr()?.port())
+    }
+
+    /// Who stands there now, by TCP; the connection blocks. What goes wrong is the connection's fault, or that of a machine
+    /// that has no more descriptors or memory just now (accept(2)): either passes.
     pub fn accept(&self) -> Option<(TcpStream, SocketAddr)> {
-        accept(&self.tcp, &self.allow)
+        match self.tcp.accept() {
+            Ok((stream, peer)) if self.allow.admits(peer.ip()) => {
+                stream.set_nonblocking(false).ok().map(|()| (stream, peer))
+            }
+            Ok(_) => None,
+            Err(error) if is_passing(&error) => None,
+            Err(_) => {
+                thread::sleep(LOOK_FOR_END);
+                None
+            }
+        }
     }
 
     /// The next who comes by TCP within [`LOOK_FOR_END`].
     pub fn next(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
-        next(&self.tcp, &self.allow)
+        wait_for_any([self.tcp.as_fd()], LOOK_FOR_END)?;
+        Ok(self.accept())
     }
 
     /// The datagrams that wait, of those who are heard.
     pub fn waiting(&self) -> Vec<Datagram> {
-        let mut datagrams = waiting(&self.udp);
+        let mut datagrams = self.udp.as_ref().map(waiting).unwrap_or_default();
         datagrams.retain(|(from, _)| self.allow.admits(from.ip()));
         datagrams
     }
 
-    /// Waits until somebody is there, by TCP or by UDP; at most for [`LOOK_FOR_END`].
-    pub fn wait(&self) -> io::Result<()> {
-        wait_for_any([self.tcp.as_fd(), self.udp.as_fd()], LOOK_FOR_END).map(drop)
+    /// The same, once there is one; at most [`LOOK_FOR_END`] later.
+    pub fn next_datagrams(&self) -> io::Result<Vec<Datagram>> {
+        if let Some(udp) = &self.udp {
+            wait_for_any([udp.as_fd()], LOOK_FOR_END)?;
+        }
+        Ok(self.waiting())
     }
 
-    /// A socket of this port that hears one peer only, and what came to it or to the door before it did so, from anybody: of
-    /// the peer all that comes later comes to the socket. It blocks.
+    /// A socket of this port that hears one peer only, and what came to it or to the listener before it did so, from
+    /// anybody: of the peer all that comes later comes to the socket. It blocks.
     pub fn connected(&self, peer: SocketAddr) -> io::Result<(Socket, Vec<Datagram>)> {
-        let socket = datagram_socket(self.udp.local_addr()?)?;
+        let socket = datagram_socket(self.udp.as_ref().ok_or(ErrorKind::Unsupported)?.local_addr()?)?;
         socket.connect(&peer.into())?;
         let udp: UdpSocket = socket.into();
         udp.set_nonblocking(true)?;
@@ -122,45 +136,6 @@ fn listener(at: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener.into())
 }
 
-/// Where connections alone come, at an address or at every one. Port 0 is any that is free. They do not block.
-pub fn listeners(address: Option<IpAddr>, port: u16) -> io::Result<Vec<TcpListener>> {
-    if let Some(address) = address {
-        return Ok(vec![listener(at_its_interface(address, port))?]);
-    }
-    let mut all = vec![listener((Ipv4Addr::UNSPECIFIED, port).into())?];
-    let port = all[0].local_addr()?.port();
-    // A machine without IPv6 serves without it.
-    all.extend(listener((Ipv6Addr::UNSPECIFIED, port).into()).ok());
-    Ok(all)
-}
-
-/// Who stands there now, if they are heard here; the connection blocks. What goes wrong is the connection's fault, or that of
-/// a machine that has no more descriptors or memory just now (accept(2)): either passes.
-fn accept(listener: &TcpListener, allow: &AllowList) -> Option<(TcpStream, SocketAddr)> {
-    match listener.accept() {
-        Ok((stream, peer)) if allow.admits(peer.ip()) => stream.set_nonblocking(false).ok().map(|()| (stream, peer)),
-        Ok(_) => None,
-        Err(error) if is_passing(&error) => None,
-        Err(_) => {
-            thread::sleep(LOOK_FOR_END);
-            None
-        }
-    }
-}
-
-/// The next who comes within [`LOOK_FOR_END`], if they are heard here.
-pub fn next(listener: &TcpListener, allow: &AllowList) -> io::Result<Option<(TcpStream, SocketAddr)>> {
-    wait_for_any([listener.as_fd()], LOOK_FOR_END)?;
-    Ok(accept(listener, allow))
-}
-
-/// Waits for the threads that attend all doors. The error is the first that one ended with.
-pub fn await_all<'scope>(attending: impl Iterator<Item = ScopedJoinHandle<'scope, io::Result<()>>>) -> io::Result<()> {
-    // All are started before the first is waited for.
-    let attending: Vec<_> = attending.collect();
-    attending.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
-}
-
 /// Datagrams that one look takes at most, and their octets.
 const MOST: usize = 4096;
 const MOST_OCTETS: usize = 8 << 20;
@@ -181,6 +156,17 @@ fn waiting(udp: &UdpSocket) -> Vec<Datagram> {
         }
     }
     datagrams
+}
+
+/// Where the first datagrams of senders come; it does not block.
+fn first_datagrams(at: SocketAddr) -> io::Result<UdpSocket> {
+    let udp = datagram_socket(at)?;
+    udp.set_nonblocking(true)?;
+    // What many send at once waits here; a process that is not root has as much of it as net.core.rmem_max allows.
+    if option::RECEIVE_BUFFER_FORCED.set(&udp, RECEIVE_BUFFER as i32).is_err() {
+        let _ = udp.set_recv_buffer_size(RECEIVE_BUFFER);
+    }
+    Ok(udp.into())
 }
 
 /// A socket for datagrams that may share its address with others of this server.
@@ -208,12 +194,12 @@ mod tests {
 
     #[test]
     fn what_came_before_the_peer_had_its_socket_is_brought() {
-        let door = Door::open((Ipv4Addr::LOCALHOST, 0).into(), &AllowList::default()).unwrap();
+        let listener = Listener::open((Ipv4Addr::LOCALHOST, 0).into(), true, &AllowList::default()).unwrap();
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-        peer.connect(door.udp.local_addr().unwrap()).unwrap();
-        peer.send(b"to the door").unwrap();
-        let (socket, before) = door.connected(peer.local_addr().unwrap()).unwrap();
-        assert_eq!(before, [(peer.local_addr().unwrap(), b"to the door".to_vec())]);
+        peer.connect((Ipv4Addr::LOCALHOST, listener.port().unwrap())).unwrap();
+        peer.send(b"to the listener").unwrap();
+        let (socket, before) = listener.connected(peer.local_addr().unwrap()).unwrap();
+        assert_eq!(before, [(peer.local_addr().unwrap(), b"to the listener".to_vec())]);
         peer.send(b"to its own").unwrap();
         let mut octets = [0; 20];
         let udp: UdpSocket = socket.into();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use linerate_host::traffic::Progress;
 use linerate_trial::flow::Flow;
 use linerate_trial::spec::{MAX_DATAGRAM, Spec};
+use linerate_trial::tool::Tool;
 
 /// A test that transfers nothing for so long is idle; what it transfers is told three times as often.
 const IDLE_TIME: Duration = Duration::from_millis(300);
@@ -49,7 +50,7 @@ struct Inside {
 #[derive(Debug)]
 struct Running {
     number: u64,
-    server: &'static str,
+    server: Tool,
     memory: u64,
     /// Whether its client has an address that answered, or transferred something.
     proven: bool,
@@ -74,9 +75,9 @@ impl Running {
 
 /// What a test asks of the places.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct TestDemand<'a> {
     /// The server's tool: each has places of its own.
-    pub server: &'static str,
+    pub server: Tool,
     /// How many may transfer at once.
     pub most: usize,
     /// Bytes of memory.
@@ -89,7 +90,7 @@ pub struct Wanted<'a> {
 
 /// A test's place and memory, free again when the value goes.
 #[derive(Debug)]
-pub struct TestPlace {
+pub struct TestPermit {
     budget: MemoryBudget,
     number: u64,
 }
@@ -107,7 +108,7 @@ impl MemoryBudget {
     }
 
     /// A place and memory, if there are some or an idle test has them.
-    pub fn take(&self, wanted: Wanted<'_>) -> Option<TestPlace> {
+    pub fn take(&self, wanted: TestDemand<'_>) -> Option<TestPermit> {
         let until = Instant::now() + LEAVING_TIME;
         let control = wanted.control.and_then(|control| control.try_clone().ok());
         let mut inside = self.inside();
@@ -133,7 +134,7 @@ impl MemoryBudget {
                     evicted: false,
                     control,
                 });
-                return Some(TestPlace { budget: self.clone(), number });
+                return Some(TestPermit { budget: self.clone(), number });
             }
             let waiting = inside.waiting;
             let counts = |test: &&mut Running| is_short || test.server == wanted.server;
@@ -172,7 +173,7 @@ impl MemoryBudget {
     }
 }
 
-impl TestPlace {
+impl TestPermit {
     /// Whether the test is to end, because it transfers nothing and another has come.
     pub fn is_evicted(&self) -> bool {
         self.with(|test| test.evicted)
@@ -216,7 +217,7 @@ impl TestPlace {
     }
 }
 
-impl Drop for TestPlace {
+impl Drop for TestPermit {
     fn drop(&mut self) {
         self.budget.inside().tests.retain(|test| test.number != self.number);
         self.budget.0.left.notify_all();
@@ -243,28 +244,28 @@ mod tests {
 
     use super::*;
 
-    fn wanted(server: &'static str, most: usize, memory: u64) -> Wanted<'static> {
-        Wanted { server, most, memory, proven: true, control: None }
+    fn wanted(server: Tool, most: usize, memory: u64) -> TestDemand<'static> {
+        TestDemand { server, most, memory, proven: true, control: None }
     }
 
     fn progress(sent: u64, received: u64) -> Progress {
         Progress { elapsed_ns: 1, octets_sent: sent, octets_received: received }
     }
 
-    fn transferring(budget: &MemoryBudget, wanted: Wanted) -> TestPlace {
+    fn transferring(budget: &MemoryBudget, wanted: TestDemand) -> TestPermit {
         let place = budget.take(wanted).unwrap();
         place.progress()(progress(1, 999));
         place
     }
 
-    fn age(budget: &MemoryBudget, place: &TestPlace) {
+    fn age(budget: &MemoryBudget, place: &TestPermit) {
         let mut inside = budget.inside();
         let test = inside.tests.iter_mut().find(|test| test.number == place.number).unwrap();
         test.active = test.active.checked_sub(IDLE_TIME * 2).unwrap();
     }
 
     /// A place that is given up when it is taken away.
-    fn take_from(place: TestPlace, budget: &MemoryBudget, wanted: Wanted) -> Option<TestPlace> {
+    fn take_from(place: TestPermit, budget: &MemoryBudget, wanted: TestDemand) -> Option<TestPermit> {
         thread::scope(|scope| {
             let taken = scope.spawn(|| budget.take(wanted));
             while !place.is_evicted() && !taken.is_finished() {
@@ -279,10 +280,10 @@ mod tests {
     #[test]
     fn servers_have_places_of_their_own_and_memory_together() {
         let budget = MemoryBudget::new(100);
-        let one = transferring(&budget, wanted("a", 1, 60));
-        assert!(budget.take(wanted("a", 1, 0)).is_none(), "no place");
-        assert!(budget.take(wanted("b", 1, u64::MAX)).is_none(), "no memory");
-        let other = budget.clone().take(wanted("b", 1, 40)).unwrap();
+        let one = transferring(&budget, wanted(Tool::Iperf3, 1, 60));
+        assert!(budget.take(wanted(Tool::Iperf3, 1, 0)).is_none(), "no place");
+        assert!(budget.take(wanted(Tool::Nuttcp, 1, u64::MAX)).is_none(), "no memory");
+        let other = budget.clone().take(wanted(Tool::Nuttcp, 1, 40)).unwrap();
         drop((one, other));
         assert!(budget.inside().tests.is_empty());
     }
@@ -290,35 +291,36 @@ mod tests {
     #[test]
     fn an_idle_test_takes_no_place_and_gives_its_memory() {
         let budget = MemoryBudget::new(100);
-        let [busy, idle] = [0, 1].map(|_| transferring(&budget, wanted("a", 2, 50)));
+        let [busy, idle] = [0, 1].map(|_| transferring(&budget, wanted(Tool::Iperf3, 2, 50)));
         age(&budget, &idle);
-        assert!(budget.take(wanted("a", 2, 0)).is_some(), "one of two transfers");
+        assert!(budget.take(wanted(Tool::Iperf3, 2, 0)).is_some(), "one of two transfers");
         age(&budget, &busy);
         busy.progress()(progress(0, 99));
         assert!(!budget.inside().tests[0].transfers(), "that is nothing");
         busy.progress()(progress(1, 1998));
         assert_eq!((busy.bytes(), idle.bytes()), (1000 + 99 + 1999, 1000));
-        assert!(take_from(idle, &budget, wanted("b", 1, 20)).is_some(), "for its memory");
+        assert!(take_from(idle, &budget, wanted(Tool::Nuttcp, 1, 20)).is_some(), "for its memory");
         assert!(!busy.is_evicted());
     }
 
     #[test]
     fn of_many_idle_ones_the_longest_gives_way() {
         let budget = MemoryBudget::new(100);
-        let mut all: Vec<TestPlace> = (0..MOST_IDLE).map(|_| budget.take(wanted("a", 2, 0)).unwrap()).collect();
-        assert!(budget.take(wanted("b", 1, 0)).is_some());
+        let mut all: Vec<TestPermit> =
+            (0..MOST_IDLE).map(|_| budget.take(wanted(Tool::Iperf3, 2, 0)).unwrap()).collect();
+        assert!(budget.take(wanted(Tool::Nuttcp, 1, 0)).is_some());
         let longest = all.remove(0);
-        assert!(take_from(longest, &budget, wanted("a", 2, 0)).is_some());
+        assert!(take_from(longest, &budget, wanted(Tool::Iperf3, 2, 0)).is_some());
     }
 
     #[test]
     fn a_test_of_forged_datagrams_gives_way_to_one_that_answered() {
         let budget = MemoryBudget::new(100);
-        let forged = Wanted { proven: false, ..wanted("a", 1, 10) };
+        let forged = TestDemand { proven: false, ..wanted(Tool::Iperf3, 1, 10) };
         let place = budget.take(forged).unwrap();
         place.progress()(progress(1 << 20, 0));
-        assert!(take_from(place, &budget, wanted("a", 1, 10)).is_some(), "what is sent to it proves nothing");
-        let forged = Wanted { most: 2, ..forged };
+        assert!(take_from(place, &budget, wanted(Tool::Iperf3, 1, 10)).is_some(), "what is sent to it proves nothing");
+        let forged = TestDemand { most: 2, ..forged };
         let stream = budget.take(forged).unwrap();
         stream.progress()(progress(0, 1000));
         assert!(budget.inside().tests[0].proven, "it is no forgery");

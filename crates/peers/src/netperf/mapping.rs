@@ -10,11 +10,14 @@ use linerate_trial::environment::{Cpu as Processors, Environment, Nic};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, TcpSummary};
 use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, Spec, Workload};
+use linerate_trial::tool::Tool;
 use linerate_trial::units::OfferedLoad;
 
-use super::omni::{Does, Request, Response, USUAL, flag};
+use super::omni::{Request, Response, ServerRole, USUAL, flag};
 use super::results::{Cpu, PROC_STAT, Results, method, service_demand};
-use crate::served::Limits;
+use crate::abilities::cannot;
+use crate::error::Error;
+use crate::limits::Limits;
 
 /// How much longer than asked a server waits for a client to end.
 pub const PAD: Duration = Duration::from_secs(4);
@@ -49,48 +52,29 @@ fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() != 0)
 }
 
-/// Whether a netserver can take part in this trial; or one sentence about what it cannot do.
-pub fn check_client(spec: &Spec) -> Result<(), String> {
-    let cannot = |what: &str, instead: &str| Err(format!("netperf has no {what}; {instead}"));
-    if spec.probe {
-        return cannot("probe beside a stream", "leave probe out, or choose a target with linerate's agent");
-    }
+/// Whether a netserver can take part in this trial, which [`crate::abilities`] allow.
+pub fn check(spec: &Spec) -> Result<(), Error> {
+    let cannot = |what: &str, instead| cannot(Tool::Netperf, what, instead);
+    let (is_udp, sends) = (spec.workload.is_udp(), spec.direction != Direction::Rx);
     match spec.extent {
         Extent::Time(time) if seconds(spec.warmup + time) > i32::MAX as u64 => {
-            return cannot("test of so many seconds", "choose a shorter duration");
+            cannot("test of so many seconds", "choose a shorter duration")
         }
         Extent::Octets(octets) if octets > i32::MAX as u64 => {
-            return cannot("test of more than 2 GiB", "choose fewer bytes, or a duration");
+            cannot("test of more than 2 GiB", "choose fewer bytes, or a duration")
         }
-        _ => {}
-    }
-    if !spec.workload.is_stream() {
-        if spec.direction != Direction::Rx {
-            return cannot("requests of its server's", "choose direction=rx");
+        _ if !spec.workload.is_stream() && is_udp && spec.outstanding > 1 => {
+            cannot("numbers in its requests over UDP", "choose outstanding=1, or tcp-rr")
         }
-        if spec.workload == Workload::UdpRr && spec.outstanding > 1 {
-            return cannot("numbers in its requests over UDP", "choose outstanding=1, or tcp-rr");
+        _ if !spec.workload.is_stream() => Ok(()),
+        _ if sends && is_udp => cannot("datagrams of its server's", "choose direction=rx, or tcp-stream"),
+        _ if sends && spec.rate != OfferedLoad::Unlimited => {
+            cannot("offered load of its server's", "leave rate out, or choose direction=rx")
         }
-        return Ok(());
-    }
-    if spec.direction == Direction::Rx {
-        return if spec.warmup.is_zero() {
-            Ok(())
-        } else {
+        _ if spec.direction != Direction::Tx && !spec.warmup.is_zero() => {
             cannot("warm-up of what its server receives", "leave warmup out, or choose direction=tx")
-        };
-    }
-    if spec.workload == Workload::UdpStream {
-        return cannot("datagrams of its server's", "choose direction=rx, or tcp-stream");
-    }
-    if spec.rate != OfferedLoad::Unlimited {
-        return cannot("offered load of its server's", "leave rate out, or choose direction=rx");
-    }
-    if spec.direction == Direction::Both && !spec.warmup.is_zero() {
-        return cannot("warm-up of what its server receives", "leave warmup out, or choose direction=tx");
-    }
-    match spec.extent {
-        Extent::Time(time) if (spec.warmup + time).subsec_nanos() != 0 => {
+        }
+        Extent::Time(time) if sends && (spec.warmup + time).subsec_nanos() != 0 => {
             cannot("time of its server's but whole seconds", "choose such a duration")
         }
         _ => Ok(()),
@@ -121,14 +105,14 @@ pub fn request_of(spec: &Spec, flow: Flow, is_ipv4: bool, port: u16) -> Request 
         request.flags |= flag::NODELAY;
     }
     match (flow.workload.is_stream(), flow.source) {
-        (true, End::Target) => (request.does, request.send_size) = (Does::Sends, size(spec.message_octets())),
+        (true, End::Target) => (request.does, request.send_size) = (ServerRole::Sends, size(spec.message_octets())),
         (true, End::Host) => {
             // What is longer than a receive would be cut.
             request.receive_size = if is_udp { size(spec.message_octets()) } else { USUAL };
-            request.does = Does::Receives;
+            request.does = ServerRole::Receives;
         }
         (false, _) => {
-            request.does = Does::Answers;
+            request.does = ServerRole::Answers;
             (request.request_size, request.response_size) = (size(spec.request_size), size(spec.response_size));
         }
     }
@@ -173,20 +157,20 @@ pub fn spec_of(request: &Request, is_ipv4: bool, limits: &Limits) -> Result<Spec
         return Err((EAFNOSUPPORT, "asked for another IP version than that of its control connection"));
     }
     let workload = match (request.does, is_udp, request.has(flag::CONNECTIONS)) {
-        (Does::Sends | Does::Receives, false, false) => Workload::TcpStream,
-        (Does::Receives, true, false) => Workload::UdpStream,
-        (Does::Answers, false, true) => Workload::TcpCrr,
-        (Does::Answers, false, false) => Workload::TcpRr,
-        (Does::Answers, true, false) => Workload::UdpRr,
-        (Does::Sends, true, _) => return Err((EOPNOTSUPP, "asked for datagrams, which are not sent here")),
+        (ServerRole::Sends | ServerRole::Receives, false, false) => Workload::TcpStream,
+        (ServerRole::Receives, true, false) => Workload::UdpStream,
+        (ServerRole::Answers, false, true) => Workload::TcpCrr,
+        (ServerRole::Answers, false, false) => Workload::TcpRr,
+        (ServerRole::Answers, true, false) => Workload::UdpRr,
+        (ServerRole::Sends, true, _) => return Err((EOPNOTSUPP, "asked for datagrams, which are not sent here")),
         _ => return Err((EOPNOTSUPP, "asked for connections without data, which are not served here")),
     };
     if (1..LEAST_PORT).contains(&request.data_port) {
         return Err((EACCES, "asked for a data port below 1024, which may be another server's"));
     }
     let mut spec = Spec::new(workload);
-    spec.direction = if request.does == Does::Sends { Direction::Tx } else { Direction::Rx };
-    let longest = Duration::from_secs(limits.time_s);
+    spec.direction = if request.does == ServerRole::Sends { Direction::Tx } else { Direction::Rx };
+    let longest = limits.time();
     spec.extent = match request.length {
         0 => return Err((EINVAL, "asked for a test of no time")),
         time if time > 0 => Extent::Time(Duration::from_secs(time.unsigned_abs().into())),
@@ -198,7 +182,7 @@ pub fn spec_of(request: &Request, is_ipv4: bool, limits: &Limits) -> Result<Spec
         return Err((EPERM, "asked for a longer test than is allowed here"));
     }
     sizes(&mut spec, request)?;
-    let buffer = if request.does == Does::Sends { request.send_buffer } else { request.receive_buffer };
+    let buffer = if request.does == ServerRole::Sends { request.send_buffer } else { request.receive_buffer };
     spec.socket_buffer = u32::try_from(buffer).ok().filter(|octets| (1..=1 << 30).contains(octets));
     spec.nodelay = (!is_udp).then(|| request.has(flag::NODELAY));
     spec.congestion_control = request.congestion_control.clone().filter(|_| !is_udp);
@@ -213,7 +197,7 @@ fn sizes(spec: &mut Spec, request: &Request) -> Result<(), Refused> {
     let size = |octets: i32| u32::try_from(octets).ok().filter(|octets| (1..=most).contains(octets));
     if spec.workload.is_stream() {
         spec.message_size = match request.does {
-            Does::Sends if request.send_size != USUAL => {
+            ServerRole::Sends if request.send_size != USUAL => {
                 Some(size(request.send_size).ok_or((errno::EINVAL, "asked for sends of a size that is none"))?)
             }
             // Datagrams are of whatever size the client sends.
@@ -230,7 +214,7 @@ fn sizes(spec: &mut Spec, request: &Request) -> Result<(), Refused> {
 
 /// What this end sends keeps to a limit; what the client would send, nobody can hold it to.
 fn limit_rate(spec: &mut Spec, request: &Request, limits: &Limits) -> Result<(), Refused> {
-    if request.does == Does::Sends {
+    if request.does == ServerRole::Sends {
         let asked = u32::try_from(request.burst).ok().zip(u64::try_from(request.burst_us).ok());
         if let Some((burst @ 1..=1000, us @ 1..)) = asked {
             let size = u64::from(*spec.message_size.get_or_insert(SMALL));
@@ -430,7 +414,7 @@ mod tests {
                         (spec.nodelay, spec.congestion_control) = (Some(true), Some("reno".to_owned()));
                     }
                 });
-                check_client(&spec).unwrap();
+                crate::check(Tool::Netperf, &spec).unwrap();
                 let request = request_of(&spec, Flow::of(&spec)[0], false, 4000);
                 let mut understood = spec_of(&Request::parse(&request.emit()), false, &Limits::default()).unwrap();
                 if workload == Workload::TcpStream && direction == Direction::Rx {
@@ -445,7 +429,7 @@ mod tests {
     fn what_netperf_has_not_is_said() {
         #[track_caller]
         fn check(workload: Workload, change: impl FnOnce(&mut Spec), contains: &str) {
-            let sentence = check_client(&spec(workload, change)).unwrap_err();
+            let sentence = crate::check(Tool::Netperf, &spec(workload, change)).unwrap_err().to_string();
             assert!(sentence.contains(contains), "{sentence}");
         }
         check(Workload::UdpStream, |s| s.probe = true, "leave probe out");
@@ -461,7 +445,7 @@ mod tests {
         for workload in Workload::ALL {
             let mut spec = spec(workload, |spec| spec.warmup = Duration::from_millis(1500));
             fit(&mut spec);
-            check_client(&spec).unwrap();
+            crate::check(Tool::Netperf, &spec).unwrap();
         }
         let mut odd = spec(Workload::TcpStream, odd);
         odd.warmup = Duration::from_millis(250);
@@ -485,22 +469,23 @@ mod tests {
         check(|r| r.family = 7, &usual, errno::EAFNOSUPPORT);
         check(|r| r.socket = 4, &usual, errno::EPROTONOSUPPORT);
         check(|r| (r.socket, r.protocol) = (2, 33), &usual, errno::EPROTONOSUPPORT);
-        check(|r| r.does = Does::Other(0), &usual, errno::EOPNOTSUPP);
-        check(|r| (r.does, r.socket, r.protocol) = (Does::Sends, 2, 17), &usual, errno::EOPNOTSUPP);
-        check(|r| r.does = Does::Answers, &usual, errno::EINVAL);
-        check(|r| (r.does, r.send_size) = (Does::Sends, (4 << 20) + 1), &usual, errno::EINVAL);
-        check(|r| (r.does, r.send_size) = (Does::Sends, 0), &usual, errno::EINVAL);
-        let huge = |r: &mut Request| (r.does, r.request_size, r.response_size) = (Does::Answers, 1, i32::MAX);
+        check(|r| r.does = ServerRole::Other(0), &usual, errno::EOPNOTSUPP);
+        check(|r| (r.does, r.socket, r.protocol) = (ServerRole::Sends, 2, 17), &usual, errno::EOPNOTSUPP);
+        check(|r| r.does = ServerRole::Answers, &usual, errno::EINVAL);
+        check(|r| (r.does, r.send_size) = (ServerRole::Sends, (4 << 20) + 1), &usual, errno::EINVAL);
+        check(|r| (r.does, r.send_size) = (ServerRole::Sends, 0), &usual, errno::EINVAL);
+        let huge = |r: &mut Request| (r.does, r.request_size, r.response_size) = (ServerRole::Answers, 1, i32::MAX);
         check(huge, &usual, errno::EINVAL);
         let slow = Limits { rate: Some(1_000_000), ..usual.clone() };
         check(|_| {}, &slow, errno::EPERM);
-        let large = |r: &mut Request| (r.does, r.request_size, r.response_size) = (Does::Answers, 1, 1 << 20);
+        let large = |r: &mut Request| (r.does, r.request_size, r.response_size) = (ServerRole::Answers, 1, 1 << 20);
         check(large, &slow, errno::EPERM);
     }
 
     #[test]
     fn what_is_sent_keeps_to_the_bursts_asked_for_and_to_the_limit() {
-        let request = Request { does: Does::Sends, send_size: 1000, burst: 10, burst_us: 1000, ..Request::default() };
+        let request =
+            Request { does: ServerRole::Sends, send_size: 1000, burst: 10, burst_us: 1000, ..Request::default() };
         let spec = spec_of(&request, true, &Limits::default()).unwrap();
         assert_eq!((spec.burst, spec.rate), (10, OfferedLoad::BitsPerSecond(80_000_000)));
         let slow = Limits { rate: Some(1_000_000), ..Limits::default() };
@@ -513,7 +498,8 @@ mod tests {
     fn a_count_is_of_octets_or_of_transactions() {
         let stream = Request { length: -5000, ..Request::default() };
         assert_eq!(spec_of(&stream, true, &Limits::default()).unwrap().extent, Extent::Octets(5000));
-        let requests = Request { does: Does::Answers, request_size: 1, response_size: 1, length: i32::MIN, ..stream };
+        let requests =
+            Request { does: ServerRole::Answers, request_size: 1, response_size: 1, length: i32::MIN, ..stream };
         let spec = spec_of(&requests, true, &Limits::default()).unwrap();
         assert_eq!(spec.extent, Extent::Time(Duration::from_secs(3600)));
     }

@@ -9,16 +9,23 @@ use linerate_trial::spec::{Spec, Workload};
 /// What the far end of flows saw, as far as this end's account of them tells. TCP loses nothing: what one end read until
 /// the stream ended the other has written, and what one end wrote the other has read once it closed. Of a datagram
 /// that was sent nothing is known, unless there is a report.
-pub fn far_end(spec: &Spec, ours: &Outcome) -> Outcome {
+pub fn remote_end(spec: &Spec, ours: &Outcome) -> Outcome {
     let far = ours.end.other();
     let flows = Flow::of(spec).into_iter().filter_map(|flow| {
         let near = ours.flows.iter().find(|one| one.id == flow.id)?;
-        far_flow(flow, near)
+        remote_flow(flow, near)
     });
     Outcome::of_flows(far, flows.collect())
 }
 
-fn far_flow(flow: Flow, near: &FlowOutcome) -> Option<FlowOutcome> {
+/// Of datagrams that do not tell when they left there is no jitter.
+pub fn forget_jitter(ours: &mut Outcome) {
+    for arrivals in ours.flows.iter_mut().filter_map(|flow| flow.arrivals.as_mut()) {
+        arrivals.jitter_s = None;
+    }
+}
+
+fn remote_flow(flow: Flow, near: &FlowOutcome) -> Option<FlowOutcome> {
     let role = match near.role {
         Role::Sender => Role::Receiver,
         Role::Receiver => Role::Sender,
@@ -66,7 +73,7 @@ mod tests {
                 Arrivals { received: 1, received_total: 1, sent_by_end_mark, loss_bursts, ..Arrivals::default() };
             near.arrivals = Some(arrivals);
             let spec = Spec { direction: linerate_trial::spec::Direction::Tx, ..Spec::new(Workload::UdpStream) };
-            let far = far_end(&spec, &Outcome::of_flows(End::Host, vec![near.clone()]));
+            let far = remote_end(&spec, &Outcome::of_flows(End::Host, vec![near.clone()]));
             assert!(far.flows[0].octets <= 1470 * MOST_DATAGRAMS && far.flows[0].messages > 1);
         }
     }

@@ -8,14 +8,17 @@ use linerate_trial::arrivals::Arrivals;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
-use linerate_trial::spec::{Direction, Extent, MAX_MESSAGE, MAX_STREAMS, Spacing, Spec, Workload};
+use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::tool::Tool;
 use linerate_trial::units::OfferedLoad;
 
 use super::datagram::MIN_LEN;
 use super::parameters::Parameters;
 use super::results::{Results, StreamResults};
-use crate::options::chosen_size;
-use crate::served::Limits;
+use crate::abilities::cannot;
+use crate::error::Error;
+use crate::limits::{Exceeded, Limits};
+use crate::socket_options::chosen_size;
 
 /// How long a server waits beyond the time that was asked for.
 pub const SAFETY: Duration = Duration::from_secs(40);
@@ -93,66 +96,48 @@ pub fn spec_of(parameters: &Parameters, limits: &Limits) -> Result<Spec, Refused
     spec.nodelay = (workload == Workload::TcpStream).then_some(parameters.nodelay);
     spec.congestion_control = parameters.congestion.clone();
     spec.dscp = (parameters.tos.unwrap_or(0) >> 2) as u8 & 0x3f;
-    check(&spec, limits)
-}
-
-fn check(spec: &Spec, limits: &Limits) -> Result<Spec, Refused> {
-    let size = spec.message_octets();
-    if spec.streams > MAX_STREAMS
-        || size > MAX_MESSAGE
-        || !limits.allow_messages(spec.streams, size)
-        || spec.burst > 1000
-        || (spec.workload == Workload::UdpStream && (size as usize) < MIN_LEN)
-        || spec.congestion_control.as_ref().is_some_and(|name| name.len() > 15)
-    {
+    if spec.burst > 1000 || spec.congestion_control.as_ref().is_some_and(|name| name.len() > 15) {
         return Err(Refused::Parameters);
     }
-    let time = spec.expected_time().unwrap_or_default();
-    if time > Duration::from_secs(limits.time_s) {
-        return Err(Refused::Time);
-    }
-    let directions = if spec.direction == Direction::Both { 2 } else { 1 };
-    let asked =
-        spec.rate.bits_per_second(size.into()).map(|bits| bits * f64::from(spec.streams) * f64::from(directions));
-    if limits.rate.is_some_and(|most| asked.is_none_or(|asked| asked > most as f64)) {
-        return Err(Refused::Rate);
-    }
-    Ok(spec.clone())
+    limits.check(&spec, MIN_LEN as u32)?;
+    Ok(spec)
 }
 
-/// A trial as a client asks a server for it; or one sentence about what iperf3 cannot do.
-pub fn parameters_of(spec: &Spec) -> Result<Parameters, String> {
-    let cannot = |what: &str, instead: &str| Err(format!("iperf3 has no {what}; {instead}"));
-    let (sends, receives) = (spec.direction != Direction::Rx, spec.direction != Direction::Tx);
-    if !spec.workload.is_stream() {
-        return cannot(spec.workload.name(), "choose tcp-stream or udp-stream, or a target with linerate's agent");
+impl From<Exceeded> for Refused {
+    fn from(exceeded: Exceeded) -> Refused {
+        match exceeded {
+            Exceeded::Rate => Refused::Rate,
+            Exceeded::Time => Refused::Time,
+            Exceeded::Streams | Exceeded::Size => Refused::Parameters,
+        }
     }
-    if spec.probe {
-        return cannot("probe beside a stream", "leave probe out, or choose a target with linerate's agent");
-    }
-    if sends && spec.spacing != Spacing::Even {
-        return cannot("spacing but an even one", "leave spacing out, or choose direction=rx");
-    }
-    if receives && spec.warmup.subsec_nanos() != 0 {
+}
+
+/// Whether an iperf3 server can take part in this trial, which [`crate::abilities`] allow.
+pub fn check(spec: &Spec) -> Result<(), Error> {
+    let cannot = |what: &str, instead| cannot(Tool::Iperf3, what, instead);
+    if spec.direction != Direction::Tx && spec.warmup.subsec_nanos() != 0 {
         return cannot("warm-up but of whole seconds", "choose warmup=1s, or none");
     }
+    if spec.direction != Direction::Rx && matches!(spec.extent, Extent::Octets(_)) {
+        return cannot("end of a stream of its server's by a number of bytes", "choose a duration, or direction=rx");
+    }
+    if spec.workload == Workload::TcpStream && spec.message_octets() > 1 << 20 {
+        return cannot("message_size above 1M", "choose a smaller one");
+    }
+    Ok(())
+}
+
+/// A trial as a client asks a server for it.
+pub fn parameters_of(spec: &Spec) -> Parameters {
     let (num, time) = match spec.extent {
-        Extent::Octets(_) if sends => {
-            return cannot(
-                "end of a stream of its server's by a number of bytes",
-                "choose a duration, or direction=rx",
-            );
-        }
         Extent::Octets(octets) => (octets.saturating_mul(spec.streams.into()), 0),
         // The client ends the test, to the millisecond; the server has this for its own safety.
         Extent::Time(time) => (0, time.as_secs() + u64::from(time.subsec_nanos() != 0)),
     };
     let size = spec.message_octets();
-    if spec.workload == Workload::TcpStream && size > 1 << 20 {
-        return cannot("message_size above 1M", "choose a smaller one");
-    }
     let is_udp = spec.workload == Workload::UdpStream;
-    Ok(Parameters {
+    Parameters {
         tcp: !is_udp,
         udp: is_udp,
         omit: spec.warmup.as_secs(),
@@ -173,7 +158,7 @@ pub fn parameters_of(spec: &Spec) -> Result<Parameters, String> {
         udp_counters_64bit: is_udp,
         client_version: Some(CLIENT_VERSION.to_owned()),
         ..Parameters::default()
-    })
+    }
 }
 
 /// iperf3's number of the stream that was opened as the `n`th, from 0: the second is 3.
@@ -329,7 +314,7 @@ mod tests {
             if workload == Workload::TcpStream {
                 (spec.mss, spec.nodelay, spec.congestion_control) = (Some(1000), Some(true), Some("reno".to_owned()));
             }
-            let text = serde_json::to_string(&parameters_of(&spec).unwrap()).unwrap();
+            let text = serde_json::to_string(&parameters_of(&spec)).unwrap();
             assert_eq!(spec_of(&parameters(&text), &Limits::default()).unwrap(), spec, "{text}");
         }
     }
@@ -340,7 +325,7 @@ mod tests {
         fn check(workload: Workload, change: impl FnOnce(&mut Spec), contains: &str) {
             let mut spec = Spec::new(workload);
             change(&mut spec);
-            let sentence = parameters_of(&spec).unwrap_err();
+            let sentence = crate::check(Tool::Iperf3, &spec).unwrap_err().to_string();
             assert!(sentence.contains(contains), "{sentence}");
         }
         check(Workload::TcpRr, |_| {}, "iperf3 has no tcp-rr; choose tcp-stream or udp-stream");

@@ -12,7 +12,7 @@ pub const MEGABYTE: f64 = 1_048_576.0;
 
 /// A server's report, as far as it has come.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct ServerReport {
     /// What it moved in all.
     pub total: Option<Total>,
     /// Its process's CPU time, seconds, in hundredths.
@@ -61,7 +61,7 @@ pub struct Interval {
     pub drops: Option<i64>,
 }
 
-impl Told {
+impl ServerReport {
     /// Takes the next line, without its end.
     pub fn handle_line(&mut self, line: &str) {
         let own = line.strip_prefix("nuttcp-r: ").or_else(|| line.strip_prefix("nuttcp-t: "));
@@ -191,8 +191,8 @@ fn number(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Told {
-        let mut told = Told::default();
+    fn told(text: &str) -> ServerReport {
+        let mut told = ServerReport::default();
         text.lines().for_each(|line| told.handle_line(line));
         told
     }
@@ -283,7 +283,7 @@ mod tests {
         let none = told(
             "\n=\nnuttcp-r: \nnuttcp-r: MB in real seconds = Mbps\nnuttcp-t: nan MB in inf real seconds = -1 Mbps\n",
         );
-        assert_eq!(none, Told::default());
+        assert_eq!(none, ServerReport::default());
         let huge = told("nuttcp-r: 1e400 MB in 1.00 real seconds = 1.00 KB/sec = 1.0 Mbps\n");
         assert_eq!(huge.total, None);
         let line = "    1.0000 MB /   0.50 sec = 1.0000 Mbps\n";

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use linerate_host::traffic::Early;
 use socket2::Socket;
 
-use crate::door::Datagram;
+use crate::listener::Datagram;
 
 /// How long a look takes that finds nothing.
 const LOOK: Duration = Duration::from_millis(1);
@@ -41,28 +41,34 @@ const STREAM_TIME: Duration = Duration::from_secs(10);
 const MOST_PENDING: usize = 4096;
 const MOST_PENDING_OCTETS: usize = 16 << 20;
 
-/// What a protocol's datagrams are.
-pub trait StreamMarks {
+/// Where a protocol's streams of datagrams begin and end, if what comes first is data.
+pub trait StreamMarks: Sync {
     /// Whether a stream may begin with this datagram.
-    fn begins(&self, octets: &[u8]) -> bool;
+    fn begins(&self, _octets: &[u8]) -> bool {
+        false
+    }
     /// Whether this one is the last of the stream that began with those.
-    fn ends(&self, stream: &[Vec<u8>], octets: &[u8]) -> bool;
+    fn ends(&self, _stream: &[Vec<u8>], _octets: &[u8]) -> bool {
+        false
+    }
     /// Whether these are of a stream, beside how many they are.
-    fn is_stream(&self, datagrams: &[Vec<u8>]) -> bool;
+    fn is_stream(&self, _datagrams: &[Vec<u8>]) -> bool {
+        false
+    }
 }
 
 /// A stream of datagrams that has begun.
-pub struct Beginning {
+pub struct StreamStart {
     /// All that came of it.
     pub datagrams: Vec<Vec<u8>>,
     /// When the first of them came.
     pub since: Instant,
 }
 
-impl Beginning {
+impl StreamStart {
     /// One that is its first datagram, which came just now.
-    pub fn of(octets: Vec<u8>) -> Beginning {
-        Beginning { datagrams: vec![octets], since: Instant::now() }
+    pub fn of(octets: Vec<u8>) -> StreamStart {
+        StreamStart { datagrams: vec![octets], since: Instant::now() }
     }
 
     /// Takes what waits of its sender, and of what came before that had a socket, which joins those that wait.
@@ -76,27 +82,27 @@ impl Beginning {
 
 /// Datagrams that may be the first of a stream, by sender, until there is no doubt that it is one. A sender that may be
 /// forged so takes neither a socket nor a thread.
-pub struct PendingStreams<M> {
-    marks: M,
+pub struct PendingStreams<'a> {
+    marks: &'a dyn StreamMarks,
     senders: HashMap<SocketAddr, Pending>,
     octets: usize,
 }
 
 struct Pending {
-    beginning: Beginning,
+    beginning: StreamStart,
     octets: usize,
     last: Instant,
     has_ended: bool,
 }
 
-impl<M: StreamMarks> PendingStreams<M> {
+impl<'a> PendingStreams<'a> {
     /// None yet.
-    pub fn new(marks: M) -> PendingStreams<M> {
+    pub fn new(marks: &'a dyn StreamMarks) -> PendingStreams<'a> {
         PendingStreams { marks, senders: HashMap::new(), octets: 0 }
     }
 
     /// Hears a datagram that came just now, and returns the stream if it is one with this.
-    pub fn hear(&mut self, peer: SocketAddr, octets: Vec<u8>) -> Option<Beginning> {
+    pub fn hear(&mut self, peer: SocketAddr, octets: Vec<u8>) -> Option<StreamStart> {
         let now = Instant::now();
         self.make_room();
         if self.senders.get(&peer).is_some_and(|pending| now - pending.beginning.since > STREAM_TIME) {
@@ -106,7 +112,7 @@ impl<M: StreamMarks> PendingStreams<M> {
             return None;
         }
         let pending = self.senders.entry(peer).or_insert_with(|| Pending {
-            beginning: Beginning { datagrams: Vec::new(), since: now },
+            beginning: StreamStart { datagrams: Vec::new(), since: now },
             octets: 0,
             last: now,
             has_ended: false,
@@ -134,7 +140,7 @@ impl<M: StreamMarks> PendingStreams<M> {
         self.senders.contains_key(&peer)
     }
 
-    fn forget(&mut self, peer: SocketAddr) -> Option<Beginning> {
+    fn forget(&mut self, peer: SocketAddr) -> Option<StreamStart> {
         let pending = self.senders.remove(&peer)?;
         self.octets -= pending.kept();
         Some(pending.beginning)
@@ -161,23 +167,23 @@ impl Pending {
 }
 
 /// Somebody who empties a socket until it is taken over.
-pub struct Keeper {
+pub struct EarlyDatagrams {
     over: Arc<AtomicBool>,
     since: Instant,
     thread: Mutex<Option<JoinHandle<Vec<Vec<u8>>>>>,
 }
 
-impl Keeper {
+impl EarlyDatagrams {
     /// Empties a connected socket; `known` are its first datagrams, which others have taken from it, the first of them at
     /// `since`.
-    pub fn start(socket: &Socket, known: Vec<Vec<u8>>, since: Instant) -> io::Result<Keeper> {
+    pub fn start(socket: &Socket, known: Vec<Vec<u8>>, since: Instant) -> io::Result<EarlyDatagrams> {
         let socket: UdpSocket = socket.try_clone()?.into();
         socket.set_read_timeout(Some(LOOK))?;
         let over = Arc::new(AtomicBool::new(false));
         let seen = over.clone();
         let work = move || keep(&socket, known, &seen);
         let thread = thread::Builder::new().name("keeper".to_owned()).stack_size(STACK).spawn(work)?;
-        Ok(Keeper { over, since, thread: Mutex::new(Some(thread)) })
+        Ok(EarlyDatagrams { over, since, thread: Mutex::new(Some(thread)) })
     }
 
     /// What came; whoever asks takes the socket over.
@@ -189,7 +195,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for EarlyDatagrams {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
     }
@@ -248,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_five_datagrams_with_an_end_or_with_much_or_for_long() {
-        let mut pending = PendingStreams::new(Letters);
+        let mut pending = PendingStreams::new(&Letters);
         let mut hear = |from, octets: &[u8]| pending.hear(sender(from), octets.to_vec()).map(|one| one.datagrams.len());
         assert!(hear(1, b"x").is_none(), "it has not begun");
         for octets in [b"b", b"x", b"x", b"x", b"x"] {
@@ -273,7 +279,7 @@ mod tests {
 
     #[test]
     fn those_that_come_once_displace_none_that_goes_on() {
-        let mut pending = PendingStreams::new(Letters);
+        let mut pending = PendingStreams::new(&Letters);
         let honest = sender(u32::MAX >> 8);
         assert!(pending.hear(honest, b"b".to_vec()).is_none());
         for number in 0..50_000 {
@@ -289,7 +295,7 @@ mod tests {
 
     #[test]
     fn many_that_go_on_keep_no_more_than_is_allowed() {
-        let mut pending = PendingStreams::new(Letters);
+        let mut pending = PendingStreams::new(&Letters);
         for _ in 0..4 {
             for number in 0..MOST_PENDING as u32 {
                 let _ = pending.hear(sender(number), vec![b'b'; 14_000]);
@@ -305,7 +311,7 @@ mod tests {
         near.connect(far.local_addr().unwrap()).unwrap();
         far.connect(near.local_addr().unwrap()).unwrap();
         let socket: Socket = near.into();
-        let keeper = Keeper::start(&socket, vec![vec![0]], Instant::now()).unwrap();
+        let keeper = EarlyDatagrams::start(&socket, vec![vec![0]], Instant::now()).unwrap();
         for number in 1..50 {
             far.send(&[number]).unwrap();
         }

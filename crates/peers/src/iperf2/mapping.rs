@@ -8,18 +8,21 @@ use linerate_host::traffic::reachability::Beyond;
 use linerate_trial::arrivals::{Arrivals, MOST_DATAGRAMS};
 use linerate_trial::flow::End;
 use linerate_trial::outcome::{FlowOutcome, Role};
-use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, MAX_STREAMS, Spacing, Spec, Workload};
+use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, Spec, Workload};
+use linerate_trial::tool::Tool;
 use linerate_trial::units::OfferedLoad;
 
-use super::bounce;
+use super::bounce_back;
 use super::datagram::{MIN_LEN, PREFIX_LEN};
 use super::header::{
     AT_ONCE, Amount, EXTEND, Extension, FULL_DUPLEX, FULL_LEN, Header, LEN, NUMBERS_64, RATE_IS_PPS, REVERSE,
     UDP_TESTS, VERSION1, VERSION2,
 };
 use super::report::Report;
-use crate::options::chosen_size;
-use crate::served::Limits;
+use crate::abilities::cannot;
+use crate::error::Error;
+use crate::limits::{Exceeded, Limits};
+use crate::socket_options::chosen_size;
 
 /// The version that this implementation behaves like.
 pub const VERSION: (u32, u32) = (0x0002_0001, 0x0008_0003);
@@ -30,7 +33,7 @@ const USUAL_SIZE: u32 = 128 << 10;
 /// Times on the wire are counted in these.
 const TICK: Duration = Duration::from_millis(10);
 /// The most octets of a session that asks for an answer alone.
-pub const MOST_GREETING: u32 = 8 << 10;
+pub const MOST_ADDRESS_CHECK: u32 = 8 << 10;
 
 /// What a client asks for, as a trial in which this server is the target; or why it is not served. `size` is of the
 /// messages where the client does not say.
@@ -49,7 +52,7 @@ pub fn spec_of(header: &Header, workload: Workload, size: u32, limits: &Limits) 
     spec.extent = match header.amount {
         Amount::Time(time) => Extent::Time(time),
         Amount::Octets(0) if sends => return Err("asked for data without saying how much"),
-        Amount::Octets(0) => Extent::Time(Duration::from_secs(limits.time_s)),
+        Amount::Octets(0) => Extent::Time(limits.time()),
         Amount::Octets(octets) => Extent::Octets(octets.into()),
     };
     if let Some(extension) = header.extension {
@@ -66,7 +69,7 @@ pub fn spec_of(header: &Header, workload: Workload, size: u32, limits: &Limits) 
     let size = if header.message_size > 0 { header.message_size } else { size };
     spec.message_size = chosen_size(&spec, size, USUAL_SIZE);
     spec.socket_buffer = Some(header.socket_buffer).filter(|octets| (1..=1 << 30).contains(octets));
-    let spec = check(spec, limits)?;
+    limits.check(&spec, MIN_LEN as u32).map_err(Exceeded::sentence)?;
     if is_udp && sends {
         check_unproven(&spec, limits)?;
     }
@@ -77,29 +80,8 @@ pub fn spec_of(header: &Header, workload: Workload, size: u32, limits: &Limits) 
 pub fn bounce_back(size: u32, limits: &Limits) -> Result<Spec, &'static str> {
     let mut spec = Spec::new(Workload::TcpRr);
     (spec.request_size, spec.response_size) = (size, size);
-    spec.extent = Extent::Time(Duration::from_secs(limits.time_s));
+    spec.extent = Extent::Time(limits.time());
     if size > MOST_MESSAGE { Err("asked for requests above 1M") } else { Ok(spec) }
-}
-
-fn check(spec: Spec, limits: &Limits) -> Result<Spec, &'static str> {
-    let size = spec.message_octets();
-    let most = if spec.workload == Workload::UdpStream { 65_507 } else { 16 << 20 };
-    let least = if spec.workload == Workload::UdpStream { MIN_LEN as u32 } else { 1 };
-    if spec.streams > MAX_STREAMS {
-        return Err("asked for more than 128 streams");
-    }
-    if !(least..=most).contains(&size) || !limits.allow_messages(spec.streams, size) {
-        return Err("asked for messages of a size that is none");
-    }
-    if spec.expected_time().unwrap_or_default() > Duration::from_secs(limits.time_s) {
-        return Err("asked for a longer test than is allowed");
-    }
-    let directions = if spec.direction == Direction::Both { 2.0 } else { 1.0 };
-    let asked = spec.rate.bits_per_second(size.into()).map(|bits| bits * f64::from(spec.streams) * directions);
-    if limits.rate.is_some_and(|most| asked.is_none_or(|asked| asked > most as f64)) {
-        return Err("asked for a higher rate than is allowed");
-    }
-    Ok(spec)
 }
 
 /// Whether datagrams may be sent as this asks for them: the protocol has nothing that a client would have to repeat before
@@ -116,8 +98,8 @@ fn check_unproven(spec: &Spec, limits: &Limits) -> Result<(), &'static str> {
 
 /// Whether a header asks for no more than an answer: a session of a few datagrams by which a client of ours finds out whether
 /// its server takes part. It is no test, and leaves no record.
-pub fn is_greeting(header: &Header) -> bool {
-    let is_short = matches!(header.amount, Amount::Octets(octets) if octets > 0 && octets <= MOST_GREETING);
+pub fn is_address_check(header: &Header) -> bool {
+    let is_short = matches!(header.amount, Amount::Octets(octets) if octets > 0 && octets <= MOST_ADDRESS_CHECK);
     is_short
         && header.back_port == 0
         && header.flags & VERSION1 == 0
@@ -126,7 +108,7 @@ pub fn is_greeting(header: &Header) -> bool {
 }
 
 /// The header of such a session of so many octets in all.
-pub fn greeting(octets: u32) -> Header {
+pub fn address_check(octets: u32) -> Header {
     let rate = OfferedLoad::BitsPerSecond(1_000_000);
     let spec = Spec { extent: Extent::Octets(octets.into()), rate, ..Spec::new(Workload::UdpStream) };
     Header { back_port: 0, message_size: 0, ..header_of(&spec, Direction::Rx) }
@@ -144,56 +126,33 @@ pub fn fit(spec: &mut Spec) {
     }
 }
 
-/// Whether an iperf2 server can take part in this trial; or one sentence about what it cannot do.
-pub fn check_client(spec: &Spec) -> Result<(), String> {
-    let cannot = |what: &str, instead: &str| Err(format!("iperf2 has no {what}; {instead}"));
-    let is_udp = spec.workload == Workload::UdpStream;
-    let receives = spec.direction != Direction::Rx;
-    if matches!(spec.workload, Workload::UdpRr | Workload::TcpCrr) {
-        return cannot(
-            spec.workload.name(),
-            "choose tcp-stream, udp-stream or tcp-rr, or a target with linerate's agent",
-        );
-    }
-    if spec.probe {
-        return cannot("probe beside a stream", "leave probe out, or choose a target with linerate's agent");
-    }
+/// Whether an iperf2 server can take part in this trial, which [`crate::abilities`] allow.
+pub fn check(spec: &Spec) -> Result<(), Error> {
+    let cannot = |what: &str, instead| cannot(Tool::Iperf2, what, instead);
     if spec.workload == Workload::TcpRr {
-        if spec.direction != Direction::Rx {
-            return cannot("requests of its server's", "choose direction=rx");
-        }
-        if spec.request_size != spec.response_size || spec.request_size < bounce::MIN_LEN {
-            return cannot(
-                "responses but of the size of their requests, 64 octets at least",
+        return match spec.request_size {
+            size if size == spec.response_size && size >= bounce_back::MIN_LEN => Ok(()),
+            _ => cannot(
+                "responses but of the size of their requests, 64 bytes at least",
                 "choose request_size=64 and response_size=64, or more",
-            );
-        }
-        return Ok(());
+            ),
+        };
     }
-    if is_udp && spec.message_octets() < MIN_LEN as u32 {
-        return cannot("datagrams below 18 octets", "choose message_size=18, or more");
-    }
-    if is_udp && spec.direction != Direction::Tx && !spec.warmup.is_zero() {
+    if spec.workload == Workload::UdpStream && spec.direction != Direction::Tx && !spec.warmup.is_zero() {
         return cannot("warm-up in its server's report of what arrived", "leave warmup out, or choose direction=tx");
     }
-    if receives {
-        if spec.spacing != Spacing::Even || spec.burst != 1 {
-            return cannot("spacing but an even one", "leave spacing and burst out, or choose direction=rx");
-        }
-        if spec.congestion_control.is_some() || spec.pacing.is_some() {
-            return cannot("congestion_control or pacing of its server's", "leave them out, or choose direction=rx");
-        }
-        let ticks = spec.expected_time().unwrap_or_default();
-        if !ticks.subsec_nanos().is_multiple_of(TICK.subsec_nanos()) {
-            return cannot("time but in hundredths of a second", "choose duration and warmup in steps of 10ms");
-        }
-        if let Extent::Octets(octets) = spec.extent
-            && octets > i32::MAX as u64
-        {
-            return cannot("stream of its server's above 2 GiB", "choose fewer bytes, or a duration");
-        }
+    if spec.direction == Direction::Rx {
+        return Ok(());
     }
-    Ok(())
+    if !spec.expected_time().unwrap_or_default().subsec_nanos().is_multiple_of(TICK.subsec_nanos()) {
+        return cannot("time but in hundredths of a second", "choose duration and warmup in steps of 10ms");
+    }
+    match spec.extent {
+        Extent::Octets(octets) if octets > i32::MAX as u64 => {
+            cannot("stream of its server's above 2 GiB", "choose fewer bytes, or a duration")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The header of this trial's streams of one direction; of both where they share a connection.
@@ -221,7 +180,7 @@ pub fn header_of(spec: &Spec, direction: Direction) -> Header {
     Header {
         flags: EXTEND | LEN | kind | udp | (len as u32) << 1,
         streams: spec.streams.into(),
-        back_port: super::server::PORT,
+        back_port: Tool::Iperf2.row().port,
         message_size: spec.message_octets(),
         socket_buffer: spec.socket_buffer.unwrap_or(0),
         amount,
@@ -286,6 +245,8 @@ pub fn report_of(flow: &FlowOutcome) -> Report {
 mod tests {
     use linerate_host::traffic::reachability::UnprovenLimit;
 
+    use linerate_trial::spec::MAX_STREAMS;
+
     use super::*;
 
     fn limits() -> Limits {
@@ -302,7 +263,7 @@ mod tests {
             let mut spec = Spec::new(workload);
             (spec.direction, spec.rate, spec.streams, spec.dscp) = (direction, rate, 3, 46);
             (spec.socket_buffer, spec.message_size) = (Some(100_000), Some(1400));
-            check_client(&spec).unwrap();
+            crate::check(Tool::Iperf2, &spec).unwrap();
             let header = Header::parse(&header_of(&spec, direction).emit()).unwrap();
             assert_eq!(spec_of(&header, workload, 1470, &limits()).unwrap(), spec);
         }
@@ -357,7 +318,7 @@ mod tests {
         fn check(workload: Workload, change: impl FnOnce(&mut Spec), contains: &str) {
             let mut spec = Spec::new(workload);
             change(&mut spec);
-            let sentence = check_client(&spec).unwrap_err();
+            let sentence = crate::check(Tool::Iperf2, &spec).unwrap_err().to_string();
             assert!(sentence.contains(contains), "{sentence}");
         }
         check(Workload::UdpRr, |_| {}, "iperf2 has no udp-rr; choose tcp-stream");
