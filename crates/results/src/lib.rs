@@ -8,10 +8,11 @@ mod error;
 pub mod expect;
 #[cfg(test)]
 mod faults;
+pub mod figure;
+mod figures;
 pub mod findings;
 pub mod history;
 pub mod id;
-pub mod metric;
 pub mod observation;
 pub mod outage;
 #[cfg(test)]
