@@ -199,7 +199,8 @@ pub struct Column {
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the parts of the record that are named in the types")]
 pub enum Getter {
-    Asked(fn(Source<'_>) -> Option<f64>),
+    /// What is worked out of more than one part of the record; and its main part.
+    Source(&'static str, fn(Source<'_>) -> Option<f64>),
     Result(fn(&Figures) -> Option<f64>),
     Flow(fn(&FlowFigures) -> Option<f64>),
     Tcp(fn(&TcpSummary) -> Option<f64>),
@@ -212,7 +213,7 @@ impl Getter {
     /// The part of the record, as documents name it.
     pub const fn place(self) -> &'static str {
         match self {
-            Getter::Asked(_) => "asked",
+            Getter::Source(place, _) => place,
             Getter::Result(_) | Getter::Flow(_) => "result",
             Getter::Tcp(_) => "result.tcp",
             Getter::Latency(_) => "result.latency",
@@ -282,7 +283,7 @@ impl Figure {
     pub fn of(&self, source: Source<'_>) -> Option<f64> {
         let whole = || source.record.result.as_ref().filter(|_| source.direction.is_none());
         match self.value {
-            Getter::Asked(of) => of(source),
+            Getter::Source(_, of) => of(source),
             Getter::Flow(of) => of(source.flow?),
             Getter::Tcp(of) => of(source.flow?.tcp.as_ref()?),
             Getter::Result(of) => of(whole()?),

@@ -16,7 +16,7 @@ use crate::record::{FlowFigures, Latency, ServiceDemand};
 
 /// Every figure.
 pub static FIGURES: &[Figure] = &[
-    figure("offered_load_bps", "offered load", BitRate, SentLoad, Getter::Asked(|s| s.offered_bps()))
+    figure("offered_load_bps", "offered load", BitRate, SentLoad, Getter::Source("asked", |s| s.offered_bps()))
         .layer(Payload)
         .headed("offered"),
     flow("achieved_load_bps", "achieved load", BitRate, SentLoad, |f| f.achieved_load_bps)

@@ -119,7 +119,7 @@ fn figures(record: &Record) -> String {
     }
     let sources = Source::all(record);
     let mut rows = figure_rows(record, &sources, |value| {
-        matches!(value, Getter::Asked(_) | Getter::Flow(_) | Getter::Tcp(_) | Getter::Result(_))
+        matches!(value, Getter::Source(..) | Getter::Flow(_) | Getter::Tcp(_) | Getter::Result(_))
     });
     for (name, value) in FACTS {
         let cells: Vec<Cell> = sources.iter().map(|source| source.flow.and_then(value).into()).collect();
