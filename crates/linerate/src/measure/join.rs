@@ -16,7 +16,7 @@ use linerate_trial::budget::Seen;
 use linerate_trial::cpu::{CpuUse, PROC_STAT, is_long_enough};
 use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, HeldUp};
 use linerate_trial::environment::Environment;
-use linerate_trial::flow::{End, Flow};
+use linerate_trial::flow::{End, Flow, PerEnd};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, Slice, TcpSummary, ThreadUse};
 use linerate_trial::registers::AroundTrial;
@@ -40,7 +40,7 @@ pub(crate) struct Label {
     pub(crate) plan: String,
     pub(crate) trial: TrialPlace,
     /// How the target and the host are reached.
-    pub(crate) endpoints: [String; 2],
+    pub(crate) endpoints: PerEnd<String>,
 }
 
 /// The addresses of both ends. A link-local one is named with its interface: its machine's own, else the other end's, from
@@ -61,7 +61,7 @@ fn addresses(route: Option<Route>, target: &Environment, host: &Environment) -> 
 /// Makes the record.
 pub(crate) fn record(label: Label, conducted: Conducted) -> Record {
     let Conducted { spec, route, settings, target, host, outcomes } = conducted;
-    let [target_endpoint, host_endpoint] = label.endpoints;
+    let PerEnd { target: target_endpoint, host: host_endpoint } = label.endpoints;
     let [target_address, host_address] = addresses(route, &target, &host);
     let machine = |endpoint, environment, address: Option<String>| Machine {
         endpoint,

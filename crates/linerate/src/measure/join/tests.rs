@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use linerate_trial::cpu::{CpuShares, PROC_STAT};
 use linerate_trial::environment::Nic;
+use linerate_trial::flow::PerEnd;
 use linerate_trial::outcome::CpuSlice;
 use linerate_trial::spec::Extent;
 use linerate_trial::units::OfferedLoad;
@@ -55,7 +56,7 @@ impl Made {
                 order_seed: None,
                 null_side: None,
             },
-            endpoints: ["netperf:10.0.0.2".to_owned(), "local".to_owned()],
+            endpoints: PerEnd { target: "netperf:10.0.0.2".to_owned(), host: "local".to_owned() },
         };
         let outcomes = Ok(Box::new([self.target, self.host]));
         let settings = [Vec::new(), Vec::new()];
