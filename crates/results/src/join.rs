@@ -12,7 +12,7 @@ use linerate_trial::change::Changed;
 use linerate_trial::cpu::CpuUse;
 use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::environment::Environment;
-use linerate_trial::flow::End;
+use linerate_trial::flow::{End, PerEnd};
 use linerate_trial::outcome::{Outcome, ThreadUse};
 use linerate_trial::registers::AroundTrial;
 use linerate_trial::setting::{self, BOOT};
@@ -79,7 +79,7 @@ pub struct Label {
     /// Where it stands in its campaign.
     pub trial: TrialPlace,
     /// How the target and the host are reached.
-    pub endpoints: [String; 2],
+    pub endpoints: PerEnd<String>,
 }
 
 /// The addresses of both ends. A link-local one is named with its interface: its machine's own, else the other end's, from
@@ -100,7 +100,7 @@ fn addresses(route: Option<Route>, target: &Environment, host: &Environment) -> 
 /// Makes the record.
 pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
     let Conducted { spec, route, settings, target, host, outcomes } = conducted;
-    let [target_endpoint, host_endpoint] = label.endpoints;
+    let PerEnd { target: target_endpoint, host: host_endpoint } = label.endpoints;
     let [target_address, host_address] = addresses(route, &target, &host);
     let machine = |endpoint, environment, address: Option<String>| Machine {
         endpoint,

@@ -8,11 +8,12 @@ mod error;
 pub mod expect;
 #[cfg(test)]
 mod faults;
+pub mod figure;
+mod figures;
 pub mod findings;
 pub mod history;
 pub mod id;
 pub mod join;
-pub mod metric;
 pub mod observation;
 pub mod outage;
 #[cfg(test)]

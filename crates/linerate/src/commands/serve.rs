@@ -23,6 +23,7 @@ use linerate_peers::server::{Admits, Server};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::environment::Environment;
+use linerate_trial::flow::PerEnd;
 use linerate_trial::spec::{Ip, Spec};
 use linerate_trial::tool::Tool;
 
@@ -303,8 +304,14 @@ impl Desk {
         let factors = BTreeMap::new();
         let trial = TrialPlace { index: self.tests, repeat: 0, factors, configuration, order_seed, null_side };
         self.tests += 1;
-        let label =
-            Label { id, started_at, campaign, plan: PLAN.to_owned(), trial, endpoints: ["local".to_owned(), host] };
+        let label = Label {
+            id,
+            started_at,
+            campaign,
+            plan: PLAN.to_owned(),
+            trial,
+            endpoints: PerEnd { target: "local".to_owned(), host },
+        };
         let record = join::record(label, conducted(served));
         self.store.insert(&record)?;
         Ok(record)

@@ -109,8 +109,8 @@ fn trials(
                 id: id.clone(),
                 plan: order.plan.name.clone(),
                 plan_text: order.plan_text.clone(),
-                target: endpoints[0].clone(),
-                host: endpoints[1].clone(),
+                target: endpoints.target.clone(),
+                host: endpoints.host.clone(),
                 started_at: now,
                 planned: order.trials.len() as u32,
                 finished_at: None,
@@ -149,7 +149,7 @@ fn trials(
             }),
             Err(error) => Conducted::without(&trial.spec, error),
         };
-        for (end, told) in [End::Target, End::Host].into_iter().zip(&mut conducted.settings) {
+        for (end, told) in End::BOTH.into_iter().zip(&mut conducted.settings) {
             told.splice(0..0, boots.changed(end).cloned());
         }
         let error = conducted.outcomes.as_ref().err().cloned();

@@ -153,7 +153,7 @@ pub(super) fn side_by_side(blocks: &mut [Vec<&WantedSetting>]) {
 
 /// Whether the trials agree on who is booted: a machine does not go back to what it was before the campaign.
 pub(super) fn agree(trials: &[PlannedTrial]) -> Result<(), String> {
-    for end in [End::Target, End::Host] {
+    for end in End::BOTH {
         let booted = trials.iter().filter(|trial| trial.boot(end).is_some()).count();
         if booted != 0 && booted != trials.len() {
             return Err(format!(

@@ -7,6 +7,7 @@ use std::time::Duration;
 use linerate_trial::cpu::{CpuShares, PROC_STAT};
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::environment::Nic;
+use linerate_trial::flow::PerEnd;
 use linerate_trial::outcome::{CpuSlice, FlowOutcome, Role, Slice, TcpSummary};
 use linerate_trial::spec::{Direction, Extent, Workload};
 use linerate_trial::units::OfferedLoad;
@@ -57,7 +58,7 @@ impl Made {
                 order_seed: None,
                 null_side: None,
             },
-            endpoints: ["netperf:10.0.0.2".to_owned(), "local".to_owned()],
+            endpoints: PerEnd { target: "netperf:10.0.0.2".to_owned(), host: "local".to_owned() },
         };
         let outcomes: Result<_, String> = Ok(Box::new([self.target, self.host]));
         let settings = [Vec::new(), Vec::new()];
