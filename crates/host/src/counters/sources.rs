@@ -37,8 +37,11 @@ pub(super) enum Read {
     /// In a way of its own.
     By(fn(&Machine) -> io::Result<Vec<Reading>>),
     /// The same, where it says itself which stage a counter is of, and with its whole name.
-    Placed(fn(&Machine) -> io::Result<Vec<(Stage, String, u64)>>),
+    Placed(fn(&Machine) -> io::Result<Vec<Placed>>),
 }
+
+/// A counter's stage, whole name and value.
+pub(super) type Placed = (Stage, String, u64);
 
 /// How many bits its counters have.
 #[derive(Clone, Copy, PartialEq, Eq)]
