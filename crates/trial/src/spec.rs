@@ -198,6 +198,8 @@ options! {
     congestion_control: Option<String> = None, in Tcp, Auto(Name { like: "cubic, reno or bbr", longest: 15 });
     /// Differentiated services code point.
     dscp: u8 = 0, in All, within(0, 63);
+    /// Hops that what linerate sends may take (IP_TTL, IPV6_UNICAST_HOPS): 1 stays on the link, whatever the routes say.
+    ttl: Option<u8> = None, in All, Auto(within(1, u8::MAX as u64));
     /// Payload of a request.
     request_size: u32 = 64, in Requests, size(1, MAX_MESSAGE as u64);
     /// Payload of a response.
