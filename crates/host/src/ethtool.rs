@@ -1,20 +1,17 @@
-//! Asks a driver over ethtool's netlink, and tells it what to be.
-//! Knows the commands' numbers; the attributes are decoded by netlink-bindings.
-//!
-//! The numbers stand here because those of netlink-bindings 0.3.5 are wrong from ETHTOOL_MSG_LINKMODES_GET on:
-//! it counts the replies of SET commands as commands, so that its "get pause" sends FEC_SET and its "get link
-//! modes" LINKINFO_SET. Its requests must not be sent; its replies are decoded rightly.
+//! Asks a driver over ethtool's netlink, and tells it what to be; the older way, an ioctl, where the kernel has no such.
+//! Attributes are taken as they come: netlink-bindings 0.3.5 has wrong command numbers from ETHTOOL_MSG_LINKMODES_GET on.
 
 use std::io;
 
-use netlink_bindings::traits::NetlinkRequest;
-
 use crate::netlink::{Netlink, attributes, push_attribute};
 
-/// Commands that only read (linux/ethtool_netlink_generated.h, in the order of user to kernel messages).
-#[derive(Clone, Copy, Debug)]
+pub(crate) mod older;
+
+/// What can be asked (linux/ethtool_netlink_generated.h, in the order of user to kernel messages). The command that
+/// changes it is the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Get {
+pub(crate) enum Command {
     LinkModes = 4,
     Features = 11,
     Rings = 15,
@@ -24,55 +21,32 @@ pub(crate) enum Get {
     Eee = 23,
 }
 
-/// Commands that change something.
-#[derive(Clone, Copy, Debug)]
-#[repr(u8)]
-pub(crate) enum Set {
-    LinkModes = 5,
-    Features = 12,
-    Rings = 16,
-    Channels = 18,
-    Coalesce = 20,
-    Pause = 22,
-    Eee = 24,
-}
-
 // linux/ethtool_netlink.h: the header is attribute 1 of every command.
 const HEADER: u16 = 1 | NESTED;
 const NESTED: u16 = 0x8000;
 const HEADER_DEV_NAME: u16 = 2;
 const HEADER_FLAGS: u16 = 3;
 const FLAG_OMIT_REPLY: u32 = 1 << 1;
-/// Ask for statistics too.
-pub(crate) const FLAG_STATS: u32 = 1 << 2;
+const FLAG_STATS: u32 = 1 << 2;
 
-/// Sends a command about `interface`; `R` is the generated type that decodes its reply. An `Ok(None)`: the
-/// driver has no such thing, or the kernel no ethtool netlink (before Linux 5.6).
-pub(crate) fn get<R: NetlinkRequest, T>(
-    netlink: &mut Netlink,
-    command: Get,
-    interface: &str,
-    flags: u32,
-    read: impl Fn(R::ReplyType<'_>) -> T,
-) -> io::Result<Option<T>> {
-    let mut value = None;
-    let asked = netlink.generic_request(b"ethtool", &payload(command as u8, interface, flags), |reply| {
-        value = Some(read(R::decode_reply(reply)));
-    });
-    match asked {
-        Ok(()) => Ok(value),
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOENT)) => Ok(None),
-        Err(error) => Err(error),
+/// Asks about `interface`, and returns the reply's attributes as they came, which [`attributes`] takes apart: only what
+/// the driver has is there. Empty where the driver answered nothing.
+pub(crate) fn ask(netlink: &mut Netlink, command: Command, interface: &str) -> io::Result<Vec<u8>> {
+    match ask_with(netlink, command, interface, 0) {
+        // Of old kernels, and of new ones that were built without it.
+        Err(_) if command != Command::Features && lacks_netlink(netlink) => older::ask(command, interface),
+        answer => answer,
     }
 }
 
-/// Sends a command about `interface` and returns the reply's attributes as they came, which [`attributes`] takes
-/// apart: only what the driver has is there. Empty where the driver answered nothing.
-///
-/// [`attributes`]: crate::netlink::attributes
-pub(crate) fn ask(netlink: &mut Netlink, command: Get, interface: &str) -> io::Result<Vec<u8>> {
+/// The same with statistics, which kernels have later than the command.
+pub(crate) fn ask_with_statistics(netlink: &mut Netlink, command: Command, interface: &str) -> io::Result<Vec<u8>> {
+    ask_with(netlink, command, interface, FLAG_STATS)
+}
+
+fn ask_with(netlink: &mut Netlink, command: Command, interface: &str, flags: u32) -> io::Result<Vec<u8>> {
     let mut answer = Vec::new();
-    netlink.generic_request(b"ethtool", &payload(command as u8, interface, 0), |reply| {
+    netlink.generic_request(b"ethtool", &payload(command as u8, interface, flags), |reply| {
         // Behind struct genlmsghdr.
         answer = reply.get(4..).unwrap_or_default().to_vec();
     })?;
@@ -80,15 +54,73 @@ pub(crate) fn ask(netlink: &mut Netlink, command: Get, interface: &str) -> io::R
 }
 
 /// Has the driver of `interface` take `attributes`; what they leave out stays as it is.
-pub(crate) fn set(netlink: &mut Netlink, command: Set, interface: &str, attributes: &[u8]) -> io::Result<()> {
+pub(crate) fn set(netlink: &mut Netlink, command: Command, interface: &str, attributes: &[u8]) -> io::Result<()> {
+    if lacks_netlink(netlink) {
+        return older::set(command, interface, attributes);
+    }
     netlink.generic_request(b"ethtool", &change(command, interface, attributes), |_| ())
 }
 
-fn change(command: Set, interface: &str, attributes: &[u8]) -> Vec<u8> {
-    // Without a reply that tells what became of it: it is read back afterwards, by whoever asked.
-    let mut change = payload(command as u8, interface, FLAG_OMIT_REPLY);
+/// Whether the kernel has no ethtool over netlink: before Linux 5.6, or without CONFIG_ETHTOOL_NETLINK.
+pub(crate) fn lacks_netlink(netlink: &mut Netlink) -> bool {
+    netlink.generic_family(b"ethtool").is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT))
+}
+
+fn change(command: Command, interface: &str, attributes: &[u8]) -> Vec<u8> {
+    // Without a reply that tells what became of it: it is read back afterwards.
+    let mut change = payload(command as u8 + 1, interface, FLAG_OMIT_REPLY);
     change.extend(attributes);
     change
+}
+
+/// The content of an attribute.
+pub(crate) fn content(answer: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(answer).find(|(kind, _)| *kind == wanted).map(|(_, content)| content)
+}
+
+/// An attribute of 8 or 32 bits.
+pub(crate) fn number_in(answer: &[u8], wanted: u16) -> Option<u32> {
+    match content(answer, wanted)? {
+        [value] => Some(u32::from(*value)),
+        content => content.first_chunk().map(|word| u32::from_ne_bytes(*word)),
+    }
+}
+
+/// What the driver tells of the link (ETHTOOL_A_LINKMODES_…).
+#[derive(Debug, Default)]
+pub(crate) struct LinkModes {
+    pub(crate) autoneg: Option<bool>,
+    /// What the driver can, and whether it is offered.
+    pub(crate) ours: BitSet,
+    /// What the other end offers.
+    pub(crate) peer: BitSet,
+    /// Mbit/s, where a link is up or forced.
+    pub(crate) speed: Option<u32>,
+    pub(crate) full: Option<bool>,
+}
+
+impl LinkModes {
+    pub(crate) const AUTONEG: u16 = 2;
+    pub(crate) const OURS: u16 = 3;
+    const PEER: u16 = 4;
+    pub(crate) const SPEED: u16 = 5;
+    pub(crate) const DUPLEX: u16 = 6;
+
+    pub(crate) fn read(answer: &[u8]) -> LinkModes {
+        let set = |wanted| content(answer, wanted).map(BitSet::read).unwrap_or_default();
+        LinkModes {
+            autoneg: number_in(answer, LinkModes::AUTONEG).map(|autoneg| autoneg != 0),
+            ours: set(LinkModes::OURS),
+            peer: set(LinkModes::PEER),
+            // SPEED_UNKNOWN is -1, and drivers say 0 without a link (linux/ethtool.h).
+            speed: number_in(answer, LinkModes::SPEED).filter(|&speed| speed != 0 && speed != u32::MAX),
+            full: match number_in(answer, LinkModes::DUPLEX) {
+                Some(0) => Some(false),
+                Some(1) => Some(true),
+                _ => None,
+            },
+        }
+    }
 }
 
 /// A set of bits by name: those that are on, and those that the set speaks of at all. A set with a mask lists all that
@@ -111,14 +143,19 @@ impl BitSet {
     /// Reads the content of an attribute that is a set.
     pub(crate) fn read(content: &[u8]) -> BitSet {
         let unmasked = attributes(content).any(|(kind, _)| kind == BITSET_NOMASK);
-        let list = attributes(content).find(|(kind, _)| *kind == BITSET_BITS).map(|(_, list)| list).unwrap_or_default();
+        let list = self::content(content, BITSET_BITS).unwrap_or_default();
         let bits = attributes(list).filter(|(kind, _)| *kind == BITSET_BITS_BIT).filter_map(|(_, bit)| {
-            let name = attributes(bit).find(|(kind, _)| *kind == BIT_NAME)?.1;
+            let name = self::content(bit, BIT_NAME)?;
             let name = String::from_utf8_lossy(name.strip_suffix(&[0]).unwrap_or(name)).into_owned();
             let on = unmasked || attributes(bit).any(|(kind, _)| kind == BIT_VALUE);
             (!name.is_empty()).then_some((name, on))
         });
         BitSet { bits: bits.collect() }
+    }
+
+    /// The names of all that it speaks of, or of those that are on.
+    pub(crate) fn names(&self, all: bool) -> Vec<String> {
+        self.bits.iter().filter(|(_, on)| all || *on).map(|(name, _)| name.clone()).collect()
     }
 
     /// Appends the set as an attribute. Bits that it does not speak of stay as they are.
@@ -152,29 +189,27 @@ fn payload(command: u8, interface: &str, flags: u32) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use netlink_bindings::ethtool as generated;
-
     use super::*;
 
     #[test]
     fn the_kernel_answers_each_command_with_what_was_asked() {
         let mut netlink = Netlink::generic().unwrap();
         // Features are the one thing that every interface has, loopback included.
-        let named = get::<generated::OpFeaturesGetDo, _>(&mut netlink, Get::Features, "lo", 0, |reply| {
-            reply.get_header().ok().and_then(|header| header.get_dev_name().ok()).map(|name| name.to_owned())
-        });
-        assert_eq!(named.unwrap(), Some(Some(c"lo".to_owned())));
-        let pause = get::<generated::OpPauseGetDo, _>(&mut netlink, Get::Pause, "lo", FLAG_STATS, |_| ());
-        assert_eq!(pause.unwrap(), None, "loopback has no pause frames");
-        let nobody = get::<generated::OpPauseGetDo, _>(&mut netlink, Get::Pause, "no-such-one", 0, |_| ());
-        assert_eq!(nobody.unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        let answer = ask(&mut netlink, Command::Features, "lo").unwrap();
+        assert_eq!(content(content(&answer, 1).unwrap(), HEADER_DEV_NAME), Some(&b"lo\0"[..]));
+        let pause = ask(&mut netlink, Command::Pause, "lo").unwrap_err();
+        assert_eq!(pause.raw_os_error(), Some(libc::EOPNOTSUPP), "loopback has no pause frames");
+        let nobody = ask(&mut netlink, Command::Pause, "no-such-one").unwrap_err();
+        assert_eq!(nobody.raw_os_error(), Some(libc::ENODEV));
+        assert!(!lacks_netlink(&mut netlink));
     }
+
     /// A ring of 512 descriptors, octet by octet by linux/ethtool_netlink.h.
     #[test]
     fn a_change_is_what_the_kernels_document_says() {
         let mut attributes = Vec::new();
         push_attribute(&mut attributes, 6, &512u32.to_ne_bytes());
-        let got = change(Set::Rings, "eth0", &attributes);
+        let got = change(Command::Rings, "eth0", &attributes);
         let half = |n: u16| n.to_ne_bytes();
         let word = |n: u32| n.to_ne_bytes();
         let want = [

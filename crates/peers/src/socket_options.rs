@@ -29,6 +29,9 @@ pub fn apply(socket: &Socket, spec: &Spec) -> io::Result<()> {
             let _ = socket.set_tcp_congestion(name.as_bytes());
         }
     }
+    if let Some(hops) = spec.ttl {
+        let _ = socket.set_ttl_v4(hops.into()).or_else(|_| socket.set_unicast_hops_v6(hops.into()));
+    }
     if spec.dscp != 0 {
         let octet = u32::from(spec.dscp) << 2;
         let _ = socket.set_tos_v4(octet).or_else(|_| socket.set_tclass_v6(octet));

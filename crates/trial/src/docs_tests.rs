@@ -7,10 +7,21 @@ const UPDATE: &str = "LINERATE_UPDATE_DOCS";
 /// The table of the page that begins with `head` must be this one.
 #[track_caller]
 pub(crate) fn check(page: &str, head: &str, want: &str) {
+    check_until(page, head, "\n\n", want);
+}
+
+/// The line of the page that begins with `head` must be this one.
+#[track_caller]
+pub(crate) fn check_line(page: &str, head: &str, want: &str) {
+    check_until(page, head, "\n", want);
+}
+
+#[track_caller]
+fn check_until(page: &str, head: &str, end: &str, want: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let text = std::fs::read_to_string(&path).unwrap();
-    let start = text.find(&format!("\n{head}")).unwrap_or_else(|| panic!("{page} has no table '{head}'")) + 1;
-    let len = text[start..].find("\n\n").map_or(text.len() - start, |end| end + 1);
+    let start = text.find(&format!("\n{head}")).unwrap_or_else(|| panic!("{page} has no '{head}'")) + 1;
+    let len = text[start..].find(end).map_or(text.len() - start, |end| end + 1);
     if std::env::var_os(UPDATE).is_some() {
         std::fs::write(path, format!("{}{want}{}", &text[..start], &text[start + len..])).unwrap();
     } else {

@@ -352,6 +352,9 @@ mod tests {
                 &format!("| `{}` | {allowed} | {usual} | {} | {applies} |\n", option.name, about.trim_end_matches('.'));
         }
         crate::docs_tests::check("plans.md", "| option |", &table);
+        let columns: Vec<String> = OPTIONS.iter().map(|option| format!("`asked_{}`", option.name)).collect();
+        let line = format!("| {} | `asked`, as `--set` takes it |\n", columns.join(", "));
+        crate::docs_tests::check_line("record-format.md", "| `asked_", &line);
     }
 
     #[track_caller]

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::words;
+
 use crate::cpu::CpuUse;
 
 /// What a machine's CPUs did over a span of time.
@@ -49,25 +51,15 @@ pub struct Profile {
     pub stacks: Vec<Stack>,
 }
 
-/// What makes a CPU take a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProfileClock {
-    /// The processor's counter of cycles. It stands still while a CPU is halted, so idle time has no samples; and it
-    /// interrupts what nothing else may interrupt.
-    Cycles,
-    /// The kernel's clock. It runs while a CPU is idle; what keeps interrupts off is found only when it turns them on
-    /// again.
-    CpuClock,
-}
-
-impl ProfileClock {
-    /// The name, as records write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ProfileClock::Cycles => "cycles",
-            ProfileClock::CpuClock => "cpu-clock",
-        }
+words! {
+    /// What makes a CPU take a sample.
+    ProfileClock {
+        /// The processor's counter of cycles. It stands still while a CPU is halted, so idle time has no samples; and it
+        /// interrupts what nothing else may interrupt.
+        Cycles = "cycles",
+        /// The kernel's clock. It runs while a CPU is idle; what keeps interrupts off is found only when it turns them on
+        /// again.
+        CpuClock = "cpu-clock",
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{ReceiverApi, SenderApi, Timestamps};
-use crate::options::kind::{ANY_SIZE, Auto, ByOctets, ByTime, Field, Load, Name, Number, ON_OFF, PowerOfTwo};
-use crate::options::kind::{SampleRate, Size, TRUTH, Time, Words};
+use crate::options::kind::{Auto, ByOctets, ByTime, Field, Load, Name, ON_OFF, PowerOfTwo, SampleRate, TRUTH, WHOLE};
+use crate::options::kind::{Words, size, time, within};
 use crate::options::{Applies, OptionRow};
 use crate::pace::Pacing;
 use crate::units::OfferedLoad;
@@ -152,17 +152,13 @@ macro_rules! options {
     };
 }
 
-const fn upto(most: u64) -> Number {
-    Number { least: 1, most }
-}
-
 options! {
     /// When the measurement ends.
     extent: Extent = Extent::Time(Duration::from_secs(10)), {
         /// How long to measure, after the warm-up.
-        duration, in All, ByTime(Time { least: Duration::from_millis(1) });
+        duration, in All, ByTime(time(1));
         /// Payload of each stream, instead of a duration and without a warm-up.
-        bytes, in Streams, ByOctets;
+        bytes, in Streams, ByOctets(size(1, u64::MAX));
     };
     /// What traffic.
     workload: Workload = Workload::TcpStream, in All, Words;
@@ -170,14 +166,14 @@ options! {
     /// `tx`: the target sends, or asks; `rx`: the target receives, or answers.
     direction: Direction = Direction::Rx, in All, Words;
     /// Time at the start that is left out of the figures.
-    warmup: Duration = Duration::ZERO, in All, Time { least: Duration::ZERO };
+    warmup: Duration = Duration::ZERO, in All, time(0);
     /// Length of the time slices in the record.
-    interval: Duration = Duration::from_secs(1), in All, Time { least: Duration::from_millis(10) };
+    interval: Duration = Duration::from_secs(1), in All, time(10);
     /// Offered load of each stream, or rate of requests.
     /// Bits per second for streams, packets per second for UDP streams and requests.
     rate: OfferedLoad = OfferedLoad::Unlimited, in All, Load;
     /// Messages sent back to back under a limited rate.
-    burst: u32 = 1, in All, upto(1000);
+    burst: u32 = 1, in All, within(1, 1000);
     /// How departures are spaced under a limited rate.
     spacing: Spacing = Spacing::Even, in All, Words;
     /// Who keeps a sender to its rate.
@@ -187,27 +183,29 @@ options! {
     /// Payload of each write or datagram.
     /// `auto`: 1470 (IPv6: 1450) for UDP; for TCP a whole train of segments, under a limited rate what a millisecond
     /// brings.
-    message_size: Option<u32> = None, in Streams, Auto(Size { least: 1, most: MAX_MESSAGE });
+    message_size: Option<u32> = None, in Streams, Auto(size(1, MAX_MESSAGE as u64));
     /// Parallel streams in each direction, each with a thread of its own.
-    streams: u16 = 1, in All, upto(MAX_STREAMS as u64);
+    streams: u16 = 1, in All, within(1, MAX_STREAMS as u64);
     /// The Internet Protocol; `auto`: whichever both ends share, IPv4 first.
     ip: Option<Ip> = None, in All, Auto(Words);
     /// SO_SNDBUF and SO_RCVBUF; `auto`: what the system gives.
-    socket_buffer: Option<u32> = None, in All, Auto(ANY_SIZE);
+    socket_buffer: Option<u32> = None, in All, Auto(size(0, u64::MAX));
     /// TCP_MAXSEG, from the smallest that Linux accepts.
-    mss: Option<u16> = None, in Tcp, Auto(Number { least: 88, most: u16::MAX as u64 });
+    mss: Option<u16> = None, in Tcp, Auto(within(88, u16::MAX as u64));
     /// TCP_NODELAY; `auto`: only for requests and responses.
     nodelay: Option<bool> = None, in Tcp, Auto(TRUTH);
     /// TCP_CONGESTION; `auto`: what the system gives.
     congestion_control: Option<String> = None, in Tcp, Auto(Name { like: "cubic, reno or bbr", longest: 15 });
     /// Differentiated services code point.
-    dscp: u8 = 0, in All, Number { least: 0, most: 63 };
+    dscp: u8 = 0, in All, within(0, 63);
+    /// Hops that what linerate sends may take (IP_TTL, IPV6_UNICAST_HOPS): 1 stays on the link, whatever the routes say.
+    ttl: Option<u8> = None, in All, Auto(within(1, u8::MAX as u64));
     /// Payload of a request.
-    request_size: u32 = 64, in Requests, Size { least: 1, most: MAX_MESSAGE };
+    request_size: u32 = 64, in Requests, size(1, MAX_MESSAGE as u64);
     /// Payload of a response.
-    response_size: u32 = 64, in Requests, Size { least: 1, most: MAX_MESSAGE };
+    response_size: u32 = 64, in Requests, size(1, MAX_MESSAGE as u64);
     /// Requests under way at once on each stream; tcp-crr has one.
-    outstanding: u32 = 1, in Requests, upto(MAX_OUTSTANDING as u64);
+    outstanding: u32 = 1, in Requests, within(1, MAX_OUTSTANDING as u64);
     /// How data goes to the socket, at whichever end sends.
     /// `auto` is *plain* at the target; docs/method.md, *Who uses which API*. TCP: `plain`, `sendfile`, `zerocopy`,
     /// `splice`, `io-uring`, `io-uring-zerocopy`; UDP: `plain`, `sendmmsg`, `udp-segment`, `sendmmsg-udp-segment`,
@@ -218,11 +216,11 @@ options! {
     /// `udp-gro`, `busy-poll`; requests: `plain`, `busy-poll`.
     receiver_api: Option<ReceiverApi> = None, in All, Auto(Words);
     /// Most messages to one system call, where the API takes many.
-    batch: Option<u32> = None, in Streams, Auto(upto(MAX_BATCH as u64));
+    batch: Option<u32> = None, in Streams, Auto(within(1, MAX_BATCH as u64));
     /// Who notes when a datagram arrived; `auto`: the NIC where it does so already, else the kernel.
     timestamps: Option<Timestamps> = None, in UdpStream, Auto(Words);
     /// Alignment of the data buffers in memory.
-    alignment: u32 = 4096, in All, PowerOfTwo { most: 1 << 20 };
+    alignment: u32 = 4096, in All, PowerOfTwo(size(0, 1 << 20));
     /// Pin each stream's thread to a CPU, one after the other.
     pin: bool = false, in All, TRUTH;
     /// A udp-rr beside the stream, for delay under load.
@@ -234,12 +232,12 @@ options! {
     /// docs/method.md, *Drop reasons*.
     drop_reasons: bool = false, in All, ON_OFF;
     /// Samples a second of what each CPU does in the measured part; not with `cpu_method=soak`.
-    profile: Option<u32> = None, in All, SampleRate(upto(MAX_PROFILE_HZ as u64));
+    profile: Option<u32> = None, in All, SampleRate(within(1, MAX_PROFILE_HZ as u64));
     /// Read the MACs' and PHYs' registers before and after, and record what changed.
     /// [registers.md](registers.md) says more.
     registers: bool = false, in All, ON_OFF;
     /// Seed of everything left to chance.
-    seed: u64 = 1, in All, Number { least: 0, most: u64::MAX };
+    seed: u64 = 1, in All, WHOLE;
 }
 
 impl Spec {

@@ -5,100 +5,52 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A place where a packet can be, in the order in which it passes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Stage {
-    /// The program that sends.
-    #[serde(rename = "sender application")]
-    SenderApplication,
-    /// The sending socket's buffer.
-    #[serde(rename = "sender socket")]
-    SenderSocket,
-    /// TCP, UDP, IP and the neighbour table on the way out.
-    #[serde(rename = "sender stack")]
-    SenderStack,
-    /// The queueing discipline of the sending interface.
-    #[serde(rename = "qdisc")]
-    Qdisc,
-    /// The transmit descriptors between driver and MAC.
-    #[serde(rename = "driver TX ring")]
-    DriverTxRing,
-    /// The sending MAC.
-    #[serde(rename = "MAC TX")]
-    MacTx,
-    /// The cable, and whatever stands in it.
-    #[serde(rename = "link")]
-    Link,
-    /// The receiving MAC and its FIFO.
-    #[serde(rename = "MAC RX FIFO")]
-    MacRxFifo,
-    /// The receive descriptors between MAC and driver.
-    #[serde(rename = "driver RX ring")]
-    DriverRxRing,
-    /// The per-CPU queue and poll loop that feeds the stack.
-    #[serde(rename = "softirq backlog")]
-    SoftirqBacklog,
-    /// IP, UDP and TCP on the way in.
-    #[serde(rename = "receiver stack")]
-    ReceiverStack,
-    /// The receiving socket's buffer.
-    #[serde(rename = "receiver socket")]
-    ReceiverSocket,
-    /// The program that receives.
-    #[serde(rename = "receiver application")]
-    ReceiverApplication,
-    /// Not a place on the path: a counter that the tables do not know, shown rather than swallowed.
-    #[serde(rename = "unplaced")]
-    Unplaced,
+use crate::words;
+
+words! {
+    /// A place where a packet can be, in the order in which it passes them.
+    Stage {
+        /// The program that sends.
+        SenderApplication = "sender application",
+        /// The sending socket's buffer.
+        SenderSocket = "sender socket",
+        /// TCP, UDP, IP and the neighbour table on the way out.
+        SenderStack = "sender stack",
+        /// The queueing discipline of the sending interface.
+        Qdisc = "qdisc",
+        /// The transmit descriptors between driver and MAC.
+        DriverTxRing = "driver TX ring",
+        /// The sending MAC.
+        MacTx = "MAC TX",
+        /// The cable, and whatever stands in it.
+        Link = "link",
+        /// The receiving MAC and its FIFO.
+        MacRxFifo = "MAC RX FIFO",
+        /// The receive descriptors between MAC and driver.
+        DriverRxRing = "driver RX ring",
+        /// The per-CPU queue and poll loop that feeds the stack.
+        SoftirqBacklog = "softirq backlog",
+        /// IP, UDP and TCP on the way in.
+        ReceiverStack = "receiver stack",
+        /// The receiving socket's buffer.
+        ReceiverSocket = "receiver socket",
+        /// The program that receives.
+        ReceiverApplication = "receiver application",
+        /// Not a place on the path: a counter that the tables do not know, shown rather than swallowed.
+        Unplaced = "unplaced",
+    }
 }
 
 impl Stage {
     /// Every place on the path, in order.
-    pub const PATH: [Stage; 13] = [
-        Stage::SenderApplication,
-        Stage::SenderSocket,
-        Stage::SenderStack,
-        Stage::Qdisc,
-        Stage::DriverTxRing,
-        Stage::MacTx,
-        Stage::Link,
-        Stage::MacRxFifo,
-        Stage::DriverRxRing,
-        Stage::SoftirqBacklog,
-        Stage::ReceiverStack,
-        Stage::ReceiverSocket,
-        Stage::ReceiverApplication,
-    ];
-
-    /// The name, as records and reports write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Stage::SenderApplication => "sender application",
-            Stage::SenderSocket => "sender socket",
-            Stage::SenderStack => "sender stack",
-            Stage::Qdisc => "qdisc",
-            Stage::DriverTxRing => "driver TX ring",
-            Stage::MacTx => "MAC TX",
-            Stage::Link => "link",
-            Stage::MacRxFifo => "MAC RX FIFO",
-            Stage::DriverRxRing => "driver RX ring",
-            Stage::SoftirqBacklog => "softirq backlog",
-            Stage::ReceiverStack => "receiver stack",
-            Stage::ReceiverSocket => "receiver socket",
-            Stage::ReceiverApplication => "receiver application",
-            Stage::Unplaced => "unplaced",
-        }
-    }
+    pub const PATH: [Stage; 13] = {
+        let [path @ .., Stage::Unplaced] = Stage::ALL else { panic!("what is not on the path is the last") };
+        path
+    };
 
     /// The stage of this name.
     pub fn named(name: &str) -> Option<Stage> {
-        Stage::PATH.into_iter().chain([Stage::Unplaced]).find(|stage| stage.name() == name)
-    }
-}
-
-impl std::fmt::Display for Stage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
+        Stage::parse(name)
     }
 }
 

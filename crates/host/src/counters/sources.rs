@@ -8,8 +8,8 @@
 
 use std::io;
 
-use linerate_trial::pattern::fits;
 use linerate_trial::stage::Stage::{self, *};
+use linerate_trial::pattern::fits;
 
 use super::{Machine, Reading, cpu, driver, interrupts, link, neighbours, pause, qdisc, snmp, softnet};
 
@@ -40,7 +40,7 @@ pub(super) enum Read {
     Placed(fn(&Machine) -> io::Result<Vec<Placed>>),
 }
 
-/// A counter with its stage and its whole name.
+/// A counter's stage, whole name and value.
 pub(super) type Placed = (Stage, String, u64);
 
 /// How many bits its counters have.

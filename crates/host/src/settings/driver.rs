@@ -1,14 +1,11 @@
 //! What a driver keeps as one number or switch each: coalescing, rings, channels, pause frames, EEE.
 //! Knows the numbers of ethtool's attributes; which values a driver takes, only the driver knows.
 
-use std::io;
-
 use linerate_trial::setting::place::{DriverRequest, Knob, Place};
 
 use super::{Mechanism, SettingError, Settings, Subject, lost};
-use crate::ethtool::{self, Get, Set};
-use crate::netlink::{Netlink, attributes, push_attribute};
-use crate::sys::ethtool::{Ethtool, Words};
+use crate::ethtool::{Command, number_in};
+use crate::netlink::push_attribute;
 
 /// Its value in an answer; absent where the driver has no such thing.
 fn read(knob: &Knob, answer: &[u8]) -> Option<u32> {
@@ -40,24 +37,16 @@ fn attribute(knob: &Knob, value: &str) -> Option<Vec<u8>> {
     Some(attributes)
 }
 
-/// Attributes have 8 or 32 bits.
-fn number_in(answer: &[u8], wanted: u16) -> Option<u32> {
-    let (_, content) = attributes(answer).find(|(kind, _)| *kind == wanted)?;
-    match content {
-        [value] => Some(u32::from(*value)),
-        _ => content.first_chunk().map(|word| u32::from_ne_bytes(*word)),
-    }
-}
-
 impl Mechanism for Knob {
     fn get(&self, subject: &Subject) -> Result<String, SettingError> {
-        let value = read(self, &ask(self, subject)?).ok_or_else(|| subject.absent("the driver does not have it"))?;
+        let value = read(self, &subject.ask(self.request.into())?)
+            .ok_or_else(|| subject.absent("the driver does not have it"))?;
         Ok(text(self, value))
     }
 
     /// Whether the driver has it, and does not say that this is more than it takes.
     fn check(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
-        let answer = ask(self, subject)?;
+        let answer = subject.ask(self.request.into())?;
         read(self, &answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
         match self.most.and_then(|most| number_in(&answer, most)) {
             Some(most) if value.parse::<u32>().is_ok_and(|value| value > most) => Err(too_much(subject, value, most)),
@@ -82,7 +71,7 @@ pub(super) fn set(settings: &Settings, changes: &[(&str, &str)]) -> Result<(), S
     for &(name, value) in changes {
         let subject = settings.subject(name)?;
         let Place::Driver(knob) = &subject.info.place else { return Err(subject.absent("it is no part of a request")) };
-        answer = ask(knob, &subject)?;
+        answer = subject.ask(knob.request.into())?;
         let now = read(knob, &answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
         // Nothing to do is not asked for: a ring that is made anew takes the link down.
         if text(knob, now) != value {
@@ -93,19 +82,12 @@ pub(super) fn set(settings: &Settings, changes: &[(&str, &str)]) -> Result<(), S
     if first.request == DriverRequest::Channels {
         lost::with_channels(of)?;
     }
-    let (_, command, ..) = ways(first.request);
     let mut request = Vec::new();
     for (knob, subject, value) in &missing {
         debug_assert!(knob.request == first.request, "{} is another request", subject.name);
         request.extend(attribute(knob, value).ok_or_else(|| subject.refused(value, "it is no number of 32 bits"))?);
     }
-    let mut netlink = Netlink::generic().map_err(|error| of.not_written(value, &error, None))?;
-    let written = of.index_now().and_then(|_| match lacks_ethtool(&mut netlink) {
-        true => set_older(first.request, of.interface, &missing),
-        false => ethtool::set(&mut netlink, command, of.interface, &request),
-    });
-    written.map_err(|error| {
-        let said = netlink.said();
+    of.tell(first.request.into(), &request, value).map_err(|error| {
         for (knob, subject, value) in &missing {
             match knob.most.and_then(|most| number_in(&answer, most)) {
                 Some(most) if value.parse::<u32>().is_ok_and(|value| value > most) => {
@@ -114,7 +96,7 @@ pub(super) fn set(settings: &Settings, changes: &[(&str, &str)]) -> Result<(), S
                 _ => {}
             }
         }
-        match of.not_written(value, &error, said) {
+        match error {
             SettingError::Refused { of, reason, .. } if missing.len() > 1 => {
                 let values: Vec<String> =
                     missing.iter().map(|(_, subject, value)| format!("{}={value}", subject.name)).collect();
@@ -125,52 +107,16 @@ pub(super) fn set(settings: &Settings, changes: &[(&str, &str)]) -> Result<(), S
     })
 }
 
-fn ask(knob: &Knob, subject: &Subject) -> Result<Vec<u8>, SettingError> {
-    let mut netlink = Netlink::generic().map_err(|error| subject.not_read(&error, None))?;
-    let answer = match ethtool::ask(&mut netlink, ways(knob.request).0, subject.interface) {
-        // Of old kernels, and of new ones that were built without it.
-        Err(_) if lacks_ethtool(&mut netlink) => ask_older(knob.request, subject.interface),
-        answer => answer,
-    };
-    answer.map_err(|error| subject.not_read(&error, netlink.said()))
-}
-
-/// Whether the kernel has no ethtool over netlink: before Linux 5.6, or without CONFIG_ETHTOOL_NETLINK.
-pub(super) fn lacks_ethtool(netlink: &mut Netlink) -> bool {
-    netlink.generic_family(b"ethtool").is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT))
-}
-
-/// How a request is read and written: over netlink, and the older way, an ioctl with a structure. The attributes were
-/// made in the order of its words; the number is the first word's attribute.
-fn ways(request: DriverRequest) -> (Get, Set, Words, u16) {
-    match request {
-        DriverRequest::Coalesce => (Get::Coalesce, Set::Coalesce, Words::Coalesce, 2),
-        DriverRequest::Rings => (Get::Rings, Set::Rings, Words::Rings, 2),
-        DriverRequest::Channels => (Get::Channels, Set::Channels, Words::Channels, 2),
-        DriverRequest::Pause => (Get::Pause, Set::Pause, Words::Pause, 2),
-        DriverRequest::Eee => (Get::Eee, Set::Eee, Words::Eee, 1),
+impl From<DriverRequest> for Command {
+    fn from(request: DriverRequest) -> Command {
+        match request {
+            DriverRequest::Coalesce => Command::Coalesce,
+            DriverRequest::Rings => Command::Rings,
+            DriverRequest::Channels => Command::Channels,
+            DriverRequest::Pause => Command::Pause,
+            DriverRequest::Eee => Command::Eee,
+        }
     }
-}
-
-/// An answer as netlink would have it.
-fn ask_older(request: DriverRequest, interface: &str) -> io::Result<Vec<u8>> {
-    let (.., words, first) = ways(request);
-    let mut answer = Vec::new();
-    for (attribute, word) in (first..).zip(Ethtool::new(interface)?.words(words)?) {
-        push_attribute(&mut answer, attribute, &word.to_ne_bytes());
-    }
-    Ok(answer)
-}
-
-fn set_older(request: DriverRequest, interface: &str, changes: &[(&Knob, Subject, &str)]) -> io::Result<()> {
-    let (.., which, first) = ways(request);
-    let ethtool = Ethtool::new(interface)?;
-    let mut words = ethtool.words(which)?;
-    for (knob, _, value) in changes {
-        let word = words.get_mut(usize::from(knob.attribute - first)).ok_or(io::ErrorKind::InvalidInput)?;
-        *word = number(knob, value).ok_or(io::ErrorKind::InvalidInput)?;
-    }
-    ethtool.set_words(which, &words)
 }
 
 #[cfg(test)]
@@ -178,6 +124,8 @@ mod tests {
     use linerate_trial::setting::{self, SETTINGS};
 
     use super::*;
+    use crate::ethtool;
+    use crate::netlink::{Netlink, attributes};
 
     fn knob(name: &str) -> Knob {
         match setting::find(name).unwrap().place {
@@ -248,14 +196,15 @@ mod tests {
         for link in crate::interfaces::links().unwrap() {
             for info in SETTINGS {
                 let Place::Driver(knob) = &info.place else { continue };
-                let newer = ethtool::ask(&mut Netlink::generic().unwrap(), ways(knob.request).0, &link.name);
+                let newer = ethtool::ask(&mut Netlink::generic().unwrap(), knob.request.into(), &link.name);
                 // A driver may answer to one alone: only its word in both counts, and netlink leaves out what it lacks.
-                let (Ok(newer), Ok(older)) = (newer, ask_older(knob.request, &link.name)) else { continue };
+                let (Ok(newer), Ok(older)) = (newer, ethtool::older::ask(knob.request.into(), &link.name)) else {
+                    continue;
+                };
                 if let Some(value) = read(knob, &newer) {
                     assert_eq!(read(knob, &older), Some(value), "{} of {}", info.name, link.name);
                 }
             }
         }
-        assert!(!lacks_ethtool(&mut Netlink::generic().unwrap()));
     }
 }

@@ -7,15 +7,15 @@ use linerate_trial::setting::overlap;
 use linerate_trial::setting::place::Features;
 use linerate_trial::setting::syntax::FeatureState;
 
-use super::{Mechanism, SettingError, Subject, driver};
-use crate::ethtool::{self, BitSet, Get, Set};
-use crate::netlink::{Netlink, attributes};
+use super::{Mechanism, SettingError, Subject};
+use crate::ethtool::{self, BitSet, Command, content};
+use crate::netlink::Netlink;
 use crate::sys::ethtool::{Ethtool, Words};
 
 // linux/ethtool_netlink.h.
-const HW: u16 = 2;
+pub(crate) const HW: u16 = 2;
 const WANTED: u16 = 3;
-const ACTIVE: u16 = 4;
+pub(crate) const ACTIVE: u16 = 4;
 const NOCHANGE: u16 = 5;
 
 /// The features of an interface, by name.
@@ -30,16 +30,11 @@ struct State {
 
 impl State {
     fn read(answer: &[u8]) -> State {
-        let set = |wanted: u16| {
-            let content = attributes(answer).find(|(kind, _)| *kind == wanted);
-            content.map(|(_, content)| BitSet::read(content)).unwrap_or_default()
-        };
-        let on = |set: &BitSet| -> BTreeSet<String> {
-            set.bits.iter().filter(|(_, on)| *on).map(|(name, _)| name.clone()).collect()
-        };
+        let set = |wanted| content(answer, wanted).map(BitSet::read).unwrap_or_default();
+        let on = |set: &BitSet| -> BTreeSet<String> { set.names(false).into_iter().collect() };
         let (hw, active, nochange) = (set(HW), set(ACTIVE), on(&set(NOCHANGE)));
         State {
-            known: [&hw, &active].iter().flat_map(|set| set.bits.iter().map(|(name, _)| name.clone())).collect(),
+            known: [&hw, &active].iter().flat_map(|set| set.names(true)).collect(),
             changeable: on(&hw).difference(&nochange).cloned().collect(),
             wanted: on(&set(WANTED)),
             active: on(&active),
@@ -91,7 +86,7 @@ pub(super) fn parts_of(subject: &Subject, of: &Features) -> Vec<String> {
 /// What a short name is by the older way, an ioctl, which kernels before 5.6 have alone.
 fn older(of: &Features) -> Option<Words> {
     let command = of.older?;
-    let lacks = Netlink::generic().is_ok_and(|mut netlink| driver::lacks_ethtool(&mut netlink));
+    let lacks = Netlink::generic().is_ok_and(|mut netlink| ethtool::lacks_netlink(&mut netlink));
     lacks.then_some(Words::Value(command))
 }
 
@@ -140,9 +135,7 @@ impl Mechanism for Features {
         }
         let mut attributes = Vec::new();
         wanted(&parts, &state).push(&mut attributes, WANTED);
-        let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
-        ethtool::set(&mut netlink, Set::Features, subject.interface, &attributes)
-            .map_err(|error| subject.not_written(value, &error, netlink.said()))
+        subject.tell(Command::Features, &attributes, value)
     }
 
     /// Of the family of all, those that can be changed.
@@ -156,11 +149,7 @@ impl Mechanism for Features {
 }
 
 fn ask(subject: &Subject) -> Result<State, SettingError> {
-    let mut netlink = Netlink::generic().map_err(|error| subject.not_read(&error, None))?;
-    match ethtool::ask(&mut netlink, Get::Features, subject.interface) {
-        Ok(answer) => Ok(State::read(&answer)),
-        Err(error) => Err(subject.not_read(&error, netlink.said())),
-    }
+    Ok(State::read(&subject.ask(Command::Features)?))
 }
 
 /// Which features the subject is, of those that can be changed.

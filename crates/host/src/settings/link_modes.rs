@@ -1,20 +1,11 @@
 //! Speed, duplex and autonegotiation of a link: three views of one state, each of which puts the whole back.
 //! Knows ethtool's link modes by their names, so it needs no list of them.
 
-use std::io;
-
 use linerate_trial::setting::syntax::{LinkMode, mode_of};
 
-use super::{Mechanism, SettingError, Subject, driver};
-use crate::ethtool::{self, BitSet, Get, Set};
-use crate::netlink::{Netlink, attributes, push_attribute};
-use crate::sys::ethtool::{Ethtool, Words};
-
-// linux/ethtool_netlink.h.
-const AUTONEG: u16 = 2;
-const OURS: u16 = 3;
-const SPEED: u16 = 5;
-const DUPLEX: u16 = 6;
+use super::{Mechanism, SettingError, Subject};
+use crate::ethtool::{self, BitSet, Command};
+use crate::netlink::push_attribute;
 
 /// What the driver tells of the link.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -32,27 +23,12 @@ struct State {
 impl State {
     /// `None` where there is nothing to choose from, as with a veth.
     fn read(answer: &[u8]) -> Option<State> {
-        let content = |wanted: u16| attributes(answer).find(|(kind, _)| *kind == wanted).map(|(_, content)| content);
-        let octet = |wanted: u16| content(wanted)?.first().copied();
-        let ours = BitSet::read(content(OURS)?);
-        let can_autoneg = ours.bits.iter().any(|(name, _)| name == "Autoneg");
-        let modes: Vec<(String, bool)> = ours.bits.into_iter().filter(|(name, _)| mode_of(name).is_some()).collect();
-        if modes.is_empty() {
-            return None;
-        }
-        let speed = content(SPEED).and_then(|word| Some(u32::from_ne_bytes(*word.first_chunk()?)));
-        Some(State {
-            autoneg: octet(AUTONEG)? != 0,
-            can_autoneg,
-            modes,
-            // SPEED_UNKNOWN is -1, and drivers say 0 without a link (linux/ethtool.h).
-            speed: speed.filter(|&speed| speed != 0 && speed != u32::MAX),
-            full: match octet(DUPLEX) {
-                Some(0) => Some(false),
-                Some(1) => Some(true),
-                _ => None,
-            },
-        })
+        let told = ethtool::LinkModes::read(answer);
+        let can_autoneg = told.ours.bits.iter().any(|(name, _)| name == "Autoneg");
+        let modes: Vec<(String, bool)> =
+            told.ours.bits.into_iter().filter(|(name, _)| mode_of(name).is_some()).collect();
+        let autoneg = told.autoneg.filter(|_| !modes.is_empty())?;
+        Some(State { autoneg, can_autoneg, modes, speed: told.speed, full: told.full })
     }
 
     /// As `speed`, `duplex` or `autoneg` has it; `None` while it is not known what is forced.
@@ -93,8 +69,8 @@ impl State {
                 return Err(format!("the driver has {}", self.list()));
             }
             let mut attributes = Vec::new();
-            push_attribute(&mut attributes, AUTONEG, &[1]);
-            BitSet { bits }.push(&mut attributes, OURS);
+            push_attribute(&mut attributes, ethtool::LinkModes::AUTONEG, &[1]);
+            BitSet { bits }.push(&mut attributes, ethtool::LinkModes::OURS);
             Ok(attributes)
         };
         let force = |speed: Option<u32>, full: Option<bool>| {
@@ -102,9 +78,9 @@ impl State {
                 return Err("the link is down, so its speed is not known: write 'forced 100 full'".to_owned());
             };
             let mut attributes = Vec::new();
-            push_attribute(&mut attributes, AUTONEG, &[0]);
-            push_attribute(&mut attributes, SPEED, &speed.to_ne_bytes());
-            push_attribute(&mut attributes, DUPLEX, &[u8::from(full)]);
+            push_attribute(&mut attributes, ethtool::LinkModes::AUTONEG, &[0]);
+            push_attribute(&mut attributes, ethtool::LinkModes::SPEED, &speed.to_ne_bytes());
+            push_attribute(&mut attributes, ethtool::LinkModes::DUPLEX, &[u8::from(full)]);
             Ok(attributes)
         };
         match mode {
@@ -157,101 +133,19 @@ impl Mechanism for LinkModes {
             return Ok(());
         }
         let attributes = state.change(&mode).map_err(|reason| subject.refused(value, reason))?;
-        let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
-        if driver::lacks_ethtool(&mut netlink) {
-            return set_older(subject.interface, &attributes).map_err(|error| subject.not_written(value, &error, None));
-        }
-        ethtool::set(&mut netlink, Set::LinkModes, subject.interface, &attributes)
-            .map_err(|error| subject.not_written(value, &error, netlink.said()))
+        subject.tell(Command::LinkModes, &attributes, value)
     }
 }
 
 fn ask(subject: &Subject) -> Result<State, SettingError> {
-    let mut netlink = Netlink::generic().map_err(|error| subject.not_read(&error, None))?;
-    let answer = match ethtool::ask(&mut netlink, Get::LinkModes, subject.interface) {
-        Err(_) if driver::lacks_ethtool(&mut netlink) => ask_older(subject.interface),
-        answer => answer,
-    };
-    match answer {
-        Ok(answer) => State::read(&answer).ok_or_else(|| subject.absent("the driver offers no link modes")),
-        Err(error) => Err(subject.not_read(&error, netlink.said())),
-    }
-}
-
-/// The modes that the older way has bits for, and Autoneg (linux/ethtool.h, SUPPORTED_… and ADVERTISED_…).
-const OLDER: [(&str, u32); 9] = [
-    ("10baseT/Half", 0),
-    ("10baseT/Full", 1),
-    ("100baseT/Half", 2),
-    ("100baseT/Full", 3),
-    ("1000baseT/Half", 4),
-    ("1000baseT/Full", 5),
-    ("Autoneg", 6),
-    ("10000baseT/Full", 12),
-    ("2500baseX/Full", 15),
-];
-
-/// An answer as netlink would have it, by the ioctl that kernels before 5.6 have alone.
-fn ask_older(interface: &str) -> io::Result<Vec<u8>> {
-    Ok(answer_of(&Ethtool::new(interface)?.words(Words::Settings)?))
-}
-
-fn set_older(interface: &str, change: &[u8]) -> io::Result<()> {
-    let ethtool = Ethtool::new(interface)?;
-    let words = ethtool.words(Words::Settings)?;
-    ethtool.set_words(Words::Settings, &changed(&words, change))
-}
-
-/// struct ethtool_cmd behind its command: supported, advertising, then speed (16 bits), duplex, port; PHY's address,
-/// transceiver, autoneg, mdio_support; maxtxpkt, maxrxpkt, then the speed's upper 16 bits.
-fn answer_of(words: &[u32]) -> Vec<u8> {
-    let octets: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let half = |at: usize| u32::from(u16::from_ne_bytes([octets[at], octets[at + 1]]));
-    let mut answer = Vec::new();
-    push_attribute(&mut answer, AUTONEG, &[octets[14]]);
-    let known = OLDER.iter().filter(|(_, bit)| words[0] & 1 << bit != 0);
-    let bits = known.map(|(name, bit)| ((*name).to_owned(), words[1] & 1 << bit != 0)).collect();
-    BitSet { bits }.push(&mut answer, OURS);
-    // SPEED_UNKNOWN in the old 16 bits.
-    let speed = Some(half(24) << 16 | half(8)).filter(|&speed| speed != 0xffff).unwrap_or(u32::MAX);
-    push_attribute(&mut answer, SPEED, &speed.to_ne_bytes());
-    push_attribute(&mut answer, DUPLEX, &[octets[10]]);
-    answer
-}
-
-/// The structure with a change in it.
-fn changed(words: &[u32], change: &[u8]) -> Vec<u32> {
-    let mut octets: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let mut advertising = words[1];
-    for (kind, content) in attributes(change) {
-        match (kind, content) {
-            (AUTONEG, [autoneg]) => {
-                octets[14] = *autoneg;
-                // ADVERTISED_Autoneg goes with it.
-                advertising = advertising & !(1 << 6) | u32::from(*autoneg) << 6;
-            }
-            (DUPLEX, [duplex]) => octets[10] = *duplex,
-            (SPEED, [a, b, c, d]) => {
-                let speed = u32::from_ne_bytes([*a, *b, *c, *d]);
-                octets[8..10].copy_from_slice(&(speed as u16).to_ne_bytes());
-                octets[24..26].copy_from_slice(&((speed >> 16) as u16).to_ne_bytes());
-            }
-            (OURS, set) => {
-                for (name, on) in BitSet::read(set).bits {
-                    let bit = OLDER.iter().find(|(known, _)| *known == name).map_or(0, |(_, bit)| 1u32 << bit);
-                    advertising = if on { advertising | bit } else { advertising & !bit };
-                }
-            }
-            _ => {}
-        }
-    }
-    octets[4..8].copy_from_slice(&advertising.to_ne_bytes());
-    octets.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect()
+    State::read(&subject.ask(Command::LinkModes)?).ok_or_else(|| subject.absent("the driver offers no link modes"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ethtool::older::{answer_of, changed};
+    use crate::netlink::attributes;
 
     /// A PHY of 10, 100 and 1000 Mbit/s with these modes offered, as its driver tells it.
     fn answer(autoneg: bool, offered: &[&str], speed: u32, duplex: u8) -> Vec<u8> {
@@ -260,10 +154,10 @@ mod tests {
             names.iter().map(|name| ((*name).to_owned(), offered.contains(name) || offered == ["all"])).collect();
         bits.extend(["Autoneg", "TP", "Pause"].map(|name| (name.to_owned(), true)));
         let mut answer = Vec::new();
-        push_attribute(&mut answer, AUTONEG, &[u8::from(autoneg)]);
-        BitSet { bits }.push(&mut answer, OURS);
-        push_attribute(&mut answer, SPEED, &speed.to_ne_bytes());
-        push_attribute(&mut answer, DUPLEX, &[duplex]);
+        push_attribute(&mut answer, ethtool::LinkModes::AUTONEG, &[u8::from(autoneg)]);
+        BitSet { bits }.push(&mut answer, ethtool::LinkModes::OURS);
+        push_attribute(&mut answer, ethtool::LinkModes::SPEED, &speed.to_ne_bytes());
+        push_attribute(&mut answer, ethtool::LinkModes::DUPLEX, &[duplex]);
         answer
     }
 
@@ -307,16 +201,16 @@ mod tests {
     fn after(state: &State, mode: &LinkMode) -> State {
         let change = state.change(mode).unwrap();
         let content = |wanted| attributes(&change).find(|(kind, _)| *kind == wanted).map(|(_, content)| content);
-        let autoneg = content(AUTONEG).unwrap() == [1];
-        let offered = content(OURS).map(|ours| BitSet::read(ours).bits);
+        let autoneg = content(ethtool::LinkModes::AUTONEG).unwrap() == [1];
+        let offered = content(ethtool::LinkModes::OURS).map(|ours| BitSet::read(ours).bits);
         let offered: Vec<String> = match offered {
             Some(bits) => bits.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect(),
             None => vec!["all".to_owned()],
         };
         let offered: Vec<&str> = offered.iter().map(String::as_str).collect();
         let all = offered.len() == 5;
-        let speed = content(SPEED).map_or(100, |word| u32::from_ne_bytes(word.try_into().unwrap()));
-        let duplex = content(DUPLEX).map_or(1, |octet| octet[0]);
+        let speed = content(ethtool::LinkModes::SPEED).map_or(100, |word| u32::from_ne_bytes(word.try_into().unwrap()));
+        let duplex = content(ethtool::LinkModes::DUPLEX).map_or(1, |octet| octet[0]);
         State::read(&answer(autoneg, if all { &["all"] } else { &offered }, speed, duplex)).unwrap()
     }
 

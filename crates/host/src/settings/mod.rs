@@ -13,8 +13,11 @@ use linerate_trial::setting::{self, BadSetting, SETTINGS, SettingInfo, WhyBad};
 
 pub use custom::{Access, Custom};
 pub use dependants::Dependant;
+pub(crate) use features::{ACTIVE, HW};
 use files::Files;
 
+use crate::ethtool::{self, Command};
+use crate::netlink::Netlink;
 use crate::{sys, text_of};
 
 mod custom;
@@ -305,6 +308,20 @@ impl<'a> Subject<'a> {
             Some(wanted) if wanted != index => Err(io::Error::from_raw_os_error(libc::ENODEV)),
             _ => Ok(index),
         }
+    }
+
+    /// Asks the driver.
+    fn ask(&self, command: Command) -> Result<Vec<u8>, SettingError> {
+        let mut netlink = Netlink::generic().map_err(|error| self.not_read(&error, None))?;
+        ethtool::ask(&mut netlink, command, self.interface).map_err(|error| self.not_read(&error, netlink.said()))
+    }
+
+    /// Has the driver take these attributes, which make the setting `value`.
+    fn tell(&self, command: Command, attributes: &[u8], value: &str) -> Result<(), SettingError> {
+        let mut netlink = Netlink::generic().map_err(|error| self.not_written(value, &error, None))?;
+        self.index_now()
+            .and_then(|_| ethtool::set(&mut netlink, command, self.interface, attributes))
+            .map_err(|error| self.not_written(value, &error, netlink.said()))
     }
 
     fn of(&self) -> String {

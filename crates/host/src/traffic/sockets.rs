@@ -305,6 +305,12 @@ fn make(workload: Workload, spec: &Spec, local: IpAddr) -> Result<Socket, Traffi
     if let (Some(name), false) = (&spec.congestion_control, workload.is_udp()) {
         socket.set_tcp_congestion(name.as_bytes()).map_err(refused("congestion_control"))?;
     }
+    if let Some(hops) = spec.ttl {
+        match local {
+            IpAddr::V4(_) => socket.set_ttl_v4(hops.into()).map_err(refused("ttl"))?,
+            IpAddr::V6(_) => socket.set_unicast_hops_v6(hops.into()).map_err(refused("ttl"))?,
+        }
+    }
     if spec.dscp != 0 {
         let octet = u32::from(spec.dscp) << 2;
         match local {
@@ -317,4 +323,19 @@ fn make(workload: Workload, spec: &Spec, local: IpAddr) -> Result<Socket, Traffi
 
 fn set_stream_options(socket: &SockRef<'_>, spec: &Spec) -> Result<(), TrafficError> {
     socket.set_tcp_nodelay(spec.nodelay()).map_err(|error| TrafficError::Option { option: "nodelay", error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_socket_has_the_hops_that_were_asked_for() {
+        for workload in Workload::ALL {
+            let spec = Spec { ttl: Some(7), ..Spec::new(workload) };
+            let hops = |address: &str| make(workload, &spec, address.parse().unwrap()).unwrap();
+            assert_eq!(hops("127.0.0.1").ttl_v4().unwrap(), 7, "{workload}");
+            assert_eq!(hops("::1").unicast_hops_v6().unwrap(), 7, "{workload}");
+        }
+    }
 }

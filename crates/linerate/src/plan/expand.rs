@@ -285,7 +285,7 @@ impl Configuration {
 pub(super) enum Misfit {
     /// One that is wrong by itself.
     #[error("{1}")]
-    Option(String, BadOption),
+    Option(String, Box<BadOption>),
     /// Options that do not go together.
     #[error(transparent)]
     Spec(#[from] Unsuitable),
@@ -339,7 +339,7 @@ impl Part {
 
     /// Whether each of its workloads, otherwise as usual, could be measured with this option.
     fn accepts(&self, name: &str, text: &str) -> Result<(), Misfit> {
-        let bad = |error| Misfit::Option(name.to_owned(), error);
+        let bad = |error| Misfit::Option(name.to_owned(), Box::new(error));
         canonical(name, text).map_err(bad)?;
         for workload in self.workloads().into_iter().filter(|_| setting_of(name).is_none()) {
             let mut spec = Spec::new(workload);
@@ -426,7 +426,7 @@ impl Part {
         let (mut spec, mut settings) = (Spec::default(), Vec::new());
         let set: Vec<&(String, String)> = self.options.iter().chain(factors).collect();
         for (name, text) in &set {
-            let bad = |error| Misfit::Option(name.clone(), error);
+            let bad = |error| Misfit::Option(name.clone(), Box::new(error));
             // `as NAME` waits for nothing: it takes the text of the option it names, fixed or varying.
             let text = match copied(text) {
                 Some(of) => match set.iter().find(|(name, _)| name == of) {
@@ -453,7 +453,7 @@ impl Part {
         }
         spec.validate()?;
         for (name, _) in &set {
-            applies(name, spec.workload).map_err(|error| Misfit::Option(name.clone(), error))?;
+            applies(name, spec.workload).map_err(|error| Misfit::Option(name.clone(), Box::new(error)))?;
         }
         Ok((spec, settings))
     }

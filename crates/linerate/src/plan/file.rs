@@ -6,13 +6,14 @@ use std::ops::Range;
 use linerate_results::expect::Expectation;
 use linerate_trial::change::{Access, CUSTOM, Custom};
 use linerate_trial::options::{self, BadOption, OPTIONS, canonical, nearest};
+use linerate_trial::word::Word;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::boot::Boot;
 use super::expand::{self, REPEAT_ALLOWED, canonical_levels, copied, parse_repeat};
 use super::expect;
-use super::{Part, Plan, PlanError, PlannedTrial, Report, RoundOrder, boot};
+use super::{Part, Plan, PlanError, PlannedTrial, Report, boot};
 
 const FORMAT: &str = "linerate.plan/1";
 /// The keys at the top of a file.
@@ -108,8 +109,8 @@ impl<'t> Reader<'t> {
             name: self.name(get("name"), default_name)?,
             about: text("about")?.unwrap_or_default().to_owned(),
             why: text("why")?.unwrap_or_default().trim().to_owned(),
-            report: get("report").map(|entry| self.report(entry)).transpose()?.unwrap_or(Report::Table),
-            order: get("order").map(|entry| self.order(entry)).transpose()?,
+            report: get("report").map(|entry| self.word(entry)).transpose()?.unwrap_or(Report::Table),
+            order: get("order").map(|entry| self.word(entry)).transpose()?,
             parts: Vec::new(),
             custom: get("custom").map(|entry| self.custom(entry)).transpose()?.unwrap_or_default(),
             boots: self.boots.clone(),
@@ -381,19 +382,12 @@ impl<'t> Reader<'t> {
         Ok(name.to_owned())
     }
 
-    fn report(&self, entry: &Entry<'t>) -> Result<Report, PlanError> {
+    fn word<W: Word>(&self, entry: &Entry<'t>) -> Result<W, PlanError> {
         let text = self.string(entry)?;
-        Report::ALL.into_iter().find(|report| report.name() == text).ok_or_else(|| {
-            let allowed = Report::ALL.map(Report::name).join(" | ");
-            self.complaint(&entry.value.span(), format!("report: '{text}' is not allowed; write {allowed}"))
-        })
-    }
-
-    fn order(&self, entry: &Entry<'t>) -> Result<RoundOrder, PlanError> {
-        let text = self.string(entry)?;
-        RoundOrder::ALL.into_iter().find(|order| order.name() == text).ok_or_else(|| {
-            let allowed = RoundOrder::ALL.map(RoundOrder::name).join(" | ");
-            self.complaint(&entry.value.span(), format!("order: '{text}' is not allowed; write {allowed}"))
+        W::read(text).ok_or_else(|| {
+            let allowed: Vec<&str> = W::WORDS.iter().map(|word| word.word()).collect();
+            let sentence = format!("{}: '{text}' is not allowed; write {}", entry.key, allowed.join(" | "));
+            self.complaint(&entry.value.span(), sentence)
         })
     }
 

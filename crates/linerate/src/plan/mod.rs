@@ -16,6 +16,7 @@ use std::path::Path;
 use linerate_results::expect::Expectation;
 use linerate_trial::change::Custom;
 use linerate_trial::options::nearest;
+use linerate_trial::words;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use boot::{Boot, Checked};
@@ -97,27 +98,15 @@ pub(crate) struct Precision {
     pub(crate) max_repeats: u32,
 }
 
-/// How a plan's records are shown to people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Report {
-    /// A row for each configuration.
-    Table,
-    /// Offered load against what was received and lost, with a small picture.
-    Sweep,
-    /// A line for each run, as ttcp prints it.
-    Ttcp,
-}
-
-impl Report {
-    const ALL: [Report; 3] = [Report::Table, Report::Sweep, Report::Ttcp];
-
-    /// The name, as plan files write it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Report::Table => "table",
-            Report::Sweep => "sweep",
-            Report::Ttcp => "ttcp",
-        }
+words! {
+    /// How a plan's records are shown to people.
+    Report {
+        /// A row for each configuration.
+        Table = "table",
+        /// Offered load against what was received and lost, with a small picture.
+        Sweep = "sweep",
+        /// A line for each run, as ttcp prints it.
+        Ttcp = "ttcp",
     }
 }
 

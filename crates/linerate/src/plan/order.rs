@@ -3,27 +3,18 @@
 
 use linerate_results::record::NullSide;
 use linerate_trial::pace::SplitMix64;
+use linerate_trial::words;
 
 use super::WantedSetting;
 
-/// The order of the trials within a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum RoundOrder {
-    /// As the plan's factors vary
-    Plan,
-    /// By chance in each round, from a seed that is recorded
-    Random,
-}
-
-impl RoundOrder {
-    pub(super) const ALL: [RoundOrder; 2] = [RoundOrder::Plan, RoundOrder::Random];
-
-    /// The name, as plan files write it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            RoundOrder::Plan => "plan",
-            RoundOrder::Random => "random",
-        }
+words! {
+    /// The order of the trials within a round.
+    #[derive(clap::ValueEnum)]
+    RoundOrder {
+        /// As the plan's factors vary
+        Plan = "plan",
+        /// By chance in each round, from a seed that is recorded
+        Random = "random",
     }
 }
 

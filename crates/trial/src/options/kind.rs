@@ -26,12 +26,18 @@ pub(crate) trait Kind<V> {
 }
 
 /// The number behind a text, and the text of a number.
+#[derive(Clone, Copy)]
 pub(crate) struct Scale {
     pub(super) read: fn(&str) -> Option<u64>,
     pub(super) write: fn(u64) -> String,
 }
 
 pub(crate) const NUMBERS: Scale = Scale { read: number, write: |n| n.to_string() };
+const SIZES: Scale = Scale { read: |text| parse_size(text).ok(), write: format_size };
+const TIMES: Scale = Scale {
+    read: |text| u64::try_from(parse_duration(text).ok()?.as_nanos()).ok(),
+    write: |ns| format_duration(Duration::from_nanos(ns)),
+};
 
 /// A kind of value, and where a trial has it.
 pub(crate) struct Field<V: 'static, K> {
@@ -138,176 +144,154 @@ impl Kind<bool> for Switch {
     }
 }
 
-/// A whole number.
-pub(crate) struct Number {
+/// What is counted by a whole number: numbers, sizes, times, extents by either.
+pub(crate) trait Counted: Sized {
+    /// `None`: it is counted in another way.
+    fn count(&self) -> Option<u64>;
+    fn of(count: u64) -> Option<Self>;
+}
+
+macro_rules! counted {
+    ($($Number:ty),+) => {
+        $(impl Counted for $Number {
+            fn count(&self) -> Option<u64> {
+                Some((*self).into())
+            }
+
+            fn of(count: u64) -> Option<$Number> {
+                count.try_into().ok()
+            }
+        })+
+    };
+}
+counted!(u8, u16, u32, u64);
+
+impl Counted for Duration {
+    fn count(&self) -> Option<u64> {
+        self.as_nanos().try_into().ok()
+    }
+
+    fn of(ns: u64) -> Option<Duration> {
+        Some(Duration::from_nanos(ns))
+    }
+}
+
+/// A quantity within bounds.
+pub(crate) struct Quantity {
+    /// As help says it, before the bounds.
+    what: &'static str,
+    scale: Scale,
     pub(crate) least: u64,
     pub(crate) most: u64,
 }
 
-impl<N: TryFrom<u64> + Into<u64> + Copy> Kind<N> for Number {
-    fn allowed(&self) -> String {
-        if self.most == u64::MAX { "a whole number".to_owned() } else { format!("{} to {}", self.least, self.most) }
-    }
+const fn quantity(what: &'static str, scale: Scale, least: u64, most: u64) -> Quantity {
+    Quantity { what, scale, least, most }
+}
 
-    fn read(&self, text: &str) -> Option<N> {
-        number::<u64>(text)?.try_into().ok()
-    }
+/// A whole number.
+pub(crate) const WHOLE: Quantity = quantity("a whole number", NUMBERS, 0, u64::MAX);
 
-    fn write(&self, value: &N) -> Option<String> {
-        Some((*value).into().to_string())
-    }
-
-    fn holds(&self, value: &N) -> bool {
-        (self.least..=self.most).contains(&(*value).into())
-    }
-
-    fn scale(&self, _: &str) -> Option<Scale> {
-        Some(NUMBERS)
-    }
+/// A whole number within bounds.
+pub(crate) const fn within(least: u64, most: u64) -> Quantity {
+    quantity("", NUMBERS, least, most)
 }
 
 /// Octets, in the kernel's and iperf's K of 1024.
-pub(crate) struct Size {
-    pub(crate) least: u32,
-    pub(crate) most: u32,
+pub(crate) const fn size(least: u64, most: u64) -> Quantity {
+    quantity("size like 1470 or 128K", SIZES, least, most)
 }
 
-/// Octets of memory.
-pub(crate) const ANY_SIZE: Size = Size { least: 0, most: u32::MAX };
+/// A time, in nanoseconds.
+pub(crate) const fn time(least_ms: u64) -> Quantity {
+    quantity("time like 10s or 500ms", TIMES, least_ms * 1_000_000, u64::MAX)
+}
 
-const SIZES: Scale = Scale { read: |text| parse_size(text).ok(), write: format_size };
-
-impl Kind<u32> for Size {
+impl<V: Counted> Kind<V> for Quantity {
     fn allowed(&self) -> String {
-        let size = "size like 1470 or 128K".to_owned();
-        let of = |octets: u32| format_size(octets.into());
-        if self.most == u32::MAX { size } else { format!("{size}, {} to {}", of(self.least), of(self.most)) }
+        let Quantity { what, scale, least, most } = self;
+        match (*least, *most) {
+            (0, u64::MAX) => (*what).to_owned(),
+            (least, u64::MAX) => format!("{what}, at least {}", (scale.write)(least)),
+            (least, most) if what.is_empty() => format!("{least} to {most}"),
+            (least, most) => format!("{what}, {} to {}", (scale.write)(least), (scale.write)(most)),
+        }
     }
 
-    fn read(&self, text: &str) -> Option<u32> {
-        parse_size(text).ok()?.try_into().ok()
+    fn read(&self, text: &str) -> Option<V> {
+        V::of((self.scale.read)(text)?)
     }
 
-    fn write(&self, value: &u32) -> Option<String> {
-        Some(format_size((*value).into()))
+    fn write(&self, value: &V) -> Option<String> {
+        value.count().map(self.scale.write)
     }
 
-    fn holds(&self, value: &u32) -> bool {
-        (self.least..=self.most).contains(value)
+    fn holds(&self, value: &V) -> bool {
+        value.count().is_none_or(|count| (self.least..=self.most).contains(&count))
     }
 
     fn scale(&self, _: &str) -> Option<Scale> {
-        Some(SIZES)
+        Some(self.scale)
     }
 }
 
-/// Octets, a power of two.
-pub(crate) struct PowerOfTwo {
-    pub(crate) most: u32,
-}
+/// A power of two of octets.
+pub(crate) struct PowerOfTwo(pub(crate) Quantity);
 
 impl Kind<u32> for PowerOfTwo {
     fn allowed(&self) -> String {
-        format!("a power of two up to {}", format_size(self.most.into()))
+        format!("a power of two up to {}", format_size(self.0.most))
     }
 
     fn read(&self, text: &str) -> Option<u32> {
-        ANY_SIZE.read(text)
+        self.0.read(text)
     }
 
     fn write(&self, value: &u32) -> Option<String> {
-        ANY_SIZE.write(value)
+        self.0.write(value)
     }
 
     fn holds(&self, value: &u32) -> bool {
-        value.is_power_of_two() && *value <= self.most
+        value.is_power_of_two() && self.0.holds(value)
     }
 
-    fn scale(&self, _: &str) -> Option<Scale> {
-        Some(SIZES)
-    }
-}
-
-/// A time.
-pub(crate) struct Time {
-    pub(crate) least: Duration,
-}
-
-impl Kind<Duration> for Time {
-    fn allowed(&self) -> String {
-        let time = "time like 10s or 500ms";
-        if self.least.is_zero() { time.to_owned() } else { format!("{time}, at least {}", format_duration(self.least)) }
-    }
-
-    fn read(&self, text: &str) -> Option<Duration> {
-        parse_duration(text).ok()
-    }
-
-    fn write(&self, value: &Duration) -> Option<String> {
-        Some(format_duration(*value))
-    }
-
-    fn holds(&self, value: &Duration) -> bool {
-        *value >= self.least
-    }
-
-    fn scale(&self, _: &str) -> Option<Scale> {
-        Some(Scale {
-            read: |text| u64::try_from(parse_duration(text).ok()?.as_nanos()).ok(),
-            write: |ns| format_duration(Duration::from_nanos(ns)),
-        })
+    fn scale(&self, first: &str) -> Option<Scale> {
+        Kind::<u32>::scale(&self.0, first)
     }
 }
 
 /// An extent by time.
-pub(crate) struct ByTime(pub(crate) Time);
-
-impl Kind<Extent> for ByTime {
-    fn allowed(&self) -> String {
-        self.0.allowed()
-    }
-
-    fn read(&self, text: &str) -> Option<Extent> {
-        self.0.read(text).map(Extent::Time)
-    }
-
-    fn write(&self, value: &Extent) -> Option<String> {
-        if let Extent::Time(time) = value { self.0.write(time) } else { None }
-    }
-
-    fn holds(&self, value: &Extent) -> bool {
-        if let Extent::Time(time) = value { self.0.holds(time) } else { true }
-    }
-
-    fn scale(&self, first: &str) -> Option<Scale> {
-        self.0.scale(first)
-    }
-}
+pub(crate) struct ByTime(pub(crate) Quantity);
 
 /// An extent by octets.
-pub(crate) struct ByOctets;
+pub(crate) struct ByOctets(pub(crate) Quantity);
 
-impl Kind<Extent> for ByOctets {
-    fn allowed(&self) -> String {
-        "size like 64M, at least 1".to_owned()
-    }
+macro_rules! extents {
+    ($($Kind:ident: $Extent:ident of $Value:ty),+) => {
+        $(impl Kind<Extent> for $Kind {
+            fn allowed(&self) -> String {
+                Kind::<$Value>::allowed(&self.0)
+            }
 
-    fn read(&self, text: &str) -> Option<Extent> {
-        parse_size(text).ok().map(Extent::Octets)
-    }
+            fn read(&self, text: &str) -> Option<Extent> {
+                self.0.read(text).map(Extent::$Extent)
+            }
 
-    fn write(&self, value: &Extent) -> Option<String> {
-        if let Extent::Octets(octets) = value { Some(format_size(*octets)) } else { None }
-    }
+            fn write(&self, value: &Extent) -> Option<String> {
+                if let Extent::$Extent(value) = value { self.0.write(value) } else { None }
+            }
 
-    fn holds(&self, value: &Extent) -> bool {
-        *value != Extent::Octets(0)
-    }
+            fn holds(&self, value: &Extent) -> bool {
+                if let Extent::$Extent(value) = value { self.0.holds(value) } else { true }
+            }
 
-    fn scale(&self, _: &str) -> Option<Scale> {
-        Some(SIZES)
-    }
+            fn scale(&self, first: &str) -> Option<Scale> {
+                Kind::<$Value>::scale(&self.0, first)
+            }
+        })+
+    };
 }
+extents!(ByTime: Time of Duration, ByOctets: Octets of u64);
 
 /// An offered load.
 pub(crate) struct Load;
@@ -370,7 +354,7 @@ impl Kind<String> for Name {
 }
 
 /// Samples a second, or none.
-pub(crate) struct SampleRate(pub(crate) Number);
+pub(crate) struct SampleRate(pub(crate) Quantity);
 
 impl Kind<Option<u32>> for SampleRate {
     fn allowed(&self) -> String {
