@@ -181,7 +181,7 @@ impl Session {
             return Err(out_of_order("a trial needs the lease; ask for it first"));
         }
         self.end_trial();
-        prepare.spec.validate().map_err(|error| Refusal(RefusalKind::BadRequest, error.sentence))?;
+        prepare.spec.validate().map_err(|error| Refusal(RefusalKind::BadRequest, error.to_string()))?;
         if let Some(wanted) = &prepare.registers {
             registers::allow(wanted, self.memory)?;
         }

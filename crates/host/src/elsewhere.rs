@@ -3,23 +3,17 @@
 //! would have told.
 //! Knows which files to read, not the way.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-pub use crate::counters::files::snapshot_of;
-use crate::counters::files::{TABLES, VALUES};
-pub use crate::environment::files::environment_of;
-use crate::environment::files::{MACHINE_TABLES, MACHINE_VALUES};
+pub use crate::counters::snapshot_of;
+pub use crate::environment::environment_of;
+pub use crate::files::{Files, Wanted};
 
 /// Where the text of `ethtool -S` stands among the files.
 pub const DRIVER_STATISTICS: &str = "ethtool -S";
 
 /// Files that say which interface has an address.
 pub const ROUTES: [&str; 2] = ["/proc/net/route", "/proc/net/if_inet6"];
-
-/// Texts of files, by path.
-#[derive(Clone, Debug, Default)]
-pub struct Files(BTreeMap<String, String>);
 
 /// The device behind an interface.
 #[derive(Clone, Debug, Default)]
@@ -36,15 +30,6 @@ impl Device {
     }
 }
 
-/// What is to be read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Whole files.
-    pub whole: Vec<String>,
-    /// Files with a line each, as patterns of a shell.
-    pub lines: Vec<String>,
-}
-
 impl Wanted {
     /// What tells where addresses are.
     pub fn routes() -> Wanted {
@@ -53,11 +38,12 @@ impl Wanted {
 
     /// What counts, and what the machine is, seen from this interface.
     pub fn of(interface: &str) -> Wanted {
-        let of = |paths: &[&str]| paths.iter().map(|path| path.replace("INTERFACE", interface)).collect();
-        Wanted {
-            whole: of(&[TABLES.as_slice(), &MACHINE_TABLES].concat()),
-            lines: of(&[VALUES.as_slice(), &MACHINE_VALUES].concat()),
-        }
+        let mut wanted = Files::wanted_by(|files| {
+            snapshot_of(files, interface);
+            environment_of(files, Some(interface));
+        });
+        wanted.whole.retain(|path| path != DRIVER_STATISTICS);
+        wanted
     }
 }
 
@@ -69,30 +55,8 @@ pub fn is_name(interface: &str) -> bool {
 }
 
 impl Files {
-    /// These.
-    pub fn of(texts: BTreeMap<String, String>) -> Files {
-        Files(texts)
-    }
-
-    /// A file's text.
-    pub fn get(&self, path: &str) -> Option<&str> {
-        self.0.get(path).map(String::as_str)
-    }
-
-    /// A file's text without what surrounds it; device trees end their strings with NUL.
-    pub(crate) fn line(&self, path: &str) -> Option<String> {
-        let text = self.get(path)?.trim_matches(|c: char| c == '\0' || c.is_whitespace());
-        (!text.is_empty()).then(|| text.to_owned())
-    }
-
-    /// The files below a folder, by the rest of their paths.
-    pub(crate) fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let from = self.0.range(folder.to_owned()..);
-        from.map_while(move |(path, text)| Some((path.strip_prefix(folder)?, text.as_str())))
-    }
-
     pub(crate) fn device(&self, interface: &str) -> Device {
-        let text = self.get(&format!("/sys/class/net/{interface}/device/uevent")).unwrap_or_default();
+        let text = self.text(&format!("/sys/class/net/{interface}/device/uevent")).unwrap_or_default();
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::to_owned);
         // A platform device is called by its address and its node's name (of_device_make_bus_id of drivers/of/device.c).
         let node = value("OF_FULLNAME=").and_then(|path| {
@@ -111,7 +75,8 @@ impl Files {
             IpAddr::V6(address) => {
                 let hex = address.octets().map(|octet| format!("{octet:02x}")).concat();
                 // proc(5): address, number, prefix length, scope, flags, name.
-                let mut words = self.get("/proc/net/if_inet6")?.lines().map(|line| line.split_whitespace());
+                let text = self.text("/proc/net/if_inet6").ok()?;
+                let mut words = text.lines().map(|line| line.split_whitespace());
                 words.find_map(|mut words| (words.next()? == hex).then(|| words.last()).flatten())?.to_owned()
             }
         };
@@ -121,8 +86,8 @@ impl Files {
     /// The interface in whose subnet an IPv4 address is: no file says which one has it. Of several the longest prefix
     /// counts, then the smallest metric, as for packets that go there.
     fn subnet(&self, address: u32) -> Option<String> {
-        let lines = self.get("/proc/net/route")?.lines().skip(1);
-        let routes = lines.filter_map(|line| {
+        let text = self.text("/proc/net/route").ok()?;
+        let routes = text.lines().skip(1).filter_map(|line| {
             // proc(5): name, destination, gateway, flags, references, use, metric, mask. Addresses are numbers as the
             // machine's processor reads them, and its own order of octets is seen in a mask of ones alone.
             let words: Vec<&str> = line.split_whitespace().collect();

@@ -9,6 +9,7 @@ mod egress;
 pub mod elsewhere;
 pub mod environment;
 mod ethtool;
+mod files;
 pub mod guard;
 pub mod interfaces;
 mod namespaces;

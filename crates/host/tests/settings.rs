@@ -154,9 +154,12 @@ fn the_older_way_sets_the_same() {
         words[4] = 2;
         older.set_words(Words::Channels, &words).unwrap();
         assert_eq!(settings.get("channels.rx").as_deref(), Ok("2"));
-        for (words, name) in
-            [(Words::TxChecksum, "tx_checksum"), (Words::ScatterGather, "sg"), (Words::Gso, "gso"), (Words::Gro, "gro")]
-        {
+        for (words, name) in [
+            (Words::Value(0x16), "tx_checksum"),
+            (Words::Value(0x18), "sg"),
+            (Words::Value(0x23), "gso"),
+            (Words::Value(0x2b), "gro"),
+        ] {
             for (word, value) in [(0, "off"), (1, "on")] {
                 older.set_words(words, &[word]).unwrap();
                 assert_eq!(older.words(words).unwrap(), [word], "{name}");

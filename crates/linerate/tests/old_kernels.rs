@@ -105,7 +105,7 @@ impl Old {
     /// Makes it the machine of a record.
     fn become_of(&self, machine: &mut Machine) {
         let (before, after) = (self.files(false), self.files(true));
-        machine.environment = environment_of(&after, "eth0");
+        machine.environment = environment_of(&after, Some("eth0"));
         machine.counters = snapshot_of(&after, "eth0").counters.since(&snapshot_of(&before, "eth0").counters);
         machine.drop_reasons = None;
     }

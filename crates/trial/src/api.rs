@@ -8,42 +8,9 @@ use crate::flow::End;
 use crate::pace::Pacing;
 use crate::spec::{Spec, Workload};
 use crate::units::OfferedLoad;
+use crate::words;
 
-/// Names of an enum's variants, as options and records write them: the one list that reads and writes go through.
-macro_rules! named {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum $name {
-            $($(#[$doc])* #[serde(rename = $text)] $variant,)*
-        }
-
-        impl $name {
-            /// All of them.
-            pub const ALL: [$name; [$($text),*].len()] = [$($name::$variant),*];
-
-            /// The name, as options and records write it.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $($name::$variant => $text,)*
-                }
-            }
-
-            /// The one of this name.
-            pub fn parse(text: &str) -> Option<$name> {
-                $name::ALL.into_iter().find(|api| api.name() == text)
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.name())
-            }
-        }
-    };
-}
-
-named! {
+words! {
     /// How a sender hands its data to the socket.
     SenderApi {
         /// TCP: writev(2), several messages to a call unless paced or sized. UDP: one send(2) a datagram.
@@ -68,7 +35,7 @@ named! {
     }
 }
 
-named! {
+words! {
     /// How a receiver takes its data from the socket.
     ReceiverApi {
         /// TCP: read(2). UDP: one recv(2) a datagram.
@@ -91,7 +58,7 @@ named! {
     }
 }
 
-named! {
+words! {
     /// Who notes when a datagram arrived (Documentation/networking/timestamping.rst).
     Timestamps {
         /// The application, when a receive has returned.

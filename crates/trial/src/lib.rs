@@ -9,6 +9,8 @@ pub mod budget;
 pub mod change;
 pub mod cpu;
 pub mod departures;
+#[cfg(test)]
+mod docs_tests;
 pub mod doubt;
 pub mod drivers;
 pub mod drop_reason;
@@ -19,6 +21,7 @@ pub mod merged_drops;
 pub mod options;
 pub mod outcome;
 pub mod pace;
+pub mod pattern;
 pub mod prefix;
 pub mod printable;
 pub mod profile;
@@ -28,5 +31,6 @@ pub mod spec;
 pub mod stage;
 pub mod tool;
 pub mod units;
+pub mod word;
 
 pub use linerate_wire as wire;

@@ -1,122 +1,198 @@
-//! The options of a trial by name: one table, one reader, one writer.
+//! The options of a trial by name: help, parsing and writing follow from the rows in [`crate::spec`].
 //! The command line, plan files, factors and the record's `asked` all speak through here; which text came from
 //! where is for the caller to say.
 
-use std::str::FromStr;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::fmt;
 
-use crate::api::{ReceiverApi, SenderApi, Timestamps};
 use crate::flow::End;
-use crate::pace::Pacing;
-use crate::setting;
-use crate::spec::{CpuMethod, Direction, Extent, Ip, Spacing, Spec, USUAL_PROFILE_HZ, Workload};
-use crate::units::{OfferedLoad, format_duration, format_size, parse_duration, parse_size};
+use crate::setting::{self, BadSetting};
+pub use crate::spec::OPTIONS;
+use crate::spec::{Spec, Workload};
+pub(crate) use kind::{Access, boolean, number};
 
-/// One option, as help texts and error messages show it.
-#[derive(Clone, Copy, Debug)]
-pub struct OptionInfo {
+pub(crate) mod kind;
+
+/// One option: its row in the table.
+pub struct OptionRow {
     /// Its name.
     pub name: &'static str,
-    /// What may stand there.
-    pub allowed: &'static str,
+    /// What it does: the lines of its documentation, the first of which says it in short.
+    pub about: &'static [&'static str],
+    /// The workloads in which it does something.
+    pub applies: Applies,
+    pub(crate) field: &'static dyn Access,
+}
+
+impl fmt::Debug for OptionRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for OptionRow {
+    fn eq(&self, other: &OptionRow) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for OptionRow {}
+
+impl OptionRow {
     /// What it does, in one line.
-    pub about: &'static str,
+    pub fn in_short(&self) -> &'static str {
+        self.about[0].trim().trim_end_matches('.')
+    }
+
+    /// What may stand there.
+    pub fn allowed(&self) -> String {
+        self.field.allowed()
+    }
+
+    /// A value as it is written in records (`1024` and `1K` are both `1K`).
+    pub fn canonical(&self, text: &str) -> Result<String, BadOption> {
+        let mut spec = Spec::new(Workload::UdpStream);
+        spec.set_row(self, text)?;
+        Ok(self.field.get(&spec).unwrap_or_else(|| text.to_owned()))
+    }
 }
 
-const fn info(name: &'static str, allowed: &'static str, about: &'static str) -> OptionInfo {
-    OptionInfo { name, allowed, about }
+/// The workloads in which an option does something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// In all.
+    All,
+    /// One-way traffic.
+    Streams,
+    /// Requests and responses.
+    Requests,
+    /// One workload.
+    UdpStream,
+    /// What TCP carries.
+    Tcp,
 }
 
-/// Every option there is, in the order in which records and help texts show them.
-pub const OPTIONS: [OptionInfo; 34] = [
-    info("workload", "tcp-stream | udp-stream | tcp-rr | udp-rr | tcp-crr", "what traffic"),
-    info("direction", "tx | rx | both", "who sends, seen from the target; of requests, who asks"),
-    info("duration", "time like 10s or 500ms", "how long to measure, after the warm-up"),
-    info("bytes", "size like 64M", "payload of each stream, instead of a duration"),
-    info("warmup", "time", "time at the start that is left out of the figures"),
-    info("interval", "time, at least 10ms", "length of the time slices in the record"),
-    info(
-        "rate",
-        "bits per second like 100M, packets per second like 10kpps, or unlimited",
-        "offered load of each stream",
-    ),
-    info("burst", "1 to 1000", "messages sent back to back under a limited rate"),
-    info("spacing", "even | poisson", "how departures are spaced under a limited rate"),
-    info("pacing", "auto | application | fq, for udp-stream also txtime", "who keeps a sender to its rate"),
-    info("message_size", "size like 1470 or 128K, or auto", "payload of each write or datagram"),
-    info("streams", "1 to 128", "parallel streams in each direction"),
-    info("ip", "4 | 6 | auto", "the Internet Protocol"),
-    info("socket_buffer", "size, or auto", "SO_SNDBUF and SO_RCVBUF"),
-    info("mss", "octets, or auto", "TCP_MAXSEG"),
-    info("nodelay", "true | false | auto", "TCP_NODELAY; auto: only for requests and responses"),
-    info("congestion_control", "a name like cubic, or auto", "TCP_CONGESTION"),
-    info("dscp", "0 to 63", "differentiated services code point"),
-    info("request_size", "size", "payload of a request"),
-    info("response_size", "size", "payload of a response"),
-    info("outstanding", "1 to 256", "requests under way at once on each stream"),
-    info(
-        "sender_api",
-        "auto | plain | sendfile | zerocopy | splice | io-uring | io-uring-zerocopy, for udp-stream: plain | sendmmsg | \
-         udp-segment | sendmmsg-udp-segment | io-uring",
-        "how data goes to the socket",
-    ),
-    info(
-        "receiver_api",
-        "auto | plain | trunc | splice | zerocopy | io-uring | busy-poll, for udp-stream: plain | recvmmsg | udp-gro | \
-         busy-poll",
-        "how data comes from the socket",
-    ),
-    info("batch", "1 to 1024, or auto", "messages to one system call, where the API takes many"),
-    info("timestamps", "application | kernel | hardware, or auto", "who notes when a datagram arrived"),
-    info("alignment", "a power of two up to 1M", "alignment of the data buffers in memory"),
-    info("pin", "true | false", "pin each stream's thread to a CPU"),
-    info("probe", "true | false", "a udp-rr beside the stream, for delay under load"),
-    info("cpu_method", "stat | soak", "how CPU use is measured"),
-    info("drop_reasons", "on | off", "count what the kernels drop, by their own reasons"),
-    info("profile", "off | on | 1 to 10000", "samples a second of what each CPU does; on: 999"),
-    info("registers", "on | off", "read the MACs' and PHYs' registers before and after, and record what changed"),
-    info("seed", "a whole number", "seed of everything left to chance"),
-    info("repeat", "1 to 100000", "how often to measure each configuration"),
-];
+impl Applies {
+    /// Whether it does something there.
+    pub fn to(self, workload: Workload) -> bool {
+        match self {
+            Applies::All => true,
+            Applies::Streams => workload.is_stream(),
+            Applies::Requests => !workload.is_stream(),
+            Applies::UdpStream => workload == Workload::UdpStream,
+            Applies::Tcp => !workload.is_udp(),
+        }
+    }
+
+    /// As help and documentation say it.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Applies::All => "all",
+            Applies::Streams => "streams",
+            Applies::Requests => "requests and responses",
+            Applies::UdpStream => "udp-stream",
+            Applies::Tcp => "TCP",
+        }
+    }
+}
 
 /// Why an option was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadOption {
     /// There is no option of this name.
-    #[error("there is no option '{name}'; {hint}")]
-    Unknown {
-        /// The name as given.
-        name: String,
-        /// What to try.
-        hint: String,
-    },
+    #[error("there is no option '{0}'; {hint}", hint = hint(.0))]
+    Unknown(String),
     /// The option exists; the value does not suit it.
-    #[error("{name}: {complaint}")]
+    #[error("{name}: '{text}' is not allowed; write {allowed}")]
     Value {
         /// The option's name.
+        name: &'static str,
+        /// The value as given.
+        text: String,
+        /// What may stand there.
+        allowed: String,
+    },
+    /// A setting of a machine, or its value.
+    #[error("{end}.{bad}")]
+    Setting {
+        /// Whose.
+        end: End,
+        /// What is wrong with it.
+        bad: BadSetting,
+    },
+    /// The option does nothing in this workload. It is refused: who set it believes that the figures were taken with it.
+    #[error("{name} is for {applies}; it does nothing in {workload}, leave it out", applies = .applies.words())]
+    DoesNothing {
+        /// The option's name.
+        name: &'static str,
+        /// In which it does something.
+        applies: Applies,
+        /// Where it was set.
+        workload: Workload,
+    },
+    /// A range that cannot be counted through.
+    #[error("{name}: '{part}' is no range; {why}, like 50M..1G:50M")]
+    Range {
+        /// The option's name.
         name: String,
-        /// One sentence that says what is allowed.
-        complaint: String,
+        /// What was to be a range.
+        part: String,
+        /// Why it is none.
+        why: NoRange,
+    },
+    /// A level that stands there twice.
+    #[error("{name}: the level {level} is there twice; leave one out")]
+    Repeated {
+        /// The option's name.
+        name: String,
+        /// The level.
+        level: String,
     },
 }
 
-/// The option's entry in the table; the error names the nearest ones.
-pub fn find(name: &str) -> Result<&'static OptionInfo, BadOption> {
-    if let Some(found) = OPTIONS.iter().find(|option| option.name == name) {
-        return Ok(found);
+/// Why a text is no range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRange {
+    /// It has no step.
+    #[error("write first..last:step")]
+    NoStep,
+    /// The option has no order.
+    #[error("only options that count something have ranges; write a list, or")]
+    NotCounted,
+    /// `1M..5kpps:1M`.
+    #[error("first, last and step must be of one kind")]
+    OfSeveralKinds,
+    /// It ends below its beginning, or never.
+    #[error("it must rise, by a step above zero")]
+    DoesNotRise,
+    /// More levels than anybody means.
+    #[error("it has more than {MAX_LEVELS} levels; take a larger step")]
+    TooLong,
+}
+
+/// How often a plan measures each configuration: no option of a trial, and set like one.
+pub const REPEAT: &str = "repeat";
+
+fn hint(name: &str) -> String {
+    if setting_of(name).is_some() {
+        return "it is a setting of a machine, and no option of a trial".to_owned();
     }
-    let hint = if setting_of(name).is_some() {
-        "it is a setting of a machine, and no option of a trial".to_owned()
-    } else {
-        match nearest(name, OPTIONS.map(|option| option.name)) {
-            Some(near) => format!("did you mean '{near}'?"),
-            None => format!(
-                "options are {}, and settings of a machine like target.mtu or host.gro",
-                OPTIONS.map(|option| option.name).join(", ")
-            ),
-        }
-    };
-    Err(BadOption::Unknown { name: name.to_owned(), hint })
+    if name == REPEAT {
+        return "it belongs to the plan, not to a trial".to_owned();
+    }
+    let names = || OPTIONS.iter().map(|option| option.name).chain([REPEAT]);
+    match nearest(name, names()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!(
+            "options are {}, and settings of a machine like target.mtu or host.gro",
+            names().collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
+
+/// The option's row; the error names the nearest ones.
+pub fn find(name: &str) -> Result<&'static OptionRow, BadOption> {
+    OPTIONS.iter().find(|option| option.name == name).ok_or_else(|| BadOption::Unknown(name.to_owned()))
 }
 
 /// The machine and the setting that a name like `target.mtu` means; `None`: it is an option of the trial, or nothing.
@@ -128,176 +204,48 @@ pub fn setting_of(name: &str) -> Option<(End, &str)> {
 }
 
 /// What may stand at an option, or at a setting of a machine; the error names the nearest ones.
-pub fn allowed(name: &str) -> Result<&'static str, BadOption> {
+pub fn allowed(name: &str) -> Result<String, BadOption> {
     match setting_of(name) {
-        Some((_, setting)) => match setting::find(setting) {
-            Ok(found) => Ok(found.allowed),
-            Err(complaint) => Err(BadOption::Value { name: name.to_owned(), complaint }),
+        Some((end, setting)) => match setting::find(setting) {
+            Ok(found) => Ok(found.allowed.to_owned()),
+            Err(bad) => Err(BadOption::Setting { end, bad }),
         },
-        None => find(name).map(|found| found.allowed),
+        None => find(name).map(OptionRow::allowed),
+    }
+}
+
+/// A value of an option, or of a setting of a machine, written in one way only.
+pub fn canonical(name: &str, text: &str) -> Result<String, BadOption> {
+    match setting_of(name) {
+        Some((end, name)) => setting::canonical(name, text).map_err(|bad| BadOption::Setting { end, bad }),
+        None => find(name)?.canonical(text),
     }
 }
 
 impl Spec {
-    /// Sets one option from its text. `repeat` is no part of a trial and refused here as unknown.
-    pub fn set(&mut self, name: &str, text: &str) -> Result<(), BadOption> {
-        let option = find(name)?;
-        let bad = |complaint: String| BadOption::Value { name: name.to_owned(), complaint };
-        let not_allowed = || bad(format!("'{text}' is not allowed; write {}", option.allowed));
-        let size = || -> Result<u32, BadOption> {
-            let octets = parse_size(text).map_err(|e| bad(e.0))?;
-            u32::try_from(octets).map_err(|_| not_allowed())
-        };
-        match name {
-            "workload" => self.workload = parse_workload(text).ok_or_else(not_allowed)?,
-            "direction" => self.direction = parse_direction(text).ok_or_else(not_allowed)?,
-            "duration" => self.extent = Extent::Time(parse_duration(text).map_err(|e| bad(e.0))?),
-            "bytes" => self.extent = Extent::Octets(parse_size(text).map_err(|e| bad(e.0))?),
-            "warmup" => self.warmup = parse_duration(text).map_err(|e| bad(e.0))?,
-            "interval" => self.interval = parse_duration(text).map_err(|e| bad(e.0))?,
-            "rate" => self.rate = text.parse::<OfferedLoad>().map_err(|e| bad(e.0))?,
-            "burst" => self.burst = number(text).ok_or_else(not_allowed)?,
-            "spacing" => {
-                self.spacing = match text {
-                    "even" => Spacing::Even,
-                    "poisson" => Spacing::Poisson,
-                    _ => return Err(not_allowed()),
-                }
-            }
-            "pacing" => {
-                self.pacing = if text == "auto" { None } else { Some(Pacing::parse(text).ok_or_else(not_allowed)?) }
-            }
-            "message_size" => self.message_size = if text == "auto" { None } else { Some(size()?) },
-            "streams" => self.streams = number(text).ok_or_else(not_allowed)?,
-            "ip" => {
-                self.ip = match text {
-                    "4" => Some(Ip::V4),
-                    "6" => Some(Ip::V6),
-                    "auto" => None,
-                    _ => return Err(not_allowed()),
-                }
-            }
-            "socket_buffer" => self.socket_buffer = if text == "auto" { None } else { Some(size()?) },
-            "mss" => self.mss = if text == "auto" { None } else { Some(number(text).ok_or_else(not_allowed)?) },
-            "nodelay" => {
-                self.nodelay = if text == "auto" { None } else { Some(boolean(text).ok_or_else(not_allowed)?) }
-            }
-            "congestion_control" => self.congestion_control = (text != "auto").then(|| text.to_owned()),
-            "dscp" => self.dscp = number(text).ok_or_else(not_allowed)?,
-            "request_size" => self.request_size = size()?,
-            "response_size" => self.response_size = size()?,
-            "outstanding" => self.outstanding = number(text).ok_or_else(not_allowed)?,
-            "sender_api" => {
-                self.sender_api =
-                    if text == "auto" { None } else { Some(SenderApi::parse(text).ok_or_else(not_allowed)?) }
-            }
-            "receiver_api" => {
-                self.receiver_api =
-                    if text == "auto" { None } else { Some(ReceiverApi::parse(text).ok_or_else(not_allowed)?) }
-            }
-            "batch" => self.batch = if text == "auto" { None } else { Some(number(text).ok_or_else(not_allowed)?) },
-            "timestamps" => {
-                self.timestamps =
-                    if text == "auto" { None } else { Some(Timestamps::parse(text).ok_or_else(not_allowed)?) }
-            }
-            "alignment" => self.alignment = size()?,
-            "pin" => self.pin = boolean(text).ok_or_else(not_allowed)?,
-            "probe" => self.probe = boolean(text).ok_or_else(not_allowed)?,
-            "cpu_method" => {
-                self.cpu_method = match text {
-                    "stat" => CpuMethod::Stat,
-                    "soak" => CpuMethod::Soak,
-                    _ => return Err(not_allowed()),
-                }
-            }
-            "drop_reasons" => self.drop_reasons = boolean(text).ok_or_else(not_allowed)?,
-            "profile" => {
-                self.profile = match text {
-                    "off" => None,
-                    "on" => Some(USUAL_PROFILE_HZ),
-                    _ => Some(number(text).ok_or_else(not_allowed)?),
-                }
-            }
-            "registers" => self.registers = boolean(text).ok_or_else(not_allowed)?,
-            "seed" => self.seed = number(text).ok_or_else(not_allowed)?,
-            _ => {
-                return Err(BadOption::Unknown {
-                    name: name.to_owned(),
-                    hint: "it belongs to the plan, not to a trial".to_owned(),
-                });
-            }
+    /// The trial that a record's `asked` describes. What this version does not know is as usual.
+    pub fn from_asked(workload: Workload, asked: &BTreeMap<String, String>) -> Spec {
+        let mut spec = Spec::new(workload);
+        for (name, text) in asked {
+            let _ = spec.set(name, text);
         }
-        Ok(())
+        spec
+    }
+
+    /// Sets one option from its text.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), BadOption> {
+        self.set_row(find(name)?, text)
+    }
+
+    fn set_row(&mut self, option: &OptionRow, text: &str) -> Result<(), BadOption> {
+        let bad = || BadOption::Value { name: option.name, text: text.to_owned(), allowed: option.allowed() };
+        option.field.set(self, text).ok_or_else(bad)
     }
 
     /// Every option as understood, in the order of [`OPTIONS`], each as [`Spec::set`] reads it.
     pub fn asked(&self) -> Vec<(&'static str, String)> {
-        let auto = |text: Option<String>| text.unwrap_or_else(|| "auto".to_owned());
-        // An unlimited TCP stream's depends on the connection's segments: the record's sender_api tells what it became.
-        let message_size = match (self.workload, self.rate, self.message_size) {
-            (Workload::TcpStream, OfferedLoad::Unlimited, None) => auto(None),
-            _ => format_size(self.message_octets().into()),
-        };
-        let (extent, extent_text) = match self.extent {
-            Extent::Time(time) => ("duration", format_duration(time)),
-            Extent::Octets(octets) => ("bytes", format_size(octets)),
-        };
-        vec![
-            ("workload", self.workload.name().to_owned()),
-            ("direction", self.direction.name().to_owned()),
-            (extent, extent_text),
-            ("warmup", format_duration(self.warmup)),
-            ("interval", format_duration(self.interval)),
-            ("rate", self.rate.to_string()),
-            ("burst", self.burst.to_string()),
-            ("spacing", if self.spacing == Spacing::Even { "even" } else { "poisson" }.to_owned()),
-            ("pacing", auto(self.pacing.map(|pacing| pacing.name().to_owned()))),
-            ("message_size", message_size),
-            ("streams", self.streams.to_string()),
-            ("ip", auto(self.ip.map(|ip| if ip == Ip::V4 { "4" } else { "6" }.to_owned()))),
-            ("socket_buffer", auto(self.socket_buffer.map(|octets| format_size(octets.into())))),
-            ("mss", auto(self.mss.map(|mss| mss.to_string()))),
-            ("nodelay", self.nodelay().to_string()),
-            ("congestion_control", auto(self.congestion_control.clone())),
-            ("dscp", self.dscp.to_string()),
-            ("request_size", format_size(self.request_size.into())),
-            ("response_size", format_size(self.response_size.into())),
-            ("outstanding", self.outstanding.to_string()),
-            ("sender_api", auto(self.sender_api.map(|api| api.name().to_owned()))),
-            ("receiver_api", auto(self.receiver_api.map(|api| api.name().to_owned()))),
-            ("batch", auto(self.batch.map(|batch| batch.to_string()))),
-            ("timestamps", auto(self.timestamps.map(|who| who.name().to_owned()))),
-            ("alignment", format_size(self.alignment.into())),
-            ("pin", self.pin.to_string()),
-            ("probe", self.probe.to_string()),
-            ("cpu_method", if self.cpu_method == CpuMethod::Stat { "stat" } else { "soak" }.to_owned()),
-            ("drop_reasons", if self.drop_reasons { "on" } else { "off" }.to_owned()),
-            ("profile", self.profile.map_or_else(|| "off".to_owned(), |hz| hz.to_string())),
-            ("registers", if self.registers { "on" } else { "off" }.to_owned()),
-            ("seed", self.seed.to_string()),
-        ]
-    }
-}
-
-/// The workload of this name.
-pub fn parse_workload(text: &str) -> Option<Workload> {
-    Workload::ALL.into_iter().find(|workload| workload.name() == text)
-}
-
-fn parse_direction(text: &str) -> Option<Direction> {
-    [Direction::Tx, Direction::Rx, Direction::Both].into_iter().find(|direction| direction.name() == text)
-}
-
-pub(crate) fn number<T: FromStr>(text: &str) -> Option<T> {
-    // `+5` and the like parse in Rust and are a slip of the finger here.
-    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
-}
-
-pub(crate) fn boolean(text: &str) -> Option<bool> {
-    match text {
-        "true" | "on" | "yes" => Some(true),
-        "false" | "off" | "no" => Some(false),
-        _ => None,
+        let understood = self.understood();
+        OPTIONS.iter().filter_map(|option| Some((option.name, option.field.get(&understood)?))).collect()
     }
 }
 
@@ -314,7 +262,11 @@ pub fn levels(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
     for part in text.split(',') {
         match part.split_once("..") {
             None => levels.push(part.trim().to_owned()),
-            Some((first, rest)) => levels.extend(range(name, part, first, rest)?),
+            Some((first, rest)) => levels.extend(range(name, first, rest).map_err(|why| BadOption::Range {
+                name: name.to_owned(),
+                part: part.to_owned(),
+                why,
+            })?),
         }
     }
     Ok(levels)
@@ -323,50 +275,21 @@ pub fn levels(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
 /// The most levels that one range may name; more is a slip of the finger.
 const MAX_LEVELS: u64 = 10_000;
 
-fn range(name: &str, part: &str, first: &str, rest: &str) -> Result<Vec<String>, BadOption> {
-    let bad = |complaint: &str| BadOption::Value {
-        name: name.to_owned(),
-        complaint: format!("'{part}' is no range; {complaint}, like 50M..1G:50M"),
+fn range(name: &str, first: &str, rest: &str) -> Result<Vec<String>, NoRange> {
+    let (last, step) = rest.split_once(':').ok_or(NoRange::NoStep)?;
+    let scale = match find(name) {
+        Ok(option) => option.field.scale(first).ok_or(NoRange::NotCounted)?,
+        Err(_) => kind::NUMBERS,
     };
-    let (last, step) = rest.split_once(':').ok_or_else(|| bad("write first..last:step"))?;
-    type Scale = (fn(&str) -> Option<u64>, fn(u64) -> String);
-    let (read, write): Scale = match name {
-        "rate" if first.ends_with("pps") => (
-            |text| match text.parse() {
-                Ok(OfferedLoad::PacketsPerSecond(packets)) => Some(packets),
-                _ => None,
-            },
-            |packets| OfferedLoad::PacketsPerSecond(packets).to_string(),
-        ),
-        "rate" => (
-            |text| match text.parse() {
-                Ok(OfferedLoad::BitsPerSecond(bits)) => Some(bits),
-                _ => None,
-            },
-            |bits| OfferedLoad::BitsPerSecond(bits).to_string(),
-        ),
-        "duration" | "warmup" | "interval" => (
-            |text| u64::try_from(parse_duration(text).ok()?.as_nanos()).ok(),
-            |ns| format_duration(Duration::from_nanos(ns)),
-        ),
-        "bytes" | "message_size" | "socket_buffer" | "request_size" | "response_size" | "alignment" => {
-            (|text| parse_size(text).ok(), format_size)
-        }
-        "burst" | "streams" | "mss" | "dscp" | "outstanding" | "batch" | "profile" | "seed" => {
-            (number, |n| n.to_string())
-        }
-        _ if setting_of(name).is_some() => (number, |n| n.to_string()),
-        _ => return Err(bad("only options that count something have ranges; write a list, or")),
-    };
-    let read = |text: &str| read(text).ok_or_else(|| bad("first, last and step must be of one kind"));
+    let read = |text: &str| (scale.read)(text).ok_or(NoRange::OfSeveralKinds);
     let (first, last, step) = (read(first)?, read(last)?, read(step)?);
     if step == 0 || last < first {
-        return Err(bad("it must rise, by a step above zero"));
+        return Err(NoRange::DoesNotRise);
     }
     if (last - first) / step >= MAX_LEVELS {
-        return Err(bad("it has more than 10000 levels; take a larger step"));
+        return Err(NoRange::TooLong);
     }
-    Ok((0..=(last - first) / step).map(|k| write(first + k * step)).collect())
+    Ok((0..=(last - first) / step).map(|k| (scale.write)(first + k * step)).collect())
 }
 
 /// The candidate that `name` was likely meant to be, if one is near enough.
@@ -410,14 +333,25 @@ mod tests {
                 again.set(name, &text).unwrap();
             }
             assert_eq!(again.asked(), spec.asked());
+            let asked = spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
+            assert_eq!(Spec::from_asked(Workload::TcpStream, &asked), again);
         }
     }
 
+    /// The page's table of options is made of the rows.
     #[test]
-    fn the_table_names_every_option_of_a_trial() {
-        let spec = Spec::new(Workload::TcpStream);
-        let named: Vec<&str> = OPTIONS.iter().map(|o| o.name).filter(|n| !["bytes", "repeat"].contains(n)).collect();
-        assert_eq!(spec.asked().iter().map(|(name, _)| *name).collect::<Vec<_>>(), named);
+    fn the_documentation_has_the_table() {
+        let mut table = "| option | value | if not given | meaning | applies to |\n|---|---|---|---|---|\n".to_owned();
+        for option in OPTIONS {
+            let about: Vec<&str> = option.about.iter().map(|line| line.trim()).collect();
+            let (about, applies) = (about.join(" "), option.applies.words());
+            let allowed = option.allowed().replace(" | ", ", ");
+            let is_needed = ["workload", "bytes"].contains(&option.name);
+            let usual = option.field.get(&Spec::default()).filter(|_| !is_needed).unwrap_or_default();
+            table +=
+                &format!("| `{}` | {allowed} | {usual} | {} | {applies} |\n", option.name, about.trim_end_matches('.'));
+        }
+        crate::docs_tests::check("plans.md", "| option |", &table);
     }
 
     #[track_caller]

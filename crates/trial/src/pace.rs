@@ -1,9 +1,8 @@
 //! When to send what: departures under a limited offered load.
 //! Knows no clock; `now` is an argument.
 
-use serde::{Deserialize, Serialize};
-
 use crate::spec::{Spacing, Workload};
+use crate::words;
 
 /// The schedule of one stream's departures.
 ///
@@ -163,36 +162,20 @@ impl Pacer {
     }
 }
 
-/// Who keeps a sender to its schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pacing {
-    /// The sender: it hands each message over when it is due.
-    Application,
-    /// The kernel, told the rate (SO_MAX_PACING_RATE, socket(7)): TCP itself, or the fq queueing discipline (tc-fq(8)).
-    Fq,
-    /// The queueing discipline, told each datagram's time (SO_TXTIME): etf (tc-etf(8)) or fq.
-    Txtime,
+words! {
+    /// Who keeps a sender to its schedule.
+    Pacing {
+        /// The sender: it hands each message over when it is due.
+        Application = "application",
+        /// The kernel, told the rate (SO_MAX_PACING_RATE, socket(7)): TCP itself, or the fq queueing discipline
+        /// (tc-fq(8)).
+        Fq = "fq",
+        /// The queueing discipline, told each datagram's time (SO_TXTIME): etf (tc-etf(8)) or fq.
+        Txtime = "txtime",
+    }
 }
 
 impl Pacing {
-    /// All of them.
-    pub const ALL: [Pacing; 3] = [Pacing::Application, Pacing::Fq, Pacing::Txtime];
-
-    /// The name, as options and records write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Pacing::Application => "application",
-            Pacing::Fq => "fq",
-            Pacing::Txtime => "txtime",
-        }
-    }
-
-    /// The one of this name.
-    pub fn parse(text: &str) -> Option<Pacing> {
-        Pacing::ALL.into_iter().find(|pacing| pacing.name() == text)
-    }
-
     /// Whether this can pace the workload's departures.
     pub const fn suits(self, workload: Workload) -> bool {
         match self {
@@ -202,18 +185,14 @@ impl Pacing {
     }
 }
 
-impl std::fmt::Display for Pacing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 /// How far the schedule gets in this time while the sender catches up.
+#[inline]
 const fn caught_up_in(ns: u64) -> u64 {
     ns.saturating_add(ns / 2)
 }
 
 /// How long the schedule takes to get so far while the sender catches up.
+#[inline]
 const fn time_to_catch_up(ns: u64) -> u64 {
     ns - ns / 3
 }
@@ -221,6 +200,7 @@ const fn time_to_catch_up(ns: u64) -> u64 {
 const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
 
 /// To fixed point, exactly, from 2⁻¹² ns up; a negative number and NaN are 0, what is too large is the largest.
+#[inline]
 fn fixed(ns: f64) -> FixedNs {
     (ns * TWO_POW_64) as FixedNs
 }

@@ -2,16 +2,21 @@
 //! Knows no machine; whether one has a setting, and what it makes of a value, is found out there.
 
 use crate::options::nearest;
-use overlap::Thing;
+use discipline::{BadDiscipline, Discipline};
+pub use place::DriverRequest;
+use place::{Each, Place};
 pub use scheduling::Scheduling;
 use syntax::{OfEach, Syntax};
+pub use table::SETTINGS;
 
 pub mod discipline;
 pub mod overlap;
+pub mod place;
 mod scheduling;
 pub mod syntax;
+mod table;
 
-/// One setting, or a family of them, as help texts and error messages show it.
+/// One setting, or a family of them: its row in the table.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingInfo {
     /// As people write it after `target.` or `host.`; a `*` at the end stands for more of the name.
@@ -24,56 +29,15 @@ pub struct SettingInfo {
     pub may_cut_link: bool,
     /// What a change costs, from 0, a write to a file, to 9, a reboot. Dear factors change least often.
     pub dear: u8,
-    /// Settings with the same word here are one request to the driver, which may take them only together.
-    pub request: Option<&'static str>,
-    thing: Thing,
+    /// Where it is read and written.
+    pub place: Place,
     syntax: Syntax,
 }
 
 impl SettingInfo {
-    const fn new(name: &'static str, syntax: Syntax, allowed: &'static str, about: &'static str) -> SettingInfo {
-        SettingInfo {
-            name,
-            allowed,
-            about,
-            may_cut_link: false,
-            dear: 0,
-            request: None,
-            thing: Thing::OfItsName,
-            syntax,
-        }
-    }
-
-    const fn in_request(self, request: &'static str) -> SettingInfo {
-        SettingInfo { request: Some(request), ..self }
-    }
-
-    const fn is(self, thing: Thing) -> SettingInfo {
-        SettingInfo { thing, ..self }
-    }
-
-    /// The kernel's names of the features that it stands for; a `*` is any part of a name ([`overlap::covers`]).
-    pub fn features(&self) -> Option<&'static str> {
-        match self.thing {
-            Thing::Features(pattern) => Some(pattern),
-            _ => None,
-        }
-    }
-
-    /// The sysctl that it is another name for.
-    pub fn sysctl(&self) -> Option<&'static str> {
-        match self.thing {
-            Thing::Sysctl(name) => Some(name),
-            _ => None,
-        }
-    }
-
-    const fn dear(self, dear: u8) -> SettingInfo {
-        SettingInfo { dear, ..self }
-    }
-
-    const fn cuts(self) -> SettingInfo {
-        SettingInfo { may_cut_link: true, ..self }
+    /// The request to the driver that it is part of, which may take only together what is in it.
+    pub fn request(&self) -> Option<DriverRequest> {
+        if let Place::Driver(knob) = self.place { Some(knob.request) } else { None }
     }
 
     /// Whether its value is a list of CPUs, which has commas.
@@ -86,17 +50,24 @@ impl SettingInfo {
         let rest = name.strip_prefix(self.name.strip_suffix('*')?)?;
         (!rest.is_empty()).then_some(rest)
     }
-}
 
-const ON_OFF: &str = "on | off";
-const NUMBER: &str = "a whole number";
-const CPUS: &str = "CPUs like 0 or 0-3,8, or none";
-const MICROSECONDS: &str = "microseconds, without a unit";
-const FRAMES: &str = "a number of frames";
-const ANY: Syntax = Syntax::Number { least: 0, most: u32::MAX as u64 };
+    /// Whether it is a family whose members are things by their numbers, or `all` of them.
+    pub fn is_one_or_all(&self) -> bool {
+        matches!(self.place, Place::Files(files) if self.name.ends_with('*') && !files.file.contains('*'))
+    }
 
-const fn info(name: &'static str, syntax: Syntax, allowed: &'static str, about: &'static str) -> SettingInfo {
-    SettingInfo::new(name, syntax, allowed, about)
+    /// Whether the setting of this name belongs to an interface, and not to the machine.
+    pub fn is_of_interface(&self, name: &str) -> bool {
+        match self.place {
+            Place::Link(_) | Place::Qdisc | Place::LinkModes | Place::Driver(_) | Place::Features(_) => true,
+            Place::Files(files) => match files.of {
+                Each::RxQueue | Each::TxQueue | Each::Interface => true,
+                Each::Interrupt => self.rest_of(name).is_none_or(|which| which.parse::<u32>().is_err()),
+                Each::Cpu => false,
+            },
+            Place::Sysctl(_) | Place::Custom | Place::Elsewhere(_) => false,
+        }
+    }
 }
 
 /// The setting that is reached by booting the machine, which is the controller's business and no agent's.
@@ -105,209 +76,93 @@ pub const BOOT: &str = "boot";
 /// The setting of the agent's own threads, which end with their trial.
 pub const RECEIVER_SCHEDULING: &str = "receiver_scheduling";
 
-/// `speed`, `duplex` and `autoneg` are three views of this.
-const LINK_MODES: Thing =
-    Thing::One("the modes that the link offers; write both in one, as 'forced 100 full' or 'advertise 100baseT/Full'");
-
-/// Every setting there is, in the order in which help texts and docs/settings.md show them.
-pub const SETTINGS: &[SettingInfo] = &[
-    info("mtu", Syntax::Size { most: 65_536 }, "octets like 1500 or 9000", "the largest packet of the interface")
-        .dear(2)
-        .cuts(),
-    info(
-        "queue_length",
-        ANY,
-        "a number of packets",
-        "what the qdisc may hold unless it is told otherwise (txqueuelen)",
-    ),
-    info(
-        "qdisc",
-        Syntax::Discipline,
-        "default | noqueue | pfifo_fast | mq | pfifo | bfifo | fq | fq_codel | tbf, with parameters as in 'tbf rate \
-         100M burst 32K limit 64K'",
-        "the queueing discipline at the root of the interface",
-    )
-    .dear(1)
-    .cuts(),
-    info("rx_checksum", Syntax::Feature, ON_OFF, "the MAC checks what arrives").is(Thing::Features("rx-checksum")),
-    info("tx_checksum", Syntax::Feature, ON_OFF, "the MAC fills checksums in").is(Thing::Features("tx-checksum-*")),
-    info("sg", Syntax::Feature, ON_OFF, "scatter-gather: a packet may lie in several pieces of memory")
-        .is(Thing::Features("tx-scatter-gather*")),
-    info("tso", Syntax::Feature, ON_OFF, "the MAC cuts TCP into segments").is(Thing::Features("tx-tcp*-segmentation")),
-    info("gso", Syntax::Feature, ON_OFF, "the stack cuts segments as late as it can")
-        .is(Thing::Features("tx-generic-segmentation")),
-    info("udp_segmentation", Syntax::Feature, ON_OFF, "the MAC cuts UDP into datagrams (UDP_SEGMENT)")
-        .is(Thing::Features("tx-udp-segmentation")),
-    info("gro", Syntax::Feature, ON_OFF, "the stack joins what arrives before it goes up")
-        .is(Thing::Features("rx-gro")),
-    info("gro_hw", Syntax::Feature, ON_OFF, "the MAC joins what arrives, as GRO would")
-        .cuts()
-        .is(Thing::Features("rx-gro-hw")),
-    info("gro_list", Syntax::Feature, ON_OFF, "GRO by lists of packets, for forwarding")
-        .is(Thing::Features("rx-gro-list")),
-    info("udp_gro_forwarding", Syntax::Feature, ON_OFF, "GRO of UDP that is forwarded")
-        .is(Thing::Features("rx-udp-gro-forwarding")),
-    info("lro", Syntax::Feature, ON_OFF, "the MAC joins what arrives, and forgets how it was")
-        .cuts()
-        .is(Thing::Features("rx-lro")),
-    info("feature.*", Syntax::Feature, ON_OFF, "any feature by the kernel's name, as feature.rx-hashing")
-        .dear(1)
-        .cuts()
-        .is(Thing::Feature),
-    info("coalesce.rx_usecs", ANY, MICROSECONDS, "how long a received frame may wait for its interrupt")
-        .in_request("coalesce"),
-    info("coalesce.rx_frames", ANY, FRAMES, "how many received frames may wait for an interrupt")
-        .in_request("coalesce"),
-    info("coalesce.tx_usecs", ANY, MICROSECONDS, "how long a sent frame may wait for its interrupt")
-        .in_request("coalesce"),
-    info("coalesce.tx_frames", ANY, FRAMES, "how many sent frames may wait for an interrupt").in_request("coalesce"),
-    info("coalesce.rx_usecs_irq", ANY, MICROSECONDS, "rx_usecs while an interrupt is being served")
-        .in_request("coalesce"),
-    info("coalesce.rx_frames_irq", ANY, FRAMES, "rx_frames while an interrupt is being served").in_request("coalesce"),
-    info("coalesce.tx_usecs_irq", ANY, MICROSECONDS, "tx_usecs while an interrupt is being served")
-        .in_request("coalesce"),
-    info("coalesce.tx_frames_irq", ANY, FRAMES, "tx_frames while an interrupt is being served").in_request("coalesce"),
-    info("coalesce.adaptive_rx", Syntax::Switch, ON_OFF, "the driver chooses rx_usecs by the load")
-        .in_request("coalesce"),
-    info("coalesce.adaptive_tx", Syntax::Switch, ON_OFF, "the driver chooses tx_usecs by the load")
-        .in_request("coalesce"),
-    info("ring.rx", ANY, FRAMES, "descriptors of the receive ring").dear(3).cuts().in_request("ring"),
-    info("ring.tx", ANY, FRAMES, "descriptors of the transmit ring").dear(3).cuts().in_request("ring"),
-    info("channels.rx", ANY, NUMBER, "queues that only receive").dear(3).cuts().in_request("channels"),
-    info("channels.tx", ANY, NUMBER, "queues that only send").dear(3).cuts().in_request("channels"),
-    info("channels.combined", ANY, NUMBER, "queues that do both").dear(3).cuts().in_request("channels"),
-    info("pause.autoneg", Syntax::Switch, ON_OFF, "pause frames as both ends of the cable agree")
-        .dear(4)
-        .cuts()
-        .in_request("pause"),
-    info("pause.rx", Syntax::Switch, ON_OFF, "obey pause frames").dear(4).cuts().in_request("pause"),
-    info("pause.tx", Syntax::Switch, ON_OFF, "send pause frames").dear(4).cuts().in_request("pause"),
-    info(
-        "speed",
-        Syntax::Speed,
-        "auto | Mbit/s like 100 | forced 100 full | advertise 100baseT/Full+1000baseT/Full",
-        "the speeds that are offered to the other end of the cable, or one without asking it",
-    )
-    .dear(5)
-    .cuts()
-    .is(LINK_MODES),
-    info("duplex", Syntax::Duplex, "auto | half | full, or as speed", "the duplex modes that are offered")
-        .dear(5)
-        .cuts()
-        .is(LINK_MODES),
-    info(
-        "autoneg",
-        Syntax::Autoneg,
-        "on | off, or as speed",
-        "whether both ends of the cable agree on speed and duplex",
-    )
-    .dear(5)
-    .cuts()
-    .is(LINK_MODES),
-    info("eee", Syntax::Switch, ON_OFF, "Energy-Efficient Ethernet: the PHY sleeps between packets").dear(5).cuts(),
-    info(
-        "irq_affinity.*",
-        Syntax::CpusOfEach,
-        CPUS,
-        "CPUs that an interrupt of the interface goes to; by number, or all",
-    )
-    .is(Thing::OneOrAll),
-    info("rps.*", Syntax::CpusOfEach, CPUS, "CPUs that packets of a receive queue are spread over; by number, or all")
-        .is(Thing::OneOrAll),
-    info("xps.*", Syntax::CpusOfEach, CPUS, "CPUs that use a transmit queue; by number, or all").is(Thing::OneOrAll),
-    info("rfs.rps_flow_cnt", Syntax::NumberOfEach, NUMBER, "flows that a receive queue remembers the CPU of"),
-    info("rfs.rps_sock_flow_entries", ANY, NUMBER, "flows of the machine whose application's CPU is remembered")
-        .is(Thing::Sysctl("net.core.rps_sock_flow_entries")),
-    info("napi.threaded", Syntax::Switch, ON_OFF, "a thread polls the interface, not a softirq"),
-    info(
-        "gro_flush_timeout",
-        Syntax::Time,
-        "a time with its unit, like 20us, or 0",
-        "how long GRO may keep packets, and interrupts may stay off",
-    ),
-    info("napi_defer_hard_irqs", ANY, NUMBER, "empty polls before interrupts are enabled again"),
-    info("busy_poll", ANY, MICROSECONDS, "how long poll and select look at the NIC (net.core.busy_poll)")
-        .is(Thing::Sysctl("net.core.busy_poll")),
-    info("busy_read", ANY, MICROSECONDS, "how long a socket read looks at the NIC (net.core.busy_read)")
-        .is(Thing::Sysctl("net.core.busy_read")),
-    info("governor", Syntax::NameOfEach, "a name like performance", "who chooses the CPUs' frequency"),
-    info(
-        "cpuidle.max_latency_us",
-        Syntax::LimitOfEach,
-        "microseconds without a unit, or unlimited",
-        "CPUs use no idle state that takes longer to leave",
-    ),
-    info("cpuidle.state.*", Syntax::SwitchOfEach, ON_OFF, "one idle state of all CPUs, by number"),
-    info(
-        RECEIVER_SCHEDULING,
-        Syntax::Scheduling,
-        "other | nice:-20 to nice:19 | fifo:1 to fifo:99 | rr:1 to rr:99",
-        "scheduling class and priority of the agent's receiving threads",
-    ),
-    info(
-        "sysctl.*",
-        Syntax::Sysctl,
-        "what the kernel takes; sizes like 16M too",
-        "any sysctl of net.core, net.ipv4 and net.ipv6, as sysctl.net.core.rmem_max",
-    )
-    .cuts()
-    .is(Thing::AnySysctl),
-    info("custom.*", Syntax::Text, "what its command or file takes", "a setting that the plan defines").dear(5).cuts(),
-    info(
-        BOOT,
-        Syntax::Name,
-        "a name that the plan defines as [boot.NAME]",
-        "what the machine is booted as: a kernel, a driver",
-    )
-    .dear(9)
-    .cuts(),
-];
-
-/// The table's entry for a setting; the error is one sentence with the nearest names.
-pub fn find(name: &str) -> Result<&'static SettingInfo, String> {
+/// The table's entry for a setting.
+pub fn find(name: &str) -> Result<&'static SettingInfo, BadSetting> {
+    let bad = |why| BadSetting { name: name.to_owned(), why };
     let found = SETTINGS.iter().find(|setting| setting.name == name && !name.ends_with('*'));
-    if let Some(found) = found.or_else(|| SETTINGS.iter().find(|setting| setting.rest_of(name).is_some())) {
-        syntax::check_name(found.name, name)?;
-        return Ok(found);
+    match found.or_else(|| SETTINGS.iter().find(|setting| setting.rest_of(name).is_some())) {
+        Some(found) => syntax::check_name(found, name).map(|()| found).map_err(bad),
+        None => Err(bad(WhyBad::Unknown)),
     }
-    // Half a name is a question: `coalesce` asks what there is of it.
+}
+
+/// Why a setting was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {}", self.complaint())]
+pub struct BadSetting {
+    /// Its name.
+    pub name: String,
+    /// What is wrong.
+    pub why: WhyBad,
+}
+
+/// What is wrong with a setting's name or value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhyBad {
+    /// There is none of this name.
+    Unknown,
+    /// One of the user's own, which the plan does not define.
+    Undefined,
+    /// A sysctl outside the trees that are known.
+    OutsideTrees,
+    /// It wants the number of one of several, or `all` where that is possible.
+    NoNumber,
+    /// What stands for the `*` of its family is no name.
+    NoName,
+    /// This is not allowed; that is.
+    Value(String, &'static str),
+    /// A value has one line.
+    Lines,
+    /// A time without a unit.
+    NoUnit(String),
+    /// It is no queueing discipline, for this reason.
+    Discipline(BadDiscipline),
+}
+
+impl BadSetting {
+    /// What is wrong, without the setting's name.
+    pub fn complaint(&self) -> String {
+        let name = &self.name;
+        match &self.why {
+            WhyBad::Unknown => format!("there is no setting '{name}'; {}", hint(name)),
+            WhyBad::Undefined => {
+                format!("the plan does not define {name}; give it a [{name}] with get and set, or a file")
+            }
+            WhyBad::OutsideTrees => {
+                format!("there is no setting '{name}'; of sysctls there are net.core, net.ipv4 and net.ipv6")
+            }
+            WhyBad::NoNumber => {
+                format!("'{name}' needs a number at its end, as in 'cpuidle.state.1', or 'all', as in 'rps.all'")
+            }
+            WhyBad::NoName => format!("'{name}' is no name of a setting; docs/settings.md says how they look"),
+            WhyBad::Value(text, allowed) => format!("'{text}' is not allowed; write {allowed}"),
+            WhyBad::Lines => "a value is one line".to_owned(),
+            WhyBad::NoUnit(text) => format!("'{text}' may be anything; write its unit, as in 20us"),
+            WhyBad::Discipline(why) => why.to_string(),
+        }
+    }
+}
+
+/// The nearest names. Half a name is a question: `coalesce` asks what there is of it.
+fn hint(name: &str) -> String {
     let below = |setting: &&SettingInfo| {
         setting.name.strip_prefix(name.trim_end_matches(['.', '*'])).is_some_and(|rest| rest.starts_with('.'))
     };
     let of_family: Vec<&str> = SETTINGS.iter().filter(below).map(|setting| setting.name).collect();
-    let hint = match (nearest(name, SETTINGS.iter().map(|setting| setting.name)), of_family.as_slice()) {
+    match (nearest(name, SETTINGS.iter().map(|setting| setting.name)), of_family.as_slice()) {
         (_, [_, ..]) => format!("there are {}", of_family.join(", ")),
         (Some(near), _) => format!("did you mean '{near}'?"),
         (None, _) => "docs/settings.md lists them all".to_owned(),
-    };
-    Err(format!("there is no setting '{name}'; {hint}"))
-}
-
-/// Why a setting was not taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadSetting {
-    /// Its name; absent where there is no such setting, as the complaint says.
-    pub name: Option<String>,
-    /// One sentence that says what is allowed.
-    pub complaint: String,
-}
-
-impl std::fmt::Display for BadSetting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.name.iter().try_for_each(|name| write!(f, "{name}: "))?;
-        f.write_str(&self.complaint)
     }
 }
 
-impl std::error::Error for BadSetting {}
-
 /// The value as a machine tells it when it has taken it.
 pub fn canonical(name: &str, text: &str) -> Result<String, BadSetting> {
-    let setting = find(name).map_err(|complaint| BadSetting { name: None, complaint })?;
+    let setting = find(name)?;
     let text = text.trim();
-    syntax::canonical(setting.syntax, text).map_err(|complaint| {
-        let complaint = complaint.unwrap_or_else(|| format!("'{text}' is not allowed; write {}", setting.allowed));
-        BadSetting { name: Some(name.to_owned()), complaint }
+    syntax::canonical(setting.syntax, text).map_err(|why| BadSetting {
+        name: name.to_owned(),
+        why: why.unwrap_or_else(|| WhyBad::Value(text.to_owned(), setting.allowed)),
     })
 }
 
@@ -315,29 +170,24 @@ pub fn canonical(name: &str, text: &str) -> Result<String, BadSetting> {
 /// `autoneg` that is `off` reads as the speed that is forced, because that is what it takes to put it back; and of
 /// several things, those that are not named stay as they are.
 pub fn stands(name: &str, value: &str, now: &str) -> bool {
-    let Ok(value) = canonical(name, value) else { return false };
-    let is_of_each = || find(name).is_ok_and(|found| found.syntax.is_of_each());
+    let (Ok(setting), Ok(value)) = (find(name), canonical(name, value)) else { return false };
+    let each = || OfEach::parse(&value).zip(OfEach::parse(now));
     value == now
-        || (name == "autoneg" && value == "off" && now.starts_with("forced "))
-        || (is_of_each()
-            && OfEach::parse(&value).zip(OfEach::parse(now)).is_some_and(|(value, now)| now.has_all_of(&value)))
+        || (setting.syntax == Syntax::Autoneg && value == "off" && now.starts_with("forced "))
+        || (setting.syntax.is_of_each() && each().is_some_and(|(value, now)| now.has_all_of(&value)))
 }
 
 /// Whether what a machine tells is what it was asked for: it [stands](stands), or differs in what the machine chooses.
 pub fn agrees(name: &str, asked: &str, read_back: &str) -> bool {
-    if stands(name, asked, read_back) {
-        return true;
-    }
-    let forced = read_back.strip_prefix("forced ");
-    match (name, canonical(name, asked).as_deref()) {
-        ("duplex", Ok(duplex @ ("half" | "full"))) => {
-            forced.is_some_and(|of| of.strip_suffix(duplex).is_some_and(|speed| speed.ends_with(' ')))
+    let (Ok(setting), Ok(asked)) = (find(name), canonical(name, asked)) else { return false };
+    stands(name, &asked, read_back)
+        || match setting.syntax {
+            Syntax::Duplex => read_back.starts_with("forced ") && read_back.ends_with(&format!(" {asked}")),
+            // Parameters that were not asked for are the kernel's choice.
+            Syntax::Discipline => Discipline::parse(&asked)
+                .is_ok_and(|asked| Discipline::parse(read_back).is_ok_and(|read| read.has_all_of(&asked))),
+            _ => false,
         }
-        // Parameters that were not asked for are the kernel's choice.
-        ("qdisc", Ok(asked)) => discipline::Discipline::parse(asked)
-            .is_ok_and(|asked| discipline::Discipline::parse(read_back).is_ok_and(|read| read.has_all_of(&asked))),
-        _ => false,
-    }
 }
 
 #[cfg(test)]
@@ -360,14 +210,14 @@ mod tests {
                     prop_assert_eq!(canonical(&name, &once), Ok(once.clone()));
                     prop_assert!(agrees(&name, &text, &once));
                 }
-                Err(error) => prop_assert!(!error.complaint.is_empty()),
+                Err(error) => prop_assert!(error.to_string().lines().count() == 1),
             }
         }
 
         #[test]
         fn any_name_is_found_or_not(name in "\\PC{0,20}") {
             if let Err(complaint) = find(&name) {
-                prop_assert!(complaint.contains(&name));
+                prop_assert!(complaint.to_string().contains(&name));
             }
         }
     }
@@ -445,7 +295,7 @@ mod tests {
 
     #[track_caller]
     fn check_name(name: &str, complaint: &str) {
-        let got = find(name).unwrap_err();
+        let got = find(name).unwrap_err().to_string();
         assert!(got.contains(complaint), "{got}");
     }
 
@@ -521,25 +371,15 @@ mod tests {
         }
     }
 
-    /// Each entry of the table has a row in the page with its name, whether it cuts the link and its cost, and the page
-    /// has no other.
+    /// The page's table of settings is made of the rows.
     #[test]
     fn the_documentation_has_the_table() {
-        let page = include_str!("../../../docs/settings.md");
-        let rows: Vec<Vec<&str>> = page
-            .lines()
-            .filter(|line| line.starts_with("| `"))
-            .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
-            // The page's other tables, of two columns, are of what changes with a setting.
-            .filter(|row: &Vec<&str>| row.len() > 2)
-            .collect();
-        for setting in SETTINGS {
-            let name = format!("`{}`", setting.name);
-            let row = rows.iter().find(|row| row[0] == name);
-            let row = row.unwrap_or_else(|| panic!("docs/settings.md does not describe {name}"));
-            let cuts = if setting.may_cut_link { "yes" } else { "no" };
-            assert_eq!(row[3..5], [cuts, setting.dear.to_string().as_str()], "{name}");
+        let mut table = "| setting | values | meaning | cuts | cost | source |\n|---|---|---|---|---|---|\n".to_owned();
+        for SettingInfo { name, allowed, about, may_cut_link, dear, place, .. } in SETTINGS {
+            let cuts = if *may_cut_link { "yes" } else { "no" };
+            let allowed = allowed.replace(" | ", ", ");
+            table += &format!("| `{name}` | {allowed} | {about} | {cuts} | {dear} | {} |\n", place.source());
         }
-        assert_eq!(rows.len(), SETTINGS.len(), "docs/settings.md has rows of settings that there are not");
+        crate::docs_tests::check("settings.md", "| setting |", &table);
     }
 }

@@ -1,47 +1,36 @@
-//! What one trial is asked to do, every option as understood, defaults included.
-//! Knows no text: [`crate::options`] reads and writes the options by name.
+//! What one trial is asked to do: the table of its options, and which go together.
+//! Parsing, `asked`, help and docs/plans.md follow from the rows.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::api::{ReceiverApi, SenderApi, Timestamps};
+use crate::options::kind::{ANY_SIZE, Auto, ByOctets, ByTime, Field, Load, Name, Number, ON_OFF, PowerOfTwo};
+use crate::options::kind::{SampleRate, Size, TRUTH, Time, Words};
+use crate::options::{Applies, OptionRow};
 use crate::pace::Pacing;
 use crate::units::OfferedLoad;
 use crate::wire::PROBE_LEN;
+use crate::words;
 
-/// What traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    /// One-way bytes over TCP.
-    TcpStream,
-    /// One-way numbered datagrams over UDP.
-    UdpStream,
-    /// Requests and responses over one TCP connection.
-    TcpRr,
-    /// Requests and responses over UDP.
-    UdpRr,
-    /// A TCP connection for each request and response.
-    TcpCrr,
+words! {
+    /// What traffic.
+    Workload {
+        /// One-way bytes over TCP.
+        TcpStream = "tcp-stream",
+        /// One-way numbered datagrams over UDP.
+        UdpStream = "udp-stream",
+        /// Requests and responses over one TCP connection.
+        TcpRr = "tcp-rr",
+        /// Requests and responses over UDP.
+        UdpRr = "udp-rr",
+        /// A TCP connection for each request and response.
+        TcpCrr = "tcp-crr",
+    }
 }
 
 impl Workload {
-    /// All of them.
-    pub const ALL: [Workload; 5] =
-        [Workload::TcpStream, Workload::UdpStream, Workload::TcpRr, Workload::UdpRr, Workload::TcpCrr];
-
-    /// The name, as options and records write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Workload::TcpStream => "tcp-stream",
-            Workload::UdpStream => "udp-stream",
-            Workload::TcpRr => "tcp-rr",
-            Workload::UdpRr => "udp-rr",
-            Workload::TcpCrr => "tcp-crr",
-        }
-    }
-
     /// One-way traffic, rather than requests and responses.
     pub const fn is_stream(self) -> bool {
         matches!(self, Workload::TcpStream | Workload::UdpStream)
@@ -53,38 +42,15 @@ impl Workload {
     }
 }
 
-impl std::fmt::Display for Workload {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// Which way, seen from the target. For requests and responses: who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// The target sends (or asks).
-    Tx,
-    /// The target receives (or answers).
-    Rx,
-    /// Both at the same time.
-    Both,
-}
-
-impl Direction {
-    /// The name, as options and records write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Direction::Tx => "tx",
-            Direction::Rx => "rx",
-            Direction::Both => "both",
-        }
-    }
-}
-
-impl std::fmt::Display for Direction {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
+words! {
+    /// Which way, seen from the target. For requests and responses: who asks.
+    Direction {
+        /// The target sends (or asks).
+        Tx = "tx",
+        /// The target receives (or answers).
+        Rx = "rx",
+        /// Both at the same time.
+        Both = "both",
     }
 }
 
@@ -98,107 +64,34 @@ pub enum Extent {
     Octets(u64),
 }
 
-/// How departures are spaced under a limited offered load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Spacing {
-    /// The same gap each time.
-    Even,
-    /// Gaps drawn from the exponential distribution: Poisson arrivals.
-    Poisson,
+words! {
+    /// How departures are spaced under a limited offered load.
+    Spacing {
+        /// The same gap each time.
+        Even = "even",
+        /// Gaps drawn from the exponential distribution: Poisson arrivals.
+        Poisson = "poisson",
+    }
 }
 
-/// How CPU use is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CpuMethod {
-    /// The kernel's own accounting, /proc/stat.
-    Stat,
-    /// Idle capacity, by spinning threads of the lowest priority (what netperf calls a looper).
-    Soak,
-}
-
-/// Everything a trial is asked to do. Sizes in octets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spec {
-    /// What traffic.
-    pub workload: Workload,
-    /// Which way.
-    pub direction: Direction,
-    /// When the measurement ends.
-    pub extent: Extent,
-    /// Time at the start that is left out of the figures.
-    pub warmup: Duration,
-    /// Length of the time slices in the record.
-    pub interval: Duration,
-    /// Offered load of each stream, or rate of requests of each stream.
-    pub rate: OfferedLoad,
-    /// Messages sent back to back under a limited offered load.
-    pub burst: u32,
-    /// How the departures are spaced.
-    pub spacing: Spacing,
-    /// Who keeps the senders to their schedule; `None`: what makes the departures smoothest.
-    pub pacing: Option<Pacing>,
-    /// Octets of payload in each write or datagram; `None`: the workload's usual size.
-    pub message_size: Option<u32>,
-    /// Streams in each direction, each with a thread of its own.
-    pub streams: u16,
-    /// IPv4 or IPv6; `None`: whichever both ends share, IPv4 first.
-    pub ip: Option<Ip>,
-    /// SO_SNDBUF and SO_RCVBUF to ask for; `None`: what the system gives.
-    pub socket_buffer: Option<u32>,
-    /// TCP_MAXSEG to ask for.
-    pub mss: Option<u16>,
-    /// TCP_NODELAY; `None`: off for tcp-stream, on for requests and responses.
-    pub nodelay: Option<bool>,
-    /// TCP_CONGESTION; `None`: what the system gives.
-    pub congestion_control: Option<String>,
-    /// Differentiated services code point, 0 to 63.
-    pub dscp: u8,
-    /// Octets of a request.
-    pub request_size: u32,
-    /// Octets of a response.
-    pub response_size: u32,
-    /// Requests under way at once on each stream.
-    pub outstanding: u32,
-    /// How senders hand their data to the socket, at whichever end they are; `None`: [`SenderApi::auto`].
-    pub sender_api: Option<SenderApi>,
-    /// How receivers take their data from the socket, at whichever end they are; `None`: [`ReceiverApi::auto`].
-    pub receiver_api: Option<ReceiverApi>,
-    /// The most messages to one system call, of the ways that take many; `None`: what measuring has shown to be best.
-    pub batch: Option<u32>,
-    /// Who notes when datagrams of a UDP stream arrive; `None`: the NIC where it does so already, else the kernel.
-    pub timestamps: Option<Timestamps>,
-    /// Alignment of the data buffers in memory, octets, a power of two.
-    pub alignment: u32,
-    /// Pin each stream's thread to a CPU, one after the other.
-    pub pin: bool,
-    /// Run a udp-rr beside the stream, so that delay under load is measured.
-    pub probe: bool,
+words! {
     /// How CPU use is measured.
-    pub cpu_method: CpuMethod,
-    /// Count what the kernel drops, by its own reasons.
-    #[serde(default)]
-    pub drop_reasons: bool,
-    /// Samples a second of what each CPU does, in the measured part; `None`: no profile.
-    #[serde(default)]
-    pub profile: Option<u32>,
-    /// Read the devices' registers before and after the traffic.
-    #[serde(default)]
-    pub registers: bool,
-    /// Seed of everything that is left to chance.
-    pub seed: u64,
+    CpuMethod {
+        /// The kernel's own accounting, /proc/stat.
+        Stat = "stat",
+        /// Idle capacity, by spinning threads of the lowest priority (what netperf calls a looper).
+        Soak = "soak",
+    }
 }
 
-/// IPv4 or IPv6, as an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ip {
-    /// IPv4.
-    #[serde(rename = "4")]
-    V4,
-    /// IPv6.
-    #[serde(rename = "6")]
-    V6,
+words! {
+    /// IPv4 or IPv6, as an option.
+    Ip {
+        /// IPv4.
+        V4 = "4",
+        /// IPv6.
+        V6 = "6",
+    }
 }
 
 /// The most streams in one direction.
@@ -220,43 +113,147 @@ pub const USUAL_PROFILE_HZ: u32 = 999;
 /// Requests a second of the probe that runs beside a stream.
 pub const PROBE_PPS: u64 = 100;
 
+/// A row for each option: what it does, its name, its type, what is usual, where it does something, and what its text
+/// looks like. The first field has two options, which stand in braces.
+macro_rules! options {
+    (
+        $(#[doc = $ending:literal])+ $extent:ident: $Extent:ty = $usually:expr, {
+            $($(#[doc = $sub:literal])+ $option:ident, in $where:ident, $how:expr;)+
+        };
+        $($(#[doc = $about:literal])+ $field:ident: $Type:ty = $usual:expr, in $applies:ident, $kind:expr;)+
+    ) => {
+        /// Everything a trial is asked to do. Sizes in octets.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Spec {
+            $(#[doc = $ending])+ pub $extent: $Extent,
+            $($(#[doc = $about])+ pub $field: $Type,)+
+        }
+
+        impl Default for Spec {
+            fn default() -> Spec {
+                Spec { $extent: $usually, $($field: $usual,)+ }
+            }
+        }
+
+        /// Every option there is, in the order in which help texts show them.
+        pub static OPTIONS: &[OptionRow] = &[
+            $(options!(@row $extent $option [$($sub),+] $where $how),)+
+            $(options!(@row $field $field [$($about),+] $applies $kind),)+
+        ];
+    };
+    (@row $field:ident $name:ident $about:tt $applies:ident $kind:expr) => {
+        OptionRow {
+            name: stringify!($name),
+            about: &$about,
+            applies: Applies::$applies,
+            field: &Field { kind: $kind, of: |spec| &spec.$field, of_mut: |spec| &mut spec.$field },
+        }
+    };
+}
+
+const fn upto(most: u64) -> Number {
+    Number { least: 1, most }
+}
+
+options! {
+    /// When the measurement ends.
+    extent: Extent = Extent::Time(Duration::from_secs(10)), {
+        /// How long to measure, after the warm-up.
+        duration, in All, ByTime(Time { least: Duration::from_millis(1) });
+        /// Payload of each stream, instead of a duration and without a warm-up.
+        bytes, in Streams, ByOctets;
+    };
+    /// What traffic.
+    workload: Workload = Workload::TcpStream, in All, Words;
+    /// Who sends, seen from the target; of requests, who asks.
+    /// `tx`: the target sends, or asks; `rx`: the target receives, or answers.
+    direction: Direction = Direction::Rx, in All, Words;
+    /// Time at the start that is left out of the figures.
+    warmup: Duration = Duration::ZERO, in All, Time { least: Duration::ZERO };
+    /// Length of the time slices in the record.
+    interval: Duration = Duration::from_secs(1), in All, Time { least: Duration::from_millis(10) };
+    /// Offered load of each stream, or rate of requests.
+    /// Bits per second for streams, packets per second for UDP streams and requests.
+    rate: OfferedLoad = OfferedLoad::Unlimited, in All, Load;
+    /// Messages sent back to back under a limited rate.
+    burst: u32 = 1, in All, upto(1000);
+    /// How departures are spaced under a limited rate.
+    spacing: Spacing = Spacing::Even, in All, Words;
+    /// Who keeps a sender to its rate.
+    /// `application`: its own thread, which `auto` becomes; `fq`: the kernel, told the rate; `txtime`: the kernel, told
+    /// each datagram's time, udp-stream only. docs/method.md says what each needs.
+    pacing: Option<Pacing> = None, in Streams, Auto(Words);
+    /// Payload of each write or datagram.
+    /// `auto`: 1470 (IPv6: 1450) for UDP; for TCP a whole train of segments, under a limited rate what a millisecond
+    /// brings.
+    message_size: Option<u32> = None, in Streams, Auto(Size { least: 1, most: MAX_MESSAGE });
+    /// Parallel streams in each direction, each with a thread of its own.
+    streams: u16 = 1, in All, upto(MAX_STREAMS as u64);
+    /// The Internet Protocol; `auto`: whichever both ends share, IPv4 first.
+    ip: Option<Ip> = None, in All, Auto(Words);
+    /// SO_SNDBUF and SO_RCVBUF; `auto`: what the system gives.
+    socket_buffer: Option<u32> = None, in All, Auto(ANY_SIZE);
+    /// TCP_MAXSEG, from the smallest that Linux accepts.
+    mss: Option<u16> = None, in Tcp, Auto(Number { least: 88, most: u16::MAX as u64 });
+    /// TCP_NODELAY; `auto`: only for requests and responses.
+    nodelay: Option<bool> = None, in Tcp, Auto(TRUTH);
+    /// TCP_CONGESTION; `auto`: what the system gives.
+    congestion_control: Option<String> = None, in Tcp, Auto(Name { like: "cubic, reno or bbr", longest: 15 });
+    /// Differentiated services code point.
+    dscp: u8 = 0, in All, Number { least: 0, most: 63 };
+    /// Payload of a request.
+    request_size: u32 = 64, in Requests, Size { least: 1, most: MAX_MESSAGE };
+    /// Payload of a response.
+    response_size: u32 = 64, in Requests, Size { least: 1, most: MAX_MESSAGE };
+    /// Requests under way at once on each stream; tcp-crr has one.
+    outstanding: u32 = 1, in Requests, upto(MAX_OUTSTANDING as u64);
+    /// How data goes to the socket, at whichever end sends.
+    /// `auto` is *plain* at the target; docs/method.md, *Who uses which API*. TCP: `plain`, `sendfile`, `zerocopy`,
+    /// `splice`, `io-uring`, `io-uring-zerocopy`; UDP: `plain`, `sendmmsg`, `udp-segment`, `sendmmsg-udp-segment`,
+    /// `io-uring`.
+    sender_api: Option<SenderApi> = None, in Streams, Auto(Words);
+    /// How data comes from the socket, at whichever end receives.
+    /// `auto` likewise. TCP: `plain`, `trunc`, `splice`, `zerocopy`, `io-uring`, `busy-poll`; UDP: `plain`, `recvmmsg`,
+    /// `udp-gro`, `busy-poll`; requests: `plain`, `busy-poll`.
+    receiver_api: Option<ReceiverApi> = None, in All, Auto(Words);
+    /// Most messages to one system call, where the API takes many.
+    batch: Option<u32> = None, in Streams, Auto(upto(MAX_BATCH as u64));
+    /// Who notes when a datagram arrived; `auto`: the NIC where it does so already, else the kernel.
+    timestamps: Option<Timestamps> = None, in UdpStream, Auto(Words);
+    /// Alignment of the data buffers in memory.
+    alignment: u32 = 4096, in All, PowerOfTwo { most: 1 << 20 };
+    /// Pin each stream's thread to a CPU, one after the other.
+    pin: bool = false, in All, TRUTH;
+    /// A udp-rr beside the stream, for delay under load.
+    probe: bool = false, in Streams, TRUTH;
+    /// How CPU use is measured.
+    /// `stat`: the kernel's accounting; `soak`: spinning threads of the lowest priority.
+    cpu_method: CpuMethod = CpuMethod::Stat, in All, Words;
+    /// Count what the kernels drop, by their own reasons.
+    /// docs/method.md, *Drop reasons*.
+    drop_reasons: bool = false, in All, ON_OFF;
+    /// Samples a second of what each CPU does in the measured part; not with `cpu_method=soak`.
+    profile: Option<u32> = None, in All, SampleRate(upto(MAX_PROFILE_HZ as u64));
+    /// Read the MACs' and PHYs' registers before and after, and record what changed.
+    /// [registers.md](registers.md) says more.
+    registers: bool = false, in All, ON_OFF;
+    /// Seed of everything left to chance.
+    seed: u64 = 1, in All, Number { least: 0, most: u64::MAX };
+}
+
 impl Spec {
     /// The usual trial of this workload.
     pub fn new(workload: Workload) -> Spec {
-        Spec {
-            workload,
-            direction: Direction::Rx,
-            extent: Extent::Time(Duration::from_secs(10)),
-            warmup: Duration::ZERO,
-            interval: Duration::from_secs(1),
-            rate: OfferedLoad::Unlimited,
-            burst: 1,
-            spacing: Spacing::Even,
-            pacing: None,
-            message_size: None,
-            streams: 1,
-            ip: None,
-            socket_buffer: None,
-            mss: None,
-            nodelay: None,
-            congestion_control: None,
-            dscp: 0,
-            request_size: 64,
-            response_size: 64,
-            outstanding: 1,
-            sender_api: None,
-            receiver_api: None,
-            batch: None,
-            timestamps: None,
-            alignment: 4096,
-            pin: false,
-            probe: false,
-            cpu_method: CpuMethod::Stat,
-            drop_reasons: false,
-            profile: None,
-            registers: false,
-            seed: 1,
-        }
+        Spec { workload, ..Spec::default() }
+    }
+
+    /// With what the workload makes of `auto`, as far as no machine has to tell it.
+    pub(crate) fn understood(&self) -> Spec {
+        // An unlimited TCP stream's depends on the connection's segments: the record's sender_api tells what it became.
+        let is_open = self.workload == Workload::TcpStream && self.rate == OfferedLoad::Unlimited;
+        let message_size = if is_open { self.message_size } else { Some(self.message_octets()) };
+        Spec { message_size, nodelay: Some(self.nodelay()), ..self.clone() }
     }
 
     /// Octets of each write or datagram. UDP's usual size fits an MTU of 1500 without fragments. A write of TCP leaves
@@ -288,178 +285,163 @@ impl Spec {
         }
     }
 
-    /// Whether the options can be met together; the error is one sentence that says what to change.
+    /// Whether the options can be met together.
     pub fn validate(&self) -> Result<(), Unsuitable> {
-        let say = |condition: bool, options: &[&str], sentence: &str| match condition {
-            true => Err(Unsuitable::new(options, sentence)),
-            false => Ok(()),
-        };
-        let size = self.message_octets();
-        match self.extent {
-            Extent::Time(time) => {
-                say(time < Duration::from_millis(1), &["duration"], "duration must be at least 1ms")?;
-                say(
-                    time.as_nanos() / self.interval.as_nanos().max(1) > MAX_SLICES,
-                    &["duration", "interval"],
-                    "duration holds more than 10000 intervals; make interval longer or duration shorter",
-                )?;
-            }
-            Extent::Octets(octets) => {
-                say(octets == 0, &["bytes"], "bytes must be at least 1")?;
-                say(
-                    !self.workload.is_stream(),
-                    &["bytes", "workload"],
-                    "bytes end a stream; give a request-response workload a duration",
-                )?;
-                say(
-                    !self.warmup.is_zero(),
-                    &["bytes", "warmup"],
-                    "a trial of a number of bytes has no warm-up; leave one of the two out",
-                )?;
-            }
+        if let Some(option) = OPTIONS.iter().find(|option| !option.field.holds(self)) {
+            let value = option.field.get(self).unwrap_or_default();
+            return Err(Unsuitable::Value { name: option.name, value, allowed: option.allowed() });
         }
-        say(self.interval < Duration::from_millis(10), &["interval"], "interval must be at least 10ms")?;
-        say(self.streams == 0 || self.streams > MAX_STREAMS, &["streams"], "streams must be 1 to 128")?;
-        say(self.burst == 0 || self.burst > 1000, &["burst"], "burst must be 1 to 1000")?;
-        say(
-            self.outstanding == 0 || self.outstanding > MAX_OUTSTANDING,
-            &["outstanding"],
-            "outstanding must be 1 to 256",
-        )?;
-        say(
-            self.profile.is_some_and(|hz| !(1..=MAX_PROFILE_HZ).contains(&hz)),
-            &["profile"],
-            "profile must be 1 to 10000 samples a second, or off",
-        )?;
-        say(
-            self.profile.is_some() && self.cpu_method == CpuMethod::Soak,
-            &["profile", "cpu_method"],
-            "a profile counts idle time, which cpu_method soak fills; choose cpu_method stat, or profile off",
-        )?;
-        say(self.dscp > 63, &["dscp"], "dscp must be 0 to 63")?;
-        say(
-            !self.alignment.is_power_of_two() || self.alignment > 1 << 20,
-            &["alignment"],
-            "alignment must be a power of two up to 1M",
-        )?;
-        say(
-            self.mss.is_some_and(|mss| mss < 88),
-            &["mss"],
-            "mss must be at least 88, the smallest that Linux accepts",
-        )?;
-        say(
-            self.congestion_control.as_ref().is_some_and(|name| {
-                name.is_empty() || name.len() > 15 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-            }),
-            &["congestion_control"],
-            "congestion_control must be a name like cubic, reno or bbr",
-        )?;
-        say(
-            self.batch.is_some_and(|batch| !(1..=MAX_BATCH).contains(&batch)),
-            &["batch"],
-            "batch must be 1 to 1024, or auto",
-        )?;
-        if let Some(api) = self.sender_api.filter(|api| !api.suits(self.workload)) {
-            let fit = SenderApi::ALL.into_iter().filter(|api| api.suits(self.workload)).map(SenderApi::name);
-            return Err(unsuitable(&["sender_api", "workload"], api.name(), self.workload, fit));
+        self.fits("sender_api", self.sender_api, &SenderApi::ALL, SenderApi::suits, SenderApi::name)?;
+        self.fits("receiver_api", self.receiver_api, &ReceiverApi::ALL, ReceiverApi::suits, ReceiverApi::name)?;
+        self.fits("pacing", self.pacing, &Pacing::ALL, Pacing::suits, Pacing::name)?;
+        match RULES.iter().find(|(is_broken, _)| is_broken(self)) {
+            Some((_, rule)) => Err(Unsuitable::Together(*rule)),
+            None => Ok(()),
         }
-        if let Some(api) = self.receiver_api.filter(|api| !api.suits(self.workload)) {
-            let fit = ReceiverApi::ALL.into_iter().filter(|api| api.suits(self.workload)).map(ReceiverApi::name);
-            return Err(unsuitable(&["receiver_api", "workload"], api.name(), self.workload, fit));
-        }
-        if let Some(pacing) = self.pacing {
-            if !pacing.suits(self.workload) {
-                let fit = Pacing::ALL.into_iter().filter(|pacing| pacing.suits(self.workload)).map(Pacing::name);
-                return Err(unsuitable(&["pacing", "workload"], pacing.name(), self.workload, fit));
-            }
-            say(
-                pacing == Pacing::Txtime && self.sender_api.is_some_and(|api| api != SenderApi::Sendmmsg),
-                &["pacing", "sender_api"],
-                "pacing txtime sends with sendmmsg; leave sender_api at auto, or choose another pacing",
-            )?;
-            say(
-                pacing == Pacing::Fq && (self.spacing != Spacing::Even || self.burst != 1),
-                &["pacing", "spacing", "burst"],
-                "pacing fq knows a rate only, which it keeps evenly; spacing and burst need pacing application or txtime",
-            )?;
-        }
-        match self.workload {
-            Workload::TcpStream => {
-                say(size == 0 || size > MAX_MESSAGE, &["message_size"], "message_size of tcp-stream must be 1 to 16M")?;
-                say(
-                    matches!(self.rate, OfferedLoad::PacketsPerSecond(_)),
-                    &["rate", "workload"],
-                    "a TCP stream has no packets of its own to count; give its rate in bits per second, like 100M",
-                )?;
-            }
-            Workload::UdpStream => say(
-                size < PROBE_LEN as u32 || size > MAX_DATAGRAM,
-                &["message_size"],
-                "message_size of udp-stream must be 16 (room for the sequence number and time) to 65507",
-            )?,
-            Workload::TcpRr | Workload::TcpCrr | Workload::UdpRr => {
-                let limit = if self.workload == Workload::UdpRr { MAX_DATAGRAM } else { MAX_MESSAGE };
-                say(
-                    [self.request_size, self.response_size].iter().any(|size| !(1..=limit).contains(size)),
-                    &["request_size", "response_size"],
-                    "request_size and response_size must be 1 to 16M, and to 65507 for udp-rr",
-                )?;
-                say(
-                    self.probe,
-                    &["probe", "workload"],
-                    "a probe runs beside tcp-stream or udp-stream; this workload measures delay itself",
-                )?;
-                say(
-                    matches!(self.rate, OfferedLoad::BitsPerSecond(_)),
-                    &["rate", "workload"],
-                    "requests are counted; give their rate per second, like 100pps",
-                )?;
-                say(
-                    self.workload == Workload::TcpCrr && self.outstanding > 1,
-                    &["outstanding", "workload"],
-                    "tcp-crr has one request to a connection; use streams for more at once",
-                )?;
-                // More in flight than the socket buffers hold would stop both ends, each waiting for the other.
-                say(
-                    self.workload == Workload::TcpRr
-                        && u64::from(self.outstanding) * u64::from(self.request_size.max(self.response_size))
-                            > 64 << 10
-                        && self.outstanding > 1,
-                    &["outstanding", "request_size", "response_size"],
-                    "outstanding times the larger of request_size and response_size must stay within 64K for tcp-rr",
-                )?;
-            }
-        }
-        Ok(())
+    }
+
+    fn fits<T: Copy>(
+        &self,
+        option: &'static str,
+        value: Option<T>,
+        all: &[T],
+        suits: fn(T, Workload) -> bool,
+        name: fn(T) -> &'static str,
+    ) -> Result<(), Unsuitable> {
+        let workload = self.workload;
+        let Some(value) = value.filter(|value| !suits(*value, workload)) else { return Ok(()) };
+        let fit = all.iter().filter(|one| suits(**one, workload)).map(|one| name(*one)).collect();
+        Err(Unsuitable::Workload { option, value: name(value), workload, fit })
     }
 }
+
+/// Options that do not go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Which.
+    pub options: &'static [&'static str],
+    /// What to change.
+    pub sentence: &'static str,
+}
+
+/// What breaks a rule, and the rule.
+type Broken = (fn(&Spec) -> bool, Rule);
+
+const fn rule(is_broken: fn(&Spec) -> bool, options: &'static [&'static str], sentence: &'static str) -> Broken {
+    (is_broken, Rule { options, sentence })
+}
+
+const RULES: &[Broken] = &[
+    rule(
+        |s| matches!(s.extent, Extent::Time(time) if time.as_nanos() / s.interval.as_nanos().max(1) > MAX_SLICES),
+        &["duration", "interval"],
+        "duration holds more than 10000 intervals; make interval longer or duration shorter",
+    ),
+    rule(
+        |s| matches!(s.extent, Extent::Octets(_)) && !s.workload.is_stream(),
+        &["bytes", "workload"],
+        "bytes end a stream; give a request-response workload a duration",
+    ),
+    rule(
+        |s| matches!(s.extent, Extent::Octets(_)) && !s.warmup.is_zero(),
+        &["bytes", "warmup"],
+        "a trial of a number of bytes has no warm-up; leave one of the two out",
+    ),
+    rule(
+        |s| s.profile.is_some() && s.cpu_method == CpuMethod::Soak,
+        &["profile", "cpu_method"],
+        "a profile counts idle time, which cpu_method soak fills; choose cpu_method stat, or profile off",
+    ),
+    rule(
+        |s| s.pacing == Some(Pacing::Txtime) && s.sender_api.is_some_and(|api| api != SenderApi::Sendmmsg),
+        &["pacing", "sender_api"],
+        "pacing txtime sends with sendmmsg; leave sender_api at auto, or choose another pacing",
+    ),
+    rule(
+        |s| s.pacing == Some(Pacing::Fq) && (s.spacing != Spacing::Even || s.burst != 1),
+        &["pacing", "spacing", "burst"],
+        "pacing fq knows a rate only, which it keeps evenly; spacing and burst need pacing application or txtime",
+    ),
+    rule(
+        |s| s.workload == Workload::TcpStream && matches!(s.rate, OfferedLoad::PacketsPerSecond(_)),
+        &["rate", "workload"],
+        "a TCP stream has no packets of its own to count; give its rate in bits per second, like 100M",
+    ),
+    rule(
+        |s| s.workload == Workload::UdpStream && !(PROBE_LEN as u32..=MAX_DATAGRAM).contains(&s.message_octets()),
+        &["message_size"],
+        "message_size of udp-stream must be 16 (room for the sequence number and time) to 65507",
+    ),
+    rule(
+        |s| s.workload == Workload::UdpRr && s.request_size.max(s.response_size) > MAX_DATAGRAM,
+        &["request_size", "response_size"],
+        "request_size and response_size of udp-rr must be 1 to 65507",
+    ),
+    rule(
+        |s| !s.workload.is_stream() && s.probe,
+        &["probe", "workload"],
+        "a probe runs beside tcp-stream or udp-stream; this workload measures delay itself",
+    ),
+    rule(
+        |s| !s.workload.is_stream() && matches!(s.rate, OfferedLoad::BitsPerSecond(_)),
+        &["rate", "workload"],
+        "requests are counted; give their rate per second, like 100pps",
+    ),
+    rule(
+        |s| s.workload == Workload::TcpCrr && s.outstanding > 1,
+        &["outstanding", "workload"],
+        "tcp-crr has one request to a connection; use streams for more at once",
+    ),
+    // More in flight than the socket buffers hold would stop both ends, each waiting for the other.
+    rule(
+        |s| {
+            let octets = u64::from(s.outstanding) * u64::from(s.request_size.max(s.response_size));
+            s.workload == Workload::TcpRr && s.outstanding > 1 && octets > 64 << 10
+        },
+        &["outstanding", "request_size", "response_size"],
+        "outstanding times the larger of request_size and response_size must stay within 64K for tcp-rr",
+    ),
+];
 
 /// Why a trial cannot be as it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{sentence}")]
-pub struct Unsuitable {
-    /// The options that do not go together, or the one whose value is not allowed.
-    pub options: Vec<String>,
-    /// One sentence that says what is allowed.
-    pub sentence: String,
+pub enum Unsuitable {
+    /// An option has no such value.
+    #[error("{name} cannot be {value}; write {allowed}")]
+    Value {
+        /// The option.
+        name: &'static str,
+        /// What it was to be.
+        value: String,
+        /// What may stand there.
+        allowed: String,
+    },
+    /// Options do not go together.
+    #[error("{}", .0.sentence)]
+    Together(Rule),
+    /// A way that the workload does not have.
+    #[error("{option} {value} is not for {workload}; for it there are auto, {}", .fit.join(", "))]
+    Workload {
+        /// The option.
+        option: &'static str,
+        /// What it was to be.
+        value: &'static str,
+        /// Of which it is none.
+        workload: Workload,
+        /// What the workload has.
+        fit: Vec<&'static str>,
+    },
 }
 
 impl Unsuitable {
-    /// Of these options.
-    pub fn new(options: &[&str], sentence: impl Into<String>) -> Unsuitable {
-        Unsuitable { options: options.iter().map(|&name| name.to_owned()).collect(), sentence: sentence.into() }
+    /// The options that do not go together, or the one whose value is not allowed.
+    pub fn options(&self) -> Vec<&'static str> {
+        match self {
+            Unsuitable::Value { name, .. } => vec![name],
+            Unsuitable::Together(rule) => rule.options.to_vec(),
+            Unsuitable::Workload { option, .. } => vec![option, "workload"],
+        }
     }
-}
-
-fn unsuitable(
-    options: &[&str],
-    value: &str,
-    workload: Workload,
-    fit: impl Iterator<Item = &'static str>,
-) -> Unsuitable {
-    let fit: Vec<&str> = fit.collect();
-    let sentence = format!("{} {value} is not for {workload}; for it there are auto, {}", options[0], fit.join(", "));
-    Unsuitable::new(options, sentence)
 }
 
 #[cfg(test)]
@@ -472,7 +454,7 @@ mod tests {
         change(&mut spec);
         match spec.validate() {
             Ok(()) => assert_eq!(complaint, "", "accepted"),
-            Err(error) => assert!(!complaint.is_empty() && error.sentence.contains(complaint), "{error}"),
+            Err(error) => assert!(!complaint.is_empty() && error.to_string().contains(complaint), "{error}"),
         }
     }
 

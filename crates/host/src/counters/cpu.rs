@@ -1,49 +1,35 @@
 //! What the processors did beside work: how often each idle state was entered, how long they ran at each frequency, how
 //! often they were too hot.
-//! Knows the files below /sys/devices/system/cpu; their folder is an argument. A virtual machine has none of them.
+//! A virtual machine has none of the files.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io;
 
-use super::Reading;
+use super::{Machine, Reading};
 
-/// What the files below `folder` tell.
-pub(super) fn read(folder: &Path) -> Vec<Reading> {
-    let mut texts = Vec::new();
-    let mut take = |path: PathBuf| {
-        if let (Ok(text), Ok(rest)) = (fs::read_to_string(&path), path.strip_prefix(folder)) {
-            texts.push((rest.display().to_string(), text));
-        }
-    };
-    for cpu in below(folder, "cpu") {
-        for state in below(&cpu.join("cpuidle"), "state") {
-            ["name", "usage"].into_iter().for_each(|file| take(state.join(file)));
-        }
-        ["core_throttle_count", "package_throttle_count"]
-            .into_iter()
-            .for_each(|file| take(cpu.join("thermal_throttle").join(file)));
-    }
-    below(&folder.join("cpufreq"), "policy").into_iter().for_each(|policy| take(policy.join("stats/time_in_state")));
-    parse(texts.iter().map(|(path, text)| (path.as_str(), text.as_str())))
+pub(super) fn read(machine: &Machine) -> io::Result<Vec<Reading>> {
+    let of_cpus = |file: &str| machine.files.lines(&format!("/sys/devices/system/cpu/cpu*/{file}"));
+    let files = ["cpuidle/state*/name", "cpuidle/state*/usage", "thermal_throttle/*_throttle_count"];
+    let mut texts: Vec<(String, String)> = files.into_iter().flat_map(of_cpus).collect();
+    texts.extend(machine.files.texts("/sys/devices/system/cpu/cpufreq/policy*/stats/time_in_state"));
+    Ok(parse(&texts.into_iter().collect()))
 }
 
 /// Over all CPUs together: `idle C6 entered` (Documentation/admin-guide/pm/cpuidle.rst), `frequency 996000 kHz, 10 ms`
 /// (Documentation/cpu-freq/cpufreq-stats.rst) and `too hot` (Documentation/ABI/testing/sysfs-devices-system-cpu,
-/// thermal_throttle). `texts`: of the files, by their paths below that folder.
-pub(super) fn parse<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Reading> {
-    let texts: BTreeMap<&str, &str> = texts.into_iter().collect();
+/// thermal_throttle). `texts`: of the files, by their paths.
+fn parse(texts: &BTreeMap<String, String>) -> Vec<Reading> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     let mut add = |name: String, value: &str| {
         if let Ok(value) = value.trim().parse::<u64>() {
             *sums.entry(name).or_default() += value;
         }
     };
-    for (path, text) in &texts {
+    for (path, text) in texts {
         let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
         match file {
             "usage" => {
-                if let Some(name) = texts.get(format!("{folder}/name").as_str()) {
+                if let Some(name) = texts.get(&format!("{folder}/name")) {
                     add(format!("idle {} entered", name.trim()), text);
                 }
             }
@@ -59,30 +45,16 @@ pub(super) fn parse<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     sums.into_iter().collect()
 }
 
-/// The entries `NAME0`, `NAME1` … of a folder.
-fn below(folder: &Path, name: &str) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let is_one = |entry: &fs::DirEntry| {
-        entry
-            .file_name()
-            .to_str()
-            .and_then(|text| text.strip_prefix(name))
-            .is_some_and(|rest| rest.parse::<u32>().is_ok())
-    };
-    entries.flatten().filter(is_one).map(|entry| entry.path()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::Files;
 
     #[test]
     fn a_machine_with_all_of_it() {
-        let folder = std::env::temp_dir().join(format!("linerate-cpu-{}", std::process::id()));
-        let write = |path: &str, text: &str| {
-            let path = folder.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+        let mut texts = BTreeMap::new();
+        let mut write = |path: &str, text: &str| {
+            texts.insert(format!("/sys/devices/system/cpu/{path}"), text.to_owned());
         };
         for cpu in ["cpu0", "cpu1"] {
             write(&format!("{cpu}/cpuidle/state1/name"), "C6\n");
@@ -91,8 +63,8 @@ mod tests {
         }
         write("cpufreq/policy0/stats/time_in_state", "396000 11\n996000 89\nrubbish\n");
         write("cpuidle/current_driver", "none\n");
-        let readings = read(&folder);
-        fs::remove_dir_all(&folder).unwrap();
+        let read = |texts| read(&Machine { files: &Files::of(texts), interface: "eth0", link: None }).unwrap();
+        let readings = read(texts);
         let want = [
             ("frequency 396000 kHz, 10 ms", 11),
             ("frequency 996000 kHz, 10 ms", 89),
@@ -100,6 +72,6 @@ mod tests {
             ("too hot, core_throttle_count", 6),
         ];
         assert_eq!(readings, want.map(|(name, value)| (name.to_owned(), value)));
-        assert_eq!(read(Path::new("/no/such/folder")), []);
+        assert_eq!(read(BTreeMap::new()), []);
     }
 }

@@ -3,12 +3,16 @@
 
 use std::io;
 
-use super::Reading;
+use super::{Machine, Reading};
+use crate::elsewhere::DRIVER_STATISTICS;
 use crate::sys::ethtool::Ethtool;
 
 /// The driver's statistics; none where it has none.
-pub(super) fn read(interface: &str) -> io::Result<Vec<Reading>> {
-    match Ethtool::new(interface).and_then(|ethtool| ethtool.statistics()) {
+pub(super) fn read(machine: &Machine) -> io::Result<Vec<Reading>> {
+    if !machine.files.are_here() {
+        return Ok(machine.files.text(DRIVER_STATISTICS).map_or_else(|_| Vec::new(), |text| parse(&text)));
+    }
+    match Ethtool::new(machine.interface).and_then(|ethtool| ethtool.statistics()) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) => Ok(Vec::new()),
         Ok(statistics) => Ok(unique(statistics)),
         other => other,
@@ -16,7 +20,7 @@ pub(super) fn read(interface: &str) -> io::Result<Vec<Reading>> {
 }
 
 /// What `ethtool -S` prints: a title, then a name and a number in each line.
-pub(super) fn parse(text: &str) -> Vec<Reading> {
+fn parse(text: &str) -> Vec<Reading> {
     let reading = |line: &str| {
         let (name, value) = line.trim().rsplit_once(':')?;
         Some((name.trim().to_owned(), value.trim().parse().ok()?))
@@ -41,6 +45,7 @@ fn unique(statistics: Vec<Reading>) -> Vec<Reading> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::Files;
 
     #[test]
     fn repeated_names_are_told_apart() {
@@ -50,6 +55,7 @@ mod tests {
 
     #[test]
     fn an_interface_without_driver_statistics_has_none() {
-        assert_eq!(read("lo").unwrap(), []);
+        let machine = Machine { files: &Files::here(), interface: "lo", link: None };
+        assert_eq!(read(&machine).unwrap(), []);
     }
 }

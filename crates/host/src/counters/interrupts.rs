@@ -1,7 +1,31 @@
 //! Interrupts of the interface, from /proc/interrupts, and the network's softirqs, from /proc/softirqs.
 //! Knows the two tables; which words name the interface's device is an argument.
 
-use super::Reading;
+use std::io;
+
+use super::{Machine, Reading};
+use crate::files::Files;
+use crate::interfaces::Link;
+use crate::sys::ethtool::Ethtool;
+
+/// Those of the machine's interface.
+pub(super) fn read(machine: &Machine) -> io::Result<Vec<Reading>> {
+    if let Some(link) = &machine.link {
+        return of_device(link);
+    }
+    let keys = machine.files.device(machine.interface).keys();
+    let keys: Vec<&str> = std::iter::once(machine.interface).chain(keys.iter().map(String::as_str)).collect();
+    machine.files.text("/proc/interrupts").map(|text| parse(&text, &keys))
+}
+
+/// The interrupts of the device behind `link`: number and name, and how often.
+pub(crate) fn of_device(link: &Link) -> io::Result<Vec<Reading>> {
+    let driver = Ethtool::new(&link.name).and_then(|ethtool| ethtool.driver_info()).unwrap_or_default();
+    let keys =
+        [Some(link.name.as_str()), link.parent_device.as_deref(), driver.bus.as_deref(), driver.driver.as_deref()];
+    let keys: Vec<&str> = keys.into_iter().flatten().collect();
+    Files::here().text("/proc/interrupts").map(|text| parse(&text, &keys))
+}
 
 /// The interrupts whose description has one of `keys` as a word: the interface's name, its device, its bus
 /// address, its driver. Keys are tried in turn, and the first that is found anywhere wins, because a driver's

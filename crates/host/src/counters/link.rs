@@ -3,8 +3,7 @@
 
 use std::io;
 
-use super::Reading;
-use crate::interfaces::Link;
+use super::{Machine, Reading};
 
 /// The fields of struct rtnl_link_stats64 (linux/if_link.h), in its order. struct rtnl_link_stats has the same
 /// ones in 32 bits, up to rx_nohandler. Kernels add to the end: rx_nohandler 4.6, rx_otherhost_dropped 5.19.
@@ -36,14 +35,28 @@ const FIELDS: [&str; 25] = [
     "rx_otherhost_dropped",
 ];
 
-/// The statistics that came with `link`, and how often it lost its carrier or got it back (Linux 3.15 and newer tell).
-pub(super) fn read(link: &Link) -> io::Result<Vec<Reading>> {
-    let mut readings = match (&link.statistics64, &link.statistics32) {
-        (Some(bytes), _) => parse(bytes, 8),
-        (None, Some(bytes)) => parse(bytes, 4),
-        (None, None) => return Err(io::Error::other("the kernel sent none")),
+/// The interface's statistics, and how often it lost its carrier or got it back (Linux 3.15 and newer tell).
+pub(super) fn read(machine: &Machine) -> io::Result<Vec<Reading>> {
+    let (mut readings, changes) = match &machine.link {
+        Some(link) => match (&link.statistics64, &link.statistics32) {
+            (Some(bytes), _) => (parse(bytes, 8), link.carrier_changes.map(u64::from)),
+            (None, Some(bytes)) => (parse(bytes, 4), link.carrier_changes.map(u64::from)),
+            (None, None) => return Err(io::Error::other("the kernel sent none")),
+        },
+        None => {
+            let folder = format!("/sys/class/net/{}", machine.interface);
+            let files = machine.files.lines(&format!("{folder}/statistics/*"));
+            let reading = |(path, text): &(String, String)| {
+                Some((path.rsplit('/').next()?.to_owned(), text.trim().parse().ok()?))
+            };
+            let changes = machine.files.line(&format!("{folder}/carrier_changes"));
+            (files.iter().filter_map(reading).collect(), changes.and_then(|text| text.parse().ok()))
+        }
     };
-    readings.extend(link.carrier_changes.map(|changes| ("carrier_changes".to_owned(), changes.into())));
+    if readings.is_empty() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    readings.extend(changes.map(|changes| ("carrier_changes".to_owned(), changes)));
     Ok(readings)
 }
 

@@ -1,5 +1,5 @@
 //! The counters of this machine at one moment, by stage. One file a source.
-//! Knows where counters are read; where each belongs is decided in [`places`].
+//! Knows where counters are read; where each belongs is decided in [`sources`].
 //!
 //! A counter's name says its source, then its name there:
 //!
@@ -17,28 +17,31 @@
 //! | `arp_cache table_fulls`, `ndisc_cache res_failed` | /proc/net/stat, **of the machine**, not of the namespace |
 //! | `cpu idle C6 entered`, `cpu too hot, core_throttle_count` | /sys/devices/system/cpu, all CPUs together |
 
-use std::fs;
 use std::io;
-use std::path::Path;
 
 use linerate_trial::stage::Counters;
 
+use crate::files::Files;
 use crate::interfaces::{self, Link};
-use crate::sys::ethtool::Ethtool;
+use sources::{Read, SOURCES, Width};
 
 mod cpu;
 mod driver;
-pub(crate) mod files;
 mod interrupts;
 #[cfg(test)]
 mod kernels;
 mod link;
 mod neighbours;
 mod pause;
-pub mod places;
 mod qdisc;
 mod snmp;
 mod softnet;
+mod sources;
+#[cfg(test)]
+mod told_tests;
+
+pub(crate) use interrupts::of_device as interrupts_of;
+pub use sources::stage_of;
 
 /// The counters at one moment, and what could not be read.
 #[derive(Clone, Debug, Default)]
@@ -55,54 +58,63 @@ pub struct Snapshot {
 /// A counter as a source gives it: its name there, and its value.
 pub(crate) type Reading = (String, u64);
 
+/// A machine as its counters' sources see it.
+pub(crate) struct Machine<'a> {
+    pub(crate) files: &'a Files,
+    pub(crate) interface: &'a str,
+    /// What rtnetlink tells of the interface, on the machine that this runs on.
+    pub(crate) link: Option<Link>,
+}
+
 /// Reads every counter that concerns `interface`, in the calling thread's network namespace.
 pub fn snapshot(interface: &str) -> Snapshot {
+    snapshot_of(&Files::here(), interface)
+}
+
+/// The same of a machine with these files. What only netlink tells of another machine is absent, and not missed.
+pub fn snapshot_of(files: &Files, interface: &str) -> Snapshot {
     let mut snapshot = Snapshot::default();
-    let link = match interfaces::link(interface) {
-        Ok(link) => link,
-        Err(error) => {
-            snapshot.missing.push(format!(
-                "The interface '{interface}' could not be read ({error}), so its counters are unknown; check its name."
-            ));
-            Link { name: interface.to_owned(), ..Link::default() }
-        }
-    };
-    let exists = link.index != 0;
-    if exists {
-        snapshot.short_link = link.statistics64.is_none();
-        snapshot.add("link statistics", "link ", link::read(&link));
-        snapshot.add("driver statistics", "driver ", driver::read(interface));
-        snapshot.add("pause statistics", "pause ", pause::read(interface));
-        match qdisc::read(&link) {
-            Ok(readings) => {
-                for (stage, name, value) in readings {
-                    snapshot.counters.add(stage, name, value);
-                }
+    let mut machine = Machine { files, interface, link: None };
+    let mut exists = true;
+    if files.are_here() {
+        match interfaces::link(interface) {
+            Ok(link) => {
+                snapshot.short_link = link.statistics64.is_none();
+                machine.link = Some(link);
             }
-            Err(error) => snapshot.lacks("queueing disciplines", &error),
+            Err(error) => {
+                exists = false;
+                snapshot.missing.push(format!(
+                    "The interface '{interface}' could not be read ({error}), so its counters are unknown; check its name."
+                ));
+            }
         }
     }
-    snapshot.add("/proc/net/softnet_stat", "softnet ", net_file("softnet_stat").map(|text| softnet::parse(&text)));
-    for file in ["snmp", "netstat"] {
-        snapshot.add(&format!("/proc/net/{file}"), "", net_file(file).map(|text| snmp::parse_pairs(&text)));
-    }
-    match net_file("snmp6") {
-        // A kernel without IPv6 has no such file.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        text => snapshot.add("/proc/net/snmp6", "", text.map(|text| snmp::parse_lines(&text))),
-    }
-    for table in ["arp_cache", "ndisc_cache"] {
-        match neighbours::read(table) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            readings => snapshot.add(&format!("/proc/net/stat/{table}"), &format!("{table} "), readings),
+    for source in SOURCES.iter().filter(|source| exists || !source.is_of_interface) {
+        let prefix = source.prefix;
+        let place = |(name, value)| {
+            let name = format!("{prefix}{name}");
+            (stage_of(&name), name, value)
+        };
+        let placed = |readings: Vec<Reading>| readings.into_iter().map(place).collect();
+        let read = match source.read {
+            Read::File(path, parse) => files.text(path).map(|text| placed(parse(&text))),
+            Read::By(read) => read(&machine).map(placed),
+            Read::Placed(read) => read(&machine),
+        };
+        match read {
+            Ok(readings) => {
+                readings.into_iter().for_each(|(stage, name, value)| snapshot.counters.add(stage, name, value))
+            }
+            Err(error) if source.is_optional && error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => snapshot.missing.push(match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    format!("The counters of {} may not be read ({error}); try as root.", source.name)
+                }
+                _ => format!("The counters of {} could not be read ({error}).", source.name),
+            }),
         }
     }
-    snapshot.add("the CPUs", "cpu ", Ok(cpu::read(Path::new("/sys/devices/system/cpu"))));
-    if exists {
-        snapshot.add("/proc/interrupts", "irq ", interrupts_of(&link));
-    }
-    let softirqs = fs::read_to_string("/proc/softirqs").map(|text| interrupts::parse_softirqs(&text));
-    snapshot.add("/proc/softirqs", "softirq ", softirqs);
     snapshot
 }
 
@@ -117,70 +129,22 @@ impl Snapshot {
         }
         growth
     }
-
-    fn add(&mut self, source: &str, prefix: &str, readings: io::Result<Vec<Reading>>) {
-        match readings {
-            Ok(readings) => {
-                for (name, value) in readings {
-                    let name = format!("{prefix}{name}");
-                    self.counters.add(places::stage_of(&name), name, value);
-                }
-            }
-            Err(error) => self.lacks(source, &error),
-        }
-    }
-
-    /// The same of readings that are known, or not.
-    fn add_known(&mut self, source: &str, prefix: &str, readings: Option<Vec<Reading>>) {
-        match readings {
-            Some(readings) => self.add(source, prefix, Ok(readings)),
-            None => self.missing.push(format!("The counters of {source} could not be read.")),
-        }
-    }
-
-    fn lacks(&mut self, source: &str, error: &io::Error) {
-        self.missing.push(match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                format!("The counters of {source} may not be read ({error}); try as root.")
-            }
-            _ => format!("The counters of {source} could not be read ({error})."),
-        });
-    }
 }
 
-/// Whether a counter has 32 bits, given the width of the interface's statistics and of a machine word. /proc/net/snmp and
-/// its like print words, but for octets (include/net/snmp.h); softnet_stat and interrupts are of 32 bits on every machine.
-/// A driver's own are read as 64, whatever its hardware has.
+/// Whether a counter has 32 bits, given the width of the interface's statistics and of a machine word.
 fn is_short(name: &str, short_link: bool, short_word: bool) -> bool {
-    let of_stack =
-        ["Ip", "Icmp", "Udp", "Tcp"].iter().any(|group| name.starts_with(group)) && !name.ends_with("Octets");
-    name.starts_with("softnet ")
-        || name.starts_with("irq ")
-        || name.starts_with("softirq ")
-        || (name.starts_with("link ") && short_link)
-        || (of_stack && short_word)
+    match sources::width_of(name) {
+        Width::Long => false,
+        Width::Short => true,
+        Width::Link => short_link,
+        Width::Word => short_word && !name.ends_with("Octets"),
+    }
 }
 
 /// So much payload cannot have made a counter of 32 bits turn once, other traffic of half as much included: as octets, or
 /// as packets, which carry a hundred at least when they are many.
 fn most_octets(name: &str) -> u64 {
     if name.ends_with("_bytes") { 1 << 31 } else { 100 << 31 }
-}
-
-/// The interrupts of the device behind `link`: number and name, and how often.
-pub(crate) fn interrupts_of(link: &Link) -> io::Result<Vec<Reading>> {
-    let driver = Ethtool::new(&link.name).and_then(|ethtool| ethtool.driver_info()).unwrap_or_default();
-    let keys =
-        [Some(link.name.as_str()), link.parent_device.as_deref(), driver.bus.as_deref(), driver.driver.as_deref()];
-    let keys: Vec<&str> = keys.into_iter().flatten().collect();
-    fs::read_to_string("/proc/interrupts").map(|text| interrupts::parse(&text, &keys))
-}
-
-/// A file of /proc/net in the thread's own network namespace.
-fn net_file(name: &str) -> io::Result<String> {
-    // /proc/net is that of the process's first thread; /proc/thread-self came with Linux 3.17.
-    fs::read_to_string(format!("/proc/thread-self/net/{name}"))
-        .or_else(|_| fs::read_to_string(format!("/proc/net/{name}")))
 }
 
 #[cfg(test)]
@@ -209,7 +173,7 @@ mod tests {
         let snapshot = |value: u64, short_link| {
             let mut snapshot = Snapshot { short_link, ..Snapshot::default() };
             for name in ["link rx_bytes", "link rx_packets", "softnet processed", "driver rx_bytes", "IpExt InOctets"] {
-                snapshot.counters.add(places::stage_of(name), name, value);
+                snapshot.counters.add(stage_of(name), name, value);
             }
             snapshot
         };

@@ -1,22 +1,11 @@
 //! What the tables of neighbours (ARP, and IPv6's neighbour discovery) gave up, from /proc/net/stat/*_cache.
 //! Knows their shape: a line of names, then a line of hexadecimal numbers a CPU. Only the first namespace has them.
 
-use std::fs;
-use std::io;
-
-use super::{Reading, net_file};
+use super::Reading;
 
 /// Columns that count what was given up (net/core/neighbour.c, neigh_stat_seq_show); `entries` is a present state, and
 /// the rest is everyday work.
 const COLUMNS: [&str; 4] = ["res_failed", "forced_gc_runs", "unresolved_discards", "table_fulls"];
-
-/// What `arp_cache` or `ndisc_cache` gave up. The tables are the machine's, and other namespaces have no file of them;
-/// root may look where the first process looks.
-pub(super) fn read(table: &str) -> io::Result<Vec<Reading>> {
-    let own = net_file(&format!("stat/{table}"));
-    let text = own.or_else(|error| fs::read_to_string(format!("/proc/1/net/stat/{table}")).map_err(|_| error))?;
-    Ok(parse(&text))
-}
 
 /// The sums over all CPUs of those columns that the kernel has.
 pub(super) fn parse(text: &str) -> Vec<Reading> {

@@ -5,16 +5,19 @@ use std::io;
 
 use netlink_bindings::ethtool::OpPauseGetDo;
 
-use super::Reading;
+use super::{Machine, Reading};
 use crate::ethtool::{self, Get};
 use crate::netlink::Netlink;
 
 /// `tx_frames` and `rx_frames`, where the driver counts them in the standard way.
-pub(super) fn read(interface: &str) -> io::Result<Vec<Reading>> {
+pub(super) fn read(machine: &Machine) -> io::Result<Vec<Reading>> {
+    if !machine.files.are_here() {
+        return Ok(Vec::new());
+    }
     let read = ethtool::get::<OpPauseGetDo, _>(
         &mut Netlink::generic()?,
         Get::Pause,
-        interface,
+        machine.interface,
         ethtool::FLAG_STATS,
         |reply| {
             let Ok(statistics) = reply.get_stats() else { return Vec::new() };

@@ -6,6 +6,7 @@ use std::io;
 use linerate_trial::stage::Stage;
 use netlink_bindings::tc;
 
+use super::Machine;
 use crate::interfaces::{self, Link};
 use crate::netlink::{Netlink, attributes};
 
@@ -20,7 +21,8 @@ const TC_H_INGRESS: u32 = 0xffff_fff1;
 /// Stage, name and value of each counter of every discipline in the namespace: those that `interface` sends
 /// through are at [`Stage::Qdisc`], those of devices that packets are redirected to are on the way in, and
 /// those of interfaces beside it are unplaced.
-pub(super) fn read(interface: &Link) -> io::Result<Vec<(Stage, String, u64)>> {
+pub(super) fn read(machine: &Machine) -> io::Result<Vec<(Stage, String, u64)>> {
+    let Some(interface) = &machine.link else { return Ok(Vec::new()) };
     let links = interfaces::links()?;
     let mut readings = Vec::new();
     let header = tc::Tcmsg::default();

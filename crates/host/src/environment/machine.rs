@@ -1,58 +1,58 @@
 //! The machine: kernel, model, processors, memory.
 //! Knows /proc and /sys of a Linux machine; every file there may be missing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use linerate_trial::environment::{Cpu, Environment, IdleState, IrqTime};
 
 use crate::cpu::accounts_irq_by_ticks;
+use crate::files::Files;
 use crate::sys;
 
+const CPUS: &str = "/sys/devices/system/cpu";
+
 /// Everything about the machine that concerns no interface.
-pub(super) fn describe() -> Environment {
-    let kernel = sys::machine::kernel_name();
-    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
-    let command_line = read("/proc/cmdline");
+pub(super) fn describe(files: &Files) -> Environment {
+    let here = files.are_here();
+    let text = |path: &str| files.text(path).ok();
+    let cpuinfo = text("/proc/cpuinfo").unwrap_or_default();
+    let kernel = |file: &str| files.line(&format!("/proc/sys/kernel/{file}"));
+    // Before Linux 6.1 no file has it.
+    let uname = if here { sys::machine::kernel_name() } else { None };
     Environment {
-        machine: model(),
-        memory_octets: read("/proc/meminfo").and_then(|text| memory_octets(&text)),
+        machine: model(files),
+        memory_octets: text("/proc/meminfo").and_then(|text| memory_octets(&text)),
         cpu: Cpu {
             model: cpu_model(&cpuinfo),
-            count: read("/proc/stat").and_then(|text| cpu_count(&text)),
-            governor: governors(),
-            max_frequency_khz: cpufreq("scaling_max_freq").iter().filter_map(|text| text.parse().ok()).max(),
-            irq_time: accounts_irq_by_ticks().map(|ticks| if ticks { IrqTime::Ticks } else { IrqTime::Precise }),
-            idle_states: idle_states("/sys/devices/system/cpu/cpu0/cpuidle"),
+            count: text("/proc/stat").and_then(|text| cpu_count(&text)),
+            governor: governors(files),
+            max_frequency_khz: cpufreq(files, "scaling_max_freq").iter().filter_map(|text| text.parse().ok()).max(),
+            irq_time: if here { accounts_irq_by_ticks() } else { None }
+                .map(|ticks| if ticks { IrqTime::Ticks } else { IrqTime::Precise }),
+            idle_states: idle_states(files),
         },
-        virtualization: virtualization(&cpuinfo),
-        command_line,
-        kernel_version: kernel.as_ref().map(|kernel| kernel.version.clone()),
-        architecture: kernel.as_ref().map(|kernel| kernel.architecture.clone()),
-        boot_id: read("/proc/sys/kernel/random/boot_id"),
-        kernel: kernel.map(|kernel| kernel.release),
+        virtualization: virtualization(files, &cpuinfo),
+        command_line: files.line("/proc/cmdline"),
+        kernel_version: kernel("version"),
+        architecture: uname.map(|uname| uname.architecture).or_else(|| kernel("arch")),
+        boot_id: kernel("random/boot_id"),
+        kernel: kernel("osrelease"),
         ..Environment::default()
     }
 }
 
-/// A file's text without what surrounds it; device trees end their strings with NUL.
-fn read(path: &str) -> Option<String> {
-    let bytes = fs::read(path).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
-    let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
-fn model() -> Option<String> {
-    read("/proc/device-tree/model").or_else(|| {
+fn model(files: &Files) -> Option<String> {
+    files.line("/proc/device-tree/model").or_else(|| {
         let parts = ["sys_vendor", "product_name", "product_version"];
-        let parts: Vec<String> = parts.iter().filter_map(|part| read(&format!("/sys/class/dmi/id/{part}"))).collect();
+        let parts: Vec<String> =
+            parts.iter().filter_map(|part| files.line(&format!("/sys/class/dmi/id/{part}"))).collect();
         (!parts.is_empty()).then(|| parts.join(" "))
     })
 }
 
 /// The first processor's name, by whatever key its architecture uses.
-pub(super) fn cpu_model(cpuinfo: &str) -> Option<String> {
+fn cpu_model(cpuinfo: &str) -> Option<String> {
     let value = |wanted: &str| {
         cpuinfo.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -67,7 +67,7 @@ pub(super) fn cpu_model(cpuinfo: &str) -> Option<String> {
 }
 
 /// CPUs that are online: lines `cpu0`, `cpu1` … of /proc/stat.
-pub(super) fn cpu_count(stat: &str) -> Option<u32> {
+fn cpu_count(stat: &str) -> Option<u32> {
     let cpus = stat
         .lines()
         .filter(|line| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
@@ -75,40 +75,41 @@ pub(super) fn cpu_count(stat: &str) -> Option<u32> {
 }
 
 /// `MemTotal:        2048 kB`.
-pub(super) fn memory_octets(meminfo: &str) -> Option<u64> {
+fn memory_octets(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-fn governors() -> Option<String> {
-    let governors = cpufreq("scaling_governor");
+fn governors(files: &Files) -> Option<String> {
+    let governors = cpufreq(files, "scaling_governor");
     (!governors.is_empty()).then(|| governors.into_iter().collect::<Vec<_>>().join(","))
 }
 
 /// What each CPU's file of this name says, once each.
-fn cpufreq(file: &str) -> BTreeSet<String> {
-    let Ok(cpus) = fs::read_dir("/sys/devices/system/cpu") else { return BTreeSet::new() };
-    cpus.filter_map(|cpu| read(cpu.ok()?.path().join("cpufreq").join(file).to_str()?)).collect()
+fn cpufreq(files: &Files, file: &str) -> BTreeSet<String> {
+    files.lines(&format!("{CPUS}/cpu*/cpufreq/{file}")).into_iter().map(|(_, text)| text.trim().to_owned()).collect()
 }
 
-/// The idle states below a CPU's `cpuidle` folder (Documentation/admin-guide/pm/cpuidle.rst), in the driver's order.
-fn idle_states(folder: &str) -> Vec<IdleState> {
-    // No driver has more (CPUIDLE_STATE_MAX of linux/cpuidle.h).
-    (0..10)
-        .map_while(|number| {
-            let file = |name: &str| read(&format!("{folder}/state{number}/{name}"));
-            Some(IdleState {
-                name: file("name")?,
-                exit_latency_us: file("latency").and_then(|text| text.parse().ok()),
-                disabled: file("disable").map(|text| text != "0"),
-            })
-        })
-        .collect()
+/// The idle states of the first CPU (Documentation/admin-guide/pm/cpuidle.rst), in the driver's order.
+fn idle_states(files: &Files) -> Vec<IdleState> {
+    let of_each = |file: &str| -> BTreeMap<u32, String> {
+        let found = files.lines(&format!("{CPUS}/cpu0/cpuidle/state*/{file}")).into_iter();
+        let number = |path: &str| path.rsplit('/').nth(1)?.strip_prefix("state")?.parse().ok();
+        found.filter_map(|(path, text)| Some((number(&path)?, text.trim().to_owned()))).collect()
+    };
+    let (names, latencies, disabled) = (of_each("name"), of_each("latency"), of_each("disable"));
+    let state = |(number, name)| IdleState {
+        name,
+        exit_latency_us: latencies.get(&number).and_then(|text| text.parse().ok()),
+        disabled: disabled.get(&number).map(|text| text != "0"),
+    };
+    names.into_iter().map(state).collect()
 }
 
-fn virtualization(cpuinfo: &str) -> Option<String> {
-    read("/sys/hypervisor/type")
-        .or_else(|| read("/proc/device-tree/hypervisor/compatible").map(|text| text.replace('\0', " ")))
+fn virtualization(files: &Files, cpuinfo: &str) -> Option<String> {
+    files
+        .line("/sys/hypervisor/type")
+        .or_else(|| files.line("/proc/device-tree/hypervisor/compatible").map(|text| text.replace('\0', " ")))
         .or_else(|| under_a_hypervisor(cpuinfo).then(|| "yes".to_owned()))
 }
 
@@ -149,19 +150,16 @@ mod tests {
 
     #[test]
     fn idle_states_of_a_board() {
-        let folder = std::env::temp_dir().join(format!("linerate-idle-{}", std::process::id()));
+        let mut texts = BTreeMap::new();
         for (number, name, latency) in [(0, "WFI", "1"), (1, "WAIT", "50")] {
-            let state = folder.join(format!("state{number}"));
-            fs::create_dir_all(&state).unwrap();
             for (file, text) in [("name", name), ("latency", latency), ("disable", "0")] {
-                fs::write(state.join(file), format!("{text}\n")).unwrap();
+                texts.insert(format!("{CPUS}/cpu0/cpuidle/state{number}/{file}"), format!("{text}\n"));
             }
         }
-        let states = idle_states(folder.to_str().unwrap());
-        fs::remove_dir_all(folder).unwrap();
+        let states = idle_states(&Files::of(texts));
         let wait = IdleState { name: "WAIT".to_owned(), exit_latency_us: Some(50), disabled: Some(false) };
         assert_eq!((states.len(), &states[1]), (2, &wait));
-        assert_eq!(idle_states("/no/such/folder"), []);
+        assert_eq!(idle_states(&Files::default()), []);
     }
 
     #[test]

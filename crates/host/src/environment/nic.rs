@@ -10,6 +10,7 @@ use netlink_bindings::ethtool as reply;
 
 use crate::counters;
 use crate::ethtool::{self, BitSet, Get};
+use crate::files::Files;
 use crate::interfaces::{self, Link};
 use crate::netlink::{Netlink, attributes};
 use crate::sys::ethtool::{Ethtool, Words};
@@ -44,6 +45,27 @@ pub(super) fn describe(interface: &str) -> Option<Nic> {
         fill_from_ioctl(&ethtool, &mut nic);
     }
     Some(nic)
+}
+
+/// An interface of another machine, as far as its files tell.
+pub(super) fn of_files(files: &Files, interface: &str) -> Nic {
+    let number = |path: &str| files.line(path)?.parse::<u32>().ok();
+    let of_link = |name: &str| format!("/sys/class/net/{interface}/{name}");
+    let device = files.device(interface);
+    Nic {
+        name: interface.to_owned(),
+        driver: device.driver,
+        bus: device.bus.into_iter().next(),
+        mac: files.line(&of_link("address")),
+        mtu: number(&of_link("mtu")),
+        // What is no number, as -1 without a link, is not known.
+        speed_mbps: number(&of_link("speed")),
+        duplex: files.line(&of_link("duplex")).filter(|duplex| duplex != "unknown"),
+        link_detected: number(&of_link("carrier")).map(|carrier| carrier != 0),
+        carrier_changes: number(&of_link("carrier_changes")),
+        queue_length: number(&of_link("tx_queue_len")),
+        ..Nic::default()
+    }
 }
 
 /// What netlink did not tell, by the older way. Each is left out where the driver does not know it.

@@ -2,7 +2,6 @@
 //! Knows their names; /proc/sys/net shows those of the reading thread's network namespace (proc(5)).
 
 use std::collections::BTreeMap;
-use std::fs;
 
 /// Names as sysctl(8) writes them, from Documentation/admin-guide/sysctl/net.rst and
 /// Documentation/networking/ip-sysctl.rst. `INTERFACE` stands for the trial's. A kernel has some of them.
@@ -63,12 +62,7 @@ const SYSCTLS: &[&str] = &[
     "net.ipv6.conf.INTERFACE.mtu",
 ];
 
-/// Those of the table that this kernel has, with `interface` in its place.
-pub(super) fn read(interface: Option<&str>) -> BTreeMap<String, String> {
-    of(interface, |path| fs::read_to_string(path).ok())
-}
-
-/// The same, of a machine whose files are read so.
+/// Those of the table that a kernel has whose files are read so, with `interface` in its place.
 pub(super) fn of(interface: Option<&str>, read: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
     SYSCTLS
         .iter()
@@ -110,7 +104,7 @@ mod tests {
 
     #[test]
     fn values_are_read_with_single_spaces() {
-        let sysctls = read(Some("lo"));
+        let sysctls = of(Some("lo"), |path| std::fs::read_to_string(path).ok());
         assert_eq!(sysctls["net.ipv4.tcp_rmem"].split(' ').count(), 3);
         assert!(sysctls.keys().all(|name| !name.contains("INTERFACE")));
     }

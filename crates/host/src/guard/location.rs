@@ -2,7 +2,9 @@
 //! Knows the way there from any namespace, and tells an interface from another one of its name.
 
 use linerate_trial::change::{Access, CUSTOM, Custom};
-use linerate_trial::setting::{self, overlap::OfInterface};
+use linerate_trial::setting;
+use linerate_trial::setting::overlap::OfInterface;
+use linerate_trial::setting::place::{DriverRequest, Each, Place};
 use serde::{Deserialize, Serialize};
 
 use super::namespace::Namespace;
@@ -64,7 +66,7 @@ impl From<SettingError> for LocationError {
 impl Location {
     /// The setting of this name, of the calling thread's namespace and of `interface` if it belongs to one.
     pub(super) fn of(interface: Option<&str>, name: &str, custom: Option<&Custom>) -> Result<Location, LocationError> {
-        let is_of_interface = matches!(Settings::new(None).get(name), Err(SettingError::NoInterface { .. }));
+        let is_of_interface = setting::find(name).is_ok_and(|info| info.is_of_interface(name));
         let interface = interface.filter(|_| is_of_interface).or_else(|| interface_of_sysctl(name));
         let interface = match interface.map(Interface::of) {
             None => None,
@@ -80,7 +82,7 @@ impl Location {
             Some(custom) => [&custom.get, &custom.set]
                 .iter()
                 .all(|access| matches!(access, Access::File(path) if !path.starts_with("/proc/"))),
-            None => is_of_cpus(name) || (name.starts_with(IRQ_AFFINITY) && interface.is_none()),
+            None => of_machine(name).is_some() && interface.is_none(),
         };
         let here = || Namespace::here().map_err(|error| LocationError::Setting(format!("{name}: {error}")));
         let namespace = if is_anywhere { None } else { Some(here()?) };
@@ -134,8 +136,8 @@ impl Location {
     }
 
     /// The request to the driver that it is part of.
-    pub(super) fn request(&self) -> Option<&'static str> {
-        setting::find(&self.name).ok()?.request
+    pub(super) fn request(&self) -> Option<DriverRequest> {
+        setting::find(&self.name).ok()?.request()
     }
 
     /// Whether it is of the same interface and network namespace.
@@ -152,7 +154,7 @@ impl Location {
 
     /// Whether no network namespace owns it.
     pub(super) fn is_of_machine(&self) -> bool {
-        self.custom.is_some() || is_of_cpus(&self.name) || self.name.starts_with(IRQ_AFFINITY)
+        self.custom.is_some() || of_machine(&self.name).is_some()
     }
 
     /// Whether a change of one is a change of the other.
@@ -162,7 +164,7 @@ impl Location {
             (Some(one), Some(another)) => one.get == another.get || one.set == another.set,
             (None, None) if self.name != other.name => false,
             // The interrupts of a machine have one set of numbers.
-            (None, None) if self.name.strip_prefix(IRQ_AFFINITY).is_some_and(|rest| rest != "all") => true,
+            (None, None) if of_machine(&self.name) == Some(Each::Interrupt) && !self.name.ends_with(".all") => true,
             (None, None) => self.is_beside(other),
             _ => false,
         }
@@ -231,10 +233,12 @@ pub(super) fn settings(interface: Option<&str>, custom: Option<&Custom>, name: &
     Settings::new(interface).with_custom(custom.into_iter().collect())
 }
 
-const IRQ_AFFINITY: &str = "irq_affinity.";
-
-fn is_of_cpus(name: &str) -> bool {
-    name == "governor" || name.starts_with("cpuidle.")
+/// Of what a setting is that no network namespace owns.
+fn of_machine(name: &str) -> Option<Each> {
+    match setting::find(name).ok()?.place {
+        Place::Files(files) => Some(files.of).filter(|of| matches!(of, Each::Cpu | Each::Interrupt)),
+        _ => None,
+    }
 }
 
 /// The sysctl of an interface that a setting of this name is.

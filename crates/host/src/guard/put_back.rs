@@ -2,6 +2,7 @@
 //! Knows no process: the agent does it at the end, its watchdog when it is dead, the next agent when both are.
 
 use linerate_trial::change::PutBack;
+use linerate_trial::setting::DriverRequest;
 
 use super::journal::{Entry, Journal};
 use super::location::{Location, LocationError};
@@ -52,9 +53,6 @@ pub(super) fn values(wanted: &[(&Location, &str)]) -> Vec<Result<(), LocationErr
     results
 }
 
-/// What sets how many queues an interface has, as the table of settings names it.
-const CHANNELS: &str = "channels";
-
 /// Whether a setting that is not there has nothing left to put back, because others have been, all of them: settings of
 /// queues that were there only while the interface had other channels, by its channels; one of all of several things, such
 /// as `irq_affinity.all`, which a renamed interface may not lead to, by each of them.
@@ -72,7 +70,7 @@ fn is_put_back_by_others(
         let is_one = other.name.rsplit_once('.').is_some_and(|(of, which)| Some(of) == family && which != "all");
         is_one && (other.interface.is_none() || other.is_beside(location))
     };
-    by(&|other| other.request() == Some(CHANNELS) && other.is_beside(location)) || by(&is_part)
+    by(&|other| other.request() == Some(DriverRequest::Channels) && other.is_beside(location)) || by(&is_part)
 }
 
 /// Which are given their values together, by their places: what is one request to one driver, when the first of it has

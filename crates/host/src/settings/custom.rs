@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{SettingError, Subject, files};
+use super::{Mechanism, SettingError, Subject, files};
 use crate::command::{self, Children};
 use crate::text_of;
 
@@ -32,8 +32,8 @@ pub enum Access {
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl Custom {
-    pub(super) fn get(&self, subject: &Subject) -> Result<String, SettingError> {
+impl Mechanism for Custom {
+    fn get(&self, subject: &Subject) -> Result<String, SettingError> {
         let text = match &self.get {
             Access::File(path) => std::fs::read_to_string(path)
                 .map_err(|error| subject.absent(format!("{}: {}", path.display(), text_of(&error))))?,
@@ -46,7 +46,7 @@ impl Custom {
         }
     }
 
-    pub(super) fn set(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
+    fn set(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
         match &self.set {
             Access::File(path) => files::write(path, value)
                 .map_err(|error| subject.refused(value, format!("{}: {}", path.display(), text_of(&error)))),

@@ -1,9 +1,10 @@
 //! What else changes when a setting does: it is noted before the change, and put back after the setting.
 //! Knows what the kernel and drivers are known to do; what they take and cannot give back is in `lost.rs`.
 
-use linerate_trial::setting::{self, SETTINGS};
+use linerate_trial::setting::place::{DriverRequest, LinkField, Place};
+use linerate_trial::setting::{self, SETTINGS, SettingInfo};
 
-use super::{SettingError, Settings, features, lost, queues, related, sysctl};
+use super::{SettingError, Settings, each, features, lost, related, sysctl};
 
 /// A setting that may change with another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub struct Dependant {
 }
 
 /// What a driver may choose anew when it makes its rings and queues anew.
-const OF_RINGS: [&str; 3] = ["coalesce", "ring", "channels"];
+const OF_RINGS: [DriverRequest; 3] = [DriverRequest::Coalesce, DriverRequest::Rings, DriverRequest::Channels];
 /// What belongs to a queue, and goes with it.
 const OF_QUEUES: [&str; 2] = ["rps.*", "xps.*"];
 
@@ -23,65 +24,65 @@ impl Settings {
     /// The settings that one of several things at once is made of: of `irq_affinity.all` each interrupt's. They are one
     /// thing with it, whatever value it gets.
     pub fn parts(&self, name: &str) -> Vec<Dependant> {
-        let all = setting::find(name).ok().filter(|info| info.rest_of(name) == Some("all"));
-        let family = all.map(|info| info.name).filter(|name| matches!(*name, "irq_affinity.*" | "rps.*" | "xps.*"));
-        let names = family.map_or_else(Vec::new, |family| queues::names_of_each(self, family));
+        let all = setting::find(name).ok().filter(|info| info.is_one_or_all() && info.rest_of(name) == Some("all"));
+        let names = all.map_or_else(Vec::new, |info| each::names_of_each(self, info.name));
         names.into_iter().map(|name| Dependant { interface: self.interface.clone(), name }).collect()
     }
 
     /// What may change with a setting when it gets this value, of what is there: in the order in which it is noted, so
     /// that the last is put back first.
     pub fn dependants(&self, name: &str, value: &str) -> Result<Vec<Dependant>, SettingError> {
-        let info = setting::find(name).map_err(SettingError::Unknown)?;
+        let info = setting::find(name)?;
         let value = setting::canonical(name, value)?;
         let mut found: Vec<Dependant> = Vec::new();
-        let mut add = |name: String| found.push(Dependant { interface: self.interface.clone(), name });
-        let requests = |wanted: &[&str]| {
-            let of_them = SETTINGS.iter().filter(|other| other.request.is_some_and(|one| wanted.contains(&one)));
-            of_them.map(|other| other.name.to_owned()).collect::<Vec<_>>()
+        let mut add = |name: &str| found.push(Dependant { interface: self.interface.clone(), name: name.to_owned() });
+        let requests = |wanted: &'static [DriverRequest]| {
+            let of_them = move |other: &&SettingInfo| other.request().is_some_and(|one| wanted.contains(&one));
+            SETTINGS.iter().filter(of_them).map(|other| other.name)
         };
-        match info.name {
+        match info.place {
             // The limits and the quantum of a qdisc are made of these when it is made: so it is put back after them.
-            "mtu" => {
-                add("qdisc".to_owned());
-                requests(&OF_RINGS).into_iter().for_each(&mut add);
+            Place::Link(LinkField::Mtu) => {
+                add("qdisc");
+                requests(&OF_RINGS).for_each(&mut add);
+                found.extend(self.dependants_of_mtu(value.parse().unwrap_or(0)));
             }
-            "queue_length" => add("qdisc".to_owned()),
+            Place::Link(LinkField::QueueLength) => add("qdisc"),
             // A qdisc on an interface without a queue gives it one (qdisc_create in net/sched/sch_api.c).
-            "qdisc" => add("queue_length".to_owned()),
-            "speed" | "duplex" | "autoneg" => {
-                requests(&["pause"]).into_iter().for_each(&mut add);
-                add("eee".to_owned());
+            Place::Qdisc => add("queue_length"),
+            Place::LinkModes => requests(&[DriverRequest::Pause, DriverRequest::Eee]).for_each(add),
+            Place::Driver(knob) => match knob.request {
+                DriverRequest::Channels => {
+                    add("qdisc");
+                    for family in OF_QUEUES {
+                        each::names_of_each(self, family).iter().for_each(|name| add(name));
+                    }
+                    add("rfs.rps_flow_cnt");
+                    requests(&OF_RINGS).for_each(add);
+                }
+                DriverRequest::Rings => requests(&OF_RINGS).for_each(add),
+                // A driver may choose the others of one request anew.
+                DriverRequest::Coalesce => requests(&[DriverRequest::Coalesce]).for_each(add),
+                DriverRequest::Pause => requests(&[DriverRequest::Pause]).for_each(add),
+                DriverRequest::Eee => {}
+            },
+            Place::Features(features) if features.pattern.is_some() => {
+                if let Ok(subject) = self.subject(name) {
+                    features::parts_of(&subject, &features).iter().for_each(|part| add(&format!("feature.{part}")));
+                }
             }
-            "irq_affinity.*" | "rps.*" | "xps.*" => self.parts(name).into_iter().for_each(|part| add(part.name)),
-            "sysctl.*" if name == "sysctl.net.core.default_qdisc" => add("qdisc".to_owned()),
-            _ => {}
-        }
-        match info.request {
-            Some("channels") => {
-                add("qdisc".to_owned());
-                OF_QUEUES.iter().flat_map(|family| queues::names_of_each(self, family)).for_each(&mut add);
-                add("rfs.rps_flow_cnt".to_owned());
-                requests(&OF_RINGS).into_iter().for_each(&mut add);
+            Place::Features(_) => {}
+            Place::Files(_) => found.extend(self.parts(name)),
+            Place::Sysctl(Some(sysctl)) => add(&format!("sysctl.{sysctl}")),
+            Place::Sysctl(None) => {
+                let sysctl = info.rest_of(name).unwrap_or_default();
+                if sysctl == "net.core.default_qdisc" {
+                    add("qdisc");
+                }
+                let others = sysctl::dependants(sysctl).into_iter();
+                found.extend(others.map(|(interface, name)| Dependant { interface, name }));
             }
-            Some("ring") => requests(&OF_RINGS).into_iter().for_each(&mut add),
-            // A driver may choose the others of one request anew.
-            Some(request) => requests(&[request]).into_iter().for_each(&mut add),
-            None => {}
-        }
-        if info.features().is_some()
-            && let Ok(subject) = self.of_interface(name)
-        {
-            features::parts_of(&subject).into_iter().map(|part| format!("feature.{part}")).for_each(&mut add);
-        }
-        if let Some(sysctl) = info.sysctl() {
-            add(format!("sysctl.{sysctl}"));
-        }
-        if let Some(sysctl) = info.rest_of(name).filter(|_| info.name == "sysctl.*") {
-            found.extend(sysctl::dependants(sysctl).into_iter().map(|(interface, name)| Dependant { interface, name }));
-        }
-        if info.name == "mtu" {
-            found.extend(self.dependants_of_mtu(value.parse().unwrap_or(0)));
+            Place::Custom | Place::Elsewhere(_) => {}
         }
         found.retain(|one| one.name != name || one.interface != self.interface);
         found.retain(|one| Settings::new(one.interface.as_deref()).get(&one.name).is_ok());

@@ -3,88 +3,41 @@
 
 use std::io;
 
-use super::{SettingError, Subject, lost};
+use linerate_trial::setting::place::{DriverRequest, Knob, Place};
+
+use super::{Mechanism, SettingError, Settings, Subject, lost};
 use crate::ethtool::{self, Get, Set};
 use crate::netlink::{Netlink, attributes, push_attribute};
 use crate::sys::ethtool::{Ethtool, Words};
 
-/// One of them: where it stands in a driver's answer and in what it is told.
-struct Knob {
-    name: &'static str,
-    get: Get,
-    set: Set,
-    /// linux/ethtool_netlink.h.
-    attribute: u16,
-    /// The attribute with the most that the driver takes.
-    most: Option<u16>,
-    /// A switch in 8 bits, not a number in 32.
-    switch: bool,
+/// Its value in an answer; absent where the driver has no such thing.
+fn read(knob: &Knob, answer: &[u8]) -> Option<u32> {
+    let value = number_in(answer, knob.attribute)?;
+    // A ring, or a kind of channel, of which there can be none is none.
+    let none = knob.most.is_some_and(|most| number_in(answer, most).unwrap_or(0) == 0);
+    (!none).then_some(value)
 }
 
-const fn number(name: &'static str, get: Get, set: Set, attribute: u16) -> Knob {
-    Knob { name, get, set, attribute, most: None, switch: false }
+fn text(knob: &Knob, value: u32) -> String {
+    match (knob.is_switch, value) {
+        (true, 0) => "off".to_owned(),
+        (true, _) => "on".to_owned(),
+        (false, value) => value.to_string(),
+    }
 }
 
-const fn switch(name: &'static str, get: Get, set: Set, attribute: u16) -> Knob {
-    Knob { switch: true, ..number(name, get, set, attribute) }
+/// The number of a canonical text.
+fn number(knob: &Knob, value: &str) -> Option<u32> {
+    if knob.is_switch { Some(u32::from(value == "on")) } else { value.parse().ok() }
 }
 
-const fn limited(name: &'static str, get: Get, set: Set, attribute: u16, most: u16) -> Knob {
-    Knob { most: Some(most), ..number(name, get, set, attribute) }
-}
-
-const KNOBS: [Knob; 19] = [
-    number("coalesce.rx_usecs", Get::Coalesce, Set::Coalesce, 2),
-    number("coalesce.rx_frames", Get::Coalesce, Set::Coalesce, 3),
-    number("coalesce.rx_usecs_irq", Get::Coalesce, Set::Coalesce, 4),
-    number("coalesce.rx_frames_irq", Get::Coalesce, Set::Coalesce, 5),
-    number("coalesce.tx_usecs", Get::Coalesce, Set::Coalesce, 6),
-    number("coalesce.tx_frames", Get::Coalesce, Set::Coalesce, 7),
-    number("coalesce.tx_usecs_irq", Get::Coalesce, Set::Coalesce, 8),
-    number("coalesce.tx_frames_irq", Get::Coalesce, Set::Coalesce, 9),
-    switch("coalesce.adaptive_rx", Get::Coalesce, Set::Coalesce, 11),
-    switch("coalesce.adaptive_tx", Get::Coalesce, Set::Coalesce, 12),
-    limited("ring.rx", Get::Rings, Set::Rings, 6, 2),
-    limited("ring.tx", Get::Rings, Set::Rings, 9, 5),
-    limited("channels.rx", Get::Channels, Set::Channels, 6, 2),
-    limited("channels.tx", Get::Channels, Set::Channels, 7, 3),
-    limited("channels.combined", Get::Channels, Set::Channels, 9, 5),
-    switch("pause.autoneg", Get::Pause, Set::Pause, 2),
-    switch("pause.rx", Get::Pause, Set::Pause, 3),
-    switch("pause.tx", Get::Pause, Set::Pause, 4),
-    switch("eee", Get::Eee, Set::Eee, 5),
-];
-
-impl Knob {
-    fn of(name: &str) -> Option<&'static Knob> {
-        KNOBS.iter().find(|knob| knob.name == name)
-    }
-
-    /// Its value in an answer; absent where the driver has no such thing.
-    fn read(&self, answer: &[u8]) -> Option<u32> {
-        let value = number_in(answer, self.attribute)?;
-        // A ring, or a kind of channel, of which there can be none is none.
-        let none = self.most.is_some_and(|most| number_in(answer, most).unwrap_or(0) == 0);
-        (!none).then_some(value)
-    }
-
-    fn text(&self, value: u32) -> String {
-        match (self.switch, value) {
-            (true, 0) => "off".to_owned(),
-            (true, _) => "on".to_owned(),
-            (false, value) => value.to_string(),
-        }
-    }
-
-    /// The attribute that makes it `value`, a canonical text.
-    fn attribute(&self, value: &str) -> Option<Vec<u8>> {
-        let mut attributes = Vec::new();
-        match (self.switch, value) {
-            (true, _) => push_attribute(&mut attributes, self.attribute, &[u8::from(value == "on")]),
-            (false, _) => push_attribute(&mut attributes, self.attribute, &value.parse::<u32>().ok()?.to_ne_bytes()),
-        }
-        Some(attributes)
-    }
+/// The attribute that makes it `value`.
+fn attribute(knob: &Knob, value: &str) -> Option<Vec<u8>> {
+    let number = number(knob, value)?;
+    let octets = if knob.is_switch { vec![number as u8] } else { number.to_ne_bytes().to_vec() };
+    let mut attributes = Vec::new();
+    push_attribute(&mut attributes, knob.attribute, &octets);
+    Some(attributes)
 }
 
 /// Attributes have 8 or 32 bits.
@@ -96,24 +49,24 @@ fn number_in(answer: &[u8], wanted: u16) -> Option<u32> {
     }
 }
 
-/// Whether a name is one of these.
-pub(super) fn knows(name: &str) -> bool {
-    Knob::of(name).is_some()
-}
+impl Mechanism for Knob {
+    fn get(&self, subject: &Subject) -> Result<String, SettingError> {
+        let value = read(self, &ask(self, subject)?).ok_or_else(|| subject.absent("the driver does not have it"))?;
+        Ok(text(self, value))
+    }
 
-pub(super) fn get(subject: &Subject) -> Result<String, SettingError> {
-    let (knob, answer) = ask(subject)?;
-    let value = knob.read(&answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
-    Ok(knob.text(value))
-}
+    /// Whether the driver has it, and does not say that this is more than it takes.
+    fn check(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
+        let answer = ask(self, subject)?;
+        read(self, &answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
+        match self.most.and_then(|most| number_in(&answer, most)) {
+            Some(most) if value.parse::<u32>().is_ok_and(|value| value > most) => Err(too_much(subject, value, most)),
+            _ => Ok(()),
+        }
+    }
 
-/// Whether the driver has it, and does not say that this is more than it takes.
-pub(super) fn check(subject: &Subject, value: &str) -> Result<(), SettingError> {
-    let (knob, answer) = ask(subject)?;
-    knob.read(&answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
-    match knob.most.and_then(|most| number_in(&answer, most)) {
-        Some(most) if value.parse::<u32>().is_ok_and(|value| value > most) => Err(too_much(subject, value, most)),
-        _ => Ok(()),
+    fn set(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
+        set(subject.settings, &[(subject.name, value)])
     }
 }
 
@@ -123,32 +76,33 @@ fn too_much(subject: &Subject, value: &str, most: u32) -> SettingError {
 
 /// Writes what is one request, each with its value: all of it, or nothing. A driver may take only together what it
 /// refuses one by one, as pause frames both ways or none.
-pub(super) fn set(of: &Subject, changes: &[(&str, &str)]) -> Result<(), SettingError> {
+pub(super) fn set(settings: &Settings, changes: &[(&str, &str)]) -> Result<(), SettingError> {
     let mut missing: Vec<(&Knob, Subject, &str)> = Vec::new();
     let mut answer = Vec::new();
     for &(name, value) in changes {
-        let subject = Subject { name, ..*of };
-        let knob;
-        (knob, answer) = ask(&subject)?;
-        let now = knob.read(&answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
+        let subject = settings.subject(name)?;
+        let Place::Driver(knob) = &subject.info.place else { return Err(subject.absent("it is no part of a request")) };
+        answer = ask(knob, &subject)?;
+        let now = read(knob, &answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
         // Nothing to do is not asked for: a ring that is made anew takes the link down.
-        if knob.text(now) != value {
+        if text(knob, now) != value {
             missing.push((knob, subject, value));
         }
     }
-    let Some((first, subject, value)) = missing.first() else { return Ok(()) };
-    if matches!(first.set, Set::Channels) {
-        lost::with_channels(subject)?;
+    let Some((first, of, value)) = missing.first() else { return Ok(()) };
+    if first.request == DriverRequest::Channels {
+        lost::with_channels(of)?;
     }
+    let (_, command, ..) = ways(first.request);
     let mut request = Vec::new();
     for (knob, subject, value) in &missing {
-        debug_assert!(knob.set as u8 == first.set as u8, "{} is another request", knob.name);
-        request.extend(knob.attribute(value).ok_or_else(|| subject.refused(value, "it is no number of 32 bits"))?);
+        debug_assert!(knob.request == first.request, "{} is another request", subject.name);
+        request.extend(attribute(knob, value).ok_or_else(|| subject.refused(value, "it is no number of 32 bits"))?);
     }
-    let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
+    let mut netlink = Netlink::generic().map_err(|error| of.not_written(value, &error, None))?;
     let written = of.index_now().and_then(|_| match lacks_ethtool(&mut netlink) {
-        true => Knob::set_older(of.interface, &missing),
-        false => ethtool::set(&mut netlink, first.set, of.interface, &request),
+        true => set_older(first.request, of.interface, &missing),
+        false => ethtool::set(&mut netlink, command, of.interface, &request),
     });
     written.map_err(|error| {
         let said = netlink.said();
@@ -160,10 +114,10 @@ pub(super) fn set(of: &Subject, changes: &[(&str, &str)]) -> Result<(), SettingE
                 _ => {}
             }
         }
-        match subject.not_written(value, &error, said) {
+        match of.not_written(value, &error, said) {
             SettingError::Refused { of, reason, .. } if missing.len() > 1 => {
                 let values: Vec<String> =
-                    missing.iter().map(|(knob, _, value)| format!("{}={value}", knob.name)).collect();
+                    missing.iter().map(|(_, subject, value)| format!("{}={value}", subject.name)).collect();
                 SettingError::RefusedTogether { values: values.join(" "), of, reason }
             }
             error => error,
@@ -171,15 +125,14 @@ pub(super) fn set(of: &Subject, changes: &[(&str, &str)]) -> Result<(), SettingE
     })
 }
 
-fn ask(subject: &Subject) -> Result<(&'static Knob, Vec<u8>), SettingError> {
-    let knob = Knob::of(subject.name).ok_or_else(|| subject.absent("the driver does not have it"))?;
+fn ask(knob: &Knob, subject: &Subject) -> Result<Vec<u8>, SettingError> {
     let mut netlink = Netlink::generic().map_err(|error| subject.not_read(&error, None))?;
-    let answer = match ethtool::ask(&mut netlink, knob.get, subject.interface) {
+    let answer = match ethtool::ask(&mut netlink, ways(knob.request).0, subject.interface) {
         // Of old kernels, and of new ones that were built without it.
-        Err(_) if lacks_ethtool(&mut netlink) => knob.ask_older(subject.interface),
+        Err(_) if lacks_ethtool(&mut netlink) => ask_older(knob.request, subject.interface),
         answer => answer,
     };
-    answer.map(|answer| (knob, answer)).map_err(|error| subject.not_read(&error, netlink.said()))
+    answer.map_err(|error| subject.not_read(&error, netlink.said()))
 }
 
 /// Whether the kernel has no ethtool over netlink: before Linux 5.6, or without CONFIG_ETHTOOL_NETLINK.
@@ -187,47 +140,51 @@ pub(super) fn lacks_ethtool(netlink: &mut Netlink) -> bool {
     netlink.generic_family(b"ethtool").is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT))
 }
 
-/// The older way, an ioctl with a structure. The attributes were made in the order of its words, so a word's number
-/// is the attribute's less one for the header; EEE's differ.
-impl Knob {
-    fn older(&self) -> (Words, u16) {
-        match self.get {
-            Get::Coalesce => (Words::Coalesce, 2),
-            Get::Rings => (Words::Rings, 2),
-            Get::Channels => (Words::Channels, 2),
-            Get::Eee => (Words::Eee, 1),
-            _ => (Words::Pause, 2),
-        }
+/// How a request is read and written: over netlink, and the older way, an ioctl with a structure. The attributes were
+/// made in the order of its words; the number is the first word's attribute.
+fn ways(request: DriverRequest) -> (Get, Set, Words, u16) {
+    match request {
+        DriverRequest::Coalesce => (Get::Coalesce, Set::Coalesce, Words::Coalesce, 2),
+        DriverRequest::Rings => (Get::Rings, Set::Rings, Words::Rings, 2),
+        DriverRequest::Channels => (Get::Channels, Set::Channels, Words::Channels, 2),
+        DriverRequest::Pause => (Get::Pause, Set::Pause, Words::Pause, 2),
+        DriverRequest::Eee => (Get::Eee, Set::Eee, Words::Eee, 1),
     }
+}
 
-    /// An answer as netlink would have it.
-    fn ask_older(&self, interface: &str) -> io::Result<Vec<u8>> {
-        let (words, first) = self.older();
-        let mut answer = Vec::new();
-        for (attribute, word) in (first..).zip(Ethtool::new(interface)?.words(words)?) {
-            push_attribute(&mut answer, attribute, &word.to_ne_bytes());
-        }
-        Ok(answer)
+/// An answer as netlink would have it.
+fn ask_older(request: DriverRequest, interface: &str) -> io::Result<Vec<u8>> {
+    let (.., words, first) = ways(request);
+    let mut answer = Vec::new();
+    for (attribute, word) in (first..).zip(Ethtool::new(interface)?.words(words)?) {
+        push_attribute(&mut answer, attribute, &word.to_ne_bytes());
     }
+    Ok(answer)
+}
 
-    fn set_older(interface: &str, changes: &[(&Knob, Subject, &str)]) -> io::Result<()> {
-        let Some((which, first)) = changes.first().map(|(knob, ..)| knob.older()) else { return Ok(()) };
-        let ethtool = Ethtool::new(interface)?;
-        let mut words = ethtool.words(which)?;
-        for (knob, _, value) in changes {
-            let word = words.get_mut(usize::from(knob.attribute - first)).ok_or(io::ErrorKind::InvalidInput)?;
-            *word = match (knob.switch, value.parse()) {
-                (true, _) => u32::from(*value == "on"),
-                (false, value) => value.map_err(|_| io::ErrorKind::InvalidInput)?,
-            };
-        }
-        ethtool.set_words(which, &words)
+fn set_older(request: DriverRequest, interface: &str, changes: &[(&Knob, Subject, &str)]) -> io::Result<()> {
+    let (.., which, first) = ways(request);
+    let ethtool = Ethtool::new(interface)?;
+    let mut words = ethtool.words(which)?;
+    for (knob, _, value) in changes {
+        let word = words.get_mut(usize::from(knob.attribute - first)).ok_or(io::ErrorKind::InvalidInput)?;
+        *word = number(knob, value).ok_or(io::ErrorKind::InvalidInput)?;
     }
+    ethtool.set_words(which, &words)
 }
 
 #[cfg(test)]
 mod tests {
+    use linerate_trial::setting::{self, SETTINGS};
+
     use super::*;
+
+    fn knob(name: &str) -> Knob {
+        match setting::find(name).unwrap().place {
+            Place::Driver(knob) => knob,
+            _ => panic!("{name}"),
+        }
+    }
 
     fn answer(attributes: &[(u16, &[u8])]) -> Vec<u8> {
         let mut answer = Vec::new();
@@ -239,14 +196,14 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, value: &str, want: (u16, &[u8])) {
-        let knob = Knob::of(name).unwrap();
-        let written = knob.attribute(value).unwrap();
+        let knob = &knob(name);
+        let written = attribute(knob, value).unwrap();
         assert_eq!(attributes(&written).collect::<Vec<_>>(), [want], "{name}");
         let mut answered = written;
         if let Some(most) = knob.most {
             push_attribute(&mut answered, most, &4096u32.to_ne_bytes());
         }
-        assert_eq!(knob.read(&answered).map(|value| knob.text(value)).as_deref(), Some(value), "{name}");
+        assert_eq!(read(knob, &answered).map(|value| text(knob, value)).as_deref(), Some(value), "{name}");
     }
 
     /// The numbers are those of linux/ethtool_netlink.h, each enum counted from HEADER = 1.
@@ -277,24 +234,25 @@ mod tests {
     #[test]
     fn what_a_driver_does_not_have_is_absent() {
         let word = |n: u32| n.to_ne_bytes();
-        let rx = Knob::of("ring.rx").unwrap();
-        assert_eq!(rx.read(&answer(&[(2, &word(4096)), (6, &word(512))])), Some(512));
-        assert_eq!(rx.read(&answer(&[(2, &word(0)), (6, &word(0))])), None);
-        assert_eq!(rx.read(&answer(&[(9, &word(7))])), None);
-        assert_eq!(rx.read(&[]), None);
-        assert_eq!(Knob::of("pause.rx").unwrap().read(&answer(&[(2, &[1])])), None);
+        let rx = &knob("ring.rx");
+        assert_eq!(read(rx, &answer(&[(2, &word(4096)), (6, &word(512))])), Some(512));
+        assert_eq!(read(rx, &answer(&[(2, &word(0)), (6, &word(0))])), None);
+        assert_eq!(read(rx, &answer(&[(9, &word(7))])), None);
+        assert_eq!(read(rx, &[]), None);
+        assert_eq!(read(&knob("pause.rx"), &answer(&[(2, &[1])])), None);
     }
 
     /// Both ways tell the same of every interface here that has such things.
     #[test]
     fn the_older_way_agrees_with_the_newer() {
         for link in crate::interfaces::links().unwrap() {
-            for knob in &KNOBS {
-                let newer = ethtool::ask(&mut Netlink::generic().unwrap(), knob.get, &link.name);
+            for info in SETTINGS {
+                let Place::Driver(knob) = &info.place else { continue };
+                let newer = ethtool::ask(&mut Netlink::generic().unwrap(), ways(knob.request).0, &link.name);
                 // A driver may answer to one alone: only its word in both counts, and netlink leaves out what it lacks.
-                let (Ok(newer), Ok(older)) = (newer, knob.ask_older(&link.name)) else { continue };
-                if let Some(value) = knob.read(&newer) {
-                    assert_eq!(knob.read(&older), Some(value), "{} of {}", knob.name, link.name);
+                let (Ok(newer), Ok(older)) = (newer, ask_older(knob.request, &link.name)) else { continue };
+                if let Some(value) = read(knob, &newer) {
+                    assert_eq!(read(knob, &older), Some(value), "{} of {}", info.name, link.name);
                 }
             }
         }

@@ -2,12 +2,12 @@
 //! Knows no names: which features a short one stands for, the table of settings says; whether one can be changed, the driver.
 
 use std::collections::BTreeSet;
-use std::io;
 
+use linerate_trial::setting::overlap;
+use linerate_trial::setting::place::Features;
 use linerate_trial::setting::syntax::FeatureState;
-use linerate_trial::setting::{self, overlap};
 
-use super::{SettingError, Subject, driver};
+use super::{Mechanism, SettingError, Subject, driver};
 use crate::ethtool::{self, BitSet, Get, Set};
 use crate::netlink::{Netlink, attributes};
 use crate::sys::ethtool::{Ethtool, Words};
@@ -20,7 +20,7 @@ const NOCHANGE: u16 = 5;
 
 /// The features of an interface, by name.
 #[derive(Debug, Default)]
-struct Features {
+struct State {
     /// All that the kernel has names for and of which the interface could speak.
     known: BTreeSet<String>,
     changeable: BTreeSet<String>,
@@ -28,8 +28,8 @@ struct Features {
     active: BTreeSet<String>,
 }
 
-impl Features {
-    fn read(answer: &[u8]) -> Features {
+impl State {
+    fn read(answer: &[u8]) -> State {
         let set = |wanted: u16| {
             let content = attributes(answer).find(|(kind, _)| *kind == wanted);
             content.map(|(_, content)| BitSet::read(content)).unwrap_or_default()
@@ -38,7 +38,7 @@ impl Features {
             set.bits.iter().filter(|(_, on)| *on).map(|(name, _)| name.clone()).collect()
         };
         let (hw, active, nochange) = (set(HW), set(ACTIVE), on(&set(NOCHANGE)));
-        Features {
+        State {
             known: [&hw, &active].iter().flat_map(|set| set.bits.iter().map(|(name, _)| name.clone())).collect(),
             changeable: on(&hw).difference(&nochange).cloned().collect(),
             wanted: on(&set(WANTED)),
@@ -81,114 +81,112 @@ fn wanted(parts: &[&str], state: &FeatureState) -> BitSet {
     BitSet { bits: parts.iter().map(|part| ((*part).to_owned(), on(part))).collect() }
 }
 
-/// The kernel's names of the features of an interface that can be changed.
-pub(super) fn changeable(interface: &str) -> io::Result<Vec<String>> {
-    let answer = ethtool::ask(&mut Netlink::generic()?, Get::Features, interface)?;
-    Ok(Features::read(&answer).changeable.into_iter().collect())
-}
-
 /// The features that a short name stands for on this interface, by the kernel's names; none where the kernel has the
 /// older way alone.
-pub(super) fn parts_of(subject: &Subject) -> Vec<String> {
-    let Ok(features) = ask(subject) else { return Vec::new() };
-    parts(subject, &features, "").map_or_else(|_| Vec::new(), |parts| parts.into_iter().map(str::to_owned).collect())
+pub(super) fn parts_of(subject: &Subject, of: &Features) -> Vec<String> {
+    let Ok(state) = ask(subject) else { return Vec::new() };
+    parts(subject, &state, of).map_or_else(|_| Vec::new(), |parts| parts.into_iter().map(str::to_owned).collect())
 }
 
 /// What a short name is by the older way, an ioctl, which kernels before 5.6 have alone.
-fn older(subject: &Subject) -> Option<Words> {
-    let words = match subject.name {
-        "rx_checksum" => Words::RxChecksum,
-        "tx_checksum" => Words::TxChecksum,
-        "sg" => Words::ScatterGather,
-        "tso" => Words::Tso,
-        "gso" => Words::Gso,
-        "gro" => Words::Gro,
-        _ => return None,
-    };
+fn older(of: &Features) -> Option<Words> {
+    let command = of.older?;
     let lacks = Netlink::generic().is_ok_and(|mut netlink| driver::lacks_ethtool(&mut netlink));
-    lacks.then_some(words)
+    lacks.then_some(Words::Value(command))
 }
 
-/// `feature` is the kernel's name behind `feature.`, else nothing.
-pub(super) fn get(subject: &Subject, feature: &str) -> Result<String, SettingError> {
-    if let Some(words) = older(subject) {
-        let words = Ethtool::new(subject.interface).and_then(|ethtool| ethtool.words(words));
-        let words = words.map_err(|error| subject.not_read(&error, None))?;
-        return Ok(if words.contains(&0) { "off" } else { "on" }.to_owned());
+impl Mechanism for Features {
+    fn get(&self, subject: &Subject) -> Result<String, SettingError> {
+        if let Some(words) = older(self) {
+            let words = Ethtool::new(subject.interface).and_then(|ethtool| ethtool.words(words));
+            let words = words.map_err(|error| subject.not_read(&error, None))?;
+            return Ok(if words.contains(&0) { "off" } else { "on" }.to_owned());
+        }
+        let state = ask(subject)?;
+        Ok(state.state(&parts(subject, &state, self)?).text())
     }
-    let features = ask(subject)?;
-    Ok(features.state(&parts(subject, &features, feature)?).text())
-}
 
-/// Whether a value that tells only what is wanted, such as `off (wanted)`, is what is wanted now: whether that is on, too,
-/// depends on other settings.
-pub(super) fn is_wanted_so(subject: &Subject, feature: &str, value: &str) -> Result<bool, SettingError> {
-    let Some(state @ (FeatureState::OffWanted | FeatureState::OnUnwanted | FeatureState::Only(_))) =
-        FeatureState::parse(value)
-    else {
-        return Ok(false);
-    };
-    let features = ask(subject)?;
-    let asked = wanted(&parts(subject, &features, feature)?, &state);
-    Ok(asked.bits.iter().all(|(part, on)| features.wanted.contains(part) == *on))
-}
-
-pub(super) fn set(subject: &Subject, feature: &str, value: &str) -> Result<(), SettingError> {
-    if let Some(words) = older(subject) {
-        let on = match FeatureState::parse(value) {
-            Some(FeatureState::On) => 1,
-            Some(FeatureState::Off) => 0,
-            _ => return Err(subject.refused(value, "this kernel has it on or off only")),
+    /// Whether a value that tells only what is wanted, such as `off (wanted)`, is what is wanted now: whether that is on,
+    /// too, depends on other settings.
+    fn is_wanted_so(&self, subject: &Subject, value: &str) -> Result<bool, SettingError> {
+        let Some(state @ (FeatureState::OffWanted | FeatureState::OnUnwanted | FeatureState::Only(_))) =
+            FeatureState::parse(value)
+        else {
+            return Ok(false);
         };
-        return Ethtool::new(subject.interface)
-            .and_then(|ethtool| ethtool.set_words(words, &[on]))
-            .map_err(|error| subject.not_written(value, &error, None));
+        let now = ask(subject)?;
+        let asked = wanted(&parts(subject, &now, self)?, &state);
+        Ok(asked.bits.iter().all(|(part, on)| now.wanted.contains(part) == *on))
     }
-    let features = ask(subject)?;
-    let parts = parts(subject, &features, feature)?;
-    let state = FeatureState::parse(value).ok_or_else(|| subject.refused(value, "it is neither on nor off"))?;
-    if let FeatureState::Only(these) = &state
-        && let Some(stranger) = these.iter().find(|this| !parts.contains(&this.as_str()))
-    {
-        return Err(subject.refused(value, format!("it has {}, and no {stranger}", parts.join(", "))));
+
+    fn set(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
+        if let Some(words) = older(self) {
+            let on = match FeatureState::parse(value) {
+                Some(FeatureState::On) => 1,
+                Some(FeatureState::Off) => 0,
+                _ => return Err(subject.refused(value, "this kernel has it on or off only")),
+            };
+            return Ethtool::new(subject.interface)
+                .and_then(|ethtool| ethtool.set_words(words, &[on]))
+                .map_err(|error| subject.not_written(value, &error, None));
+        }
+        let now = ask(subject)?;
+        let parts = parts(subject, &now, self)?;
+        let state = FeatureState::parse(value).ok_or_else(|| subject.refused(value, "it is neither on nor off"))?;
+        if let FeatureState::Only(these) = &state
+            && let Some(stranger) = these.iter().find(|this| !parts.contains(&this.as_str()))
+        {
+            return Err(subject.refused(value, format!("it has {}, and no {stranger}", parts.join(", "))));
+        }
+        let mut attributes = Vec::new();
+        wanted(&parts, &state).push(&mut attributes, WANTED);
+        let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
+        ethtool::set(&mut netlink, Set::Features, subject.interface, &attributes)
+            .map_err(|error| subject.not_written(value, &error, netlink.said()))
     }
-    let mut attributes = Vec::new();
-    wanted(&parts, &state).push(&mut attributes, WANTED);
-    let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
-    ethtool::set(&mut netlink, Set::Features, subject.interface, &attributes)
-        .map_err(|error| subject.not_written(value, &error, netlink.said()))
+
+    /// Of the family of all, those that can be changed.
+    fn names(&self, subject: &Subject) -> Vec<String> {
+        if self.pattern.is_some() {
+            return vec![subject.name.to_owned()];
+        }
+        let changeable = ask(subject).map(|state| state.changeable).unwrap_or_default();
+        changeable.into_iter().map(|name| subject.name.replace('*', &name)).collect()
+    }
 }
 
-fn ask(subject: &Subject) -> Result<Features, SettingError> {
+fn ask(subject: &Subject) -> Result<State, SettingError> {
     let mut netlink = Netlink::generic().map_err(|error| subject.not_read(&error, None))?;
     match ethtool::ask(&mut netlink, Get::Features, subject.interface) {
-        Ok(answer) => Ok(Features::read(&answer)),
+        Ok(answer) => Ok(State::read(&answer)),
         Err(error) => Err(subject.not_read(&error, netlink.said())),
     }
 }
 
 /// Which features the subject is, of those that can be changed.
-fn parts<'a>(subject: &Subject, features: &'a Features, feature: &str) -> Result<Vec<&'a str>, SettingError> {
-    let short = || setting::find(subject.name).ok()?.features();
-    let pattern = if feature.is_empty() { short().unwrap_or_default() } else { feature };
-    let parts = Features::covered(&features.changeable, pattern);
+fn parts<'a>(subject: &Subject, features: &'a State, of: &Features) -> Result<Vec<&'a str>, SettingError> {
+    let pattern = of.pattern.unwrap_or_else(|| subject.rest());
+    let parts = State::covered(&features.changeable, pattern);
     if !parts.is_empty() {
         return Ok(parts);
     }
-    if Features::covered(&features.known, pattern).is_empty() {
+    if State::covered(&features.known, pattern).is_empty() {
         return Err(subject.absent("the kernel has no feature of this name"));
     }
-    let active = !Features::covered(&features.active, pattern).is_empty();
+    let active = !State::covered(&features.active, pattern).is_empty();
     Err(subject.fixed(if active { "on" } else { "off" }))
 }
 
 #[cfg(test)]
 mod tests {
+    use linerate_trial::setting::place::Place;
+
+    use super::super::Settings;
     use super::*;
 
-    fn features(changeable: &str, wanted: &str, active: &str) -> Features {
+    fn features(changeable: &str, wanted: &str, active: &str) -> State {
         let set = |names: &str| names.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>();
-        Features { known: set(changeable), changeable: set(changeable), wanted: set(wanted), active: set(active) }
+        State { known: set(changeable), changeable: set(changeable), wanted: set(wanted), active: set(active) }
     }
 
     #[track_caller]
@@ -224,6 +222,12 @@ mod tests {
                      tx-checksum-ipv4 tx-checksum-sctp rx-checksum rx-gro rx-gro-list tx-scatter-gather \
                      tx-scatter-gather-fraglist";
         let features = features(names, "", "");
+        let settings = Settings::new(Some("eth0"));
+        let parts_of = |short: &'static str| {
+            let subject = settings.subject(short).unwrap();
+            let Place::Features(of) = &subject.info.place else { panic!("{short}") };
+            parts(&subject, &features, of)
+        };
         for (short, want) in [
             ("tso", "tx-tcp-ecn-segmentation tx-tcp-segmentation tx-tcp6-segmentation"),
             ("tx_checksum", "tx-checksum-ipv4 tx-checksum-sctp"),
@@ -231,9 +235,8 @@ mod tests {
             ("gro", "rx-gro"),
             ("sg", "tx-scatter-gather tx-scatter-gather-fraglist"),
         ] {
-            let subject = Subject { name: short, interface: "eth0", index: None };
-            assert_eq!(parts(&subject, &features, "").unwrap().join(" "), want);
+            assert_eq!(parts_of(short).unwrap().join(" "), want);
         }
-        assert!(parts(&Subject { name: "lro", interface: "eth0", index: None }, &features, "").is_err());
+        assert!(parts_of("lro").is_err());
     }
 }

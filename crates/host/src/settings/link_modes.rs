@@ -5,7 +5,7 @@ use std::io;
 
 use linerate_trial::setting::syntax::{LinkMode, mode_of};
 
-use super::{SettingError, Subject, driver};
+use super::{Mechanism, SettingError, Subject, driver};
 use crate::ethtool::{self, BitSet, Get, Set};
 use crate::netlink::{Netlink, attributes, push_attribute};
 use crate::sys::ethtool::{Ethtool, Words};
@@ -130,34 +130,40 @@ impl State {
     }
 }
 
-pub(super) fn get(subject: &Subject) -> Result<String, SettingError> {
-    let mode = ask(subject)?.mode(subject.name);
-    let mode = mode.ok_or_else(|| subject.absent("the link is down, and its driver does not tell what is forced"))?;
-    // The modes in the order in which they are written.
-    let text = mode.text(subject.name);
-    Ok(LinkMode::parse(subject.name, &text).map_or(text, |mode| mode.text(subject.name)))
-}
+/// Speed, duplex and autonegotiation.
+pub(super) struct LinkModes;
 
-/// Whether the driver has modes that make it so.
-pub(super) fn check(subject: &Subject, value: &str) -> Result<(), SettingError> {
-    let mode = LinkMode::parse(subject.name, value).ok_or_else(|| subject.refused(value, "it is no link mode"))?;
-    ask(subject)?.change(&mode).map(|_| ()).map_err(|reason| subject.refused(value, reason))
-}
+impl Mechanism for LinkModes {
+    fn get(&self, subject: &Subject) -> Result<String, SettingError> {
+        let mode = ask(subject)?.mode(subject.name);
+        let mode =
+            mode.ok_or_else(|| subject.absent("the link is down, and its driver does not tell what is forced"))?;
+        // The modes in the order in which they are written.
+        let text = mode.text(subject.name);
+        Ok(LinkMode::parse(subject.name, &text).map_or(text, |mode| mode.text(subject.name)))
+    }
 
-pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
-    let state = ask(subject)?;
-    let mode = LinkMode::parse(subject.name, value).ok_or_else(|| subject.refused(value, "it is no link mode"))?;
-    // To negotiate anew what is there takes the link down for seconds.
-    if state.mode(subject.name).as_ref() == Some(&mode) {
-        return Ok(());
+    /// Whether the driver has modes that make it so.
+    fn check(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
+        let mode = LinkMode::parse(subject.name, value).ok_or_else(|| subject.refused(value, "it is no link mode"))?;
+        ask(subject)?.change(&mode).map(|_| ()).map_err(|reason| subject.refused(value, reason))
     }
-    let attributes = state.change(&mode).map_err(|reason| subject.refused(value, reason))?;
-    let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
-    if driver::lacks_ethtool(&mut netlink) {
-        return set_older(subject.interface, &attributes).map_err(|error| subject.not_written(value, &error, None));
+
+    fn set(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
+        let state = ask(subject)?;
+        let mode = LinkMode::parse(subject.name, value).ok_or_else(|| subject.refused(value, "it is no link mode"))?;
+        // To negotiate anew what is there takes the link down for seconds.
+        if state.mode(subject.name).as_ref() == Some(&mode) {
+            return Ok(());
+        }
+        let attributes = state.change(&mode).map_err(|reason| subject.refused(value, reason))?;
+        let mut netlink = Netlink::generic().map_err(|error| subject.not_written(value, &error, None))?;
+        if driver::lacks_ethtool(&mut netlink) {
+            return set_older(subject.interface, &attributes).map_err(|error| subject.not_written(value, &error, None));
+        }
+        ethtool::set(&mut netlink, Set::LinkModes, subject.interface, &attributes)
+            .map_err(|error| subject.not_written(value, &error, netlink.said()))
     }
-    ethtool::set(&mut netlink, Set::LinkModes, subject.interface, &attributes)
-        .map_err(|error| subject.not_written(value, &error, netlink.said()))
 }
 
 fn ask(subject: &Subject) -> Result<State, SettingError> {

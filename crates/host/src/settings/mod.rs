@@ -7,7 +7,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use linerate_trial::setting::{self, BOOT, BadSetting, RECEIVER_SCHEDULING, SETTINGS};
+use linerate_trial::change::CUSTOM;
+use linerate_trial::setting::place::Place;
+use linerate_trial::setting::{self, BadSetting, SETTINGS, SettingInfo, WhyBad};
 
 pub use custom::{Access, Custom};
 pub use dependants::Dependant;
@@ -15,29 +17,25 @@ use files::Files;
 
 use crate::{sys, text_of};
 
-mod cpu;
 mod custom;
 mod dependants;
 mod driver;
+mod each;
 mod features;
 mod files;
 mod link;
 mod link_modes;
 mod lost;
 mod qdisc;
-mod queues;
 mod related;
 mod sysctl;
 
 /// Why a setting was not read or not written. Each is one sentence that says what to try.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// There is no such setting anywhere.
-    #[error("{0}")]
-    Unknown(String),
-    /// The setting exists; the value does not suit it.
-    #[error("{0}")]
-    Value(#[from] BadSetting),
+    /// There is no such setting anywhere, or the value does not suit it.
+    #[error(transparent)]
+    Bad(#[from] BadSetting),
     /// It belongs to an interface, and the agent was given none.
     #[error("{name} belongs to an interface, and none was given; name the interface")]
     NoInterface {
@@ -110,7 +108,43 @@ pub enum SettingError {
 
 /// Whether the link may go down and come up again when this setting changes, so that it has to be waited for.
 pub fn reloads_link(name: &str) -> bool {
-    setting::find(name).is_ok_and(|info| info.may_cut_link && !["qdisc", "sysctl.*", "custom.*"].contains(&info.name))
+    setting::find(name)
+        .is_ok_and(|info| info.may_cut_link && !matches!(info.place, Place::Qdisc | Place::Sysctl(_) | Place::Custom))
+}
+
+/// How a setting is read and written: a mechanism is one file.
+trait Mechanism {
+    /// Its value, as [`Mechanism::set`] takes it.
+    fn get(&self, subject: &Subject) -> Result<String, SettingError>;
+
+    /// Makes it so, or leaves all as it is.
+    fn set(&self, subject: &Subject, value: &str) -> Result<(), SettingError>;
+
+    /// Whether it could have this value, as far as the machine says so.
+    fn check(&self, _: &Subject, _: &str) -> Result<(), SettingError> {
+        Ok(())
+    }
+
+    /// Whether a value that tells only what is wanted is what is wanted now.
+    fn is_wanted_so(&self, _: &Subject, _: &str) -> Result<bool, SettingError> {
+        Ok(false)
+    }
+
+    /// The settings of a row of the table that there may be.
+    fn names(&self, subject: &Subject) -> Vec<String> {
+        vec![subject.name.to_owned()]
+    }
+}
+
+/// Of what is no setting of the machine: why.
+impl Mechanism for &'static str {
+    fn get(&self, subject: &Subject) -> Result<String, SettingError> {
+        Err(subject.absent(*self))
+    }
+
+    fn set(&self, subject: &Subject, _: &str) -> Result<(), SettingError> {
+        Err(subject.absent(*self))
+    }
 }
 
 /// A machine's settings, and those of an interface.
@@ -139,102 +173,61 @@ impl Settings {
 
     /// The names of all that this machine has and this agent may read, in the order of the table.
     pub fn names(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        for info in SETTINGS {
-            let candidates = match info.name {
-                "feature.*" => self.in_family(info.name, features::changeable),
-                "irq_affinity.*" | "rps.*" | "xps.*" => queues::names(self, info.name),
-                "cpuidle.state.*" => cpu::state_names(&self.files),
-                "sysctl.*" => sysctl::names(self.interface.as_deref()),
-                "custom.*" => self.custom.iter().map(|custom| format!("custom.{}", custom.name)).collect(),
-                // Commands may take their time; files are read below.
-                name => vec![name.to_owned()],
-            };
-            names.extend(candidates.into_iter().filter(|name| info.name == "custom.*" || self.get(name).is_ok()));
-        }
-        names
-    }
-
-    fn in_family(&self, family: &str, of: impl Fn(&str) -> io::Result<Vec<String>>) -> Vec<String> {
-        let found = self.interface.as_deref().and_then(|interface| of(interface).ok()).unwrap_or_default();
-        found.into_iter().map(|name| family.replace('*', &name)).collect()
+        let of_row = |info: &'static SettingInfo| -> Vec<String> {
+            let subject = self.subject_of(info, info.name);
+            match info.place {
+                // Commands may take their time; files are read.
+                Place::Custom => self.custom.iter().map(|custom| format!("{CUSTOM}{}", custom.name)).collect(),
+                _ => {
+                    let names = self.mechanism(&subject).map(|mechanism| mechanism.names(&subject)).unwrap_or_default();
+                    names.into_iter().filter(|name| self.get(name).is_ok()).collect()
+                }
+            }
+        };
+        SETTINGS.iter().flat_map(of_row).collect()
     }
 
     /// Reads a setting, in a form that [`Settings::set`] takes.
     pub fn get(&self, name: &str) -> Result<String, SettingError> {
-        let (place, subject) = self.find(name)?;
-        match place {
-            Place::Link => link::get(&subject),
-            Place::Qdisc => qdisc::get(&subject),
-            Place::LinkModes => link_modes::get(&subject),
-            Place::Queues { family, which } => queues::get(&subject, &self.files, family, which),
-            Place::Cpu { family, which } => cpu::get(&subject, &self.files, family, which),
-            Place::Sysctl(name) => sysctl::get(&subject, name),
-            Place::Custom(custom) => custom.get(&subject),
-            Place::Driver => driver::get(&subject),
-            Place::Features { of_kernel } => features::get(&subject, of_kernel),
-        }
+        let subject = self.subject(name)?;
+        self.mechanism(&subject)?.get(&subject)
     }
 
     /// Whether a setting could have this value, as far as that is known without changing anything: what the machine
     /// says of its limits. What passes may be refused all the same.
     pub fn check(&self, name: &str, value: &str) -> Result<(), SettingError> {
-        let info = setting::find(name).map_err(SettingError::Unknown)?;
-        let value = &setting::canonical(name, value)?;
-        let rest = info.rest_of(name).unwrap_or_default();
-        match info.name {
-            "mtu" => link::check(&self.of_interface(name)?, value),
-            "sysctl.*" => sysctl::check(&self.of_machine(name), rest, value),
-            "speed" | "duplex" | "autoneg" => link_modes::check(&self.of_interface(name)?, value),
-            "irq_affinity.*" if rest != "all" => {
-                queues::check(&self.of_machine(name), &self.files, info.name, rest, value)
-            }
-            "irq_affinity.*" | "rps.*" | "xps.*" | "rfs.rps_flow_cnt" => {
-                queues::check(&self.of_interface(name)?, &self.files, info.name, rest, value)
-            }
-            "governor" | "cpuidle.max_latency_us" | "cpuidle.state.*" => {
-                cpu::check(&self.of_machine(name), &self.files, info.name, rest, value)
-            }
-            _ if driver::knows(name) => driver::check(&self.of_interface(name)?, value),
-            _ => Ok(()),
+        let value = setting::canonical(name, value)?;
+        let info = setting::find(name)?;
+        // What no machine has is known without one.
+        if let Place::Custom | Place::Elsewhere(_) = info.place {
+            return Ok(());
         }
+        let subject = self.subject(name)?;
+        self.mechanism(&subject)?.check(&subject, &value)
     }
 
     /// What a setting is, where that is not what this value says.
     pub fn differs(&self, name: &str, value: &str) -> Result<Option<String>, SettingError> {
         let now = self.get(name)?;
-        let is_so = now == value
-            || match self.find(name)? {
-                (Place::Features { of_kernel }, subject) => features::is_wanted_so(&subject, of_kernel, value)?,
-                _ => false,
-            };
+        let subject = self.subject(name)?;
+        let is_so = now == value || self.mechanism(&subject)?.is_wanted_so(&subject, value)?;
         Ok((!is_so).then_some(now))
     }
 
     /// Writes a setting. What became of it is read with [`Settings::get`]: a driver may round, or ignore. After a
     /// change that [`reloads_link`], the link may be down for a while.
     pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
-        setting::find(name).map_err(SettingError::Unknown)?;
         let value = &setting::canonical(name, value)?;
-        let (place, subject) = self.find(name)?;
+        let subject = self.subject(name)?;
+        let mechanism = self.mechanism(&subject)?;
         if self.index.is_some() && !subject.interface.is_empty() {
             subject.index_now().map_err(|error| subject.not_written(value, &error, None))?;
         }
-        match place {
-            Place::Link => link::set(&subject, value),
-            Place::Qdisc => qdisc::set(&subject, value),
-            Place::LinkModes => link_modes::set(&subject, value),
-            Place::Queues { family, which } => queues::set(&subject, &self.files, family, which, value),
-            Place::Cpu { family, which } => cpu::set(&subject, &self.files, family, which, value),
-            Place::Sysctl(name) => sysctl::set(&subject, name, value),
-            Place::Custom(custom) => custom.set(&subject, value),
-            Place::Driver => driver::set(&subject, &[(name, value.as_str())]),
-            Place::Features { of_kernel } => features::set(&subject, of_kernel, value),
-        }
+        mechanism.set(&subject, value)
     }
 
-    /// Writes settings that are one request to the driver ([`setting::SettingInfo::request`]), or a single one: all
-    /// of them, or none.
+    /// Writes settings that are one request to the driver ([`SettingInfo::request`]), or a single one: all of them, or
+    /// none.
     pub fn set_together(&self, changes: &[(&str, &str)]) -> Result<(), SettingError> {
         if let [(name, value)] = changes {
             return self.set(name, value);
@@ -243,61 +236,41 @@ impl Settings {
         for &(name, value) in changes {
             canonical.push((name, setting::canonical(name, value)?));
         }
-        let Some(&(first, _)) = changes.first() else { return Ok(()) };
-        let subject = self.of_interface(first)?;
-        driver::set(&subject, &canonical.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>())
+        let canonical: Vec<(&str, &str)> = canonical.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        driver::set(self, &canonical)
     }
 
-    /// Where the setting of this name is, and whose it is.
-    fn find<'a>(&'a self, name: &'a str) -> Result<(Place<'a>, Subject<'a>), SettingError> {
-        let info = setting::find(name).map_err(SettingError::Unknown)?;
-        let rest = info.rest_of(name).unwrap_or_default();
-        let (family, which) = (info.name, rest);
-        let of_machine = self.of_machine(name);
-        let place = match family {
-            "mtu" | "queue_length" => Place::Link,
-            "qdisc" => Place::Qdisc,
-            "speed" | "duplex" | "autoneg" => Place::LinkModes,
-            // The numbers of interrupts are the machine's, and outlive what interface is asked for.
-            "irq_affinity.*" if which != "all" => return Ok((Place::Queues { family, which }, of_machine)),
-            "irq_affinity.*"
-            | "rps.*"
-            | "xps.*"
-            | "rfs.rps_flow_cnt"
-            | "napi.threaded"
-            | "gro_flush_timeout"
-            | "napi_defer_hard_irqs" => Place::Queues { family, which },
-            "governor" | "cpuidle.max_latency_us" | "cpuidle.state.*" => {
-                return Ok((Place::Cpu { family, which }, of_machine));
-            }
-            _ if let Some(sysctl) = info.sysctl() => return Ok((Place::Sysctl(sysctl), of_machine)),
-            "sysctl.*" => return Ok((Place::Sysctl(rest), of_machine)),
-            "custom.*" => return Ok((Place::Custom(self.custom(name, rest)?), of_machine)),
-            RECEIVER_SCHEDULING => return Err(of_machine.of_the_agent()),
-            BOOT => return Err(of_machine.of_the_controller()),
-            _ if driver::knows(name) => Place::Driver,
-            _ => Place::Features { of_kernel: rest },
-        };
-        Ok((place, self.of_interface(name)?))
-    }
-
-    fn custom(&self, name: &str, rest: &str) -> Result<&Custom, SettingError> {
-        self.custom.iter().find(|custom| custom.name == rest).ok_or_else(|| {
-            SettingError::Unknown(format!(
-                "there is no setting '{name}'; the plan must define how it is read and written"
-            ))
-        })
-    }
-
-    fn of_machine<'a>(&self, name: &'a str) -> Subject<'a> {
-        Subject { name, interface: "", index: None }
-    }
-
-    fn of_interface<'a>(&'a self, name: &'a str) -> Result<Subject<'a>, SettingError> {
-        match self.interface.as_deref() {
-            Some(interface) => Ok(Subject { name, interface, index: self.index }),
-            None => Err(SettingError::NoInterface { name: name.to_owned() }),
+    /// The setting of this name, and whose it is.
+    fn subject<'a>(&'a self, name: &'a str) -> Result<Subject<'a>, SettingError> {
+        let subject = self.subject_of(setting::find(name)?, name);
+        match subject.interface.is_empty() && subject.info.is_of_interface(name) {
+            true => Err(SettingError::NoInterface { name: name.to_owned() }),
+            false => Ok(subject),
         }
+    }
+
+    fn subject_of<'a>(&'a self, info: &'static SettingInfo, name: &'a str) -> Subject<'a> {
+        let (interface, index) = match self.interface.as_deref() {
+            Some(interface) if info.is_of_interface(name) => (interface, self.index),
+            _ => ("", None),
+        };
+        Subject { settings: self, info, name, interface, index }
+    }
+
+    fn mechanism<'a>(&'a self, subject: &Subject<'a>) -> Result<&'a dyn Mechanism, SettingError> {
+        Ok(match &subject.info.place {
+            Place::Link(field) => field,
+            Place::Qdisc => &qdisc::Qdisc,
+            Place::LinkModes => &link_modes::LinkModes,
+            Place::Driver(knob) => knob,
+            Place::Features(features) => features,
+            Place::Files(files) => files,
+            Place::Sysctl(name) => name,
+            Place::Custom => self.custom.iter().find(|custom| custom.name == subject.rest()).ok_or_else(|| {
+                SettingError::Bad(BadSetting { name: subject.name.to_owned(), why: WhyBad::Undefined })
+            })?,
+            Place::Elsewhere(why) => why,
+        })
     }
 
     /// With files below other places than /sys and /proc.
@@ -307,30 +280,11 @@ impl Settings {
     }
 }
 
-/// By which mechanism a setting is read and written.
-enum Place<'a> {
-    /// rtnetlink.
-    Link,
-    /// rtnetlink's traffic control.
-    Qdisc,
-    /// ethtool's link modes.
-    LinkModes,
-    /// Files of an interface's queues and interrupts; `which` of them, where the family has several.
-    Queues { family: &'static str, which: &'a str },
-    /// Files of the CPUs.
-    Cpu { family: &'static str, which: &'a str },
-    /// A sysctl of this name.
-    Sysctl(&'a str),
-    /// What the plan says.
-    Custom(&'a Custom),
-    /// ethtool's coalescing, rings, channels, pause frames, and EEE.
-    Driver,
-    /// ethtool's features: one by the kernel's name, or those that the setting's short name stands for.
-    Features { of_kernel: &'a str },
-}
-
 /// What is read or written: it makes the sentences of what goes wrong.
+#[derive(Clone, Copy)]
 struct Subject<'a> {
+    settings: &'a Settings,
+    info: &'static SettingInfo,
     name: &'a str,
     /// Empty for what belongs to no interface.
     interface: &'a str,
@@ -338,7 +292,12 @@ struct Subject<'a> {
     index: Option<u32>,
 }
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
+    /// What stands where the row's name has its `*`.
+    fn rest(&self) -> &'a str {
+        self.info.rest_of(self.name).unwrap_or_default()
+    }
+
     /// The number of the interface. The error is ENODEV where another has its name.
     fn index_now(&self) -> io::Result<u32> {
         let index = sys::netlink::interface_index(self.interface)?;
@@ -367,14 +326,6 @@ impl Subject<'_> {
     fn refused(&self, value: &str, reason: impl Into<String>) -> SettingError {
         let reason = reason.into();
         SettingError::Refused { name: self.name.to_owned(), of: self.of(), value: value.to_owned(), reason }
-    }
-
-    fn of_the_agent(&self) -> SettingError {
-        self.absent("it belongs to the threads of one agent, not to the machine")
-    }
-
-    fn of_the_controller(&self) -> SettingError {
-        self.absent("a plan says by which command the machine is booted, and linerate run runs it")
     }
 
     /// Why it could not be read, with what the kernel said in words.
@@ -432,7 +383,7 @@ mod tests {
         for (name, contains) in [
             ("mtuu", "did you mean 'mtu'?"),
             ("mtu", "name the interface"),
-            ("custom.turbo", "the plan must define"),
+            ("custom.turbo", "the plan does not define"),
             ("receiver_scheduling", "threads of one agent"),
         ] {
             let error = settings.get(name).unwrap_err().to_string();
@@ -463,7 +414,7 @@ mod tests {
                 name => name.replace('*', "0"),
             };
             // Whatever this machine has: none may be unknown but what a plan defines.
-            let unknown = matches!(settings.get(&name), Err(SettingError::Unknown(_)));
+            let unknown = matches!(settings.get(&name), Err(SettingError::Bad(_)));
             assert_eq!(unknown, info.name == "custom.*", "{name}");
         }
     }

@@ -3,10 +3,10 @@
 
 use std::io;
 
-use linerate_trial::setting::BadSetting;
 use linerate_trial::setting::discipline::Discipline;
+use linerate_trial::setting::{BadSetting, WhyBad};
 
-use super::{SettingError, Subject};
+use super::{Mechanism, SettingError, Subject};
 use crate::netlink::{Netlink, attributes, push_attribute};
 use crate::qdiscs::{self, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, Told, message};
 use crate::sys;
@@ -84,25 +84,31 @@ fn parameters_of(kind: &str) -> Parameters {
     }
 }
 
-pub(super) fn get(subject: &Subject) -> Result<String, SettingError> {
-    Ok(root(subject)?.to_string())
-}
+/// The root qdisc.
+pub(super) struct Qdisc;
 
-pub(super) fn set(subject: &Subject, value: &str) -> Result<(), SettingError> {
-    let wanted = Discipline::parse(value).map_err(|complaint| BadSetting { name: None, complaint })?;
-    // Refuses where what is there could not be put back.
-    if root(subject)? == wanted {
-        return Ok(());
+impl Mechanism for Qdisc {
+    fn get(&self, subject: &Subject) -> Result<String, SettingError> {
+        Ok(root(subject)?.to_string())
     }
-    let mut netlink = Netlink::route().map_err(|error| subject.not_written(value, &error, None))?;
-    change(&mut netlink, subject, &wanted).map_err(|error| {
-        let said = netlink.said();
-        match error.raw_os_error() {
-            // The kernel looks for a module of this name.
-            Some(libc::ENOENT) => subject.refused(value, "this kernel has no such qdisc"),
-            _ => subject.not_written(value, &error, said),
+
+    fn set(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
+        let wanted = Discipline::parse(value)
+            .map_err(|why| BadSetting { name: subject.name.to_owned(), why: WhyBad::Discipline(why) })?;
+        // Refuses where what is there could not be put back.
+        if root(subject)? == wanted {
+            return Ok(());
         }
-    })
+        let mut netlink = Netlink::route().map_err(|error| subject.not_written(value, &error, None))?;
+        change(&mut netlink, subject, &wanted).map_err(|error| {
+            let said = netlink.said();
+            match error.raw_os_error() {
+                // The kernel looks for a module of this name.
+                Some(libc::ENOENT) => subject.refused(value, "this kernel has no such qdisc"),
+                _ => subject.not_written(value, &error, said),
+            }
+        })
+    }
 }
 
 /// What stands at the root, if it can be made again.

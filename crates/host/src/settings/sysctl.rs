@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use linerate_trial::setting::overlap::{OfInterface, UNITS};
 
-use super::{SettingError, Subject, files, lost};
+use super::{Mechanism, SettingError, Subject, files, lost};
 
 const ROOT: &str = "/proc/sys";
 
@@ -54,33 +54,91 @@ fn find(subject: &Subject, name: &str) -> Result<PathBuf, SettingError> {
     Ok(path)
 }
 
-pub(super) fn get(subject: &Subject, name: &str) -> Result<String, SettingError> {
-    let path = find(subject, name)?;
-    match files::read(&path) {
-        // What is empty is no value that could be written again.
-        Ok(value) if value.is_empty() => Err(subject.absent("it is empty")),
-        Ok(value) => Ok(value),
-        Err(_) if mode(&path) & 0o444 == 0 => Err(subject.cannot_put_back("it can be written and not read")),
-        Err(error) => Err(subject.not_read(&error, None)),
+/// A sysctl that a setting is another name for, or the one that its name says.
+impl Mechanism for Option<&'static str> {
+    fn get(&self, subject: &Subject) -> Result<String, SettingError> {
+        let name = self.unwrap_or_else(|| subject.rest());
+        let path = find(subject, name)?;
+        match files::read(&path) {
+            // What is empty is no value that could be written again.
+            Ok(value) if value.is_empty() => Err(subject.absent("it is empty")),
+            Ok(value) => Ok(value),
+            Err(_) if mode(&path) & 0o444 == 0 => Err(subject.cannot_put_back("it can be written and not read")),
+            Err(error) => Err(subject.not_read(&error, None)),
+        }
     }
-}
 
-pub(super) fn set(subject: &Subject, name: &str, value: &str) -> Result<(), SettingError> {
-    let path = find(subject, name)?;
-    left_alone(subject, name)?;
-    let now = get(subject, name)?;
-    if now == value {
-        return Ok(());
+    fn set(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
+        let name = self.unwrap_or_else(|| subject.rest());
+        let path = find(subject, name)?;
+        left_alone(subject, name)?;
+        let now = self.get(subject)?;
+        if now == value {
+            return Ok(());
+        }
+        self.check(subject, value)?;
+        if mode(&path) & 0o222 == 0 {
+            return Err(subject.fixed(now));
+        }
+        files::write(&path, value).map_err(|error| match error.raw_os_error() {
+            // The file is there; what it names is not, such as a congestion control.
+            Some(libc::ENOENT) => subject.refused(value, "the kernel has none of this name"),
+            _ => subject.not_written(value, &error, None),
+        })
     }
-    check(subject, name, value)?;
-    if mode(&path) & 0o222 == 0 {
-        return Err(subject.fixed(now));
+
+    /// Whether everything is there again after this value and the one of now.
+    fn check(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
+        // Aliases are of none that does more than it says.
+        let name = self.unwrap_or_else(|| subject.rest());
+        left_alone(subject, name)?;
+        let of = OfInterface::parse(name);
+        match of.map(|of| (of.tree, of.interface, of.key)) {
+            // What makes addresses makes one when it is chosen, and takes none away.
+            Some(("net.ipv6.conf", interface, "addr_gen_mode")) if interface != "default" => {
+                Err(subject.cannot_put_back("the interface gets another address with it; use that of a new interface"))
+            }
+            Some(("net.ipv6.conf", interface, "disable_ipv6")) if value != "0" && interface != "default" => {
+                lost::with_disabled_ipv6(subject, interface)
+            }
+            Some(("net.ipv6.conf", interface, "forwarding")) if value != "0" && interface != "default" => {
+                lost::with_forwarding(subject)
+            }
+            _ => Ok(()),
+        }
     }
-    files::write(&path, value).map_err(|error| match error.raw_os_error() {
-        // The file is there; what it names is not, such as a congestion control.
-        Some(libc::ENOENT) => subject.refused(value, "the kernel has none of this name"),
-        _ => subject.not_written(value, &error, None),
-    })
+
+    /// What this network namespace has: the sysctls of the three trees themselves, and those of the interface.
+    fn names(&self, subject: &Subject) -> Vec<String> {
+        if self.is_some() {
+            return vec![subject.name.to_owned()];
+        }
+        let interface = subject.settings.interface.as_deref();
+        let mut trees: Vec<(String, PathBuf)> = ["net.core", "net.ipv4", "net.ipv6"]
+            .map(|tree| (tree.to_owned(), Path::new(ROOT).join(tree.replace('.', "/"))))
+            .into();
+        // A slash, or `..`, is no interface and must not become a path.
+        if let Some(interface) = interface.filter(|interface| !interface.contains('/') && !interface.starts_with('.')) {
+            for family in ["ipv4.conf", "ipv4.neigh", "ipv6.conf", "ipv6.neigh"] {
+                let path = Path::new(ROOT).join("net").join(family.replace('.', "/")).join(interface);
+                trees.push((format!("net.{family}.{interface}"), path));
+            }
+        }
+        let mut names = Vec::new();
+        for (tree, path) in trees {
+            let Ok(entries) = fs::read_dir(path) else { continue };
+            let of_tree = entries.filter_map(|entry| {
+                let entry = entry.ok().filter(|entry| entry.path().is_file() && mode(&entry.path()) & 0o200 != 0)?;
+                let name = format!("{tree}.{}", entry.file_name().to_str()?);
+                let left_alone = NOT_PUT_BACK.iter().any(|(known, _)| *known == name);
+                (!left_alone).then(|| format!("sysctl.{name}"))
+            });
+            let from = names.len();
+            names.extend(of_tree);
+            names[from..].sort();
+        }
+        names
+    }
 }
 
 fn mode(path: &Path) -> u32 {
@@ -91,25 +149,6 @@ fn left_alone(subject: &Subject, name: &str) -> Result<(), SettingError> {
     match NOT_PUT_BACK.iter().find(|(known, _)| *known == name) {
         Some((_, why)) => Err(subject.cannot_put_back(*why)),
         None => Ok(()),
-    }
-}
-
-/// Whether everything is there again after this value and the one of now.
-pub(super) fn check(subject: &Subject, name: &str, value: &str) -> Result<(), SettingError> {
-    left_alone(subject, name)?;
-    let of = OfInterface::parse(name);
-    match of.map(|of| (of.tree, of.interface, of.key)) {
-        // What makes addresses makes one when it is chosen, and takes none away.
-        Some(("net.ipv6.conf", interface, "addr_gen_mode")) if interface != "default" => {
-            Err(subject.cannot_put_back("the interface gets another address with it; use that of a new interface"))
-        }
-        Some(("net.ipv6.conf", interface, "disable_ipv6")) if value != "0" && interface != "default" => {
-            lost::with_disabled_ipv6(subject, interface)
-        }
-        Some(("net.ipv6.conf", interface, "forwarding")) if value != "0" && interface != "default" => {
-            lost::with_forwarding(subject)
-        }
-        _ => Ok(()),
     }
 }
 
@@ -167,36 +206,9 @@ pub(super) fn of_ipv6(interface: &str) -> Vec<String> {
     names
 }
 
-/// What this network namespace has: the sysctls of the three trees themselves, and those of `interface`.
-pub(super) fn names(interface: Option<&str>) -> Vec<String> {
-    let mut trees: Vec<(String, PathBuf)> = ["net.core", "net.ipv4", "net.ipv6"]
-        .map(|tree| (tree.to_owned(), Path::new(ROOT).join(tree.replace('.', "/"))))
-        .into();
-    // A slash, or `..`, is no interface and must not become a path.
-    if let Some(interface) = interface.filter(|interface| !interface.contains('/') && !interface.starts_with('.')) {
-        for family in ["ipv4.conf", "ipv4.neigh", "ipv6.conf", "ipv6.neigh"] {
-            let path = Path::new(ROOT).join("net").join(family.replace('.', "/")).join(interface);
-            trees.push((format!("net.{family}.{interface}"), path));
-        }
-    }
-    let mut names = Vec::new();
-    for (tree, path) in trees {
-        let Ok(entries) = fs::read_dir(path) else { continue };
-        let of_tree = entries.filter_map(|entry| {
-            let entry = entry.ok().filter(|entry| entry.path().is_file() && mode(&entry.path()) & 0o200 != 0)?;
-            let name = format!("{tree}.{}", entry.file_name().to_str()?);
-            let left_alone = NOT_PUT_BACK.iter().any(|(known, _)| *known == name);
-            (!left_alone).then(|| format!("sysctl.{name}"))
-        });
-        let from = names.len();
-        names.extend(of_tree);
-        names[from..].sort();
-    }
-    names
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::Settings;
     use super::*;
 
     #[test]
@@ -233,8 +245,7 @@ mod tests {
             ("net.core.no_such", "1", "no such sysctl"),
         ] {
             let setting = format!("sysctl.{name}");
-            let subject = Subject { name: &setting, interface: "", index: None };
-            let error = set(&subject, name, value).unwrap_err().to_string();
+            let error = Settings::new(None).set(&setting, value).unwrap_err().to_string();
             assert!(error.contains(contains), "{error}");
         }
     }

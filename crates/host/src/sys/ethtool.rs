@@ -42,36 +42,21 @@ pub enum Words {
     Pause,
     /// struct ethtool_eee.
     Eee,
-    /// struct ethtool_value, as those below.
-    RxChecksum,
-    /// Checksums of what is sent.
-    TxChecksum,
-    /// Scatter-gather.
-    ScatterGather,
-    /// TCP segmentation.
-    Tso,
-    /// Generic segmentation.
-    Gso,
-    /// Generic receive offload.
-    Gro,
+    /// struct ethtool_value, by the command that reads it.
+    Value(u32),
 }
 
 impl Words {
-    /// The command that reads, the one that writes, and how many words the structure has with the command.
-    fn commands(self) -> (u32, u32, usize) {
+    /// The command that reads, after which comes the one that writes, and how many words the structure has with it.
+    fn command(self) -> (u32, usize) {
         match self {
-            Words::Settings => (0x01, 0x02, 11),
-            Words::Coalesce => (0x0e, 0x0f, 23),
-            Words::Rings => (0x10, 0x11, 9),
-            Words::Channels => (0x3c, 0x3d, 9),
-            Words::Pause => (0x12, 0x13, 4),
-            Words::Eee => (0x44, 0x45, 10),
-            Words::RxChecksum => (0x14, 0x15, 2),
-            Words::TxChecksum => (0x16, 0x17, 2),
-            Words::ScatterGather => (0x18, 0x19, 2),
-            Words::Tso => (0x1e, 0x1f, 2),
-            Words::Gso => (0x23, 0x24, 2),
-            Words::Gro => (0x2b, 0x2c, 2),
+            Words::Settings => (0x01, 11),
+            Words::Coalesce => (0x0e, 23),
+            Words::Rings => (0x10, 9),
+            Words::Channels => (0x3c, 9),
+            Words::Pause => (0x12, 4),
+            Words::Eee => (0x44, 10),
+            Words::Value(command) => (command, 2),
         }
     }
 }
@@ -209,7 +194,7 @@ impl Ethtool {
 
     /// The words of a structure after the command, in its order.
     pub fn words(&self, which: Words) -> io::Result<Vec<u32>> {
-        let (command, _, count) = which.commands();
+        let (command, count) = which.command();
         let mut buffer = [0u64; 12];
         self.ask(command, &mut buffer)?;
         Ok((1..count).map(|at| get_u32(&buffer, at)).collect())
@@ -217,7 +202,7 @@ impl Ethtool {
 
     /// Writes what [`Ethtool::words`] reads.
     pub fn set_words(&self, which: Words, words: &[u32]) -> io::Result<()> {
-        let (_, command, count) = which.commands();
+        let (command, count) = which.command();
         if words.len() + 1 != count {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -225,7 +210,7 @@ impl Ethtool {
         for (at, word) in words.iter().enumerate() {
             set_u32(&mut buffer, at + 1, *word);
         }
-        self.ask(command, &mut buffer)
+        self.ask(command + 1, &mut buffer)
     }
 
     fn statistics_count(&self) -> io::Result<usize> {

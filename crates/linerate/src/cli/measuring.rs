@@ -182,9 +182,11 @@ pub(super) const SET_HINT: &str = "`linerate run --help` lists the options that 
 /// What a person needs to know to write `--set`.
 pub(super) fn set_help() -> String {
     let mut text = "Options that --set takes (docs/plans.md says more):\n".to_owned();
-    for option in &linerate_trial::options::OPTIONS {
-        text += &format!("  {:<18}  {}: {}\n", option.name, option.about, option.allowed);
+    for option in linerate_trial::options::OPTIONS {
+        text += &format!("  {:<18}  {}: {}\n", option.name, option.in_short(), option.allowed());
     }
+    text +=
+        &format!("  {:<18}  how often to measure each configuration: 1 to 100000\n", linerate_trial::options::REPEAT);
     text += "\nSettings of a machine are options too, as target.NAME and host.NAME: target.mtu=1500,9000, host.gro=off.\n\
              docs/settings.md lists them. They are put back when the trials are done, however they end.\n";
     text + "\nExamples:\n  \

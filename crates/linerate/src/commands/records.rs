@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use anyhow::{Result, bail};
 use linerate_results::record::Record;
 use linerate_results::select::Filter;
-use linerate_trial::options::parse_workload;
 use linerate_trial::spec::Workload;
 use linerate_trial::units::parse_duration;
 
@@ -15,7 +14,6 @@ use super::{open_store, profile};
 use crate::cli::{FilterArgs, OutputArgs, RecordsCommand};
 use crate::output::out;
 use crate::render;
-use crate::render::Repeats;
 
 /// Lists, shows or exports.
 pub(crate) fn records(command: &RecordsCommand) -> Result<ExitCode> {
@@ -23,7 +21,7 @@ pub(crate) fn records(command: &RecordsCommand) -> Result<ExitCode> {
         RecordsCommand::List { filter, store } => {
             let store = open_store(store)?;
             let listed = store.list(&filter_of(filter)?)?;
-            out!("{}", render::list::list(&listed, store.path()));
+            out!("{}", render::list::list(&listed, store.path(), super::terminal_width()));
         }
         RecordsCommand::Show { id, json, store } => {
             let store = open_store(store)?;
@@ -53,7 +51,7 @@ fn exported(output: OutputArgs, records: &[Record]) -> Result<String> {
     Ok(match output {
         OutputArgs { json: true, .. } => render::json::json(records),
         OutputArgs { csv: true, .. } => render::csv::csv(records),
-        OutputArgs { markdown: true, .. } => render::markdown::markdown(records, Repeats::Together),
+        OutputArgs { markdown: true, .. } => render::records::markdown(records),
         _ => bail!("say in which form to export: --json, --csv or --markdown"),
     })
 }
@@ -61,7 +59,7 @@ fn exported(output: OutputArgs, records: &[Record]) -> Result<String> {
 fn filter_of(arguments: &FilterArgs) -> Result<Filter> {
     let workload = match &arguments.workload {
         None => None,
-        Some(text) => match parse_workload(text) {
+        Some(text) => match Workload::parse(text) {
             Some(workload) => Some(workload),
             None => bail!("there is no workload '{text}'; they are {}", Workload::ALL.map(Workload::name).join(", ")),
         },

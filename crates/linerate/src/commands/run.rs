@@ -28,7 +28,6 @@ use crate::output::{beside, out};
 use crate::plan::{self, Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged};
 use crate::progress::Progress;
 use crate::render;
-use crate::render::Repeats;
 use crate::render::explain::{First, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
 
@@ -265,7 +264,7 @@ fn shown(plan: &Plan, output: OutputArgs, records: &[Record]) -> String {
     match output {
         OutputArgs { json: true, .. } => String::new(),
         OutputArgs { csv: true, .. } => render::csv::csv(records),
-        OutputArgs { markdown: true, .. } => render::markdown::markdown(records, Repeats::Together),
+        OutputArgs { markdown: true, .. } => render::records::markdown(records),
         _ => {
             let counted = |record: &&Record| record.trial.null_side != Some(NullSide::B);
             report(plan.report, &records.iter().filter(counted).cloned().collect::<Vec<_>>())

@@ -23,19 +23,17 @@ use linerate_peers::server::{Admits, Server};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::environment::Environment;
+use linerate_trial::flow::PerEnd;
 use linerate_trial::spec::{Ip, Spec};
 use linerate_trial::tool::Tool;
 
 use super::open_store;
 use crate::cli::ServeArgs;
 use crate::interrupt;
-use crate::measure::conduct::Conducted;
-use crate::measure::error::TrialError;
 use crate::measure::ids::{Ids, now};
-use crate::measure::join::{self, Label};
-use crate::measure::route::Route;
 use crate::output::{out, say};
 use crate::render;
+use linerate_results::join::{self, Conducted, Label, Route};
 
 /// The plan's name in the records of served tests.
 const PLAN: &str = "serve";
@@ -306,8 +304,14 @@ impl Desk {
         let factors = BTreeMap::new();
         let trial = TrialPlace { index: self.tests, repeat: 0, factors, configuration, order_seed, null_side };
         self.tests += 1;
-        let label =
-            Label { id, started_at, campaign, plan: PLAN.to_owned(), trial, endpoints: ["local".to_owned(), host] };
+        let label = Label {
+            id,
+            started_at,
+            campaign,
+            plan: PLAN.to_owned(),
+            trial,
+            endpoints: PerEnd { target: "local".to_owned(), host },
+        };
         let record = join::record(label, conducted(served));
         self.store.insert(&record)?;
         Ok(record)
@@ -338,7 +342,7 @@ impl Desk {
 }
 
 /// A test as if two agents had conducted it: of the client's machine nothing is known.
-fn conducted(served: ServedTest) -> Conducted {
+fn conducted(served: ServedTest) -> Conducted<linerate_peers::error::Error> {
     let ServedTest { peer, local, interface, mut spec, ended, .. } = served;
     spec.ip = Some(if local.is_ipv4() { Ip::V4 } else { Ip::V6 });
     let mut target = environment::describe(interface.as_deref(), &[]);
@@ -349,7 +353,7 @@ fn conducted(served: ServedTest) -> Conducted {
         settings: [Vec::new(), Vec::new()],
         target,
         host: Environment::default(),
-        outcomes: ended.map_err(|error| TrialError::Traffic(error.to_string())),
+        outcomes: ended,
     }
 }
 

@@ -19,7 +19,7 @@ use crate::render::settings as render;
 pub(super) fn check_names<'n>(names: impl IntoIterator<Item = &'n String>) -> Result<()> {
     for name in names {
         let name = bare(name);
-        setting::find(name).map_err(|complaint| anyhow!(complaint))?;
+        setting::find(name)?;
         if name.starts_with(CUSTOM) {
             bail!("{name} is for a plan to define, with how it is read and set; see docs/plans.md");
         }

@@ -63,7 +63,7 @@ impl Afar {
             ));
         };
         let files = self.read(&Wanted::of(&interface), Some(&interface)).map_err(|error| error.to_string())?;
-        Ok(Look { environment: environment_of(&files, &interface), counters: snapshot_of(&files, &interface) })
+        Ok(Look { environment: environment_of(&files, Some(&interface)), counters: snapshot_of(&files, &interface) })
     }
 
     fn read(&mut self, wanted: &Wanted, drivers: Option<&str>) -> Result<Files, ControlError> {
@@ -208,10 +208,10 @@ mod tests {
             };
             assert!(printed.ends_with("\nm-1 .\n"), "{shell:?}: {printed}");
             let files = apart("m-1", &printed);
-            assert!(files.get("/proc/net/snmp").unwrap().contains("Udp: "), "{shell:?}: {printed}");
-            assert_eq!(files.get("/proc/sys/kernel/ostype").map(str::trim), Some("Linux"), "{shell:?}");
+            assert!(files.text("/proc/net/snmp").unwrap().contains("Udp: "), "{shell:?}: {printed}");
+            assert_eq!(files.text("/proc/sys/kernel/ostype").unwrap().trim(), "Linux", "{shell:?}");
             for none in ["/no/such/file", "/proc", "hello", "."] {
-                assert!(files.get(none).is_none_or(str::is_empty), "{shell:?} {none}: {printed}");
+                assert!(files.text(none).is_ok_and(|text| !text.is_empty()) == false, "{shell:?} {none}: {printed}");
             }
             seen += 1;
         }
@@ -224,7 +224,7 @@ mod tests {
         let files = apart("m", &printed);
         assert_eq!(snapshot_of(&files, "lo").missing, [""; 0]);
         assert!(snapshot_of(&files, "lo").counters.iter().count() > 100);
-        let environment = environment_of(&files, "lo");
+        let environment = environment_of(&files, Some("lo"));
         assert_eq!(
             environment.boot_id,
             std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())

@@ -13,7 +13,8 @@ use linerate_trial::prefix::Prefix;
 use linerate_trial::spec::Ip;
 use linerate_trial::tool::Tool;
 
-use super::route::{Reach, Route};
+use super::route::Reach;
+use linerate_results::join::Route;
 
 /// The other tool's server.
 #[derive(Clone, Debug)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use linerate_results::record::NullSide;
 use linerate_trial::change::{CUSTOM, Change, Custom};
 use linerate_trial::flow::End;
-use linerate_trial::options::{self, BadOption, parse_workload, setting_of};
+use linerate_trial::options::{self, BadOption, REPEAT, canonical, setting_of};
 use linerate_trial::pace::SplitMix64;
-use linerate_trial::setting::{self, overlap};
+use linerate_trial::setting::{self, BadSetting, WhyBad, overlap};
 use linerate_trial::spec::{Extent, Spec, Unsuitable, Workload};
 
 use super::order::{Entry, RoundOrder, round_of};
@@ -106,7 +106,7 @@ impl Plan {
             let specs = part.configurations(&self.custom).map_err(|(place, complaint)| PlanError::Trial {
                 plan: self.name.clone(),
                 configuration: self.describe(*number, &place),
-                complaint: complaint.sentence,
+                complaint: complaint.to_string(),
             })?;
             configurations.extend(specs.into_iter().map(|one| (*number, least, part, one)));
         }
@@ -181,7 +181,7 @@ impl Plan {
             if overrides.iter().filter(|(other, _)| other == name).count() > 1 {
                 return refuse(format!("{name} is set twice; several levels are written {name}=A,B"));
             }
-            if name == "repeat" {
+            if name == REPEAT {
                 match (parse_repeat(text), repeat) {
                     (Some(_), Some(_)) => return refuse("repeat is given twice; leave one of them out".to_owned()),
                     (Some(times), None) => repeat = Some(times),
@@ -190,7 +190,7 @@ impl Plan {
                 continue;
             }
             let levels = canonical_levels(name, text).map_err(|error| PlanError::Override(error.to_string()))?;
-            defined(name, &self.custom).map_err(PlanError::Override)?;
+            defined(name, &self.custom).map_err(|error| PlanError::Override(error.to_string()))?;
             boot::defined(name, &levels, &self.boots).map_err(PlanError::Override)?;
             wanted.push((name, levels));
         }
@@ -209,7 +209,7 @@ impl Plan {
         }
         for (name, levels) in wanted.iter().filter(|(name, _)| *name != "workload") {
             for level in levels {
-                let refusals: Vec<String> =
+                let refusals: Vec<Misfit> =
                     parts.iter().filter_map(|(_, part)| part.accepts(name, level).err()).collect();
                 if refusals.len() == parts.len() {
                     return refuse(format!("{name}={level} suits no part of plan {}: {}", self.name, refusals[0]));
@@ -280,12 +280,45 @@ impl Configuration {
     }
 }
 
+/// Why the options and settings of a configuration cannot be met.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(super) enum Misfit {
+    /// One that is wrong by itself.
+    #[error("{1}")]
+    Option(String, BadOption),
+    /// Options that do not go together.
+    #[error(transparent)]
+    Spec(#[from] Unsuitable),
+    /// `as NAME` of one that is itself as another.
+    #[error("{name} is to be as {of}, and {of} as another; name one that has a value")]
+    CopyOfCopy { name: String, of: String },
+    /// `as NAME` of one that is not there.
+    #[error("{name} is to be as {of}, and nothing here sets {of}")]
+    CopyOfNothing { name: String, of: String },
+    /// Two settings that are one thing.
+    #[error("on the {0}, {1}")]
+    Overlap(End, overlap::Overlap),
+}
+
+impl Misfit {
+    /// Which options or settings it is about.
+    pub(super) fn options(&self) -> Vec<String> {
+        match self {
+            Misfit::Option(name, _) | Misfit::CopyOfCopy { name, .. } | Misfit::CopyOfNothing { name, .. } => {
+                vec![name.clone()]
+            }
+            Misfit::Spec(unsuitable) => unsuitable.options().into_iter().map(str::to_owned).collect(),
+            Misfit::Overlap(end, overlap) => [&overlap.one, &overlap.other].map(|name| format!("{end}.{name}")).into(),
+        }
+    }
+}
+
 /// Whether the plan says how this setting is read and set, where that is for it to say.
-pub(super) fn defined(name: &str, custom: &[(String, Custom)]) -> Result<(), String> {
+pub(super) fn defined(name: &str, custom: &[(String, Custom)]) -> Result<(), BadOption> {
     match setting_of(name) {
-        Some((_, setting)) if setting.starts_with(CUSTOM) && !custom.iter().any(|(own, _)| own == setting) => Err(
-            format!("{name}: the plan does not define {setting}; give it a [{setting}] with get and set, or a file"),
-        ),
+        Some((end, setting)) if setting.starts_with(CUSTOM) && !custom.iter().any(|(own, _)| own == setting) => {
+            Err(BadOption::Setting { end, bad: BadSetting { name: setting.to_owned(), why: WhyBad::Undefined } })
+        }
         _ => Ok(()),
     }
 }
@@ -301,19 +334,18 @@ impl Part {
     pub(super) fn workloads(&self) -> Vec<Workload> {
         let fixed = self.options.iter().filter(|(name, _)| name == "workload").map(|(_, text)| text);
         let varied = self.factors.iter().filter(|(name, _)| name == "workload").flat_map(|(_, levels)| levels);
-        fixed.chain(varied).filter_map(|text| parse_workload(text)).collect()
+        fixed.chain(varied).filter_map(|text| Workload::parse(text)).collect()
     }
 
     /// Whether each of its workloads, otherwise as usual, could be measured with this option.
-    fn accepts(&self, name: &str, text: &str) -> Result<(), String> {
-        if setting_of(name).is_some() {
-            return canonical(name, text).map(|_| ()).map_err(|error| error.to_string());
-        }
-        for workload in self.workloads() {
-            applies(name, workload)?;
+    fn accepts(&self, name: &str, text: &str) -> Result<(), Misfit> {
+        let bad = |error| Misfit::Option(name.to_owned(), error);
+        canonical(name, text).map_err(bad)?;
+        for workload in self.workloads().into_iter().filter(|_| setting_of(name).is_none()) {
             let mut spec = Spec::new(workload);
-            spec.set(name, text).map_err(|error| error.to_string())?;
-            spec.validate().map_err(|error| error.sentence)?;
+            spec.set(name, text).map_err(bad)?;
+            spec.validate()?;
+            applies(name, workload).map_err(bad)?;
         }
         Ok(())
     }
@@ -355,10 +387,7 @@ impl Part {
 
     /// Every combination of the levels, dear factors varying slowest and else the first one, and what it asks for; or
     /// the first one that cannot be, with the sentence that says why.
-    pub(super) fn configurations(
-        &self,
-        custom: &[(String, Custom)],
-    ) -> Result<Vec<Configuration>, (Levels, Unsuitable)> {
+    pub(super) fn configurations(&self, custom: &[(String, Custom)]) -> Result<Vec<Configuration>, (Levels, Misfit)> {
         let dear =
             |name: &str| setting_of(name).and_then(|(_, name)| setting::find(name).ok()).map_or(0, |one| one.dear);
         let mut slowest_first: Vec<&(String, Vec<String>)> = self.factors.iter().collect();
@@ -393,49 +422,39 @@ impl Part {
         &self,
         factors: &[(String, String)],
         custom: &[(String, Custom)],
-    ) -> Result<(Spec, Vec<WantedSetting>), Unsuitable> {
-        let bad = |name: &str| {
-            let name = name.to_owned();
-            move |sentence: String| Unsuitable { options: vec![name], sentence }
-        };
-        // Every part has a workload; the one that stands here first is always replaced.
-        let mut spec = Spec::new(Workload::TcpStream);
-        let mut settings = Vec::new();
+    ) -> Result<(Spec, Vec<WantedSetting>), Misfit> {
+        let (mut spec, mut settings) = (Spec::default(), Vec::new());
         let set: Vec<&(String, String)> = self.options.iter().chain(factors).collect();
         for (name, text) in &set {
+            let bad = |error| Misfit::Option(name.clone(), error);
             // `as NAME` waits for nothing: it takes the text of the option it names, fixed or varying.
             let text = match copied(text) {
                 Some(of) => match set.iter().find(|(name, _)| name == of) {
                     Some((_, text)) if copied(text).is_none() => text,
-                    Some(_) => {
-                        return Err(bad(name)(format!(
-                            "{name} is to be as {of}, and {of} as another; name one that has a value"
-                        )));
-                    }
-                    None => return Err(bad(name)(format!("{name} is to be as {of}, and nothing here sets {of}"))),
+                    Some(_) => return Err(Misfit::CopyOfCopy { name: name.clone(), of: of.to_owned() }),
+                    None => return Err(Misfit::CopyOfNothing { name: name.clone(), of: of.to_owned() }),
                 },
                 None => text,
             };
             let Some((end, setting)) = setting_of(name) else {
-                spec.set(name, text).map_err(|error| bad(name)(error.to_string()))?;
+                spec.set(name, text).map_err(bad)?;
                 continue;
             };
-            defined(name, custom).map_err(bad(name))?;
-            let value = canonical(name, text).map_err(|error| bad(name)(error.to_string()))?;
+            defined(name, custom).map_err(bad)?;
+            let value = canonical(name, text).map_err(bad)?;
             let custom = custom.iter().find(|(own, _)| own == setting).map(|(_, how)| how.clone());
             settings.push(WantedSetting { end, change: Change { name: setting.to_owned(), value, custom } });
         }
-        for end in [End::Target, End::Host] {
+        for end in End::BOTH {
             let of_end = settings.iter().filter(|one: &&WantedSetting| one.end == end);
             if let Some(overlap) = overlap::among(of_end.map(|one| one.change.name.as_str())) {
-                let options = [&overlap.one, &overlap.other].map(|name| format!("{end}.{name}")).into();
-                return Err(Unsuitable { options, sentence: format!("on the {end}, {overlap}") });
+                return Err(Misfit::Overlap(end, overlap));
             }
         }
-        for (name, _) in &set {
-            applies(name, spec.workload).map_err(bad(name))?;
-        }
         spec.validate()?;
+        for (name, _) in &set {
+            applies(name, spec.workload).map_err(|error| Misfit::Option(name.clone(), error))?;
+        }
         Ok((spec, settings))
     }
 }
@@ -464,29 +483,11 @@ pub(super) fn parse_repeat(text: &str) -> Option<u32> {
     text.parse().ok().filter(|times| (1..=MAX_REPEAT).contains(times))
 }
 
-/// Whether the option does anything in a trial of this workload. One that does nothing is refused: who set it
-/// believes that the figures were taken with it.
-pub(super) fn applies(name: &str, workload: Workload) -> Result<(), String> {
-    let sizes = if workload.is_stream() { "message_size" } else { "request_size and response_size" };
-    match name {
-        "message_size" if !workload.is_stream() => Err(format!("message_size is for streams; {workload} has {sizes}")),
-        "request_size" | "response_size" if workload.is_stream() => {
-            Err(format!("{name} is for requests and responses; {workload} has {sizes}"))
-        }
-        "outstanding" if workload.is_stream() => {
-            Err(format!("outstanding is for requests and responses; {workload} has streams"))
-        }
-        "sender_api" | "batch" if !workload.is_stream() => {
-            Err(format!("{name} is for streams; {workload} sends each request with a system call of its own"))
-        }
-        "pacing" if !workload.is_stream() => {
-            Err(format!("pacing is for streams; {workload} sends each request when it is due"))
-        }
-        "timestamps" if workload != Workload::UdpStream => {
-            Err(format!("timestamps is for udp-stream; {workload} has no arrivals of its own to note"))
-        }
-        "mss" | "nodelay" | "congestion_control" if workload.is_udp() => {
-            Err(format!("{name} is an option of TCP; {workload} has no such thing"))
+/// Whether the option does anything in a trial of this workload.
+fn applies(name: &str, workload: Workload) -> Result<(), BadOption> {
+    match options::find(name) {
+        Ok(row) if !row.applies.to(workload) => {
+            Err(BadOption::DoesNothing { name: row.name, applies: row.applies, workload })
         }
         _ => Ok(()),
     }
@@ -499,27 +500,11 @@ pub(super) fn canonical_levels(name: &str, text: &str) -> Result<Vec<String>, Ba
     for level in options::levels(name, text)? {
         let level = canonical(name, &level)?;
         if levels.contains(&level) {
-            let complaint = format!("the level {level} is there twice; leave one out");
-            return Err(BadOption::Value { name: name.to_owned(), complaint });
+            return Err(BadOption::Repeated { name: name.to_owned(), level });
         }
         levels.push(level);
     }
     Ok(levels)
-}
-
-/// One value, written in one way only.
-pub(super) fn canonical(name: &str, text: &str) -> Result<String, BadOption> {
-    if let Some((end, setting)) = setting_of(name) {
-        return setting::canonical(setting, text)
-            .map_err(|error| BadOption::Value { name: format!("{end}.{setting}"), complaint: error.complaint });
-    }
-    let mut spec = Spec::new(Workload::UdpStream);
-    spec.set(name, text)?;
-    // What `auto` becomes depends on the workload and the address, so it stays what was asked.
-    if text == "auto" {
-        return Ok(text.to_owned());
-    }
-    Ok(spec.asked().into_iter().find(|(other, _)| *other == name).map_or_else(|| text.to_owned(), |(_, text)| text))
 }
 
 /// How long trials should take: traffic only, warm-up included.
@@ -674,11 +659,11 @@ mod tests {
     fn what_suits_no_part_is_refused() {
         let rr = "workload = 'tcp-rr'\n";
         check_refused(rr, "rate=50M", None, "rate=50M suits no part of plan test: requests are counted");
-        check_refused(rr, "message_size=64", None, "tcp-rr has request_size and response_size");
+        check_refused(rr, "message_size=64", None, "message_size is for streams; it does nothing in tcp-rr");
         check_refused(rr, "probe=true", None, "a probe runs beside");
         check_refused(rr, "bytes=5M", None, "duration");
-        check_refused(SWEEP, "nodelay=true", None, "option of TCP");
-        check_refused(SWEEP, "outstanding=2", None, "udp-stream has streams");
+        check_refused(SWEEP, "nodelay=true", None, "nodelay is for TCP");
+        check_refused(SWEEP, "outstanding=2", None, "outstanding is for requests and responses");
         check_refused(SWEEP, "message_size=64,1M", None, "message_size=1M suits no part");
         check_refused(MIXED, "alignment=3", None, "power of two");
         check_refused(MIXED, "workload=udp-stream", None, "only tcp-rr, tcp-stream, udp-rr; run the plan 'udp-stream'");
@@ -686,13 +671,13 @@ mod tests {
 
     #[test]
     fn bad_overrides_are_refused() {
-        check_refused(SWEEP, "rate=-5M", None, "rate: '-5M' is no rate; write bits per second like 100M");
+        check_refused(SWEEP, "rate=-5M", None, "rate: '-5M' is not allowed; write bits per second like 100M");
         check_refused(SWEEP, "rats=5M", None, "there is no option 'rats'; did you mean 'rate'?");
         check_refused(SWEEP, "target.mtu=big", None, "target.mtu: 'big' is not allowed; write octets like 1500");
         check_refused(SWEEP, "target.mtuu=9000", None, "target.mtuu: there is no setting 'mtuu'; did you mean 'mtu'?");
         check_refused(SWEEP, "host.custom.x=1", None, "the plan does not define custom.x");
         check_refused(SWEEP, "rate=5M rate=6M", None, "set twice; several levels are written rate=A,B");
-        check_refused(SWEEP, "rate=", None, "is no rate");
+        check_refused(SWEEP, "rate=", None, "rate: '' is not allowed");
         check_refused(SWEEP, "message_size=1K,1024", None, "level 1K is there twice");
         check_refused(SWEEP, "duration=0s", None, "at least 1ms");
         check_refused(SWEEP, "duration=1s bytes=5M", None, "leave one of them out");

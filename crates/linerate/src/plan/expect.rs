@@ -6,7 +6,6 @@ use linerate_results::record::{NullSide, Record};
 use linerate_results::stats::median;
 use linerate_trial::options;
 
-use super::expand::canonical;
 use super::{Changes, Plan, PlannedTrial};
 
 /// What came of one expectation of one configuration.
@@ -32,8 +31,7 @@ impl Met {
 pub(crate) fn expectation(text: &str) -> Result<Expectation, String> {
     let mut read: Expectation = text.parse()?;
     for (name, level) in &mut read.with {
-        options::allowed(name).map_err(|error| error.to_string())?;
-        *level = canonical(name, level).map_err(|error| error.to_string())?;
+        *level = options::canonical(name, level).map_err(|error| error.to_string())?;
     }
     Ok(read)
 }

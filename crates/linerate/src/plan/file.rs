@@ -5,13 +5,12 @@ use std::ops::Range;
 
 use linerate_results::expect::Expectation;
 use linerate_trial::change::{Access, CUSTOM, Custom};
-use linerate_trial::options::{self, BadOption, OPTIONS, nearest};
-use linerate_trial::spec::Unsuitable;
+use linerate_trial::options::{self, BadOption, OPTIONS, canonical, nearest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::boot::Boot;
-use super::expand::{self, REPEAT_ALLOWED, canonical, canonical_levels, copied, parse_repeat};
+use super::expand::{self, REPEAT_ALLOWED, canonical_levels, copied, parse_repeat};
 use super::expect;
 use super::{Part, Plan, PlanError, PlannedTrial, Report, RoundOrder, boot};
 
@@ -219,29 +218,27 @@ impl<'t> Reader<'t> {
     ) -> Result<(), PlanError> {
         let of = |name: &str| places.iter().find(|(other, _)| other == name).map(|(_, at)| at);
         if of("workload").is_none() {
-            let sentence = format!("it needs a workload: {}", OPTIONS[0].allowed);
-            return Err(self.complaint(at, sentence));
+            let allowed = self.check(at, options::allowed("workload"))?;
+            return Err(self.complaint(at, format!("it needs a workload: {allowed}")));
         }
         if let (Some(_), Some(at)) = (of("duration"), of("bytes")) {
             let sentence = "bytes and duration both say when a trial ends; leave one of them out".to_owned();
             return Err(self.complaint(at, sentence));
         }
         for (name, at) in places {
-            expand::defined(name, custom).map_err(|sentence| self.complaint(at, sentence))?;
+            self.check(at, expand::defined(name, custom))?;
             boot::defined(name, &boot::levels_of(part, name), &self.boots)
                 .map_err(|sentence| self.complaint(at, sentence))?;
-            for workload in part.workloads() {
-                expand::applies(name, workload).map_err(|sentence| self.complaint(at, sentence))?;
-            }
         }
         expand::check_count([part]).map_err(|sentence| self.complaint(at, sentence))?;
-        part.configurations(custom).map(|_| ()).map_err(|(levels, Unsuitable { options, sentence })| {
+        part.configurations(custom).map(|_| ()).map_err(|(levels, misfit)| {
+            let options = misfit.options();
             // Of options that cannot be met together, the last in the file is the line to look at.
             let named = places.iter().filter(|(name, _)| options.contains(name)).map(|(_, at)| at);
             let at = named.max_by_key(|at| at.start).or(of("workload")).unwrap_or(at);
             let levels: Vec<String> = levels.iter().map(|(name, level)| format!("{name} {level}")).collect();
             let with = if levels.is_empty() { String::new() } else { format!(" (with {})", levels.join(", ")) };
-            self.complaint(at, format!("{sentence}{with}"))
+            self.complaint(at, format!("{misfit}{with}"))
         })
     }
 
@@ -473,7 +470,7 @@ impl<'t> Reader<'t> {
 }
 
 fn not_scalar(name: &str) -> String {
-    let allowed = options::allowed(name).unwrap_or("a value");
+    let allowed = options::allowed(name).unwrap_or_else(|_| "a value".to_owned());
     format!("{name}: write {allowed}; texts in quotes, numbers, true and false as they are")
 }
 
@@ -559,13 +556,13 @@ mod tests {
         let options = |line: &str| format!("workload = 'udp-stream'\n[options]\n{line}\n");
         let factors = |line: &str| format!("workload = 'udp-stream'\n[factors]\n{line}\n");
         check(&options("strems = 4"), "4:1", "did you mean 'streams'?");
-        check(&options("streams = 400"), "4:1", "streams must be 1 to 128");
+        check(&options("streams = 400"), "4:11", "streams: '400' is not allowed; write 1 to 128");
         check(&options("rate = '-5M'"), "4:8", "write bits per second like 100M");
         check(&options("rate = '1M,2M'"), "4:8", "belongs under [factors]");
         check(&options("rate = ['1M']"), "4:8", "belongs under [factors]");
         check(&options("rate = 1979-05-27"), "4:8", "rate: write bits per second like 100M");
-        check(&options("nodelay = true"), "4:1", "nodelay is an option of TCP; udp-stream");
-        check(&options("request_size = 1"), "4:1", "udp-stream has message_size");
+        check(&options("nodelay = true"), "4:1", "nodelay is for TCP; it does nothing in udp-stream");
+        check(&options("request_size = 1"), "4:1", "request_size is for requests and responses");
         check(&options("target.mtu = 'big'"), "4:14", "target.mtu: 'big' is not allowed; write octets");
         check(&options("target.mtuu = 9000"), "4:8", "did you mean 'mtu'?");
         check(&options("target.custom.x = 1"), "4:15", "the plan does not define custom.x");
@@ -584,7 +581,7 @@ mod tests {
         check("[custom.x]\nget = 'true'\n", "3:7", "or a program with its arguments");
         check("[custom.x]\ngit = 'true'\n", "3:1", "did you mean 'get'?");
         check(&factors("rate = '1M..2M'"), "4:8", "write first..last:step");
-        check(&factors("rate = ['1M',\n  'fast']"), "5:3", "'fast' is no rate");
+        check(&factors("rate = ['1M',\n  'fast']"), "5:3", "'fast' is not allowed; write bits per second");
         check(&factors("rate = ['1M', '1000K']"), "4:15", "the level 1M is there twice");
         check(&factors("rate = []"), "4:8", "at least one");
         check(&factors("message_size = [64, 99999]"), "4:1", "(with message_size 99999)");

@@ -27,7 +27,7 @@ pub enum Unit {
 use Unit::{Count, Handle, Octets, Rate, Switch, Time};
 
 /// A kind, its parameters in the order in which they are written, and how many of the first must be there.
-type Kind = (&'static str, &'static [(&'static str, Unit)], usize);
+pub type Kind = (&'static str, &'static [(&'static str, Unit)], usize);
 
 /// The kinds that can be read back and made again. `default` is whatever the kernel makes by itself.
 const KINDS: &[Kind] = &[
@@ -93,35 +93,27 @@ impl Discipline {
         Some(Discipline { kind, values: vec![None; kind.1.len()] })
     }
 
-    /// Reads a kind and its parameters. The error is one sentence.
-    pub fn parse(text: &str) -> Result<Discipline, String> {
+    /// Reads a kind and its parameters.
+    pub fn parse(text: &str) -> Result<Discipline, BadDiscipline> {
         let mut words = text.split_whitespace();
         let kind = words.next().unwrap_or_default();
-        let kinds = || KINDS.iter().map(|(kind, _, _)| *kind).collect::<Vec<_>>().join(" | ");
-        let mut discipline = Discipline::new(kind)
-            .ok_or_else(|| format!("'{kind}' is no qdisc that can be put back; write {}", kinds()))?;
+        let mut discipline = Discipline::new(kind).ok_or_else(|| BadDiscipline::Kind(kind.to_owned()))?;
+        let kind = discipline.kind;
         while let Some(name) = words.next() {
             // ip-link's and tc's own way of a switch that is off: `noecn`, `nopacing`.
             let (name, value) = match name.strip_prefix("no").filter(|name| discipline.unit_of(name) == Some(Switch)) {
                 Some(name) => (name, "off"),
                 None => (name, words.next().unwrap_or_default()),
             };
-            let unit = discipline.unit_of(name).ok_or_else(|| match discipline.kind.1 {
-                [] => format!("{kind} has no parameters; '{name}' is too much"),
-                all => {
-                    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-                    format!("{kind} has no parameter '{name}'; it has {}", names.join(", "))
-                }
-            })?;
-            let value = read(unit, value)
-                .ok_or_else(|| format!("'{value}' is no {name} of {kind}; write {}", example(unit)))?;
-            discipline.set(name, value);
+            let unit = discipline
+                .unit_of(name)
+                .ok_or_else(|| BadDiscipline::Parameter { kind, parameter: name.to_owned() })?;
+            let bad = || BadDiscipline::Value { kind, parameter: name.to_owned(), value: value.to_owned(), unit };
+            discipline.set(name, read(unit, value).ok_or_else(bad)?);
         }
-        let (_, parameters, required) = discipline.kind;
+        let (_, parameters, required) = kind;
         match parameters.iter().take(*required).zip(&discipline.values).find(|(_, value)| value.is_none()) {
-            Some(((missing, _), _)) => {
-                Err(format!("{kind} needs a {missing}; write 'tbf rate 100M burst 32K limit 64K'"))
-            }
+            Some(((parameter, _), _)) => Err(BadDiscipline::Missing { kind, parameter }),
             None => Ok(discipline),
         }
     }
@@ -152,6 +144,62 @@ impl Discipline {
 
     fn unit_of(&self, name: &str) -> Option<Unit> {
         self.kind.1.iter().find(|(known, _)| *known == name).map(|(_, unit)| *unit)
+    }
+}
+
+/// Why a text is no queueing discipline that can be made and put back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadDiscipline {
+    /// Its kind is not known.
+    Kind(String),
+    /// The kind has no such parameter.
+    Parameter {
+        /// The kind.
+        kind: &'static Kind,
+        /// What was written.
+        parameter: String,
+    },
+    /// A parameter cannot be this.
+    Value {
+        /// The kind.
+        kind: &'static Kind,
+        /// The parameter.
+        parameter: String,
+        /// What was written.
+        value: String,
+        /// What the parameter counts.
+        unit: Unit,
+    },
+    /// The kind cannot do without this parameter.
+    Missing {
+        /// The kind.
+        kind: &'static Kind,
+        /// The parameter.
+        parameter: &'static str,
+    },
+}
+
+impl fmt::Display for BadDiscipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadDiscipline::Kind(kind) => {
+                let kinds: Vec<&str> = KINDS.iter().map(|(kind, _, _)| *kind).collect();
+                write!(f, "'{kind}' is no qdisc that can be put back; write {}", kinds.join(" | "))
+            }
+            BadDiscipline::Parameter { kind: (kind, [], _), parameter } => {
+                write!(f, "{kind} has no parameters; '{parameter}' is too much")
+            }
+            BadDiscipline::Parameter { kind: (kind, all, _), parameter } => {
+                let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+                write!(f, "{kind} has no parameter '{parameter}'; it has {}", names.join(", "))
+            }
+            BadDiscipline::Value { kind: (kind, ..), parameter, value, unit } => {
+                write!(f, "'{value}' is no {parameter} of {kind}; write {}", example(*unit))
+            }
+            BadDiscipline::Missing { kind: (kind, ..), parameter } => {
+                write!(f, "{kind} needs a {parameter}; write 'tbf rate 100M burst 32K limit 64K'")
+            }
+        }
     }
 }
 
@@ -253,7 +301,7 @@ mod tests {
             ("tbf rate 10kpps burst 1K limit 1K", "bits per second like 100M"),
             ("fq_codel target 5", "a time with its unit"),
         ] {
-            let complaint = Discipline::parse(text).unwrap_err();
+            let complaint = Discipline::parse(text).unwrap_err().to_string();
             assert!(complaint.contains(contains), "{complaint}");
         }
     }

@@ -3,26 +3,8 @@
 
 use std::fmt;
 
+use super::place::Place;
 use super::{SettingInfo, find};
-
-/// What a setting of the table is, beside what its name says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Thing {
-    /// No other setting is the same.
-    OfItsName,
-    /// All settings with this sentence are the same thing; the sentence says which, and what to write.
-    One(&'static str),
-    /// One by its number, or `all` of them.
-    OneOrAll,
-    /// Features by the kernel's names, of which a `*` is any part.
-    Features(&'static str),
-    /// The feature that its name says.
-    Feature,
-    /// This sysctl.
-    Sysctl(&'static str),
-    /// The sysctl that its name says.
-    AnySysctl,
-}
 
 /// Two settings of one machine that are one thing, so that setting both leaves what the second says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,22 +40,32 @@ pub fn between(one: &str, other: &str) -> Option<Overlap> {
         return None;
     }
     let (of_one, of_other) = (find(one).ok()?, find(other).ok()?);
-    let same = match (of_one.thing, of_other.thing) {
-        (Thing::One(what), Thing::One(also)) => what == also,
-        (Thing::OneOrAll, Thing::OneOrAll) => {
-            let which = |of: &SettingInfo, name| of.rest_of(name) == Some("all");
-            of_one.name == of_other.name && (which(of_one, one) || which(of_other, other))
+    let (is_same, what) = match (of_one.place, of_other.place) {
+        (Place::LinkModes, Place::LinkModes) => (true, Some(LINK_MODES)),
+        (Place::Files(_), Place::Files(_)) => {
+            let is_all = |of: &SettingInfo, name| of.rest_of(name) == Some("all");
+            let is_one_or_all = of_one.name == of_other.name && of_one.is_one_or_all();
+            (is_one_or_all && (is_all(of_one, one) || is_all(of_other, other)), None)
         }
-        (Thing::Features(pattern), Thing::Feature) => covers(pattern, of_other.rest_of(other)?),
-        (Thing::Feature, Thing::Features(pattern)) => covers(pattern, of_one.rest_of(one)?),
-        _ => sysctl_of(of_one, one).zip(sysctl_of(of_other, other)).is_some_and(|(one, other)| one_sysctl(one, other)),
+        (Place::Features(of), Place::Features(and)) => (
+            match (of.pattern, and.pattern) {
+                (Some(pattern), None) => covers(pattern, of_other.rest_of(other)?),
+                (None, Some(pattern)) => covers(pattern, of_one.rest_of(one)?),
+                _ => false,
+            },
+            None,
+        ),
+        (Place::Sysctl(of), Place::Sysctl(and)) => {
+            (one_sysctl(of.or(of_one.rest_of(one))?, and.or(of_other.rest_of(other))?), None)
+        }
+        _ => (false, None),
     };
-    let what = match of_one.thing {
-        Thing::One(what) => Some(what),
-        _ => None,
-    };
-    same.then(|| Overlap { one: one.to_owned(), other: other.to_owned(), what })
+    is_same.then(|| Overlap { one: one.to_owned(), other: other.to_owned(), what })
 }
+
+/// `speed`, `duplex` and `autoneg` are three views of this.
+const LINK_MODES: &str =
+    "the modes that the link offers; write both in one, as 'forced 100 full' or 'advertise 100baseT/Full'";
 
 /// Whether a pattern of features covers this one. Not the TSO that gives all segments one IP identification
 /// ("mangleid"): drivers have it off until somebody wants just that.
@@ -86,14 +78,6 @@ pub fn covers(pattern: &str, feature: &str) -> bool {
                 && feature.ends_with(end)
                 && !feature.contains("-mangleid-")
         }
-    }
-}
-
-fn sysctl_of<'n>(info: &SettingInfo, name: &'n str) -> Option<&'n str> {
-    match info.thing {
-        Thing::Sysctl(sysctl) => Some(sysctl),
-        Thing::AnySysctl => info.rest_of(name),
-        _ => None,
     }
 }
 

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::discipline::Discipline;
+use super::place::Place;
 use super::scheduling::Scheduling;
+use super::{SettingInfo, WhyBad};
 use crate::options::{boolean, number};
 use crate::units::{format_duration, parse_duration, parse_size};
 
@@ -51,8 +53,8 @@ const MAX_CPUS: u32 = 8192;
 /// Nobody writes longer values by hand, and a file of the kernel takes one page.
 const LONGEST: usize = 4000;
 
-/// A complaint of its own, or `None` where the table says all.
-type Complaint = Option<String>;
+/// A reason of its own, or `None` where the table says what is allowed.
+type Complaint = Option<WhyBad>;
 
 /// A switch of which only some parts are on, or which is not as it is wanted to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -304,7 +306,7 @@ pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint>
         return Err(None);
     }
     if text.contains(['\n', '\r', '\0']) {
-        return Err(Some("a value is one line".to_owned()));
+        return Err(Some(WhyBad::Lines));
     }
     let of_each =
         |canonical: fn(&str) -> Option<String>| OfEach::parse(text).and_then(|each| each.map(canonical)).ok_or(None);
@@ -328,7 +330,9 @@ pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint>
         Syntax::Speed => Ok(LinkMode::of(syntax, text).ok_or(None)?.text("speed")),
         Syntax::Duplex => Ok(LinkMode::of(syntax, text).ok_or(None)?.text("duplex")),
         Syntax::Autoneg => Ok(LinkMode::of(syntax, text).ok_or(None)?.text("autoneg")),
-        Syntax::Discipline => Discipline::parse(text).map(|discipline| discipline.to_string()).map_err(Some),
+        Syntax::Discipline => Discipline::parse(text)
+            .map(|discipline| discipline.to_string())
+            .map_err(|why| Some(WhyBad::Discipline(why))),
         Syntax::Scheduling => text.parse::<Scheduling>().map(|scheduling| scheduling.to_string()).map_err(|_| None),
         Syntax::Sysctl => Ok(text.split_whitespace().map(without_suffix).collect::<Vec<_>>().join(" ")),
         Syntax::Name => is_word(text).then(|| text.to_owned()).ok_or(None),
@@ -337,37 +341,21 @@ pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint>
 }
 
 /// Whether the part of a name that stands for the table's `*` makes sense. It may become a path.
-pub(super) fn check_name(entry: &str, name: &str) -> Result<(), String> {
-    let Some(rest) = entry.strip_suffix('*').and_then(|family| name.strip_prefix(family)) else { return Ok(()) };
-    let good = match entry {
-        "irq_affinity.*" | "rps.*" | "xps.*" => {
-            if rest != "all" && filled::<u32>(rest).is_none() {
-                return Err(format!(
-                    "'{name}' needs a number or 'all' at its end, as in '{}'",
-                    entry.replace('*', "all")
-                ));
-            }
-            true
+pub(super) fn check_name(setting: &SettingInfo, name: &str) -> Result<(), WhyBad> {
+    let Some(rest) = setting.rest_of(name) else { return Ok(()) };
+    let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_graphic() && c != '/');
+    match setting.place {
+        Place::Files(_) if filled::<u32>(rest).is_some() || (setting.is_one_or_all() && rest == "all") => Ok(()),
+        Place::Files(_) => Err(WhyBad::NoNumber),
+        Place::Sysctl(_) if !["net.core.", "net.ipv4.", "net.ipv6."].iter().any(|tree| rest.starts_with(tree)) => {
+            Err(WhyBad::OutsideTrees)
         }
-        "cpuidle.state.*" => {
-            if filled::<u32>(rest).is_none() {
-                return Err(format!("'{name}' needs the state's number at its end, as in 'cpuidle.state.1'"));
-            }
-            true
-        }
-        "sysctl.*" => {
-            let inside = ["net.core.", "net.ipv4.", "net.ipv6."].iter().any(|tree| rest.starts_with(tree));
-            if !inside {
-                return Err(format!(
-                    "there is no setting '{name}'; of sysctls there are net.core, net.ipv4 and net.ipv6"
-                ));
-            }
-            // Interfaces have dots and colons in their names.
-            rest.split('.').all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_graphic() && c != '/'))
-        }
-        _ => is_word(rest),
-    };
-    if good { Ok(()) } else { Err(format!("'{name}' is no name of a setting; docs/settings.md says how they look")) }
+        // Interfaces have dots and colons in their names.
+        Place::Sysctl(_) if rest.split('.').all(is_part) => Ok(()),
+        Place::Sysctl(_) => Err(WhyBad::NoName),
+        _ if is_word(rest) => Ok(()),
+        _ => Err(WhyBad::NoName),
+    }
 }
 
 /// A number of at least one digit.
@@ -392,9 +380,9 @@ fn limit(text: &str) -> Option<String> {
 /// A bare number would be seconds here and nanoseconds in the kernel's file: it is refused.
 fn time(text: &str) -> Result<String, Complaint> {
     if filled::<u64>(text).is_some_and(|n| n != 0) {
-        return Err(Some(format!("'{text}' may be anything; write its unit, as in 20us")));
+        return Err(Some(WhyBad::NoUnit(text.to_owned())));
     }
-    parse_duration(text).map(format_duration).map_err(|bad| Some(bad.0))
+    parse_duration(text).map(format_duration).map_err(|_| None)
 }
 
 /// `16M` as the number that the kernel takes; everything else as it is.

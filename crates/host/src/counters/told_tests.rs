@@ -1,0 +1,80 @@
+//! Counters of a machine without an agent: tests of the sources by texts of files.
+//! Netlink has no part in them.
+
+use std::collections::BTreeMap;
+
+use linerate_trial::stage::{Counters, Stage};
+
+use super::{snapshot, snapshot_of};
+use crate::elsewhere::{DRIVER_STATISTICS, Files, Wanted};
+
+/// This machine's own files, as somebody else would fetch them.
+fn here(interface: &str) -> Files {
+    let mut texts = BTreeMap::new();
+    let own = Files::here();
+    let wanted = Wanted::of(interface);
+    for pattern in wanted.whole.iter().chain(&wanted.lines) {
+        texts.extend(own.texts(pattern));
+        texts.extend(own.text(pattern).ok().map(|text| (pattern.clone(), text)));
+    }
+    Files::of(texts)
+}
+
+#[test]
+fn what_files_tell_is_what_is_read_here() {
+    let names = |counters: &Counters, skip: &[&str]| -> Vec<(Stage, String)> {
+        let kept = |name: &str| !skip.iter().any(|skip| name.starts_with(skip));
+        counters.iter().filter(|(_, name, _)| kept(name)).map(|(stage, name, _)| (stage, name.to_owned())).collect()
+    };
+    let (own, other) = (snapshot("lo"), snapshot_of(&here("lo"), "lo"));
+    assert_eq!(other.missing, [""; 0]);
+    // sysfs has not all that netlink has, and queueing disciplines are of netlink only.
+    let skip = ["link rx_otherhost_dropped", "cpu ", "eth", "lo ", "pause "];
+    let only_netlink =
+        |name: &str| name.contains(" drops") || name.contains(" requeues") || name.contains("overlimits");
+    let own: Vec<_> = names(&own.counters, &skip).into_iter().filter(|(stage, _)| *stage != Stage::Qdisc).collect();
+    let own: Vec<_> = own.into_iter().filter(|(_, name)| !only_netlink(name)).collect();
+    for one in &own {
+        assert!(names(&other.counters, &[]).contains(one), "{one:?}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said_once_and_nothing_is_made_up() {
+    let none = snapshot_of(&Files::default(), "eth0");
+    assert_eq!(none.counters.iter().count(), 0);
+    let missing = ["statistics", "softnet_stat", "snmp", "netstat", "softirqs", "interrupts"];
+    assert_eq!(none.missing.len(), missing.len(), "{:?}", none.missing);
+    missing.iter().zip(&none.missing).for_each(|(file, said)| assert!(said.contains(file), "{said}"));
+    let odd = [("/sys/class/net/eth0/statistics/rx_packets", "many"), ("/proc/net/snmp", "\u{0}\nUdp: a\n")];
+    let odd = Files::of(odd.map(|(path, text)| (path.to_owned(), text.to_owned())).into());
+    assert_eq!(snapshot_of(&odd, "eth0").counters.iter().count(), 0);
+}
+
+#[test]
+fn a_boards_files() {
+    let texts = [
+        ("/sys/class/net/eth0/statistics/rx_dropped", "7\n"),
+        ("/sys/class/net/eth1/statistics/rx_dropped", "9\n"),
+        ("/sys/class/net/eth0/device/uevent", "DRIVER=fec\nOF_FULLNAME=/soc/aips-bus@2100000/ethernet@2188000\n"),
+        ("/proc/interrupts", " CPU0\n 150: 900 GIC 2188000.ethernet\n 151: 3 GIC fec\n"),
+        (DRIVER_STATISTICS, "NIC statistics:\n     tx_dropped: 4\n     IEEE_rx_macerr: 5\n     q: 1\n     q: 2\n"),
+        ("/sys/devices/system/cpu/cpu0/cpuidle/state1/name", "WAIT\n"),
+        ("/sys/devices/system/cpu/cpu0/cpuidle/state1/usage", "20\n"),
+        ("/sys/devices/system/cpu/cpu1/cpuidle/state1/name", "WAIT\n"),
+        ("/sys/devices/system/cpu/cpu1/cpuidle/state1/usage", "22\n"),
+    ];
+    let files = Files::of(texts.map(|(path, text)| (path.to_owned(), text.to_owned())).into());
+    let counters = snapshot_of(&files, "eth0").counters;
+    let found: BTreeMap<&str, u64> = counters.iter().map(|(_, name, value)| (name, value)).collect();
+    let want = [
+        ("cpu idle WAIT entered", 42),
+        ("driver IEEE_rx_macerr", 5),
+        ("driver q", 1),
+        ("driver q#2", 2),
+        ("driver tx_dropped", 4),
+        ("irq 150 2188000.ethernet", 900),
+        ("link rx_dropped", 7),
+    ];
+    assert_eq!(found, want.into_iter().collect());
+}
