@@ -15,7 +15,7 @@ use linerate_peers::iperf3::message::{MAX_TEXT, read_json, read_state};
 use linerate_peers::iperf3::parameters::{MAX_PARAMETERS, Parameters};
 use linerate_peers::iperf3::results::Results;
 use linerate_peers::server::Server;
-use linerate_peers::iperf3::sockets::reconcile;
+use linerate_peers::iperf3::reconcile::reconcile;
 use linerate_peers::iperf3::mapping::{outcome_of, parameters_of, results_of, spec_of};
 use linerate_peers::limits::Limits;
 use linerate_peers::Route;

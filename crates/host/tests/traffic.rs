@@ -3,13 +3,12 @@
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ends::{TOKENS, Unusual};
 use linerate_host::traffic::reachability::Reach;
-use linerate_host::traffic::{Adopted, Foreign, Framing, Tokens, TrafficError, Trial};
+use linerate_host::traffic::{Adopted, Codec, Framing, Tokens, TrafficError, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
@@ -201,6 +200,15 @@ fn a_tail_that_was_waited_with_in_vain_takes_no_time() {
     once_of_four(send_a_tail);
 }
 
+/// Another tool's streams, whose end another connection says.
+struct EndsElsewhere;
+
+impl Codec for EndsElsewhere {
+    fn ends_itself(&self) -> bool {
+        false
+    }
+}
+
 /// A fast stream of octets with a hundred more at its end, when the receiver lets octets come together.
 fn send_a_tail() -> Result<(), String> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -208,14 +216,7 @@ fn send_a_tail() -> Result<(), String> {
     let socket = listener.accept().unwrap().0;
     let mut spec = short(Workload::TcpStream, Direction::Rx);
     spec.extent = Extent::Time(Duration::from_secs(60));
-    let framing = Framing::Foreign(Arc::new(Foreign {
-        head: Vec::new(),
-        emit: |_, _| {},
-        parse: Box::new(|_| None),
-        end: None,
-        exchange: None,
-        bare: false,
-    }));
+    let framing = Framing::new(EndsElsewhere);
     let flows = vec![Adopted::new(Flow::of(&spec)[0], socket.into(), Reach::Connected)];
     let here = "127.0.0.1".parse().unwrap();
     let trial = Trial::adopt(spec, framing, End::Target, here, None, flows, |_| {}).unwrap();

@@ -18,7 +18,7 @@ use socket2::{Domain, Protocol as Transport, Socket, Type};
 use crate::error::{Error, Remote};
 use crate::protocol::{self, Notify};
 use crate::remote_end::remote_end;
-use crate::wait::{await_closes, await_end};
+use crate::wait::{await_closes, await_end, join};
 
 /// How long a connection takes at most.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -149,6 +149,12 @@ impl Client<'_> {
     pub fn await_end(&self, trial: &Trial, late: Duration) -> Result<(), Error> {
         let most = self.spec.expected_time().map_or(Duration::MAX, |time| time.saturating_add(late));
         await_end(trial, most, self.stopped)
+    }
+
+    /// What this end saw, once its flows have ended so.
+    pub fn outcome(&self, trial: Trial, late: Duration) -> Result<Outcome, Error> {
+        let awaited = self.await_end(&trial, late);
+        join(trial, awaited)
     }
 }
 

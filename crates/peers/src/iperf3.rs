@@ -12,9 +12,9 @@ pub mod datagram;
 pub mod mapping;
 pub mod message;
 pub mod parameters;
+pub mod reconcile;
 pub mod results;
 pub mod server;
-pub mod sockets;
 
 use std::time::Duration;
 

@@ -46,6 +46,20 @@ pub struct Row {
     pub has_users: bool,
 }
 
+/// What most of them have in common.
+const USUAL: Row = Row {
+    tool: Tool::Iperf3,
+    name: "",
+    port: 0,
+    clients: "",
+    server: "",
+    start: "",
+    start_udp: "",
+    has_control: true,
+    asks_unproven: false,
+    has_users: false,
+};
+
 impl Tool {
     /// Every one, in the order of the enumeration.
     pub const ALL: [Row; 5] = [
@@ -56,10 +70,8 @@ impl Tool {
             clients: "iperf3, of any version from 3.0 on",
             server: "iperf3 server",
             start: "iperf3 -s",
-            start_udp: "",
-            has_control: true,
-            asks_unproven: false,
             has_users: true,
+            ..USUAL
         },
         Row {
             tool: Tool::Iperf2,
@@ -71,7 +83,7 @@ impl Tool {
             start_udp: " -u",
             has_control: false,
             asks_unproven: true,
-            has_users: false,
+            ..USUAL
         },
         Row {
             tool: Tool::Netperf,
@@ -80,10 +92,7 @@ impl Tool {
             clients: "netperf, of any version from 2.5 on",
             server: "netserver",
             start: "netserver",
-            start_udp: "",
-            has_control: true,
-            asks_unproven: false,
-            has_users: false,
+            ..USUAL
         },
         Row {
             tool: Tool::Nuttcp,
@@ -92,10 +101,7 @@ impl Tool {
             clients: "nuttcp, of any version from 3.3.2 on",
             server: "nuttcp server",
             start: "nuttcp -S",
-            start_udp: "",
-            has_control: true,
-            asks_unproven: false,
-            has_users: false,
+            ..USUAL
         },
         Row {
             tool: Tool::Ttcp,
@@ -106,8 +112,7 @@ impl Tool {
             start: "ttcp -r -s",
             start_udp: " -u",
             has_control: false,
-            asks_unproven: false,
-            has_users: false,
+            ..USUAL
         },
     ];
 

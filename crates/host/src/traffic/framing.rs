@@ -4,49 +4,153 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
+use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::wire::Probe;
 
-/// What the datagrams of a stream look like.
-#[derive(Clone)]
-pub enum Framing {
-    /// As [`linerate_trial::wire`] has it. Handshakes open and end the flow.
-    Own,
-    /// As another tool has it, which opens and ends the flow by its own means.
-    Foreign(Arc<Foreign>),
-}
+use super::api::Asked;
+use super::task::Task;
+use super::{TrafficError, udp_stream};
 
-/// Reads number and time of departure of a datagram.
-pub type Parse = Box<dyn Fn(&[u8]) -> Option<(u64, u64)> + Send + Sync>;
+/// What a protocol does to the datagrams and requests of a flow. The loops that move datagrams are made for each codec, so
+/// that none of them asks for each datagram whose it is.
+pub trait Codec: Send + Sync + 'static {
+    /// Whether it is linerate's own: handshakes open and end the flow.
+    const IS_OWN: bool = false;
 
-/// Another tool's datagrams, and how its streams and requests go.
-pub struct Foreign {
     /// What every datagram, or request, begins with before number and time are written.
-    pub head: Vec<u8>,
-    /// Writes number and time of departure.
-    pub emit: fn(&Probe, &mut [u8]),
+    fn head(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Writes number and time of departure; the datagram has room for them.
+    fn emit(&self, _probe: &Probe, _octets: &mut [u8]) {}
+
     /// Reads number and time of departure, nanoseconds; `None` where it is no datagram of data.
-    pub parse: Parse,
-    /// Where a stream says itself that it is over, rather than another connection.
-    pub end: Option<StreamEnd>,
-    /// Where requests and responses mean something.
-    pub exchange: Option<Exchange>,
+    fn parse(&self, _octets: &[u8]) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// Whether a stream says itself that it is over, rather than another connection. A sender closes its connection;
+    /// datagrams have marks. A receiver counts all up to the end, by its own clock, whatever time was asked for.
+    fn ends_itself(&self) -> bool {
+        !Self::IS_OWN
+    }
+
+    /// Writes the head of the last datagram: its number from 1, and the time.
+    fn emit_last(&self, _number: u64, _sent_at_ns: u64, _octets: &mut [u8]) {}
+
+    /// Whether this datagram is the last: one of data, or one that says no more than that.
+    fn is_last(&self, _octets: &[u8]) -> bool {
+        false
+    }
+
+    /// Whether this datagram says no more than that the stream begins: its time runs from then.
+    fn is_first(&self, _octets: &[u8]) -> bool {
+        false
+    }
+
+    /// What came on a flow before its thread could take it, as the other end began without asking. Called once a flow.
+    fn early(&self, _flow: u16) -> Early {
+        Early::default()
+    }
+
+    /// How requests and responses are written, where they mean something.
+    fn exchange(&self) -> Option<Exchange> {
+        None
+    }
+
     /// Datagrams bear nothing, not even a number: those of a stream are counted as they come, whatever their size, up to
-    /// the last ([`StreamEnd::is_last`]), which is none of them; requests are answered in their order, up to an empty one.
+    /// the last ([`Codec::is_last`]), which is none of them; requests are answered in their order, up to an empty one.
     /// Who sends says itself that it is over.
-    pub bare: bool,
+    fn is_bare(&self) -> bool {
+        false
+    }
 }
 
-/// How a stream of another tool says that it is over. A sender closes its connection; datagrams have this. A receiver
-/// counts all up to it, by its own clock, whatever time was asked for.
-pub struct StreamEnd {
-    /// Writes the head of the last datagram: its number from 1, and the time.
-    pub emit_last: fn(u64, u64, &mut [u8]),
-    /// Whether this datagram is the last: one of data, or one that says no more than that.
-    pub is_last: fn(&[u8]) -> bool,
-    /// Whether this datagram says no more than that the stream begins: its time runs from then. `None`: none does.
-    pub is_first: Option<fn(&[u8]) -> bool>,
-    /// What came on a flow before its thread could take it, as the other end began without asking. Called once a flow.
-    pub early: Box<dyn Fn(u16) -> Early + Send + Sync>,
+/// linerate's own datagrams, as [`linerate_trial::wire`] has them.
+pub struct Own;
+
+impl Codec for Own {
+    const IS_OWN: bool = true;
+
+    #[inline(always)]
+    fn emit(&self, probe: &Probe, octets: &mut [u8]) {
+        let _ = probe.emit(octets);
+    }
+}
+
+/// A codec, as far as it is asked once a flow; and the loops that were made for it.
+pub trait Flows: Send + Sync {
+    /// See [`Codec::IS_OWN`].
+    fn is_own(&self) -> bool;
+    /// See [`Codec::head`].
+    fn head(&self) -> &[u8];
+    /// See [`Codec::ends_itself`].
+    fn ends_itself(&self) -> bool;
+    /// See [`Codec::early`].
+    fn early(&self, flow: u16) -> Early;
+    /// See [`Codec::exchange`].
+    fn exchange(&self) -> Option<Exchange>;
+    /// See [`Codec::is_bare`].
+    fn is_bare(&self) -> bool;
+    /// Sends a stream of datagrams.
+    fn send(&self, task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, TrafficError>;
+    /// Receives one.
+    fn receive(&self, task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<FlowOutcome, TrafficError>;
+}
+
+impl<C: Codec> Flows for C {
+    fn is_own(&self) -> bool {
+        C::IS_OWN
+    }
+
+    fn head(&self) -> &[u8] {
+        Codec::head(self)
+    }
+
+    fn ends_itself(&self) -> bool {
+        Codec::ends_itself(self)
+    }
+
+    fn early(&self, flow: u16) -> Early {
+        Codec::early(self, flow)
+    }
+
+    fn exchange(&self) -> Option<Exchange> {
+        Codec::exchange(self)
+    }
+
+    fn is_bare(&self) -> bool {
+        Codec::is_bare(self)
+    }
+
+    fn send(&self, task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, TrafficError> {
+        udp_stream::send(task, self, api, asked)
+    }
+
+    fn receive(&self, task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<FlowOutcome, TrafficError> {
+        udp_stream::receive(task, self, api, timestamps)
+    }
+}
+
+/// The codec of a trial.
+#[derive(Clone)]
+pub struct Framing(Arc<dyn Flows>);
+
+impl Framing {
+    /// Of another tool, which opens and ends flows by its own means; or of linerate.
+    pub fn new(codec: impl Codec) -> Framing {
+        Framing(Arc::new(codec))
+    }
+}
+
+impl std::ops::Deref for Framing {
+    type Target = dyn Flows;
+
+    fn deref(&self) -> &(dyn Flows + 'static) {
+        &*self.0
+    }
 }
 
 /// Datagrams that somebody else took from a flow's socket before its thread began.
@@ -65,58 +169,4 @@ pub struct Exchange {
     pub ask: fn(number: u64, request: &mut [u8]),
     /// Writes the response to a request.
     pub answer: fn(request: &[u8], response: &mut [u8]),
-}
-
-impl Default for Foreign {
-    /// Datagrams with nothing in them.
-    fn default() -> Foreign {
-        Foreign { head: Vec::new(), emit: |_, _| {}, parse: Box::new(|_| None), end: None, exchange: None, bare: false }
-    }
-}
-
-impl Default for StreamEnd {
-    /// An end that nothing but the protocol's own means say.
-    fn default() -> StreamEnd {
-        StreamEnd { emit_last: |_, _, _| {}, is_last: |_| false, is_first: None, early: Box::new(|_| Early::default()) }
-    }
-}
-
-impl Framing {
-    /// What every datagram begins with before number and time are written.
-    pub fn head(&self) -> &[u8] {
-        match self {
-            Framing::Own => &[],
-            Framing::Foreign(foreign) => &foreign.head,
-        }
-    }
-
-    /// How its streams say that they are over, where they do so themselves and are another tool's.
-    pub fn end(&self) -> Option<&StreamEnd> {
-        match self {
-            Framing::Own => None,
-            Framing::Foreign(foreign) => foreign.end.as_ref(),
-        }
-    }
-
-    /// How requests and responses are written, where they mean something.
-    pub fn exchange(&self) -> Option<Exchange> {
-        match self {
-            Framing::Own => None,
-            Framing::Foreign(foreign) => foreign.exchange,
-        }
-    }
-
-    /// Whether datagrams bear nothing; see [`Foreign::bare`].
-    pub fn is_bare(&self) -> bool {
-        matches!(self, Framing::Foreign(foreign) if foreign.bare)
-    }
-
-    /// Writes number and time of departure; the datagram has room for them.
-    #[inline(always)]
-    pub fn emit(&self, probe: &Probe, octets: &mut [u8]) {
-        match self {
-            Framing::Own => _ = probe.emit(octets),
-            Framing::Foreign(foreign) => (foreign.emit)(probe, octets),
-        }
-    }
 }

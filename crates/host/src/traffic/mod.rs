@@ -57,7 +57,7 @@ use sampler::{Sampled, Sampler};
 use sockets::{Open, Waiting};
 use task::Task;
 
-pub use framing::{Early, Exchange, Foreign, Framing, Parse, StreamEnd};
+pub use framing::{Codec, Early, Exchange, Framing};
 pub use sampler::Progress;
 pub use sockets::{Adopted, Tokens};
 
@@ -163,7 +163,7 @@ impl Trial {
         Trial {
             clock: Arc::new(TrialClock::new(&spec)),
             spec: Arc::new(spec),
-            framing: Framing::Own,
+            framing: Framing::new(framing::Own),
             end,
             local,
             // Nobody hears these: whoever opens flows with a handshake has tokens of the trial's own.
@@ -235,7 +235,7 @@ impl Trial {
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<Trial, TrafficError> {
         let mut trial = Trial::new(spec, end, local, interface);
-        trial.clock = Arc::new(TrialClock::with_end(&trial.spec, framing.end().is_some()));
+        trial.clock = Arc::new(TrialClock::with_end(&trial.spec, framing.ends_itself()));
         trial.framing = framing;
         let open = flows.into_iter().map(|flow| Open::adopt(flow, &trial.spec, end));
         let open = open.collect::<Result<Vec<_>, _>>()?;
@@ -276,7 +276,7 @@ impl Trial {
         });
         let mut sampler =
             Sampler::new(&self.spec, self.clock.clone(), self.end, soak, profiler, self.interface.clone());
-        if matches!(self.framing, Framing::Foreign(_)) {
+        if !self.framing.is_own() {
             sampler = sampler.of_served();
         }
         for (index, open) in open.into_iter().enumerate() {
@@ -467,7 +467,7 @@ impl Trial {
             doubts.push(Doubt::of(self.end, Doubted::SocketBufferClamped { asked, given }));
         }
         let is_udp_receiver = flow.arrivals.is_some();
-        let own = matches!(self.framing, Framing::Own);
+        let own = self.framing.is_own();
         if own && is_udp_receiver && flow.arrivals.as_ref().is_some_and(|a| a.sent_by_end_mark.is_none()) {
             doubts.push(Doubted::EndMarkLost { flow: flow.id }.into());
         }

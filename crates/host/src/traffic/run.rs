@@ -10,10 +10,9 @@ use linerate_trial::spec::{PROBE_PPS, Spec, Workload};
 use linerate_trial::units::OfferedLoad;
 
 use super::api::Chosen;
-use super::framing::Framing;
 use super::task::Task;
 use super::wait::bound_spin;
-use super::{TrafficError, connections, requests, tcp_stream, udp_stream};
+use super::{TrafficError, connections, requests, tcp_stream};
 use crate::scheduling;
 use crate::sys::thread;
 
@@ -26,7 +25,7 @@ pub fn run(mut task: Task) -> Result<FlowOutcome, TrafficError> {
     // Before pinning: what counts is the CPUs that all threads of this end have. Another tool's other end may be on this
     // machine and needs a CPU, too: its receive buffer overflows while this thread spins on the CPU that it is woken on.
     let spinners = Flow::of(&task.spec).iter().filter(|flow| flow.source == task.end).count();
-    let other_end = usize::from(!matches!(task.framing, Framing::Own));
+    let other_end = usize::from(!task.framing.is_own());
     bound_spin(spinners + other_end, cpus.len());
     if task.spec.pin && !cpus.is_empty() {
         let cpu = cpus[task.index % cpus.len()];
@@ -66,8 +65,8 @@ fn run_role(task: Task) -> Result<FlowOutcome, TrafficError> {
     match (task.chosen, task.open.flow.workload, source) {
         (Chosen::OctetsOut(api), ..) => tcp_stream::send(task, api),
         (Chosen::OctetsIn(api), ..) => tcp_stream::receive(task, api),
-        (Chosen::DatagramsOut(api, asked), ..) => udp_stream::send(task, api, asked),
-        (Chosen::DatagramsIn(api, timestamps), ..) => udp_stream::receive(task, api, timestamps),
+        (Chosen::DatagramsOut(api, asked), ..) => task.framing.clone().send(task, api, asked),
+        (Chosen::DatagramsIn(api, timestamps), ..) => task.framing.clone().receive(task, api, timestamps),
         (Chosen::Neither, Workload::TcpCrr, true) => connections::ask(task),
         (Chosen::Neither, Workload::TcpCrr, false) => connections::answer(task),
         (Chosen::Neither, _, true) => requests::ask(task),

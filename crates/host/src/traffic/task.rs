@@ -56,7 +56,7 @@ impl Task {
     /// the other end's clock may be ahead.
     pub fn earliest_end_ns(&self, end_ns: u64) -> u64 {
         const AHEAD_NS: u64 = 100_000_000;
-        if self.framing.end().is_some() && end_ns != u64::MAX { end_ns.saturating_sub(AHEAD_NS) } else { end_ns }
+        if self.framing.ends_itself() && end_ns != u64::MAX { end_ns.saturating_sub(AHEAD_NS) } else { end_ns }
     }
 
     /// Length of the measured part: the time asked for, or up to `last_ns` where octets decided or a stop came.

@@ -15,7 +15,6 @@ use super::TrafficError;
 use super::api::octets_in::{OctetsIn, READ};
 use super::api::octets_out::OctetsOut;
 use super::clock::Leaving;
-use super::framing::Framing;
 use super::sockets::is_passing;
 use super::task::Task;
 use super::tcp_info::tcp_summary;
@@ -110,12 +109,12 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     outcome.tcp = tcp_summary(&socket, open_s);
     let patience = if task.spec.expected_time().is_some() { 2 * DRAIN_NS } else { u64::MAX };
     let waits = || !task.clock.stopped() && task.clock.now_ns() - now < patience;
-    match task.framing {
-        Framing::Own => wait_for_close(&stream, waits),
+    match task.framing.is_own() {
+        true => wait_for_close(&stream, waits),
         // Another tool's receiver is told over its control connection, and takes an earlier end for a failure; or has
         // none, and this is how it is told. What comes the other way on the same connection is for another thread.
-        Framing::Foreign(_) => {
-            if task.framing.end().is_some() {
+        false => {
+            if task.framing.ends_itself() {
                 let _ = stream.shutdown(Shutdown::Write);
             }
             wait_for_acknowledgement(&socket, waits);
@@ -240,11 +239,11 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     socket.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let mut inward = OctetsIn::new(api, &task.spec, &socket)?;
     let mut gathering = Gathering::new();
-    let ends_itself = task.framing.end().is_some();
+    let ends_itself = task.framing.ends_itself();
     let by_octets = task.spec.expected_time().is_none() && !ends_itself;
     let (mut last_ns, mut looked_ns) = (0, task.clock.now_ns());
     // The other end began without asking: its first octets waited for this thread.
-    let since = task.framing.end().map(|end| (end.early)(task.open.flow.id).since).filter(|since| !since.is_zero());
+    let since = Some(task.framing.early(task.open.flow.id).since).filter(|since| !since.is_zero());
     let began_ns = since.map(|since| (task.clock.now_ns(), since.as_nanos() as u64));
     let mut leaving = Leaving::default();
     while !task.clock.aborted() {

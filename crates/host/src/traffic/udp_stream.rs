@@ -19,7 +19,7 @@ use super::api::Asked;
 use super::api::datagrams_in::DatagramsIn;
 use super::api::datagrams_out::DatagramsOut;
 use super::clock::{Leaving, Window};
-use super::framing::{Early, Foreign, Framing};
+use super::framing::{Codec, Early};
 use super::pacing::Paced;
 use super::reachability::{UnprovenLimit, is_refusal};
 use super::sockets::{self, is_passing};
@@ -40,7 +40,7 @@ const END_PATIENCE_NS: u64 = 4_000_000_000;
 const LATE_NS: u64 = 50_000_000;
 
 /// Sends until the time is over, or the octets are sent.
-pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, TrafficError> {
+pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: Asked) -> Result<FlowOutcome, TrafficError> {
     let mut outcome = task.blank(Role::Sender);
     let socket = &task.open.socket;
     let size = task.spec.message_octets() as usize;
@@ -48,15 +48,14 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
         Extent::Octets(octets) => octets.div_ceil(size as u64),
         Extent::Time(_) => u64::MAX,
     };
-    let own = matches!(task.framing, Framing::Own);
-    if own {
+    if C::IS_OWN {
         wait_for_start(&task, socket)?;
     } else if !task.clock.wait_for_start() {
         return Err(TrafficError::Stopped);
     }
     socket.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
-    let mut out = DatagramsOut::begin(api, asked, &task.spec, task.framing.head(), task.paced, socket)
-        .map_err(TrafficError::System)?;
+    let mut out =
+        DatagramsOut::begin(api, asked, &task.spec, codec.head(), task.paced, socket).map_err(TrafficError::System)?;
     let window = task.clock.sending();
     let mut now = task.clock.now_ns();
     let mut pacer = task.pacer(size as u64, now);
@@ -85,18 +84,14 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
         if let (Some(paced), Some(pacer)) = (ahead, &pacer) {
             measured = window.contains(pacer.next_departure_ns().max(now));
             let due = Due { paced, window, now, measured, offset_ns: paced.clock_offset_ns(&task.clock) };
-            count = due.fill(&mut out, &task.framing, pacer.clone(), count, sequence);
+            count = due.fill(&mut out, codec, pacer.clone(), count, sequence);
             if count == 0 {
                 break;
             }
         } else {
             for index in 0..count {
                 let probe = Probe { sequence: sequence + index as u64, measured, sent_at_ns: now };
-                if own {
-                    let _ = probe.emit(out.datagram_mut(index));
-                } else {
-                    task.framing.emit(&probe, out.datagram_mut(index));
-                }
+                codec.emit(&probe, out.datagram_mut(index));
             }
         }
         outcome.calls += 1;
@@ -156,15 +151,15 @@ pub fn send(task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, Tra
     }
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
     out.finish(socket).map_err(TrafficError::System)?;
-    if own {
+    if C::IS_OWN {
         say_end(&task, socket, sequence, &mut outcome)?;
     }
-    if let Some(end) = task.framing.end().filter(|_| !task.framing.is_bare()) {
+    if codec.ends_itself() && !codec.is_bare() {
         // One of the stream's own: whoever opened the flow says it again where it was lost.
         let mut last = vec![0; size];
-        let head = task.framing.head();
+        let head = codec.head();
         last[..head.len().min(size)].copy_from_slice(&head[..head.len().min(size)]);
-        (end.emit_last)(sequence + 1, task.clock.now_ns(), &mut last);
+        codec.emit_last(sequence + 1, task.clock.now_ns(), &mut last);
         outcome.send_errors += u64::from(socket.send(&last).is_err());
         outcome.messages_total += 1;
         outcome.messages += 1;
@@ -193,7 +188,7 @@ struct Due {
 
 impl Due {
     /// Writes the datagrams whose turn comes soon, at most `count`. Returns how many; none after the time is over.
-    fn fill(&self, out: &mut DatagramsOut, framing: &Framing, mut pacer: Pacer, count: usize, sequence: u64) -> usize {
+    fn fill(&self, out: &mut DatagramsOut, codec: &impl Codec, mut pacer: Pacer, count: usize, sequence: u64) -> usize {
         pacer.handle_now(self.now);
         for index in 0..count {
             let departure = pacer.next_departure_ns().max(self.now);
@@ -204,7 +199,7 @@ impl Due {
             pacer.handle_sent();
             let at_ns = departure.max(self.now + self.paced.least_notice_ns());
             let probe = Probe { sequence: sequence + index as u64, measured: self.measured, sent_at_ns: at_ns };
-            framing.emit(&probe, out.datagram_mut(index));
+            codec.emit(&probe, out.datagram_mut(index));
             if let Some(offset_ns) = self.offset_ns {
                 out.set_time(index, at_ns.wrapping_add(offset_ns));
             }
@@ -214,16 +209,19 @@ impl Due {
 }
 
 /// Receives until the sender's end mark, and a little longer for what is late.
-pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<FlowOutcome, TrafficError> {
+pub fn receive<C: Codec>(
+    task: Task,
+    codec: &C,
+    api: ReceiverApi,
+    timestamps: Timestamps,
+) -> Result<FlowOutcome, TrafficError> {
     let socket = &task.open.socket;
     socket.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let mut inward = DatagramsIn::begin(api, timestamps, &task.spec);
-    let mut account = Account::new(&task, (api == ReceiverApi::UdpGro).then(MergedDrops::default));
+    let mut account = Account::new(&task, codec, (api == ReceiverApi::UdpGro).then(MergedDrops::default));
     let mut gathering = Gathering::new(&inward, task.spec.message_octets() as usize, socket);
     let mut leaving = Leaving::default();
-    if let Some(end) = task.framing.end() {
-        account.handle_early(&task, socket, (end.early)(task.open.flow.id));
-    }
+    account.handle_early(&task, socket, codec.early(task.open.flow.id));
     while !task.clock.aborted() {
         let count = match inward.receive(socket) {
             Ok(count) => count,
@@ -310,7 +308,8 @@ impl Gathering {
 }
 
 /// What a receiver has heard so far.
-struct Account {
+struct Account<'a, C> {
+    codec: &'a C,
     outcome: FlowOutcome,
     tracker: Tracker,
     /// What the socket drops, where it drops merged messages.
@@ -329,14 +328,15 @@ struct Account {
     missing_before: Option<u64>,
 }
 
-impl Account {
-    fn new(task: &Task, merged: Option<MergedDrops>) -> Account {
+impl<'a, C: Codec> Account<'a, C> {
+    fn new(task: &Task, codec: &'a C, merged: Option<MergedDrops>) -> Account<'a, C> {
         Account {
+            codec,
             outcome: task.blank(Role::Receiver),
             tracker: Tracker::new(),
             merged,
             size: task.spec.message_octets() as usize,
-            by_octets: task.spec.expected_time().is_none() && task.framing.end().is_none(),
+            by_octets: task.spec.expected_time().is_none() && !codec.ends_itself(),
             head_start_ns: 0,
             last_ns: 0,
             end_heard: false,
@@ -373,11 +373,10 @@ impl Account {
         if message.octets.len() < message.len {
             return;
         }
-        // By the million they come, so what they are is asked once a message.
-        match &task.framing {
-            Framing::Own => self.handle_own(task, socket, message, now, arrived_ns),
-            Framing::Foreign(foreign) if foreign.bare => self.handle_bare(task, foreign, message, now, arrived_ns),
-            Framing::Foreign(foreign) => self.handle_foreign(task, foreign, message, now, arrived_ns),
+        match C::IS_OWN {
+            true => self.handle_own(task, socket, message, now, arrived_ns),
+            false if self.codec.is_bare() => self.handle_bare(task, message, now, arrived_ns),
+            false => self.handle_foreign(task, message, now, arrived_ns),
         }
     }
 
@@ -412,30 +411,29 @@ impl Account {
 
     /// As [`Account::handle_own`], of another tool's datagrams, which do not say whether they are measured.
     #[inline(never)]
-    fn handle_foreign(&mut self, task: &Task, foreign: &Foreign, message: &Received<'_>, now: u64, arrived_ns: u64) {
+    fn handle_foreign(&mut self, task: &Task, message: &Received<'_>, now: u64, arrived_ns: u64) {
         if let Some(merged) = &mut self.merged
             && message.segment == self.size
-            && let Some((sequence, _)) = (foreign.parse)(message.octets)
+            && let Some((sequence, _)) = self.codec.parse(message.octets)
         {
             let sequence = self.tracker.number_near(sequence);
             merged.handle_message(sequence, (message.len / self.size) as u64, message.drops);
         }
-        let end = foreign.end.as_ref();
         for octets in message.octets.chunks(message.segment) {
             // Where a stream ends itself it begins by itself too, with a datagram that may be longer than the others.
-            if octets.len() != self.size && end.is_none() {
+            if octets.len() != self.size && !self.codec.ends_itself() {
                 continue;
             }
-            if self.handle_first(task, foreign, octets, now) {
+            if self.handle_first(task, octets, now) {
                 continue;
             }
-            let is_last = end.is_some_and(|end| (end.is_last)(octets));
+            let is_last = self.codec.is_last(octets);
             if is_last && self.end_heard {
                 // Said again, under a number of its own, until it is answered.
                 self.outcome.end_marks += 1;
                 continue;
             }
-            let Some((sequence, sent_at_ns)) = (foreign.parse)(octets) else {
+            let Some((sequence, sent_at_ns)) = self.codec.parse(octets) else {
                 if is_last {
                     self.handle_mark(now);
                 }
@@ -456,18 +454,17 @@ impl Account {
 
     /// As [`Account::handle_own`], of another tool's datagrams that bear nothing: each is the next.
     #[inline(never)]
-    fn handle_bare(&mut self, task: &Task, foreign: &Foreign, message: &Received<'_>, now: u64, arrived_ns: u64) {
-        let is_last = |octets: &[u8]| foreign.end.as_ref().is_some_and(|end| (end.is_last)(octets));
-        if message.octets.is_empty() && is_last(message.octets) {
+    fn handle_bare(&mut self, task: &Task, message: &Received<'_>, now: u64, arrived_ns: u64) {
+        if message.octets.is_empty() && self.codec.is_last(message.octets) {
             self.handle_mark(now);
             return;
         }
         // What says that the stream is over may have been merged with the last of its data.
         for octets in message.octets.chunks(message.segment) {
-            if self.handle_first(task, foreign, octets, now) {
+            if self.handle_first(task, octets, now) {
                 continue;
             }
-            if is_last(octets) {
+            if self.codec.is_last(octets) {
                 self.handle_mark(now);
                 continue;
             }
@@ -482,9 +479,8 @@ impl Account {
     }
 
     /// Whether this says no more than that a stream begins; the time runs from then.
-    fn handle_first(&self, task: &Task, foreign: &Foreign, octets: &[u8], now: u64) -> bool {
-        let is_first = foreign.end.as_ref().and_then(|end| end.is_first);
-        let first = self.outcome.messages_total == 0 && is_first.is_some_and(|is_first| is_first(octets));
+    fn handle_first(&self, task: &Task, octets: &[u8], now: u64) -> bool {
+        let first = self.outcome.messages_total == 0 && self.codec.is_first(octets);
         if first {
             task.clock.receiving(now);
         }
@@ -526,7 +522,7 @@ impl Account {
     }
 
     fn publish(&mut self, task: &Task) {
-        self.outcome.octets_total = match task.framing.is_bare() {
+        self.outcome.octets_total = match self.codec.is_bare() {
             true => self.bare_octets[1],
             false => self.outcome.messages_total * self.size as u64,
         };
@@ -556,7 +552,7 @@ impl Account {
         self.outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
         let mut arrivals = self.tracker.finish();
         arrivals.missing_before = self.missing_before;
-        if task.framing.is_bare() {
+        if self.codec.is_bare() {
             self.outcome.octets = self.bare_octets[0];
             (arrivals.unnumbered, arrivals.jitter_s) = (true, None);
         }
@@ -662,6 +658,7 @@ mod tests {
 
     use linerate_trial::spec::{Spacing, Spec, Workload};
 
+    use super::super::framing::Own;
     use super::*;
 
     /// Hands over what is due at each of some moments, as the sender does, and looks at what arrives.
@@ -688,7 +685,7 @@ mod tests {
             let now = pacer.next_departure_ns() - paced.lead_ns + late;
             let measured = window.contains(pacer.next_departure_ns().max(now));
             let due = Due { paced, window, now, measured, offset_ns: Some(0) };
-            let count = due.fill(&mut out, &Framing::Own, pacer.clone(), 32, sequence);
+            let count = due.fill(&mut out, &Own, pacer.clone(), 32, sequence);
             if count == 0 {
                 break;
             }

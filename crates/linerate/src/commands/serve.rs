@@ -124,7 +124,7 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
         }
     };
     let served = thread::scope(|scope| {
-        let running: Vec<_> = servers.iter().map(|server| scope.spawn(|| server.run(|_| over(), &heard))).collect();
+        let running: Vec<_> = servers.iter().map(|server| scope.spawn(|| server.run(|_| over(), heard))).collect();
         running.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
     });
     // What was served is closed whatever happened.

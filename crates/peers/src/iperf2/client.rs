@@ -25,7 +25,6 @@ use crate::error::Error;
 use crate::protocol::Notify;
 use crate::remote_end::remote_end;
 use crate::socket_options::open;
-use crate::wait::join;
 
 /// How long the server has to take a header.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -83,8 +82,7 @@ impl Test<'_> {
             return self.client.send_streams(trial, &opened.iter().collect::<Vec<_>>(), LATE);
         }
         trial.start();
-        let awaited = self.client.await_end(&trial, LATE);
-        let outcome = join(trial, awaited)?;
+        let outcome = self.client.outcome(trial, LATE)?;
         Ok([remote_end(self.client.spec, &outcome), outcome])
     }
 
@@ -102,8 +100,7 @@ impl Test<'_> {
         self.open_forward(&held, &forward);
         trial.start();
         self.ask(&trial, &held, &head(header_of(self.client.spec, Direction::Tx)))?;
-        let awaited = self.client.await_end(&trial, LATE);
-        let mut outcome = join(trial, awaited)?;
+        let mut outcome = self.client.outcome(trial, LATE)?;
         for ours in outcome.flows.iter_mut().filter(|flow| flow.role == Role::Sender) {
             // The one that opened the stream.
             (ours.messages, ours.messages_total) = (ours.messages + 1, ours.messages_total + 1);

@@ -36,16 +36,6 @@ pub fn emit(probe: &Probe, octets: &mut [u8]) {
     write(probe.sequence.wrapping_add(1).cast_signed(), probe.sent_at_ns, octets);
 }
 
-/// The same for a stream whose first datagram somebody else has sent.
-pub fn emit_after_first(probe: &Probe, octets: &mut [u8]) {
-    write(probe.sequence.wrapping_add(2).cast_signed(), probe.sent_at_ns, octets);
-}
-
-/// Writes the head of the last datagram of such a stream, of which `number` is without the first.
-pub fn emit_last_after_first(number: u64, sent_at_ns: u64, octets: &mut [u8]) {
-    emit_last(number + 1, sent_at_ns, octets);
-}
-
 /// Writes the head of the last datagram, which bears its number negated.
 pub fn emit_last(number: u64, sent_at_ns: u64, octets: &mut [u8]) {
     write(number.cast_signed().wrapping_neg(), sent_at_ns, octets);

@@ -2,11 +2,10 @@
 
 use std::io;
 use std::net::{TcpStream, UdpSocket};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::is_refusal;
-use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
+use linerate_host::traffic::{Codec, Early, Exchange, Framing};
 use linerate_trial::spec::{Spec, Workload};
 use linerate_trial::wire::Probe;
 use socket2::Socket;
@@ -21,6 +20,49 @@ const LAST_PATIENCE: Duration = Duration::from_secs(2);
 /// The most octets of a datagram that says so again: perhaps nobody is there.
 pub const MOST_END_MARK: usize = 128;
 
+/// What the streams look like, with numbers of 64 bits or of 32.
+struct Streams<const LONG: bool, E> {
+    head: Vec<u8>,
+    /// The number of the first datagram that the trial sends, from 0.
+    first: u64,
+    early: E,
+    exchange: Option<Exchange>,
+}
+
+impl<const LONG: bool, E> Streams<LONG, E> {
+    const NUMBERS: Numbers = if LONG { Numbers::Long } else { Numbers::Short };
+}
+
+impl<const LONG: bool, E: Fn(u16) -> Early + Send + Sync + 'static> Codec for Streams<LONG, E> {
+    fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    fn emit(&self, probe: &Probe, octets: &mut [u8]) {
+        datagram::emit(&Probe { sequence: probe.sequence.wrapping_add(self.first), ..*probe }, octets);
+    }
+
+    fn parse(&self, octets: &[u8]) -> Option<(u64, u64)> {
+        datagram::parse(Self::NUMBERS, octets)
+    }
+
+    fn emit_last(&self, number: u64, sent_at_ns: u64, octets: &mut [u8]) {
+        datagram::emit_last(number + self.first, sent_at_ns, octets);
+    }
+
+    fn is_last(&self, octets: &[u8]) -> bool {
+        datagram::is_last(Self::NUMBERS, octets)
+    }
+
+    fn early(&self, flow: u16) -> Early {
+        (self.early)(flow)
+    }
+
+    fn exchange(&self) -> Option<Exchange> {
+        self.exchange
+    }
+}
+
 /// What the streams look like: `head` is what every datagram, or request, that this end sends begins with, `early` what
 /// came on a flow before the trial began.
 pub fn framing(
@@ -29,28 +71,13 @@ pub fn framing(
     head: Vec<u8>,
     early: impl Fn(u16) -> Early + Send + Sync + 'static,
 ) -> Framing {
-    let (parse, is_last): (fn(&[u8]) -> Option<(u64, u64)>, fn(&[u8]) -> bool) = match numbers {
-        Numbers::Long => {
-            (|octets| datagram::parse(Numbers::Long, octets), |octets| datagram::is_last(Numbers::Long, octets))
-        }
-        Numbers::Short => {
-            (|octets| datagram::parse(Numbers::Short, octets), |octets| datagram::is_last(Numbers::Short, octets))
-        }
-    };
     // A client, which has a head to send, has sent it, whole, in a first datagram.
-    let (emit, emit_last): (fn(&Probe, &mut [u8]), fn(u64, u64, &mut [u8])) = if head.is_empty() {
-        (datagram::emit, datagram::emit_last)
-    } else {
-        (datagram::emit_after_first, datagram::emit_last_after_first)
-    };
-    Framing::Foreign(Arc::new(Foreign {
-        head,
-        emit,
-        parse: Box::new(parse),
-        end: Some(StreamEnd { emit_last, is_last, is_first: None, early: Box::new(early) }),
-        exchange: (spec.workload == Workload::TcpRr).then_some(bounce_back::EXCHANGE),
-        bare: false,
-    }))
+    let first = u64::from(!head.is_empty());
+    let exchange = (spec.workload == Workload::TcpRr).then_some(bounce_back::EXCHANGE);
+    match numbers {
+        Numbers::Long => Framing::new(Streams::<true, _> { head, first, early, exchange }),
+        Numbers::Short => Framing::new(Streams::<false, _> { head, first, early, exchange }),
+    }
 }
 
 /// A copy of a socket that reads and writes octets.

@@ -15,8 +15,8 @@ use super::datagram;
 use super::mapping::{Refused, SAFETY, in_order_of_opening, outcome_of, parameters_of, results_of};
 use super::message::{Cookie, MAX_TEXT, State, read_json, read_state, write_json, write_state};
 use super::parameters::Parameters;
+use super::reconcile::reconcile;
 use super::results::Results;
-use super::sockets::{framing, reconcile};
 use crate::client::{Client, is_reopening};
 use crate::deadline::Timed;
 use crate::error::Error;
@@ -91,7 +91,7 @@ impl<'a> Test<'a> {
             false => Reach::Connected,
         };
         let streams = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
-        let trial = self.client.adopt(self.own(), framing(&self.parameters), streams, notify)?;
+        let trial = self.client.adopt(self.own(), datagram::framing(&self.parameters), streams, notify)?;
         self.expect(State::TestStart)?;
         self.expect(State::TestRunning)?;
         trial.start();

@@ -1,7 +1,10 @@
 //! iperf3's datagrams: a time and a number, big-endian, before what fills them; and the two words that open a stream.
 //! Knows no sockets and no order.
 
+use linerate_host::traffic::{Codec, Framing};
 use linerate_trial::wire::Probe;
+
+use super::parameters::Parameters;
 
 /// What a client sends to open a stream: ASCII.
 pub const HELLO: [u8; 4] = *b"9876";
@@ -48,6 +51,33 @@ pub fn parse(counters: Counters, octets: &[u8]) -> Option<(u64, u64)> {
         Counters::Long => u64::from(word(8)?) << 32 | u64::from(word(12)?),
     };
     Some((number.checked_sub(1)?, sent_at_ns))
+}
+
+/// The datagrams of a test in which both ends agreed on numbers of 64 bits, or did not.
+pub struct Datagrams<const LONG: bool>;
+
+impl<const LONG: bool> Datagrams<LONG> {
+    const COUNTERS: Counters = if LONG { Counters::Long } else { Counters::Short };
+}
+
+impl<const LONG: bool> Codec for Datagrams<LONG> {
+    fn emit(&self, probe: &Probe, octets: &mut [u8]) {
+        emit(Self::COUNTERS, probe, octets);
+    }
+
+    fn parse(&self, octets: &[u8]) -> Option<(u64, u64)> {
+        parse(Self::COUNTERS, octets)
+    }
+
+    /// The control connection says it.
+    fn ends_itself(&self) -> bool {
+        false
+    }
+}
+
+/// What the datagrams look like with these parameters.
+pub fn framing(parameters: &Parameters) -> Framing {
+    if parameters.udp_counters_64bit { Framing::new(Datagrams::<true>) } else { Framing::new(Datagrams::<false>) }
 }
 
 #[cfg(test)]

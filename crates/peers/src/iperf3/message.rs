@@ -39,10 +39,29 @@ impl Cookie {
     }
 }
 
-/// A byte of the control connection: where the test is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum State {
+/// A byte for each state.
+macro_rules! states {
+    ($($(#[$about:meta])* $state:ident = $octet:literal,)*) => {
+        /// A byte of the control connection: where the test is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum State {
+            $($(#[$about])* $state = $octet,)*
+        }
+
+        impl State {
+            /// The state of this byte.
+            pub fn of(octet: u8) -> Option<State> {
+                match octet {
+                    $($octet => Some(State::$state),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+states! {
     /// The server has all streams.
     TestStart = 1,
     /// Data may flow.
@@ -67,28 +86,6 @@ pub enum State {
     AccessDenied = 0xff,
     /// The server cannot; its error code and errno follow.
     ServerError = 0xfe,
-}
-
-impl State {
-    const ALL: [State; 12] = [
-        State::TestStart,
-        State::TestRunning,
-        State::TestEnd,
-        State::ParamExchange,
-        State::CreateStreams,
-        State::ServerTerminate,
-        State::ClientTerminate,
-        State::ExchangeResults,
-        State::DisplayResults,
-        State::Done,
-        State::AccessDenied,
-        State::ServerError,
-    ];
-
-    /// The state of this byte.
-    pub fn of(octet: u8) -> Option<State> {
-        State::ALL.into_iter().find(|state| *state as u8 == octet)
-    }
 }
 
 /// Writes a state.
@@ -147,7 +144,9 @@ mod tests {
 
     #[test]
     fn states_are_single_bytes() {
-        for state in State::ALL {
+        let states: Vec<State> = (0..=255).filter_map(State::of).collect();
+        assert_eq!(states.len(), 12);
+        for state in states {
             let mut written = Vec::new();
             write_state(&mut written, state).unwrap();
             assert_eq!(read_state(&mut &written[..]).unwrap(), state);

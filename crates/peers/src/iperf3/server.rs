@@ -25,8 +25,8 @@ use super::datagram;
 use super::mapping::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of, spec_of};
 use super::message::{Cookie, MAX_RESULTS, State, read_json, write_json, write_state};
 use super::parameters::{MAX_PARAMETERS, Parameters};
+use super::reconcile::reconcile;
 use super::results::Results;
-use super::sockets::{framing, reconcile};
 use crate::deadline::Timed;
 use crate::early_datagrams::StreamMarks;
 use crate::error::Error;
@@ -200,7 +200,7 @@ impl Test<'_> {
         let reach = if spec.workload.is_udp() { Reach::Proven(client) } else { Reach::Connected };
         let flows = flows.into_iter().map(|flow| bounded(flow, reach, parameters, spec)).collect();
         let asked = Spec { extent: Extent::Time(patience(spec, self.test.limits())), ..(*spec).clone() };
-        let trial = self.test.adopt(asked, framing(parameters), flows)?;
+        let trial = self.test.adopt(asked, datagram::framing(parameters), flows)?;
         let began = control.say(State::TestStart).and_then(|()| control.say(State::TestRunning));
         began.map_err(Error::client("went away"))?;
         trial.start();

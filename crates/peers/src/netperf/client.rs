@@ -102,8 +102,7 @@ impl Test<'_> {
         let arriving = self.await_data(&links, &held)?;
         // With a warm-up the figures begin later.
         let arriving = arriving.filter(|_| self.client.spec.warmup.is_zero());
-        let since = move |_| arriving.map_or(Duration::ZERO, |since| since.elapsed());
-        let trial = self.client.adopt(self.client.spec.clone(), framing(since), open, notify)?;
+        let trial = self.client.adopt(self.client.spec.clone(), framing(arriving), open, notify)?;
         let began = Instant::now();
         trial.start();
         let closed = self.watch(&trial, &links, &held);

@@ -263,8 +263,7 @@ impl Test<'_> {
 
     /// `since`: when the first octets were there.
     fn begin(&self, open: Adopted, since: Option<Instant>) -> Result<Trial, Error> {
-        let framing = framing(move |_| since.map_or(Duration::ZERO, |since| since.elapsed()));
-        let trial = self.test.adopt(self.spec.clone(), framing, vec![open])?;
+        let trial = self.test.adopt(self.spec.clone(), framing(since), vec![open])?;
         trial.start();
         Ok(trial)
     }

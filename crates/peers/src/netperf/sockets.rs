@@ -2,10 +2,9 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
+use linerate_host::traffic::{Codec, Early, Framing};
 use linerate_trial::spec::Spec;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -14,17 +13,26 @@ use crate::socket_options;
 /// Datagrams of no octets that say that a stream, or the requests, are over: any may be lost.
 const END_MARKS: usize = 3;
 
-/// What the streams look like: nothing in them but octets. `since` is how long ago the data of a flow began to come.
-pub fn framing(since: impl Fn(u16) -> Duration + Send + Sync + 'static) -> Framing {
-    Framing::Foreign(Arc::new(Foreign {
-        end: Some(StreamEnd {
-            is_last: <[u8]>::is_empty,
-            early: Box::new(move |flow| Early { datagrams: Vec::new(), since: since(flow) }),
-            ..StreamEnd::default()
-        }),
-        bare: true,
-        ..Foreign::default()
-    }))
+/// Streams with nothing in them but octets, and when the data of a flow began to come.
+struct Octets(Option<Instant>);
+
+impl Codec for Octets {
+    fn is_last(&self, octets: &[u8]) -> bool {
+        octets.is_empty()
+    }
+
+    fn early(&self, _: u16) -> Early {
+        Early { datagrams: Vec::new(), since: self.0.map_or(Duration::ZERO, |since| since.elapsed()) }
+    }
+
+    fn is_bare(&self) -> bool {
+        true
+    }
+}
+
+/// What the streams look like. `since` is when the data of a flow began to come, where that is known.
+pub fn framing(since: Option<Instant>) -> Framing {
+    Framing::new(Octets(since))
 }
 
 /// A socket of the trial's workload at a port of this machine, with its options; 0 is any port.

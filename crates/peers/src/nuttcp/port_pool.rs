@@ -6,11 +6,13 @@
 //!   test of client B, port 5001        ┴─ PortPool ─ port 5002: …
 //! ```
 //! A port is open while a test waits there. Connections are told apart by where they come from, and one client's tests
-//! that want the same port wait for each other: whoever else comes is turned away.
+//! that want the same port wait for each other; all others are turned away.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, Weak, mpsc};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,8 @@ use linerate_trial::spec::MAX_STREAMS;
 use socket2::Socket;
 
 use crate::allow::AllowList;
-use crate::listener::{Datagram, Listener};
+use crate::early_datagrams::StreamStart;
+use crate::listener::Listener;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long a test waits until another of the same client has its connections.
@@ -32,17 +35,49 @@ pub struct PortPool(Mutex<Inside>);
 #[derive(Default)]
 struct Inside {
     listeners: Vec<(SocketAddr, Weak<Listener>)>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<(u64, Ports, mpsc::Sender<Arrival>)>,
     count: u64,
 }
 
-struct Waiting {
-    number: u64,
-    client: ProvenPeer,
-    first: SocketAddr,
-    ports: u16,
-    is_udp: bool,
-    arrivals: mpsc::Sender<Arrival>,
+/// The ports of a test, the first and those after it, and who comes there.
+#[derive(Clone, Copy)]
+pub struct Ports {
+    /// The first one's address.
+    pub first: SocketAddr,
+    /// How many; not beyond the last port there is.
+    pub count: u16,
+    /// The client.
+    pub client: ProvenPeer,
+    /// Whether it sends datagrams.
+    pub is_udp: bool,
+}
+
+impl Ports {
+    fn numbers(&self) -> Range<u16> {
+        self.first.port()..self.first.port().saturating_add(self.count)
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = SocketAddr> + use<> {
+        let first = self.first;
+        self.numbers().map(move |port| with_port(first, port))
+    }
+
+    /// Whether connections to both could not be told apart.
+    fn overlap(&self, other: &Ports) -> bool {
+        let (one, other_numbers) = (self.numbers(), other.numbers());
+        self.client == other.client
+            && self.is_udp == other.is_udp
+            && one.start < other_numbers.end
+            && other_numbers.start < one.end
+    }
+
+    /// Whether what comes at this address from there is for this test.
+    fn awaits(&self, at: SocketAddr, peer: SocketAddr, is_udp: bool) -> bool {
+        self.client.is(peer)
+            && self.is_udp == is_udp
+            && with_port(self.first, at.port()) == at
+            && self.numbers().contains(&at.port())
+    }
 }
 
 /// What came for a stream of a test.
@@ -64,52 +99,23 @@ pub struct PortLease<'a> {
 }
 
 impl PortPool {
-    /// Opens ports for a client, `first` and those after it.
-    pub fn lease(
-        &self,
-        (first, ports): (SocketAddr, u16),
-        client: ProvenPeer,
-        is_udp: bool,
-        allow: &AllowList,
-        is_over: &dyn Fn() -> bool,
-    ) -> io::Result<PortLease<'_>> {
+    /// Opens ports, once no other test of this client waits at one of them.
+    pub fn lease(&self, ports: Ports, allow: &AllowList, is_over: &dyn Fn() -> bool) -> io::Result<PortLease<'_>> {
         let until = Instant::now() + TURN_TIME;
-        loop {
-            if let Some(lease) = self.take((first, ports), client, is_udp, allow)? {
-                return Ok(lease);
-            }
+        let mut inside = self.inside();
+        while inside.waiting.iter().any(|(_, other, _)| ports.overlap(other)) {
+            drop(inside);
             if is_over() || Instant::now() > until {
                 return Err(ErrorKind::TimedOut.into());
             }
             thread::sleep(LOOK_AGAIN);
-        }
-    }
-
-    /// `None`: another test of this client waits at one of the ports.
-    fn take(
-        &self,
-        (first, ports): (SocketAddr, u16),
-        client: ProvenPeer,
-        is_udp: bool,
-        allow: &AllowList,
-    ) -> io::Result<Option<PortLease<'_>>> {
-        let mut inside = self.inside();
-        let wanted = first.port()..first.port().checked_add(ports).ok_or(ErrorKind::InvalidInput)?;
-        let is_in_the_way = |one: &Waiting| {
-            let its = one.first.port()..one.first.port() + one.ports;
-            one.client == client && one.is_udp == is_udp && its.start < wanted.end && wanted.start < its.end
-        };
-        if inside.waiting.iter().any(is_in_the_way) {
-            return Ok(None);
+            inside = self.inside();
         }
         inside.listeners.retain(|(_, listener)| listener.strong_count() > 0);
         let mut listeners = Vec::new();
-        for port in wanted {
-            let mut at = first;
-            at.set_port(port);
-            let open =
-                inside.listeners.iter().find(|(known, _)| *known == at).and_then(|(_, listener)| listener.upgrade());
-            let listener = match open {
+        for at in ports.addresses() {
+            let open = inside.listeners.iter().find(|(known, _)| *known == at);
+            let listener = match open.and_then(|(_, listener)| listener.upgrade()) {
                 Some(listener) => listener,
                 None => {
                     let listener = Arc::new(Listener::open(at, true, allow)?);
@@ -122,39 +128,25 @@ impl PortPool {
         inside.count += 1;
         let number = inside.count;
         let (sender, arrivals) = mpsc::channel();
-        inside.waiting.push(Waiting { number, client, first, ports, is_udp, arrivals: sender });
-        Ok(Some(PortLease { pool: self, number, listeners, arrivals }))
+        inside.waiting.push((number, ports, sender));
+        Ok(PortLease { pool: self, number, listeners, arrivals })
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives what came at a port to whoever waits for it.
+    /// Gives what came at a port to the test that waits for it.
     fn deliver(&self, at: SocketAddr, peer: SocketAddr, is_udp: bool, socket: Socket, datagrams: Vec<Vec<u8>>) {
         let inside = self.inside();
-        let waits = |one: &&Waiting| {
-            let ports = one.first.port()..one.first.port() + one.ports;
-            one.client.is(peer)
-                && one.is_udp == is_udp
-                && with_port(one.first, at.port()) == at
-                && ports.contains(&at.port())
-        };
-        if let Some(one) = inside.waiting.iter().find(waits) {
-            let stream = usize::from(at.port() - one.first.port());
-            let _ = one.arrivals.send(Arrival { stream, socket, datagrams });
+        if let Some((_, ports, arrivals)) = inside.waiting.iter().find(|(_, one, _)| one.awaits(at, peer, is_udp)) {
+            let stream = usize::from(at.port() - ports.first.port());
+            let _ = arrivals.send(Arrival { stream, socket, datagrams });
         }
     }
 
-    fn is_awaited(&self, at: SocketAddr, peer: SocketAddr) -> bool {
-        let ports = |one: &Waiting| one.first.port()..one.first.port() + one.ports;
-        let inside = self.inside();
-        inside.waiting.iter().any(|one| {
-            one.client.is(peer)
-                && one.is_udp
-                && with_port(one.first, at.port()) == at
-                && ports(one).contains(&at.port())
-        })
+    fn awaits_datagrams(&self, at: SocketAddr, peer: SocketAddr) -> bool {
+        self.inside().waiting.iter().any(|(_, one, _)| one.awaits(at, peer, true))
     }
 }
 
@@ -188,35 +180,25 @@ impl PortLease<'_> {
         Ok(arrivals)
     }
 
-    /// Takes what stands at the listeners, for whomever it is.
+    /// Takes what stands at the listeners, of every test.
     fn look(&self) -> io::Result<()> {
         for (at, listener) in &self.listeners {
             while let Some((stream, peer)) = listener.accept() {
                 self.pool.deliver(*at, peer, false, stream.into(), Vec::new());
             }
-            let mut unknown = listener.waiting();
+            let mut unknown = VecDeque::from(listener.waiting());
             let mut opened = 0;
-            while let Some((peer, _)) = unknown.first() {
-                let peer = *peer;
+            while let Some((peer, octets)) = unknown.pop_front() {
                 // A client that sends from more ports than a test has streams means no test.
-                if opened >= MAX_STREAMS || !self.pool.is_awaited(*at, peer) {
+                if opened >= MAX_STREAMS || !self.pool.awaits_datagrams(*at, peer) {
                     unknown.retain(|(from, _)| *from != peer);
                     continue;
                 }
                 let (socket, before) = listener.connected(peer)?;
                 opened += 1;
-                unknown.extend(before);
-                let of_peer = |(from, octets): Datagram| if from == peer { Ok(octets) } else { Err((from, octets)) };
-                let mut known = Vec::new();
-                let mut others = Vec::new();
-                for datagram in unknown {
-                    match of_peer(datagram) {
-                        Ok(octets) => known.push(octets),
-                        Err(other) => others.push(other),
-                    }
-                }
-                unknown = others;
-                self.pool.deliver(*at, peer, true, socket, known);
+                let mut start = StreamStart::of(octets);
+                start.collect(peer, &mut unknown, before);
+                self.pool.deliver(*at, peer, true, socket, start.datagrams);
             }
         }
         Ok(())
@@ -226,7 +208,7 @@ impl PortLease<'_> {
 impl Drop for PortLease<'_> {
     fn drop(&mut self) {
         let mut inside = self.pool.inside();
-        inside.waiting.retain(|one| one.number != self.number);
+        inside.waiting.retain(|(number, ..)| *number != self.number);
     }
 }
 
@@ -250,6 +232,10 @@ mod tests {
         ProvenPeer::by_connection(&TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap()
     }
 
+    fn ports(first: SocketAddr, from: IpAddr, is_udp: bool) -> Ports {
+        Ports { first, count: 1, client: client(from), is_udp }
+    }
+
     fn connect(from: IpAddr, at: SocketAddr) -> Socket {
         let socket = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::new(from, 0).into()).unwrap();
@@ -260,10 +246,10 @@ mod tests {
     #[test]
     fn two_clients_at_one_port_have_their_own() {
         let (pool, at) = (PortPool::default(), free());
-        let here = pool.lease((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
-        let there = pool.lease((at, 1), client(THERE), false, &AllowList::default(), &|| false).unwrap();
+        let here = pool.lease(ports(at, HERE, false), &AllowList::default(), &|| false).unwrap();
+        let there = pool.lease(ports(at, THERE, false), &AllowList::default(), &|| false).unwrap();
         let (far, near) = (connect(THERE, at), connect(HERE, at));
-        // Whoever looks first takes both.
+        // The first that looks takes both.
         let mine = here.collect(TIME, &|| false).unwrap();
         let theirs = there.collect(TIME, &|| false).unwrap();
         for (arrival, client) in [(&mine[0], &near), (&theirs[0], &far)] {
@@ -275,11 +261,11 @@ mod tests {
     #[test]
     fn one_clients_tests_take_turns_and_strangers_are_turned_away() {
         let (pool, at) = (PortPool::default(), free());
-        let first = pool.lease((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
+        let first = pool.lease(ports(at, HERE, false), &AllowList::default(), &|| false).unwrap();
         let began = Instant::now();
         let impatient = || began.elapsed() > Duration::from_millis(30);
         assert!(
-            pool.lease((at, 1), client(HERE), false, &AllowList::default(), &impatient).is_err(),
+            pool.lease(ports(at, HERE, false), &AllowList::default(), &impatient).is_err(),
             "not before the first has left"
         );
         let stranger = connect(THERE, at);
@@ -288,13 +274,13 @@ mod tests {
         stranger.set_read_timeout(Some(TIME)).unwrap();
         assert_eq!(std::io::Read::read(&mut TcpStream::from(stranger), &mut [0]).unwrap_or(0), 0, "closed");
         drop(first);
-        pool.lease((at, 1), client(HERE), false, &AllowList::default(), &|| false).unwrap();
+        pool.lease(ports(at, HERE, false), &AllowList::default(), &|| false).unwrap();
     }
 
     #[test]
     fn datagrams_show_who_sends_them_and_are_kept() {
         let (pool, at) = (PortPool::default(), free());
-        let lease = pool.lease((at, 1), client(HERE), true, &AllowList::default(), &|| false).unwrap();
+        let lease = pool.lease(ports(at, HERE, true), &AllowList::default(), &|| false).unwrap();
         let (near, far) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.2:0").unwrap());
         far.send_to(b"stranger", at).unwrap();
         near.send_to(b"BOD0", at).unwrap();
@@ -313,7 +299,7 @@ mod tests {
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
         let pool = PortPool::default();
         let error = pool
-            .lease((other.local_addr().unwrap(), 1), client(HERE), false, &AllowList::default(), &|| false)
+            .lease(ports(other.local_addr().unwrap(), HERE, false), &AllowList::default(), &|| false)
             .map(|_| ())
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrInUse);

@@ -15,7 +15,7 @@ use socket2::{SockRef, Socket};
 use super::datagram::BEGINS;
 use super::line::{self, Request};
 use super::mapping::{is_numbered, spec_of};
-use super::port_pool::{Arrival, PortPool};
+use super::port_pool::{Arrival, PortPool, Ports};
 use super::report_writer::{Closing, Opening, Part, Writer};
 use super::sockets::{LISTENING_TIME, announce, begin, end, framing};
 use crate::deadline::Timed;
@@ -151,14 +151,12 @@ impl Test<'_> {
         let local = self.test.local;
         let asked = &self.asked;
         let flows = Flow::of(self.spec);
-        // Whoever sends opens the connections, or the other where that is asked for; datagrams know no other.
+        // The sender opens the connections, or the other end where that is asked for; datagrams know no other.
         if asked.client_sends != (asked.reverse && !asked.udp) {
             let mut first = local;
             first.set_port(asked.port);
-            let lease =
-                self.pool.lease((first, flows.len() as u16), client, asked.udp, &self.test.limits().allow, &|| {
-                    self.is_over()
-                });
+            let ports = Ports { first, count: flows.len() as u16, client, is_udp: asked.udp };
+            let lease = self.pool.lease(ports, &self.test.limits().allow, &|| self.is_over());
             let lease = lease.map_err(|error| {
                 Unopened::Here(format!("port {} is not to be had here: {error}; choose another with -p", asked.port))
             })?;
@@ -281,7 +279,7 @@ impl Test<'_> {
             match self.look() {
                 Heard::Nothing => {}
                 Heard::Interrupted => trial.stopper().finish(),
-                // Whoever sends may have said all that it says.
+                // A sender may have said all that it says.
                 Heard::End if self.asked.client_sends || self.spec.workload == Workload::TcpStream => {}
                 Heard::End | Heard::Lost => return Err(Error::ClientLeft("went away in mid-test")),
             }

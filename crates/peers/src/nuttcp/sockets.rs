@@ -1,12 +1,13 @@
 //! What client and server do alike with the data sockets of a test.
 
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Mutex};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
+use linerate_host::traffic::{Codec, Early, Framing};
 use linerate_trial::spec::{Spec, Workload};
+use linerate_trial::wire::Probe;
 use socket2::Socket;
 
 use super::datagram::{self, BEGINS, ENDS, Numbers};
@@ -29,30 +30,63 @@ const END_TIMES: [(usize, Duration); 6] = [
     (4, Duration::from_millis(2000)),
 ];
 
+/// What the streams look like.
+struct Streams {
+    /// Octets of a datagram.
+    len: usize,
+    /// Whether datagrams bear numbers.
+    numbered: bool,
+    numbers: Numbers,
+    is_bare: bool,
+    /// Datagrams that came before the trial.
+    early: Mutex<Vec<Vec<u8>>>,
+    /// When the last connection was opened: its data follows at once, whenever a thread comes to read it.
+    opened: Option<Instant>,
+}
+
+impl Codec for Streams {
+    fn emit(&self, probe: &Probe, octets: &mut [u8]) {
+        if self.numbered {
+            datagram::emit(probe, octets);
+        }
+    }
+
+    /// The time of departure is not told.
+    fn parse(&self, octets: &[u8]) -> Option<(u64, u64)> {
+        Some((self.numbers.parse(self.len, octets)?, 0))
+    }
+
+    fn is_last(&self, octets: &[u8]) -> bool {
+        datagram::is_end(octets)
+    }
+
+    fn is_first(&self, octets: &[u8]) -> bool {
+        datagram::is_begin(octets)
+    }
+
+    fn early(&self, _: u16) -> Early {
+        let datagrams = std::mem::take(&mut *self.early.lock().unwrap_or_else(PoisonError::into_inner));
+        Early { datagrams, since: self.opened.map_or(Duration::ZERO, |opened| opened.elapsed()) }
+    }
+
+    fn is_bare(&self) -> bool {
+        self.is_bare
+    }
+}
+
 /// What the streams look like, opened just now. Datagrams bear numbers where a receiver reports as it goes; `early` are
 /// those that came before the trial.
 pub fn framing(spec: &Spec, sends: bool, numbered: bool, early: Vec<Vec<u8>>) -> Framing {
-    let len = spec.message_octets() as usize;
-    let numbers = Numbers::default();
     let is_udp = spec.workload == Workload::UdpStream;
-    // Data follows the last connection at once, whenever a thread comes to read it. A warm-up begins with what is read.
-    let (opened, counts) = (Instant::now(), !is_udp && spec.warmup.is_zero());
-    let since = move || if counts { opened.elapsed() } else { Duration::ZERO };
-    let early = Mutex::new(early);
-    let taken = move || std::mem::take(&mut *early.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
-    Framing::Foreign(Arc::new(Foreign {
-        emit: if numbered { datagram::emit } else { |_, _| {} },
-        // The time of departure is not told.
-        parse: Box::new(move |octets| Some((numbers.parse(len, octets)?, 0))),
-        end: Some(StreamEnd {
-            is_last: datagram::is_end,
-            is_first: Some(datagram::is_begin),
-            early: Box::new(move |_| Early { datagrams: taken(), since: since() }),
-            ..StreamEnd::default()
-        }),
-        bare: is_udp && (sends || !numbered),
-        ..Foreign::default()
-    }))
+    Framing::new(Streams {
+        len: spec.message_octets() as usize,
+        numbered,
+        numbers: Numbers::default(),
+        is_bare: is_udp && (sends || !numbered),
+        early: Mutex::new(early),
+        // A warm-up begins with what is read.
+        opened: (!is_udp && spec.warmup.is_zero()).then(Instant::now),
+    })
 }
 
 /// Says that a stream of datagrams begins, to a receiver that may not be there yet. The second time, which its clock starts

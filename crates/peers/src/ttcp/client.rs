@@ -7,13 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::Reach;
-use linerate_host::traffic::{Adopted, Early};
+use linerate_host::traffic::{Adopted, Early, Framing};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::datagram::{END, ENDS, START, Streams, framing};
+use super::datagram::{END, ENDS, Octets, START, Streams};
 use super::receive::{Arrived, is_same, receive};
 use crate::client::Client;
 use crate::early_datagrams::PendingStreams;
@@ -61,7 +61,8 @@ impl Test<'_> {
         let held = socket.try_clone()?;
         let flows = Flow::of(spec).into_iter().zip([socket]);
         let flows = flows.map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
-        let trial = self.client.adopt(spec.clone(), framing(is_udp, Early::default), flows, notify)?;
+        let trial =
+            self.client.adopt(spec.clone(), Framing::new(Octets { is_udp, early: Early::default }), flows, notify)?;
         if !is_udp {
             return self.client.send_streams(trial, &[&held], Duration::MAX);
         }

@@ -1,9 +1,7 @@
 //! ttcp's short datagrams, which begin and end a stream. There is nothing in the others.
 //! Knows no sockets.
 
-use std::sync::Arc;
-
-use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
+use linerate_host::traffic::{Codec, Early};
 
 use crate::early_datagrams::StreamMarks;
 
@@ -22,17 +20,29 @@ pub fn is_mark(octets: &[u8]) -> bool {
 }
 
 /// What a stream looks like; `early` is what came before a trial takes it.
-pub fn framing(is_udp: bool, early: impl Fn() -> Early + Send + Sync + 'static) -> Framing {
-    Framing::Foreign(Arc::new(Foreign {
-        end: Some(StreamEnd {
-            is_last: is_mark,
-            is_first: Some(is_mark),
-            early: Box::new(move |_| early()),
-            ..StreamEnd::default()
-        }),
-        bare: is_udp,
-        ..Foreign::default()
-    }))
+pub struct Octets<E> {
+    /// Whether it is of datagrams.
+    pub is_udp: bool,
+    /// What came before.
+    pub early: E,
+}
+
+impl<E: Fn() -> Early + Send + Sync + 'static> Codec for Octets<E> {
+    fn is_last(&self, octets: &[u8]) -> bool {
+        is_mark(octets)
+    }
+
+    fn is_first(&self, octets: &[u8]) -> bool {
+        is_mark(octets)
+    }
+
+    fn early(&self, _: u16) -> Early {
+        (self.early)()
+    }
+
+    fn is_bare(&self) -> bool {
+        self.is_udp
+    }
 }
 
 /// Where its streams begin and end.

@@ -12,7 +12,7 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{MAX_DATAGRAM, Spec};
 use socket2::Socket;
 
-use super::datagram::framing;
+use super::datagram::Octets;
 use crate::early_datagrams::{EarlyDatagrams, StreamStart};
 use crate::error::Error;
 use crate::listener::is_passing;
@@ -91,7 +91,7 @@ pub fn receive(
         None if counts => Early { datagrams: Vec::new(), since: since.elapsed() },
         None => Early::default(),
     };
-    let framing = framing(spec.workload.is_udp(), early);
+    let framing = Framing::new(Octets { is_udp: spec.workload.is_udp(), early });
     let trial = adopt(spec, framing, flows)?;
     trial.start();
     let awaited = await_end(&trial, most, stopped);

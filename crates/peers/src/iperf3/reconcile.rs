@@ -1,29 +1,6 @@
-//! What client and server do alike with a test's datagrams, and to what came of them.
+//! The accounts of both ends made to agree where each knows what the other does not.
 
-use std::sync::Arc;
-
-use linerate_host::traffic::{Foreign, Framing};
 use linerate_trial::outcome::{Outcome, Role};
-use linerate_trial::wire::Probe;
-
-use super::datagram::{self, Counters};
-use super::parameters::Parameters;
-
-/// What the datagrams look like with these parameters.
-pub fn framing(parameters: &Parameters) -> Framing {
-    let (emit, parse): (fn(&Probe, &mut [u8]), fn(&[u8]) -> Option<(u64, u64)>) = if parameters.udp_counters_64bit {
-        (
-            |probe, octets| datagram::emit(Counters::Long, probe, octets),
-            |octets| datagram::parse(Counters::Long, octets),
-        )
-    } else {
-        (
-            |probe, octets| datagram::emit(Counters::Short, probe, octets),
-            |octets| datagram::parse(Counters::Short, octets),
-        )
-    };
-    Framing::Foreign(Arc::new(Foreign { emit, parse: Box::new(parse), ..Foreign::default() }))
-}
 
 /// What each end alone cannot know: how many datagrams the sender sent, and how many of them are of the measured part.
 /// Each end leaves its first seconds out by its own clock, so what was on its way at that moment would be lost, or never
