@@ -95,7 +95,7 @@ fn api(used: &ApiUse) -> Cell {
 fn named(figure: &Figure, record: &Record) -> String {
     let (title, unit) = (figure.title, figure.unit.name());
     match (figure.layer, layer(figure, &[record])) {
-        _ if figure.unit == Unit::Calls => title.to_owned(),
+        _ if figure.unit == Unit::Calls => format!("{unit} {title}"),
         (_, "") | (Layer::RoundTrip | Layer::Machine(_), _) => format!("{title}, {unit}"),
         (Layer::Tcp, layer) => format!("{title}, {layer} {unit}"),
         (Layer::Sent, layer) => format!("{title}, {unit} {layer}"),
