@@ -75,7 +75,7 @@ impl Unit {
             Unit::Segments => ("segments", 1.0, Digits::Whole),
             Unit::Requests => ("requests", 1.0, Digits::Whole),
             Unit::Bytes => ("bytes", 1.0, Digits::Whole),
-            Unit::Calls => ("calls", 1.0, Digits::Whole),
+            Unit::Calls => ("system calls", 1.0, Digits::Whole),
             Unit::UsPerKib => ("µs/KiB", 1.0, Digits::Significant(3)),
             Unit::UsPerPacket => ("µs/packet", 1.0, Digits::Significant(3)),
         }

@@ -14,97 +14,94 @@ use crate::figure::Unit::{
 use crate::figure::{Better, Column, Compared, Difference, Figure, Getter};
 use crate::record::{FlowFigures, Latency, ServiceDemand};
 
-/// Every figure.
-pub static FIGURES: &[Figure] = &[
+/// A row: its kind with name, title, unit and so on, where the record has it, and in braces what not every figure has.
+macro_rules! figures {
+    ($($kind:ident($($part:expr),+) $({ $($field:ident: $value:expr),+ })?;)+) => {
+        /// Every figure.
+        pub static FIGURES: &[Figure] = &[$(Figure { $($($field: $value,)+)? ..$kind($($part),+) }),+];
+    };
+}
+
+figures! {
     figure("offered_load_bps", "offered load", BitRate, SentLoad, Getter::Source("asked", |s| s.offered_bps()))
-        .layer(Payload)
-        .headed("offered"),
+        { layer: Payload, column: headed("offered", COLUMN) };
     flow("achieved_load_bps", "achieved load", BitRate, SentLoad, |f| f.achieved_load_bps)
-        .layer(Payload)
-        .each_way()
-        .on_demand(RATE)
-        .headed("achieved")
-        .left_out(3),
+        { layer: Payload, each_way: true, compared: on_demand(RATE), column: headed("achieved", left_out(3)) };
     flow("throughput_bps", "throughput", BitRate, Rate, |f| f.throughput_bps)
-        .layer(Payload)
-        .each_way()
-        .compared(Compared { each_way: true, ..RATE })
-        .spread(),
-    flow("octets_sent", "sent", Bytes, SentLoad, |f| number(f.octets_sent)).layer(Payload),
-    flow("octets_received", "received", Bytes, Rate, |f| number(f.octets)).layer(Payload),
-    flow("packets_sent", "sent", Datagrams, SentLoad, |f| number(f.packets_sent)).each_way(),
-    flow("packets_received", "received", Datagrams, Rate, |f| number(f.packets_received)).each_way(),
-    flow("packets_lost", "lost", Datagrams, Loss, |f| number(f.packets_lost)).each_way().column(),
+        { layer: Payload, each_way: true, compared: Some(Compared { each_way: true, ..RATE }), column: SPREAD };
+    flow("octets_sent", "sent", Bytes, SentLoad, |f| number(f.octets_sent)) { layer: Payload };
+    flow("octets_received", "received", Bytes, Rate, |f| number(f.octets)) { layer: Payload };
+    flow("packets_sent", "sent", Datagrams, SentLoad, |f| number(f.packets_sent)) { each_way: true };
+    flow("packets_received", "received", Datagrams, Rate, |f| number(f.packets_received)) { each_way: true };
+    flow("packets_lost", "lost", Datagrams, Loss, |f| number(f.packets_lost)) { each_way: true, column: COLUMN };
     flow("loss_ratio", "loss", Share, Loss, |f| f.loss_ratio)
-        .layer(Sent)
-        .each_way()
-        .compared(LOSS)
-        .headed("lost")
-        .spread(),
-    flow("packets_duplicated", "duplicated", Datagrams, Order, |f| number(f.packets_duplicated)).each_way().rare(),
-    flow("packets_reordered", "reordered", Datagrams, Order, |f| number(f.packets_reordered)).each_way().rare(),
-    flow("packets_late", "late", Datagrams, Order, |f| number(f.packets_late)).each_way().rare(),
-    flow("longest_loss", "longest run of lost", Datagrams, Loss, |f| {
-        number(f.loss_bursts.last_key_value().map(|l| *l.0))
-    }),
-    flow("jitter_s", "jitter", Time, Delay, |f| f.jitter_s).each_way().compared(JITTER).column().left_out(4),
-    flow("departure_gap_p50_s", "gap between departures p50", Time, SentLoad, |f| gap(&f.departure_gaps, 50.0)).shown(),
-    flow("departure_gap_p99_s", "gap between departures p99", Time, SentLoad, |f| gap(&f.departure_gaps, 99.0)).shown(),
-    flow("arrival_gap_p50_s", "gap between arrivals p50", Time, Delay, |f| gap(&f.arrival_gaps, 50.0)).shown(),
-    flow("arrival_gap_p99_s", "gap between arrivals p99", Time, Delay, |f| gap(&f.arrival_gaps, 99.0)).shown(),
-    flow("send_calls", "system calls that sent", Calls, SentLoad, |f| number(f.send_calls)),
-    flow("receive_calls", "system calls that received", Calls, Rate, |f| number(f.receive_calls)),
-    flow("zero_copy_sends", "sent without a copy", Calls, SentLoad, |f| number(f.sender_api.as_ref()?.completions)),
-    flow("zero_copy_sends_copied", "copied after all", Calls, SentLoad, |f| {
-        number(f.sender_api.as_ref()?.completions_copied)
-    }),
-    flow("octets_mapped", "received without a copy", Bytes, Rate, |f| number(f.receiver_api.as_ref()?.octets_mapped)),
-    tcp("tcp_retransmissions", "retransmitted", Segments, Loss, |t| number(Some(t.retransmissions)))
-        .layer(Tcp)
-        .on_demand(SEGMENTS)
-        .column()
-        .left_out(5),
-    tcp("tcp_segments_sent", "sent", Segments, SentLoad, |t| number(t.segments_sent)).layer(Tcp),
-    tcp("tcp_reordered_segments", "reordered", Segments, Order, |t| number(t.reordered_segments)).layer(Tcp),
-    tcp("tcp_rtt_s", "TCP's round trip", Time, Delay, |t| Some(t.rtt_s)).on_demand(TAIL),
-    tcp("tcp_min_rtt_s", "TCP's least round trip", Time, Delay, |t| t.min_rtt_s),
-    tcp("tcp_cwnd_segments", "congestion window", Segments, SentLoad, |t| Some(t.cwnd.into())).layer(Tcp),
-    tcp("tcp_mss", "TCP segment size", Bytes, SentLoad, |t| Some(t.mss.into())),
-    tcp("tcp_limited_by_receive_window", "TCP held up by the window", Share, Rate, |t| t.limited_by_receive_window),
-    tcp("tcp_limited_by_send_buffer", "TCP held up by the send buffer", Share, Rate, |t| t.limited_by_send_buffer),
-    tcp("tcp_limited_by_application", "TCP held up by the application", Share, Rate, |t| t.limited_by_application),
+        { layer: Sent, each_way: true, compared: Some(LOSS), column: headed("lost", SPREAD) };
+    flow("packets_duplicated", "duplicated", Datagrams, Order, |f| number(f.packets_duplicated))
+        { each_way: true, column: RARE };
+    flow("packets_reordered", "reordered", Datagrams, Order, |f| number(f.packets_reordered))
+        { each_way: true, column: RARE };
+    flow("packets_late", "late", Datagrams, Order, |f| number(f.packets_late)) { each_way: true, column: RARE };
+    flow("longest_loss", "longest run of lost", Datagrams, Loss, |f| Some(*f.loss_bursts.last_key_value()?.0 as f64));
+    flow("jitter_s", "jitter", Time, Delay, |f| f.jitter_s)
+        { each_way: true, compared: Some(JITTER), column: left_out(4) };
+    flow("departure_gap_p50_s", "gap between departures p50", Time, SentLoad, |f| gap(&f.departure_gaps, 50.0))
+        { in_csv: false };
+    flow("departure_gap_p99_s", "gap between departures p99", Time, SentLoad, |f| gap(&f.departure_gaps, 99.0))
+        { in_csv: false };
+    flow("arrival_gap_p50_s", "gap between arrivals p50", Time, Delay, |f| gap(&f.arrival_gaps, 50.0)) { in_csv: false };
+    flow("arrival_gap_p99_s", "gap between arrivals p99", Time, Delay, |f| gap(&f.arrival_gaps, 99.0)) { in_csv: false };
+    flow("send_calls", "that sent", Calls, SentLoad, |f| number(f.send_calls));
+    flow("receive_calls", "that received", Calls, Rate, |f| number(f.receive_calls));
+    flow("zero_copy_sends", "without a copy", Calls, SentLoad, |f| number(f.sender_api.as_ref()?.completions));
+    flow("zero_copy_sends_copied", "copied after all", Calls, SentLoad,
+        |f| number(f.sender_api.as_ref()?.completions_copied));
+    flow("octets_mapped", "received without a copy", Bytes, Rate, |f| number(f.receiver_api.as_ref()?.octets_mapped));
+    tcp("tcp_retransmissions", "retransmitted", Segments, Loss, |t| Some(t.retransmissions as f64))
+        { layer: Tcp, compared: on_demand(SEGMENTS), column: left_out(5) };
+    tcp("tcp_segments_sent", "sent", Segments, SentLoad, |t| number(t.segments_sent)) { layer: Tcp };
+    tcp("tcp_reordered_segments", "reordered", Segments, Order, |t| number(t.reordered_segments)) { layer: Tcp };
+    tcp("tcp_rtt_s", "TCP's round trip", Time, Delay, |t| Some(t.rtt_s)) { compared: on_demand(TAIL) };
+    tcp("tcp_min_rtt_s", "TCP's least round trip", Time, Delay, |t| t.min_rtt_s);
+    tcp("tcp_cwnd_segments", "congestion window", Segments, SentLoad, |t| Some(t.cwnd.into())) { layer: Tcp };
+    tcp("tcp_mss", "TCP segment size", Bytes, SentLoad, |t| Some(t.mss.into()));
+    tcp("tcp_limited_by_receive_window", "TCP held up by the window", Share, Rate, |t| t.limited_by_receive_window);
+    tcp("tcp_limited_by_send_buffer", "TCP held up by the send buffer", Share, Rate, |t| t.limited_by_send_buffer);
+    tcp("tcp_limited_by_application", "TCP held up by the application", Share, Rate, |t| t.limited_by_application);
     figure("transactions_per_s", "transactions", PerSecond, Rate, Getter::Result(|r| r.transactions_per_s))
-        .compared(RATE)
-        .spread(),
-    latency("latency_count", "answered", Requests, |l| number(Some(l.count))),
-    latency("latency_timeouts", "time-outs", Requests, |l| number(l.timeouts)).layer(Layer::None).about(Loss).rare(),
-    latency("latency_min_s", "latency least", Time, |l| l.min_s).on_demand(DELAY),
-    latency("latency_mean_s", "latency mean", Time, |l| l.mean_s).on_demand(DELAY),
-    latency("latency_p50_s", "latency p50", Time, |l| percentile(l, "p50")).compared(DELAY).column(),
-    latency("latency_p75_s", "latency p75", Time, |l| percentile(l, "p75")),
-    latency("latency_p90_s", "latency p90", Time, |l| percentile(l, "p90")).on_demand(DELAY),
-    latency("latency_p95_s", "latency p95", Time, |l| percentile(l, "p95")),
-    latency("latency_p99_s", "latency p99", Time, |l| percentile(l, "p99")).compared(TAIL).spread().left_out(6),
-    latency("latency_p99.9_s", "latency p99.9", Time, |l| percentile(l, "p99.9")).on_demand(TAIL),
-    latency("latency_p99.99_s", "latency p99.99", Time, |l| percentile(l, "p99.99")).on_demand(TAIL),
-    latency("latency_max_s", "latency most", Time, |l| l.max_s).on_demand(TAIL),
-    cpu("target_cpu_busy", "CPU busy", Target, |c| c.busy).on_demand(COST).column().left_out(8),
-    cpu("host_cpu_busy", "CPU busy", Host, |c| c.busy).on_demand(COST).column().left_out(7),
-    cpu("target_cpu_user", "CPU user", Target, |c| c.user),
-    cpu("host_cpu_user", "CPU user", Host, |c| c.user),
-    cpu("target_cpu_system", "CPU system", Target, |c| c.system),
-    cpu("host_cpu_system", "CPU system", Host, |c| c.system),
-    cpu("target_cpu_irq", "CPU irq", Target, |c| c.irq),
-    cpu("host_cpu_irq", "CPU irq", Host, |c| c.irq),
-    cpu("target_cpu_softirq", "CPU softirq", Target, |c| c.softirq),
-    cpu("host_cpu_softirq", "CPU softirq", Host, |c| c.softirq),
-    cpu("target_cpu_steal", "CPU steal", Target, |c| c.steal),
-    cpu("host_cpu_steal", "CPU steal", Host, |c| c.steal),
-    demand("target_us_per_kib", UsPerKib, CpuByOctets(Target), Target, |d| d.target_us_per_kib).left_out(2),
-    demand("host_us_per_kib", UsPerKib, CpuByOctets(Host), Host, |d| d.host_us_per_kib).left_out(1),
-    demand("target_us_per_packet", UsPerPacket, CpuByPackets(Target), Target, |d| d.target_us_per_packet).left_out(2),
-    demand("host_us_per_packet", UsPerPacket, CpuByPackets(Host), Host, |d| d.host_us_per_packet).left_out(1),
-];
+        { compared: Some(RATE), column: SPREAD };
+    latency("latency_count", "answered", Requests, |l| Some(l.count as f64));
+    latency("latency_timeouts", "time-outs", Requests, |l| number(l.timeouts))
+        { layer: Layer::None, about: Loss, column: RARE };
+    latency("latency_min_s", "latency least", Time, |l| l.min_s) { compared: on_demand(DELAY) };
+    latency("latency_mean_s", "latency mean", Time, |l| l.mean_s) { compared: on_demand(DELAY) };
+    latency("latency_p50_s", "latency p50", Time, |l| percentile(l, "p50")) { compared: Some(DELAY), column: COLUMN };
+    latency("latency_p75_s", "latency p75", Time, |l| percentile(l, "p75"));
+    latency("latency_p90_s", "latency p90", Time, |l| percentile(l, "p90")) { compared: on_demand(DELAY) };
+    latency("latency_p95_s", "latency p95", Time, |l| percentile(l, "p95"));
+    latency("latency_p99_s", "latency p99", Time, |l| percentile(l, "p99"))
+        { compared: Some(TAIL), column: Some(Column { spread: true, left_out: Some(6), ..PLAIN }) };
+    latency("latency_p99.9_s", "latency p99.9", Time, |l| percentile(l, "p99.9")) { compared: on_demand(TAIL) };
+    latency("latency_p99.99_s", "latency p99.99", Time, |l| percentile(l, "p99.99")) { compared: on_demand(TAIL) };
+    latency("latency_max_s", "latency most", Time, |l| l.max_s) { compared: on_demand(TAIL) };
+    cpu("target_cpu_busy", "CPU busy", Target, |c| c.busy) { compared: on_demand(COST), column: left_out(8) };
+    cpu("host_cpu_busy", "CPU busy", Host, |c| c.busy) { compared: on_demand(COST), column: left_out(7) };
+    cpu("target_cpu_user", "CPU user", Target, |c| c.user);
+    cpu("host_cpu_user", "CPU user", Host, |c| c.user);
+    cpu("target_cpu_system", "CPU system", Target, |c| c.system);
+    cpu("host_cpu_system", "CPU system", Host, |c| c.system);
+    cpu("target_cpu_irq", "CPU irq", Target, |c| c.irq);
+    cpu("host_cpu_irq", "CPU irq", Host, |c| c.irq);
+    cpu("target_cpu_softirq", "CPU softirq", Target, |c| c.softirq);
+    cpu("host_cpu_softirq", "CPU softirq", Host, |c| c.softirq);
+    cpu("target_cpu_steal", "CPU steal", Target, |c| c.steal);
+    cpu("host_cpu_steal", "CPU steal", Host, |c| c.steal);
+    demand("target_us_per_kib", UsPerKib, CpuByOctets(Target), Target, |d| d.target_us_per_kib) { column: left_out(2) };
+    demand("host_us_per_kib", UsPerKib, CpuByOctets(Host), Host, |d| d.host_us_per_kib) { column: left_out(1) };
+    demand("target_us_per_packet", UsPerPacket, CpuByPackets(Target), Target, |d| d.target_us_per_packet)
+        { column: left_out(2) };
+    demand("host_us_per_packet", UsPerPacket, CpuByPackets(Host), Host, |d| d.host_us_per_packet)
+        { column: left_out(1) };
+}
 
 const SPEED: [&str; 2] = ["faster", "slower"];
 
@@ -149,80 +146,36 @@ const fn tcp(name: &'static str, title: &'static str, unit: Unit, about: About, 
 }
 
 const fn latency(name: &'static str, title: &'static str, unit: Unit, of: Of<Latency>) -> Figure {
-    figure(name, title, unit, Delay, Getter::Latency(of)).layer(RoundTrip)
+    Figure { layer: RoundTrip, ..figure(name, title, unit, Delay, Getter::Latency(of)) }
 }
 
 const fn cpu(name: &'static str, title: &'static str, end: End, of: fn(&CpuShares) -> f64) -> Figure {
-    figure(name, title, Share, CpuByOctets(end), Getter::Cpu(end, of)).layer(Machine(end))
+    Figure { layer: Machine(end), ..figure(name, title, Share, CpuByOctets(end), Getter::Cpu(end, of)) }
 }
 
 const fn demand(name: &'static str, unit: Unit, about: About, end: End, of: Of<ServiceDemand>) -> Figure {
-    figure(name, "CPU time", unit, about, Getter::Demand(of)).layer(Machine(end)).compared(COST).column()
+    let figure = figure(name, "CPU time", unit, about, Getter::Demand(of));
+    Figure { layer: Machine(end), compared: Some(COST), ..figure }
 }
 
-const COLUMN: Column = Column { heading: None, spread: false, rare: false, left_out: None };
+const PLAIN: Column = Column { heading: None, spread: false, rare: false, left_out: None };
+const COLUMN: Option<Column> = Some(PLAIN);
+const SPREAD: Option<Column> = Some(Column { spread: true, ..PLAIN });
+const RARE: Option<Column> = Some(Column { rare: true, ..PLAIN });
 
-/// Parts of a row that not every figure has.
-impl Figure {
-    const fn layer(self, layer: Layer) -> Figure {
-        Figure { layer, ..self }
-    }
+const fn left_out(turn: u8) -> Option<Column> {
+    Some(Column { left_out: Some(turn), ..PLAIN })
+}
 
-    const fn about(self, about: About) -> Figure {
-        Figure { about, ..self }
+const fn headed(heading: &'static str, column: Option<Column>) -> Option<Column> {
+    match column {
+        Some(column) => Some(Column { heading: Some(heading), ..column }),
+        None => None,
     }
+}
 
-    const fn each_way(self) -> Figure {
-        Figure { each_way: true, ..self }
-    }
-
-    const fn shown(self) -> Figure {
-        Figure { in_csv: false, ..self }
-    }
-
-    const fn compared(self, how: Compared) -> Figure {
-        Figure { compared: Some(how), ..self }
-    }
-
-    const fn on_demand(self, how: Compared) -> Figure {
-        self.compared(Compared { usual: false, ..how })
-    }
-
-    const fn with(self, column: Column) -> Figure {
-        Figure { column: Some(column), ..self }
-    }
-
-    const fn as_column(&self) -> Column {
-        match self.column {
-            Some(column) => column,
-            None => COLUMN,
-        }
-    }
-
-    const fn column(self) -> Figure {
-        let column = self.as_column();
-        self.with(column)
-    }
-
-    const fn headed(self, heading: &'static str) -> Figure {
-        let column = Column { heading: Some(heading), ..self.as_column() };
-        self.with(column)
-    }
-
-    const fn spread(self) -> Figure {
-        let column = Column { spread: true, ..self.as_column() };
-        self.with(column)
-    }
-
-    const fn rare(self) -> Figure {
-        let column = Column { rare: true, ..self.as_column() };
-        self.with(column)
-    }
-
-    const fn left_out(self, turn: u8) -> Figure {
-        let column = Column { left_out: Some(turn), ..self.as_column() };
-        self.with(column)
-    }
+const fn on_demand(how: Compared) -> Option<Compared> {
+    Some(Compared { usual: false, ..how })
 }
 
 fn number(count: Option<u64>) -> Option<f64> {

@@ -8,7 +8,7 @@ use linerate_trial::stage::Stage;
 
 use super::forms::Piece;
 use super::number::{count, signed};
-use super::table_model::{Cell, Table, grid};
+use super::table_model::{Cell, Table};
 
 /// What the table says.
 pub(super) const TITLE: &str = "Path and loss budget: packets at each stage, of the whole trial, warm-up included";
@@ -16,18 +16,13 @@ pub(super) const TITLE: &str = "Path and loss budget: packets at each stage, of 
 const COLUMNS: [&str; 4] = ["stage", "passed", "lost", "evidence"];
 
 /// The path of each direction with its losses; nothing of a record that has neither.
-pub(crate) fn table(record: &Record) -> String {
-    grid(COLUMNS, rows(record))
+pub(super) fn table(record: &Record) -> Table {
+    Table::new(COLUMNS, rows(record))
 }
 
 /// The same, and what belongs beside it, as a part of an answer.
 pub(super) fn pieces(record: &Record) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let rows = rows(record);
-    if !rows.is_empty() {
-        pieces.push(Piece::Heading("Where the packets went, whole trial, warm-up included".to_owned()));
-        pieces.push(Piece::Table(Table::new(COLUMNS, rows)));
-    }
+    let mut pieces = Piece::Table(table(record)).under("Where the packets went, whole trial, warm-up included");
     let said = |row: [Cell; 3]| row.map(|cell| cell.shown());
     let beside = beside_rows(record).into_iter().map(said).map(|[what, value, why]| format!("{what}: {value} ({why})"));
     let beside: Vec<String> = beside.collect();
@@ -86,8 +81,8 @@ fn who_sends(direction: Direction) -> &'static str {
 }
 
 /// Pause frames, and what was dropped that the trial had not sent.
-pub(crate) fn beside(record: &Record) -> String {
-    grid(["", "packets", "evidence"], beside_rows(record).into_iter().map(Vec::from))
+pub(super) fn beside(record: &Record) -> Table {
+    Table::new(["", "packets", "evidence"], beside_rows(record).into_iter().map(Vec::from))
 }
 
 fn beside_rows(record: &Record) -> Vec<[Cell; 3]> {
@@ -110,13 +105,16 @@ fn beside_rows(record: &Record) -> Vec<[Cell; 3]> {
     rows
 }
 
+/// What [`drop_reasons`] says.
+pub(super) const OF_KERNELS: &str = "What the kernels dropped, by their own reasons; of all traffic, whole trial";
+
 /// What the kernels dropped, by their own reasons.
-pub(crate) fn drop_reasons(record: &Record) -> String {
+pub(super) fn drop_reasons(record: &Record) -> Table {
     let rows = record.machines().into_iter().flat_map(|(end, machine)| {
         machine.drop_reasons.iter().flatten().map(move |one| {
             let told = |text: &Option<String>| Cell::text(text.as_deref().unwrap_or("not told"));
             vec![Cell::text(end.name()), told(&one.reason), told(&one.location), Cell::count(one.packets)]
         })
     });
-    grid(["end", "reason", "in the kernel's", "packets"], rows)
+    Table::new(["end", "reason", "in the kernel's", "packets"], rows)
 }

@@ -75,11 +75,7 @@ fn pieces(costs: &[PacketCost]) -> Vec<Piece> {
     if told.iter().any(|cost| cost.fit.is_some()) {
         last.push(ASSUMPTIONS.to_owned());
     }
-    pieces.push(Piece::Heading("What to know".to_owned()));
-    pieces.push(Piece::Lines(last));
-    if matches!(pieces.last(), Some(Piece::Lines(lines)) if lines.is_empty()) {
-        pieces.truncate(pieces.len() - 2);
-    }
+    pieces.extend(Piece::Lines(last).under("What to know"));
     pieces
 }
 

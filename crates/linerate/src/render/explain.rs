@@ -62,26 +62,15 @@ impl<'a> Explained<'a> {
         pieces.push(Piece::Lines(lines));
         pieces.extend(budget::pieces(record));
         self.say_findings(&mut pieces);
-        let profile = super::profile::of_record(record);
-        if !profile.is_empty() {
-            pieces.push(Piece::Heading("What the CPUs did, measured part".to_owned()));
-            pieces.push(Piece::Text(profile));
-        }
-        let registers = registers::changes(record);
-        if !registers.is_empty() {
-            pieces.push(Piece::Heading("What changed in registers, whole trial".to_owned()));
-            pieces.push(Piece::Text(registers));
-        }
-        if !record.doubts.is_empty() {
-            pieces.push(Piece::Heading("What to doubt".to_owned()));
-            let doubts = record.doubts.iter().map(|doubt| format!("{}: {}", doubt.kind().name(), doubt));
-            pieces.push(Piece::Lines(doubts.collect()));
-        }
-        if !self.absent.is_empty() {
-            pieces.push(Piece::Heading("What the record does not know".to_owned()));
-            let lines = self.absent.iter().map(|absent| format!("{}: {}.", capital(&absent.what), absent.how));
-            pieces.push(Piece::Lines(lines.collect()));
-        }
+        let doubts = record.doubts.iter().map(|doubt| format!("{}: {}", doubt.kind().name(), doubt));
+        let absent = self.absent.iter().map(|absent| format!("{}: {}.", capital(&absent.what), absent.how));
+        let last = [
+            ("What the CPUs did, measured part", Piece::Text(super::profile::of_record(record))),
+            ("What changed in registers, whole trial", Piece::Text(registers::changes(record))),
+            ("What to doubt", Piece::Lines(doubts.collect())),
+            ("What the record does not know", Piece::Lines(absent.collect())),
+        ];
+        pieces.extend(last.into_iter().flat_map(|(title, piece)| piece.under(title)));
         pieces
     }
 

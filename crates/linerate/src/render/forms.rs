@@ -16,6 +16,19 @@ pub(super) enum Piece {
     Text(String),
 }
 
+impl Piece {
+    /// This under a heading; nothing where it has nothing to say.
+    pub(super) fn under(self, heading: &str) -> Vec<Piece> {
+        let is_empty = match &self {
+            Piece::Heading(_) => false,
+            Piece::Table(table) => table.rows.is_empty(),
+            Piece::Lines(lines) => lines.is_empty(),
+            Piece::Text(text) => text.is_empty(),
+        };
+        if is_empty { Vec::new() } else { vec![Piece::Heading(heading.to_owned()), self] }
+    }
+}
+
 /// For a terminal of this width.
 pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
     let (mut text, mut left_out) = (String::new(), Vec::new());

@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn what_is_not_plain_has_a_column() {
         let one = |sender: Option<&str>, receiver: Option<&str>| Listed {
-            id: "x".to_owned(),
+            id: "01M7Y0".repeat(4) + "AB",
             campaign: "c".to_owned(),
             plan: "tcp-stream".to_owned(),
             index: 0,
@@ -66,6 +66,8 @@ mod tests {
         let plain = one(Some("plain"), Some("plain"));
         let text = list(&[one(None, None), plain], Path::new("store"), None);
         assert!(!text.contains("API") && !text.contains("plain"), "{text}");
+        let narrow = list(&[one(Some("sendmmsg"), Some("recvmmsg"))], Path::new("store"), Some(80));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
         let text = list(&[one(Some("plain"), Some("trunc")), one(None, Some("recvmmsg"))], Path::new("store"), None);
         assert!(text.contains("API") && text.contains("plain → trunc") && text.contains("→ recvmmsg"), "{text}");
     }

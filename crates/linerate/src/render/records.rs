@@ -75,7 +75,12 @@ fn table(records: &[&Record], notes: &mut Notes) -> [Piece; 2] {
     let common = used.all(|apis| apis == first).then(|| first.unwrap_or_default());
     let number = groups.iter().any(|group| group.len() > 1).then_some("runs");
 
-    let words = varied.iter().map(|(name, _)| *name).chain(["direction"]).chain(factors.iter().map(String::as_str));
+    // A row has a word at least, for marks to stand at.
+    let is_bare = varied.is_empty() && factors.is_empty() && number.is_none() && common.is_some();
+    let is_one_way = sources.iter().all(|s| s.direction.is_none() && s.record.direction == records[0].direction);
+    let direction = (is_bare || !is_one_way).then_some("direction");
+
+    let words = varied.iter().map(|(name, _)| *name).chain(direction).chain(factors.iter().map(String::as_str));
     let words = words.chain(number).chain(common.is_none().then_some("API"));
     let mut headings: Vec<Heading> = words.map(Heading::new).collect();
     headings.extend(columns.iter().map(|figure| heading(figure, records, common.as_deref().unwrap_or_default())));
@@ -84,9 +89,9 @@ fn table(records: &[&Record], notes: &mut Notes) -> [Piece; 2] {
         let first = group[0];
         for source in Source::all(first) {
             let mut words: Vec<Cell> = varied.iter().map(|(_, value)| Cell::text(value(first))).collect();
-            words.push(Cell::text(match source.direction {
-                None => first.direction.name().to_owned(),
-                Some(direction) => format!("  of which {direction}"),
+            words.extend(direction.map(|_| match source.direction {
+                None => Cell::text(first.direction.name()),
+                Some(direction) => Cell::text(format!("  of which {direction}")),
             }));
             words.extend(factors.iter().map(|name| Cell::text(asked(first, name).map_or("", String::as_str))));
             words.extend(number.map(|_| Cell::count(group.len() as u64)));
@@ -106,6 +111,7 @@ fn table(records: &[&Record], notes: &mut Notes) -> [Piece; 2] {
         .filter(|(name, _)| *name != "campaign")
         .map(|(name, value)| format!("{name} {}", value(records[0])))
         .collect();
+    title.extend(direction.is_none().then(|| format!("direction {}", records[0].direction)));
     title.extend(["duration", "bytes"].iter().filter_map(|name| alike_option(records, name)));
     [Piece::Heading(title.join(" · ")), Piece::Table(table)]
 }

@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use linerate_registers::changes::{FieldChange, RegisterChange, RegisterChanges, What};
-use linerate_results::record::Record;
+use linerate_results::record::{Machine, Record};
+use linerate_trial::flow::End;
 use linerate_trial::registers::Device;
 
 use super::{json, sentence};
@@ -105,9 +106,8 @@ pub(crate) fn watched(changes: &[RegisterChange], seconds: f64, json: bool) -> S
 
 /// What a trial changed in the registers of both machines; nothing where none were asked for.
 pub(crate) fn changes(record: &Record) -> String {
-    let ends = [("target", &record.target), ("host", &record.host)];
-    let parts = ends.iter().filter_map(|(end, machine)| Some(of_machine(end, machine.registers.as_ref()?)));
-    parts.collect::<Vec<_>>().join("\n")
+    let of = |(end, machine): (End, &Machine)| Some(of_machine(end.name(), machine.registers.as_ref()?));
+    record.machines().into_iter().filter_map(of).collect::<Vec<_>>().join("\n")
 }
 
 fn of_machine(end: &str, changes: &RegisterChanges) -> String {

@@ -13,11 +13,12 @@ use linerate_trial::stage::Stage;
 
 use super::apis;
 use super::budget;
+use super::forms::{self, Piece};
 use super::number::figure;
 use super::records::{is_shown, layer};
 use super::registers;
 use super::sentence;
-use super::table_model::{Cell, Heading, Table, grid};
+use super::table_model::{Cell, Heading, Table};
 
 /// The most columns of text in a line; long values are broken.
 const WIDTH: u16 = 120;
@@ -26,28 +27,25 @@ const SLICES: usize = 60;
 
 /// Everything that the record says.
 pub(crate) fn show(record: &Record) -> String {
-    let mut text = head(record);
-    let mut part = |title: &str, body: String| {
-        if !body.is_empty() {
-            text += &format!("\n{title}\n{body}\n");
-        }
-    };
-    part("Figures, of the measured part", figures(record));
-    part("Streams, of the measured part", streams(record));
-    part("Latency", latency(record));
-    part("Time slices", intervals(record));
-    part(budget::TITLE, budget::table(record));
-    part("Beside the path, whole trial", budget::beside(record));
-    part("What the kernels dropped, by their own reasons; of all traffic, whole trial", budget::drop_reasons(record));
-    part("CPU, % of the time, measured part", cpu(record));
-    part("CPU time by unit of work, of the whole machine", demand(record));
-    part("What the CPUs did, measured part", super::profile::of_record(record));
-    part("Threads that moved the data, whole trial", threads(record));
-    part("Counters that moved, whole trial", counters(record));
-    part("Registers that changed, whole trial", registers::changes(record));
-    part("Settings that were changed for this trial", settings(record));
-    part("Machines", environments(record));
-    text
+    let parts = [
+        ("Figures, of the measured part", Piece::Table(figures(record))),
+        ("Streams, of the measured part", Piece::Table(streams(record))),
+        ("Latency", Piece::Table(latency(record))),
+        ("Time slices", Piece::Table(intervals(record))),
+        (budget::TITLE, Piece::Table(budget::table(record))),
+        ("Beside the path, whole trial", Piece::Table(budget::beside(record))),
+        (budget::OF_KERNELS, Piece::Table(budget::drop_reasons(record))),
+        ("CPU, % of the time, measured part", Piece::Table(cpu(record))),
+        ("CPU time by unit of work, of the whole machine", Piece::Table(demand(record))),
+        ("What the CPUs did, measured part", Piece::Text(super::profile::of_record(record))),
+        ("Threads that moved the data, whole trial", Piece::Table(threads(record))),
+        ("Counters that moved, whole trial", Piece::Table(counters(record))),
+        ("Registers that changed, whole trial", Piece::Text(registers::changes(record))),
+        ("Settings that were changed for this trial", Piece::Table(settings(record))),
+        ("Machines", Piece::Table(environments(record))),
+    ];
+    let pieces: Vec<Piece> = parts.into_iter().flat_map(|(title, piece)| piece.under(title)).collect();
+    format!("{}\n{}", head(record), forms::text(&pieces, Some(WIDTH)))
 }
 
 fn head(record: &Record) -> String {
@@ -95,7 +93,7 @@ fn api(used: &ApiUse) -> Cell {
 fn named(figure: &Figure, record: &Record) -> String {
     let (title, unit) = (figure.title, figure.unit.name());
     match (figure.layer, layer(figure, &[record])) {
-        _ if figure.unit == Unit::Calls => title.to_owned(),
+        _ if figure.unit == Unit::Calls => format!("{unit} {title}"),
         (_, "") | (Layer::RoundTrip | Layer::Machine(_), _) => format!("{title}, {unit}"),
         (Layer::Tcp, layer) => format!("{title}, {layer} {unit}"),
         (Layer::Sent, layer) => format!("{title}, {unit} {layer}"),
@@ -113,9 +111,9 @@ fn figure_rows(record: &Record, sources: &[Source<'_>], wanted: fn(&Getter) -> b
     FIGURES.iter().filter(|figure| wanted(&figure.value)).filter_map(row).collect()
 }
 
-fn figures(record: &Record) -> String {
+fn figures(record: &Record) -> Table {
     if record.result.is_none() {
-        return String::new();
+        return Table::default();
     }
     let sources = Source::all(record);
     let mut rows = figure_rows(record, &sources, |value| {
@@ -133,10 +131,10 @@ fn figures(record: &Record) -> String {
         ..Heading::new(source.direction.unwrap_or(record.direction).name())
     };
     let headings = std::iter::once(Heading::default()).chain(sources.iter().map(heading)).collect();
-    Table { headings, rows }.text(None, &mut Vec::new())
+    Table { headings, rows }
 }
 
-fn streams(record: &Record) -> String {
+fn streams(record: &Record) -> Table {
     let streams = record.result.as_ref().map_or(&[][..], |result| &result.streams);
     let sources: Vec<Source> = streams
         .iter()
@@ -151,13 +149,15 @@ fn streams(record: &Record) -> String {
     });
     let headings = columns.iter().map(|figure| super::records::heading(figure, &[record], ""));
     let headings = std::iter::once(Heading::new("stream")).chain(headings).collect();
-    Table { headings, rows: rows.collect() }.text(None, &mut Vec::new())
+    Table { headings, rows: rows.collect() }
 }
 
-fn latency(record: &Record) -> String {
-    let Some(latency) = record.result.as_ref().and_then(|result| result.latency.as_ref()) else { return String::new() };
+fn latency(record: &Record) -> Table {
+    let Some(latency) = record.result.as_ref().and_then(|result| result.latency.as_ref()) else {
+        return Table::default();
+    };
     let rows = figure_rows(record, &[Source::whole(record)], |value| matches!(value, Getter::Latency(_)));
-    grid(["", &format!("round trip of {}", latency.of)], rows)
+    Table::new(["", &format!("round trip of {}", latency.of)], rows)
 }
 
 const SLICE: [Line<Interval>; 12] = [
@@ -175,27 +175,27 @@ const SLICE: [Line<Interval>; 12] = [
     ("host CPU\n%", |i| Some(Cell::percent(i.host_cpu?.busy))),
 ];
 
-fn intervals(record: &Record) -> String {
+fn intervals(record: &Record) -> Table {
     let slices = &record.intervals;
     let left_out = slices.len().saturating_sub(SLICES);
     let mut rows = Vec::new();
     for (at, slice) in slices.iter().enumerate() {
         if left_out > 0 && at == SLICES / 2 {
-            rows.push(vec![Cell::text(format!("… {left_out} more …"))]);
+            rows.push(vec![Cell::numbers(format!("… {left_out} more …"))]);
         }
         if left_out == 0 || at < SLICES / 2 || at >= SLICES / 2 + left_out {
             // A slice starts when the sampler wakes up; its microseconds mean nothing.
             let at = |s: f64| figure((s * 1e3).round() / 1e3, 4);
-            let mut row = vec![Cell::text(format!("{} to {}", at(slice.start_s), at(slice.end_s)))];
+            let mut row = vec![Cell::numbers(format!("{} to {}", at(slice.start_s), at(slice.end_s)))];
             row.extend(SLICE.iter().map(|(_, value)| value(slice).into()));
             rows.push(row);
         }
     }
     let titles = std::iter::once("s").chain(SLICE.iter().map(|(name, _)| *name));
-    Table::new(titles, rows).filled().text(None, &mut Vec::new())
+    Table::new(titles, rows).filled()
 }
 
-fn cpu(record: &Record) -> String {
+fn cpu(record: &Record) -> Table {
     let mut rows = Vec::new();
     let row = |name: String, s: &CpuShares| {
         [vec![Cell::text(name)], [s.busy, s.user, s.system, s.irq, s.softirq, s.steal].map(Cell::percent).to_vec()]
@@ -207,7 +207,7 @@ fn cpu(record: &Record) -> String {
             rows.extend(per_cpu.iter().enumerate().map(|(at, one)| row(format!("{end}, CPU {at}"), one)));
         }
     }
-    grid(["", "busy", "user", "system", "irq", "softirq", "steal"], rows)
+    Table::new(["", "busy", "user", "system", "irq", "softirq", "steal"], rows)
 }
 
 /// A name, and what both machines have of it.
@@ -218,7 +218,7 @@ fn both(name: &str, record: &Record, of: impl Fn(End, &Machine) -> Option<Cell>)
 
 const TARGET_AND_HOST: [&str; 3] = ["", "target", "host"];
 
-fn demand(record: &Record) -> String {
+fn demand(record: &Record) -> Table {
     let packet = if record.workload.is_stream() { "µs/packet" } else { "µs/transaction" };
     let of = |unit: Unit, end: End| {
         let of_end = |figure: &&Figure| figure.unit == unit && figure.layer == Layer::Machine(end);
@@ -227,12 +227,12 @@ fn demand(record: &Record) -> String {
     };
     let rows = [("µs/KiB of payload", Unit::UsPerKib), (packet, Unit::UsPerPacket)]
         .map(|(name, unit)| both(name, record, |end, _| of(unit, end)));
-    grid(TARGET_AND_HOST, rows.into_iter().filter(|row| row[1..].iter().any(|cell| !cell.is_empty())))
+    Table::new(TARGET_AND_HOST, rows.into_iter().filter(|row| row[1..].iter().any(|cell| !cell.is_empty())))
 }
 
-fn threads(record: &Record) -> String {
+fn threads(record: &Record) -> Table {
     if record.machines().iter().all(|(_, machine)| machine.threads.is_none()) {
-        return String::new();
+        return Table::default();
     }
     let lines: [Line<ThreadUse>; 5] = [
         ("user time, s", |t| Some(Cell::number(t.user_s, 3))),
@@ -242,11 +242,11 @@ fn threads(record: &Record) -> String {
         ("waited for a CPU, s", |t| Some(Cell::number(t.run_delay_s?, 3))),
     ];
     let rows = lines.map(|(name, of)| both(name, record, |_, machine| of(machine.threads.as_ref()?)));
-    grid(TARGET_AND_HOST, rows)
+    Table::new(TARGET_AND_HOST, rows)
 }
 
 /// The counters that are not 0, by the stage they speak of; a machine that does not have one shows nothing.
-fn counters(record: &Record) -> String {
+fn counters(record: &Record) -> Table {
     let moved = record.machines().into_iter().flat_map(|(_, machine)| machine.counters.iter());
     let moved: BTreeSet<(Stage, &str)> =
         moved.filter(|(_, _, value)| *value != 0).map(|(stage, name, _)| (stage, name)).collect();
@@ -256,18 +256,18 @@ fn counters(record: &Record) -> String {
         let row = both(name, record, |_, machine| machine.counters.get(stage, name).map(Cell::count));
         [vec![Cell::text(shown)], row].concat()
     });
-    grid(["stage", "counter", "target", "host"], rows)
+    Table::new(["stage", "counter", "target", "host"], rows)
 }
 
-fn settings(record: &Record) -> String {
+fn settings(record: &Record) -> Table {
     let rows = record.machines().into_iter().flat_map(|(end, machine)| {
         machine.settings.iter().map(move |one| [vec![Cell::text(end.name())], super::settings::row(one)].concat())
     });
-    grid(["end"].into_iter().chain(super::settings::TITLES), rows)
+    Table::new(["end"].into_iter().chain(super::settings::TITLES), rows)
 }
 
 /// Both machines side by side, so that a difference is seen.
-fn environments(record: &Record) -> String {
+fn environments(record: &Record) -> Table {
     let sides = record.machines().map(|(_, machine)| {
         let mut named = BTreeMap::new();
         let value = serde_json::to_value(&machine.environment).unwrap_or_default();
@@ -280,7 +280,7 @@ fn environments(record: &Record) -> String {
         vec![Cell::text(name), of(&sides[0]), of(&sides[1])]
     });
     // Command lines and lists of features are long.
-    Table::new(TARGET_AND_HOST, rows).text(Some(WIDTH), &mut Vec::new())
+    Table::new(TARGET_AND_HOST, rows)
 }
 
 /// `a.b` → value, for every value inside; an array of plain values is one line.
@@ -345,7 +345,7 @@ mod tests {
                 ..Interval::default()
             })
             .collect();
-        let text = intervals(&record);
+        let text = intervals(&record).text(None, &mut Vec::new());
         assert!(text.contains("… 3540 more …") && text.contains("3,599 to 3,600"), "{text}");
         assert!(text.lines().count() < 70);
     }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table as Drawing, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Drawing, presets};
 use linerate_results::figure::{Digits, Figure};
 
 use super::markdown::{escaped, line};
@@ -250,7 +250,7 @@ impl Table {
     }
 
     /// For a terminal, with one blank between columns and no line between rows; nothing without rows. With a width,
-    /// columns are left out, and then cells broken, until it fits; `left_out` is told which.
+    /// columns are left out, and then words broken, until it fits; `left_out` is told which.
     pub(super) fn text(&self, width: Option<u16>, left_out: &mut Vec<String>) -> String {
         let Some(width) = width else { return self.drawn(None) };
         let widest = |table: &Table| table.drawn(None).lines().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -279,8 +279,9 @@ impl Table {
         if let Some(width) = width {
             drawing.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         }
+        let numbers: Vec<bool> = (0..self.headings.len()).map(|at| self.is_number(at)).collect();
         let aligned = |text: String, at: usize| {
-            let alignment = if self.is_number(at) { CellAlignment::Right } else { CellAlignment::Left };
+            let alignment = if numbers[at] { CellAlignment::Right } else { CellAlignment::Left };
             comfy_table::Cell::new(text).set_alignment(alignment)
         };
         let titles: Vec<String> = self.headings.iter().map(Heading::lines).collect();
@@ -294,8 +295,11 @@ impl Table {
         for row in &self.rows {
             drawing.add_row(row.iter().enumerate().map(|(at, cell)| aligned(cell.shown(), at)));
         }
-        for column in drawing.column_iter_mut() {
+        for (at, column) in drawing.column_iter_mut().enumerate() {
             column.set_padding((0, 1));
+            if numbers[at] {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
         }
         let lines = drawing.lines().map(|line| line.trim_end().to_owned());
         lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")

@@ -1,6 +1,8 @@
 //! A line a run and an end, as `ttcp` reports: how much, how long, how many calls, and what it cost.
 //! Knows no more of ttcp than what its users look for; units and layout are our own.
 
+use std::collections::BTreeSet;
+
 use linerate_results::record::{Directions, FlowFigures, Machine, Record};
 use linerate_trial::flow::End;
 use linerate_trial::spec::Direction;
@@ -8,8 +10,7 @@ use linerate_trial::spec::Direction;
 use super::forms::{self, Piece};
 use super::table_model::{Cell, Table, Value};
 
-const HEADINGS: [&str; 13] = [
-    "run",
+const HEADINGS: [&str; 12] = [
     "end",
     "payload\nbytes",
     "time\ns",
@@ -27,10 +28,20 @@ const HEADINGS: [&str; 13] = [
 /// The streams among the records, in their order. User and system time, faults and switches are those of the
 /// threads that moved the data, not of the machine; interrupts are not in them.
 pub(crate) fn ttcp(records: &[Record], width: Option<u16>) -> String {
-    let streams = (1..).zip(records.iter().filter(|record| record.workload.is_stream()));
-    let rows = streams.flat_map(|(run, record)| ends(record).map(|(end, machine)| row(run, record, end, machine)));
+    let streams: Vec<&Record> = records.iter().filter(|record| record.workload.is_stream()).collect();
+    let names = streams.iter().flat_map(|record| record.trial.factors.keys());
+    let names: BTreeSet<&String> = names.filter(|name| !["workload", "direction"].contains(&name.as_str())).collect();
+    let level = |record: &Record, name: &String| record.trial.factors.get(name).cloned().unwrap_or_default();
+    let varies = |name: &&String| streams.iter().any(|record| level(record, name) != level(streams[0], name));
+    let factors: Vec<&String> = names.into_iter().filter(varies).collect();
+    let rows = (1_u32..).zip(&streams).flat_map(|(run, record)| {
+        let levels = factors.iter().map(|name| Cell::text(level(record, name)));
+        let words: Vec<Cell> = std::iter::once(Cell::count(run)).chain(levels).collect();
+        ends(record).map(|(end, machine)| [words.clone(), row(record, end, machine)].concat())
+    });
+    let headings = std::iter::once("run").chain(factors.iter().map(|name| name.as_str())).chain(HEADINGS);
     let table =
-        Table::new(HEADINGS, rows).filled().sparing(&["switches", "page faults", "calls/s", "time/call", "calls"]);
+        Table::new(headings, rows).filled().sparing(&["switches", "page faults", "calls/s", "time/call", "calls"]);
     if table.rows.is_empty() {
         return "No streams.\n".to_owned();
     }
@@ -47,7 +58,7 @@ fn ends(record: &Record) -> [(End, &Machine); 2] {
     }
 }
 
-fn row(run: u64, record: &Record, end: End, machine: &Machine) -> Vec<Cell> {
+fn row(record: &Record, end: End, machine: &Machine) -> Vec<Cell> {
     let Moved { octets, time } = moved(record, end);
     let calls = calls(record, end).map(|calls| calls as f64);
     let whole = record.whole_s();
@@ -58,7 +69,6 @@ fn row(run: u64, record: &Record, end: End, machine: &Machine) -> Vec<Cell> {
     };
     let whole_number = |value: f64| Cell::count(value as u64);
     vec![
-        Cell::count(run),
         Cell::text(format!("{end} {}", role(record.direction, end))),
         octets.map(whole_number).into(),
         time.map(|time| Cell::number(time, 4)).into(),
@@ -148,6 +158,14 @@ mod tests {
         assert_eq!(row("host sent")[3..6], ["67,108,864", "0.5000", "131,072"], "{text}");
         assert_eq!(row("target received")[3..6], ["67,036,088", "0.2500", "261,860"], "{text}");
         assert_eq!(row("host sent")[6..9], ["1,787", "0.5596", "1,787"], "{text}");
+    }
+
+    #[test]
+    fn a_terminal_of_80_columns_is_wide_enough() {
+        for records in [sample::repeats(), sample::everything()] {
+            let text = ttcp(&records, Some(80));
+            assert!(text.contains("Left out") && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        }
     }
 
     #[test]
