@@ -115,7 +115,7 @@ fn here(path: &str) -> io::Result<String> {
     let read = |path: &str| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let Some(rest) = path.strip_prefix("/proc/net/") else { return read(path) };
     let own = read(&format!("/proc/thread-self/net/{rest}")).or_else(|_| read(path));
-    own.or_else(|error| match rest.starts_with("stat/") {
+    own.or_else(|error| match rest.starts_with("stat/") && rest.ends_with("_cache") {
         true => read(&format!("/proc/1/net/{rest}")).map_err(|_| error),
         false => Err(error),
     })

@@ -117,6 +117,9 @@ pub(crate) struct Link {
     /// And the most, where it says one.
     pub(crate) max_mtu: Option<u32>,
     pub(crate) queue_length: Option<u32>,
+    /// The largest buffer that the stack hands over, of IPv6 and, in newer kernels apart, of IPv4.
+    pub(crate) gso_max_size: Option<u32>,
+    pub(crate) gso_ipv4_max_size: Option<u32>,
     pub(crate) qdisc: Option<String>,
     pub(crate) carrier: Option<bool>,
     pub(crate) carrier_changes: Option<u32>,
@@ -151,6 +154,8 @@ impl Link {
             min_mtu: attrs.get_min_mtu().ok(),
             max_mtu: attrs.get_max_mtu().ok().filter(|most| *most > 0),
             queue_length: attrs.get_txqlen().ok(),
+            gso_max_size: attrs.get_gso_max_size().ok(),
+            gso_ipv4_max_size: attrs.get_gso_ipv4_max_size().ok(),
             qdisc: attrs.get_qdisc().ok().map(text),
             carrier: attrs.get_carrier().ok().map(|carrier| carrier != 0),
             carrier_changes: attrs.get_carrier_changes().ok(),

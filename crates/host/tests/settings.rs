@@ -47,6 +47,7 @@ fn each_is_set_and_seen_by_others_and_put_back() {
     let table: &[(&str, &str, &str, String, &str)] = &[
         ("mtu", "9000", "9000", link.clone(), " mtu 9000 "),
         ("queue_length", "77", "77", link.clone(), " qlen 77"),
+        ("gso_max_size", "32K", "32768", link.clone(), " gso_max_size 32768 "),
         ("qdisc", "pfifo_fast", "pfifo_fast", qdisc.clone(), "qdisc pfifo_fast 7"),
         ("qdisc", "pfifo limit 7", "pfifo limit 7", qdisc.clone(), "limit 7p"),
         ("qdisc", "pfifo", "pfifo limit 1000", qdisc.clone(), "limit 1000p"),

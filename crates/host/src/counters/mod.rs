@@ -15,6 +15,7 @@
 //! | `irq 38 eth0-rx-0` | /proc/interrupts |
 //! | `softirq NET_RX` | /proc/softirqs, of the machine |
 //! | `arp_cache table_fulls`, `ndisc_cache res_failed` | /proc/net/stat, **of the machine**, not of the namespace |
+//! | `nf_conntrack drop` | /proc/net/stat, of the namespace |
 //! | `cpu idle C6 entered`, `cpu too hot, core_throttle_count` | /sys/devices/system/cpu, all CPUs together |
 
 use std::io;
@@ -31,7 +32,7 @@ mod interrupts;
 #[cfg(test)]
 mod kernels;
 mod link;
-mod neighbours;
+mod net_stat;
 mod pause;
 mod qdisc;
 mod snmp;

@@ -11,7 +11,7 @@ use std::io;
 use linerate_trial::stage::Stage::{self, *};
 use linerate_trial::pattern::fits;
 
-use super::{Machine, Reading, cpu, driver, interrupts, link, neighbours, pause, qdisc, snmp, softnet};
+use super::{Machine, Reading, cpu, driver, interrupts, link, net_stat, pause, qdisc, snmp, softnet};
 
 /// One source.
 pub(super) struct Source {
@@ -109,10 +109,16 @@ pub(super) static SOURCES: &[Source] = &[
     file("/proc/net/netstat", "", snmp::parse_pairs).at(Width::Word, STACK),
     file("/proc/net/snmp6", "", snmp::parse_lines).optional().at(Width::Word, STACK),
     // Packets that wait for a neighbour's address, or find no room for it.
-    file("/proc/net/stat/arp_cache", "arp_cache ", neighbours::parse).optional().at(Width::Long, &[("*", SenderStack)]),
-    file("/proc/net/stat/ndisc_cache", "ndisc_cache ", neighbours::parse)
+    file("/proc/net/stat/arp_cache", "arp_cache ", net_stat::neighbours)
         .optional()
         .at(Width::Long, &[("*", SenderStack)]),
+    file("/proc/net/stat/ndisc_cache", "ndisc_cache ", net_stat::neighbours)
+        .optional()
+        .at(Width::Long, &[("*", SenderStack)]),
+    // Connection tracking sees what arrives before the stack does.
+    file("/proc/net/stat/nf_conntrack", "nf_conntrack ", net_stat::connections)
+        .optional()
+        .at(Width::Short, &[("*", ReceiverStack)]),
     // What a CPU does before it can poll: leave an idle state, run slower than it could.
     source("the CPUs", "cpu ", Read::By(cpu::read)).at(Width::Long, &[("*", SoftirqBacklog)]),
     // NET_TX runs the queueing discipline where the sender itself could not.
@@ -225,6 +231,7 @@ mod tests {
         check("TcpExt TCPFastRetrans", SenderStack);
         check("TcpExt RcvPruned", ReceiverSocket);
         check("TcpExt DelayedACKs", ReceiverStack);
+        check("nf_conntrack drop", ReceiverStack);
         check("nonsense", Unplaced);
         check("", Unplaced);
     }

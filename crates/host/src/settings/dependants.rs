@@ -48,6 +48,9 @@ impl Settings {
                 found.extend(self.dependants_of_mtu(value.parse().unwrap_or(0)));
             }
             Place::Link(LinkField::QueueLength) => add("qdisc"),
+            // netif_set_gso_max_size in net/core/dev.c.
+            Place::Link(LinkField::GsoMaxSize) => add("gso_ipv4_max_size"),
+            Place::Link(LinkField::GsoIpv4MaxSize) => {}
             // A qdisc on an interface without a queue gives it one (qdisc_create in net/sched/sch_api.c).
             Place::Qdisc => add("queue_length"),
             Place::LinkModes => requests(&[DriverRequest::Pause, DriverRequest::Eee]).for_each(add),

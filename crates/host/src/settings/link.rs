@@ -1,4 +1,4 @@
-//! What rtnetlink sets of an interface: its MTU and the length of its queue.
+//! What rtnetlink sets of an interface: its MTU, the length of its queue, the largest buffers that it is handed.
 //! Knows no other settings: what goes with an MTU is in `lost.rs` and `dependants.rs`.
 
 use std::io;
@@ -15,6 +15,8 @@ impl Mechanism for LinkField {
         let value = match self {
             LinkField::Mtu => link.mtu,
             LinkField::QueueLength => link.queue_length,
+            LinkField::GsoMaxSize => link.gso_max_size,
+            LinkField::GsoIpv4MaxSize => link.gso_ipv4_max_size,
         };
         value.map(|value| value.to_string()).ok_or_else(|| subject.absent("the kernel does not tell it"))
     }
@@ -33,7 +35,7 @@ impl Mechanism for LinkField {
                 }
                 _ => lost::with_mtu(subject, number),
             },
-            LinkField::QueueLength => Ok(()),
+            LinkField::QueueLength | LinkField::GsoMaxSize | LinkField::GsoIpv4MaxSize => Ok(()),
         }
     }
 

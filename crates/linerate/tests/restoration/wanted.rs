@@ -23,6 +23,8 @@ pub type Sysctls = [(String, String)];
 /// is refused by most worlds, and comes seldom: a refusal must leave nothing behind, but ends its trial.
 const VALUES: &[(&str, &[&str], &[&str])] = &[
     ("mtu", &[], &["1400", "9000", "1280", "1500", "65535", "60000", "!1279", "!1000", "!68", "!67"]),
+    ("gso_max_size", &[], &["4K", "32768", "65536", "!524280"]),
+    ("gso_ipv4_max_size", &[], &["8K", "65536"]),
     ("queue_length", &[], &["0", "1", "500", "1000", "!4294967295"]),
     (
         "qdisc",

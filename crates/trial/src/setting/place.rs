@@ -38,6 +38,10 @@ pub enum LinkField {
     Mtu = 4,
     /// IFLA_TXQLEN.
     QueueLength = 13,
+    /// IFLA_GSO_MAX_SIZE.
+    GsoMaxSize = 41,
+    /// IFLA_GSO_IPV4_MAX_SIZE.
+    GsoIpv4MaxSize = 63,
 }
 
 words! {
@@ -132,6 +136,8 @@ impl Place {
         match self {
             Place::Link(LinkField::Mtu) => "IFLA_MTU, rtnetlink(7)".to_owned(),
             Place::Link(LinkField::QueueLength) => "IFLA_TXQLEN, rtnetlink(7)".to_owned(),
+            Place::Link(LinkField::GsoMaxSize) => "IFLA_GSO_MAX_SIZE, Linux 4.16".to_owned(),
+            Place::Link(LinkField::GsoIpv4MaxSize) => "IFLA_GSO_IPV4_MAX_SIZE, Linux 6.3".to_owned(),
             Place::Qdisc => "RTM_NEWQDISC, rtnetlink(7), tc(8)".to_owned(),
             Place::LinkModes => "ETHTOOL_MSG_LINKMODES_SET".to_owned(),
             Place::Driver(knob) => format!("ETHTOOL_MSG_{}_SET", knob.request),

@@ -3,7 +3,7 @@
 
 use super::place::DriverRequest::{self, Channels, Coalesce, Eee, Pause, Rings};
 use super::place::Each::{Cpu, Interface, Interrupt, RxQueue, TxQueue};
-use super::place::LinkField::{Mtu, QueueLength};
+use super::place::LinkField::{GsoIpv4MaxSize, GsoMaxSize, Mtu, QueueLength};
 use super::place::{Each, Features, Files, Form, Knob, LinkField, Place};
 use super::syntax::Syntax;
 use super::{BOOT, RECEIVER_SCHEDULING, SettingInfo};
@@ -29,6 +29,10 @@ settings! {
         "the largest packet of the interface";
     "queue_length" => link(QueueLength, ANY), "a number of packets",
         "what the qdisc may hold unless it is told otherwise (txqueuelen)";
+    "gso_max_size" => link(GsoMaxSize, Syntax::Size { most: 524_280 }), "octets like 64K or 8K",
+        "the largest train of segments that the stack hands over at once; before Linux 6.3 of IPv4 too";
+    "gso_ipv4_max_size" => link(GsoIpv4MaxSize, Syntax::Size { most: 524_280 }), "octets like 64K or 8K",
+        "the same of IPv4; gso_max_size sets it too";
     "qdisc" => at(Place::Qdisc, Syntax::Discipline).dear(1).cuts(),
         "default | noqueue | pfifo_fast | mq | pfifo | bfifo | fq | fq_codel | tbf, with parameters as in 'tbf rate 100M \
          burst 32K limit 64K'",
