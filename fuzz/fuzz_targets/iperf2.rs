@@ -19,7 +19,8 @@ use linerate_peers::iperf2::mapping::{header_of, reported, spec_of};
 use linerate_peers::limits::Limits;
 use linerate_peers::Route;
 use linerate_trial::outcome::{FlowOutcome, Role};
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_machine::end::Direction;
+use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 
 const PATIENCE: Duration = Duration::from_secs(8);

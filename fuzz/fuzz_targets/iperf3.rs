@@ -19,8 +19,8 @@ use linerate_peers::iperf3::reconcile::reconcile;
 use linerate_peers::iperf3::mapping::{outcome_of, parameters_of, results_of, spec_of};
 use linerate_peers::limits::Limits;
 use linerate_peers::Route;
-use linerate_trial::flow::End;
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_machine::end::{End, Direction};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 
 /// How long an end of a conversation is waited for: a machine that runs this is busy.

@@ -12,9 +12,9 @@ use linerate_peers::nuttcp::report_writer::{Part, Writer};
 use linerate_peers::nuttcp::mapping::{remote_of, request_of, spec_of};
 use linerate_peers::nuttcp::server_report::ServerReport;
 use linerate_peers::limits::Limits;
-use linerate_trial::flow::End;
+use linerate_machine::end::{End, Direction};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
-use linerate_trial::spec::{Direction, MAX_DATAGRAM, MAX_MESSAGE, MAX_STREAMS, Spec, Workload};
+use linerate_trial::spec::{MAX_DATAGRAM, MAX_MESSAGE, MAX_STREAMS, Spec, Workload};
 use linerate_trial::tool::Tool;
 
 static LIMITS: LazyLock<Limits> =

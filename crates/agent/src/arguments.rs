@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use linerate_trial::units::OfferedLoad;
+use linerate_machine::units::OfferedLoad;
 
 use crate::registers::DeviceMemory;
 use crate::session::Permissions;

@@ -3,7 +3,7 @@
 
 use std::io::{Write, stderr, stdout};
 
-use linerate_trial::printable::{in_line, printable};
+use linerate_machine::printable::{in_line, printable};
 
 /// The longest sentence, in characters.
 const LONGEST: usize = 4000;

@@ -3,7 +3,7 @@
 
 use linerate_control::message::{RefusalKind, Reply};
 use linerate_host::registers;
-use linerate_trial::registers::Wanted;
+use linerate_machine::registers::Wanted;
 
 use crate::refusal::Refusal;
 

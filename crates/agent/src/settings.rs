@@ -8,8 +8,8 @@ use std::time::Duration;
 use linerate_control::message::{RefusalKind, Reply};
 use linerate_host::guard::{self, Guard, GuardError};
 use linerate_host::scheduling;
-use linerate_trial::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
-use linerate_trial::setting::{self, RECEIVER_SCHEDULING, Scheduling};
+use linerate_machine::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
+use linerate_machine::setting::{self, RECEIVER_SCHEDULING, Scheduling};
 
 use crate::refusal::Refusal;
 

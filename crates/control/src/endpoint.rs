@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
 use linerate_trial::tool::Tool;
 
 use crate::carry;

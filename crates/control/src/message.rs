@@ -7,14 +7,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use linerate_trial::change::{Change, Changed, Custom, PutBack, Reading};
-use linerate_trial::environment::Environment;
-use linerate_trial::flow::End;
+use linerate_machine::change::{Change, Changed, Custom, PutBack, Reading};
+use linerate_machine::end::End;
+use linerate_machine::environment::Environment;
+use linerate_machine::profile::Profile;
+use linerate_machine::registers::{Readings, Wanted};
+use linerate_path::stage::Counters;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::profile::Profile;
-use linerate_trial::registers::{Readings, Wanted};
 use linerate_trial::spec::Spec;
-use linerate_trial::stage::Counters;
 use linerate_trial::tool::Tool;
 use serde::{Deserialize, Serialize};
 

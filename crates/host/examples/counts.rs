@@ -10,11 +10,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
 
 use linerate_host::traffic::{Tokens, Trial};
+use linerate_machine::end::{Direction, End};
 use linerate_trial::arrivals::Tracker;
-use linerate_trial::flow::End;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::pace::Pacer;
-use linerate_trial::spec::{Direction, Extent, Spacing, Spec, Workload};
+use linerate_trial::spec::{Extent, Spacing, Spec, Workload};
 use linerate_wire::Probe;
 
 type Failure = Box<dyn std::error::Error>;

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::sync::OnceLock;
 use std::{fs, io};
 
-use linerate_trial::cpu::{CpuShares, CpuTimes, CpuUse, PROC_STAT};
+use linerate_machine::cpu::{CpuShares, CpuTimes, CpuUse, PROC_STAT};
 use linerate_trial::doubt::{Doubt, Doubted};
 
 use crate::sys::thread::monotonic_ns;

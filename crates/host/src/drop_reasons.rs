@@ -10,7 +10,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 
-use linerate_trial::drop_reason::DropReason;
+use linerate_path::drop_reason::DropReason;
 
 use crate::profile::kallsyms::each_function;
 use crate::sys::bpf::{Attached, Counts, Instruction, Program, ProgramKind};

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use linerate_trial::pattern::fits;
+use linerate_machine::pattern::fits;
 
 /// Files, by path.
 #[derive(Clone, Debug)]

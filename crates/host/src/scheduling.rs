@@ -4,7 +4,7 @@
 use std::io;
 use std::thread;
 
-use linerate_trial::setting::Scheduling;
+use linerate_machine::setting::Scheduling;
 
 use crate::sys::thread as kernel;
 use crate::text_of;

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 
-use linerate_trial::cpu::{CpuShares, CpuUse};
+use linerate_machine::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::{Doubt, Doubted, NotIdle};
 
 use crate::cpu::StatReading;

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use linerate_host::counters::snapshot;
 use linerate_host::{environment, interfaces};
-use linerate_trial::budget::{Datagrams, LossBudget, Seen, loss_budget};
-use linerate_trial::flow::End;
-use linerate_trial::stage::{Counters, Stage};
+use linerate_machine::end::End;
+use linerate_path::budget::{Datagrams, LossBudget, Seen, loss_budget};
+use linerate_path::stage::{Counters, Stage};
 use namespaces::{LINK, Pair, within};
 
 mod namespaces;

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use linerate_host::settings::{Dependant, SettingError, Settings};
-use linerate_trial::setting::overlap;
+use linerate_machine::setting::overlap;
 use namespaces::{LINK, Pair, within};
 use snapshot::{check_same, take};
 

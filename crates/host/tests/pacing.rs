@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use ends::Unusual;
 use linerate_host::sys::datagrams::{DatagramBatch, set_receive_timestamps};
 use linerate_host::sys::thread::{allowed_cpus, pin_to_cpu};
+use linerate_machine::end::Direction;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::pace::Pacing;
-use linerate_trial::spec::{Direction, Extent, Spacing, Spec, Workload};
+use linerate_trial::spec::{Extent, Spacing, Spec, Workload};
 use linerate_wire::Probe;
 use socket2::{Domain, Protocol, Socket, Type};
 

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use linerate_host::settings::{SettingError, Settings};
-use linerate_trial::setting;
+use linerate_machine::setting;
 use namespaces::{LINK, Pair, within};
 
 mod namespaces;

@@ -4,10 +4,11 @@
 use std::time::{Duration, Instant};
 
 use ends::{Ended, Unusual};
+use linerate_machine::end::Direction;
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::api::{ReceiverApi, SenderApi};
 use linerate_trial::outcome::FlowOutcome;
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
-use linerate_trial::units::OfferedLoad;
+use linerate_trial::spec::{Extent, Spec, Workload};
 
 mod ends;
 

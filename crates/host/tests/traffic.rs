@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use ends::{TOKENS, Unusual};
 use linerate_host::traffic::reachability::Reach;
 use linerate_host::traffic::{Adopted, Codec, Framing, Tokens, TrafficError, Trial};
-use linerate_trial::flow::{End, Flow};
+use linerate_machine::end::{Direction, End};
+use linerate_machine::units::OfferedLoad;
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
-use linerate_trial::units::OfferedLoad;
+use linerate_trial::spec::{Extent, Spec, Workload};
 
 mod ends;
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use ends::Unusual;
 use linerate_host::traffic::TrafficError;
+use linerate_machine::end::Direction;
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::outcome::{FlowOutcome, Role};
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
-use linerate_trial::units::OfferedLoad;
+use linerate_trial::spec::{Extent, Spec, Workload};
 
 mod ends;
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use linerate_control::Endpoint;
-use linerate_trial::printable::in_line;
+use linerate_machine::printable::in_line;
 
 pub(crate) use judging::*;
 pub(crate) use looking::*;

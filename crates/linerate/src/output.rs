@@ -6,7 +6,7 @@
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Stdout, Write, stderr, stdout};
 
-use linerate_trial::printable::{in_line, printable};
+use linerate_machine::printable::{in_line, printable};
 
 /// Like `print!`.
 macro_rules! out {

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use linerate_machine::printable::in_line;
 
 use crate::measure::time_left::TimeLeft;
-use linerate_trial::printable::in_line;
 
 use crate::output::{is_watched, out, say};
 

@@ -33,7 +33,7 @@ pub(crate) mod ttcp;
 
 use std::borrow::Cow;
 
-use linerate_trial::printable::in_line;
+use linerate_machine::printable::in_line;
 
 /// The most characters of a cell that says a word or two, and of a sentence or a value that is shown whole: what
 /// another machine, a peer or a plan says may be of any length.

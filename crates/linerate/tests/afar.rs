@@ -12,9 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use linerate_lab::{Shape, TARGET_IPV4};
+use linerate_path::stage::Stage;
 use linerate_results::record::Record;
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::stage::Stage;
 use machines::{Bench, Ran, Running, signal};
 
 const LONG: Duration = Duration::from_secs(40);

@@ -18,11 +18,12 @@ use linerate_control::noise::Keys;
 use linerate_control::{Client, ConnectOptions, Psk};
 use linerate_host::sys::namespace;
 use linerate_host::traffic::reachability::UnprovenLimit;
+use linerate_machine::end::Direction;
 use linerate_peers::Route;
 use linerate_peers::netperf::message::Message;
 use linerate_peers::{iperf2, netperf, nuttcp};
 use linerate_trial::flow::Flow;
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 use socket2::{Domain, Protocol, Socket, Type};
 

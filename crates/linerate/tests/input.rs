@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use linerate_machine::end::Direction;
 use linerate_results::store::{Campaign, Store};
 use linerate_results::{id, sample};
-use linerate_trial::spec::Direction;
 use machines::{Bench, Ran, Running};
 
 /// Nothing here has to wait for anything.

@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 
 use linerate_host::elsewhere::{DRIVER_STATISTICS, Files, environment_of, snapshot_of};
+use linerate_machine::end::{Direction, End};
+use linerate_path::budget::{Datagrams, Seen, Trial, loss_budget, path};
+use linerate_path::stage::Stage;
 use linerate_results::findings::{Sureness, absent, findings};
 use linerate_results::record::{Machine, Record};
 use linerate_results::sample;
-use linerate_trial::budget::{Datagrams, Seen, Trial, loss_budget, path};
-use linerate_trial::flow::End;
-use linerate_trial::spec::Direction;
-use linerate_trial::stage::Stage;
 
 /// What a machine's files say before and after: `{}` is where a figure grows by the number that stands behind it.
 struct Old {
@@ -126,7 +125,7 @@ fn received(old: &Old, lost: u64) -> Record {
     let budget = loss_budget(&datagrams, &sender, &receiver);
     record.loss_budget = Some(budget.lines);
     record.unaccounted = Some(budget.unaccounted);
-    assert!(budget.doubts.is_empty(), "{:?}", budget.doubts);
+    assert!(budget.disagreements.is_empty(), "{:?}", budget.disagreements);
     record
 }
 

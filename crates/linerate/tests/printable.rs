@@ -9,9 +9,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_control::message::{AgentLine, Hello, PROTOCOL, RefusalKind, Reply};
+use linerate_machine::printable::is_printable;
 use linerate_results::store::{Campaign, Store};
 use linerate_results::{id, sample};
-use linerate_trial::printable::is_printable;
 use machines::Bench;
 
 /// A title, a cleared screen by either way to write an escape, a forged line, an order turned around.
@@ -169,7 +169,7 @@ fn an_agent_of_somebody_elses() {
         (
             "get",
             Reply::Settings {
-                settings: vec![linerate_trial::change::Reading {
+                settings: vec![linerate_machine::change::Reading {
                     name: HOSTILE.to_owned(),
                     value: Some(HOSTILE.to_owned()),
                     error: None,

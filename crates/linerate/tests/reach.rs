@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use linerate_control::message::{AgentLine, Hello, Holder, PROTOCOL, Prepare, Request, RequestLine, Secret};
 use linerate_lab::{HOST_IPV4, TARGET_IPV4};
-use linerate_trial::flow::End;
-use linerate_trial::spec::{Direction, Spec, Workload};
+use linerate_machine::end::{Direction, End};
+use linerate_trial::spec::{Spec, Workload};
 use machines::{Bench, Ran, Running, signal};
 
 const LONG: Duration = Duration::from_secs(30);

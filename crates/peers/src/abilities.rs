@@ -1,7 +1,8 @@
 //! What each tool's server can do as the other end of a trial, as far as tools differ in the same way.
 
+use linerate_machine::end::Direction;
 use linerate_trial::spec::Workload::{self, TcpCrr, TcpRr, TcpStream, UdpRr, UdpStream};
-use linerate_trial::spec::{Direction, Spacing, Spec};
+use linerate_trial::spec::{Spacing, Spec};
 use linerate_trial::tool::Tool;
 
 use crate::error::Error;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use linerate_trial::prefix::Prefix;
+use linerate_machine::prefix::Prefix;
 
 /// Addresses and prefixes; where there is none, everybody is heard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::{Beyond, UnprovenLimit, local_towards};
 use linerate_host::traffic::{Adopted, Framing, Progress, Trial};
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 use linerate_trial::tool::Tool;
-use linerate_trial::units::OfferedLoad;
 use socket2::{Domain, Protocol as Transport, Socket, Type};
 
 use crate::error::{Error, Remote};

@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
 use linerate_host::traffic::TrafficError;
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::tool::Tool;
-use linerate_trial::units::OfferedLoad;
 
 /// Another tool's server, as sentences name it.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use linerate_host::traffic::reachability::UnprovenLimit;
-use linerate_trial::spec::{Direction, MAX_DATAGRAM, MAX_MESSAGE, MAX_STREAMS, Spec};
+use linerate_machine::end::Direction;
+use linerate_trial::spec::{MAX_DATAGRAM, MAX_MESSAGE, MAX_STREAMS, Spec};
 
 use crate::allow::AllowList;
 use crate::test_limit::MemoryBudget;

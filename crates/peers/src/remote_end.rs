@@ -57,8 +57,8 @@ fn remote_flow(flow: Flow, near: &FlowOutcome) -> Option<FlowOutcome> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::end::End;
     use linerate_trial::arrivals::Arrivals;
-    use linerate_trial::flow::End;
 
     use super::*;
 
@@ -72,7 +72,7 @@ mod tests {
             let arrivals =
                 Arrivals { received: 1, received_total: 1, sent_by_end_mark, loss_bursts, ..Arrivals::default() };
             near.arrivals = Some(arrivals);
-            let spec = Spec { direction: linerate_trial::spec::Direction::Tx, ..Spec::new(Workload::UdpStream) };
+            let spec = Spec { direction: linerate_machine::end::Direction::Tx, ..Spec::new(Workload::UdpStream) };
             let far = remote_end(&spec, &Outcome::of_flows(End::Host, vec![near.clone()]));
             assert!(far.flows[0].octets <= 1470 * MOST_DATAGRAMS && far.flows[0].messages > 1);
         }

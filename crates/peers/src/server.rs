@@ -15,7 +15,7 @@ use std::thread::{self, Scope};
 
 use linerate_host::interfaces;
 use linerate_host::traffic::{Adopted, Framing, Trial};
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 use linerate_trial::tool::Tool;

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::local_towards;
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::spec::{Spec, Workload};
-use linerate_trial::units::OfferedLoad;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// How long a connection takes at most.

@@ -10,11 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
+use linerate_machine::end::Direction;
 use linerate_peers::limits::Limits;
 use linerate_peers::served_test::ServedTest;
 use linerate_peers::server::Server;
 use linerate_trial::outcome::FlowOutcome;
-use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::spec::Workload;
 use linerate_trial::tool::Tool;
 
 /// What clients were refused for, where limits are not the usual ones.

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use linerate_machine::end::Direction;
 use linerate_peers::Route;
 use linerate_peers::iperf3::authentication::{Credentials, Guard};
 use linerate_peers::limits::Limits;
 use linerate_peers::served_test::ServedTest;
 use linerate_peers::server::Server;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 
 const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/keys");

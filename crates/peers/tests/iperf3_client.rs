@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_machine::end::Direction;
 use linerate_peers::Route;
 use linerate_peers::limits::Limits;
 use linerate_peers::server::Server;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 use serde_json::Value;
 

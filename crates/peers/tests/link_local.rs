@@ -13,11 +13,12 @@ use std::time::Duration;
 use linerate_host::interfaces;
 use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_lab::{LINK_NAME, Lab, Privilege, Shape, privilege};
+use linerate_machine::end::Direction;
 use linerate_peers::Route;
 use linerate_peers::limits::Limits;
 use linerate_peers::served_test::ServedTest;
 use linerate_peers::server::Server;
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 
 /// The addresses of both ends.

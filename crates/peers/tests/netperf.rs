@@ -8,12 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_lab::{HOST_IPV4, Lab, Privilege, Shape, TARGET_IPV4, privilege};
+use linerate_machine::end::Direction;
 use linerate_peers::Route;
 use linerate_peers::limits::Limits;
 use linerate_peers::served_test::ServedTest;
 use linerate_peers::server::Server;
 use linerate_trial::outcome::{FlowOutcome, Outcome};
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.

@@ -7,11 +7,11 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_machine::units::OfferedLoad;
 use linerate_peers::Route;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
-use linerate_trial::units::OfferedLoad;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
     let route =
@@ -153,7 +153,7 @@ fn a_server_that_is_none_is_a_sentence() {
     let sentence = run(&spec(Workload::TcpStream), closed).unwrap_err();
     assert!(sentence.contains("start 'netserver' there"), "{sentence}");
     for workload in [Workload::TcpStream, Workload::UdpStream, Workload::TcpCrr] {
-        let spec = Spec { rate: linerate_trial::units::OfferedLoad::Unlimited, ..spec(workload) };
+        let spec = Spec { rate: linerate_machine::units::OfferedLoad::Unlimited, ..spec(workload) };
         let said = |says: &[u8]| nonsense(&spec, says, true);
         let check = |says: &[u8], contains: &str| {
             let sentence = said(says);

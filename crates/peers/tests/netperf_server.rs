@@ -9,10 +9,11 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_machine::end::Direction;
 use linerate_peers::limits::Limits;
 use linerate_peers::served_test::ServedTest;
 use linerate_peers::server::Server;
-use linerate_trial::spec::{Direction, Extent, Workload};
+use linerate_trial::spec::{Extent, Workload};
 use linerate_trial::tool::Tool;
 
 /// Has a server of ours while `work` goes on with its address. Returns what we saw.

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_machine::end::Direction;
 use linerate_peers::Route;
 use linerate_peers::limits::Limits;
 use linerate_peers::nuttcp::line::Request;
 use linerate_peers::served_test::ServedTest;
 use linerate_peers::server::Server;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {

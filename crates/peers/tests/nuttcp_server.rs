@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_machine::end::Direction;
 use linerate_peers::limits::Limits;
 use linerate_peers::served_test::ServedTest;
 use linerate_peers::server::Server;
 use linerate_trial::outcome::FlowOutcome;
-use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::spec::Workload;
 use linerate_trial::tool::Tool;
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.

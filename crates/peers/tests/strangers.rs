@@ -150,7 +150,7 @@ fn one_datagram_is_no_test() {
             if tool == Tool::Iperf2 {
                 // A number and a time, then a header: its size and that it is for UDP.
                 let header =
-                    iperf2::mapping::header_of(&Spec::new(Workload::UdpStream), linerate_trial::spec::Direction::Rx);
+                    iperf2::mapping::header_of(&Spec::new(Workload::UdpStream), linerate_machine::end::Direction::Rx);
                 let octets = header.emit();
                 first[16..16 + octets.len()].copy_from_slice(&octets);
             }

@@ -9,11 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
+use linerate_machine::end::Direction;
 use linerate_peers::Route;
 use linerate_peers::limits::Limits;
 use linerate_peers::server::Server;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {

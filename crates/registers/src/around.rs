@@ -3,8 +3,9 @@
 
 use std::sync::OnceLock;
 
+use linerate_machine::registers::{AroundTrial, PhyPlace, Readings, Wanted};
+
 use crate::changes::RegisterChanges;
-use linerate_trial::registers::{AroundTrial, PhyPlace, Readings, Wanted};
 
 use super::chosen::{Chosen, Selected};
 use super::decode::{knows_layout, value};
@@ -80,8 +81,9 @@ pub fn phy_id(wanted: &Wanted, readings: &Readings) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::registers::{Device, Dump};
+
     use crate::changes::What;
-    use linerate_trial::registers::{Device, Dump};
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! Which definitions fit a device, which of their registers are asked for, and which words that takes.
 //! Knows no values; [`super::decode`] takes them from what was read.
 
-use linerate_trial::options::nearest;
-use linerate_trial::registers::{Device, PhyPlace, Wanted};
+use linerate_machine::registers::{Device, PhyPlace, Wanted};
+use linerate_machine::text::nearest;
 
 use super::definition::{Definitions, DeviceDefinition, DumpLayout, Field, Mode, Place, Register};
 

@@ -1,7 +1,7 @@
 //! Words to values: which word is a register's, and what its fields mean.
 //! Knows no machine; absent words stay absent.
 
-use linerate_trial::registers::{Dump, Readings, Wanted};
+use linerate_machine::registers::{Dump, Readings, Wanted};
 use serde::Serialize;
 
 use super::chosen::{Item, Selected};
@@ -136,7 +136,7 @@ pub(super) fn kept_event(field: &Field, value: Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use linerate_trial::registers::Device;
+    use linerate_machine::registers::Device;
 
     use super::*;
     use crate as registers;

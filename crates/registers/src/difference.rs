@@ -103,7 +103,7 @@ fn hex(value: u32, width: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linerate_trial::registers::Device;
+    use linerate_machine::registers::Device;
 
     use super::*;
     use crate::chosen::Chosen;

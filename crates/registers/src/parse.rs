@@ -305,7 +305,7 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 fn index(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|&at: &usize| at < linerate_trial::registers::MOST_DUMP).ok_or_else(|| {
+    text.parse().ok().filter(|&at: &usize| at < linerate_machine::registers::MOST_DUMP).ok_or_else(|| {
         format!("dump={text} is no word of a dump; write dump=0 and up, or dump=- where the dump lacks the register")
     })
 }

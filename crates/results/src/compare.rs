@@ -9,7 +9,7 @@ mod matching;
 mod simulation;
 pub mod verdict;
 
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
 use serde::Serialize;
 
 pub use around::{Differs, DoubtCount};
@@ -313,7 +313,7 @@ fn name_of<S: serde::Serializer>(metric: &&'static Metric, serializer: S) -> Res
 
 #[cfg(test)]
 mod tests {
-    use linerate_trial::spec::Direction;
+    use linerate_machine::end::Direction;
 
     use super::*;
     use crate::record::{NullSide, Record};
@@ -389,7 +389,7 @@ mod tests {
         check(&[], speed, "throughput", "not comparable: the link's speed in Mbit/s (host) is 1000 against 100");
         check(&["host.speed_mbps"], speed, "throughput", "the same within");
         let ticks: fn(&mut Record) =
-            |r| r.target.environment.cpu.irq_time = Some(linerate_trial::environment::IrqTime::Precise);
+            |r| r.target.environment.cpu.irq_time = Some(linerate_machine::environment::IrqTime::Precise);
         check(&[], ticks, "target_us_per_kib", "not comparable: how the kernel accounts for interrupts (target)");
         check(&[], ticks, "host_us_per_kib", "the same within");
         check(&[], ticks, "throughput", "the same within");

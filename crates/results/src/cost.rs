@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use linerate_trial::cpu::CpuUse;
+use linerate_machine::cpu::CpuUse;
+use linerate_machine::end::{Direction, End};
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::flow::End;
-use linerate_trial::spec::{Direction, Workload};
-use linerate_trial::units::OfferedLoad;
+use linerate_trial::spec::Workload;
 use serde::Serialize;
 
 use crate::profile::Category;
@@ -233,8 +233,8 @@ fn doubts(record: &Record, end: Option<End>) -> impl Iterator<Item = &'static st
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::end::Direction;
     use linerate_trial::doubt::Doubted;
-    use linerate_trial::spec::Direction;
 
     use super::*;
     use crate::sample;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use linerate_trial::units::{OfferedLoad, parse_duration};
+use linerate_machine::units::{OfferedLoad, parse_duration};
 
 use crate::compare::gate::no_metric;
 use crate::figure::{Metric, Unit};

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use linerate_trial::spec::Direction;
+use linerate_machine::end::Direction;
 
 use crate::sample;
 use crate::select::Filter;

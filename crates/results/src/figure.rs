@@ -3,10 +3,9 @@
 
 use std::sync::LazyLock;
 
-use linerate_trial::cpu::CpuShares;
-use linerate_trial::flow::End;
+use linerate_machine::cpu::CpuShares;
+use linerate_machine::end::{Direction, End};
 use linerate_trial::outcome::TcpSummary;
-use linerate_trial::spec::Direction;
 
 pub use crate::figures::FIGURES;
 use crate::record::{Figures, FlowFigures, Latency, Record, ServiceDemand};

@@ -1,8 +1,8 @@
 //! Every figure there is, a row each, in the order of tables and CSV.
 //! docs/record-format.md and docs/method.md have tables that are written from these rows.
 
-use linerate_trial::cpu::CpuShares;
-use linerate_trial::flow::End::{self, Host, Target};
+use linerate_machine::cpu::CpuShares;
+use linerate_machine::end::End::{self, Host, Target};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::TcpSummary;
 

@@ -52,8 +52,7 @@ mod trouble;
 mod unaccounted;
 mod unaligned;
 
-use linerate_trial::flow::End;
-use linerate_trial::spec::Direction;
+use linerate_machine::end::{Direction, End};
 use serde::Serialize;
 
 use crate::record::Record;
@@ -279,7 +278,7 @@ mod tests {
     /// Whether `--set` would take it.
     fn is_taken(suggestion: &Try) -> Result<(), String> {
         match options::setting_of(&suggestion.name) {
-            Some((_, setting)) => linerate_trial::setting::canonical(setting, &suggestion.value)
+            Some((_, setting)) => linerate_machine::setting::canonical(setting, &suggestion.value)
                 .map(|_| ())
                 .map_err(|error| error.to_string()),
             None => {

@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn configurations_are_kept_apart() {
-        let mut records = vec![sample::udp(0, linerate_trial::spec::Direction::Rx, 100, 90.0)];
-        records.push(sample::udp(1, linerate_trial::spec::Direction::Rx, 200, 150.0));
+        let mut records = vec![sample::udp(0, linerate_machine::end::Direction::Rx, 100, 90.0)];
+        records.push(sample::udp(1, linerate_machine::end::Direction::Rx, 200, 150.0));
         let points: Vec<Point> = records
             .iter()
             .map(|record| Point {

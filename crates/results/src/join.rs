@@ -4,19 +4,20 @@
 use std::fmt::Display;
 use std::net::IpAddr;
 
+use linerate_machine::change::Changed;
+use linerate_machine::cpu::CpuUse;
+use linerate_machine::end::{End, PerEnd};
+use linerate_machine::environment::Environment;
+use linerate_machine::registers::AroundTrial;
+use linerate_machine::setting::{self, BOOT};
+use linerate_path::budget::Seen;
+use linerate_registers::changes::RegisterChanges;
+use linerate_trial::doubt::{Doubt, Doubted};
+use linerate_trial::outcome::{Outcome, ThreadUse};
+use linerate_trial::spec::Spec;
+
 use crate::outage;
 use crate::record::{FORMAT, Machine, Record, TrialPlace};
-use linerate_registers::changes::RegisterChanges;
-use linerate_trial::budget::Seen;
-use linerate_trial::change::Changed;
-use linerate_trial::cpu::CpuUse;
-use linerate_trial::doubt::{Doubt, Doubted};
-use linerate_trial::environment::Environment;
-use linerate_trial::flow::{End, PerEnd};
-use linerate_trial::outcome::{Outcome, ThreadUse};
-use linerate_trial::registers::AroundTrial;
-use linerate_trial::setting::{self, BOOT};
-use linerate_trial::spec::Spec;
 
 use linerate_registers::around;
 
@@ -148,7 +149,8 @@ pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
                 {
                     machine.environment = *told;
                 }
-                outcome.doubts.extend(outcome.cpu.as_ref().and_then(CpuUse::doubt));
+                let few = outcome.cpu.as_ref().and_then(CpuUse::few_ticks);
+                outcome.doubts.extend(few.map(|few| Doubted::ShortForCpu(few).into()));
                 outcome.cpu = outcome.cpu.take().filter(CpuUse::is_told);
             }
             let joined = Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host };

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use linerate_trial::environment::Environment;
+use linerate_machine::environment::Environment;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

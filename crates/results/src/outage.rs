@@ -1,9 +1,9 @@
 //! Links that went down in mid-trial, and the time in which nothing arrived.
 //! Knows what counters, arrivals and time slices say of it, and nothing of what else went wrong.
 
+use linerate_machine::end::End;
+use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, Doubted, Silence};
-use linerate_trial::flow::End;
-use linerate_trial::stage::Stage;
 
 use crate::record::{FlowFigures, Interval, Machine, Record};
 
@@ -64,8 +64,8 @@ pub fn doubt(record: &Record) -> Option<Doubt> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::end::Direction;
     use linerate_trial::doubt::DoubtKind;
-    use linerate_trial::spec::Direction;
 
     use super::*;
     use crate::sample;

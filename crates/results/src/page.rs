@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
 
+use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::stage::Stage;
 
 use crate::figure::{Better, Compared, Difference, FIGURES, METRICS};
 use crate::record::Record;

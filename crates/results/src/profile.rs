@@ -5,7 +5,7 @@ pub mod categories;
 pub mod difference;
 pub mod functions;
 
-use linerate_trial::profile::Profile;
+use linerate_machine::profile::Profile;
 use serde::{Deserialize, Serialize};
 
 /// What a machine's CPUs did in the measured part of a trial.

@@ -3,23 +3,23 @@
 
 use std::collections::BTreeMap;
 
+use linerate_machine::change::Changed;
+use linerate_machine::cpu::{CpuShares, CpuUse};
+use linerate_machine::end::{Direction, End};
+use linerate_machine::environment::Environment;
+use linerate_path::budget::{LossLine, Passage, PauseFrames};
+use linerate_path::drop_reason::DropReason;
+use linerate_path::stage::Counters;
+use linerate_registers::changes::RegisterChanges;
 use linerate_trial::api::{ApiUse, Timestamps};
-use linerate_trial::budget::{LossLine, Passage, PauseFrames};
-use linerate_trial::change::Changed;
-use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::{Doubt, DoubtKind};
-use linerate_trial::drop_reason::DropReason;
-use linerate_trial::environment::Environment;
-use linerate_trial::flow::End;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
-use linerate_trial::spec::{Direction, Spec, Workload};
-use linerate_trial::stage::Counters;
+use linerate_trial::spec::{Spec, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::profile::MachineProfile;
-use linerate_registers::changes::RegisterChanges;
 
 /// The name of this format.
 pub const FORMAT: &str = "linerate.record/1";

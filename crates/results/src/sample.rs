@@ -4,26 +4,26 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use linerate_machine::change::Changed;
+use linerate_machine::cpu::{CpuShares, CpuUse};
+use linerate_machine::end::{Direction, End};
+use linerate_machine::environment::{Amount, Cpu, Eee, Environment, IdleState, IrqTime, LinkModes, Nic, Pause};
+use linerate_machine::profile::{Function, Process, Profile, ProfileClock, ProfileScope, Stack};
+use linerate_path::budget::{Counted, DropCause, LossLine, Source};
+use linerate_path::stage::{Counters, Stage};
+use linerate_registers::changes::{FieldChange, RegisterChange, RegisterChanges, What};
 use linerate_trial::api::{ApiUse, Timestamps};
-use linerate_trial::budget::{Counted, DropCause, LossLine, Source};
-use linerate_trial::change::Changed;
-use linerate_trial::cpu::{CpuShares, CpuUse};
 use linerate_trial::doubt::{Doubt, Doubted};
-use linerate_trial::environment::{Amount, Cpu, Eee, Environment, IdleState, IrqTime, LinkModes, Nic, Pause};
-use linerate_trial::flow::End;
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
-use linerate_trial::profile::{Function, Process, Profile, ProfileClock, ProfileScope, Stack};
-use linerate_trial::spec::{Direction, Spec, Workload};
-use linerate_trial::stage::{Counters, Stage};
+use linerate_trial::spec::{Spec, Workload};
 
 use crate::id;
 use crate::profile::{Category, CategoryTime, MachineProfile};
 use crate::record::*;
 use crate::stats::noise::Noise;
 use crate::store::{Campaign, Store, StoreError};
-use linerate_registers::changes::{FieldChange, RegisterChange, RegisterChanges, What};
 
 /// When the examples were "measured": 2026-11-21 03:00:00 UTC.
 const START_MS: u64 = 1_795_230_000_000;

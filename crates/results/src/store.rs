@@ -529,7 +529,8 @@ fn read(json: &str) -> Result<Record, String> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_trial::spec::{Direction, Workload};
+    use linerate_machine::end::Direction;
+    use linerate_trial::spec::Workload;
 
     use super::*;
     use crate::observation::Observation;

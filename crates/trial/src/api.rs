@@ -2,13 +2,13 @@
 //! becomes at which end.
 //! Knows no system calls; what a kernel lacks is for the machine to find out.
 
+use linerate_machine::end::End;
+use linerate_machine::units::OfferedLoad;
+use linerate_machine::words;
 use serde::{Deserialize, Serialize};
 
-use crate::flow::End;
 use crate::pace::Pacing;
 use crate::spec::{Spec, Workload};
-use crate::units::OfferedLoad;
-use crate::words;
 
 words! {
     /// How a sender hands its data to the socket.

@@ -5,9 +5,9 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Contradiction, SeveralStages};
-use crate::cpu::FewTicks;
-use crate::flow::End;
+use linerate_machine::cpu::FewTicks;
+use linerate_machine::end::End;
+use linerate_path::budget::{Contradiction, Disagreement, Segmented, SeveralStages};
 
 /// A reason not to trust a figure, carried by the record. As text, a sentence with the figures that it rests on, ending in
 /// what to try.
@@ -61,14 +61,7 @@ pub enum Doubted {
     /// Fragments were dropped at several stages, so that it cannot be told where datagrams were lost.
     FragmentsLost(SeveralStages),
     /// Counters took buffers of many datagrams, which the stack had yet to cut apart, for one packet each.
-    Segmented {
-        /// Drops that counters saw.
-        drops: i64,
-        /// Datagrams to a buffer, at most.
-        segments: u32,
-        /// Datagrams that are unaccounted for.
-        unaccounted: i64,
-    },
+    Segmented(Segmented),
     /// A socket buffer is not what was asked.
     SocketBufferClamped {
         /// Octets that were asked for.
@@ -225,6 +218,16 @@ impl Silence {
     }
 }
 
+impl From<Disagreement> for Doubt {
+    fn from(disagreement: Disagreement) -> Doubt {
+        match disagreement {
+            Disagreement::Contradiction(contradiction) => Doubted::CountersContradict { contradiction }.into(),
+            Disagreement::SeveralStages(stages) => Doubted::FragmentsLost(stages).into(),
+            Disagreement::Segmented(segmented) => Doubted::Segmented(segmented).into(),
+        }
+    }
+}
+
 impl From<Doubted> for Doubt {
     fn from(what: Doubted) -> Doubt {
         Doubt { end: None, what }
@@ -248,7 +251,7 @@ impl Doubt {
             Doubted::SharedMachine => DoubtKind::SharedMachine,
             Doubted::Fragmented { .. } => DoubtKind::Fragmented,
             Doubted::FragmentsLost(_) => DoubtKind::FragmentsLost,
-            Doubted::Segmented { .. } => DoubtKind::Segmented,
+            Doubted::Segmented(_) => DoubtKind::Segmented,
             Doubted::SocketBufferClamped { .. } => DoubtKind::SocketBufferClamped,
             Doubted::SoakNotCalibrated { .. } => DoubtKind::SoakNotCalibrated,
             Doubted::EndMarkLost { .. } => DoubtKind::EndMarkLost,
@@ -306,11 +309,7 @@ impl Display for Doubted {
                  smaller message_size or a larger MTU"
             ),
             Doubted::FragmentsLost(stages) => stages.fmt(f),
-            Doubted::Segmented { drops, segments, unaccounted } => write!(
-                f,
-                "counters saw {drops} drops, each of which may have been of a buffer of up to {segments} datagrams: that can \
-                 be where the {unaccounted} unaccounted ones went; send with sender_api=sendmmsg to have each counted"
-            ),
+            Doubted::Segmented(segmented) => segmented.fmt(f),
             Doubted::SocketBufferClamped { asked, given } => write!(
                 f,
                 "the socket buffer is {given} octets where {asked} were asked; raise net.core.rmem_max and \

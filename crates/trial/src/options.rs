@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::flow::End;
-use crate::setting::{self, BadSetting};
 pub use crate::spec::OPTIONS;
 use crate::spec::{Spec, Workload};
-pub(crate) use kind::{Access, boolean, number};
+pub(crate) use kind::Access;
+use linerate_machine::end::End;
+use linerate_machine::setting::{self, BadSetting};
+use linerate_machine::text::nearest;
 
 pub(crate) mod kind;
 
@@ -292,30 +293,6 @@ fn range(name: &str, first: &str, rest: &str) -> Result<Vec<String>, NoRange> {
     Ok((0..=(last - first) / step).map(|k| (scale.write)(first + k * step)).collect())
 }
 
-/// The candidate that `name` was likely meant to be, if one is near enough.
-pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .into_iter()
-        .map(|candidate| (edit_distance(candidate, name), candidate))
-        .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, _)| *distance <= 1 + name.len() / 3)
-        .map(|(_, candidate)| candidate)
-}
-
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let substitute = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,10 +328,10 @@ mod tests {
             table +=
                 &format!("| `{}` | {allowed} | {usual} | {} | {applies} |\n", option.name, about.trim_end_matches('.'));
         }
-        crate::docs_tests::check("plans.md", "| option |", &table);
+        linerate_machine::docs_tests::check("plans.md", "| option |", &table);
         let columns: Vec<String> = OPTIONS.iter().map(|option| format!("`asked_{}`", option.name)).collect();
         let line = format!("| {} | `asked`, as `--set` takes it |\n", columns.join(", "));
-        crate::docs_tests::check_line("record-format.md", "| `asked_", &line);
+        linerate_machine::docs_tests::check_line("record-format.md", "| `asked_", &line);
     }
 
     #[track_caller]

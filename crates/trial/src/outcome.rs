@@ -1,20 +1,20 @@
 //! What one end of a trial saw: the material from which a record is made.
-//! Knows nothing of the other end; [`crate::budget`] and the record join the two.
+//! Knows nothing of the other end; [`linerate_path::budget`] and the record join the two.
 
+use linerate_machine::cpu::{CpuShares, CpuUse};
+use linerate_machine::end::End;
+use linerate_machine::environment::Environment;
+use linerate_machine::profile::Profile;
+use linerate_machine::registers::AroundTrial;
+use linerate_path::drop_reason::DropReason;
+use linerate_path::stage::Counters;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{ApiUse, Timestamps};
 use crate::arrivals::Arrivals;
-use crate::cpu::{CpuShares, CpuUse};
 use crate::doubt::Doubt;
-use crate::drop_reason::DropReason;
-use crate::environment::Environment;
-use crate::flow::End;
 use crate::histogram::Histogram;
 use crate::pace::Pacing;
-use crate::profile::Profile;
-use crate::registers::AroundTrial;
-use crate::stage::Counters;
 
 /// What one end saw of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

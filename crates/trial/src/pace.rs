@@ -1,8 +1,9 @@
 //! When to send what: departures under a limited offered load.
 //! Knows no clock; `now` is an argument.
 
+use linerate_machine::words;
+
 use crate::spec::{Spacing, Workload};
-use crate::words;
 
 /// The schedule of one stream's departures.
 ///
@@ -254,8 +255,9 @@ impl SplitMix64 {
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::units::OfferedLoad;
+
     use super::*;
-    use crate::units::OfferedLoad;
 
     const START: u64 = 1_000_000_007;
 

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use linerate_machine::end::Direction;
+use linerate_machine::units::OfferedLoad;
+use linerate_machine::words;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{ReceiverApi, SenderApi, Timestamps};
@@ -10,9 +13,7 @@ use crate::options::kind::{Auto, ByOctets, ByTime, Field, Load, Name, ON_OFF, Po
 use crate::options::kind::{Words, size, time, within};
 use crate::options::{Applies, OptionRow};
 use crate::pace::Pacing;
-use crate::units::OfferedLoad;
 use crate::wire::PROBE_LEN;
-use crate::words;
 
 words! {
     /// What traffic.
@@ -39,18 +40,6 @@ impl Workload {
     /// Carried by UDP.
     pub const fn is_udp(self) -> bool {
         matches!(self, Workload::UdpStream | Workload::UdpRr)
-    }
-}
-
-words! {
-    /// Which way, seen from the target. For requests and responses: who asks.
-    Direction {
-        /// The target sends (or asks).
-        Tx = "tx",
-        /// The target receives (or answers).
-        Rx = "rx",
-        /// Both at the same time.
-        Both = "both",
     }
 }
 

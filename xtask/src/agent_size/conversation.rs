@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use linerate_control::message::{Event, Holder, Prepare, Reply, Request, Secret};
 use linerate_control::{AgentEvent, Client, ConnectOptions, Endpoint};
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec, Workload};
 

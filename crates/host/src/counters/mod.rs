@@ -20,7 +20,7 @@
 
 use std::io;
 
-use linerate_trial::stage::Counters;
+use linerate_path::stage::Counters;
 
 use crate::files::Files;
 use crate::interfaces::{self, Link};
@@ -150,7 +150,7 @@ fn most_octets(name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use linerate_trial::stage::Stage;
+    use linerate_path::stage::Stage;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use linerate_trial::stage::Stage;
+use linerate_path::stage::Stage;
 use netlink_bindings::tc;
 
 use super::Machine;

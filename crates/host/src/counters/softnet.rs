@@ -9,7 +9,7 @@ const COLUMNS: [(usize, &str); 5] =
     [(0, "processed"), (1, "dropped"), (2, "time_squeeze"), (9, "received_rps"), (10, "flow_limit_count")];
 
 /// The sums over all CPUs of the columns that every row has. The kernel prints 32 bits of each, so a sum may
-/// jump backwards; [`linerate_trial::stage::Counters::since`] then leaves the counter out.
+/// jump backwards; [`linerate_path::stage::Counters::since`] then leaves the counter out.
 pub(super) fn parse(text: &str) -> Vec<Reading> {
     let rows: Vec<Vec<Option<u64>>> = text
         .lines()

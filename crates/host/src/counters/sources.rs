@@ -3,13 +3,13 @@
 //!
 //! A machine both sends and receives: what counts received packets is at a receiver's stage, what counts sent
 //! ones at a sender's. Statistics that a driver names as it likes stay [`Stage::Unplaced`] here and keep their raw
-//! names: the reader of a record places them by the driver's table (`linerate_trial::drivers`), so that a machine need
+//! names: the reader of a record places them by the driver's table (`linerate_path::drivers`), so that a machine need
 //! not carry the tables of all drivers.
 
 use std::io;
 
-use linerate_trial::pattern::fits;
-use linerate_trial::stage::Stage::{self, *};
+use linerate_machine::pattern::fits;
+use linerate_path::stage::Stage::{self, *};
 
 use super::{Machine, Reading, cpu, driver, interrupts, link, net_stat, pause, qdisc, snmp, softnet};
 

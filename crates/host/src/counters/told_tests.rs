@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_trial::stage::{Counters, Stage};
+use linerate_path::stage::{Counters, Stage};
 
 use super::{snapshot, snapshot_of};
 use crate::elsewhere::{DRIVER_STATISTICS, Files, Wanted};

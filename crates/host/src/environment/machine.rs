@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use linerate_trial::environment::{Cpu, Environment, IdleState, IrqTime};
+use linerate_machine::environment::{Cpu, Environment, IdleState, IrqTime};
 
 use crate::cpu::accounts_irq_by_ticks;
 use crate::files::Files;

@@ -1,7 +1,7 @@
 //! Writes down the state of this machine, as far as it can be read. Nothing here changes anything.
-//! Knows where each part is read; what the fields mean is in [`linerate_trial::environment`].
+//! Knows where each part is read; what the fields mean is in [`linerate_machine::environment`].
 
-use linerate_trial::environment::Environment;
+use linerate_machine::environment::Environment;
 
 use crate::files::Files;
 

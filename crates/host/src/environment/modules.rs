@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use linerate_trial::environment::Nic;
+use linerate_machine::environment::Nic;
 
 /// Nobody asks for more, and a name of a module is shorter (MODULE_NAME_LEN in linux/moduleparam.h).
 const MOST: usize = 64;

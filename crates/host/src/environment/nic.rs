@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use linerate_trial::environment::{Amount, Eee, LinkModes, Nic, Pause};
-use linerate_trial::setting::place::Place;
-use linerate_trial::setting::{DriverRequest, SETTINGS};
+use linerate_machine::environment::{Amount, Eee, LinkModes, Nic, Pause};
+use linerate_machine::setting::place::Place;
+use linerate_machine::setting::{DriverRequest, SETTINGS};
 
 use crate::counters;
 use crate::ethtool::{self, BitSet, Command, content, number_in};

@@ -19,7 +19,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use linerate_trial::change::PutBack;
+use linerate_machine::change::PutBack;
 use serde::{Deserialize, Serialize};
 
 use super::GuardError;
@@ -724,7 +724,7 @@ mod tests {
 
     #[test]
     fn a_journal_of_another_boot_is_deleted_and_what_outlives_a_boot_is_said() {
-        use linerate_trial::change::{Access, Custom};
+        use linerate_machine::change::{Access, Custom};
         let folder = Folder::new("boot");
         let file = || Access::File("/etc/turbo".to_owned());
         let custom = Location { custom: Some(Custom { get: file(), set: file() }), ..location("custom.turbo") };

@@ -1,10 +1,10 @@
 //! Where a setting is: its name, and the interface and the network namespace that it belongs to.
 //! Knows the way there from any namespace, and tells an interface from another one of its name.
 
-use linerate_trial::change::{Access, CUSTOM, Custom};
-use linerate_trial::setting;
-use linerate_trial::setting::overlap::OfInterface;
-use linerate_trial::setting::place::{DriverRequest, Each, Place};
+use linerate_machine::change::{Access, CUSTOM, Custom};
+use linerate_machine::setting;
+use linerate_machine::setting::overlap::OfInterface;
+use linerate_machine::setting::place::{DriverRequest, Each, Place};
 use serde::{Deserialize, Serialize};
 
 use super::namespace::Namespace;

@@ -17,8 +17,8 @@ mod watch;
 
 use std::io;
 
-use linerate_trial::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
-use linerate_trial::setting::{self, overlap};
+use linerate_machine::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
+use linerate_machine::setting::{self, overlap};
 
 use crate::settings::Settings;
 use journal::{Claim, Entry, Journal, Journals};

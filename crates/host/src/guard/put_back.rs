@@ -1,8 +1,8 @@
 //! Puts settings back to what a journal says they were.
 //! Knows no process: the agent does it at the end, its watchdog when it is dead, the next agent when both are.
 
-use linerate_trial::change::PutBack;
-use linerate_trial::setting::DriverRequest;
+use linerate_machine::change::PutBack;
+use linerate_machine::setting::DriverRequest;
 
 use super::journal::{Entry, Journal};
 use super::location::{Location, LocationError};

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use linerate_trial::profile::ProfileClock;
+use linerate_machine::profile::ProfileClock;
 
 use crate::sys::perf::{Sampler, Source, Whose};
 use crate::sys::thread::{allowed_cpus, monotonic_ns, pin_to_cpu};

@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, io};
 
-use linerate_trial::profile::{Profile, ProfileClock, ProfileScope};
+use linerate_machine::profile::{Profile, ProfileClock, ProfileScope};
 
 use crate::cpu::StatReading;
 use crate::sys::perf::{Sampler, Source, Whose};

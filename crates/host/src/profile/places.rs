@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 
-use linerate_trial::profile::{Function, KERNEL, Process, Stack};
+use linerate_machine::profile::{Function, KERNEL, Process, Stack};
 
 use super::elf;
 use super::kallsyms::{self, Starts};

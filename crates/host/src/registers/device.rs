@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use linerate_trial::registers::Device;
+use linerate_machine::registers::Device;
 
 use crate::sys::ethtool::Ethtool;
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::ops::RangeInclusive;
 
-use linerate_trial::registers::Device;
+use linerate_machine::registers::Device;
 
 use super::device::ranges;
 use crate::interfaces;

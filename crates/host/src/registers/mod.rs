@@ -6,7 +6,7 @@ mod memory;
 
 use std::io;
 
-use linerate_trial::registers::{Device, Dump, MOST_DUMP, PhyPlace, Readings, Wanted};
+use linerate_machine::registers::{Device, Dump, MOST_DUMP, PhyPlace, Readings, Wanted};
 
 use crate::environment::kernel_is_at_least;
 use crate::sys::ethtool::Ethtool;

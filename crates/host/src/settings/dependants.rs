@@ -1,8 +1,8 @@
 //! What else changes when a setting does: it is noted before the change, and put back after the setting.
 //! Knows what the kernel and drivers are known to do; what they take and cannot give back is in `lost.rs`.
 
-use linerate_trial::setting::place::{DriverRequest, LinkField, Place};
-use linerate_trial::setting::{self, SETTINGS, SettingInfo};
+use linerate_machine::setting::place::{DriverRequest, LinkField, Place};
+use linerate_machine::setting::{self, SETTINGS, SettingInfo};
 
 use super::{SettingError, Settings, each, features, lost, related, sysctl};
 

@@ -1,7 +1,7 @@
 //! What a driver keeps as one number or switch each: coalescing, rings, channels, pause frames, EEE.
 //! Knows the numbers of ethtool's attributes; which values a driver takes, only the driver knows.
 
-use linerate_trial::setting::place::{DriverRequest, Knob, Place};
+use linerate_machine::setting::place::{DriverRequest, Knob, Place};
 
 use super::{Mechanism, SettingError, Settings, Subject, lost};
 use crate::ethtool::{Command, number_in};
@@ -121,7 +121,7 @@ impl From<DriverRequest> for Command {
 
 #[cfg(test)]
 mod tests {
-    use linerate_trial::setting::{self, SETTINGS};
+    use linerate_machine::setting::{self, SETTINGS};
 
     use super::*;
     use crate::ethtool;

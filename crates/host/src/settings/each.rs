@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use linerate_trial::setting::place::{Each, Files, Form, Place};
-use linerate_trial::setting::syntax::OfEach;
+use linerate_machine::setting::place::{Each, Files, Form, Place};
+use linerate_machine::setting::syntax::OfEach;
 
 use super::files::{read, write};
 use super::{Mechanism, SettingError, Settings, Subject, numbered};

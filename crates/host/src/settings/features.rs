@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use linerate_trial::setting::overlap;
-use linerate_trial::setting::place::Features;
-use linerate_trial::setting::syntax::FeatureState;
+use linerate_machine::setting::overlap;
+use linerate_machine::setting::place::Features;
+use linerate_machine::setting::syntax::FeatureState;
 
 use super::{Mechanism, SettingError, Subject};
 use crate::ethtool::{self, BitSet, Command, content};
@@ -168,7 +168,7 @@ fn parts<'a>(subject: &Subject, features: &'a State, of: &Features) -> Result<Ve
 
 #[cfg(test)]
 mod tests {
-    use linerate_trial::setting::place::Place;
+    use linerate_machine::setting::place::Place;
 
     use super::super::Settings;
     use super::*;

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use linerate_trial::setting::place::LinkField;
+use linerate_machine::setting::place::LinkField;
 
 use super::{Mechanism, SettingError, Subject, lost};
 use crate::interfaces;

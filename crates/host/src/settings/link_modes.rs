@@ -1,7 +1,7 @@
 //! Speed, duplex and autonegotiation of a link: three views of one state, each of which puts the whole back.
 //! Knows ethtool's link modes by their names, so it needs no list of them.
 
-use linerate_trial::setting::syntax::{LinkMode, mode_of};
+use linerate_machine::setting::syntax::{LinkMode, mode_of};
 
 use super::{Mechanism, SettingError, Subject};
 use crate::ethtool::{self, BitSet, Command};

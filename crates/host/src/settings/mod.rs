@@ -7,9 +7,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use linerate_trial::change::CUSTOM;
-use linerate_trial::setting::place::Place;
-use linerate_trial::setting::{self, BadSetting, SETTINGS, SettingInfo, WhyBad};
+use linerate_machine::change::CUSTOM;
+use linerate_machine::setting::place::Place;
+use linerate_machine::setting::{self, BadSetting, SETTINGS, SettingInfo, WhyBad};
 
 pub use custom::{Access, Custom};
 pub use dependants::Dependant;

@@ -3,8 +3,8 @@
 
 use std::io;
 
-use linerate_trial::setting::discipline::Discipline;
-use linerate_trial::setting::{BadSetting, WhyBad};
+use linerate_machine::setting::discipline::Discipline;
+use linerate_machine::setting::{BadSetting, WhyBad};
 
 use super::{Mechanism, SettingError, Subject};
 use crate::netlink::{Netlink, attributes, push_attribute};

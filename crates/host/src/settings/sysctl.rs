@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use linerate_trial::setting::overlap::{OfInterface, UNITS};
+use linerate_machine::setting::overlap::{OfInterface, UNITS};
 
 use super::{Mechanism, SettingError, Subject, files, lost};
 

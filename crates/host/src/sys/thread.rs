@@ -3,8 +3,8 @@
 
 use std::io;
 
+use linerate_machine::setting::Scheduling;
 use linerate_trial::outcome::ThreadUse;
-use linerate_trial::setting::Scheduling;
 
 /// The CPUs that this thread may run on, rising (sched_getaffinity(2)).
 pub fn allowed_cpus() -> io::Result<Vec<u32>> {

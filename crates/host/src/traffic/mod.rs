@@ -36,12 +36,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use linerate_machine::end::End;
+use linerate_machine::registers::{AroundTrial, Wanted};
+use linerate_machine::setting::Scheduling;
+use linerate_path::drop_reason::DropReason;
 use linerate_trial::doubt::{Doubt, Doubted};
-use linerate_trial::drop_reason::DropReason;
-use linerate_trial::flow::{End, Flow};
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome};
-use linerate_trial::registers::{AroundTrial, Wanted};
-use linerate_trial::setting::Scheduling;
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
 
 use crate::counters::{self, Snapshot};
@@ -407,7 +408,7 @@ impl Trial {
             flow.tcp.iter_mut().for_each(|summary| counts.carry_on(summary));
         }
         let mut doubts = sampled.doubts;
-        let mut counters = linerate_trial::stage::Counters::default();
+        let mut counters = linerate_path::stage::Counters::default();
         if let Some(interface) = &self.interface {
             let after = counters::snapshot(interface);
             counters = after.since(&self.before, flows.iter().map(|flow| flow.octets_total).sum());

@@ -3,10 +3,10 @@
 
 use std::io;
 
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Spec, Workload};
-use linerate_trial::units::OfferedLoad;
 use socket2::Socket;
 
 use super::TrafficError;

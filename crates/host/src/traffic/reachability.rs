@@ -15,7 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use linerate_trial::flow::{End, Flow};
+use linerate_machine::end::End;
+use linerate_trial::flow::Flow;
 use linerate_trial::spec::{Extent, Spec};
 use socket2::{SockRef, Socket, TcpKeepalive, Type};
 
@@ -217,7 +218,8 @@ pub fn is_refusal(error: &io::Error) -> bool {
 mod tests {
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
-    use linerate_trial::spec::{Direction, Workload};
+    use linerate_machine::end::Direction;
+    use linerate_trial::spec::Workload;
 
     use super::*;
 

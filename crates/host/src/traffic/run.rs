@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{PROBE_PPS, Spec, Workload};
-use linerate_trial::units::OfferedLoad;
 
 use super::api::Chosen;
 use super::task::Task;

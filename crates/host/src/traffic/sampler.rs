@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use linerate_trial::cpu::CpuUse;
+use linerate_machine::cpu::CpuUse;
+use linerate_machine::end::End;
 use linerate_trial::doubt::{Doubt, Doubted};
-use linerate_trial::flow::{End, Flow};
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{CpuSlice, Slice};
 use linerate_trial::spec::Spec;
 use socket2::Socket;

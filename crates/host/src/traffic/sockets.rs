@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use linerate_trial::flow::{End, Flow};
+use linerate_machine::end::End;
+use linerate_trial::flow::Flow;
 use linerate_trial::spec::{Spec, Workload};
 use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Token};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};

@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
+use linerate_machine::setting::Scheduling;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::pace::Pacer;
-use linerate_trial::setting::Scheduling;
 use linerate_trial::spec::Spec;
 
 use super::api::Chosen;

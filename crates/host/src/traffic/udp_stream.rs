@@ -4,10 +4,10 @@
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
+use linerate_path::merged_drops::MergedDrops;
 use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::arrivals::Tracker;
 use linerate_trial::departures::Departures;
-use linerate_trial::merged_drops::MergedDrops;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::pace::Pacer;
 use linerate_trial::spec::Extent;

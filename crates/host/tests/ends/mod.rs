@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use linerate_host::traffic::{Tokens, TrafficError, Trial};
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 

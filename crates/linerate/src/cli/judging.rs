@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
 
 use super::{OutputArgs, ReachArgs, StoreArgs};
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use linerate_control::Endpoint;
-use linerate_trial::prefix::Prefix;
+use linerate_machine::prefix::Prefix;
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::tool::Tool;
-use linerate_trial::units::OfferedLoad;
 
 use super::{OutputArgs, ReachArgs, StoreArgs, endpoint, name_and_value};
 use crate::plan::RoundOrder;
@@ -137,7 +137,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) max_records: u64,
     /// The longest that a test may ask for
-    #[arg(long, value_name = "TIME", value_parser = linerate_trial::units::parse_duration, default_value = "1h")]
+    #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration, default_value = "1h")]
     pub(crate) max_time: Duration,
     /// Also send datagrams to iperf2 clients (-u with -R, -d, -r, --full-duplex), at this rate at most: 10M, 1G
     ///

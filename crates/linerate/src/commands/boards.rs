@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use linerate_control::Endpoint;
 use linerate_lab::boards::{Arch, Board, Boot, Folders, HostAgent, Machine};
 use linerate_lab::{Privilege, enter_user_namespace, privilege};
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
 
 use crate::interrupt;
 use crate::progress::Progress;

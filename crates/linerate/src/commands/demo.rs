@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use linerate_control::{ConnectOptions, Endpoint};
 use linerate_lab::{Lab, Privilege, Shape, enter_user_namespace, privilege};
+use linerate_machine::end::PerEnd;
 use linerate_results::record::Record;
 use linerate_results::store::Store;
-use linerate_trial::flow::PerEnd;
 
 use super::run::{Wanted, status};
 use super::{report, terminal_width};

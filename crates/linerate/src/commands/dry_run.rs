@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use linerate_control::ConnectOptions;
-use linerate_trial::change::{Access, Custom};
-use linerate_trial::flow::End;
-use linerate_trial::printable::in_line;
-use linerate_trial::setting::BOOT;
-use linerate_trial::units::format_duration;
+use linerate_machine::change::{Access, Custom};
+use linerate_machine::end::End;
+use linerate_machine::printable::in_line;
+use linerate_machine::setting::BOOT;
+use linerate_machine::units::format_duration;
 
 use super::{boards, say_notes};
 use crate::cli::{OutputArgs, RunArgs};

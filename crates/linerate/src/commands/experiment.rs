@@ -7,6 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use linerate_control::Endpoint;
 use linerate_control::message::Request;
+use linerate_machine::change::{CUSTOM, Change};
+use linerate_machine::end::End;
+use linerate_machine::units::{format_duration, parse_duration};
 use linerate_results::compare::verdict::Verdict;
 use linerate_results::compare::{self, Comparison, Judged, Wish};
 use linerate_results::figure::Metric;
@@ -14,11 +17,8 @@ use linerate_results::findings::{Finding, Try};
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::store::Store;
-use linerate_trial::change::{CUSTOM, Change};
-use linerate_trial::flow::End;
 use linerate_trial::options::setting_of;
 use linerate_trial::spec::Spec;
-use linerate_trial::units::{format_duration, parse_duration};
 
 use super::run::{Wanted, drawn_seed, status};
 use super::{connect_options, say_notes, terminal_width};
@@ -257,9 +257,9 @@ fn show(arguments: &ExplainArgs, comparison: &Comparison, sides: &[String], sugg
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::change::Changed;
+    use linerate_machine::end::Direction;
     use linerate_results::sample;
-    use linerate_trial::change::Changed;
-    use linerate_trial::spec::Direction;
 
     use super::*;
     use crate::plan::Plan;

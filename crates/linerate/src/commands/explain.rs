@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use linerate_machine::text::nearest;
 use linerate_results::findings::RULES;
-use linerate_trial::options::nearest;
 
 use super::{experiment, open_store, terminal_width};
 use crate::cli::ExplainArgs;

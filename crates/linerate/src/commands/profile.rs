@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use linerate_control::message::{Event, LONGEST_PROFILE_S, Reply, Request};
 use linerate_control::{AgentEvent, Client};
+use linerate_machine::end::End;
+use linerate_machine::profile::Profile;
+use linerate_machine::units::parse_duration;
+use linerate_results::profile::account::{Work, account};
+use linerate_results::profile::difference;
 use linerate_results::record::{Machine, Record};
 use linerate_results::select::Filter;
 use linerate_results::store::Store;
-use linerate_trial::flow::End;
-use linerate_trial::profile::Profile;
-use linerate_trial::units::parse_duration;
 
 use super::{connect_options, open_store, say_notes};
 use crate::cli::{RecordsProfileArgs, TargetArgs, TargetProfileArgs};
@@ -24,8 +26,6 @@ use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
 use crate::render;
 use crate::render::flame;
-use linerate_results::profile::account::{Work, account};
-use linerate_results::profile::difference;
 
 /// What symbols take to read, beyond the time that is sampled: a slow board's kernel writes hundreds of thousands of
 /// them out.

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::{Result, bail};
+use linerate_machine::units::parse_duration;
 use linerate_results::record::Record;
 use linerate_results::select::Filter;
 use linerate_trial::spec::Workload;
-use linerate_trial::units::parse_duration;
 
 use super::{open_store, profile};
 use crate::cli::{FilterArgs, OutputArgs, RecordsCommand};

@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use linerate_control::Client;
 use linerate_control::message::{DEVICE_MEMORY, REGISTERS, Reply, Request};
-use linerate_trial::registers::{PhyPlace, Readings, Wanted};
-use linerate_trial::units::parse_duration;
+use linerate_machine::registers::{PhyPlace, Readings, Wanted};
+use linerate_machine::units::parse_duration;
+use linerate_registers::around::phy_id;
+use linerate_registers::chosen::{Chosen, Selection};
+use linerate_registers::decode::{Value, decode, knows_layout, value};
+use linerate_registers::definition::Definitions;
+use linerate_registers::difference::difference;
 
 use crate::cli::RegistersArgs;
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
 use crate::render::registers as render;
-use linerate_registers::around::phy_id;
-use linerate_registers::chosen::{Chosen, Selection};
-use linerate_registers::decode::{Value, decode, knows_layout, value};
-use linerate_registers::definition::Definitions;
-use linerate_registers::difference::difference;
 
 /// What is wanted, valid as far as that can be told without the machine.
 pub(super) struct Registers<'a> {

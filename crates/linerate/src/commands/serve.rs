@@ -15,15 +15,16 @@ use linerate_host::environment;
 use linerate_host::sys::machine::raise_open_files;
 use linerate_host::sys::memory::return_large_buffers;
 use linerate_host::traffic::reachability::UnprovenLimit;
+use linerate_machine::end::PerEnd;
+use linerate_machine::environment::Environment;
 use linerate_peers::allow::AllowList;
 use linerate_peers::iperf3::authentication::Guard;
 use linerate_peers::limits::Limits;
 use linerate_peers::served_test::ServedTest;
 use linerate_peers::server::{Admits, Server};
+use linerate_results::join::{self, Conducted, Label, Route};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
-use linerate_trial::environment::Environment;
-use linerate_trial::flow::PerEnd;
 use linerate_trial::spec::{Ip, Spec};
 use linerate_trial::tool::Tool;
 
@@ -33,7 +34,6 @@ use crate::interrupt;
 use crate::measure::ids::{Ids, now};
 use crate::output::{out, say};
 use crate::render;
-use linerate_results::join::{self, Conducted, Label, Route};
 
 /// The plan's name in the records of served tests.
 const PLAN: &str = "serve";

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use linerate_control::message::{Request, SETTINGS};
 use linerate_control::{Client, ControlError};
-use linerate_trial::change::{CUSTOM, Change};
-use linerate_trial::setting::{self, overlap};
+use linerate_machine::change::{CUSTOM, Change};
+use linerate_machine::setting::{self, overlap};
 
 use crate::measure::error::TrialError;
 use crate::measure::pair::{ANSWER_TIME, holder};

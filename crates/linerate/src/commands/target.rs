@@ -8,9 +8,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use linerate_control::message::{Address, Reply, Request};
 use linerate_control::{Client, ControlError};
-use linerate_trial::drivers;
-use linerate_trial::stage::Counters;
-use linerate_trial::units::parse_duration;
+use linerate_machine::units::parse_duration;
+use linerate_path::drivers;
+use linerate_path::stage::Counters;
 
 use super::registers::Registers;
 use super::{boards, connect_options, profile, say_notes, settings};

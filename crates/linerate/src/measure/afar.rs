@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use linerate_control::{ConnectOptions, ControlError, Endpoint, Guard, Link, Machine};
 use linerate_host::counters::Snapshot;
 use linerate_host::elsewhere::{DRIVER_STATISTICS, Files, Wanted, environment_of, snapshot_of};
-use linerate_trial::environment::Environment;
+use linerate_machine::environment::Environment;
 
 use crate::interrupt;
 

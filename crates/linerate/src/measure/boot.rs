@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use linerate_control::message::{Reply, Request};
 use linerate_control::{Client, ControlError};
 use linerate_host::command::{self, Children, CommandError};
-use linerate_trial::change::Changed;
-use linerate_trial::environment::Environment;
-use linerate_trial::flow::{End, PerEnd};
-use linerate_trial::setting::BOOT;
+use linerate_machine::change::Changed;
+use linerate_machine::end::{End, PerEnd};
+use linerate_machine::environment::Environment;
+use linerate_machine::setting::BOOT;
+use linerate_machine::units::format_duration;
+use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
-use linerate_trial::units::format_duration;
 
 use super::error::TrialError;
 use super::pair::{ANSWER_TIME, Pair};
@@ -19,7 +20,6 @@ use super::settings::{LINK_TIME, Settings, wait_for_link};
 use crate::interrupt;
 use crate::plan::{Boot, Checked, PlannedTrial};
 use crate::progress::Progress;
-use linerate_results::join::Route;
 
 /// Between two tries to reach a machine that boots.
 const PAUSE: Duration = Duration::from_millis(500);

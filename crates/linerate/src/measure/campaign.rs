@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use linerate_machine::end::End;
+use linerate_results::join::{self, Conducted, Label};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store, StoreError};
-use linerate_trial::flow::End;
 
 use super::boot::Boots;
 use super::carrier::{self, Waited};
@@ -21,7 +22,6 @@ use super::time_left::Pace;
 use crate::interrupt;
 use crate::plan::{Changes, Plan, PlannedTrial};
 use crate::progress::Progress;
-use linerate_results::join::{self, Conducted, Label};
 
 /// What is to be carried out.
 pub(crate) struct Order<'a> {

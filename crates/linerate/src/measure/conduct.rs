@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use linerate_control::message::{Event, Failure, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
 use linerate_control::{AgentEvent, ControlError};
+use linerate_machine::end::{End, PerEnd};
+use linerate_machine::environment::Environment;
+use linerate_registers::around;
+use linerate_results::join::Route;
 use linerate_trial::doubt::Doubted;
-use linerate_trial::environment::Environment;
-use linerate_trial::flow::{End, PerEnd};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec};
 
@@ -19,8 +21,6 @@ use super::pair::{ANSWER_TIME, Pair};
 use super::settings::Settings;
 use crate::interrupt;
 use crate::plan::WantedSetting;
-use linerate_registers::around;
-use linerate_results::join::Route;
 
 type Conducted = linerate_results::join::Conducted<TrialError>;
 

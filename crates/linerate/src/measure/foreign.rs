@@ -8,13 +8,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_control::message::{Address, Foreign, RefusalKind, Reply, Request, RequestLine};
 use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Link, Machine, Outlet, Server, serve};
+use linerate_machine::prefix::Prefix;
 use linerate_peers::iperf3::authentication::Credentials;
-use linerate_trial::prefix::Prefix;
+use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
 use linerate_trial::tool::Tool;
 
 use super::route::Reach;
-use linerate_results::join::Route;
 
 /// The other tool's server.
 #[derive(Clone, Debug)]

@@ -100,8 +100,8 @@ impl Narrowing {
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::end::Direction;
     use linerate_results::sample;
-    use linerate_trial::spec::Direction;
 
     use super::*;
     use crate::plan::{Changes, Plan};

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use linerate_control::message::{Address, Holder, Reply, Request};
 use linerate_control::{Client, ConnectOptions, ControlError, Endpoint};
-use linerate_trial::flow::{End, PerEnd};
+use linerate_machine::end::{End, PerEnd};
+use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
 
 use super::afar::{Afar, Look};
 use super::foreign::ForeignTarget;
 use super::route::{self, Reach};
-use linerate_results::join::Route;
 
 /// How long an agent has for what needs no network.
 pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(8);

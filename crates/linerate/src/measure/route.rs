@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 
 use linerate_control::message::Address;
+use linerate_machine::prefix::Prefix;
 use linerate_results::join::Route;
-use linerate_trial::prefix::Prefix;
 use linerate_trial::spec::Ip;
 
 /// What one machine says of itself.

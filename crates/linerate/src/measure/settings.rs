@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use linerate_control::message::{Reply, Request, SETTINGS};
 use linerate_control::{Client, ControlError, Pending};
-use linerate_trial::change::{Change, Changed, PutBack, Reading};
-use linerate_trial::flow::{End, PerEnd};
-use linerate_trial::setting::{self, BOOT, DriverRequest, overlap};
+use linerate_machine::change::{Change, Changed, PutBack, Reading};
+use linerate_machine::end::{End, PerEnd};
+use linerate_machine::setting::{self, BOOT, DriverRequest, overlap};
+use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
 
 use super::error::{TrialError, of_control};
 use super::pair::{ANSWER_TIME, Pair};
 use crate::plan::{PlannedTrial, WantedSetting};
-use linerate_results::join::Route;
 
 /// An agent that hears nothing for so long after a change that may cut the conversation takes it back. Links come
 /// up again within four seconds at 1000BASE-T; an ssh that hears nothing for six ends.
@@ -287,7 +287,7 @@ pub(crate) fn get(
     client: &Client,
     interface: Option<String>,
     names: Vec<String>,
-    custom: Vec<(String, linerate_trial::change::Custom)>,
+    custom: Vec<(String, linerate_machine::change::Custom)>,
 ) -> Result<Readings, ControlError> {
     let values = Vec::new();
     match client.request(Request::Get { interface, names, custom, values }, CHANGE_TIME)? {

@@ -5,12 +5,12 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use linerate_trial::environment::Environment;
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
+use linerate_machine::environment::Environment;
+use linerate_machine::pattern::fits_stars;
+use linerate_machine::setting::{self, BOOT};
+use linerate_machine::units::{format_duration, parse_duration};
 use linerate_trial::options::setting_of;
-use linerate_trial::pattern::fits_stars;
-use linerate_trial::setting::{self, BOOT};
-use linerate_trial::units::{format_duration, parse_duration};
 use toml::Spanned;
 use toml::de::DeValue;
 

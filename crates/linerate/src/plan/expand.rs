@@ -4,12 +4,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use linerate_machine::change::{CUSTOM, Change, Custom};
+use linerate_machine::end::End;
+use linerate_machine::setting::{self, BadSetting, WhyBad, overlap};
 use linerate_results::record::NullSide;
-use linerate_trial::change::{CUSTOM, Change, Custom};
-use linerate_trial::flow::End;
 use linerate_trial::options::{self, BadOption, REPEAT, canonical, setting_of};
 use linerate_trial::pace::SplitMix64;
-use linerate_trial::setting::{self, BadSetting, WhyBad, overlap};
 use linerate_trial::spec::{Extent, Spec, Unsuitable, Workload};
 
 use super::order::{Entry, RoundOrder, round_of};

@@ -99,8 +99,8 @@ pub(crate) fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], re
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::end::Direction;
     use linerate_results::sample;
-    use linerate_trial::spec::Direction;
 
     use super::*;
 

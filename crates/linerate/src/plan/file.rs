@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
+use linerate_machine::change::{Access, CUSTOM, Custom};
+use linerate_machine::text::nearest;
+use linerate_machine::word::Word;
 use linerate_results::expect::Expectation;
-use linerate_trial::change::{Access, CUSTOM, Custom};
-use linerate_trial::options::{self, BadOption, OPTIONS, canonical, nearest};
-use linerate_trial::word::Word;
+use linerate_trial::options::{self, BadOption, OPTIONS, canonical};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -13,10 +13,10 @@ mod show;
 use std::io::Read;
 use std::path::Path;
 
+use linerate_machine::change::Custom;
+use linerate_machine::text::nearest;
+use linerate_machine::words;
 use linerate_results::expect::Expectation;
-use linerate_trial::change::Custom;
-use linerate_trial::options::nearest;
-use linerate_trial::words;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use boot::{Boot, Checked};

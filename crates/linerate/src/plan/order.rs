@@ -1,9 +1,9 @@
 //! In which order the trials of a round run: the plan's, or one left to chance and balanced.
 //! Knows no clock and draws no seed: the same seed gives the same order every time.
 
+use linerate_machine::words;
 use linerate_results::record::NullSide;
 use linerate_trial::pace::SplitMix64;
-use linerate_trial::words;
 
 use super::WantedSetting;
 

@@ -1,10 +1,10 @@
 //! Where the packets of a trial went: what passed each stage, what was lost there, and what no counter explains.
 //! Knows the record's fields, not how they came about.
 
+use linerate_machine::end::Direction;
+use linerate_path::budget::LossLine;
+use linerate_path::stage::Stage;
 use linerate_results::record::{PathLine, Record};
-use linerate_trial::budget::LossLine;
-use linerate_trial::spec::Direction;
-use linerate_trial::stage::Stage;
 
 use super::forms::Piece;
 use super::number::{count, signed};

@@ -318,10 +318,10 @@ impl Footnotes {
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::end::Direction;
     use linerate_results::compare::{Wish, compare};
     use linerate_results::observation::Observation;
     use linerate_results::sample;
-    use linerate_trial::spec::Direction;
 
     use super::*;
 

@@ -165,8 +165,8 @@ fn sizes(cost: &PacketCost) -> Piece {
 mod tests {
     use std::collections::BTreeMap;
 
+    use linerate_machine::end::End;
     use linerate_results::cost::Role;
-    use linerate_trial::flow::End;
 
     use super::*;
 

@@ -1,11 +1,11 @@
 //! Records as CSV, for spreadsheets and scripts; docs/record-format.md describes the columns.
 //! Every figure in the unit that its column's name ends in; an empty field is unknown.
 
+use linerate_machine::end::Direction;
+use linerate_path::stage::Stage;
 use linerate_results::figure::{FIGURES, Figure, Source};
 use linerate_results::record::Record;
 use linerate_trial::options::OPTIONS;
-use linerate_trial::spec::Direction;
-use linerate_trial::stage::Stage;
 
 /// A header, and a line a record. The columns are the same whatever the records are, so that files can be put together.
 pub(crate) fn csv(records: &[Record]) -> String {

@@ -6,8 +6,8 @@ use std::io;
 
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Options, from_lines};
+use linerate_machine::printable::{in_line, is_printable};
 use linerate_results::profile::{Category, MachineProfile};
-use linerate_trial::printable::{in_line, is_printable};
 
 use linerate_results::profile::categories::Table;
 use linerate_results::profile::functions::shown;
@@ -106,12 +106,12 @@ impl Scale {
     }
 }
 
-fn is_idle(profile: &MachineProfile, stack: &linerate_trial::profile::Stack) -> bool {
+fn is_idle(profile: &MachineProfile, stack: &linerate_machine::profile::Stack) -> bool {
     profile.taken.process(stack).is_some_and(|process| process.name == "swapper")
         && profile.taken.frames(stack).next().and_then(|one| Table::shipped().of_kernel(one)) == Some(Category::Idle)
 }
 
-fn fold(profile: &MachineProfile, stack: &linerate_trial::profile::Stack) -> String {
+fn fold(profile: &MachineProfile, stack: &linerate_machine::profile::Stack) -> String {
     let process = profile.taken.process(stack).map_or("?", |process| process.name.as_str());
     let mut folded = frame(process);
     for function in profile.taken.frames(stack).rev() {

@@ -1,6 +1,8 @@
 //! Every string of a record, replaced by what would move a cursor, forge a line or become a formula, in every form.
 //! Knows no field: it walks the JSON of the documents' example.
 
+use linerate_machine::end::End;
+use linerate_machine::printable::{is_printable, printable};
 use linerate_results::compare::{Wish, compare};
 use linerate_results::cost::costs;
 use linerate_results::figure::Metric;
@@ -9,9 +11,7 @@ use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::sample;
 use linerate_results::store::{Listed, Point};
-use linerate_trial::flow::End;
 use linerate_trial::pace::SplitMix64;
-use linerate_trial::printable::{is_printable, printable};
 use serde_json::Value;
 
 use super::compare as comparison;

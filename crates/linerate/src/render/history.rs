@@ -139,11 +139,11 @@ fn picture(values: &[f64]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::end::Direction;
     use linerate_results::history::history;
     use linerate_results::observation::Observation;
     use linerate_results::sample;
     use linerate_results::store::Point;
-    use linerate_trial::spec::Direction;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 
 use std::fmt::Display;
 
+use linerate_machine::printable::is_printable;
 use linerate_results::record::Record;
-use linerate_trial::printable::is_printable;
 
 /// One record a line, each a JSON object without line breaks (jsonlines.org).
 pub(crate) fn json(records: &[Record]) -> String {

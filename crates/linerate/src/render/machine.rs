@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use linerate_control::message::Address;
-use linerate_trial::environment::Environment;
-use linerate_trial::stage::{Counters, Stage};
+use linerate_machine::environment::Environment;
+use linerate_path::stage::{Counters, Stage};
 
 use super::show::flatten;
 use super::table_model::{Cell, grid};

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use linerate_machine::end::Direction;
 use linerate_results::figure::Source;
 use linerate_results::record::{FlowFigures, Record};
 use linerate_results::stats::median;
-use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::spec::Workload;
 
 use super::number::{count, figure};
 use super::sentence;

@@ -1,15 +1,15 @@
 //! Profiles for people: a machine's time by kinds of work and by functions, and how two profiles differ.
 //! Knows no samples one by one; `crate::profile` counts them.
 
+use linerate_machine::profile::{ProfileClock, ProfileScope};
+use linerate_results::profile::difference::{Difference, Row, Unit, by_sample};
+use linerate_results::profile::functions::functions;
 use linerate_results::profile::{Category, CategoryTime, MachineProfile};
 use linerate_results::record::Record;
-use linerate_trial::profile::{ProfileClock, ProfileScope};
 
 use super::number::{count, figure, percent};
 use super::sentence;
 use super::table_model::{Cell, Table, grid};
-use linerate_results::profile::difference::{Difference, Row, Unit, by_sample};
-use linerate_results::profile::functions::functions;
 
 /// The most functions that are shown.
 const FUNCTIONS: usize = 25;

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linerate_machine::end::Direction;
+use linerate_machine::units::OfferedLoad;
 use linerate_results::figure::{About, FIGURES, Figure, Layer, Source, Unit};
 use linerate_results::record::{NullSide, Record};
 use linerate_results::stats::median;
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::spec::{Direction, Workload};
-use linerate_trial::units::OfferedLoad;
+use linerate_trial::spec::Workload;
 
 use super::apis;
 use super::forms::{self, Piece};

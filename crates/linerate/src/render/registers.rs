@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
+use linerate_machine::end::End;
+use linerate_machine::registers::Device;
 use linerate_registers::changes::{FieldChange, RegisterChange, RegisterChanges, What};
-use linerate_results::record::{Machine, Record};
-use linerate_trial::flow::End;
-use linerate_trial::registers::Device;
-
-use super::{json, sentence};
 use linerate_registers::decode::{Decoded, DecodedField};
 use linerate_registers::definition::Register;
+use linerate_results::record::{Machine, Record};
+
+use super::{json, sentence};
 
 /// Registers as they are. Those that were named show every field, one a line; of all of them, the fields that are set.
 pub(crate) fn registers(

@@ -1,10 +1,10 @@
 //! Records for the renderers' tests, put together from the examples of `results`.
 //! Measured by nobody.
 
+use linerate_machine::end::Direction;
 use linerate_results::record::Record;
 use linerate_results::sample;
 use linerate_trial::doubt::{Doubted, HeldUp};
-use linerate_trial::spec::Direction;
 
 /// A sweep of offered load in both directions, in the interleaved order of a campaign.
 pub(super) fn sweep() -> Vec<Record> {

@@ -1,7 +1,7 @@
 //! Settings of one machine for people: as they are, as they were changed, as they were put back.
 //! Knows no machine; the same facts stand in records for both ends.
 
-use linerate_trial::change::{Changed, PutBack, Reading};
+use linerate_machine::change::{Changed, PutBack, Reading};
 
 use super::table_model::{Cell, grid};
 use super::{json, sentence};

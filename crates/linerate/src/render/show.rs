@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linerate_machine::cpu::{CpuShares, CpuUse};
+use linerate_machine::end::End;
+use linerate_path::stage::Stage;
 use linerate_results::figure::{FIGURES, Figure, Getter, Layer, Source, Unit};
 use linerate_results::record::{FlowFigures, Interval, Machine, Record};
 use linerate_trial::api::ApiUse;
-use linerate_trial::cpu::{CpuShares, CpuUse};
-use linerate_trial::flow::End;
 use linerate_trial::outcome::ThreadUse;
-use linerate_trial::stage::Stage;
 
 use super::apis;
 use super::budget;
@@ -321,8 +321,9 @@ fn broken(words: &[String], width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use linerate_results::sample;
+
+    use super::*;
 
     #[test]
     fn a_full_record() {
@@ -336,7 +337,7 @@ mod tests {
 
     #[test]
     fn many_slices_show_their_ends() {
-        let mut record = sample::udp(0, linerate_trial::spec::Direction::Rx, 100, 100.0);
+        let mut record = sample::udp(0, linerate_machine::end::Direction::Rx, 100, 100.0);
         record.intervals = (0..3600)
             .map(|second| Interval {
                 start_s: f64::from(second),

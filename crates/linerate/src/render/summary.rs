@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use linerate_machine::end::Direction;
+use linerate_path::stage::Stage;
 use linerate_results::figure::Source;
 use linerate_results::record::{FlowFigures, Machine, Record};
 use linerate_results::stats::median;
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::spec::{Direction, Workload};
-use linerate_trial::stage::Stage;
+use linerate_trial::spec::Workload;
 
 use super::apis;
 use super::number::{count, figure, percent};

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use linerate_machine::end::{Direction, End};
 use linerate_results::record::{Directions, FlowFigures, Machine, Record};
-use linerate_trial::flow::End;
-use linerate_trial::spec::Direction;
 
 use super::forms::{self, Piece};
 use super::table_model::{Cell, Table, Value};

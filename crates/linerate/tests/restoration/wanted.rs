@@ -1,7 +1,7 @@
 //! What a random campaign asks for: settings of both ends, valid and refused, by any of their names.
 //! Knows the whole table of settings, and no world.
 
-use linerate_trial::setting::SETTINGS;
+use linerate_machine::setting::SETTINGS;
 
 use crate::machines::chance::Chance;
 

@@ -2,7 +2,7 @@
 //! Knows no rates of links.
 
 use linerate_lab::Shape;
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
 
 use super::rig::{Link, Rig, assert_near, flow};
 

@@ -2,8 +2,8 @@
 //! Knows no rates.
 
 use linerate_lab::Shape;
+use linerate_machine::end::End;
 use linerate_results::record::Record;
-use linerate_trial::flow::End;
 
 use super::rig::{Link, Rig, flow, is_crowded};
 

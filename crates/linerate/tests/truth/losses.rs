@@ -9,10 +9,10 @@ use std::process::Command;
 use linerate_host::drop_reasons;
 use linerate_host::sys::bpf::{Attached, Instruction, Program, ProgramKind};
 use linerate_lab::Shape;
+use linerate_path::stage::Stage;
 use linerate_results::findings::{Sureness, findings};
 use linerate_results::record::Record;
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::stage::Stage;
 
 use super::backlog::ShortBacklog;
 use super::rig::{Rig, losses};

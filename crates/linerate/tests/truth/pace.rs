@@ -2,9 +2,9 @@
 //! Knows no links: what the kernel's link counted in the wall time is the judge.
 
 use linerate_lab::Shape;
+use linerate_machine::end::End;
 use linerate_results::record::Record;
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::flow::End;
 
 use super::rig::{Link, Rig, flow, is_crowded};
 

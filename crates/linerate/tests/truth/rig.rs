@@ -11,9 +11,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use linerate_lab::{LINK_NAME, Lab, Privilege, Shape, privilege};
+use linerate_machine::end::End;
+use linerate_path::stage::Stage;
 use linerate_results::record::{FlowFigures, Record};
-use linerate_trial::flow::End;
-use linerate_trial::stage::Stage;
 
 /// One test at a time: rates are measured, and a second flood would take the CPU from the first.
 static ALONE: Mutex<()> = Mutex::new(());

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use linerate_lab::Shape;
-use linerate_trial::flow::End;
-use linerate_trial::spec::Direction;
-use linerate_trial::stage::Stage;
+use linerate_machine::end::{Direction, End};
+use linerate_path::stage::Stage;
 
 use super::rig::{Rig, TimerWatch, assert_near, flow, is_crowded, losses};
 

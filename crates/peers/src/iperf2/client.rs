@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::{ProvenPeer, Reach};
 use linerate_host::traffic::{Adopted, Early, Trial};
-use linerate_trial::flow::{End, Flow};
+use linerate_machine::end::{Direction, End};
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{Outcome, Role};
-use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::spec::Workload;
 use linerate_trial::wire::Probe;
 use socket2::Socket;
 

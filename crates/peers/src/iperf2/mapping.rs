@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use linerate_host::traffic::reachability::Beyond;
+use linerate_machine::end::{Direction, End};
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::arrivals::{Arrivals, MOST_DATAGRAMS};
-use linerate_trial::flow::End;
 use linerate_trial::outcome::{FlowOutcome, Role};
-use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, Spec, Workload};
+use linerate_trial::spec::{Extent, MAX_DATAGRAM, Spec, Workload};
 use linerate_trial::tool::Tool;
-use linerate_trial::units::OfferedLoad;
 
 use super::bounce_back;
 use super::datagram::{MIN_LEN, PREFIX_LEN};

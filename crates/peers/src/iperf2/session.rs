@@ -8,10 +8,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use linerate_host::interfaces::{self, InterfaceAddress};
 use linerate_host::traffic::reachability::{Answers, Reach};
 use linerate_host::traffic::{Adopted, Early, Framing};
-use linerate_trial::flow::{End, Flow};
+use linerate_machine::end::{Direction, End};
+use linerate_machine::prefix::Prefix;
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::prefix::Prefix;
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use socket2::Socket;
 
 use super::bounce_back;

@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
+use linerate_machine::end::{Direction, End};
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::arrivals::Arrivals;
-use linerate_trial::flow::{End, Flow};
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
-use linerate_trial::units::OfferedLoad;
 
 use super::datagram::MIN_LEN;
 use super::parameters::Parameters;

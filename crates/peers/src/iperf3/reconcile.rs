@@ -24,8 +24,8 @@ pub fn reconcile(ours: &mut Outcome, theirs: &mut Outcome) {
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::end::End;
     use linerate_trial::arrivals::Arrivals;
-    use linerate_trial::flow::End;
     use linerate_trial::outcome::FlowOutcome;
 
     use super::*;

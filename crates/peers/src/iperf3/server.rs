@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::{ProvenPeer, Reach};
 use linerate_host::traffic::{Adopted, Trial};
-use linerate_trial::flow::{End, Flow};
+use linerate_machine::end::{Direction, End};
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{Outcome, Role};
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use socket2::Socket;
 
 use super::datagram;

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::{ProvenPeer, Reach};
 use linerate_host::traffic::{Adopted, Trial};
-use linerate_trial::flow::{End, Flow};
+use linerate_machine::end::End;
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{Outcome, Role};
 use linerate_trial::spec::Workload;
 use socket2::Socket;

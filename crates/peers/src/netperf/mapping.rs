@@ -4,14 +4,15 @@
 
 use std::time::Duration;
 
+use linerate_machine::cpu::{CpuShares, CpuUse};
+use linerate_machine::end::{Direction, End};
+use linerate_machine::environment::{Cpu as Processors, Environment, Nic};
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::arrivals::Arrivals;
-use linerate_trial::cpu::{CpuShares, CpuUse};
-use linerate_trial::environment::{Cpu as Processors, Environment, Nic};
-use linerate_trial::flow::{End, Flow};
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, TcpSummary};
-use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, Spec, Workload};
+use linerate_trial::spec::{Extent, MAX_DATAGRAM, Spec, Workload};
 use linerate_trial::tool::Tool;
-use linerate_trial::units::OfferedLoad;
 
 use super::omni::{Request, Response, ServerRole, USUAL, flag};
 use super::results::{Cpu, PROC_STAT, Results, method, service_demand};

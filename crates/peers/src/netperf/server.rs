@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use linerate_host::environment;
 use linerate_host::traffic::reachability::{ProvenPeer, Reach};
 use linerate_host::traffic::{Adopted, TrafficError, Trial};
-use linerate_trial::environment::Environment;
-use linerate_trial::flow::{End, Flow};
+use linerate_machine::end::{Direction, End};
+use linerate_machine::environment::Environment;
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use socket2::Socket;
 
 use super::mapping::{PAD, errno, results_of, spec_of};

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::{ProvenPeer, Reach};
 use linerate_host::traffic::{Adopted, Trial};
+use linerate_machine::end::Direction;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::spec::Workload;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::datagram::BEGINS;

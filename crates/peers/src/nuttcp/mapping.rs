@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
+use linerate_machine::end::Direction;
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::arrivals::Arrivals;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, Slice, TcpSummary};
-use linerate_trial::spec::{Direction, Extent, MAX_DATAGRAM, MAX_MESSAGE, MAX_SLICES, MAX_STREAMS, Spec, Workload};
+use linerate_trial::spec::{Extent, MAX_DATAGRAM, MAX_MESSAGE, MAX_SLICES, MAX_STREAMS, Spec, Workload};
 use linerate_trial::tool::Tool;
-use linerate_trial::units::OfferedLoad;
 
 use super::datagram::COUNTED_LEN;
 use super::line::Request;
@@ -401,7 +402,7 @@ mod tests {
         let mut flow = FlowOutcome::new(0, Role::Sender);
         (flow.octets, flow.octets_total) = (octets, octets);
         (flow.messages, flow.messages_total) = (octets / size, octets / size);
-        Outcome::of_flows(linerate_trial::flow::End::Host, vec![flow])
+        Outcome::of_flows(linerate_machine::end::End::Host, vec![flow])
     }
 
     fn told(text: &str) -> ServerReport {

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::{ProvenPeer, Reach};
 use linerate_host::traffic::{Adopted, Moved, Odometer, Trial};
+use linerate_machine::end::Direction;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome, ThreadUse};
-use linerate_trial::spec::{Direction, Spec, Workload};
+use linerate_trial::spec::{Spec, Workload};
 use socket2::{SockRef, Socket};
 
 use super::datagram::BEGINS;

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::Reach;
 use linerate_host::traffic::{Adopted, Early, Framing};
-use linerate_trial::flow::{End, Flow};
+use linerate_machine::end::{Direction, End};
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::{Direction, Extent, Spec};
+use linerate_trial::spec::{Extent, Spec};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::datagram::{END, ENDS, Octets, START, Streams};

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::Reach;
 use linerate_host::traffic::{Adopted, Early, Framing, Trial};
+use linerate_machine::end::End;
 use linerate_trial::api::ReceiverApi;
-use linerate_trial::flow::{End, Flow};
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{MAX_DATAGRAM, Spec};
 use socket2::Socket;

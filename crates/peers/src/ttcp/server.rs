@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use linerate_trial::flow::End;
+use linerate_machine::end::End;
 use linerate_trial::spec::{Extent, Spec, Workload};
 
 use super::datagram::Streams;

@@ -57,7 +57,7 @@ impl FromStr for Gate {
 /// One sentence about a name that no metric has.
 pub fn no_metric(name: &str) -> String {
     let names: Vec<&str> = METRICS.iter().map(Metric::short).collect();
-    let near = linerate_trial::options::nearest(name, names.iter().copied());
+    let near = linerate_machine::text::nearest(name, names.iter().copied());
     let hint = near.map(|near| format!("did you mean '{near}'? ")).unwrap_or_default();
     format!("there is no metric '{name}'; {hint}metrics are {}", names.join(", "))
 }

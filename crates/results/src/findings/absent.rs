@@ -1,9 +1,9 @@
 //! What a record does not know and a question needs, and how to get it.
 //! Knows which facts rules ask for; a fact that no rule needs is not missed.
 
+use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::Workload;
-use linerate_trial::stage::Stage;
 use serde::Serialize;
 
 use super::case::{Case, Side, tidy};

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use linerate_trial::budget::{LossLine, PauseFrames, Seen, drops_seen};
-use linerate_trial::cpu::{CpuShares, CpuUse};
+use linerate_machine::cpu::{CpuShares, CpuUse};
+use linerate_machine::end::{Direction, End};
+use linerate_machine::environment::Nic;
+use linerate_path::budget::{LossLine, PauseFrames, Seen, drops_seen};
+use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::environment::Nic;
-use linerate_trial::flow::End;
 use linerate_trial::outcome::TcpSummary;
-use linerate_trial::spec::{Direction, Spec, Workload};
-use linerate_trial::stage::Stage;
+use linerate_trial::spec::{Spec, Workload};
 use linerate_trial::wire::EthernetOverhead;
 
 use super::Sureness;

@@ -1,14 +1,14 @@
 //! Recorded faults for the tests of rules: each a record as a trial with that fault would leave it.
 //! Measured by nobody; counters are named and sized as the drivers of those boards and servers do.
 
-use linerate_trial::budget::{Datagrams, Seen, loss_budget};
-use linerate_trial::cpu::CpuShares;
+use linerate_machine::cpu::CpuShares;
+use linerate_machine::end::Direction::{self, Rx, Tx};
+use linerate_machine::end::End;
+use linerate_machine::environment::{Amount, Eee, IdleState, LinkModes, Pause};
+use linerate_path::budget::{Datagrams, Seen, loss_budget};
+use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, DoubtKind};
-use linerate_trial::environment::{Amount, Eee, IdleState, LinkModes, Pause};
-use linerate_trial::flow::End;
 use linerate_trial::histogram::Histogram;
-use linerate_trial::spec::Direction::{self, Rx, Tx};
-use linerate_trial::stage::Stage;
 
 use crate::record::{Latency, Machine, Record};
 use crate::sample;
@@ -490,7 +490,7 @@ fn hardware(record: &mut Record) {
         (record.loss_budget.as_ref().map(|_| Vec::new()), record.unaccounted.map(|_| 0));
 }
 
-fn nic(machine: &mut Machine) -> &mut linerate_trial::environment::Nic {
+fn nic(machine: &mut Machine) -> &mut linerate_machine::environment::Nic {
     machine.environment.nic.as_mut().expect("the example has one")
 }
 
@@ -548,6 +548,6 @@ fn settle(record: &mut Record) {
     };
     record.loss_budget = Some(budget.lines);
     record.unaccounted = Some(budget.unaccounted);
-    record.doubts.extend(budget.doubts);
+    record.doubts.extend(budget.disagreements.into_iter().map(Doubt::from));
     debug_assert!(record.doubts.iter().all(|doubt: &Doubt| doubt.kind() != DoubtKind::SharedMachine));
 }

@@ -1,7 +1,7 @@
 //! One end of the cable is half duplex, or half duplex limits both.
 //! Knows what the two ends tell, and collisions.
 
-use linerate_trial::stage::Stage;
+use linerate_path::stage::Stage;
 
 use super::case::{Case, tidy};
 use super::{Finding, Rule, Sureness};

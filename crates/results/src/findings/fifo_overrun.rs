@@ -1,8 +1,8 @@
 //! The receiving MAC's FIFO overran: the bus, or the driver, did not empty it in time.
 //! Knows pause frames, which would have held the sender back.
 
-use linerate_trial::budget::DropCause;
-use linerate_trial::stage::Stage;
+use linerate_path::budget::DropCause;
+use linerate_path::stage::Stage;
 
 use super::case::Case;
 use super::{Finding, Rule};

@@ -1,9 +1,10 @@
 //! The host, not the target, is what limits.
 //! Knows both machines; of two ends on one machine nothing can be said by CPU use.
 
+use linerate_machine::end::End;
+
 use super::case::{Case, SATURATED, percent, tidy};
 use super::{Finding, Rule, Sureness};
-use linerate_trial::flow::End;
 
 /// A machine whose busiest CPU is busy less than this has time left.
 const TIME_LEFT: f64 = 0.8;

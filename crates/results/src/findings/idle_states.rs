@@ -23,7 +23,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let latency = case.latency()?;
     let median = *latency.percentiles.get("p50")?;
     case.sides().into_iter().rev().find_map(|side| {
-        let used = |state: &linerate_trial::environment::IdleState| {
+        let used = |state: &linerate_machine::environment::IdleState| {
             let entered = side.counter(&format!("cpu idle {} entered", state.name))?;
             let exit_us = state.exit_latency_us.filter(|us| *us >= DEEP_US && state.disabled != Some(true))?;
             (entered * 2 >= latency.count).then(|| (state.name.clone(), exit_us, entered))

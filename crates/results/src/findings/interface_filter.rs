@@ -1,8 +1,8 @@
 //! A program or a filter at the receiver's interface threw packets away: XDP, or tc.
 //! Knows the names of drivers' counters and of the kernel's reasons, not what the program is for.
 
-use linerate_trial::budget::{DropCause, LossLine};
-use linerate_trial::stage::Stage;
+use linerate_path::budget::{DropCause, LossLine};
+use linerate_path::stage::Stage;
 
 use super::case::Case;
 use super::{Finding, Rule};

@@ -1,7 +1,7 @@
 //! An interrupt for nearly every packet, and a CPU without time.
 //! Knows interrupt counts and coalescing.
 
-use linerate_trial::stage::Stage;
+use linerate_path::stage::Stage;
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};

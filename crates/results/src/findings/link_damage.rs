@@ -1,8 +1,8 @@
 //! Frames arrived damaged: the cable, its plugs, or a PHY. Or the receiving MAC found them wrong in another way.
 //! Knows the CRC counters; a duplex mismatch, which damages frames too, is another rule.
 
-use linerate_trial::budget::DropCause;
-use linerate_trial::stage::Stage;
+use linerate_path::budget::DropCause;
+use linerate_path::stage::Stage;
 
 use super::case::Case;
 use super::{Finding, Rule, Sureness};

@@ -58,8 +58,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 fn best(case: &Case<'_>) -> Option<u32> {
     let modes = |side: Side<'_>| side.nic()?.link_modes.clone();
     let (a, b) = (modes(case.sender), modes(case.receiver));
-    let supported = |modes: &Option<linerate_trial::environment::LinkModes>| fastest(&modes.as_ref()?.supported);
-    let partner = |modes: &Option<linerate_trial::environment::LinkModes>| fastest(&modes.as_ref()?.partner);
+    let supported = |modes: &Option<linerate_machine::environment::LinkModes>| fastest(&modes.as_ref()?.supported);
+    let partner = |modes: &Option<linerate_machine::environment::LinkModes>| fastest(&modes.as_ref()?.partner);
     match (supported(&a), supported(&b)) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (Some(own), None) => Some(own.min(partner(&a)?)),
@@ -70,6 +70,6 @@ fn best(case: &Case<'_>) -> Option<u32> {
 
 /// Of names like `1000baseT/Full`.
 fn fastest(modes: &[String]) -> Option<u32> {
-    let speed = |mode: &String| linerate_trial::setting::syntax::mode_of(mode).map(|(speed, _)| speed);
+    let speed = |mode: &String| linerate_machine::setting::syntax::mode_of(mode).map(|(speed, _)| speed);
     modes.iter().filter_map(speed).max()
 }

@@ -1,8 +1,8 @@
 //! The table of neighbours has no room, or packets waited in vain for a neighbour's address.
 //! Knows the counters of ARP and neighbour discovery.
 
+use linerate_path::stage::Stage;
 use linerate_trial::spec::Ip;
-use linerate_trial::stage::Stage;
 
 use super::case::Case;
 use super::{Finding, Rule, Sureness};

@@ -1,7 +1,8 @@
 //! Holds docs/findings.md against the rules.
 //! Knows which part of the page the rules write, not what people add around it.
 
-use linerate_trial::{options, setting};
+use linerate_machine::setting;
+use linerate_trial::options;
 
 use super::RULES;
 use crate::page::check;

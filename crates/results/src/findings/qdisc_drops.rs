@@ -1,7 +1,7 @@
 //! The sender's own queueing discipline drops.
 //! Knows its kind and length.
 
-use linerate_trial::stage::Stage;
+use linerate_path::stage::Stage;
 
 use super::case::Case;
 use super::{Finding, Rule};

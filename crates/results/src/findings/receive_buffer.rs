@@ -1,8 +1,8 @@
 //! The receiving socket's buffer ran full, by whatever cause.
 //! Knows what Linux gives; threads that starve, or have no time, are other rules.
 
-use linerate_trial::stage::Stage;
-use linerate_trial::units::format_size;
+use linerate_machine::units::format_size;
+use linerate_path::stage::Stage;
 
 use super::case::{Case, percent};
 use super::{Finding, Rule};

@@ -1,8 +1,8 @@
 //! The receive ring had no free descriptor, or the driver threw packets away.
 //! Knows the ring's length; why it was not emptied in time is for rules about CPUs.
 
-use linerate_trial::budget::{DropCause, LossLine};
-use linerate_trial::stage::Stage;
+use linerate_path::budget::{DropCause, LossLine};
+use linerate_path::stage::Stage;
 
 use super::case::Case;
 use super::{Finding, Rule, Sureness};

@@ -1,7 +1,7 @@
 //! The thread that reads had no time left.
 //! Knows thread times; who else took the CPU is for other rules.
 
-use linerate_trial::stage::Stage;
+use linerate_path::stage::Stage;
 
 use super::case::{Case, percent};
 use super::{Finding, Rule, Sureness};

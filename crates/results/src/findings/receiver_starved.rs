@@ -1,7 +1,7 @@
 //! The thread that reads did not get a CPU, so the socket's buffer ran full in front of it.
 //! Knows how long the scheduler let it wait.
 
-use linerate_trial::stage::Stage;
+use linerate_path::stage::Stage;
 
 use super::case::{Case, percent};
 use super::{Finding, Rule, Sureness};

@@ -1,8 +1,8 @@
 //! GRO, TSO or GSO are off on a machine that ran out of CPU time.
 //! Knows the kernel's feature names; a feature that the machine does not have is not missed, nor one without work to do.
 
+use linerate_path::stage::Stage;
 use linerate_trial::spec::Workload;
-use linerate_trial::stage::Stage;
 
 use super::case::{Case, Side};
 use super::{Finding, Rule, Sureness};

@@ -1,8 +1,8 @@
 //! A socket's buffer holds less than is on its way: less than the bandwidth-delay product, or than a burst.
 //! Knows what was asked, and what the machine gives at most.
 
+use linerate_path::stage::Stage;
 use linerate_trial::spec::Workload;
-use linerate_trial::stage::Stage;
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};

@@ -1,7 +1,7 @@
 //! The queue between the CPU that takes packets in and the CPU that handles them ran full.
 //! Knows the counter of /proc/net/softnet_stat, by way of the loss budget.
 
-use linerate_trial::stage::Stage;
+use linerate_path::stage::Stage;
 
 use super::case::Case;
 use super::interface_filter::is_backlog;

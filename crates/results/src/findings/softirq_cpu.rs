@@ -1,7 +1,7 @@
 //! One CPU takes all packets in and has no time left, while others have.
 //! Knows CPU use by CPU, and how packets are spread over them.
 
-use linerate_trial::stage::Stage;
+use linerate_path::stage::Stage;
 
 use super::case::{Case, SATURATED, percent};
 use super::{Finding, Rule, Sureness};

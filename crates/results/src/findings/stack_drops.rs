@@ -1,8 +1,8 @@
 //! The stack of either end threw packets away: wrong checksums, no port, no route, a filter that counts there.
 //! Knows the counters' names; what they mean stands in the sentence.
 
-use linerate_trial::budget::{DropCause, LossLine};
-use linerate_trial::stage::Stage;
+use linerate_path::budget::{DropCause, LossLine};
+use linerate_path::stage::Stage;
 
 use super::case::Case;
 use super::{Finding, Rule};

@@ -1,7 +1,7 @@
 //! The softirq that takes packets in was stopped by its budget while more were there.
 //! Knows the counter; it is of the whole machine.
 
-use linerate_trial::stage::Stage;
+use linerate_path::stage::Stage;
 
 use super::case::{Case, tidy};
 use super::{Finding, Rule, Sureness};

@@ -1,7 +1,7 @@
 //! The sender's driver or MAC lost packets on their way out, or its socket refused them.
 //! Knows the transmit ring's length.
 
-use linerate_trial::stage::Stage;
+use linerate_path::stage::Stage;
 
 use super::case::Case;
 use super::{Finding, Rule};

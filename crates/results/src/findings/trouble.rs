@@ -1,7 +1,7 @@
 //! What went wrong for the user, in one sentence, or that nothing did.
 //! Knows what was wanted and what came; names no cause.
 
-use linerate_trial::spec::Direction;
+use linerate_machine::end::Direction;
 
 use super::case::{Case, percent, tidy};
 use crate::record::Record;

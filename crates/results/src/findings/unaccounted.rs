@@ -1,7 +1,7 @@
 //! Packets are missing that no counter explains: between which two places, if link counters say so.
 //! Knows how many packets each end's link counted; names no cause that nothing shows.
 
-use linerate_trial::stage::Stage;
+use linerate_path::stage::Stage;
 
 use super::case::{Case, percent};
 use super::{Finding, Rule, Sureness};

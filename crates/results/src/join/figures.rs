@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::profile::MachineProfile;
-use crate::record::{Directions, Figures, FlowFigures, Interval, Latency, Record, ServiceDemand, StreamFigures};
+use linerate_machine::cpu::{CpuUse, PROC_STAT, is_long_enough};
+use linerate_machine::end::{Direction, End};
+use linerate_machine::environment::Environment;
 use linerate_trial::api::ApiUse;
-use linerate_trial::cpu::{CpuUse, PROC_STAT, is_long_enough};
 use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, HeldUp};
-use linerate_trial::environment::Environment;
-use linerate_trial::flow::{End, Flow};
+use linerate_trial::flow::Flow;
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, Slice, TcpSummary, ThreadUse};
-use linerate_trial::spec::{Direction, Ip, Spec, Workload};
+use linerate_trial::spec::{Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
+
+use crate::profile::MachineProfile;
+use crate::record::{Directions, Figures, FlowFigures, Interval, Latency, Record, ServiceDemand, StreamFigures};
 
 use crate::profile::account::{Work, account};
 

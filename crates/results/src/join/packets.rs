@@ -1,13 +1,14 @@
 //! Where the packets of a stream went: the path and the loss budget of each direction, from both outcomes.
-//! Knows which machine sends; what counters mean is for `linerate_trial::budget`.
+//! Knows which machine sends; what counters mean is for `linerate_path::budget`.
 
-use crate::record::{PathLine, Record};
-use linerate_trial::budget::{Datagrams, LossBudget, Seen, Trial, drops_seen, loss_budget, path};
+use linerate_machine::end::End;
+use linerate_machine::environment::Environment;
+use linerate_path::budget::{Datagrams, LossBudget, Seen, Trial, drops_seen, loss_budget, path};
 use linerate_trial::doubt::Doubt;
-use linerate_trial::environment::Environment;
-use linerate_trial::flow::End;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Workload};
+
+use crate::record::{PathLine, Record};
 
 use super::figures::{Joined, Pair, fragments, sending};
 
@@ -41,12 +42,12 @@ impl Joined<'_> {
                 true => loss_budget(&datagrams, &sender, &receiver),
                 false => drops_seen(shared_kernel, &sender, &receiver),
             };
-            let LossBudget { lines: more, unaccounted: rest, benign_drops, doubts: new } = budget;
+            let LossBudget { lines: more, unaccounted: rest, benign_drops, disagreements } = budget;
             lines.extend(more);
             benign.extend(benign_drops);
             unaccounted += rest;
             // With both directions at once each machine's counters are looked at twice.
-            for doubt in new {
+            for doubt in disagreements.into_iter().map(Doubt::from) {
                 if !doubts.contains(&doubt) {
                     doubts.push(doubt);
                 }

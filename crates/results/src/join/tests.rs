@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linerate_trial::cpu::{CpuShares, PROC_STAT};
+use linerate_machine::cpu::{CpuShares, PROC_STAT};
+use linerate_machine::end::{Direction, PerEnd};
+use linerate_machine::environment::Nic;
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::environment::Nic;
-use linerate_trial::flow::PerEnd;
 use linerate_trial::outcome::{CpuSlice, FlowOutcome, Role, Slice, TcpSummary};
-use linerate_trial::spec::{Direction, Extent, Workload};
-use linerate_trial::units::OfferedLoad;
+use linerate_trial::spec::{Extent, Workload};
 
 use super::*;
 

@@ -1,9 +1,10 @@
 //! A machine's time divided into kinds of work.
 //! Knows what was sampled, how long the CPUs were busy, and how much work was done; asks nobody.
 
+use linerate_machine::cpu::CpuUse;
+use linerate_machine::profile::{Profile, ProfileClock, ProfileScope};
+
 use crate::profile::{Category, CategoryTime, MachineProfile};
-use linerate_trial::cpu::CpuUse;
-use linerate_trial::profile::{Profile, ProfileClock, ProfileScope};
 
 use super::categories::Table;
 

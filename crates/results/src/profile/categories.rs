@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::profile::Category;
-use linerate_trial::pattern::fits_stars;
-use linerate_trial::profile::{Function, Profile, ProfileClock, Stack};
+use linerate_machine::pattern::fits_stars;
+use linerate_machine::profile::{Function, Profile, ProfileClock, Stack};
 use serde::Deserialize;
 
 /// The table as it is shipped.
@@ -161,7 +161,7 @@ fn without_suffix(name: &str) -> &str {
 mod tests {
     use std::collections::HashSet;
 
-    use linerate_trial::profile::{Process, ProfileScope};
+    use linerate_machine::profile::{Process, ProfileScope};
 
     use super::*;
 

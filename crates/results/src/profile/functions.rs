@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
+use linerate_machine::profile::Function;
+
 use crate::profile::{Category, MachineProfile};
-use linerate_trial::profile::Function;
 
 use super::categories::Table;
 

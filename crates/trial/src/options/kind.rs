@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use linerate_machine::text::{boolean, number};
+use linerate_machine::units::{OfferedLoad, format_duration, format_size, parse_duration, parse_size};
+use linerate_machine::word::Word;
+
 use crate::spec::{Extent, Spec, USUAL_PROFILE_HZ};
-use crate::units::{OfferedLoad, format_duration, format_size, parse_duration, parse_size};
-use crate::word::Word;
 
 /// Reads and writes values of one kind.
 pub(crate) trait Kind<V> {
@@ -379,18 +381,5 @@ impl Kind<Option<u32>> for SampleRate {
 
     fn scale(&self, _: &str) -> Option<Scale> {
         Some(NUMBERS)
-    }
-}
-
-pub(crate) fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
-    // `+5` and the like parse in Rust and are a slip of the finger here.
-    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
-}
-
-pub(crate) fn boolean(text: &str) -> Option<bool> {
-    match text {
-        "true" | "on" | "yes" => Some(true),
-        "false" | "off" | "no" => Some(false),
-        _ => None,
     }
 }

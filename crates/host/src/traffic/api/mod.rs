@@ -14,10 +14,10 @@ pub mod octets_out;
 
 use std::io;
 
+use linerate_machine::end::End;
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::api::{Link, ReceiverApi, SenderApi, Timestamps};
-use linerate_trial::flow::End;
 use linerate_trial::spec::{Spec, Workload};
-use linerate_trial::units::OfferedLoad;
 
 use super::TrafficError;
 use super::sockets::Open;

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use linerate_machine::end::{Direction, End};
+
 use super::drops::Machine::{self, Receiver, Sender};
 use super::drops::{self, Drop};
 use super::{Counted, LossLine};
 use crate::drivers::{self, Cause, Meaning, Row, Table};
 use crate::drop_reason::DropReason;
-use crate::flow::End;
-use crate::spec::Direction;
 use crate::stage::{Counters, Stage};
 
 /// One machine's account.

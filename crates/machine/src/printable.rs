@@ -94,8 +94,9 @@ pub fn in_line(text: &str, most: usize) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::pace::SplitMix64;
 
     #[test]
     fn what_a_terminal_would_obey_is_replaced() {
@@ -115,23 +116,15 @@ mod tests {
         assert_eq!(in_line(&"x".repeat(1 << 20), 20).chars().count(), 20);
     }
 
-    #[test]
-    fn any_text_is_printable_afterwards() {
-        let seed = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
-        println!("seed {seed}");
-        let mut random = SplitMix64::new(seed);
-        for _ in 0..2000 {
-            let sign = |random: &mut SplitMix64| {
-                let most = [0x20, 0x100, 0x3000, 0x11_0000][random.below(4) as usize];
-                char::from_u32(random.below(most) as u32).unwrap_or('\n')
-            };
-            let text: String = (0..random.below(40)).map(|_| sign(&mut random)).collect();
+    proptest! {
+        #[test]
+        fn any_text_is_printable_afterwards(text in "(?s:[\\x00-\\xff]|.){0,40}") {
             let clean = printable(&text).into_owned();
-            assert!(clean.replace("\r\n", "\n").chars().all(|c| c == '\n' || is_printable(c)), "{text:?} {clean:?}");
-            assert_eq!(clean.chars().count(), text.chars().count(), "{text:?}");
-            assert_eq!(printable(&clean), clean);
+            prop_assert!(clean.replace("\r\n", "\n").chars().all(|c| c == '\n' || is_printable(c)), "{:?}", clean);
+            prop_assert_eq!(clean.chars().count(), text.chars().count());
+            prop_assert_eq!(&*printable(&clean), clean.as_str());
             let line = in_line(&text, 30);
-            assert!(line.chars().all(is_printable) && line.chars().count() <= 30, "{text:?} {line:?}");
+            prop_assert!(line.chars().all(is_printable) && line.chars().count() <= 30, "{:?}", line);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::options::{boolean, number};
+use crate::text::{boolean, number};
 use crate::units::{OfferedLoad, format_duration, format_size, parse_duration, parse_size};
 
 /// What a parameter counts, and in what its number is kept.

@@ -6,13 +6,13 @@ const UPDATE: &str = "LINERATE_UPDATE_DOCS";
 
 /// The table of the page that begins with `head` must be this one.
 #[track_caller]
-pub(crate) fn check(page: &str, head: &str, want: &str) {
+pub fn check(page: &str, head: &str, want: &str) {
     check_until(page, head, "\n\n", want);
 }
 
 /// The line of the page that begins with `head` must be this one.
 #[track_caller]
-pub(crate) fn check_line(page: &str, head: &str, want: &str) {
+pub fn check_line(page: &str, head: &str, want: &str) {
     check_until(page, head, "\n", want);
 }
 
@@ -25,6 +25,10 @@ fn check_until(page: &str, head: &str, end: &str, want: &str) {
     if std::env::var_os(UPDATE).is_some() {
         std::fs::write(path, format!("{}{want}{}", &text[..start], &text[start + len..])).unwrap();
     } else {
-        assert_eq!(&text[start..start + len], want, "{UPDATE}=1 cargo test -p linerate-trial writes {page} anew");
+        assert_eq!(
+            &text[start..start + len],
+            want,
+            "{UPDATE}=1 cargo test -p linerate-machine -p linerate-trial writes {page} anew"
+        );
     }
 }

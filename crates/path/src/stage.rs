@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::words;
+use linerate_machine::words;
 
 words! {
     /// A place where a packet can be, in the order in which it passes them.

@@ -1,7 +1,7 @@
 //! The settings of a machine by name: one table, and how the text of a value must look.
 //! Knows no machine; whether one has a setting, and what it makes of a value, is found out there.
 
-use crate::options::nearest;
+use crate::text::nearest;
 use discipline::{BadDiscipline, Discipline};
 pub use place::DriverRequest;
 use place::{Each, Place};

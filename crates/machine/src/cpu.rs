@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::doubt::{Doubt, Doubted};
-
 /// Time that one CPU spent in each state, in any unit, since some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTimes {
@@ -191,7 +189,7 @@ impl CpuUse {
     }
 
     /// Why its figures are coarse, or absent; `None` where enough clock ticks passed.
-    pub fn doubt(&self) -> Option<Doubt> {
+    pub fn few_ticks(&self) -> Option<FewTicks> {
         let (ticks, busy) = (self.ticks()?, self.busy_ticks()?);
         let lacking = match () {
             () if !self.is_told() => Lacking::Cpu,
@@ -199,7 +197,7 @@ impl CpuUse {
             () if busy < FEWEST_TICKS => Lacking::ServiceDemand,
             () => return None,
         };
-        Some(Doubted::ShortForCpu(FewTicks { ticks, busy_ticks: busy, lacking }).into())
+        Some(FewTicks { ticks, busy_ticks: busy, lacking })
     }
 
     /// CPU seconds the machine spent, over all its CPUs.
@@ -269,10 +267,10 @@ mod tests {
             let machine = CpuShares { busy, ..CpuShares::default() };
             let (per_cpu, method) = (vec![machine; 2], PROC_STAT.to_owned());
             let used = CpuUse { machine, cpus: 2, per_cpu, method, span_s, includes_warmup: false };
-            let detail = used.doubt().map_or(String::new(), |doubt| doubt.to_string());
+            let detail = used.few_ticks().map_or(String::new(), |few| few.to_string());
             assert_eq!((used.is_told(), detail.as_str()), (told, want), "{span_s} s, {busy}");
             assert_eq!(used.is_coarse(), span_s < 0.5);
-            assert_eq!(CpuUse { method: "soak".to_owned(), ..used }.doubt(), None);
+            assert_eq!(CpuUse { method: "soak".to_owned(), ..used }.few_ticks(), None);
         };
         check(2.0, 0.5, true, "");
         check(

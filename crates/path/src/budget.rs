@@ -8,12 +8,12 @@
 //! direction `both` what the other direction loses at the same counter, is in them too. Counters below IP count
 //! frames: where datagrams travel as fragments, see [`Datagrams::fragments`].
 
+use std::fmt;
+
+use linerate_machine::end::{Direction, End};
 use serde::{Deserialize, Serialize};
 
-use crate::doubt::{Doubt, Doubted};
 use crate::drop_reason::DropReason;
-use crate::flow::End;
-use crate::spec::Direction;
 use crate::stage::Stage;
 
 use drops::Machine::Sender;
@@ -22,7 +22,7 @@ use drops::{DROPS, Drop};
 
 pub use contradictions::Contradiction;
 pub use drops::DropCause;
-pub use line::{Adjustment, Counted, Counter, FragmentsAt, LossLine, SeveralStages, Source};
+pub use line::{Adjustment, Counted, Counter, FragmentsAt, LossLine, Segmented, SeveralStages, Source};
 pub use path::{Passage, Passed, PauseFrames, Trial, Witness, path};
 pub use seen::Seen;
 
@@ -40,7 +40,7 @@ pub struct Datagrams {
     pub sent: u64,
     /// Refused by the sender's kernel (ENOBUFS and the like).
     pub send_errors: u64,
-    /// Times that one was handed over again, see [`crate::outcome::FlowOutcome::send_retries`].
+    /// Times that one was handed over again, see [`linerate_trial::outcome::FlowOutcome::send_retries`].
     pub send_retries: u64,
     /// Different ones that the receiver's application got.
     pub received_unique: u64,
@@ -50,7 +50,7 @@ pub struct Datagrams {
     pub fragments: u32,
     /// Datagrams to a buffer that the sender's stack cuts apart only on the way; 0 and 1 both mean that none is.
     pub segments: u32,
-    /// End marks that were lost (see [`crate::outcome::FlowOutcome::end_marks`]): counters take them for datagrams.
+    /// End marks that were lost (see [`linerate_trial::outcome::FlowOutcome::end_marks`]): counters take them for datagrams.
     pub marks_lost: u64,
     /// Both ends run on one kernel, as namespaces do: a veth then counts as sent-and-dropped what the receiving
     /// side's queues could not take.
@@ -68,9 +68,30 @@ pub struct LossBudget {
     /// Dropped by the receiver, and no datagram of the trial: frames for other hosts, unknown protocols.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub benign_drops: Vec<LossLine>,
-    /// Why not to trust it; for the record's own doubts.
+    /// Why not to trust it; for the record's doubts.
     #[serde(skip)]
-    pub doubts: Vec<Doubt>,
+    pub disagreements: Vec<Disagreement>,
+}
+
+/// Why a budget is not to be trusted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Disagreement {
+    /// Counters say what cannot be.
+    Contradiction(Contradiction),
+    /// Fragments were lost at several stages.
+    SeveralStages(SeveralStages),
+    /// Drops were counted before buffers were cut apart.
+    Segmented(Segmented),
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Disagreement::Contradiction(contradiction) => contradiction.fmt(f),
+            Disagreement::SeveralStages(stages) => stages.fmt(f),
+            Disagreement::Segmented(segmented) => segmented.fmt(f),
+        }
+    }
 }
 
 /// Makes the budget from what both ends know and what their counters grew by.
@@ -80,7 +101,7 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>
     let lost = difference(datagrams.sent, datagrams.received_unique);
     let mut budget = LossBudget { benign_drops: receiver.benign(), ..LossBudget::default() };
     if datagrams.fragments > 1 {
-        found.settle_fragments(datagrams, lost, &mut budget.doubts);
+        found.settle_fragments(datagrams, lost, &mut budget.disagreements);
     } else {
         // Other traffic's.
         found.get_mut(DropCause::Reassembly).net = 0;
@@ -110,11 +131,13 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>
     let explained = explained(&budget);
     budget.unaccounted = clamped(i128::from(lost) - explained);
     if budget.unaccounted < 0 {
-        budget.doubts.push(contradictions::too_much(datagrams, &budget.lines, explained));
+        let too_much = contradictions::too_much(datagrams, &budget.lines, explained);
+        budget.disagreements.push(Disagreement::Contradiction(too_much));
     }
-    budget.doubts.append(&mut disagreements);
-    budget.doubts.extend(contradictions::of_passages(datagrams, sender, receiver));
-    budget.doubts.extend(doubt_segments(datagrams, &budget, explained));
+    budget.disagreements.append(&mut disagreements);
+    let of_passages = contradictions::of_passages(datagrams, sender, receiver);
+    budget.disagreements.extend(of_passages.into_iter().map(Disagreement::Contradiction));
+    budget.disagreements.extend(segmented(datagrams, &budget, explained));
     budget
 }
 
@@ -133,21 +156,23 @@ pub fn drops_seen(shared_kernel: bool, sender: &Seen<'_>, receiver: &Seen<'_>) -
     ];
     found.of.retain(|finding| !of_udp.contains(&finding.drop.id));
     found.attach_reasons(&datagrams, sender, receiver);
-    let mut doubts = found.disagreements();
-    doubts.extend(contradictions::of_passages(&datagrams, sender, receiver));
-    LossBudget { lines: found.into_lines(), unaccounted: 0, benign_drops: receiver.benign(), doubts }
+    let mut disagreements = found.disagreements();
+    let of_passages = contradictions::of_passages(&datagrams, sender, receiver);
+    disagreements.extend(of_passages.into_iter().map(Disagreement::Contradiction));
+    LossBudget { lines: found.into_lines(), unaccounted: 0, benign_drops: receiver.benign(), disagreements }
 }
 
 /// Where drops were counted before the buffers were cut apart, each may have been of as many datagrams as a buffer
 /// holds. How many it held no counter tells, so nothing is multiplied.
-fn doubt_segments(datagrams: &Datagrams, budget: &LossBudget, explained: i128) -> Option<Doubt> {
+fn segmented(datagrams: &Datagrams, budget: &LossBudget, explained: i128) -> Option<Disagreement> {
     let segments = i128::from(datagrams.segments.max(1));
     let possible = explained * (segments - 1);
     if budget.unaccounted <= 0 || possible < i128::from(budget.unaccounted) {
         return None;
     }
     let drops = clamped(explained);
-    Some(Doubted::Segmented { drops, segments: datagrams.segments, unaccounted: budget.unaccounted }.into())
+    let segmented = Segmented { drops, segments: datagrams.segments, unaccounted: budget.unaccounted };
+    Some(Disagreement::Segmented(segmented))
 }
 
 /// What the counters say of one entry of the table.
@@ -374,9 +399,9 @@ impl Findings {
         finding.adjustments = vec![Adjustment::Undelivered { packets }];
     }
 
-    fn disagreements(&mut self) -> Vec<Doubt> {
+    fn disagreements(&mut self) -> Vec<Disagreement> {
         let of = self.of.iter_mut().filter_map(|finding| finding.disagreement.take());
-        of.map(contradictions::doubt).collect()
+        of.map(Disagreement::Contradiction).collect()
     }
 
     fn into_lines(mut self) -> Vec<LossLine> {
@@ -387,7 +412,7 @@ impl Findings {
     }
 
     /// Turns counters of fragments into datagrams where that can be known, and drops them where it cannot.
-    fn settle_fragments(&mut self, datagrams: &Datagrams, lost: i64, doubts: &mut Vec<Doubt>) {
+    fn settle_fragments(&mut self, datagrams: &Datagrams, lost: i64, disagreements: &mut Vec<Disagreement>) {
         let per_datagram = datagrams.fragments;
         // IP gives up on a datagram at the first fragment that the qdisc refuses, and counts the datagram: a
         // refused fragment is then a lost datagram. What the qdisc took and dropped later is not.
@@ -422,7 +447,8 @@ impl Findings {
             _ => {
                 let place = |&(id, fragments)| FragmentsAt { stage: self.get(id).drop.stage, fragments };
                 let stages = suspects.iter().map(place).collect();
-                doubts.push(Doubted::FragmentsLost(SeveralStages { stages, per_datagram, reassembly_failures }).into());
+                let stages = SeveralStages { stages, per_datagram, reassembly_failures };
+                disagreements.push(Disagreement::SeveralStages(stages));
             }
         }
     }

@@ -4,11 +4,12 @@
 //! The tracepoint sees every packet of the machine, whosever it was, so a reason never overrules a counter, and never
 //! explains more than was lost.
 
+use linerate_machine::pattern::fits;
+
 use super::drops::{DropCause, Machine};
 use super::seen::Seen;
 use super::{Datagrams, Findings, LossLine};
 use crate::drop_reason::DropReason;
-use crate::pattern::fits;
 use crate::stage::Stage;
 
 use Machine::{Receiver, Sender};

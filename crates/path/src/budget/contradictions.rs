@@ -3,14 +3,13 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use linerate_machine::end::End;
 use serde::{Deserialize, Serialize};
 
 use super::line::listed;
 use super::path::{frames_at, octets_at};
 use super::seen::{Hits, Seen};
 use super::{Counted, Datagrams, LossLine};
-use crate::doubt::{Doubt, Doubted};
-use crate::flow::End;
 use crate::stage::Stage;
 
 /// Counters that contradict each other.
@@ -137,23 +136,18 @@ impl Display for Contradiction {
     }
 }
 
-/// The doubt that carries it.
-pub(super) fn doubt(contradiction: Contradiction) -> Doubt {
-    Doubted::CountersContradict { contradiction }.into()
-}
-
 /// Counters explain more than was lost.
-pub(super) fn too_much(datagrams: &Datagrams, lines: &[LossLine], explained: i128) -> Doubt {
+pub(super) fn too_much(datagrams: &Datagrams, lines: &[LossLine], explained: i128) -> Contradiction {
     let Datagrams { sent, received_unique, .. } = *datagrams;
     if received_unique > sent {
-        return doubt(Contradiction::MoreReceived { sent, received: received_unique });
+        return Contradiction::MoreReceived { sent, received: received_unique };
     }
     let alike = lines.iter().enumerate().find_map(|(at, line)| {
         let other = lines[at + 1..].iter().find(|other| other.packets == line.packets)?;
         Some(vec![line.clone(), other.clone()])
     });
     let (lost, dropped) = (sent - received_unique, super::clamped(explained));
-    doubt(Contradiction::MoreDropped { lost, dropped, alike: alike.unwrap_or_default() })
+    Contradiction::MoreDropped { lost, dropped, alike: alike.unwrap_or_default() }
 }
 
 /// Alternatives that should agree and do not: both there, and a tenth or more apart.
@@ -167,10 +161,10 @@ pub(super) fn between(alternatives: &[Hits<'_>]) -> Option<Contradiction> {
 }
 
 /// What passed one stage cannot be more than passed the one before it.
-pub(super) fn of_passages(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) -> Vec<Doubt> {
-    let mut doubts = Vec::new();
+pub(super) fn of_passages(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) -> Vec<Contradiction> {
+    let mut found = Vec::new();
     for seen in [sender, receiver] {
-        doubts.extend(octets(seen));
+        found.extend(octets(seen));
     }
     let pairs = [
         (true, frames_at(sender, Stage::DriverTxRing), frames_at(sender, Stage::MacTx), sender),
@@ -184,7 +178,7 @@ pub(super) fn of_passages(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &S
         let dropped = if sends { seen.sum(Stage::MacTx, &["link tx_errors"]) } else { 0 };
         if more.0 > slack(less.0.saturating_add(dropped)) {
             let (more, less) = (more.1.clone(), less.1.clone());
-            doubts.push(doubt(Contradiction::MoreThanTheMac { end: seen.end, more, less }));
+            found.push(Contradiction::MoreThanTheMac { end: seen.end, more, less });
         }
     }
     if datagrams.fragments <= 1
@@ -193,9 +187,9 @@ pub(super) fn of_passages(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &S
         && datagrams.received_unique > slack(frames)
     {
         let delivered = datagrams.received_unique;
-        doubts.push(doubt(Contradiction::MoreDelivered { end: receiver.end, delivered, counters }));
+        found.push(Contradiction::MoreDelivered { end: receiver.end, delivered, counters });
     }
-    doubts
+    found
 }
 
 /// A little more: counters are read at different moments.
@@ -205,7 +199,7 @@ fn slack(packets: u64) -> u64 {
 
 /// Octets to a packet tell when an octet counter is wrong: some drivers add its upper 32 bits wrongly (raspberrypi/linux
 /// issue 6898 of macb).
-fn octets(seen: &Seen<'_>) -> Vec<Doubt> {
+fn octets(seen: &Seen<'_>) -> Vec<Contradiction> {
     // A buffer of the stack may be larger than a frame on the wire: 64 KiB, or 512 KiB with BIG TCP.
     [
         (Stage::MacRxFifo, 16 << 10),
@@ -228,7 +222,7 @@ fn octets(seen: &Seen<'_>) -> Vec<Doubt> {
         } else {
             None
         };
-        Some(doubt(Contradiction::Octets { end: seen.end, octets: of_octets, packets: of_packets, looks }))
+        Some(Contradiction::Octets { end: seen.end, octets: of_octets, packets: of_packets, looks })
     })
     .collect()
 }

@@ -1,10 +1,10 @@
 //! Which counters mean that a datagram was dropped, and which of them count the same drop: one table.
 //! Knows no figures; [`super`] reads them by it.
 
+use linerate_machine::pattern::fits as fits_text;
 use serde::{Deserialize, Serialize};
 
 use crate::drivers::Cause;
-use crate::pattern::fits as fits_text;
 use crate::stage::Stage;
 
 use Machine::{Receiver, Sender};

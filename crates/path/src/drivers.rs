@@ -30,7 +30,8 @@
 
 use std::sync::LazyLock;
 
-use crate::pattern::fits;
+use linerate_machine::pattern::fits;
+
 use crate::stage::{Counters, Stage};
 
 /// The tables, as they are written.

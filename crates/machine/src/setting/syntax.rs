@@ -7,7 +7,7 @@ use super::discipline::Discipline;
 use super::place::Place;
 use super::scheduling::Scheduling;
 use super::{SettingInfo, WhyBad};
-use crate::options::{boolean, number};
+use crate::text::{boolean, number};
 use crate::units::{format_duration, parse_duration, parse_size};
 
 /// The form of a value. `…OfEach` is one value for all, or `0=one 1=another`: several things of one name, each by

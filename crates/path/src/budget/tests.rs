@@ -5,7 +5,6 @@ use proptest::prelude::*;
 
 use super::drops::Machine::{self, Receiver};
 use super::*;
-use crate::doubt::DoubtKind;
 use crate::drop_reason::DropReason;
 use crate::stage::Counters;
 
@@ -34,7 +33,7 @@ fn check(datagrams: Datagrams, sender: List, receiver: List, want: &[(Stage, u64
     let budget = loss_budget(&datagrams, &host(sender), &target(receiver));
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (want, unaccounted), "{budget:#?}");
-    let contradicted = budget.doubts.iter().any(|doubt| doubt.kind() == DoubtKind::CountersContradict);
+    let contradicted = budget.disagreements.iter().any(|one| matches!(one, Disagreement::Contradiction(_)));
     assert_eq!(contradicted, unaccounted < 0);
     budget
 }
@@ -58,7 +57,7 @@ fn a_lost_end_mark_is_no_lost_datagram() {
         let datagrams = Datagrams { socket_drops: Some(drops), marks_lost: 2, ..lost(sent, received) };
         let budget = loss_budget(&datagrams, &host(&[]), &target(&[]));
         assert_eq!(budget.lines.first().map(|line| line.packets), packets);
-        assert_eq!((budget.unaccounted, budget.doubts.len()), (0, 0));
+        assert_eq!((budget.unaccounted, budget.disagreements.len()), (0, 0));
     }
 }
 
@@ -195,7 +194,7 @@ fn the_trials_own_sockets_know_best() {
 fn counters_that_explain_too_much_are_said_to() {
     let receiver = [(Stage::ReceiverStack, "Udp NoPorts", 12)];
     let budget = check(lost(10, 0), &[], &receiver, &[(Stage::ReceiverStack, 12)], -2);
-    assert!(budget.doubts[0].to_string().contains("10 datagrams were lost, and counters saw 12 dropped"));
+    assert!(budget.disagreements[0].to_string().contains("10 datagrams were lost, and counters saw 12 dropped"));
     // More received than sent is not a loss.
     check(lost(10, 12), &[], &[], &[], -2);
 }
@@ -207,12 +206,12 @@ fn drops_of_buffers_are_doubted_and_not_multiplied() {
         |segments, received| loss_budget(&Datagrams { segments, ..lost(1000, received) }, &drops, &target(&[]));
     let of_buffers = budget(44, 560);
     assert_eq!((of_buffers.lines[0].packets, of_buffers.unaccounted), (10, 430));
-    assert_eq!(of_buffers.doubts[0].kind(), DoubtKind::Segmented);
-    assert!(of_buffers.doubts[0].to_string().contains("sender_api=sendmmsg"), "{}", of_buffers.doubts[0]);
+    assert!(matches!(of_buffers.disagreements[0], Disagreement::Segmented(_)));
+    assert!(of_buffers.disagreements[0].to_string().contains("sender_api=sendmmsg"), "{}", of_buffers.disagreements[0]);
     // Ten buffers cannot have held what is missing here, and nothing is unaccounted there.
-    assert!(budget(44, 500).doubts.is_empty());
-    assert!(budget(44, 990).doubts.is_empty());
-    assert!(budget(0, 560).doubts.is_empty());
+    assert!(budget(44, 500).disagreements.is_empty());
+    assert!(budget(44, 990).disagreements.is_empty());
+    assert!(budget(0, 560).disagreements.is_empty());
 }
 
 #[test]
@@ -236,7 +235,7 @@ fn fragments_are_datagrams_only_where_that_is_known() {
     // Two places did: the loss stays unaccounted, and a doubt says why.
     let two: List = &[(Stage::DriverRxRing, "ifb9 tbf drops", 150), (Stage::MacRxFifo, "link rx_fifo_errors", 9)];
     let budget = check(fragmented(200), &[], two, &[], 100);
-    assert_eq!(budget.doubts[0].kind(), DoubtKind::FragmentsLost);
+    assert!(matches!(budget.disagreements[0], Disagreement::SeveralStages(_)));
 }
 
 /// What a driver's own statistics come to, at a receiver that lost so many of ten thousand.
@@ -398,7 +397,7 @@ fn benign_drops_are_no_loss() {
     ];
     let budget = check(lost(100, 90), &[], receiver, &[(Stage::DriverRxRing, 10)], 0);
     let benign: Vec<u64> = budget.benign_drops.iter().map(|line| line.packets).collect();
-    assert_eq!((benign, budget.doubts.len()), (vec![7, 40], 0), "{budget:#?}");
+    assert_eq!((benign, budget.disagreements.len()), (vec![7, 40], 0), "{budget:#?}");
 }
 
 #[test]
@@ -406,7 +405,7 @@ fn counters_that_cannot_be_right_are_said_to() {
     let doubts = |driver, receiver: List| -> Vec<String> {
         let datagrams = lost(10_000, 10_000);
         let budget = loss_budget(&datagrams, &host(&[]), &Seen::new(End::Target, &counters(receiver), Some(driver)));
-        budget.doubts.into_iter().map(|doubt| doubt.to_string()).collect()
+        budget.disagreements.into_iter().map(|doubt| doubt.to_string()).collect()
     };
     let told = |driver, receiver: List, what: &str| {
         let doubts = doubts(driver, receiver);
@@ -437,10 +436,10 @@ fn counters_that_cannot_be_right_are_said_to() {
     let twice: List =
         &[(Stage::MacRxFifo, "link rx_fifo_errors", 300), (Stage::DriverRxRing, "link rx_missed_errors", 300)];
     let budget = check(lost(1000, 700), &[], twice, &[(Stage::MacRxFifo, 300), (Stage::DriverRxRing, 300)], -300);
-    assert!(budget.doubts[0].to_string().contains("agree to the packet"), "{:?}", budget.doubts);
+    assert!(budget.disagreements[0].to_string().contains("agree to the packet"), "{:?}", budget.disagreements);
     // More received than sent.
     let budget = check(lost(10, 12), &[], &[], &[], -2);
-    assert!(budget.doubts[0].to_string().contains("12 datagrams were received where 10 were sent"));
+    assert!(budget.disagreements[0].to_string().contains("12 datagrams were received where 10 were sent"));
 }
 
 #[test]

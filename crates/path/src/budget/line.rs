@@ -3,12 +3,11 @@
 
 use std::fmt::Write as _;
 
+use linerate_machine::end::{Direction, End};
 use serde::{Deserialize, Serialize};
 
 use super::drops::DropCause;
 use crate::drop_reason::DropReason;
-use crate::flow::End;
-use crate::spec::Direction;
 use crate::stage::Stage;
 
 /// Packets that were lost at one stage, and what says so.
@@ -171,7 +170,7 @@ impl LossLine {
         self.reasons
             .iter()
             .filter_map(|reason| reason.reason.as_deref())
-            .any(|name| crate::pattern::fits(pattern, name))
+            .any(|name| linerate_machine::pattern::fits(pattern, name))
     }
 
     /// Whether this function of the kernel dropped some.
@@ -256,6 +255,28 @@ impl std::fmt::Display for Adjustment {
                 write!(f, " fragments and attempts, {per_datagram} fragments to a datagram")
             }
         }
+    }
+}
+
+/// Drops that were counted before buffers were cut apart: each may have been of many datagrams.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segmented {
+    /// Drops that counters saw.
+    pub drops: i64,
+    /// Datagrams to a buffer, at most.
+    pub segments: u32,
+    /// Datagrams that are unaccounted for.
+    pub unaccounted: i64,
+}
+
+impl std::fmt::Display for Segmented {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Segmented { drops, segments, unaccounted } = self;
+        write!(
+            f,
+            "counters saw {drops} drops, each of which may have been of a buffer of up to {segments} datagrams: that can be \
+             where the {unaccounted} unaccounted ones went; send with sender_api=sendmmsg to have each counted"
+        )
     }
 }
 

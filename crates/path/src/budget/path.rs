@@ -1,14 +1,14 @@
 //! How many packets passed each stage, where a counter tells, and the pause frames beside them.
 //! Knows no losses.
 
+use linerate_machine::end::End;
+use linerate_machine::pattern::fits;
 use serde::{Deserialize, Serialize};
 
 use super::line::listed;
 use super::seen::{Hits, Seen};
 use super::{Counted, Datagrams};
 use crate::drivers::Meaning;
-use crate::flow::End;
-use crate::pattern::fits;
 use crate::stage::Stage;
 
 /// Packets that passed a stage.

@@ -1,0 +1,91 @@
+//! The two machines of a trial, and which way traffic goes between them.
+
+use std::ops::{Index, IndexMut};
+
+use serde::{Deserialize, Serialize};
+
+use crate::words;
+
+/// One of the two machines of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The machine under test.
+    Target,
+    /// The machine at the other end of the cable.
+    Host,
+}
+
+impl End {
+    /// The target first.
+    pub const BOTH: [End; 2] = [End::Target, End::Host];
+
+    /// The other one.
+    pub const fn other(self) -> End {
+        match self {
+            End::Target => End::Host,
+            End::Host => End::Target,
+        }
+    }
+
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            End::Target => "target",
+            End::Host => "host",
+        }
+    }
+}
+
+/// A thing of each end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct PerEnd<T> {
+    pub target: T,
+    pub host: T,
+}
+
+impl<T> PerEnd<T> {
+    /// What this makes of each end.
+    pub fn of(mut make: impl FnMut(End) -> T) -> PerEnd<T> {
+        PerEnd { target: make(End::Target), host: make(End::Host) }
+    }
+}
+
+impl<T> Index<End> for PerEnd<T> {
+    type Output = T;
+
+    fn index(&self, end: End) -> &T {
+        match end {
+            End::Target => &self.target,
+            End::Host => &self.host,
+        }
+    }
+}
+
+impl<T> IndexMut<End> for PerEnd<T> {
+    fn index_mut(&mut self, end: End) -> &mut T {
+        match end {
+            End::Target => &mut self.target,
+            End::Host => &mut self.host,
+        }
+    }
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+words! {
+    /// Which way, seen from the target. For requests and responses: who asks.
+    Direction {
+        /// The target sends (or asks).
+        Tx = "tx",
+        /// The target receives (or answers).
+        Rx = "rx",
+        /// Both at the same time.
+        Both = "both",
+    }
+}

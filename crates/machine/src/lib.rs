@@ -1,0 +1,19 @@
+//! A machine as it is described: its environment, settings, registers and profiles, and the words that people use for them.
+//! Knows no operating system and no trial.
+#![forbid(unsafe_code)]
+
+pub mod change;
+pub mod cpu;
+#[cfg(any(test, feature = "docs-tests"))]
+pub mod docs_tests;
+pub mod end;
+pub mod environment;
+pub mod pattern;
+pub mod prefix;
+pub mod printable;
+pub mod profile;
+pub mod registers;
+pub mod setting;
+pub mod text;
+pub mod units;
+pub mod word;
