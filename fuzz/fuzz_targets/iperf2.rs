@@ -10,17 +10,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
-use linerate_peers::iperf2::bounce::{self, EXCHANGE};
-use linerate_peers::iperf2::client;
+use linerate_peers::iperf2::bounce_back::{self, EXCHANGE};
 use linerate_peers::iperf2::datagram::{self, Numbers};
 use linerate_peers::iperf2::header::{BASE_LEN, Header, VERSION1};
 use linerate_peers::iperf2::report::Report;
-use linerate_peers::iperf2::server::Server;
-use linerate_peers::iperf2::terms::{header_of, reported, spec_of};
-use linerate_peers::served::Limits;
-use linerate_peers::test::Place;
+use linerate_peers::server::Server;
+use linerate_peers::iperf2::mapping::{header_of, reported, spec_of};
+use linerate_peers::limits::Limits;
+use linerate_peers::Route;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::tool::Tool;
 
 const PATIENCE: Duration = Duration::from_secs(8);
 const MOMENT: Duration = Duration::from_millis(5);
@@ -60,8 +60,8 @@ fn headers(data: &[u8]) {
             }
         }
     }
-    if let Some(size) = bounce::size(data) {
-        assert!(size >= bounce::MIN_LEN);
+    if let Some(size) = bounce_back::size(data) {
+        assert!(size >= bounce_back::MIN_LEN);
         let mut request = data.to_vec();
         // How long it is to wait.
         if let Some(hold) = request.get_mut(44..48) {
@@ -96,7 +96,7 @@ fn datagrams(data: &[u8]) {
 fn server() -> SocketAddr {
     static AT: OnceLock<SocketAddr> = OnceLock::new();
     *AT.get_or_init(|| {
-        let server = Server::bind(Some(LOOPBACK), 0, LIMITS.clone()).expect("a free port");
+        let server = Server::bind(Tool::Iperf2, Some(LOOPBACK), 0, LIMITS.clone()).expect("a free port");
         let at = SocketAddr::new(LOOPBACK, server.port().expect("a port"));
         thread::spawn(move || {
             server.run(|_| false, drop).expect("a server that serves");
@@ -169,9 +169,9 @@ fn spec(workload: Workload, kind: u8) -> Spec {
 
 #[track_caller]
 fn check(spec: &Spec, server: SocketAddr) {
-    let place = Place { local: LOOPBACK, interface: Some("lo".to_owned()), server, unanswered: None };
+    let route = Route { local: LOOPBACK, interface: Some("lo".to_owned()), server, unanswered: None };
     let began = Instant::now();
-    if let Err(sentence) = client::run(spec, &place, |_| {}, &|| false) {
+    if let Err(sentence) = linerate_peers::run(Tool::Iperf2, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string()) {
         assert!(!sentence.is_empty() && sentence.len() < 1000, "{sentence}");
     }
     assert!(began.elapsed() < 4 * PATIENCE, "a client waits for {:?}", began.elapsed());

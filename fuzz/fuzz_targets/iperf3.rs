@@ -10,18 +10,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
-use linerate_peers::iperf3::client;
 use linerate_peers::iperf3::datagram::{self, Counters};
 use linerate_peers::iperf3::message::{MAX_TEXT, read_json, read_state};
 use linerate_peers::iperf3::parameters::{MAX_PARAMETERS, Parameters};
 use linerate_peers::iperf3::results::Results;
-use linerate_peers::iperf3::server::Server;
-use linerate_peers::iperf3::sockets::settle;
-use linerate_peers::iperf3::terms::{outcome_of, parameters_of, results_of, spec_of};
-use linerate_peers::served::Limits;
-use linerate_peers::test::Place;
+use linerate_peers::server::Server;
+use linerate_peers::iperf3::sockets::reconcile;
+use linerate_peers::iperf3::mapping::{outcome_of, parameters_of, results_of, spec_of};
+use linerate_peers::limits::Limits;
+use linerate_peers::Route;
 use linerate_trial::flow::End;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::tool::Tool;
 
 /// How long an end of a conversation is waited for: a machine that runs this is busy.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -57,7 +57,8 @@ fn texts(data: &[u8]) {
     {
         assert!(spec.streams >= 1 && spec.streams <= 128 && spec.message_octets() >= 1);
         assert!(spec.expected_time().unwrap_or_default() <= Duration::from_secs(3600));
-        if let Ok(again) = parameters_of(&spec) {
+        if linerate_peers::check(Tool::Iperf3, &spec).is_ok() {
+            let again = parameters_of(&spec);
             let text = serde_json::to_vec(&again).unwrap();
             assert_eq!(serde_json::from_slice::<Parameters>(&text).unwrap(), again);
         }
@@ -69,7 +70,7 @@ fn texts(data: &[u8]) {
             (spec.direction, spec.streams) = (Direction::Both, 2);
             let (mut ours, mut theirs) =
                 (outcome_of(&spec, End::Target, &results), outcome_of(&spec, End::Host, &results));
-            settle(&mut ours, &mut theirs);
+            reconcile(&mut ours, &mut theirs);
             assert!(ours.flows.len() <= 4);
             let _ = results_of(&spec, &ours);
         }
@@ -92,7 +93,7 @@ fn datagrams(data: &[u8]) {
 fn server() -> SocketAddr {
     static AT: OnceLock<SocketAddr> = OnceLock::new();
     *AT.get_or_init(|| {
-        let server = Server::bind(Some(LOOPBACK), 0, LIMITS.clone()).expect("a free port");
+        let server = Server::bind(Tool::Iperf3, Some(LOOPBACK), 0, LIMITS.clone()).expect("a free port");
         let at = SocketAddr::new(LOOPBACK, server.port().expect("a port"));
         thread::spawn(move || {
             server.run(|_| false, drop).expect("a server that serves");
@@ -207,9 +208,10 @@ fn ask(kind: u8, data: &[u8]) {
                 thread::sleep(Duration::from_micros(200));
             }
         });
-        let place = Place { local: LOOPBACK, interface: Some("lo".to_owned()), server, unanswered: None };
+        let route = Route { local: LOOPBACK, interface: Some("lo".to_owned()), server, unanswered: None };
         let began = Instant::now();
-        let came = client::run(&spec, &place, |_| {}, &|| gone.load(Ordering::Relaxed));
+        let came = linerate_peers::run(Tool::Iperf3, &[], &spec, &route, |_| {}, &|| gone.load(Ordering::Relaxed))
+            .map_err(|error| error.to_string());
         over.store(true, Ordering::Relaxed);
         if let Err(sentence) = came {
             assert!(!sentence.is_empty() && sentence.len() < 1000, "{sentence}");

@@ -7,9 +7,9 @@ use libfuzzer_sys::fuzz_target;
 use linerate_peers::netperf::message::Message;
 use linerate_peers::netperf::omni::{Request, Response};
 use linerate_peers::netperf::results::Results;
-use linerate_peers::netperf::session::{Asked, understand};
-use linerate_peers::netperf::terms::{outcome_of, results_of, spec_of};
-use linerate_peers::served::Limits;
+use linerate_peers::netperf::server::{Command, command};
+use linerate_peers::netperf::mapping::{outcome_of, results_of, spec_of};
+use linerate_peers::limits::Limits;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{MAX_MESSAGE, Spec, Workload};
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(Message::parse(&message.emit()).as_ref(), Some(&message));
         if first & 2 != 0 {
             answered(&message, Workload::ALL[usize::from(first >> 2) % Workload::ALL.len()]);
-        } else if let Asked::Test(request) = understand(&message) {
+        } else if let Command::Test(request) = command(&message) {
             asked(&request, first & 4 == 0, &limits);
         }
     }

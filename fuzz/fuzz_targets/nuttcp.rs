@@ -8,13 +8,14 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use linerate_peers::nuttcp::datagram::{Numbers, is_begin, is_end};
 use linerate_peers::nuttcp::line::{Request, Version, is_taken, parse_hello, read};
-use linerate_peers::nuttcp::report::{Part, Writer};
-use linerate_peers::nuttcp::terms::{check_client, far_of, request_of, spec_of};
-use linerate_peers::nuttcp::told::Told;
-use linerate_peers::served::Limits;
+use linerate_peers::nuttcp::report_writer::{Part, Writer};
+use linerate_peers::nuttcp::mapping::{remote_of, request_of, spec_of};
+use linerate_peers::nuttcp::server_report::ServerReport;
+use linerate_peers::limits::Limits;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, MAX_DATAGRAM, MAX_MESSAGE, MAX_STREAMS, Spec, Workload};
+use linerate_trial::tool::Tool;
 
 static LIMITS: LazyLock<Limits> =
     LazyLock::new(|| Limits { tests: 1, rate: Some(1_000_000_000), time_s: 60, ..Limits::default() });
@@ -54,7 +55,7 @@ fn request(data: &[u8]) {
         assert!(u32::from(asked.port) + u32::from(spec.streams) <= 65_535);
         let all = Part { octets: 1 << 40, elapsed: asked.timeout, packets: 1 << 30, drops: Some(-7) };
         assert!(Writer { asked: &asked }.interval(&all, &all).ends_with('\n'));
-        if check_client(&spec).is_ok() {
+        if linerate_peers::check(Tool::Nuttcp, &spec).is_ok() {
             let line = request_of(&spec, asked.port).emit(Version::OURS);
             assert!(Request::parse(line.trim_end()).is_some(), "{line}");
         }
@@ -63,7 +64,7 @@ fn request(data: &[u8]) {
 
 /// What a server reports, of each kind of trial.
 fn report(kind: u8, data: &[u8]) {
-    let mut told = Told::default();
+    let mut told = ServerReport::default();
     String::from_utf8_lossy(data).lines().for_each(|line| told.handle_line(line));
     assert!(told.intervals.len() <= 10_000 && told.errors.len() <= 4);
     assert!(told.errors.iter().all(|error| error.chars().count() <= 200));
@@ -86,7 +87,7 @@ fn report(kind: u8, data: &[u8]) {
         flow
     };
     let mut ours = Outcome::of_flows(End::Host, (0..spec.streams).map(flow).collect());
-    let Some(far) = far_of(&spec, &mut ours, &told) else { return };
+    let Some(far) = remote_of(&spec, &mut ours, &told) else { return };
     assert!(far.flows.len() <= usize::from(spec.streams));
     for (theirs, ours) in far.flows.iter().zip(&ours.flows) {
         if let Some(arrivals) = theirs.arrivals.as_ref().or(ours.arrivals.as_ref()) {

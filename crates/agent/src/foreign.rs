@@ -57,7 +57,7 @@ impl Test {
 
 #[cfg(feature = "peers")]
 fn can(foreign: &Foreign, spec: &Spec) -> Result<(), String> {
-    linerate_peers::can(foreign.tool, spec)
+    linerate_peers::check(foreign.tool, spec).map_err(|error| error.to_string())
 }
 
 #[cfg(not(feature = "peers"))]
@@ -80,8 +80,9 @@ impl Test {
     ) -> Result<[Outcome; 2], String> {
         let Test { foreign, spec, local, interface } = self;
         let unanswered = foreign.unanswered.map(|bits_per_second| UnprovenLimit { bits_per_second });
-        let place = linerate_peers::test::Place { local, interface, server: foreign.server, unanswered };
-        linerate_peers::run(foreign.tool, &foreign.tokens, &spec, &place, notify, stopped)
+        let route = linerate_peers::Route { local, interface, server: foreign.server, unanswered };
+        linerate_peers::run(foreign.tool, &foreign.tokens, &spec, &route, notify, stopped)
+            .map_err(|error| error.to_string())
     }
 
     /// Never called: nothing was prepared.

@@ -69,15 +69,20 @@ pub enum Endpoint {
 #[error("{0}")]
 pub struct EndpointError(String);
 
-const FORMS: &str = "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, \
-                     board:NAME, iperf3:host[:port], iperf2:host[:port], netperf:host[:port], \
-                     nuttcp:host[:port], ttcp:host[:port]";
+/// What an endpoint can be.
+fn forms() -> String {
+    let tools = Tool::ALL.iter().map(|row| format!(", {}:host[:port]", row.name)).collect::<String>();
+    format!(
+        "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, board:NAME{tools}"
+    )
+}
 
 impl FromStr for Endpoint {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Endpoint, EndpointError> {
-        let nonsense = |why: &str| EndpointError(format!("'{}' is no endpoint: {why}; {FORMS}", text.escape_debug()));
+        let nonsense =
+            |why: &str| EndpointError(format!("'{}' is no endpoint: {why}; {}", text.escape_debug(), forms()));
         if text == "local" {
             return Ok(Endpoint::Local);
         }

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use linerate_trial::stage::fits;
+use linerate_trial::pattern::fits;
 
 /// Files, by path.
 #[derive(Clone, Debug)]

@@ -33,7 +33,6 @@ use crate::interrupt;
 use crate::output::say;
 use crate::plan::Report;
 use crate::render;
-use crate::render::Repeats;
 
 /// Carries the command out. The status is 0 or, where a judgement failed, 1; an error is for 2.
 pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
@@ -125,10 +124,10 @@ fn data_folder() -> Option<PathBuf> {
 fn report(report: Report, records: &[linerate_results::record::Record]) -> String {
     let width = terminal_width();
     let body = match report {
-        Report::Ttcp => render::ttcp::ttcp(records),
-        Report::Table => render::table::table(records, Repeats::Together, width),
+        Report::Ttcp => render::ttcp::ttcp(records, width),
+        Report::Table => render::records::text(records, width),
         Report::Sweep => {
-            let table = render::table::table(records, Repeats::Together, width);
+            let table = render::records::text(records, width);
             format!("{table}\n{}", render::picture::picture(records))
         }
     };

@@ -7,9 +7,7 @@ mod interrupt;
 mod measure;
 mod output;
 mod plan;
-mod profile;
 mod progress;
-mod registers;
 mod render;
 
 use std::process::ExitCode;

@@ -13,7 +13,6 @@ pub(crate) mod conduct;
 pub(crate) mod error;
 pub(crate) mod foreign;
 pub(crate) mod ids;
-pub(crate) mod join;
 mod luck;
 pub(crate) mod narrow;
 pub(crate) mod pair;

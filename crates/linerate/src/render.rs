@@ -1,5 +1,5 @@
-//! Records as people and programs read them: one file a format, each from the records alone.
-//! Prints nothing and measures nothing: every renderer makes a text of `&[Record]`.
+//! Records and other answers as people and programs read them: a file an answer, each from the records alone.
+//! Tables are `table_model`, what stands between them `forms`; nothing here prints.
 
 mod apis;
 pub(crate) mod budget;
@@ -7,6 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod cost;
 pub(crate) mod csv;
 pub(crate) mod explain;
+pub(crate) mod flame;
 #[cfg(test)]
 mod forged;
 mod forms;
@@ -14,27 +15,25 @@ pub(crate) mod history;
 pub(crate) mod json;
 pub(crate) mod list;
 pub(crate) mod machine;
-pub(crate) mod markdown;
+mod markdown;
 pub(crate) mod matrix;
 mod number;
 pub(crate) mod picture;
 pub(crate) mod profile;
 pub(crate) mod proof;
+pub(crate) mod records;
 pub(crate) mod registers;
 #[cfg(test)]
 mod sample;
 pub(crate) mod settings;
-mod sheet;
 pub(crate) mod show;
 pub(crate) mod summary;
-pub(crate) mod table;
+mod table_model;
 pub(crate) mod ttcp;
 
 use std::borrow::Cow;
 
 use linerate_trial::printable::in_line;
-
-pub(crate) use sheet::Repeats;
 
 /// The most characters of a cell that says a word or two, and of a sentence or a value that is shown whole: what
 /// another machine, a peer or a plan says may be of any length.

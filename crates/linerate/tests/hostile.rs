@@ -18,8 +18,8 @@ use linerate_control::noise::Keys;
 use linerate_control::{Client, ConnectOptions, Psk};
 use linerate_host::sys::namespace;
 use linerate_host::traffic::reachability::UnprovenLimit;
+use linerate_peers::Route;
 use linerate_peers::netperf::message::Message;
-use linerate_peers::test::Place;
 use linerate_peers::{iperf2, netperf, nuttcp};
 use linerate_trial::flow::Flow;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
@@ -192,8 +192,9 @@ fn honest(victim: Victim, workload: Workload, at: SocketAddr) -> Result<(), Stri
     linerate_peers::fit(tool, &mut spec);
     // ttcp as a client sends to who cannot answer.
     let unanswered = (tool == Tool::Ttcp).then_some(UnprovenLimit { bits_per_second: 100_000_000 });
-    let place = Place { local: HONEST.into(), interface: Some("lo".to_owned()), server: at, unanswered };
-    let outcomes = linerate_peers::run(tool, &[], &spec, &place, |_| {}, &|| false)?;
+    let route = Route { local: HONEST.into(), interface: Some("lo".to_owned()), server: at, unanswered };
+    let outcomes =
+        linerate_peers::run(tool, &[], &spec, &route, |_| {}, &|| false).map_err(|error| error.to_string())?;
     let sent = outcomes[1].flows.iter().map(|flow| flow.octets_total).sum::<u64>();
     if sent < 50_000 { Err(format!("{sent} bytes were sent")) } else { Ok(()) }
 }
@@ -243,7 +244,7 @@ fn opening(victim: Victim, random: &mut Random) -> Vec<u8> {
         Tool::Iperf2 => {
             let direction = random.one(&[Direction::Rx, Direction::Tx, Direction::Both]);
             let workload = random.one(&[Workload::TcpStream, Workload::UdpStream]);
-            let mut octets = iperf2::terms::header_of(&Spec::new(workload), direction).emit().to_vec();
+            let mut octets = iperf2::mapping::header_of(&Spec::new(workload), direction).emit().to_vec();
             mutate(&mut octets, random);
             octets
         }
@@ -251,7 +252,7 @@ fn opening(victim: Victim, random: &mut Random) -> Vec<u8> {
             let workloads =
                 [Workload::TcpStream, Workload::UdpStream, Workload::TcpRr, Workload::UdpRr, Workload::TcpCrr];
             let spec = Spec::new(random.one(&workloads));
-            let mut octets = netperf::terms::request_of(&spec, Flow::of(&spec)[0], true, 9).emit().emit().to_vec();
+            let mut octets = netperf::mapping::request_of(&spec, Flow::of(&spec)[0], true, 9).emit().emit().to_vec();
             mutate(&mut octets, random);
             octets
         }

@@ -1,5 +1,4 @@
 //! iperf3 (esnet/iperf), from 3.0 on: TCP and UDP streams, either way or both.
-//! Knows its protocol only; the data goes through the same code as linerate's own.
 
 #[cfg(feature = "authentication")]
 pub mod authentication;
@@ -10,9 +9,40 @@ pub mod authentication;
 mod base64;
 pub mod client;
 pub mod datagram;
+pub mod mapping;
 pub mod message;
 pub mod parameters;
 pub mod results;
 pub mod server;
 pub mod sockets;
-pub mod terms;
+
+use std::time::Duration;
+
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::Spec;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::protocol::{Notify, Protocol, Serve};
+
+/// The protocol.
+pub struct Iperf3;
+
+impl Protocol for Iperf3 {
+    /// A server leaves out whole seconds.
+    fn fit(&self, spec: &mut Spec) {
+        spec.warmup = Duration::from_secs(spec.warmup.as_secs_f64().ceil() as u64);
+    }
+
+    fn check(&self, spec: &Spec) -> Result<(), Error> {
+        mapping::check(spec)
+    }
+
+    fn measure(&self, client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error> {
+        client::measure(client, notify)
+    }
+
+    fn server(&self) -> Box<dyn Serve> {
+        Box::<server::Server>::default()
+    }
+}

@@ -1,12 +1,38 @@
 //! netperf (HewlettPackard/netperf), from 2.5 on: TCP and UDP streams, requests and responses, connections, all by its
 //! omni tests.
-//! Knows its protocol only; the data goes through the same code as linerate's own.
 
 pub mod client;
+pub mod mapping;
 pub mod message;
 pub mod omni;
 pub mod results;
 pub mod server;
-pub mod session;
 pub mod sockets;
-pub mod terms;
+
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::Spec;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::protocol::{Notify, Protocol, Serve};
+
+/// The protocol.
+pub struct Netperf;
+
+impl Protocol for Netperf {
+    fn fit(&self, spec: &mut Spec) {
+        mapping::fit(spec);
+    }
+
+    fn check(&self, spec: &Spec) -> Result<(), Error> {
+        mapping::check(spec)
+    }
+
+    fn measure(&self, client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error> {
+        client::measure(client, notify)
+    }
+
+    fn server(&self) -> Box<dyn Serve> {
+        Box::new(server::Server)
+    }
+}

@@ -1,13 +1,39 @@
 //! nuttcp (nuttcp.net), from 3.3.1 on: TCP and UDP streams, either way.
-//! Knows its protocol only; the data goes through the same code as linerate's own.
 
 pub mod client;
 pub mod datagram;
-pub mod hall;
 pub mod line;
-pub mod report;
+pub mod mapping;
+pub mod port_pool;
+pub mod report_writer;
 pub mod server;
-pub mod session;
+pub mod server_report;
 pub mod sockets;
-pub mod terms;
-pub mod told;
+
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::Spec;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::protocol::{Notify, Protocol, Serve};
+
+/// The protocol.
+pub struct Nuttcp;
+
+impl Protocol for Nuttcp {
+    fn fit(&self, spec: &mut Spec) {
+        mapping::fit(spec);
+    }
+
+    fn check(&self, spec: &Spec) -> Result<(), Error> {
+        mapping::check(spec)
+    }
+
+    fn measure(&self, client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error> {
+        client::measure(client, notify)
+    }
+
+    fn server(&self) -> Box<dyn Serve> {
+        Box::<server::Server>::default()
+    }
+}

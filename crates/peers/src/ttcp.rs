@@ -1,8 +1,25 @@
 //! Classic ttcp (BRL, SGI, PCAUSA; that of routers too): one stream, from whoever connects to whoever listens.
-//! Knows its protocol only; the data goes through the same code as linerate's own.
 
 pub mod client;
 pub mod datagram;
 pub mod receive;
 pub mod server;
-pub mod terms;
+
+use linerate_trial::outcome::Outcome;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::protocol::{Notify, Protocol, Serve};
+
+/// The protocol.
+pub struct Ttcp;
+
+impl Protocol for Ttcp {
+    fn measure(&self, client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error> {
+        client::measure(client, notify)
+    }
+
+    fn server(&self) -> Box<dyn Serve> {
+        Box::new(server::Server)
+    }
+}

@@ -10,17 +10,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
-use linerate_peers::iperf2::client;
-use linerate_peers::iperf2::server::Server;
-use linerate_peers::served::Limits;
-use linerate_peers::test::Place;
+use linerate_peers::Route;
+use linerate_peers::limits::Limits;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::tool::Tool;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
     let local = if server.is_ipv4() { "127.0.0.1" } else { "::1" }.parse().unwrap();
-    let place = Place { local, interface: Some("lo".to_owned()), server, unanswered: None };
-    client::run(spec, &place, |_| {}, &|| false)
+    let route = Route { local, interface: Some("lo".to_owned()), server, unanswered: None };
+    linerate_peers::run(Tool::Iperf2, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string())
 }
 
 /// The real server, which ends with the value, and what it prints: comma-separated, a line for each test.
@@ -197,7 +197,7 @@ fn the_real_servers_figures_are_ours() {
 fn every_way_against_our_own_server() {
     let unproven = Some(UnprovenLimit { bits_per_second: 100_000_000 });
     let limits = Limits { unproven, ..Limits::default() };
-    let server = Server::bind(Some("127.0.0.1".parse().unwrap()), 0, limits).unwrap();
+    let server = Server::bind(Tool::Iperf2, Some("127.0.0.1".parse().unwrap()), 0, limits).unwrap();
     let at = SocketAddr::new("127.0.0.1".parse().unwrap(), server.port().unwrap());
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -269,11 +269,13 @@ fn a_server_that_does_not_close_does_not_hold_whoever_stops() {
                 thread::sleep(Duration::from_millis(20));
             }
         });
-        let place = Place { local: at.ip(), interface: Some("lo".to_owned()), server: at, unanswered: None };
-        let said = client::run(&spec, &place, |_| {}, &|| began.elapsed() > Duration::from_millis(500));
+        let route = Route { local: at.ip(), interface: Some("lo".to_owned()), server: at, unanswered: None };
+        let said = linerate_peers::run(Tool::Iperf2, &[], &spec, &route, |_| {}, &|| {
+            began.elapsed() > Duration::from_millis(500)
+        });
         let took = began.elapsed();
         over.store(true, Ordering::Relaxed);
-        assert_eq!(said.unwrap_err(), "the trial was stopped");
+        assert_eq!(said.unwrap_err().to_string(), "the trial was stopped");
         assert!(took < Duration::from_secs(3), "{took:?}");
     });
 }

@@ -10,20 +10,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
-use linerate_peers::iperf2::server::Server;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::tool::Tool;
 
 /// What clients were refused for, where limits are not the usual ones.
 static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
-fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
+fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let address: IpAddr = address.parse().unwrap();
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
-    let mut server = Server::bind(Some(address), 0, limits.clone()).unwrap();
+    let mut server = Server::bind(Tool::Iperf2, Some(address), 0, limits.clone()).unwrap();
     if limits.rate.is_some() {
         server.tell_refusals(Box::new(|_, what| REFUSED.lock().unwrap().push(what.to_owned())));
     }
@@ -67,7 +69,7 @@ fn with_datagrams() -> Limits {
 }
 
 #[track_caller]
-fn check(address: &str, arguments: &str) -> Option<(String, Vec<Served>)> {
+fn check(address: &str, arguments: &str) -> Option<(String, Vec<ServedTest>)> {
     println!("{address} {arguments}");
     let (printed, served) = with_server(address, with_datagrams(), |at| iperf(at, arguments));
     let printed = printed?;
@@ -262,7 +264,7 @@ fn strangers_and_nonsense_leave_the_server_serving() {
     });
     let Some(printed) = printed else { return };
     // Some of the nonsense is a test by its first words, and ends at once.
-    let real = |one: &&Served| one.ended.is_ok() && one.spec.streams == 2;
+    let real = |one: &&ServedTest| one.ended.is_ok() && one.spec.streams == 2;
     assert_eq!(served.iter().filter(real).count(), 1, "{printed} {served:?}");
     assert!(printed.contains("Server Report"), "{printed}");
 }

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use linerate_peers::Route;
 use linerate_peers::iperf3::authentication::{Credentials, Guard};
-use linerate_peers::iperf3::client;
-use linerate_peers::iperf3::server::Server;
-use linerate_peers::served::{Limits, Served};
-use linerate_peers::test::Place;
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::tool::Tool;
 
 const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/keys");
 
@@ -35,8 +36,8 @@ fn run(tokens: &[String], server: SocketAddr) -> Result<[Outcome; 2], String> {
     (spec.direction, spec.extent) = (Direction::Rx, Extent::Time(Duration::from_millis(200)));
     spec.rate = "10M".parse().unwrap();
     let local: IpAddr = "127.0.0.1".parse().unwrap();
-    let place = Place { local, interface: Some("lo".to_owned()), server, unanswered: None };
-    client::run_as(tokens, &spec, &place, |_| {}, &|| false)
+    let route = Route { local, interface: Some("lo".to_owned()), server, unanswered: None };
+    linerate_peers::run(Tool::Iperf3, tokens, &spec, &route, |_| {}, &|| false).map_err(|error| error.to_string())
 }
 
 fn has_authentication() -> bool {
@@ -70,7 +71,7 @@ fn the_real_server_knows_us_and_says_when_it_does_not() {
     server.args(["--authorized-users-path", &format!("{KEYS}/users")]).stdout(Stdio::null()).stderr(Stdio::null());
     let _server = Running(server.spawn().unwrap());
     let at = SocketAddr::new("127.0.0.1".parse().unwrap(), port);
-    // Its door may not be open yet.
+    // Its listener may not be open yet.
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut said = run(&tokens("mario", "rossi"), at);
     while said.is_err() && Instant::now() < deadline {
@@ -84,10 +85,10 @@ fn the_real_server_knows_us_and_says_when_it_does_not() {
 }
 
 /// Has a guarded server of ours while `work` goes on with its port. Returns what that says, and what we saw.
-fn guarded<T>(work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
+fn guarded<T>(work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let guard = Guard::new(Guard::key(&key("private.pem")).unwrap(), Guard::users(&key("users")).unwrap()).unwrap();
     let address: IpAddr = "127.0.0.1".parse().unwrap();
-    let mut server = Server::bind(Some(address), 0, Limits::default()).unwrap();
+    let mut server = Server::bind(Tool::Iperf3, Some(address), 0, Limits::default()).unwrap();
     server.guard(Box::new(move |token| guard.user(token, now_s()).is_some()));
     let (served, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     let at = SocketAddr::new(address, server.port().unwrap());
@@ -102,7 +103,7 @@ fn guarded<T>(work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
     (said.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), served.into_inner().unwrap())
 }
 
-fn is_measured(served: &Served) -> bool {
+fn is_measured(served: &ServedTest) -> bool {
     served.ended.is_ok()
 }
 

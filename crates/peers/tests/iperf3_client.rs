@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_peers::iperf3::client;
-use linerate_peers::iperf3::server::Server;
-use linerate_peers::served::Limits;
-use linerate_peers::test::Place;
+use linerate_peers::Route;
+use linerate_peers::limits::Limits;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::tool::Tool;
 use serde_json::Value;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
     let local = if server.is_ipv4() { "127.0.0.1" } else { "::1" }.parse().unwrap();
-    let place = Place { local, interface: Some("lo".to_owned()), server, unanswered: None };
-    client::run(spec, &place, |_| {}, &|| false)
+    let route = Route { local, interface: Some("lo".to_owned()), server, unanswered: None };
+    linerate_peers::run(Tool::Iperf3, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string())
 }
 
 /// The real server, which ends with the value.
@@ -189,7 +189,7 @@ fn the_real_servers_figures_are_ours() {
 
 #[test]
 fn every_way_against_our_own_server() {
-    let server = Server::bind(Some("127.0.0.1".parse().unwrap()), 0, Limits::default()).unwrap();
+    let server = Server::bind(Tool::Iperf3, Some("127.0.0.1".parse().unwrap()), 0, Limits::default()).unwrap();
     let at = SocketAddr::new("127.0.0.1".parse().unwrap(), server.port().unwrap());
     let over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -9,20 +9,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_peers::iperf3::server::Server;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
+use linerate_trial::tool::Tool;
 use serde_json::Value;
 
 /// What clients were refused for.
 static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
-fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
+fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
     let address: IpAddr = address.parse().unwrap();
-    let mut server = Server::bind(Some(address), 0, limits).unwrap();
+    let mut server = Server::bind(Tool::Iperf3, Some(address), 0, limits).unwrap();
     server.tell_refusals(Box::new(|_, what| REFUSED.lock().unwrap().push(what.to_owned())));
     let at = SocketAddr::new(address, server.port().unwrap());
     let said = thread::scope(|scope| {
@@ -37,7 +39,7 @@ fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -
 }
 
 /// Runs iperf3 against a server of ours, and returns what it printed, and what we saw.
-fn serve(address: &str, arguments: &[&str], limits: Limits) -> Option<(Value, Vec<Served>)> {
+fn serve(address: &str, arguments: &[&str], limits: Limits) -> Option<(Value, Vec<ServedTest>)> {
     let (printed, served) = with_server(address, limits, |at| {
         let port = at.port().to_string();
         Command::new("iperf3").args(["-c", address, "-p", &port, "-J"]).args(arguments).output()
@@ -61,7 +63,7 @@ fn serve(address: &str, arguments: &[&str], limits: Limits) -> Option<(Value, Ve
 }
 
 #[track_caller]
-fn check(address: &str, arguments: &str) -> Option<(Value, Served)> {
+fn check(address: &str, arguments: &str) -> Option<(Value, ServedTest)> {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let (printed, mut served) = serve(address, &words, Limits::default())?;
     assert_eq!(printed["error"], Value::Null, "{arguments}");
@@ -367,7 +369,7 @@ fn a_word_that_was_lost_is_one_failed_test_and_no_more() {
         }
     });
     assert_eq!((printed, served.len()), (*b"\x09", 1));
-    assert!(served[0].ended.as_ref().unwrap_err().contains("did not open its streams"));
+    assert!(served[0].ended.as_ref().unwrap_err().to_string().contains("did not open its streams"));
 }
 
 #[test]

@@ -13,9 +13,10 @@ use std::time::Duration;
 use linerate_host::interfaces;
 use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_lab::{LINK_NAME, Lab, Privilege, Shape, privilege};
-use linerate_peers::served::{Limits, Served};
-use linerate_peers::test::Place;
-use linerate_peers::{iperf2, iperf3, netperf, nuttcp, ttcp};
+use linerate_peers::Route;
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 
@@ -57,35 +58,22 @@ fn target(lab: &Lab, port: u16) -> SocketAddr {
 }
 
 /// A server of ours in the target while `work` goes on with its port. Returns what was served.
-fn with_server(lab: &Lab, tool: Tool, work: impl FnOnce(u16)) -> Vec<Served> {
+fn with_server(lab: &Lab, tool: Tool, work: impl FnOnce(u16)) -> Vec<ServedTest> {
     let limits = Limits { unproven: Some(ALLOWED), ..Limits::default() };
     let (served, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-    macro_rules! serve {
-        ($tool:ident) => {{
-            let server = lab.in_target(|| $tool::server::Server::bind(None, 0, limits)).unwrap();
-            let port = server.port().unwrap();
-            thread::scope(|scope| {
-                let (served, over) = (&served, &over);
-                let running = scope.spawn(move || {
-                    lab.in_target(|| {
-                        server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one))
-                    })
-                });
-                let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(port)));
-                thread::sleep(Duration::from_millis(400));
-                over.store(true, Ordering::Relaxed);
-                running.join().unwrap().unwrap();
-                said.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-        }};
-    }
-    match tool {
-        Tool::Iperf3 => serve!(iperf3),
-        Tool::Iperf2 => serve!(iperf2),
-        Tool::Netperf => serve!(netperf),
-        Tool::Nuttcp => serve!(nuttcp),
-        Tool::Ttcp => serve!(ttcp),
-    }
+    let server = lab.in_target(|| Server::bind(tool, None, 0, limits)).unwrap();
+    let port = server.port().unwrap();
+    thread::scope(|scope| {
+        let (served, over) = (&served, &over);
+        let running = scope.spawn(move || {
+            lab.in_target(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
+        });
+        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(port)));
+        thread::sleep(Duration::from_millis(400));
+        over.store(true, Ordering::Relaxed);
+        running.join().unwrap().unwrap();
+        said.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
     served.into_inner().unwrap()
 }
 
@@ -101,13 +89,17 @@ fn spec(workload: Workload, direction: Direction) -> Spec {
 
 /// One trial of the host against the server in the target.
 fn measure(lab: &Lab, tool: Tool, spec: &Spec, port: u16) -> Result<(), String> {
-    let place = Place {
+    let route = Route {
         local: HOST.parse().unwrap(),
         interface: Some(LINK_NAME.to_owned()),
         server: target(lab, port),
         unanswered: (tool == Tool::Ttcp).then_some(ALLOWED),
     };
-    let [_, host] = lab.in_host(|| Ok(linerate_peers::run(tool, &[], spec, &place, |_| {}, &|| false))).unwrap()?;
+    let [_, host] = lab
+        .in_host(|| {
+            Ok(linerate_peers::run(tool, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string()))
+        })
+        .unwrap()?;
     if host.flows.iter().all(|flow| flow.octets_total > 0) { Ok(()) } else { Err("nothing was moved".to_owned()) }
 }
 
@@ -132,7 +124,7 @@ fn every_tool_in_both_roles() {
                 spec.rate = "unlimited".parse().unwrap();
             }
             // A ttcp in the target that sends would have to be told when.
-            if linerate_peers::can(tool, &spec).is_err() || (tool, direction) == (Tool::Ttcp, Tx) {
+            if linerate_peers::check(tool, &spec).is_err() || (tool, direction) == (Tool::Ttcp, Tx) {
                 continue;
             }
             let what = format!("{tool} {workload} {direction}");

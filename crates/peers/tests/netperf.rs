@@ -8,19 +8,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_lab::{HOST_IPV4, Lab, Privilege, Shape, TARGET_IPV4, privilege};
-use linerate_peers::netperf::client;
-use linerate_peers::netperf::server::Server;
-use linerate_peers::served::{Limits, Served};
-use linerate_peers::test::Place;
+use linerate_peers::Route;
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::tool::Tool;
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
-fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
+fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let address: IpAddr = address.parse().unwrap();
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
-    let server = Server::bind(Some(address), 0, limits).unwrap();
+    let server = Server::bind(Tool::Netperf, Some(address), 0, limits).unwrap();
     let at = SocketAddr::new(address, server.port().unwrap());
     let said = thread::scope(|scope| {
         let serving =
@@ -35,8 +36,8 @@ fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
     let local = if server.is_ipv4() { "127.0.0.1" } else { "::1" }.parse().unwrap();
-    let place = Place { local, interface: Some("lo".to_owned()), server, unanswered: None };
-    client::run(spec, &place, |_| {}, &|| false)
+    let route = Route { local, interface: Some("lo".to_owned()), server, unanswered: None };
+    linerate_peers::run(Tool::Netperf, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string())
 }
 
 fn spec(workload: Workload, direction: Direction, streams: u16) -> Spec {
@@ -187,15 +188,18 @@ fn datagrams_are_those_that_the_kernel_counts() {
         let over = AtomicBool::new(false);
         let served = Mutex::new(Vec::new());
         let (before, after, said) = thread::scope(|scope| {
-            let server = lab.in_target(|| Server::bind(Some(target), 0, Limits::default())).unwrap();
+            let server = lab.in_target(|| Server::bind(Tool::Netperf, Some(target), 0, Limits::default())).unwrap();
             let port = server.port().unwrap();
             let (over, served, lab) = (&over, &served, &lab);
             scope.spawn(move || {
                 lab.in_target(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
             });
             let before = lab.in_target(datagrams_in).unwrap();
-            let place = Place { local: host, interface: None, server: SocketAddr::new(target, port), unanswered: None };
-            let said = lab.in_host(|| Ok(client::run(&spec, &place, |_| {}, &|| false)));
+            let route = Route { local: host, interface: None, server: SocketAddr::new(target, port), unanswered: None };
+            let said = lab.in_host(|| {
+                Ok(linerate_peers::run(Tool::Netperf, &[], &spec, &route, |_| {}, &|| false)
+                    .map_err(|error| error.to_string()))
+            });
             over.store(true, Ordering::Relaxed);
             (before, lab.in_target(datagrams_in).unwrap(), said.unwrap())
         });

@@ -7,16 +7,16 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_peers::netperf::client;
-use linerate_peers::test::Place;
+use linerate_peers::Route;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec, Workload};
+use linerate_trial::tool::Tool;
 use linerate_trial::units::OfferedLoad;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
-    let place =
-        Place { local: "127.0.0.1".parse().unwrap(), interface: Some("lo".to_owned()), server, unanswered: None };
-    client::run(spec, &place, |_| {}, &|| false)
+    let route =
+        Route { local: "127.0.0.1".parse().unwrap(), interface: Some("lo".to_owned()), server, unanswered: None };
+    linerate_peers::run(Tool::Netperf, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string())
 }
 
 fn spec(workload: Workload) -> Spec {
@@ -220,9 +220,9 @@ fn a_response_without_an_end_does_not_hold_whoever_stops() {
                 thread::sleep(Duration::from_millis(50));
             }
         });
-        let place = Place { local: at.ip(), interface: Some("lo".to_owned()), server: at, unanswered: None };
+        let route = Route { local: at.ip(), interface: Some("lo".to_owned()), server: at, unanswered: None };
         let stopped = || began.elapsed() > Duration::from_millis(300);
-        assert!(client::run(&crr, &place, |_| {}, &stopped).is_err());
+        assert!(linerate_peers::run(Tool::Netperf, &[], &crr, &route, |_| {}, &stopped).is_err());
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     });
 }

@@ -9,21 +9,23 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_peers::netperf::server::Server;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::spec::{Direction, Extent, Workload};
+use linerate_trial::tool::Tool;
 
 /// Has a server of ours while `work` goes on with its address. Returns what we saw.
-fn with_server(limits: Limits, work: impl FnOnce(SocketAddr)) -> Vec<Served> {
+fn with_server(limits: Limits, work: impl FnOnce(SocketAddr)) -> Vec<ServedTest> {
     with_refusals(limits, mpsc::channel().0, work)
 }
 
 /// The same, and who was refused is said to `refused`.
-fn with_refusals(limits: Limits, refused: mpsc::Sender<String>, work: impl FnOnce(SocketAddr)) -> Vec<Served> {
+fn with_refusals(limits: Limits, refused: mpsc::Sender<String>, work: impl FnOnce(SocketAddr)) -> Vec<ServedTest> {
     let address: IpAddr = "127.0.0.1".parse().unwrap();
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
-    let mut server = Server::bind(Some(address), 0, limits).unwrap();
+    let mut server = Server::bind(Tool::Netperf, Some(address), 0, limits).unwrap();
     server.tell_refusals(Box::new(move |_, what| drop(refused.send(what.to_owned()))));
     let at = SocketAddr::new(address, server.port().unwrap());
     thread::scope(|scope| {

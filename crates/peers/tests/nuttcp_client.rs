@@ -8,18 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_peers::nuttcp::client;
+use linerate_peers::Route;
+use linerate_peers::limits::Limits;
 use linerate_peers::nuttcp::line::Request;
-use linerate_peers::nuttcp::server::Server;
-use linerate_peers::served::{Limits, Served};
-use linerate_peers::test::Place;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::tool::Tool;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
     let local = if server.is_ipv4() { "127.0.0.1" } else { "::1" }.parse().unwrap();
-    let place = Place { local, interface: Some("lo".to_owned()), server, unanswered: None };
-    client::run(spec, &place, |_| {}, &|| false)
+    let route = Route { local, interface: Some("lo".to_owned()), server, unanswered: None };
+    linerate_peers::run(Tool::Nuttcp, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string())
 }
 
 /// The real server, which ends with the value. It has one test at a time.
@@ -215,12 +216,13 @@ fn figures(workload: Workload, direction: Direction) {
 
 #[test]
 fn every_way_against_our_own_server() {
-    let server = Server::bind(Some("127.0.0.1".parse().unwrap()), free_port(), Limits::default()).unwrap();
+    let server =
+        Server::bind(Tool::Nuttcp, Some("127.0.0.1".parse().unwrap()), free_port(), Limits::default()).unwrap();
     let at = SocketAddr::new("127.0.0.1".parse().unwrap(), server.port().unwrap());
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let serving = scope.spawn(|| {
-            let heard = |one: Served| drop(one.ended.inspect_err(|error| println!("served: {error}")));
+            let heard = |one: ServedTest| drop(one.ended.inspect_err(|error| println!("served: {error}")));
             server.run(|_| over.load(Ordering::Relaxed), heard)
         });
         let checked = scope.spawn(|| {
@@ -274,7 +276,7 @@ fn a_server_that_is_none_is_a_sentence() {
     check(&tcp, &[hello, &b"chatter\n".repeat(1000)], "did not take the test");
     // It takes the test, and nobody listens for the data; nothing else is tried.
     check(&tcp, &[hello, b"OK v6.1.2\nnuttcp-r: Error: no more sockets\n"], "no more sockets");
-    check(&asks, &[hello, b"OK v6.1.2\n"], "no datagram came");
+    check(&asks, &[hello, b"OK v6.1.2\n"], "nothing came back");
     let sentence = run(&tcp, SocketAddr::new("127.0.0.1".parse().unwrap(), free_port())).map(|_| ()).unwrap_err();
     assert!(sentence.contains("start 'nuttcp -S' there"), "{sentence}");
 }
@@ -334,6 +336,6 @@ fn datagrams_come_from_the_server_only() {
             thread::sleep(Duration::from_millis(300));
         });
         let sentence = run(&spec, at).map(|_| ()).unwrap_err();
-        assert!(sentence.contains("no datagram came"), "{sentence}");
+        assert!(sentence.contains("nothing came back"), "{sentence}");
     });
 }

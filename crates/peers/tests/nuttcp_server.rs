@@ -9,17 +9,19 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_peers::nuttcp::server::Server;
-use linerate_peers::served::{Limits, Served};
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::tool::Tool;
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
-fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Served>) {
+fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let address: IpAddr = address.parse().unwrap();
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
-    let server = Server::bind(Some(address), 0, limits).unwrap();
+    let server = Server::bind(Tool::Nuttcp, Some(address), 0, limits).unwrap();
     let at = SocketAddr::new(address, server.port().unwrap());
     let said = thread::scope(|scope| {
         let serving =
@@ -70,7 +72,7 @@ fn nuttcp(at: SocketAddr, arguments: &str) -> Option<String> {
 }
 
 #[track_caller]
-fn check(address: &str, arguments: &str) -> Option<(String, Served)> {
+fn check(address: &str, arguments: &str) -> Option<(String, ServedTest)> {
     println!("{address} {arguments}");
     // Its receiver gives up where an interval brings it no data, as happens on a busy machine.
     let gives_up = |printed: &Option<String>| printed.as_ref().is_some_and(|text| text.contains("not receiving data"));
@@ -143,7 +145,7 @@ fn every_mode(address: &str, mode: &str, direction: Direction, streams: u16) {
 
 /// What the client prints at its end beside what we saw.
 #[track_caller]
-fn agrees(mode: &str, printed: &str, served: &Served) {
+fn agrees(mode: &str, printed: &str, served: &ServedTest) {
     let [ours, theirs] = served.ended.as_ref().unwrap().as_ref();
     let octets: u64 = ours.flows.iter().map(|flow| flow.octets_total).sum();
     println!("{printed}");

@@ -9,9 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
-use linerate_peers::served::{Limits, Served};
-use linerate_peers::test::Place;
-use linerate_peers::{iperf2, iperf3, netperf, nuttcp, ttcp};
+use linerate_peers::Route;
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
@@ -23,12 +24,12 @@ const STRANGER: &str = "127.0.0.66";
 
 /// Has a server while `work` goes on with its address.
 macro_rules! with_server {
-    ($tool:ident, $limits:expr, $work:expr) => {{
-        let server = $tool::server::Server::bind(Some(HERE.parse().unwrap()), 0, $limits).unwrap();
+    ($tool:expr, $limits:expr, $work:expr) => {{
+        let server = Server::bind($tool, Some(HERE.parse().unwrap()), 0, $limits).unwrap();
         let at = SocketAddr::new(HERE.parse().unwrap(), server.port().unwrap());
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let serving = scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |_: Served| {}));
+            let serving = scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |_: ServedTest| {}));
             let work: &dyn Fn(SocketAddr) -> _ = &$work;
             let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
             over.store(true, Ordering::Relaxed);
@@ -102,7 +103,7 @@ const TEN_MINUTES: i32 = -60_000;
 #[test]
 fn one_forged_datagram_has_iperf2_send_nothing() {
     for (flags, upper) in [(VERSION2, REVERSE), (VERSION2, FULL_DUPLEX), (VERSION1 | AT_ONCE, 0), (VERSION1, 0)] {
-        let arrived = with_server!(iperf2, Limits::default(), |at| {
+        let arrived = with_server!(Tool::Iperf2, Limits::default(), |at| {
             let mut stranger = Stranger::new();
             stranger.forge(at, &iperf2_datagram(1, flags, upper, TEN_MINUTES, 104));
             // One of the two-way tests sends only once the other way is over.
@@ -117,7 +118,7 @@ fn one_forged_datagram_has_iperf2_send_nothing() {
 fn iperf2_answers_no_more_than_was_forged() {
     // A plain test: its header, nothing else, and ends as short as they may be.
     for (first, ends) in [(40, 1), (40, 3), (104, 1), (40, 12)] {
-        with_server!(iperf2, Limits::default(), |at| {
+        with_server!(Tool::Iperf2, Limits::default(), |at| {
             let mut stranger = Stranger::new();
             stranger.forge(at, &iperf2_datagram(1, 0, 0, TEN_MINUTES, first));
             for number in 0..ends {
@@ -141,7 +142,7 @@ fn what_is_allowed_to_iperf2_is_bounded_and_ends_at_a_refusal() {
         octets
     };
     let ask = |rate: u32| ask_for(REVERSE, rate);
-    with_server!(iperf2, limits(), |at| {
+    with_server!(Tool::Iperf2, limits(), |at| {
         // Without a rate, above the rate, and longer than a minute.
         for octets in [ask(0), ask(8_000_001), iperf2_datagram(1, VERSION2, REVERSE, -6001, 104)] {
             let mut stranger = Stranger::new();
@@ -192,7 +193,7 @@ fn iperf3_control(at: SocketAddr, parallel: u32) -> TcpStream {
 
 #[test]
 fn iperf3_sends_to_the_address_of_the_control_connection_and_to_as_many_ports_as_streams() {
-    with_server!(iperf3, Limits::default(), |at| {
+    with_server!(Tool::Iperf3, Limits::default(), |at| {
         let mut stranger = Stranger::new();
         stranger.forge(at, b"9876");
         let mut control = iperf3_control(at, 1);
@@ -215,7 +216,7 @@ fn iperf3_sends_to_the_address_of_the_control_connection_and_to_as_many_ports_as
 
 #[test]
 fn netperf_answers_the_control_connections_address_alone() {
-    with_server!(netperf, Limits::default(), |at: SocketAddr| {
+    with_server!(Tool::Netperf, Limits::default(), |at: SocketAddr| {
         let mut stranger = Stranger::new();
         let own = UdpSocket::bind((HERE, 0)).unwrap();
         // UDP_RR with small requests and large responses, at the port that the stranger has, too.
@@ -243,7 +244,7 @@ fn netperf_answers_the_control_connections_address_alone() {
 
 #[test]
 fn nuttcp_sends_to_the_control_connections_address_alone() {
-    with_server!(nuttcp, Limits::default(), |at: SocketAddr| {
+    with_server!(Tool::Nuttcp, Limits::default(), |at: SocketAddr| {
         let mut stranger = Stranger::new();
         let port = stranger.socket.local_addr().unwrap().port();
         // A test in which the server sends datagrams to a port of the client's, which the stranger has, too; and one in which it
@@ -269,7 +270,7 @@ fn nuttcp_sends_to_the_control_connections_address_alone() {
 
 #[test]
 fn ttcp_says_nothing_to_anybody() {
-    with_server!(ttcp, Limits::default(), |at| {
+    with_server!(Tool::Ttcp, Limits::default(), |at| {
         let mut stranger = Stranger::new();
         for octets in [&b"ttcp"[..], &[b'x'; 1000], b"ttcp", b"ttcp"] {
             stranger.forge(at, octets);
@@ -287,7 +288,7 @@ fn towards_silence(
     let stranger = Stranger::new();
     let server = stranger.socket.local_addr().unwrap();
     let unanswered = unanswered.map(|bits_per_second| UnprovenLimit { bits_per_second });
-    let place = Place { local: HERE.parse().unwrap(), interface: None, server, unanswered };
+    let route = Route { local: HERE.parse().unwrap(), interface: None, server, unanswered };
     let mut spec = Spec::new(Workload::UdpStream);
     (spec.direction, spec.rate) = (direction, "50M".parse().unwrap());
     spec.extent = Extent::Time(Duration::from_secs(1));
@@ -301,7 +302,7 @@ fn towards_silence(
             }
             sum
         });
-        let said = linerate_peers::run(tool, &[], &spec, &place, |_| {}, &|| false);
+        let said = linerate_peers::run(tool, &[], &spec, &route, |_| {}, &|| false).map_err(|error| error.to_string());
         over.store(true, Ordering::Relaxed);
         (said, counting.join().unwrap())
     })
@@ -344,11 +345,13 @@ fn with_permission_our_clients_send_as_much_as_it_says_and_not_to_who_refuses() 
         // Nobody listens, which the machine says: within the first datagrams.
         let gone = Stranger::new().socket.local_addr().unwrap();
         let unanswered = Some(UnprovenLimit { bits_per_second: 1_000_000_000 });
-        let place = Place { local: HERE.parse().unwrap(), interface: None, server: gone, unanswered };
+        let route = Route { local: HERE.parse().unwrap(), interface: None, server: gone, unanswered };
         let mut spec = Spec::new(Workload::UdpStream);
         (spec.rate, spec.extent) = ("50M".parse().unwrap(), Extent::Time(Duration::from_secs(20)));
         let began = Instant::now();
-        let sentence = linerate_peers::run(tool, &[], &spec, &place, |_| {}, &|| false).unwrap_err();
+        let sentence = linerate_peers::run(tool, &[], &spec, &route, |_| {}, &|| false)
+            .map_err(|error| error.to_string())
+            .unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(5), "{tool}: {sentence}");
         println!("{tool}: {sentence}");
     }

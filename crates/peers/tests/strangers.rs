@@ -9,9 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
-use linerate_peers::served::{Limits, Served};
-use linerate_peers::test::Place;
-use linerate_peers::{iperf2, iperf3, netperf, nuttcp, ttcp};
+use linerate_peers::Route;
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
+use linerate_peers::{iperf2, netperf, nuttcp};
 use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -21,31 +23,20 @@ const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Has a server of this tool while `work` goes on, given where. Returns what was served.
-fn with_server(tool: Tool, limits: Limits, work: impl FnOnce(SocketAddr)) -> Vec<Served> {
-    macro_rules! served {
-        ($server:expr) => {{
-            let server = $server.unwrap();
-            let (served, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-            let at = SocketAddr::new(HERE, server.port().unwrap());
-            thread::scope(|scope| {
-                let run = || server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one));
-                let serving = scope.spawn(run);
-                let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
-                over.store(true, Ordering::Relaxed);
-                serving.join().unwrap().unwrap();
-                worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            });
-            served.into_inner().unwrap()
-        }};
-    }
+fn with_server(tool: Tool, limits: Limits, work: impl FnOnce(SocketAddr)) -> Vec<ServedTest> {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    match tool {
-        Tool::Iperf3 => served!(iperf3::server::Server::bind(Some(HERE), 0, limits)),
-        Tool::Iperf2 => served!(iperf2::server::Server::bind(Some(HERE), 0, limits)),
-        Tool::Netperf => served!(netperf::server::Server::bind(Some(HERE), 0, limits)),
-        Tool::Nuttcp => served!(nuttcp::server::Server::bind(Some(HERE), 0, limits)),
-        Tool::Ttcp => served!(ttcp::server::Server::bind(Some(HERE), 0, limits)),
-    }
+    let server = Server::bind(tool, Some(HERE), 0, limits).unwrap();
+    let (served, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let at = SocketAddr::new(HERE, server.port().unwrap());
+    thread::scope(|scope| {
+        let run = || server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one));
+        let serving = scope.spawn(run);
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
+        over.store(true, Ordering::Relaxed);
+        serving.join().unwrap().unwrap();
+        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    served.into_inner().unwrap()
 }
 
 /// A short test of an honest client; the error is its sentence.
@@ -59,8 +50,8 @@ fn honest(tool: Tool, workload: Workload, at: SocketAddr) -> Result<(), String> 
     linerate_peers::fit(tool, &mut spec);
     // ttcp as a client sends to who cannot answer.
     let unanswered = (tool == Tool::Ttcp).then_some(UnprovenLimit { bits_per_second: 100_000_000 });
-    let place = Place { local: HERE, interface: Some("lo".to_owned()), server: at, unanswered };
-    linerate_peers::run(tool, &[], &spec, &place, |_| {}, &|| false).map(drop)
+    let route = Route { local: HERE, interface: Some("lo".to_owned()), server: at, unanswered };
+    linerate_peers::run(tool, &[], &spec, &route, |_| {}, &|| false).map_err(|error| error.to_string()).map(drop)
 }
 
 /// A connection from an address of this machine.
@@ -121,7 +112,7 @@ fn half_a_test(tool: Tool, number: u32) -> Option<Vec<u8>> {
 fn netperf_request() -> netperf::omni::Request {
     let spec = Spec::new(Workload::TcpStream);
     let flow = linerate_trial::flow::Flow::of(&spec)[0];
-    netperf::terms::request_of(&spec, flow, true, 0)
+    netperf::mapping::request_of(&spec, flow, true, 0)
 }
 
 #[test]
@@ -159,7 +150,7 @@ fn one_datagram_is_no_test() {
             if tool == Tool::Iperf2 {
                 // A number and a time, then a header: its size and that it is for UDP.
                 let header =
-                    iperf2::terms::header_of(&Spec::new(Workload::UdpStream), linerate_trial::spec::Direction::Rx);
+                    iperf2::mapping::header_of(&Spec::new(Workload::UdpStream), linerate_trial::spec::Direction::Rx);
                 let octets = header.emit();
                 first[16..16 + octets.len()].copy_from_slice(&octets);
             }

@@ -9,19 +9,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
-use linerate_peers::served::Limits;
-use linerate_peers::test::Place;
-use linerate_peers::ttcp::client;
-use linerate_peers::ttcp::server::Server;
+use linerate_peers::Route;
+use linerate_peers::limits::Limits;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use linerate_trial::tool::Tool;
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {
     let local = if server.is_ipv4() { "127.0.0.1" } else { "::1" }.parse().unwrap();
     // A ttcp answers nothing over UDP.
     let unanswered = Some(UnprovenLimit { bits_per_second: 100_000_000 });
-    let place = Place { local, interface: Some("lo".to_owned()), server, unanswered };
-    client::run(spec, &place, |_| {}, &|| false)
+    let route = Route { local, interface: Some("lo".to_owned()), server, unanswered };
+    linerate_peers::run(Tool::Ttcp, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string())
 }
 
 fn free_port() -> u16 {
@@ -168,7 +168,7 @@ fn time_ends_a_sender_that_does_not_end() {
 
 #[test]
 fn our_own_server_counts_what_our_client_sends() {
-    let server = Server::bind(Some("127.0.0.1".parse().unwrap()), 0, Limits::default()).unwrap();
+    let server = Server::bind(Tool::Ttcp, Some("127.0.0.1".parse().unwrap()), 0, Limits::default()).unwrap();
     let at = SocketAddr::new("127.0.0.1".parse().unwrap(), server.port().unwrap());
     let (over, served) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     thread::scope(|scope| {

@@ -9,16 +9,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_peers::served::{Limits, Served};
-use linerate_peers::ttcp::server::Server;
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Extent, Workload};
+use linerate_trial::tool::Tool;
 
 /// Has a server of ours while `work` goes on with its address. Returns what we saw, once there are so many.
-fn with_server(address: &str, limits: Limits, tests: usize, work: impl FnOnce(SocketAddr)) -> Vec<Served> {
+fn with_server(address: &str, limits: Limits, tests: usize, work: impl FnOnce(SocketAddr)) -> Vec<ServedTest> {
     let served = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);
-    let server = Server::bind(Some(address.parse().unwrap()), 0, limits).unwrap();
+    let server = Server::bind(Tool::Ttcp, Some(address.parse().unwrap()), 0, limits).unwrap();
     let at = SocketAddr::new(address.parse().unwrap(), server.port().unwrap());
     thread::scope(|scope| {
         let serving =
@@ -36,7 +38,7 @@ fn with_server(address: &str, limits: Limits, tests: usize, work: impl FnOnce(So
     served.into_inner().unwrap()
 }
 
-fn only(served: &[Served]) -> &FlowOutcome {
+fn only(served: &[ServedTest]) -> &FlowOutcome {
     let [one] = served else { panic!("{served:?}") };
     &one.ended.as_ref().unwrap_or_else(|error| panic!("{error}"))[0].flows[0]
 }

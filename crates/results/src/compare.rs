@@ -9,12 +9,13 @@ mod matching;
 mod simulation;
 pub mod verdict;
 
+use linerate_trial::flow::End;
 use serde::Serialize;
 
 pub use around::{Differs, DoubtCount};
 pub use matching::{counted, null_sides, split};
 
-use crate::metric::{Difference, METRICS, Metric};
+use crate::figure::{About, Difference, METRICS, Metric};
 use crate::observation::Observation;
 use crate::stats::shift::{Method, Shift};
 use crate::stats::{ALPHA, holm, median};
@@ -208,7 +209,7 @@ impl Comparison {
     /// What came of a comparison of the two sides of A/A pairs, in a sentence or two.
     pub fn told_of_pairs(&self) -> String {
         let of = |judged: &Judged| match judged.configuration.as_str() {
-            "" => judged.metric.title.to_owned(),
+            "" => judged.metric.title.clone(),
             configuration => format!("{} ({configuration})", judged.metric.title),
         };
         let alarms: Vec<String> = self
@@ -228,13 +229,13 @@ impl Comparison {
         // Of the first metric, which is the one that people look at; where it is told least finely.
         let of_it = self.judged.iter().filter(|judged| judged.metric.name == first.metric.name);
         let coarsest = of_it.filter_map(|judged| judged.found?.detectable).fold(0.0, f64::max);
-        let size = match first.metric.difference {
+        let size = match first.metric.compared.difference {
             Difference::Relative => format!("{:.1} % of {}", coarsest * 100.0, first.metric.title),
             Difference::Absolute => {
                 format!(
                     "{:.3} {} of {}",
-                    coarsest * first.metric.scale,
-                    verdict::points(first.metric),
+                    coarsest * first.metric.unit.scale(),
+                    first.metric.unit.of_difference(),
                     first.metric.title
                 )
             }
@@ -252,12 +253,12 @@ fn metrics(configuration: &Configuration, wanted: &[&'static Metric]) -> Vec<&'s
     if !wanted.is_empty() {
         return wanted.iter().copied().filter(|metric| has(metric)).collect();
     }
-    let by_octets = METRICS.iter().any(|metric| metric.name == "target_us_per_kib" && has(metric));
+    let by_octets = METRICS.iter().any(|metric| metric.about == About::CpuByOctets(End::Target) && has(metric));
     METRICS
         .iter()
-        .filter(|metric| metric.usual && has(metric))
+        .filter(|metric| metric.compared.usual && has(metric))
         // By packets and by octets, CPU time says nearly the same; each more judgement takes from the others.
-        .filter(|metric| !(by_octets && metric.name.ends_with("_us_per_packet")))
+        .filter(|metric| !(by_octets && matches!(metric.about, About::CpuByPackets(_))))
         .collect()
 }
 
@@ -276,7 +277,7 @@ fn corrected(trials: &[(&Configuration, &'static Metric, Option<Sides>)], shifts
 
 fn found(metric: &Metric, base: Option<f64>, shift: &Shift, p_corrected: f64, alpha: f64) -> Found {
     let of = verdict::unit_of_difference(metric, base);
-    let relative = of.filter(|_| metric.difference == Difference::Relative);
+    let relative = of.filter(|_| metric.compared.difference == Difference::Relative);
     Found {
         shift: shift.estimate,
         interval: shift.interval,
@@ -307,7 +308,7 @@ impl Side {
 }
 
 fn name_of<S: serde::Serializer>(metric: &&'static Metric, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(metric.name)
+    serializer.serialize_str(&metric.name)
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ pub fn costs(records: &[Record]) -> Vec<PacketCost> {
     let mut groups: BTreeMap<(String, Option<End>, Role), Group> = BTreeMap::new();
     for record in records {
         // One CPU time of both ends together is told once.
-        let shared = has(record, DoubtKind::SharedMachine);
+        let shared = record.has_doubt(DoubtKind::SharedMachine);
         let ends = if shared { vec![None] } else { vec![Some(End::Target), Some(End::Host)] };
         for end in ends {
             let Some(told) = told(record, end.unwrap_or(End::Target)) else { continue };
@@ -183,8 +183,8 @@ fn told(record: &Record, end: End) -> Option<Told> {
         End::Target => (demand.target_us_per_packet?, demand.target_us_per_kib?, &record.target),
         End::Host => (demand.host_us_per_packet?, demand.host_us_per_kib?, &record.host),
     };
-    let bytes = match record.spec().message_size {
-        Some(octets) if record.workload == Workload::UdpStream => f64::from(octets),
+    let bytes = match record.asked_spec() {
+        Some(spec) if record.workload == Workload::UdpStream => f64::from(spec.message_octets()),
         // Time by KiB and time by packet are of the same time, so that their ratio is the packet's size: that of what
         // arrived, where nothing is lost.
         _ => 1024.0 * by_packet / by_kib,
@@ -193,20 +193,16 @@ fn told(record: &Record, end: End) -> Option<Told> {
     Some(Told { bytes, us: by_packet, copy_us })
 }
 
-fn has(record: &Record, kind: DoubtKind) -> bool {
-    record.doubts.iter().any(|doubt| doubt.kind() == kind)
-}
-
 /// Why a trial tells nothing of what packets cost an end that does this.
 fn unusable(record: &Record, end: Option<End>, role: Role) -> Option<&'static str> {
     let lost = record.result.as_ref().and_then(|result| result.flow.loss_ratio).unwrap_or(0.0);
-    if role != Role::Receives && record.spec().rate != OfferedLoad::Unlimited {
+    if role != Role::Receives && record.asked_spec().is_some_and(|spec| spec.rate != OfferedLoad::Unlimited) {
         return Some("kept their sender to a schedule, and waiting is CPU time too; measure it with rate=unlimited");
     }
     if role != Role::Sends && lost > MOST_LOST {
         return Some("lost more than 1 %, and what is lost costs time too; measure the receiver at a lower rate");
     }
-    if has(record, DoubtKind::Fragmented) {
+    if record.has_doubt(DoubtKind::Fragmented) {
         return Some("sent fragments; choose sizes within the MTU");
     }
     let machine = if end == Some(End::Host) { &record.host } else { &record.target };
@@ -227,7 +223,7 @@ fn doubts(record: &Record, end: Option<End>) -> impl Iterator<Item = &'static st
              little of a board.",
         ),
         (
-            has(record, DoubtKind::IrqTimeByTicks),
+            record.has_doubt(DoubtKind::IrqTimeByTicks),
             "This kernel accounts interrupts by ticks, so that CPU time may be far off; compare with --cpu-method soak.",
         ),
         (profiled, "These trials were profiled, and the profile's own time is in the cost."),

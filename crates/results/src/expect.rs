@@ -7,7 +7,7 @@ use std::str::FromStr;
 use linerate_trial::units::{OfferedLoad, parse_duration};
 
 use crate::compare::gate::no_metric;
-use crate::metric::Metric;
+use crate::figure::{Metric, Unit};
 
 /// What the median of a configuration's repeats must be.
 #[derive(Clone, Debug)]
@@ -113,24 +113,24 @@ fn value_of(metric: &Metric, text: &str) -> Option<f64> {
         return Some(number).filter(|number| number.is_finite());
     }
     match metric.unit {
-        "%" => text.strip_suffix('%')?.trim().parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| n / 100.0),
-        "µs" => parse_duration(text).ok().map(|time| time.as_secs_f64()),
-        "Mbit/s" | "1/s" | "segments" => match text.parse().ok()? {
+        Unit::Share => text.strip_suffix('%')?.trim().parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| n / 100.0),
+        Unit::Time => parse_duration(text).ok().map(|time| time.as_secs_f64()),
+        Unit::UsPerKib | Unit::UsPerPacket => None,
+        _ => match text.parse().ok()? {
             OfferedLoad::BitsPerSecond(number) => Some(number as f64),
             _ => None,
         },
-        _ => None,
     }
 }
 
 /// How a value of the metric may be written.
 fn example(metric: &Metric) -> &'static str {
     match metric.unit {
-        "%" => "as a share like 0.001 or 0.1%",
-        "µs" => "as a time like 200us or 1.5ms",
-        "Mbit/s" => "in bits per second like 900M or 1.5G",
-        "1/s" | "segments" => "as a number like 500 or 20k",
-        _ => "as a number in µs like 1.5",
+        Unit::Share => "as a share like 0.001 or 0.1%",
+        Unit::Time => "as a time like 200us or 1.5ms",
+        Unit::BitRate => "in bits per second like 900M or 1.5G",
+        Unit::UsPerKib | Unit::UsPerPacket => "as a number in µs like 1.5",
+        _ => "as a number like 500 or 20k",
     }
 }
 

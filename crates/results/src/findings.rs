@@ -303,7 +303,7 @@ mod tests {
                 assert!((0.0..=1.0).contains(&finding.weight), "{text}");
                 for suggestion in &finding.tries {
                     is_taken(suggestion).unwrap_or_else(|complaint| panic!("{complaint}: {text}"));
-                    assert!(crate::metric::Metric::find(suggestion.metric).is_some(), "{text}");
+                    assert!(crate::figure::Metric::find(suggestion.metric).is_some(), "{text}");
                     let bare = suggestion.name.trim_start_matches("target.").trim_start_matches("host.");
                     assert!(rule.suggests.contains(&bare), "{} does not say {bare}: {text}", rule.name);
                 }

@@ -8,17 +8,18 @@ mod error;
 pub mod expect;
 #[cfg(test)]
 mod faults;
+pub mod figure;
+mod figures;
 pub mod findings;
 pub mod history;
 pub mod id;
-pub mod metric;
+pub mod join;
 pub mod observation;
 pub mod outage;
 #[cfg(test)]
 mod page;
 pub mod profile;
 pub mod record;
-pub mod registers;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod select;

@@ -8,7 +8,7 @@ use linerate_trial::environment::Environment;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::metric::{METRICS, Metric};
+use crate::figure::{METRICS, Metric};
 use crate::record::{Machine, NullSide, Record};
 
 /// A record, as far as it is compared.
@@ -105,9 +105,9 @@ impl Observation {
         let latency = record.result.as_ref().and_then(|figures| figures.latency.as_ref());
         facts.extend(latency.map(|latency| ("latency_of".to_owned(), latency.of.clone())));
         let mut machines = BTreeMap::new();
-        for (whose, machine) in [("target", &record.target), ("host", &record.host)] {
-            facts.insert(format!("{whose}.endpoint"), machine.endpoint.clone());
-            machine_facts(whose, machine, &mut machines);
+        for (end, machine) in record.machines() {
+            facts.insert(format!("{end}.endpoint"), machine.endpoint.clone());
+            machine_facts(end.name(), machine, &mut machines);
         }
         if let Some(figures) = &record.result {
             let used = [("sender_api", &figures.flow.sender_api), ("receiver_api", &figures.flow.receiver_api)];

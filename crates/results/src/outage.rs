@@ -20,8 +20,7 @@ const UNUSUAL: f64 = 50.0;
 /// The ends whose link lost its carrier, or got it back, during the trial, and how often.
 pub fn carrier_changes(record: &Record) -> Vec<(End, u64)> {
     let changes = |machine: &Machine| machine.counters.get(Stage::Link, CARRIER_CHANGES).filter(|changes| *changes > 0);
-    let ends = [(End::Target, &record.target), (End::Host, &record.host)];
-    ends.into_iter().filter_map(|(end, machine)| Some((end, changes(machine)?))).collect()
+    record.machines().into_iter().filter_map(|(end, machine)| Some((end, changes(machine)?))).collect()
 }
 
 /// The longest time in mid-trial in which nothing of this traffic arrived, where that is unusual.
@@ -29,7 +28,8 @@ pub fn silence(record: &Record, flow: &FlowFigures) -> Option<Silence> {
     let least_s = if carrier_changes(record).is_empty() { LONG_S } else { SHORT_S };
     let by_gaps = || {
         let (gaps, received) = (flow.arrival_gaps.as_ref()?, flow.packets_received.filter(|packets| *packets > 0)?);
-        let usual_s = record.duration_s? / received as f64 * f64::from(record.spec().burst);
+        let burst = record.asked_spec().map_or(1.0, |spec| f64::from(spec.burst));
+        let usual_s = record.duration_s? / received as f64 * burst;
         let seconds = gaps.max_ns()? as f64 / 1e9;
         (seconds >= UNUSUAL * usual_s).then_some(Silence { seconds, at_least: false })
     };
@@ -56,7 +56,7 @@ pub fn doubt(record: &Record) -> Option<Doubt> {
     if changes.is_empty() {
         return Some(Doubted::Silence { silence: silence? }.into());
     }
-    let warmup = !record.spec().warmup.is_zero();
+    let warmup = record.asked_spec().is_some_and(|spec| !spec.warmup.is_zero());
     let ends = changes.iter().map(|(end, _)| *end).collect();
     let changes = changes.iter().map(|(_, changes)| *changes).max().unwrap_or(0);
     Some(Doubted::LinkWentDown { ends, changes, silence, warmup }.into())
@@ -110,7 +110,7 @@ mod tests {
         record.host.counters.add(Stage::Link, CARRIER_CHANGES, 2);
         assert!((silent_for(&record).unwrap() - 0.3).abs() < 0.01);
         // Twenty datagrams in two seconds, or bursts, pause by themselves.
-        record.asked.insert("burst".to_owned(), "10000".to_owned());
+        record.asked.insert("burst".to_owned(), "1000".to_owned());
         assert_eq!(silent_for(&record), None);
         let doubt = doubt(&record).unwrap();
         assert_eq!(doubt.kind(), DoubtKind::LinkWentDown);

@@ -1,5 +1,9 @@
 //! A profile as a record has it: what was found, and how the machine's time divides into kinds of work.
-//! Knows no functions by name; whoever joins a record says which kind a stack is of.
+
+pub mod account;
+pub mod categories;
+pub mod difference;
+pub mod functions;
 
 use linerate_trial::profile::Profile;
 use serde::{Deserialize, Serialize};

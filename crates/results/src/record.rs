@@ -7,9 +7,10 @@ use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::budget::{LossLine, Passage, PauseFrames};
 use linerate_trial::change::Changed;
 use linerate_trial::cpu::{CpuShares, CpuUse};
-use linerate_trial::doubt::Doubt;
+use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::drop_reason::DropReason;
 use linerate_trial::environment::Environment;
+use linerate_trial::flow::End;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
@@ -18,7 +19,7 @@ use linerate_trial::stage::Counters;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::MachineProfile;
-use crate::registers::RegisterChanges;
+use linerate_registers::changes::RegisterChanges;
 
 /// The name of this format.
 pub const FORMAT: &str = "linerate.record/1";
@@ -99,14 +100,33 @@ impl Record {
         brief
     }
 
-    /// Seconds that threads and counters cover: the measured part and the warm-up before it.
-    pub fn whole_s(&self) -> Option<f64> {
-        Some(self.duration_s? + self.spec().warmup.as_secs_f64())
+    /// What was asked, as values: the texts of `asked` are read here and nowhere else. Absent where nothing is known of it;
+    /// an option that a record does not have, or has in words that this version does not know, is at its default.
+    pub fn asked_spec(&self) -> Option<Spec> {
+        (!self.asked.is_empty()).then(|| Spec::from_asked(self.workload, &self.asked))
     }
 
-    /// What was asked, typed.
-    pub fn spec(&self) -> Spec {
-        Spec::from_asked(&self.asked)
+    /// One of the two machines.
+    pub fn machine(&self, end: End) -> &Machine {
+        match end {
+            End::Target => &self.target,
+            End::Host => &self.host,
+        }
+    }
+
+    /// Both machines, the target first.
+    pub fn machines(&self) -> [(End, &Machine); 2] {
+        [(End::Target, &self.target), (End::Host, &self.host)]
+    }
+
+    /// Whether it carries a doubt of this kind.
+    pub fn has_doubt(&self, kind: DoubtKind) -> bool {
+        self.doubts.iter().any(|doubt| doubt.kind() == kind)
+    }
+
+    /// Seconds that threads and counters cover: the measured part and the warm-up before it.
+    pub fn whole_s(&self) -> Option<f64> {
+        Some(self.duration_s? + self.asked_spec().map_or(0.0, |spec| spec.warmup.as_secs_f64()))
     }
 
     /// The record as its format has it: one JSON object, unknown fields absent rather than null. A figure that is

@@ -21,9 +21,9 @@ use linerate_trial::stage::{Counters, Stage};
 use crate::id;
 use crate::profile::{Category, CategoryTime, MachineProfile};
 use crate::record::*;
-use crate::registers::{FieldChange, RegisterChange, RegisterChanges, What};
 use crate::stats::noise::Noise;
 use crate::store::{Campaign, Store, StoreError};
+use linerate_registers::changes::{FieldChange, RegisterChange, RegisterChanges, What};
 
 /// When the examples were "measured": 2026-11-21 03:00:00 UTC.
 const START_MS: u64 = 1_795_230_000_000;

@@ -678,7 +678,7 @@ mod tests {
         let check = |wanted: Selection, want: &[u32]| {
             let found: Vec<u32> = store.observations(&wanted).unwrap().iter().map(|one| one.index).collect();
             assert_eq!(found, want, "{wanted:?}");
-            let metric = crate::metric::Metric::find("throughput").unwrap();
+            let metric = crate::figure::Metric::find("throughput").unwrap();
             let points = want.iter().filter(|index| **index != 5).count();
             assert_eq!(store.points(metric, &wanted).unwrap().len(), points, "side b of A/A trials is in no history");
         };

@@ -30,7 +30,8 @@
 
 use std::sync::LazyLock;
 
-use crate::stage::{Counters, Stage, fits};
+use crate::pattern::fits;
+use crate::stage::{Counters, Stage};
 
 /// The tables, as they are written.
 const TEXTS: [&str; 15] = [

@@ -1,6 +1,8 @@
 //! The flows of a trial, worked out alike by both ends from what was asked.
 //! Knows no sockets and no addresses.
 
+use std::ops::{Index, IndexMut};
+
 use serde::{Deserialize, Serialize};
 
 use crate::spec::{Direction, Spec, Workload};
@@ -16,6 +18,9 @@ pub enum End {
 }
 
 impl End {
+    /// The target first.
+    pub const BOTH: [End; 2] = [End::Target, End::Host];
+
     /// The other one.
     pub const fn other(self) -> End {
         match self {
@@ -29,6 +34,41 @@ impl End {
         match self {
             End::Target => "target",
             End::Host => "host",
+        }
+    }
+}
+
+/// A thing of each end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct PerEnd<T> {
+    pub target: T,
+    pub host: T,
+}
+
+impl<T> PerEnd<T> {
+    /// What this makes of each end.
+    pub fn of(mut make: impl FnMut(End) -> T) -> PerEnd<T> {
+        PerEnd { target: make(End::Target), host: make(End::Host) }
+    }
+}
+
+impl<T> Index<End> for PerEnd<T> {
+    type Output = T;
+
+    fn index(&self, end: End) -> &T {
+        match end {
+            End::Target => &self.target,
+            End::Host => &self.host,
+        }
+    }
+}
+
+impl<T> IndexMut<End> for PerEnd<T> {
+    fn index_mut(&mut self, end: End) -> &mut T {
+        match end {
+            End::Target => &mut self.target,
+            End::Host => &mut self.host,
         }
     }
 }

@@ -21,6 +21,8 @@ pub mod merged_drops;
 pub mod options;
 pub mod outcome;
 pub mod pace;
+pub mod pattern;
+pub mod prefix;
 pub mod printable;
 pub mod profile;
 pub mod registers;

@@ -224,8 +224,8 @@ pub fn canonical(name: &str, text: &str) -> Result<String, BadOption> {
 
 impl Spec {
     /// The trial that a record's `asked` describes. What this version does not know is as usual.
-    pub fn from_asked(asked: &BTreeMap<String, String>) -> Spec {
-        let mut spec = Spec::new(Workload::TcpStream);
+    pub fn from_asked(workload: Workload, asked: &BTreeMap<String, String>) -> Spec {
+        let mut spec = Spec::new(workload);
         for (name, text) in asked {
             let _ = spec.set(name, text);
         }
@@ -334,7 +334,7 @@ mod tests {
             }
             assert_eq!(again.asked(), spec.asked());
             let asked = spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
-            assert_eq!(Spec::from_asked(&asked), again);
+            assert_eq!(Spec::from_asked(Workload::TcpStream, &asked), again);
         }
     }
 

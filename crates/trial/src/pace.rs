@@ -186,11 +186,13 @@ impl Pacing {
 }
 
 /// How far the schedule gets in this time while the sender catches up.
+#[inline]
 const fn caught_up_in(ns: u64) -> u64 {
     ns.saturating_add(ns / 2)
 }
 
 /// How long the schedule takes to get so far while the sender catches up.
+#[inline]
 const fn time_to_catch_up(ns: u64) -> u64 {
     ns - ns / 3
 }
@@ -198,6 +200,7 @@ const fn time_to_catch_up(ns: u64) -> u64 {
 const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
 
 /// To fixed point, exactly, from 2⁻¹² ns up; a negative number and NaN are 0, what is too large is the largest.
+#[inline]
 fn fixed(ns: f64) -> FixedNs {
     (ns * TWO_POW_64) as FixedNs
 }

@@ -92,18 +92,6 @@ impl Counters {
     }
 }
 
-/// Whether a counter's name fits a pattern: `*` stands for any text, `#` for a number.
-pub fn fits(pattern: &str, name: &str) -> bool {
-    let Some(at) = pattern.find(['*', '#']) else { return pattern == name };
-    let (start, rest) = (&pattern[..at], &pattern[at + 1..]);
-    let Some(name) = name.strip_prefix(start) else { return false };
-    if pattern[at..].starts_with('#') {
-        let digits = name.bytes().take_while(u8::is_ascii_digit).count();
-        return digits > 0 && fits(rest, &name[digits..]);
-    }
-    (0..=name.len()).any(|at| name.is_char_boundary(at) && fits(rest, &name[at..]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,24 +114,6 @@ mod tests {
     fn names_are_the_serialized_names() {
         for stage in Stage::PATH {
             assert_eq!(serde_json::to_value(stage).unwrap(), stage.name());
-        }
-    }
-
-    #[test]
-    fn names_fit_patterns() {
-        for (pattern, name, want) in [
-            ("a*c", "abc", true),
-            ("a*c", "ac", true),
-            ("a*c", "acx", false),
-            ("*", "", true),
-            ("a*b*c", "a-b-b-c", true),
-            ("é*", "éé", true),
-            ("driver rx#_drops", "driver rx12_drops", true),
-            ("driver rx#_drops", "driver rx_drops", false),
-            ("driver rx#_drops", "driver rx0_xdp_drops", false),
-            ("link rx_dropped", "link rx_dropped", true),
-        ] {
-            assert_eq!(fits(pattern, name), want, "{pattern} {name}");
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Other tools whose servers can be one end of a trial: their names.
-//! Knows none of their protocols.
+//! Other tools whose servers can be one end of a trial, or whose clients can: a row for each.
+//!
+//! What a tool's protocol says is in crate `peers`, in a folder of its name.
 
 use serde::{Deserialize, Serialize};
 
 /// Another tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tool {
     /// iperf3 (esnet/iperf).
@@ -19,39 +20,133 @@ pub enum Tool {
     Ttcp,
 }
 
+/// What everybody needs to know of a tool.
+#[derive(Debug)]
+pub struct Row {
+    /// The tool.
+    pub tool: Tool,
+    /// The name, as endpoints and records write it.
+    pub name: &'static str,
+    /// The port that its server listens on, unless told otherwise.
+    pub port: u16,
+    /// Its clients that can be served.
+    pub clients: &'static str,
+    /// Its server, in a sentence.
+    pub server: &'static str,
+    /// The command that starts the server.
+    pub start: &'static str,
+    /// What the command has besides where datagrams are to come.
+    pub start_udp: &'static str,
+    /// Whether a test begins with a control connection. Without one, the data's first octets may be any program's, and a
+    /// server of datagrams need not answer them.
+    pub has_control: bool,
+    /// Whether its client can ask for datagrams without proving its address.
+    pub asks_unproven: bool,
+    /// Whether its server can ask for a user and a password.
+    pub has_users: bool,
+}
+
 impl Tool {
-    /// Every one.
-    pub const ALL: [Tool; 5] = [Tool::Iperf3, Tool::Iperf2, Tool::Netperf, Tool::Nuttcp, Tool::Ttcp];
+    /// Every one, in the order of the enumeration.
+    pub const ALL: [Row; 5] = [
+        Row {
+            tool: Tool::Iperf3,
+            name: "iperf3",
+            port: 5201,
+            clients: "iperf3, of any version from 3.0 on",
+            server: "iperf3 server",
+            start: "iperf3 -s",
+            start_udp: "",
+            has_control: true,
+            asks_unproven: false,
+            has_users: true,
+        },
+        Row {
+            tool: Tool::Iperf2,
+            name: "iperf2",
+            port: 5001,
+            clients: "iperf2, of any version from 2.0.5 on",
+            server: "iperf2 server",
+            start: "iperf -s",
+            start_udp: " -u",
+            has_control: false,
+            asks_unproven: true,
+            has_users: false,
+        },
+        Row {
+            tool: Tool::Netperf,
+            name: "netperf",
+            port: 12_865,
+            clients: "netperf, of any version from 2.5 on",
+            server: "netserver",
+            start: "netserver",
+            start_udp: "",
+            has_control: true,
+            asks_unproven: false,
+            has_users: false,
+        },
+        Row {
+            tool: Tool::Nuttcp,
+            name: "nuttcp",
+            port: 5000,
+            clients: "nuttcp, of any version from 3.3.2 on",
+            server: "nuttcp server",
+            start: "nuttcp -S",
+            start_udp: "",
+            has_control: true,
+            asks_unproven: false,
+            has_users: false,
+        },
+        Row {
+            tool: Tool::Ttcp,
+            name: "ttcp",
+            port: 5001,
+            clients: "ttcp as it sends: 'ttcp -t' of any kind",
+            server: "ttcp",
+            start: "ttcp -r -s",
+            start_udp: " -u",
+            has_control: false,
+            asks_unproven: false,
+            has_users: false,
+        },
+    ];
+
+    /// Its row.
+    pub const fn row(self) -> &'static Row {
+        &Tool::ALL[self as usize]
+    }
 
     /// The name, as endpoints and records write it.
     pub const fn name(self) -> &'static str {
-        match self {
-            Tool::Iperf3 => "iperf3",
-            Tool::Iperf2 => "iperf2",
-            Tool::Netperf => "netperf",
-            Tool::Nuttcp => "nuttcp",
-            Tool::Ttcp => "ttcp",
-        }
-    }
-
-    /// The port that its server listens on, unless told otherwise.
-    pub const fn port(self) -> u16 {
-        match self {
-            Tool::Iperf3 => 5201,
-            Tool::Iperf2 | Tool::Ttcp => 5001,
-            Tool::Netperf => 12865,
-            Tool::Nuttcp => 5000,
-        }
+        self.row().name
     }
 
     /// The tool of this name.
     pub fn parse(name: &str) -> Option<Tool> {
-        Tool::ALL.into_iter().find(|tool| tool.name() == name)
+        Tool::ALL.iter().find(|row| row.name == name).map(|row| row.tool)
+    }
+
+    /// The names of those that `are`, as a sentence lists them: "ttcp or iperf2".
+    pub fn names(are: impl Fn(&Row) -> bool) -> String {
+        let names: Vec<&str> = Tool::ALL.iter().filter(|row| are(row)).map(|row| row.name).collect();
+        names.join(" or ")
     }
 }
 
 impl std::fmt::Display for Tool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stand_in_the_order_of_the_enumeration() {
+        for row in &Tool::ALL {
+            assert_eq!((row.tool.row().name, Tool::parse(row.name)), (row.name, Some(row.tool)));
+        }
     }
 }

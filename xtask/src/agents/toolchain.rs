@@ -59,6 +59,8 @@ impl Toolchain {
     /// The command that builds a package's program for these machines, statically, into `folder`.
     pub(crate) fn build(&self, machines: &[&Machine], folder: &Path) -> Result<Command, String> {
         let mut flags = format!("{} -Ctarget-feature=+crt-static", std::env::var("RUSTFLAGS").unwrap_or_default());
+        // These flags take the place of .cargo/config.toml's, which says why.
+        flags += " --cfg=curve25519_dalek_backend=\"serial\"";
         // A panic aborts, and names in a backtrace are stripped anyway: the tables would be a tenth of the file.
         flags += " -Cforce-unwind-tables=no";
         // What a panic says names no folder of this machine.

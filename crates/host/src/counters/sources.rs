@@ -8,8 +8,8 @@
 
 use std::io;
 
+use linerate_trial::pattern::fits;
 use linerate_trial::stage::Stage::{self, *};
-use linerate_trial::stage::fits;
 
 use super::{Machine, Reading, cpu, driver, interrupts, link, net_stat, pause, qdisc, snmp, softnet};
 

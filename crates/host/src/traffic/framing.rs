@@ -67,6 +67,20 @@ pub struct Exchange {
     pub answer: fn(request: &[u8], response: &mut [u8]),
 }
 
+impl Default for Foreign {
+    /// Datagrams with nothing in them.
+    fn default() -> Foreign {
+        Foreign { head: Vec::new(), emit: |_, _| {}, parse: Box::new(|_| None), end: None, exchange: None, bare: false }
+    }
+}
+
+impl Default for StreamEnd {
+    /// An end that nothing but the protocol's own means say.
+    fn default() -> StreamEnd {
+        StreamEnd { emit_last: |_, _, _| {}, is_last: |_| false, is_first: None, early: Box::new(|_| Early::default()) }
+    }
+}
+
 impl Framing {
     /// What every datagram begins with before number and time are written.
     pub fn head(&self) -> &[u8] {

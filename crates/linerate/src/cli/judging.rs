@@ -239,9 +239,9 @@ pub(super) const SELECT_HELP: &str = "CAMPAIGN is an identifier or its beginning
 
 fn metrics_help() -> String {
     let mut text = "Metrics (* judged by default where both sides have them):\n".to_owned();
-    for metric in &linerate_results::metric::METRICS {
-        let star = if metric.usual { '*' } else { ' ' };
-        text += &format!("  {star} {:<22} {}, {}\n", metric.short(), metric.title, metric.unit);
+    for metric in linerate_results::figure::METRICS.iter() {
+        let star = if metric.compared.usual { '*' } else { ' ' };
+        text += &format!("  {star} {:<22} {}, {}\n", metric.short(), metric.title, metric.unit.name());
     }
     text
 }

@@ -5,9 +5,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use linerate_control::Endpoint;
-use linerate_peers::allow::Prefix;
+use linerate_trial::prefix::Prefix;
+use linerate_trial::tool::Tool;
 use linerate_trial::units::OfferedLoad;
 
 use super::{OutputArgs, ReachArgs, StoreArgs, endpoint, name_and_value};
@@ -111,7 +113,7 @@ pub(crate) struct RunArgs {
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// Whose clients; several at once
-    #[arg(value_enum, required = true)]
+    #[arg(value_parser = tool(), required = true)]
     pub(crate) tool: Vec<Tool>,
     /// Listen at this address only; by default on every address of this machine
     #[arg(long, value_name = "ADDRESS")]
@@ -160,19 +162,10 @@ pub(crate) struct ServeArgs {
     pub(crate) quiet: bool,
 }
 
-/// A tool whose clients can be served.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Tool {
-    /// iperf3, of any version from 3.0 on
-    Iperf3,
-    /// iperf2, of any version from 2.0.5 on
-    Iperf2,
-    /// netperf, of any version from 2.5 on
-    Netperf,
-    /// nuttcp, of any version from 3.3.2 on
-    Nuttcp,
-    /// ttcp as it sends: 'ttcp -t' of any kind
-    Ttcp,
+/// The tools whose clients can be served, each with a line of help.
+fn tool() -> impl TypedValueParser<Value = Tool> {
+    let values = Tool::ALL.iter().map(|row| PossibleValue::new(row.name).help(row.clients));
+    PossibleValuesParser::new(values).try_map(|name| Tool::parse(&name).ok_or("no such tool"))
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]

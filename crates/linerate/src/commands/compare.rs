@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use linerate_results::compare::gate::{Gate, Outcome, no_metric};
 use linerate_results::compare::verdict::Verdict;
 use linerate_results::compare::{self, Comparison, Wish};
-use linerate_results::metric::Metric;
+use linerate_results::figure::Metric;
 use linerate_results::observation::Observation;
 
 use super::selection::{compared, observations, selection};
@@ -33,7 +33,7 @@ pub(crate) fn compare(arguments: &CompareArgs) -> Result<ExitCode> {
     let margin = arguments.margin.as_deref().map(|text| percentage("--margin", text)).transpose()?;
     let mut wish = Wish { compared: arguments.on.clone(), metrics, margin };
     // A gate may be on a metric that is not judged by default.
-    if wish.metrics.is_empty() && gates.iter().any(|gate| !gate.metric.usual) {
+    if wish.metrics.is_empty() && gates.iter().any(|gate| !gate.metric.compared.usual) {
         bail!("a gate is on a metric that is not judged by default; name all that shall be judged with --metric");
     }
 

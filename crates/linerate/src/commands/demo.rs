@@ -8,6 +8,7 @@ use linerate_control::{ConnectOptions, Endpoint};
 use linerate_lab::{Lab, Privilege, Shape, enter_user_namespace, privilege};
 use linerate_results::record::Record;
 use linerate_results::store::Store;
+use linerate_trial::flow::PerEnd;
 
 use super::run::{Wanted, status};
 use super::{report, terminal_width};
@@ -56,7 +57,7 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
     let mut pair = Pair::connect(&target, &host, GivenAddresses::default(), &options)?;
     if lab.is_some() {
         // Open files of this process: nobody could reach them by their names, so people read these.
-        pair.names = ["the lab's target", "the lab's host"].map(str::to_owned);
+        pair.names = PerEnd::of(|end| format!("the lab's {end}"));
     }
     for (name, overrides) in plan::demo_plans() {
         let plan = plan::find(name)?;

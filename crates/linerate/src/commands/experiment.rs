@@ -9,8 +9,8 @@ use linerate_control::Endpoint;
 use linerate_control::message::Request;
 use linerate_results::compare::verdict::Verdict;
 use linerate_results::compare::{self, Comparison, Judged, Wish};
+use linerate_results::figure::Metric;
 use linerate_results::findings::{Finding, Try};
-use linerate_results::metric::Metric;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::store::Store;
@@ -211,7 +211,7 @@ fn compared(records: &[Observation], factor: &str, sides: &[String], suggestion:
 
 /// In words, how it helped, or why that cannot be said.
 fn verdict(comparison: &Comparison, suggestion: &Try) -> Result<String, String> {
-    let wanted = Metric::find(suggestion.metric).map_or("", |metric| metric.name);
+    let wanted = Metric::find(suggestion.metric).map_or("", |metric| &metric.name);
     let said = |judged: &Judged| format!("{}: {}", judged.metric.title, judged.verdict.words(judged.metric));
     let judged = comparison.judged.iter().find(|judged| judged.metric.name == wanted);
     let Some(judged) = judged else { return Err("No trial has the figure that it should have helped.".to_owned()) };

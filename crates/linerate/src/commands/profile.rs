@@ -22,9 +22,10 @@ use crate::cli::{RecordsProfileArgs, TargetArgs, TargetProfileArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
-use crate::profile::account::{Work, account};
-use crate::profile::{difference, flame};
 use crate::render;
+use crate::render::flame;
+use linerate_results::profile::account::{Work, account};
+use linerate_results::profile::difference;
 
 /// What symbols take to read, beyond the time that is sampled: a slow board's kernel writes hundreds of thousands of
 /// them out.

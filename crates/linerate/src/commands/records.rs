@@ -14,7 +14,6 @@ use super::{open_store, profile};
 use crate::cli::{FilterArgs, OutputArgs, RecordsCommand};
 use crate::output::out;
 use crate::render;
-use crate::render::Repeats;
 
 /// Lists, shows or exports.
 pub(crate) fn records(command: &RecordsCommand) -> Result<ExitCode> {
@@ -22,7 +21,7 @@ pub(crate) fn records(command: &RecordsCommand) -> Result<ExitCode> {
         RecordsCommand::List { filter, store } => {
             let store = open_store(store)?;
             let listed = store.list(&filter_of(filter)?)?;
-            out!("{}", render::list::list(&listed, store.path()));
+            out!("{}", render::list::list(&listed, store.path(), super::terminal_width()));
         }
         RecordsCommand::Show { id, json, store } => {
             let store = open_store(store)?;
@@ -52,7 +51,7 @@ fn exported(output: OutputArgs, records: &[Record]) -> Result<String> {
     Ok(match output {
         OutputArgs { json: true, .. } => render::json::json(records),
         OutputArgs { csv: true, .. } => render::csv::csv(records),
-        OutputArgs { markdown: true, .. } => render::markdown::markdown(records, Repeats::Together),
+        OutputArgs { markdown: true, .. } => render::records::markdown(records),
         _ => bail!("say in which form to export: --json, --csv or --markdown"),
     })
 }

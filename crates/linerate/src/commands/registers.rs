@@ -1,10 +1,12 @@
 //! `linerate target ENDPOINT registers`: registers by name, once or as they change.
-//! Knows which words to ask an agent for; what they mean is decoded in [`crate::registers`].
+//! Knows which words to ask an agent for; what they mean is decoded in [`linerate_registers`].
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use linerate_control::Client;
 use linerate_control::message::{DEVICE_MEMORY, REGISTERS, Reply, Request};
 use linerate_trial::registers::{PhyPlace, Readings, Wanted};
@@ -14,12 +16,12 @@ use crate::cli::RegistersArgs;
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
-use crate::registers::around::phy_id;
-use crate::registers::chosen::{Chosen, Selection};
-use crate::registers::decode::{Value, decode, knows_layout, value};
-use crate::registers::definition::Definitions;
-use crate::registers::difference::difference;
 use crate::render::registers as render;
+use linerate_registers::around::phy_id;
+use linerate_registers::chosen::{Chosen, Selection};
+use linerate_registers::decode::{Value, decode, knows_layout, value};
+use linerate_registers::definition::Definitions;
+use linerate_registers::difference::difference;
 
 /// What is wanted, valid as far as that can be told without the machine.
 pub(super) struct Registers<'a> {
@@ -48,7 +50,7 @@ impl<'a> Registers<'a> {
             arguments,
             names,
             interval,
-            definitions: crate::registers::definitions(&arguments.definitions)?,
+            definitions: linerate_registers::definitions(&definition_files(&arguments.definitions)?)?,
         })
     }
 
@@ -194,4 +196,51 @@ fn can(client: &Client, memory: bool) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The names and texts of these files, and of the `.regs` files of these folders, by name.
+fn definition_files(paths: &[PathBuf]) -> Result<Vec<(String, String)>> {
+    let mut texts = Vec::new();
+    for path in paths {
+        for file in files(path)? {
+            let text = fs::read_to_string(&file)
+                .with_context(|| format!("cannot read the definitions {}; see docs/registers.md", file.display()))?;
+            texts.push((file.display().to_string(), text));
+        }
+    }
+    Ok(texts)
+}
+
+/// The file, or the `.regs` files of the folder.
+fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let entries = fs::read_dir(path).with_context(|| format!("cannot read the folder {}", path.display()))?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|file| file.extension().is_some_and(|extension| extension == "regs"))
+        .collect();
+    files.sort();
+    anyhow::ensure!(!files.is_empty(), "the folder {} has no file *.regs; see docs/registers.md", path.display());
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folders_definitions_are_its_files_by_name() {
+        let folder = std::env::temp_dir().join(format!("linerate-regs-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let read = || definition_files(std::slice::from_ref(&folder));
+        assert!(read().unwrap_err().to_string().contains("no file *.regs"));
+        for (name, text) in [("b.regs", "b"), ("a.regs", "a"), ("notes.txt", "no definitions")] {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        assert_eq!(read().unwrap().into_iter().map(|(_, text)| text).collect::<Vec<_>>(), ["a", "b"]);
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(read().is_err());
+    }
 }

@@ -28,7 +28,6 @@ use crate::output::{beside, out};
 use crate::plan::{self, Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged};
 use crate::progress::Progress;
 use crate::render;
-use crate::render::Repeats;
 use crate::render::explain::{First, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
 
@@ -176,10 +175,11 @@ fn check_counters(arguments: &RunArgs) -> Result<()> {
 /// `--allow-unanswered`: of whom.
 fn check_unanswered(arguments: &RunArgs) -> Result<()> {
     match &arguments.target {
-        Endpoint::Foreign { tool: Tool::Ttcp | Tool::Iperf2, .. } => Ok(()),
+        Endpoint::Foreign { tool, .. } if !tool.row().has_control => Ok(()),
         _ if arguments.allow_unanswered.is_none() => Ok(()),
         _ => bail!(
-            "--allow-unanswered is for a ttcp or an iperf2 server, like ttcp:host; others answer, so leave it out"
+            "--allow-unanswered is for a server of {}; others answer, so leave it out",
+            Tool::names(|row| !row.has_control)
         ),
     }
 }
@@ -187,8 +187,11 @@ fn check_unanswered(arguments: &RunArgs) -> Result<()> {
 /// `--username` and `--rsa-public-key`: who asks, of whom.
 fn credentials(arguments: &RunArgs) -> Result<Option<Credentials>> {
     let (Some(user), Some(file)) = (&arguments.username, &arguments.rsa_public_key) else { return Ok(None) };
-    if !matches!(arguments.target, Endpoint::Foreign { tool: Tool::Iperf3, .. }) {
-        bail!("--username is for an iperf3 server that wants to know who asks, like iperf3:host; leave it out");
+    if !matches!(arguments.target, Endpoint::Foreign { tool, .. } if tool.row().has_users) {
+        bail!(
+            "--username is for a server of {} that wants to know who asks; leave it out",
+            Tool::names(|row| row.has_users)
+        );
     }
     // Not on the command line, where every user of this machine sees it.
     let password = std::env::var("IPERF3_PASSWORD").map_err(|_| {
@@ -261,7 +264,7 @@ fn shown(plan: &Plan, output: OutputArgs, records: &[Record]) -> String {
     match output {
         OutputArgs { json: true, .. } => String::new(),
         OutputArgs { csv: true, .. } => render::csv::csv(records),
-        OutputArgs { markdown: true, .. } => render::markdown::markdown(records, Repeats::Together),
+        OutputArgs { markdown: true, .. } => render::records::markdown(records),
         _ => {
             let counted = |record: &&Record| record.trial.null_side != Some(NullSide::B);
             report(plan.report, &records.iter().filter(counted).cloned().collect::<Vec<_>>())

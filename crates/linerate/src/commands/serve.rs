@@ -17,24 +17,23 @@ use linerate_host::sys::memory::return_large_buffers;
 use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_peers::allow::AllowList;
 use linerate_peers::iperf3::authentication::Guard;
-use linerate_peers::iperf3::server::Admits;
-use linerate_peers::served::{Limits, Served};
-use linerate_peers::{iperf2, iperf3, netperf, nuttcp, ttcp};
+use linerate_peers::limits::Limits;
+use linerate_peers::served_test::ServedTest;
+use linerate_peers::server::{Admits, Server};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::environment::Environment;
+use linerate_trial::flow::PerEnd;
 use linerate_trial::spec::{Ip, Spec};
+use linerate_trial::tool::Tool;
 
 use super::open_store;
-use crate::cli::{ServeArgs, Tool};
+use crate::cli::ServeArgs;
 use crate::interrupt;
-use crate::measure::conduct::Conducted;
-use crate::measure::error::TrialError;
 use crate::measure::ids::{Ids, now};
-use crate::measure::join::{self, Label};
-use crate::measure::route::Route;
 use crate::output::{out, say};
 use crate::render;
+use linerate_results::join::{self, Conducted, Label, Route};
 
 /// The plan's name in the records of served tests.
 const PLAN: &str = "serve";
@@ -50,9 +49,10 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
         bail!("--port is for one tool; leave it out, or serve the others with a command of their own");
     }
     let unproven = arguments.allow_unproven_udp.map(|bits_per_second| UnprovenLimit { bits_per_second });
-    if unproven.is_some() && !tools.contains(&Tool::Iperf2) {
+    if unproven.is_some() && !tools.iter().any(|tool| tool.row().asks_unproven) {
         bail!(
-            "--allow-unproven-udp is for iperf2 alone: no other tool sends datagrams to who cannot prove its address"
+            "--allow-unproven-udp is for {} alone: no other tool sends datagrams to who cannot prove its address",
+            Tool::names(|row| row.asks_unproven)
         );
     }
     let limits = Limits {
@@ -64,16 +64,19 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
         ..Limits::default()
     };
     let mut guard = guard(arguments)?;
-    if guard.is_some() && tools != [Tool::Iperf3] {
-        bail!("--authorized-users is for iperf3 alone: no other tool's client says who it is; serve the others apart");
+    if guard.is_some() && (tools.len() > 1 || !tools[0].row().has_users) {
+        bail!(
+            "--authorized-users is for {} alone: no other tool's client says who it is; serve the others apart",
+            Tool::names(|row| row.has_users)
+        );
     }
-    let servers = tools.iter().map(|&tool| Server::bind(tool, arguments.bind, arguments.port, limits.clone()));
-    let mut servers = servers.collect::<Result<Vec<_>>>()?;
+    let mut servers = tools.iter().map(|&tool| bind(tool, arguments, &limits)).collect::<Result<Vec<_>>>()?;
     let refusals: Vec<_> =
-        servers.iter().map(|server| Arc::new(Refused::new(server.name(), arguments.quiet))).collect();
+        servers.iter().map(|server| Arc::new(Refused::new(server.tool(), arguments.quiet))).collect();
     for (server, refused) in servers.iter_mut().zip(&refusals) {
-        server.tell_refusals(refused.clone());
-        if let (Server::Iperf3(server), Some(guard)) = (server, guard.take()) {
+        let refused = refused.clone();
+        server.tell_refusals(Box::new(move |peer, what| refused.tell(peer, what)));
+        if let Some(guard) = guard.take() {
             server.guard(guard);
         }
     }
@@ -82,7 +85,7 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
     raise_open_files();
     return_large_buffers();
     if !arguments.quiet {
-        let serving = servers.iter().map(|server| Ok(format!("{} on port {}", server.name(), server.port()?)));
+        let serving = servers.iter().map(|server| Ok(format!("{} on port {}", server.tool(), server.port()?)));
         let serving = serving.collect::<Result<Vec<_>>>()?.join(", ");
         let at = arguments.bind.map_or("on every address".to_owned(), |address| format!("at {address}"));
         say(format_args!("linerate: serving {serving}, {at}, for {}; Ctrl-C ends it", limits.allow));
@@ -94,13 +97,13 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
         tests: 0,
         allowance: Allowance::new(arguments.max_records, Instant::now()),
     });
-    let trouble = Mutex::new(None);
+    let failure = Mutex::new(None);
     let over = || {
         interrupt::requested()
             || (arguments.one_off && lock(&desk).tests > 0)
-            || trouble.lock().is_ok_and(|trouble| trouble.is_some())
+            || failure.lock().is_ok_and(|failure| failure.is_some())
     };
-    let heard = |served: Served| {
+    let heard = |served: ServedTest| {
         if let Some(what) = served.is_no_test() {
             let refused = refusals.iter().find(|refused| refused.tool == served.tool);
             return refused.into_iter().for_each(|refused| refused.tell(served.peer, &what));
@@ -117,16 +120,16 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
             Ok(record) => {
                 out!("{sentence}: {}\n{}", record.id, render::summary::summary(std::slice::from_ref(&record)))
             }
-            Err(error) => *lock(&trouble) = Some(error),
+            Err(error) => *lock(&failure) = Some(error),
         }
     };
     let served = thread::scope(|scope| {
-        let running: Vec<_> = servers.iter().map(|server| scope.spawn(|| server.run(&over, &heard))).collect();
+        let running: Vec<_> = servers.iter().map(|server| scope.spawn(|| server.run(|_| over(), &heard))).collect();
         running.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
     });
     // What was served is closed whatever happened.
     let closed = lock(&desk).close();
-    if let Some(error) = lock(&trouble).take() {
+    if let Some(error) = lock(&failure).take() {
         return Err(error);
     }
     served?;
@@ -154,87 +157,23 @@ fn guard(arguments: &ServeArgs) -> Result<Option<Admits>> {
     })))
 }
 
-/// A tool's server.
-enum Server {
-    Iperf3(iperf3::server::Server),
-    Iperf2(iperf2::server::Server),
-    Netperf(netperf::server::Server),
-    Nuttcp(nuttcp::server::Server),
-    Ttcp(ttcp::server::Server),
-}
-
-impl Server {
-    fn bind(tool: Tool, address: Option<IpAddr>, port: Option<u16>, limits: Limits) -> Result<Server> {
-        let port = port.unwrap_or(match tool {
-            Tool::Iperf3 => iperf3::server::PORT,
-            Tool::Iperf2 => iperf2::server::PORT,
-            Tool::Netperf => netperf::server::PORT,
-            Tool::Nuttcp => nuttcp::server::PORT,
-            Tool::Ttcp => ttcp::server::PORT,
-        });
-        match tool {
-            Tool::Iperf3 => iperf3::server::Server::bind(address, port, limits).map(Server::Iperf3),
-            Tool::Iperf2 => iperf2::server::Server::bind(address, port, limits).map(Server::Iperf2),
-            Tool::Netperf => netperf::server::Server::bind(address, port, limits).map(Server::Netperf),
-            Tool::Nuttcp => nuttcp::server::Server::bind(address, port, limits).map(Server::Nuttcp),
-            Tool::Ttcp => ttcp::server::Server::bind(address, port, limits).map(Server::Ttcp),
-        }
+/// A tool's server that listens.
+fn bind(tool: Tool, arguments: &ServeArgs, limits: &Limits) -> Result<Server> {
+    let port = arguments.port.unwrap_or(tool.row().port);
+    Server::bind(tool, arguments.bind, port, limits.clone())
         .with_context(|| format!("cannot listen on port {port}; end what listens there, or choose another with --port"))
-    }
-
-    /// Has the user here told of clients that are refused.
-    fn tell_refusals(&mut self, refused: Arc<Refused>) {
-        let tell = move |peer: SocketAddr, what: &str| refused.tell(peer, what);
-        match self {
-            Server::Iperf3(server) => server.tell_refusals(Box::new(tell)),
-            Server::Iperf2(server) => server.tell_refusals(Box::new(tell)),
-            Server::Netperf(server) => server.tell_refusals(Box::new(tell)),
-            Server::Nuttcp(server) => server.tell_refusals(Box::new(tell)),
-            Server::Ttcp(server) => server.tell_refusals(Box::new(tell)),
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Server::Iperf3(_) => "iperf3",
-            Server::Iperf2(_) => "iperf2",
-            Server::Netperf(_) => "netperf",
-            Server::Nuttcp(_) => "nuttcp",
-            Server::Ttcp(_) => "ttcp",
-        }
-    }
-
-    fn port(&self) -> io::Result<u16> {
-        match self {
-            Server::Iperf3(server) => server.port(),
-            Server::Iperf2(server) => server.port(),
-            Server::Netperf(server) => server.port(),
-            Server::Nuttcp(server) => server.port(),
-            Server::Ttcp(server) => server.port(),
-        }
-    }
-
-    fn run(&self, over: &(impl Fn() -> bool + Sync), heard: &(impl Fn(Served) + Sync)) -> io::Result<()> {
-        match self {
-            Server::Iperf3(server) => server.run(|_| over(), heard),
-            Server::Iperf2(server) => server.run(|_| over(), heard),
-            Server::Netperf(server) => server.run(|_| over(), heard),
-            Server::Nuttcp(server) => server.run(|_| over(), heard),
-            Server::Ttcp(server) => server.run(|_| over(), heard),
-        }
-    }
 }
 
 /// Says when clients of a tool are refused, once a second at most: anybody can have that done.
 struct Refused {
-    tool: &'static str,
+    tool: Tool,
     quiet: bool,
     /// When it was said last, and how many were refused since.
     last: Mutex<(Option<Instant>, u64)>,
 }
 
 impl Refused {
-    fn new(tool: &'static str, quiet: bool) -> Refused {
+    fn new(tool: Tool, quiet: bool) -> Refused {
         Refused { tool, quiet, last: Mutex::default() }
     }
 
@@ -326,14 +265,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn sentence(served: &Served) -> String {
+fn sentence(served: &ServedTest) -> String {
     let version = served.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
     let Spec { workload, direction, .. } = served.spec;
     format!("{}{version} from {}, {workload} {direction}", served.tool, served.peer.ip())
 }
 
 /// The client, as an endpoint is written: a link-local address with the interface of this machine.
-fn endpoint(served: &Served) -> String {
+fn endpoint(served: &ServedTest) -> String {
     let ip = served.peer.ip();
     match (&served.interface, ip) {
         (Some(interface), IpAddr::V6(address)) if address.is_unicast_link_local() => {
@@ -354,7 +293,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn keep(&mut self, served: Served) -> Result<Record> {
+    fn keep(&mut self, served: ServedTest) -> Result<Record> {
         let host = endpoint(&served);
         let campaign = match &self.campaign {
             Some(campaign) => campaign.clone(),
@@ -365,8 +304,14 @@ impl Desk {
         let factors = BTreeMap::new();
         let trial = TrialPlace { index: self.tests, repeat: 0, factors, configuration, order_seed, null_side };
         self.tests += 1;
-        let label =
-            Label { id, started_at, campaign, plan: PLAN.to_owned(), trial, endpoints: ["local".to_owned(), host] };
+        let label = Label {
+            id,
+            started_at,
+            campaign,
+            plan: PLAN.to_owned(),
+            trial,
+            endpoints: PerEnd { target: "local".to_owned(), host },
+        };
         let record = join::record(label, conducted(served));
         self.store.insert(&record)?;
         Ok(record)
@@ -397,8 +342,8 @@ impl Desk {
 }
 
 /// A test as if two agents had conducted it: of the client's machine nothing is known.
-fn conducted(served: Served) -> Conducted {
-    let Served { peer, local, interface, mut spec, ended, .. } = served;
+fn conducted(served: ServedTest) -> Conducted<linerate_peers::error::Error> {
+    let ServedTest { peer, local, interface, mut spec, ended, .. } = served;
     spec.ip = Some(if local.is_ipv4() { Ip::V4 } else { Ip::V6 });
     let mut target = environment::describe(interface.as_deref(), &[]);
     target.agent_version = Some(env!("CARGO_PKG_VERSION").to_owned());
@@ -408,7 +353,7 @@ fn conducted(served: Served) -> Conducted {
         settings: [Vec::new(), Vec::new()],
         target,
         host: Environment::default(),
-        outcomes: ended.map_err(TrialError::Traffic),
+        outcomes: ended,
     }
 }
 

@@ -8,18 +8,18 @@ use linerate_control::{Client, ControlError};
 use linerate_host::command::{self, Children, CommandError};
 use linerate_trial::change::Changed;
 use linerate_trial::environment::Environment;
-use linerate_trial::flow::End;
+use linerate_trial::flow::{End, PerEnd};
 use linerate_trial::setting::BOOT;
 use linerate_trial::spec::Ip;
 use linerate_trial::units::format_duration;
 
 use super::error::TrialError;
 use super::pair::{ANSWER_TIME, Pair};
-use super::route::Route;
 use super::settings::{LINK_TIME, Settings, wait_for_link};
 use crate::interrupt;
 use crate::plan::{Boot, Checked, PlannedTrial};
 use crate::progress::Progress;
+use linerate_results::join::Route;
 
 /// Between two tries to reach a machine that boots.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -29,9 +29,9 @@ const SSH_BROKE: i32 = 255;
 /// What both machines are booted as.
 #[derive(Default)]
 pub(crate) struct Boots {
-    now: [Option<Booted>; 2],
+    now: PerEnd<Option<Booted>>,
     /// The last start of each kernel that was seen.
-    seen: [Option<String>; 2],
+    seen: PerEnd<Option<String>>,
     /// What a boot has cost on average, and how many there were.
     took: Duration,
     count: u32,
@@ -57,16 +57,16 @@ impl Boots {
         settings: &mut Settings,
         progress: &Progress,
     ) -> Result<(), TrialError> {
-        for end in [End::Target, End::Host] {
+        for end in End::BOTH {
             let Some(level) = trial.boot(end) else { continue };
-            if self.now[end as usize].as_ref().is_none_or(|booted| booted.level != level) {
+            if self.now[end].as_ref().is_none_or(|booted| booted.level != level) {
                 let Some(boot) = boots.iter().find(|boot| boot.name == level) else { continue };
                 for sentence in settings.leave(pair, end) {
                     progress.say(&format!("linerate: {sentence}"));
                 }
                 let began = Instant::now();
                 let mut under_way = UnderWay { pair, end, boot, began, progress };
-                let failed = match under_way.boot(trial.spec.ip, &mut self.seen[end as usize]) {
+                let failed = match under_way.boot(trial.spec.ip, &mut self.seen[end]) {
                     Ok(()) => None,
                     Err(TrialError::Interrupted) => return Err(TrialError::Interrupted),
                     Err(error) => Some(error.to_string()),
@@ -82,9 +82,9 @@ impl Boots {
                     read_back: taken().filter(|_| failed.is_none() && !boot.checks.is_empty()),
                     original: None,
                 };
-                self.now[end as usize] = Some(Booted { level: level.to_owned(), changed, failed });
+                self.now[end] = Some(Booted { level: level.to_owned(), changed, failed });
             }
-            if let Some(sentence) = self.now[end as usize].as_ref().and_then(|booted| booted.failed.clone()) {
+            if let Some(sentence) = self.now[end].as_ref().and_then(|booted| booted.failed.clone()) {
                 return Err(TrialError::Refused(sentence));
             }
         }
@@ -93,16 +93,16 @@ impl Boots {
 
     /// What records say of the boot of an end.
     pub(crate) fn changed(&self, end: End) -> Option<&Changed> {
-        self.now[end as usize].as_ref().map(|booted| &booted.changed)
+        self.now[end].as_ref().map(|booted| &booted.changed)
     }
 
     /// What is left as it was booted last: a sentence for each machine.
     pub(crate) fn stays(&self) -> Vec<String> {
         let stays = |end: End| {
-            let booted = self.now[end as usize].as_ref().filter(|booted| booted.failed.is_none())?;
+            let booted = self.now[end].as_ref().filter(|booted| booted.failed.is_none())?;
             Some(format!("the {end} stays booted as {}", booted.level))
         };
-        [End::Target, End::Host].into_iter().filter_map(stays).collect()
+        End::BOTH.into_iter().filter_map(stays).collect()
     }
 
     /// What a boot takes, by those that were; `None` before the first.
@@ -112,13 +112,13 @@ impl Boots {
 
     /// How many boots these trials still need.
     pub(crate) fn needed<'t>(&self, trials: impl IntoIterator<Item = &'t PlannedTrial>) -> u32 {
-        let mut now = self.now.each_ref().map(|booted| booted.as_ref().map(|booted| booted.level.as_str()));
+        let mut now = PerEnd::of(|end| self.now[end].as_ref().map(|booted| booted.level.as_str()));
         let mut needed = 0;
         for trial in trials {
-            for end in [End::Target, End::Host] {
+            for end in End::BOTH {
                 let level = trial.boot(end);
-                needed += u32::from(level.is_some() && level != now[end as usize]);
-                now[end as usize] = level.or(now[end as usize]);
+                needed += u32::from(level.is_some() && level != now[end]);
+                now[end] = level.or(now[end]);
             }
         }
         needed
@@ -154,7 +154,7 @@ impl UnderWay<'_> {
         let environment = [
             ("LINERATE_BOOT", name.as_str()),
             ("LINERATE_MACHINE", self.end.name()),
-            ("LINERATE_ENDPOINT", &self.pair.names[self.end as usize]),
+            ("LINERATE_ENDPOINT", &self.pair.names[self.end]),
         ];
         // It may have left something for later: a relay that is switched on again, a TFTP server.
         let ended = command::run(&self.boot.command, &environment, Children::Stay, self.boot.wait, || {
@@ -176,7 +176,7 @@ impl UnderWay<'_> {
     /// Waits until an agent answers in another boot than the one `before`; it becomes the pair's.
     fn wait_for_agent(&mut self, before: Option<&str>) -> Result<Environment, TrialError> {
         let modules = self.boot.checks.modules();
-        self.pair.modules[self.end as usize].clone_from(&modules);
+        self.pair.modules[self.end].clone_from(&modules);
         // Of a machine that does not tell its boots, being gone for a while is all there is to see.
         let (mut was_away, mut last) = (false, None);
         loop {
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(boots.needed(&[]), 0);
         let changed =
             Changed { name: BOOT.to_owned(), asked: "a".to_owned(), set: None, read_back: None, original: None };
-        boots.now[0] = Some(Booted { level: "a".to_owned(), changed, failed: None });
+        boots.now.target = Some(Booted { level: "a".to_owned(), changed, failed: None });
         assert_eq!(boots.needed(&trials), 2);
         assert_eq!(boots.stays(), ["the target stays booted as a"]);
     }

@@ -10,10 +10,9 @@ use linerate_trial::flow::End;
 
 use super::boot::Boots;
 use super::carrier::{self, Waited};
-use super::conduct::{Conducted, conduct};
+use super::conduct::conduct;
 use super::error::TrialError;
 use super::ids::{Ids, now};
-use super::join::{self, Label};
 use super::luck::Luck;
 use super::narrow::Narrowing;
 use super::pair::Pair;
@@ -22,6 +21,7 @@ use super::time_left::Pace;
 use crate::interrupt;
 use crate::plan::{Changes, Plan, PlannedTrial};
 use crate::progress::Progress;
+use linerate_results::join::{self, Conducted, Label};
 
 /// What is to be carried out.
 pub(crate) struct Order<'a> {
@@ -109,8 +109,8 @@ fn trials(
                 id: id.clone(),
                 plan: order.plan.name.clone(),
                 plan_text: order.plan_text.clone(),
-                target: endpoints[0].clone(),
-                host: endpoints[1].clone(),
+                target: endpoints.target.clone(),
+                host: endpoints.host.clone(),
                 started_at: now,
                 planned: order.trials.len() as u32,
                 finished_at: None,
@@ -149,7 +149,7 @@ fn trials(
             }),
             Err(error) => Conducted::without(&trial.spec, error),
         };
-        for (end, told) in [End::Target, End::Host].into_iter().zip(&mut conducted.settings) {
+        for (end, told) in End::BOTH.into_iter().zip(&mut conducted.settings) {
             told.splice(0..0, boots.changed(end).cloned());
         }
         let error = conducted.outcomes.as_ref().err().cloned();

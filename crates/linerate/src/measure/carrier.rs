@@ -8,8 +8,8 @@ use linerate_control::message::{Reply, Request};
 use linerate_trial::flow::End;
 
 use super::pair::Pair;
-use super::route::Route;
 use crate::interrupt;
+use linerate_results::join::Route;
 
 /// How long a link may be away before a campaign gives up: a board restarts, a cable is put back.
 pub(crate) const LINK_TIME: Duration = Duration::from_secs(60);

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use linerate_control::message::{Event, Failure, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
 use linerate_control::{AgentEvent, ControlError};
-use linerate_trial::change::Changed;
 use linerate_trial::doubt::Doubted;
 use linerate_trial::environment::Environment;
-use linerate_trial::flow::End;
+use linerate_trial::flow::{End, PerEnd};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec};
 
@@ -17,41 +16,13 @@ use super::afar::Look;
 use super::carrier::{self, Down};
 use super::error::{TrialError, of_control};
 use super::pair::{ANSWER_TIME, Pair};
-use super::route::Route;
 use super::settings::Settings;
 use crate::interrupt;
 use crate::plan::WantedSetting;
-use crate::registers::around;
+use linerate_registers::around;
+use linerate_results::join::Route;
 
-/// What both ends saw of a trial.
-pub(crate) struct Conducted {
-    /// What was asked, with the Internet Protocol that was chosen.
-    pub(crate) spec: Spec,
-    /// The addresses.
-    pub(crate) route: Option<Route>,
-    /// What was changed on the target and on the host.
-    pub(crate) settings: [Vec<Changed>; 2],
-    /// The target as it was; empty where it could not be asked.
-    pub(crate) target: Environment,
-    /// The host as it was.
-    pub(crate) host: Environment,
-    /// What each end saw, target and host, or why there is nothing.
-    pub(crate) outcomes: Result<Box<[Outcome; 2]>, TrialError>,
-}
-
-impl Conducted {
-    /// A trial that came to nothing before it began.
-    pub(crate) fn without(spec: &Spec, error: TrialError) -> Conducted {
-        Conducted {
-            spec: spec.clone(),
-            route: None,
-            settings: [Vec::new(), Vec::new()],
-            target: Environment::default(),
-            host: Environment::default(),
-            outcomes: Err(error),
-        }
-    }
-}
+type Conducted = linerate_results::join::Conducted<TrialError>;
 
 /// Opening flows takes the agents up to five seconds before they give up.
 const CONNECT_TIME: Duration = Duration::from_secs(12);
@@ -92,12 +63,12 @@ fn run(
         linerate_peers::fit(foreign.tool, &mut conducted.spec);
     }
     // What a trial before this one left unread is not of this one.
-    for end in [End::Target, End::Host] {
+    for end in End::BOTH {
         while pair.client(end).events().try_recv().is_ok() {}
     }
     let describe = |end, address| {
         let interface = pair.interface(end, address).map(str::to_owned);
-        let modules = pair.modules[end as usize].clone();
+        let modules = pair.modules[end].clone();
         pair.client(end).send(Request::Describe { interface, modules })
     };
     let descriptions = [describe(End::Target, route.target), describe(End::Host, route.host)];
@@ -206,8 +177,8 @@ fn watch(
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let began = Instant::now();
     let expected = conducted.spec.expected_time();
-    let mut outcomes: [Option<Outcome>; 2] = [None, None];
-    let mut look_at = 0;
+    let mut outcomes: PerEnd<Option<Outcome>> = PerEnd::default();
+    let mut end = End::Target;
     loop {
         if interrupt::requested() {
             return Err(TrialError::Interrupted);
@@ -217,12 +188,8 @@ fn watch(
         if let Some(expected) = expected
             && elapsed > expected + GRACE
         {
-            let late: Vec<&str> = [End::Target, End::Host]
-                .iter()
-                .zip(&outcomes)
-                .filter(|(_, o)| o.is_none())
-                .map(|(e, _)| e.name())
-                .collect();
+            let late = End::BOTH.into_iter().filter(|end| outcomes[*end].is_none());
+            let late: Vec<&str> = late.map(End::name).collect();
             let sentence = format!(
                 "the {} did not finish within {} s after the trial's time; try again, and see what else keeps it busy",
                 late.join(" and the "),
@@ -232,16 +199,15 @@ fn watch(
         }
         let far = expected.is_some_and(|expected| elapsed + 2 * FAR < expected);
         // The ends are looked at in turn; the one that has finished says nothing more.
-        look_at = 1 - look_at;
-        if outcomes[look_at].is_some() {
-            look_at = 1 - look_at;
+        end = end.other();
+        if outcomes[end].is_some() {
+            end = end.other();
         }
-        let end = [End::Target, End::Host][look_at];
         match pair.client(end).events().recv_timeout(if far { FAR } else { NEAR }) {
-            Ok(AgentEvent::Event(Event::Finished(outcome))) => outcomes[look_at] = Some(*outcome),
+            Ok(AgentEvent::Event(Event::Finished(outcome))) => outcomes[end] = Some(*outcome),
             Ok(AgentEvent::Event(Event::FinishedWith { own, other })) => {
-                outcomes[1 - look_at] = Some(*other);
-                outcomes[look_at] = Some(*own);
+                outcomes[end.other()] = Some(*other);
+                outcomes[end] = Some(*own);
             }
             Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {}
             Ok(AgentEvent::Event(Event::TrialFailed { message, failure })) => {
@@ -256,10 +222,10 @@ fn watch(
                 return Err(TrialError::Lost(format!("{} was lost", pair.client(end).machine())));
             }
         }
-        if let [Some(_), Some(_)] = outcomes {
-            let [target, host] = outcomes.map(|outcome| outcome.expect("both are there"));
-            return Ok(Box::new([target, host]));
-        }
+        outcomes = match outcomes {
+            PerEnd { target: Some(target), host: Some(host) } => return Ok(Box::new([target, host])),
+            waiting => waiting,
+        };
     }
 }
 

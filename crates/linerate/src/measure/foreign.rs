@@ -9,10 +9,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use linerate_control::message::{Address, Foreign, RefusalKind, Reply, Request, RequestLine};
 use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Link, Machine, Outlet, Server, serve};
 use linerate_peers::iperf3::authentication::Credentials;
+use linerate_trial::prefix::Prefix;
 use linerate_trial::spec::Ip;
 use linerate_trial::tool::Tool;
 
-use super::route::{Reach, Route};
+use super::route::Reach;
+use linerate_results::join::Route;
 
 /// The other tool's server.
 #[derive(Clone, Debug)]
@@ -33,7 +35,7 @@ impl ForeignTarget {
     /// `None`: the endpoint is of an agent. An error where the name has no address.
     pub(crate) fn of(endpoint: &Endpoint) -> Result<Option<ForeignTarget>, ControlError> {
         let Endpoint::Foreign { tool, host, port } = endpoint else { return Ok(None) };
-        let port = port.unwrap_or(tool.port());
+        let port = port.unwrap_or(tool.row().port);
         let unreachable = |why: String| ControlError::Unreachable { machine: machine(endpoint), why };
         let (literal, interface) = match host.split_once('%') {
             Some((address, interface)) => (address, Some(interface.to_owned())),
@@ -112,7 +114,7 @@ impl ForeignTarget {
     /// subnet is chosen.
     pub(crate) fn as_seen_from(&self, host: &[Address]) -> Vec<Address> {
         let seen = |&address: &IpAddr| {
-            let near = host.iter().find(|one| one.up && contains(one, address));
+            let near = host.iter().find(|one| one.up && Prefix::new(one.address, one.prefix_len).contains(address));
             Address {
                 interface: self.tool.name().to_owned(),
                 address,
@@ -127,32 +129,6 @@ impl ForeignTarget {
 
 fn machine(endpoint: &Endpoint) -> Machine {
     Machine { name: "target".to_owned(), endpoint: endpoint.to_string() }
-}
-
-/// Whether an address is in the subnet of this one.
-fn contains(near: &Address, address: IpAddr) -> bool {
-    match (near.address, address) {
-        (IpAddr::V4(near_by), IpAddr::V4(far)) => {
-            shared_bits(&near_by.octets(), &far.octets()) >= u32::from(near.prefix_len)
-        }
-        (IpAddr::V6(near_by), IpAddr::V6(far)) => {
-            shared_bits(&near_by.octets(), &far.octets()) >= u32::from(near.prefix_len)
-        }
-        _ => false,
-    }
-}
-
-/// Bits that two addresses have alike at their start.
-fn shared_bits(one: &[u8], other: &[u8]) -> u32 {
-    let mut bits = 0;
-    for (one, other) in one.iter().zip(other) {
-        let alike = (one ^ other).leading_zeros();
-        bits += alike;
-        if alike < 8 {
-            break;
-        }
-    }
-    bits
 }
 
 /// What the stand-in knows.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_results::metric::Metric;
+use linerate_results::figure::Metric;
 use linerate_results::record::{NullSide, Record};
 use linerate_results::stats::median;
 use linerate_results::stats::sequential::Sequential;

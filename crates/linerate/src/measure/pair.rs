@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use linerate_control::message::{Address, Holder, Reply, Request};
 use linerate_control::{Client, ConnectOptions, ControlError, Endpoint};
-use linerate_trial::flow::End;
+use linerate_trial::flow::{End, PerEnd};
 use linerate_trial::spec::Ip;
 
 use super::afar::{Afar, Look};
 use super::foreign::ForeignTarget;
-use super::route::{Reach, Route};
+use super::route::{self, Reach};
+use linerate_results::join::Route;
 
 /// How long an agent has for what needs no network.
 pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(8);
@@ -22,17 +23,16 @@ pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(8);
 pub(crate) struct Pair {
     pub(crate) target: Client,
     pub(crate) host: Client,
-    target_reach: Reach,
-    host_reach: Reach,
+    reach: PerEnd<Reach>,
     /// How the agents are reached, as the user wrote it; for records and sentences.
-    pub(crate) names: [String; 2],
+    pub(crate) names: PerEnd<String>,
     /// Kernel modules of each machine whose builds its records tell, beside that of the interface's driver.
-    pub(crate) modules: [Vec<String>; 2],
+    pub(crate) modules: PerEnd<Vec<String>>,
     /// The target, where it is another tool's server.
     pub(crate) foreign: Option<ForeignTarget>,
     /// Its machine, where that is looked at from afar.
     afar: Option<Mutex<Afar>>,
-    endpoints: [Endpoint; 2],
+    endpoints: PerEnd<Endpoint>,
     options: ConnectOptions,
 }
 
@@ -73,24 +73,25 @@ impl Pair {
         let [of_target, of_host] = addresses;
         // Two namespaces of one machine have a loopback each.
         let is_one = target == host && matches!(target, Endpoint::Local | Endpoint::Netns(_));
-        let mut target_reach = reach(of_target.wait(ANSWER_TIME)?, target, given.target, is_one);
-        let mut host_reach = reach(of_host.wait(ANSWER_TIME)?, host, given.host, is_one);
+        let mut reach = PerEnd {
+            target: reach(of_target.wait(ANSWER_TIME)?, target, given.target, is_one),
+            host: reach(of_host.wait(ANSWER_TIME)?, host, given.host, is_one),
+        };
         if let Some(foreign) = &foreign {
-            target_reach.addresses = foreign.as_seen_from(&host_reach.addresses);
+            reach.target.addresses = foreign.as_seen_from(&reach.host.addresses);
             let is_one = foreign.addresses.iter().any(IpAddr::is_loopback);
-            target_reach.reached_at = foreign.addresses.first().copied().filter(|_| !is_one);
-            (target_reach.is_one, host_reach.is_one) = (is_one, is_one);
+            reach.target.reached_at = foreign.addresses.first().copied().filter(|_| !is_one);
+            (reach.target.is_one, reach.host.is_one) = (is_one, is_one);
         }
         Ok(Pair {
             target: target_client,
             host: host_client,
-            target_reach,
-            host_reach,
-            names: [target.to_string(), host.to_string()],
-            modules: [Vec::new(), Vec::new()],
+            reach,
+            names: PerEnd { target: target.to_string(), host: host.to_string() },
+            modules: PerEnd::default(),
             foreign,
             afar: None,
-            endpoints: [target.clone(), host.clone()],
+            endpoints: PerEnd { target: target.clone(), host: host.clone() },
             options: options.clone(),
         })
     }
@@ -115,7 +116,7 @@ impl Pair {
             typing: self.options.typing.min(time),
             ..self.options.clone()
         };
-        Client::connect(&self.endpoints[end as usize], end.name(), &options)
+        Client::connect(&self.endpoints[end], end.name(), &options)
     }
 
     /// Goes on with this agent of an end, whose lease it takes.
@@ -131,11 +132,8 @@ impl Pair {
     /// Asks a machine which addresses it has now.
     pub(crate) fn look_up_addresses(&mut self, end: End) -> Result<(), ControlError> {
         let reply = self.client(end).request(Request::Addresses, ANSWER_TIME)?;
-        let known = match end {
-            End::Target => &mut self.target_reach,
-            End::Host => &mut self.host_reach,
-        };
-        *known = reach(reply, &self.endpoints[end as usize], known.given, known.is_one);
+        let known = &mut self.reach[end];
+        *known = reach(reply, &self.endpoints[end], known.given, known.is_one);
         Ok(())
     }
 
@@ -150,7 +148,7 @@ impl Pair {
 
     /// Whether both ends are one machine, and in one network namespace of it, as far as that is known.
     pub(crate) fn is_one(&self) -> bool {
-        self.target_reach.is_one && self.host_reach.is_one
+        self.reach.target.is_one && self.reach.host.is_one
     }
 
     /// The client of one end.
@@ -163,20 +161,16 @@ impl Pair {
 
     /// The addresses that test traffic of this protocol uses.
     pub(crate) fn route(&self, ip: Option<Ip>) -> Result<Route, String> {
-        let link_local = self.foreign.as_ref().and_then(|foreign| foreign.link_local_route(&self.host_reach, ip));
-        link_local.unwrap_or_else(|| Route::find(&self.target_reach, &self.host_reach, ip))
+        let link_local = self.foreign.as_ref().and_then(|foreign| foreign.link_local_route(&self.reach.host, ip));
+        link_local.unwrap_or_else(|| route::find(&self.reach.target, &self.reach.host, ip))
     }
 
     /// The interface of an end that has this address.
     pub(crate) fn interface(&self, end: End, address: IpAddr) -> Option<&str> {
-        let reach = match end {
-            End::Target => &self.target_reach,
-            End::Host => &self.host_reach,
-        };
         // Several interfaces may have the same link-local address.
         let at = self.foreign.as_ref().and_then(|foreign| foreign.interface.as_deref()).filter(|_| end == End::Host);
         let has_it = |one: &&Address| one.address == address && at.is_none_or(|at| one.interface == at);
-        reach.addresses.iter().find(has_it).map(|one| one.interface.as_str())
+        self.reach[end].addresses.iter().find(has_it).map(|one| one.interface.as_str())
     }
 }
 

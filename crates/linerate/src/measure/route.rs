@@ -4,6 +4,8 @@
 use std::net::IpAddr;
 
 use linerate_control::message::Address;
+use linerate_results::join::Route;
+use linerate_trial::prefix::Prefix;
 use linerate_trial::spec::Ip;
 
 /// What one machine says of itself.
@@ -19,86 +21,75 @@ pub(crate) struct Reach {
     pub(crate) is_one: bool,
 }
 
-/// The two addresses of the test traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
-    /// The target's.
-    pub(crate) target: IpAddr,
-    /// The host's.
-    pub(crate) host: IpAddr,
+/// Finds the route for this Internet Protocol; `None`: IPv4 if there is one, else IPv6. The error is one
+/// sentence.
+pub(crate) fn find(target: &Reach, host: &Reach, ip: Option<Ip>) -> Result<Route, String> {
+    match ip {
+        Some(ip) => of_version(target, host, ip),
+        None => of_version(target, host, Ip::V4).or_else(|first| {
+            // The sentence about IPv4 is the one that people can use, unless IPv6 was all there was.
+            of_version(target, host, Ip::V6).map_err(|_| first)
+        }),
+    }
 }
 
-impl Route {
-    /// Finds the route for this Internet Protocol; `None`: IPv4 if there is one, else IPv6. The error is one
-    /// sentence.
-    pub(crate) fn find(target: &Reach, host: &Reach, ip: Option<Ip>) -> Result<Route, String> {
-        match ip {
-            Some(ip) => Route::of_version(target, host, ip),
-            None => Route::of_version(target, host, Ip::V4).or_else(|first| {
-                // The sentence about IPv4 is the one that people can use, unless IPv6 was all there was.
-                Route::of_version(target, host, Ip::V6).map_err(|_| first)
-            }),
+fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
+    let version = |address: &IpAddr| address.is_ipv4() == (ip == Ip::V4);
+    let name = if ip == Ip::V4 { "IPv4" } else { "IPv6" };
+    for (reach, machine) in [(target, "target"), (host, "host")] {
+        if let Some(given) = reach.given
+            && !reach.addresses.iter().any(|one| one.address == given)
+        {
+            return Err(format!("the {machine} has no address {given}; it has {}", list(&reach.addresses)));
         }
     }
-
-    fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
-        let version = |address: &IpAddr| address.is_ipv4() == (ip == Ip::V4);
-        let name = if ip == Ip::V4 { "IPv4" } else { "IPv6" };
-        for (reach, machine) in [(target, "target"), (host, "host")] {
-            if let Some(given) = reach.given
-                && !reach.addresses.iter().any(|one| one.address == given)
-            {
-                return Err(format!("the {machine} has no address {given}; it has {}", list(&reach.addresses)));
-            }
-        }
-        let candidates = |reach: &Reach| -> Vec<Address> {
-            let mut found: Vec<Address> = reach
-                .addresses
+    let candidates = |reach: &Reach| -> Vec<Address> {
+        let mut found: Vec<Address> = reach
+            .addresses
+            .iter()
+            .filter(|one| one.up && version(&one.address) && !is_link_local(&one.address))
+            .filter(|one| reach.given.is_none_or(|given| one.address == given))
+            .cloned()
+            .collect();
+        // A loopback address reaches no other machine; it serves where there is nothing else.
+        found.sort_by_key(|one| one.loopback);
+        found
+    };
+    let (of_target, of_host) = (candidates(target), candidates(host));
+    let shared = |loopback: bool| {
+        of_target.iter().filter(|t| t.loopback == loopback).find_map(|t| {
+            of_host
                 .iter()
-                .filter(|one| one.up && version(&one.address) && !is_link_local(&one.address))
-                .filter(|one| reach.given.is_none_or(|given| one.address == given))
-                .cloned()
-                .collect();
-            // A loopback address reaches no other machine; it serves where there is nothing else.
-            found.sort_by_key(|one| one.loopback);
-            found
-        };
-        let (of_target, of_host) = (candidates(target), candidates(host));
-        let shared = |loopback: bool| {
-            of_target.iter().filter(|t| t.loopback == loopback).find_map(|t| {
-                of_host
-                    .iter()
-                    .find(|h| h.loopback == loopback && same_subnet(t, h) && (h.address != t.address || loopback))
-                    .map(|h| Route { target: t.address, host: h.address })
-            })
-        };
-        if let Some(route) = shared(false) {
-            return Ok(route);
-        }
-        // Both given: the user knows of a router between them.
-        if let (Some(target), Some(host)) = (target.given, host.given)
-            && version(&target)
-            && version(&host)
-        {
-            return Ok(Route { target, host });
-        }
-        let reached = target.reached_at.filter(version).filter(|at| of_target.iter().any(|one| one.address == *at));
-        if let (Some(target), Some(host)) = (reached, of_host.iter().find(|one| !one.loopback)) {
-            return Ok(Route { target, host: host.address });
-        }
-        if target.is_one
-            && host.is_one
-            && let Some(route) = shared(true)
-        {
-            return Ok(route);
-        }
-        Err(format!(
-            "target and host share no {name} subnet: the target has {}, the host has {}; give both ends addresses in \
-             one subnet, or say which to use with --target-address and --host-address",
-            list(&target.addresses),
-            list(&host.addresses)
-        ))
+                .find(|h| h.loopback == loopback && same_subnet(t, h) && (h.address != t.address || loopback))
+                .map(|h| Route { target: t.address, host: h.address })
+        })
+    };
+    if let Some(route) = shared(false) {
+        return Ok(route);
     }
+    // Both given: the user knows of a router between them.
+    if let (Some(target), Some(host)) = (target.given, host.given)
+        && version(&target)
+        && version(&host)
+    {
+        return Ok(Route { target, host });
+    }
+    let reached = target.reached_at.filter(version).filter(|at| of_target.iter().any(|one| one.address == *at));
+    if let (Some(target), Some(host)) = (reached, of_host.iter().find(|one| !one.loopback)) {
+        return Ok(Route { target, host: host.address });
+    }
+    if target.is_one
+        && host.is_one
+        && let Some(route) = shared(true)
+    {
+        return Ok(route);
+    }
+    Err(format!(
+        "target and host share no {name} subnet: the target has {}, the host has {}; give both ends addresses in \
+         one subnet, or say which to use with --target-address and --host-address",
+        list(&target.addresses),
+        list(&host.addresses)
+    ))
 }
 
 /// Addresses of one link only need an interface beside them to be used; they are left out.
@@ -110,19 +101,7 @@ fn is_link_local(address: &IpAddr) -> bool {
 }
 
 fn same_subnet(a: &Address, b: &Address) -> bool {
-    let prefix = a.prefix_len;
-    prefix == b.prefix_len
-        && match (a.address, b.address) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => {
-                let shift = 32 - u32::from(prefix.min(32));
-                (u64::from(a.to_bits()) >> shift) == (u64::from(b.to_bits()) >> shift)
-            }
-            (IpAddr::V6(a), IpAddr::V6(b)) => {
-                let shift = 128 - u32::from(prefix.min(128));
-                a.to_bits().checked_shr(shift) == b.to_bits().checked_shr(shift)
-            }
-            _ => false,
-        }
+    a.prefix_len == b.prefix_len && Prefix::new(a.address, a.prefix_len).contains(b.address)
 }
 
 fn list(addresses: &[Address]) -> String {
@@ -164,7 +143,7 @@ mod tests {
 
     #[track_caller]
     fn check(target: &Reach, host: &Reach, ip: Option<Ip>, want: Option<(&str, &str)>) {
-        let found = Route::find(target, host, ip);
+        let found = find(target, host, ip);
         match want {
             Some((target, host)) => {
                 let route = Route { target: target.parse().unwrap(), host: host.parse().unwrap() };
@@ -217,7 +196,7 @@ mod tests {
         host.given = Some("10.0.9.1".parse().unwrap());
         check(&target, &host, None, Some(("10.0.1.2", "10.0.9.1")));
         target.given = Some("10.0.5.5".parse().unwrap());
-        let sentence = Route::find(&target, &host, None).unwrap_err();
+        let sentence = find(&target, &host, None).unwrap_err();
         assert!(sentence.contains("the target has no address 10.0.5.5; it has 10.0.0.2/24 on eth0"), "{sentence}");
     }
 }

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use linerate_control::message::{Reply, Request, SETTINGS};
 use linerate_control::{Client, ControlError, Pending};
 use linerate_trial::change::{Change, Changed, PutBack, Reading};
-use linerate_trial::flow::End;
+use linerate_trial::flow::{End, PerEnd};
 use linerate_trial::setting::{self, BOOT, DriverRequest, overlap};
 use linerate_trial::spec::Ip;
 
 use super::error::{TrialError, of_control};
 use super::pair::{ANSWER_TIME, Pair};
-use super::route::Route;
 use crate::plan::{PlannedTrial, WantedSetting};
+use linerate_results::join::Route;
 
 /// An agent that hears nothing for so long after a change that may cut the conversation takes it back. Links come
 /// up again within four seconds at 1000BASE-T; an ssh that hears nothing for six ends.
@@ -29,7 +29,7 @@ const CHANGE_TIME: Duration = Duration::from_secs(45);
 #[derive(Default)]
 pub(crate) struct Settings {
     /// Of the target, and of the host.
-    applied: [Vec<Applied>; 2],
+    applied: PerEnd<Vec<Applied>>,
 }
 
 /// A change, the interface it was made for, and what came of it.
@@ -61,9 +61,8 @@ impl Settings {
         }
         // A later change may have undone an earlier one, as channels that are made anew forget their CPUs: that is set
         // once more, and what is read then is the truth.
-        let ends = [End::Target, End::Host];
         let mut undone = false;
-        for end in ends {
+        for end in End::BOTH {
             for (interface, change) in self.read_back(pair.client(end), end)? {
                 let cut = may_cut(&change.name);
                 set(pair.client(end), interface, vec![change], cut)?;
@@ -74,12 +73,12 @@ impl Settings {
             }
         }
         if undone {
-            for end in ends {
+            for end in End::BOTH {
                 self.read_back(pair.client(end), end)?;
             }
         }
-        let told = |end: usize| self.applied[end].iter().map(|one| one.changed.clone()).collect();
-        Ok([told(0), told(1)])
+        let told = |end| self.applied[end].iter().map(|one| one.changed.clone()).collect();
+        Ok(End::BOTH.map(told))
     }
 
     /// Returns whether the link may have gone down.
@@ -90,7 +89,7 @@ impl Settings {
         interface: Option<String>,
         wanted: &[&Change],
     ) -> Result<bool, TrialError> {
-        let applied = &mut self.applied[end as usize];
+        let applied = &mut self.applied[end];
         let is_wanted =
             |one: &Applied| one.interface == interface && wanted.iter().any(|change| change.name == one.change.name);
         let mut cut = false;
@@ -131,7 +130,7 @@ impl Settings {
 
     /// Reads what is changed on a machine, and returns what is no longer as it was when it was set.
     fn read_back(&mut self, client: &Client, end: End) -> Result<Vec<(Option<String>, Change)>, TrialError> {
-        let applied = &mut self.applied[end as usize];
+        let applied = &mut self.applied[end];
         let Some(interface) = applied.first().map(|one| one.interface.clone()) else { return Ok(Vec::new()) };
         let names = applied.iter().map(|one| one.change.name.clone()).collect();
         let custom = applied.iter().filter_map(|one| Some((one.change.name.clone(), one.change.custom.clone()?)));
@@ -152,7 +151,7 @@ impl Settings {
     /// Puts back what is changed on a machine that is about to be booted: what is the user's own may outlive that. A
     /// sentence for each that could not be.
     pub(crate) fn leave(&mut self, pair: &Pair, end: End) -> Vec<String> {
-        if std::mem::take(&mut self.applied[end as usize]).is_empty() {
+        if std::mem::take(&mut self.applied[end]).is_empty() {
             return Vec::new();
         }
         not_put_back(pair.client(end), restore(pair.client(end), &[], false))
@@ -160,8 +159,8 @@ impl Settings {
 
     /// Puts everything back, on both machines at the same time. A sentence for each that could not be.
     pub(crate) fn end(self, pair: &Pair) -> Vec<String> {
-        let both = [End::Target, End::Host].map(|end| {
-            let is_changed = !self.applied[end as usize].is_empty();
+        let both = End::BOTH.map(|end| {
+            let is_changed = !self.applied[end].is_empty();
             is_changed.then(|| ask_restore(pair.client(end), &[], false))
         });
         let both = both.map(|pending| pending.map_or(Ok(Vec::new()), told));

@@ -445,7 +445,7 @@ impl Part {
             let custom = custom.iter().find(|(own, _)| own == setting).map(|(_, how)| how.clone());
             settings.push(WantedSetting { end, change: Change { name: setting.to_owned(), value, custom } });
         }
-        for end in [End::Target, End::Host] {
+        for end in End::BOTH {
             let of_end = settings.iter().filter(|one: &&WantedSetting| one.end == end);
             if let Some(overlap) = overlap::among(of_end.map(|one| one.change.name.as_str())) {
                 return Err(Misfit::Overlap(end, overlap));

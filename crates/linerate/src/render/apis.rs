@@ -1,26 +1,17 @@
 //! The socket APIs of a figure, where they are not what an ordinary program uses: `sendmmsg → plain`.
-//! Knows no tables; every form of output that shows a figure names them in its heading.
+//! Every form of output that shows a figure names them in its heading.
 
-use linerate_results::record::{FlowFigures, Record};
-use linerate_trial::spec::Direction;
+use linerate_results::figure::Source;
+use linerate_trial::api::ReceiverApi;
 
-/// The sender's and the receiver's, if either is not plain; one that is not known is left out.
-pub(super) fn of_flow(flow: &FlowFigures) -> Option<String> {
-    flow.unusual_apis().map(pair)
-}
-
-/// The same of a record, or of one of its directions. Requests go by plain calls, but may be waited for by polling.
-pub(super) fn of_record(record: &Record, direction: Option<Direction>) -> Option<String> {
-    let figures = record.result.as_ref()?;
-    if !record.workload.is_stream() {
-        let asked = record.asked.get("receiver_api").filter(|api| !["auto", "plain"].contains(&api.as_str()));
-        return asked.cloned();
+/// The sender's and the receiver's, if either is not plain; one that is not known is left out. Requests go by plain calls,
+/// but may be waited for by polling.
+pub(super) fn of(source: &Source<'_>) -> Option<String> {
+    if !source.record.workload.is_stream() {
+        let api = source.record.asked_spec()?.receiver_api.filter(|api| *api != ReceiverApi::Plain);
+        return api.filter(|_| source.record.result.is_some()).map(|api| api.name().to_owned());
     }
-    of_flow(match (direction, &figures.directions) {
-        (Some(Direction::Tx), Some(directions)) => &directions.tx,
-        (Some(Direction::Rx), Some(directions)) => &directions.rx,
-        _ => &figures.flow,
-    })
+    source.flow?.unusual_apis().map(pair)
 }
 
 /// The two names with the way of the data between them.

@@ -6,9 +6,9 @@ use linerate_trial::budget::LossLine;
 use linerate_trial::spec::Direction;
 use linerate_trial::stage::Stage;
 
-use super::forms::{Piece, numbers, words};
-use super::number::{count, figure, signed};
-use super::show::grid;
+use super::forms::Piece;
+use super::number::{count, signed};
+use super::table_model::{Cell, Table, grid};
 
 /// What the table says.
 pub(super) const TITLE: &str = "Path and loss budget: packets at each stage, of the whole trial, warm-up included";
@@ -17,29 +17,31 @@ const COLUMNS: [&str; 4] = ["stage", "passed", "lost", "evidence"];
 
 /// The path of each direction with its losses; nothing of a record that has neither.
 pub(crate) fn table(record: &Record) -> String {
-    grid(COLUMNS.map(str::to_owned).to_vec(), rows(record))
+    grid(COLUMNS, rows(record))
 }
 
 /// The same, and what belongs beside it, as a part of an answer.
 pub(super) fn pieces(record: &Record) -> Vec<Piece> {
-    let [stage, passed, lost, evidence] = COLUMNS;
     let mut pieces = Vec::new();
     let rows = rows(record);
     if !rows.is_empty() {
         pieces.push(Piece::Heading("Where the packets went, whole trial, warm-up included".to_owned()));
-        let titles = vec![words(stage), numbers(passed), numbers(lost), words(evidence)];
-        pieces.push(Piece::Grid { titles, rows });
+        pieces.push(Piece::Table(Table::new(COLUMNS, rows)));
     }
-    let beside: Vec<String> =
-        beside_rows(record).into_iter().map(|row| format!("{}: {} ({})", row[0], row[1], row[2])).collect();
+    let said = |row: [Cell; 3]| row.map(|cell| cell.shown());
+    let beside = beside_rows(record).into_iter().map(said).map(|[what, value, why]| format!("{what}: {value} ({why})"));
+    let beside: Vec<String> = beside.collect();
     if !beside.is_empty() {
         pieces.push(Piece::Lines(beside));
     }
     pieces
 }
 
-fn rows(record: &Record) -> Vec<Vec<String>> {
-    let mut rows = Vec::new();
+fn rows(record: &Record) -> Vec<Vec<Cell>> {
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    let mut row = |stage: &str, passed: Cell, lost: Cell, evidence: &str| {
+        rows.push(vec![Cell::text(stage), passed, lost, Cell::long(evidence)]);
+    };
     let both = record.direction == Direction::Both;
     for direction in [Direction::Tx, Direction::Rx] {
         let path: Vec<&PathLine> = record.path.iter().filter(|line| line.direction == direction).collect();
@@ -47,39 +49,33 @@ fn rows(record: &Record) -> Vec<Vec<String>> {
             record.loss_budget.iter().flatten().filter(|line| line.direction == direction).collect();
         if both && !(path.is_empty() && lost.is_empty()) {
             let title = format!("{direction}, {}", who_sends(direction));
-            rows.push(vec![title, String::new(), String::new(), String::new()]);
+            row(&title, Cell::default(), Cell::default(), "");
         }
         for stage in Stage::PATH {
-            let passed = path.iter().filter(|line| line.passage.stage == stage).map(|line| {
-                let passage = &line.passage;
-                let passed = format!("{} {}", count(passage.packets), passage.unit.name());
-                vec![stage.name().to_owned(), passed, String::new(), passage.evidence()]
-            });
-            rows.extend(passed);
-            let lost = lost
-                .iter()
-                .filter(|line| line.stage == stage)
-                .map(|line| vec![stage.name().to_owned(), String::new(), count(line.packets), line.evidence()]);
-            rows.extend(lost);
+            for passage in path.iter().map(|line| &line.passage).filter(|passage| passage.stage == stage) {
+                let passed = Cell::numbers(format!("{} {}", count(passage.packets), passage.unit.name()));
+                row(stage.name(), passed, Cell::default(), &passage.evidence());
+            }
+            for line in lost.iter().filter(|line| line.stage == stage) {
+                row(stage.name(), Cell::default(), Cell::count(line.packets), &line.evidence());
+            }
         }
     }
     let known: i64 = record.loss_budget.iter().flatten().map(|line| line.packets as i64).sum();
-    if rows.is_empty() && record.unaccounted == Some(0) {
-        return rows;
-    }
-    if let Some(rest) = record.unaccounted {
+    let nothing = record.path.is_empty() && record.loss_budget.iter().flatten().next().is_none();
+    if let Some(rest) = record.unaccounted.filter(|rest| !(nothing && *rest == 0)) {
         let why = if rest < 0 { "counters explain more than was lost" } else { "no counter explains these" };
         let why = if rest == 0 { "" } else { why };
-        rows.push(vec!["unaccounted".to_owned(), String::new(), signed(rest), why.to_owned()]);
-        rows.push(vec!["lost in all".to_owned(), String::new(), signed(known + rest), String::new()]);
+        row("unaccounted", Cell::default(), Cell::numbers(signed(rest)), why);
+        row("lost in all", Cell::default(), Cell::numbers(signed(known + rest)), "");
     } else if let Some(tcp) = record.result.as_ref().and_then(|result| result.flow.tcp.as_ref()) {
         let said = "segments that TCP retransmitted; not each of them had been lost";
-        rows.push(vec!["retransmitted".to_owned(), String::new(), count(tcp.retransmissions), said.to_owned()]);
+        row("retransmitted", Cell::default(), Cell::count(tcp.retransmissions), said);
     }
     // A stage is named once.
     for at in (1..rows.len()).rev() {
         if rows[at][0] == rows[at - 1][0] {
-            rows[at][0].clear();
+            rows[at][0] = Cell::default();
         }
     }
     rows
@@ -91,41 +87,36 @@ fn who_sends(direction: Direction) -> &'static str {
 
 /// Pause frames, and what was dropped that the trial had not sent.
 pub(crate) fn beside(record: &Record) -> String {
-    grid(["", "packets", "evidence"].map(str::to_owned).to_vec(), beside_rows(record))
+    grid(["", "packets", "evidence"], beside_rows(record).into_iter().map(Vec::from))
 }
 
-fn beside_rows(record: &Record) -> Vec<Vec<String>> {
+fn beside_rows(record: &Record) -> Vec<[Cell; 3]> {
     let mut rows = Vec::new();
-    for (end, machine) in [("target", &record.target), ("host", &record.host)] {
+    for (end, machine) in record.machines() {
         let Some(pause) = &machine.pause_frames else { continue };
-        let mut row = |what: &str, value: Option<String>| {
-            rows.extend(value.map(|value| vec![format!("pause frames {what} by the {end}"), value, pause.evidence()]));
+        let mut row = |what: &str, value: Option<Cell>| {
+            let name = Cell::text(format!("pause frames {what} by the {end}"));
+            rows.extend(value.map(|value| [name, value, Cell::long(pause.evidence())]));
         };
-        row("sent", pause.sent.map(count));
-        row("received", pause.received.map(count));
-        row("obeyed, s,", pause.stalled_s.map(|seconds| figure(seconds, 3)));
+        row("sent", pause.sent.map(Cell::count));
+        row("received", pause.received.map(Cell::count));
+        row("obeyed, s,", pause.stalled_s.map(|seconds| Cell::number(seconds, 3)));
     }
     let benign = record.benign_drops.iter();
     rows.extend(benign.map(|line| {
-        vec![format!("dropped at the {}, and none of the trial's", line.stage), count(line.packets), line.evidence()]
+        let what = Cell::text(format!("dropped at the {}, and none of the trial's", line.stage));
+        [what, Cell::count(line.packets), Cell::long(line.evidence())]
     }));
     rows
 }
 
 /// What the kernels dropped, by their own reasons.
 pub(crate) fn drop_reasons(record: &Record) -> String {
-    let mut rows = Vec::new();
-    for (end, machine) in [("target", &record.target), ("host", &record.host)] {
-        for one in machine.drop_reasons.iter().flatten() {
-            let unknown = || "not told".to_owned();
-            let (reason, location) = (one.reason.clone(), one.location.clone());
-            rows.push(vec![
-                end.to_owned(),
-                reason.unwrap_or_else(unknown),
-                location.unwrap_or_else(unknown),
-                count(one.packets),
-            ]);
-        }
-    }
-    grid(["end", "reason", "in the kernel's", "packets"].map(str::to_owned).to_vec(), rows)
+    let rows = record.machines().into_iter().flat_map(|(end, machine)| {
+        machine.drop_reasons.iter().flatten().map(move |one| {
+            let told = |text: &Option<String>| Cell::text(text.as_deref().unwrap_or("not told"));
+            vec![Cell::text(end.name()), told(&one.reason), told(&one.location), Cell::count(one.packets)]
+        })
+    });
+    grid(["end", "reason", "in the kernel's", "packets"], rows)
 }

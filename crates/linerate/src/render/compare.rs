@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 
 use linerate_results::compare::gate::{Gate, Outcome};
-use linerate_results::compare::verdict::{Verdict, points};
+use linerate_results::compare::verdict::Verdict;
 use linerate_results::compare::{Comparison, Found, Judged, Side};
-use linerate_results::metric::{Difference, Metric};
+use linerate_results::figure::{Difference, Metric, Unit};
 
-use super::csv::line;
-use super::forms::{self, Piece, numbers, words};
+use super::csv;
+use super::forms::{self, Piece};
 use super::json;
 use super::number::figure;
+use super::table_model::{Cell, Table};
 
 /// A comparison, and what the user called its sides.
 pub(crate) struct Shown<'a> {
@@ -50,11 +51,8 @@ pub(crate) fn json(shown: &Shown<'_>) -> String {
 
 /// A line for each judgement, figures in the record's units.
 pub(crate) fn csv(shown: &Shown<'_>) -> String {
-    let mut text = line(CSV.iter().map(|(name, _)| (*name).to_owned()));
-    for judged in &shown.comparison.judged {
-        text += &line(CSV.iter().map(|(_, value)| value(judged).unwrap_or_default()));
-    }
-    text
+    let row = |judged| CSV.iter().map(move |(_, value)| value(judged).unwrap_or_default());
+    csv::lines(CSV.iter().map(|(name, _)| *name), shown.comparison.judged.iter().map(row))
 }
 
 /// All that is no judgement, for people beside the lines of [`csv`].
@@ -68,7 +66,7 @@ type Column = (&'static str, fn(&Judged) -> Option<String>);
 
 const CSV: [Column; 18] = [
     ("configuration", |j| Some(j.configuration.clone())),
-    ("metric", |j| Some(j.metric.name.to_owned())),
+    ("metric", |j| Some(j.metric.name.clone())),
     ("baseline_count", |j| Some(j.baseline.count.to_string())),
     ("baseline_median", |j| number(j.baseline.median)),
     ("candidate_count", |j| Some(j.candidate.count.to_string())),
@@ -115,10 +113,10 @@ fn surroundings(shown: &Shown<'_>) -> Vec<Piece> {
         pieces.push(Piece::Heading("What differs around the two sides".to_owned()));
         let rows = comparison.differs.iter().map(|differs| {
             let purpose = if differs.on_purpose { " (compared)" } else { "" };
-            vec![format!("{}{purpose}", differs.name), several(&differs.baseline), several(&differs.candidate)]
+            let sides = [&differs.baseline, &differs.candidate].map(|side| Cell::long(several(side)));
+            [vec![Cell::long(format!("{}{purpose}", differs.name))], sides.to_vec()].concat()
         });
-        let titles = vec![words("name"), words("baseline"), words("candidate")];
-        pieces.push(Piece::Grid { titles, rows: rows.collect() });
+        pieces.push(Piece::Table(Table::new(["name", "baseline", "candidate"], rows)));
     }
     pieces
 }
@@ -135,88 +133,74 @@ fn notes(shown: &Shown<'_>) -> Vec<String> {
 }
 
 fn figures(comparison: &Comparison, footnotes: &mut Footnotes) -> Piece {
-    let with_configuration = comparison.judged.iter().any(|judged| !judged.configuration.is_empty());
-    let mut titles = vec![
-        words("metric"),
-        words("unit"),
-        numbers("runs"),
-        numbers("baseline"),
-        numbers("candidate"),
-        numbers("shift"),
-        numbers("difference"),
-        numbers("p"),
-        numbers("could show"),
-        words("verdict"),
-    ];
-    if with_configuration {
-        titles.insert(0, words("configuration"));
-    }
     let mut before = "";
     let rows = comparison.judged.iter().map(|judged| {
-        let mut row = Vec::new();
-        if with_configuration {
-            let same = before == judged.configuration;
-            row.push(if same { String::new() } else { judged.configuration.clone() });
-            before = &judged.configuration;
-        }
-        row.extend(cells(judged));
-        let verdict = match &judged.verdict {
-            Verdict::NotComparable { .. } => "not comparable".to_owned(),
-            verdict => verdict.words(judged.metric),
+        let same = before == judged.configuration;
+        before = &judged.configuration;
+        let (verdict, why) = match &judged.verdict {
+            Verdict::NotComparable { why } => ("not comparable".to_owned(), Some(why)),
+            verdict => (verdict.words(judged.metric), None),
         };
-        let why = match &judged.verdict {
-            Verdict::NotComparable { why } => Some(why.clone()),
-            _ => None,
-        };
-        let marks = footnotes.marks(why.iter().chain(&judged.doubts));
-        row.push(format!("{verdict}{marks}"));
-        row
+        let marks = footnotes.marks(why.into_iter().chain(&judged.doubts));
+        let configuration = Cell::long(if same { "" } else { before });
+        [vec![configuration], cells(judged), vec![Cell::long(verdict).marked(marks)]].concat()
     });
-    let rows = rows.collect();
-    Piece::Grid { titles, rows }
+    let titles = [
+        "configuration",
+        "metric",
+        "unit",
+        "runs",
+        "baseline",
+        "candidate",
+        "shift",
+        "difference",
+        "p",
+        "could show",
+        "verdict",
+    ];
+    // Of one configuration there is no name.
+    let is_bare = comparison.judged.iter().all(|judged| judged.configuration.is_empty());
+    let mut table = Table::new(titles, rows);
+    if is_bare {
+        table.remove(0);
+    }
+    Piece::Table(table)
 }
 
-fn cells(judged: &Judged) -> [String; 9] {
-    let metric = judged.metric;
-    let value = |value: Option<f64>| value.map(|value| figure(value * metric.scale, 4)).unwrap_or_default();
+fn cells(judged: &Judged) -> Vec<Cell> {
+    let (metric, found) = (judged.metric, judged.found);
+    let value = |value: Option<f64>| value.map(|value| Cell::number(value * metric.unit.scale(), 4)).into();
     let runs = match (judged.baseline.count, judged.candidate.count) {
         (a, b) if a == b => a.to_string(),
         (a, b) => format!("{a}, {b}"),
     };
-    let found = judged.found;
     let interval = |estimate: f64, ends: Option<(f64, f64)>, scale: f64, unit: &str| {
         let ends = ends.map(|(low, high)| format!(" [{}, {}]", plus(low * scale), plus(high * scale)));
-        format!("{}{unit}{}", plus(estimate * scale), ends.unwrap_or_default())
+        Cell::numbers(format!("{}{unit}{}", plus(estimate * scale), ends.unwrap_or_default()))
     };
-    let relative = match found {
-        Some(found) => match (metric.difference, found.relative) {
-            (Difference::Relative, Some(relative)) => interval(relative, found.relative_interval, 100.0, " %"),
-            _ => String::new(),
-        },
-        None => String::new(),
-    };
+    let relative = found.filter(|_| metric.compared.difference == Difference::Relative);
+    let relative = relative.and_then(|found| Some(interval(found.relative?, found.relative_interval, 100.0, " %")));
     // The interval stands once, beside what people read first.
-    [
-        metric.title.to_owned(),
-        metric.unit.to_owned(),
-        runs,
+    let ends = |found: &Found| found.interval.filter(|_| relative.is_none());
+    vec![
+        Cell::text(&metric.title),
+        Cell::text(metric.unit.name()),
+        Cell::numbers(runs),
         value(judged.baseline.median),
         value(judged.candidate.median),
-        found
-            .map(|found| interval(found.shift, found.interval.filter(|_| relative.is_empty()), metric.scale, ""))
-            .unwrap_or_default(),
-        relative.clone(),
-        found.map(|found| probability(found.p_corrected)).unwrap_or_default(),
-        found.map(|found| could_show(metric, &found)).unwrap_or_default(),
+        found.map(|found| interval(found.shift, ends(&found), metric.unit.scale(), "")).into(),
+        relative.clone().into(),
+        found.map(|found| Cell::numbers(probability(found.p_corrected))).into(),
+        found.map(|found| Cell::numbers(could_show(metric, &found))).into(),
     ]
 }
 
 fn could_show(metric: &Metric, found: &Found) -> String {
     let Some(size) = found.detectable else { return "nothing".to_owned() };
-    match metric.difference {
+    match metric.compared.difference {
         Difference::Relative => format!("{} %", figure(size * 100.0, 2)),
-        Difference::Absolute if metric.unit == "%" => format!("{} points", figure(size * metric.scale, 2)),
-        Difference::Absolute => format!("{} {}", figure(size * metric.scale, 2), points(metric)),
+        Difference::Absolute if metric.unit == Unit::Share => format!("{} points", figure(size * 100.0, 2)),
+        Difference::Absolute => format!("{} {}", figure(size * metric.unit.scale(), 2), metric.unit.name()),
     }
 }
 
@@ -316,20 +300,19 @@ fn outcome(outcome: Outcome) -> &'static str {
 struct Footnotes(Vec<String>);
 
 impl Footnotes {
-    fn marks<'a>(&mut self, sentences: impl Iterator<Item = &'a String>) -> String {
-        let mut marks = String::new();
-        for sentence in sentences {
+    fn marks<'a>(&mut self, sentences: impl Iterator<Item = &'a String>) -> Vec<usize> {
+        let mut number = |sentence: &String| {
             let at = self.0.iter().position(|known| known == sentence).unwrap_or_else(|| {
                 self.0.push(sentence.clone());
                 self.0.len() - 1
             });
-            marks += &format!(" ({})", at + 1);
-        }
-        marks
+            at + 1
+        };
+        sentences.map(&mut number).collect()
     }
 
     fn lines(&self) -> Vec<String> {
-        (1..).zip(&self.0).map(|(number, sentence)| format!("({number}) {sentence}.")).collect()
+        (1..).zip(&self.0).map(|(number, sentence)| format!("[{number}] {sentence}.")).collect()
     }
 }
 
@@ -407,6 +390,6 @@ mod tests {
         });
         let text = shown(&comparison, |shown| text(shown, None));
         assert!(text.contains("how CPU time is measured (target) is /proc/stat against soak"), "{text}");
-        assert!(text.contains("not comparable (") && text.contains("faster (") && !text.contains('\u{1b}'), "{text}");
+        assert!(text.contains("not comparable [") && text.contains("faster [") && !text.contains('\u{1b}'), "{text}");
     }
 }

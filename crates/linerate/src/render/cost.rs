@@ -4,10 +4,11 @@
 use linerate_results::cost::{PacketCost, Size};
 use linerate_results::stats::cost::{Cost, Estimate};
 
-use super::csv::line;
-use super::forms::{self, Piece, numbers};
+use super::csv;
+use super::forms::{self, Piece};
 use super::json;
 use super::number::{count, figure};
+use super::table_model::{Cell, Table};
 
 /// What stands under every fit.
 const ASSUMPTIONS: &str = "Taken for granted: CPU time grows by the same for each packet and for each byte, between the \
@@ -44,26 +45,22 @@ pub(crate) fn csv(costs: &[PacketCost]) -> String {
         "saturates_at_bps",
         "saturates_without_copy_at_bps",
     ];
-    let mut text = line(titles.map(str::to_owned).into_iter());
     let known = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-    for cost in costs {
-        for size in &cost.sizes {
-            let fields = [
-                cost.configuration.clone(),
-                whose(cost).to_owned(),
-                cost.role.words().to_owned(),
-                size.bytes.to_string(),
-                size.trials.to_string(),
-                size.us_per_packet.to_string(),
-                known(size.copy_us_per_packet),
-                known(size.fitted_us_per_packet.map(|fitted| fitted.value)),
-                known(size.saturates_at_bps),
-                known(size.saturates_without_copy_at_bps),
-            ];
-            text += &line(fields.into_iter());
-        }
-    }
-    text
+    let rows = costs.iter().flat_map(|cost| cost.sizes.iter().map(move |size| (cost, size))).map(|(cost, size)| {
+        [
+            cost.configuration.clone(),
+            whose(cost).to_owned(),
+            cost.role.words().to_owned(),
+            size.bytes.to_string(),
+            size.trials.to_string(),
+            size.us_per_packet.to_string(),
+            known(size.copy_us_per_packet),
+            known(size.fitted_us_per_packet.map(|fitted| fitted.value)),
+            known(size.saturates_at_bps),
+            known(size.saturates_without_copy_at_bps),
+        ]
+    });
+    csv::lines(titles, rows)
 }
 
 fn whose(cost: &PacketCost) -> &'static str {
@@ -139,31 +136,33 @@ fn implied(size: &Size) -> Option<String> {
 }
 
 fn sizes(cost: &PacketCost) -> Piece {
-    let is_profiled = cost.sizes.iter().any(|size| size.copy_us_per_packet.is_some());
-    let mut titles = vec![numbers("bytes"), numbers("trials"), numbers("µs/packet")];
-    if cost.fit.is_some() {
-        titles.extend([numbers("fitted"), numbers("95 % of trials within"), numbers("one CPU full at Mbit/s")]);
-    }
-    if is_profiled {
-        titles.push(numbers("µs copying"));
-        titles.extend(cost.fit.is_some().then(|| numbers("without copies Mbit/s")));
-    }
-    let mbit = |bps: Option<f64>| bps.map(|bps| figure(bps / 1e6, 3)).unwrap_or_default();
+    let us = |value: Option<f64>| value.map(|us| Cell::number(us, 3)).into();
+    let mbit = |bps: Option<f64>| us(bps.map(|bps| bps / 1e6));
+    let between = |fitted: Estimate| Cell::numbers(format!("{} – {}", figure(fitted.low, 3), figure(fitted.high, 3)));
     let rows = cost.sizes.iter().map(|size| {
-        let mut row = vec![count(size.bytes.round() as u64), size.trials.to_string(), figure(size.us_per_packet, 3)];
-        if let Some(fitted) = size.fitted_us_per_packet {
-            row.push(figure(fitted.value, 3));
-            row.push(format!("{} – {}", figure(fitted.low, 3), figure(fitted.high, 3)));
-            row.push(mbit(size.saturates_at_bps));
-        }
-        if is_profiled {
-            row.push(size.copy_us_per_packet.map(|us| figure(us, 3)).unwrap_or_default());
-            row.extend(cost.fit.is_some().then(|| mbit(size.saturates_without_copy_at_bps)));
-        }
-        row
+        vec![
+            Cell::count(size.bytes.round() as u64),
+            Cell::count(size.trials as u64),
+            us(Some(size.us_per_packet)),
+            us(size.fitted_us_per_packet.map(|fitted| fitted.value)),
+            size.fitted_us_per_packet.map(between).into(),
+            mbit(size.saturates_at_bps),
+            us(size.copy_us_per_packet),
+            mbit(size.saturates_without_copy_at_bps),
+        ]
     });
-    let rows = rows.collect();
-    Piece::Grid { titles, rows }
+    let titles = [
+        "bytes",
+        "trials",
+        "µs/packet",
+        "fitted",
+        "95 % of trials within",
+        "one CPU full at Mbit/s",
+        "µs copying",
+        "without copies Mbit/s",
+    ];
+    // What was not fitted or profiled has fewer columns.
+    Piece::Table(Table::new(titles, rows).filled())
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use linerate_results::compare::{Wish, compare};
 use linerate_results::cost::costs;
+use linerate_results::figure::Metric;
 use linerate_results::history::history;
-use linerate_results::metric::Metric;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::sample;
@@ -14,8 +14,8 @@ use linerate_trial::pace::SplitMix64;
 use linerate_trial::printable::{is_printable, printable};
 use serde_json::Value;
 
+use super::compare as comparison;
 use super::explain::{Explained, First, in_three_lines};
-use super::{Repeats, compare as comparison};
 
 /// Begins what must begin no line of a text, and no cell of a CSV.
 const FORGED: &str = "=FORGED";
@@ -127,14 +127,14 @@ fn texts(record: &Record) -> Vec<(&'static str, String)> {
     let series = history(&points, 1000);
     let costs = costs(&records);
     let mut texts = vec![
-        ("table", super::table::table(&records, Repeats::Together, None)),
-        ("table, narrow", super::table::table(&records, Repeats::Apart, Some(80))),
-        ("markdown", super::markdown::markdown(&records, Repeats::Together)),
+        ("table", super::records::text(&records, None)),
+        ("table, narrow", super::records::text(&records, Some(80))),
+        ("markdown", super::records::markdown(&records)),
         ("summary", super::summary::summary(&records)),
-        ("ttcp", super::ttcp::ttcp(&records)),
+        ("ttcp", super::ttcp::ttcp(&records, None)),
         ("picture", super::picture::picture(&records)),
         ("show", super::show::show(record)),
-        ("list", super::list::list(&[listed], std::path::Path::new("store"))),
+        ("list", super::list::list(&[listed], std::path::Path::new("store"), None)),
         ("explain, narrow", explained.text(some)),
         ("explain", explained.text(None)),
         ("explain in markdown", explained.markdown()),

@@ -1,14 +1,15 @@
 //! A metric over campaigns as people and programs read it.
 //! Finds no changes; it shows them.
 
+use linerate_results::figure::{Difference, Metric};
 use linerate_results::history::{ChangePoint, Series};
-use linerate_results::metric::{Difference, Metric};
 use linerate_results::stats::median;
 
-use super::csv::line;
-use super::forms::{self, Piece, numbers, words};
+use super::csv;
+use super::forms::{self, Piece};
 use super::json;
 use super::number::figure;
+use super::table_model::{Cell, Table};
 
 /// Bars of a small picture, from the least to the most.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -33,70 +34,56 @@ pub(crate) fn json(metric: &Metric, series: &[Series]) -> String {
 /// A line for each campaign of each configuration, figures in the record's unit.
 pub(crate) fn csv(metric: &Metric, series: &[Series]) -> String {
     let titles = ["configuration", "campaign", "started_at", "metric", "count", "median", "change"];
-    let mut text = line(titles.map(str::to_owned).into_iter());
-    for series in series {
-        for (at, moment) in series.moments.iter().enumerate() {
-            let change = series.changes.iter().find(|change| change.at == at).map(|change| judged(metric, change));
-            let (campaign, started_at) = (moment.campaign.clone(), moment.started_at.clone());
-            let fields = [
-                series.configuration.clone(),
-                campaign,
-                started_at,
-                metric.name.to_owned(),
-                moment.count.to_string(),
-                moment.median.to_string(),
-                change.unwrap_or_default().to_owned(),
-            ];
-            text += &line(fields.into_iter());
-        }
-    }
-    text
+    let moments =
+        series.iter().flat_map(|series| series.moments.iter().enumerate().map(move |moment| (series, moment)));
+    let rows = moments.map(|(series, (at, moment))| {
+        let change = series.changes.iter().find(|change| change.at == at).map(|change| judged(metric, change));
+        [
+            series.configuration.clone(),
+            moment.campaign.clone(),
+            moment.started_at.clone(),
+            metric.name.clone(),
+            moment.count.to_string(),
+            moment.median.to_string(),
+            change.unwrap_or_default().to_owned(),
+        ]
+    });
+    csv::lines(titles, rows)
 }
 
 fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
-    let value = |value: f64| figure(value * metric.scale, 4);
+    let value = |value: f64| Cell::number(value * metric.unit.scale(), 4);
     let rows = series.iter().map(|one| {
         let medians: Vec<f64> = one.moments.iter().map(|moment| moment.median).collect();
-        let ends = |pick: fn(f64, f64) -> f64| medians.iter().copied().reduce(pick).map(value).unwrap_or_default();
+        let ends = |pick: fn(f64, f64) -> f64| medians.iter().copied().reduce(pick).map(value).into();
         vec![
             named(&one.configuration),
-            medians.len().to_string(),
+            Cell::count(medians.len() as u64),
             ends(f64::min),
-            median(&medians).map(value).unwrap_or_default(),
+            median(&medians).map(value).into(),
             ends(f64::max),
-            medians.last().copied().map(value).unwrap_or_default(),
-            picture(&medians),
+            medians.last().copied().map(value).into(),
+            Cell::long(picture(&medians)),
         ]
     });
-    let titles = vec![
-        words("configuration"),
-        numbers("campaigns"),
-        numbers("least"),
-        numbers("median"),
-        numbers("most"),
-        numbers("latest"),
-        words("oldest to latest"),
-    ];
+    let titles = ["configuration", "campaigns", "least", "median", "most", "latest", "oldest to latest"];
     let mut pieces = vec![
-        Piece::Heading(format!("{}, {}: medians of campaigns", metric.title, metric.unit)),
-        Piece::Grid { titles, rows: rows.collect() },
+        Piece::Heading(format!("{}, {}: medians of campaigns", metric.title, metric.unit.name())),
+        Piece::Table(Table::new(titles, rows)),
     ];
-    let rows: Vec<Vec<String>> = series
-        .iter()
-        .flat_map(|one| one.changes.iter().map(move |change| (one, change)))
+    let changes = series.iter().flat_map(|one| one.changes.iter().map(move |change| (one, change)));
+    let rows: Vec<Vec<Cell>> = changes
         .map(|(one, change)| {
             let started = change.started_at.get(..19).unwrap_or(&change.started_at).replace('T', " ");
-            let (before, after) = (value(change.before), value(change.after));
-            let words = judged(metric, change).to_owned();
             vec![
                 named(&one.configuration),
-                change.campaign.clone(),
-                started,
-                before,
-                after,
-                size(metric, change),
-                words,
-                with(change),
+                Cell::long(&change.campaign),
+                Cell::long(started),
+                value(change.before),
+                value(change.after),
+                Cell::numbers(size(metric, change)),
+                Cell::long(judged(metric, change)),
+                Cell::long(with(change)),
             ]
         })
         .collect();
@@ -104,37 +91,28 @@ fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
         pieces.push(Piece::Lines(vec!["No change points.".to_owned()]));
         return pieces;
     }
-    let titles = vec![
-        words("configuration"),
-        words("from campaign"),
-        words("of"),
-        numbers("before"),
-        numbers("after"),
-        numbers("change"),
-        words(""),
-        words("what else changed there"),
-    ];
+    let titles = ["configuration", "from campaign", "of", "before", "after", "change", "", "what else changed there"];
     pieces.push(Piece::Heading("Change points".to_owned()));
-    pieces.push(Piece::Grid { titles, rows });
+    pieces.push(Piece::Table(Table::new(titles, rows)));
     pieces
 }
 
-fn named(configuration: &str) -> String {
-    if configuration.is_empty() { "all".to_owned() } else { configuration.to_owned() }
+fn named(configuration: &str) -> Cell {
+    Cell::long(if configuration.is_empty() { "all" } else { configuration })
 }
 
 fn judged(metric: &Metric, change: &ChangePoint) -> &'static str {
-    metric.words[usize::from(!metric.improves(change.after - change.before))]
+    metric.compared.words[usize::from(!metric.improves(change.after - change.before))]
 }
 
 fn size(metric: &Metric, change: &ChangePoint) -> String {
     let shift = change.after - change.before;
     let sign = if shift > 0.0 { "+" } else { "" };
-    match metric.difference {
+    match metric.compared.difference {
         Difference::Relative if change.before != 0.0 => {
             format!("{sign}{} %", figure(shift / change.before.abs() * 100.0, 3))
         }
-        _ => format!("{sign}{}", figure(shift * metric.scale, 3)),
+        _ => format!("{sign}{}", figure(shift * metric.unit.scale(), 3)),
     }
 }
 

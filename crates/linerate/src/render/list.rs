@@ -6,40 +6,40 @@ use std::path::Path;
 use linerate_results::store::Listed;
 
 use super::apis;
-use super::number::{count, figure, percent};
-use super::show::grid;
+use super::forms::{self, Piece};
+use super::table_model::{Cell, Table, Value};
 
 /// The records, oldest first; where there are none, a sentence that says where they would be.
-pub(crate) fn list(listed: &[Listed], store: &Path) -> String {
+pub(crate) fn list(listed: &[Listed], store: &Path, width: Option<u16>) -> String {
     if listed.is_empty() {
         return format!("No such records in {}.\n", store.display());
     }
     let api = |one: &Listed| {
         let apis = one.apis.each_ref().map(Option::as_deref);
         let is_plain = apis.iter().flatten().all(|api| *api == "plain");
-        if is_plain { String::new() } else { apis::pair(apis) }
+        Cell::text(if is_plain { String::new() } else { apis::pair(apis) })
     };
-    // A column for figures that need it.
-    let with_apis = listed.iter().any(|one| !api(one).is_empty());
-    let titles = ["record", "started", "plan", "trial", "workload", "direction", "Mbit/s", "lost", "transactions/s"];
-    let titles = titles.into_iter().chain(with_apis.then_some("API"));
     let rows = listed.iter().map(|one| {
-        let or_none = |text: Option<String>| text.unwrap_or_default();
         let started = one.started_at.get(..19).unwrap_or(&one.started_at).replace('T', " ");
-        let figures = if one.failed {
-            ["failed".to_owned(), String::new(), String::new()]
-        } else {
-            [
-                or_none(one.throughput_bps.map(|bps| figure(bps / 1e6, 4))),
-                or_none(one.loss_ratio.map(percent)),
-                or_none(one.transactions_per_s.map(|rate| count(rate.round() as u64))),
-            ]
-        };
-        let place = format!("{}.{}", one.index, one.repeat);
-        let start = [one.id.clone(), started, one.plan.clone(), place, one.workload.clone(), one.direction.clone()];
-        start.into_iter().chain(figures).chain(with_apis.then(|| api(one))).collect()
+        let rate = one.throughput_bps.map(|bps| Cell::number(bps / 1e6, 4));
+        vec![
+            Cell::text(&one.id),
+            Cell::text(started),
+            Cell::text(&one.plan),
+            Cell::text(format!("{}.{}", one.index, one.repeat)),
+            Cell::text(&one.workload),
+            Cell::text(&one.direction),
+            if one.failed { Value::Failed.into() } else { rate.into() },
+            one.loss_ratio.map(Cell::percent).into(),
+            one.transactions_per_s.map(|rate| Cell::count(rate.round() as u64)).into(),
+            api(one),
+        ]
     });
-    grid(titles.map(str::to_owned).collect(), rows.collect())
+    let titles =
+        ["record", "started", "plan", "trial", "workload", "direction", "Mbit/s", "lost", "transactions/s", "API"];
+    // A column for figures that need it.
+    let table = Table::new(titles, rows).filled().sparing(&["trial", "plan", "API", "started"]);
+    forms::text(&[Piece::Table(table)], width)
 }
 
 #[cfg(test)]
@@ -64,9 +64,9 @@ mod tests {
             apis: [sender, receiver].map(|name| name.map(str::to_owned)),
         };
         let plain = one(Some("plain"), Some("plain"));
-        let text = list(&[one(None, None), plain], Path::new("store"));
+        let text = list(&[one(None, None), plain], Path::new("store"), None);
         assert!(!text.contains("API") && !text.contains("plain"), "{text}");
-        let text = list(&[one(Some("plain"), Some("trunc")), one(None, Some("recvmmsg"))], Path::new("store"));
+        let text = list(&[one(Some("plain"), Some("trunc")), one(None, Some("recvmmsg"))], Path::new("store"), None);
         assert!(text.contains("API") && text.contains("plain → trunc") && text.contains("→ recvmmsg"), "{text}");
     }
 }

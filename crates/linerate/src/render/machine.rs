@@ -7,8 +7,8 @@ use linerate_control::message::Address;
 use linerate_trial::environment::Environment;
 use linerate_trial::stage::{Counters, Stage};
 
-use super::number::{count, figure};
-use super::show::{flatten, grid};
+use super::show::flatten;
+use super::table_model::{Cell, grid};
 use super::{json, sentence};
 
 /// What a machine is.
@@ -34,7 +34,7 @@ pub(crate) fn counters(counters: &Counters, json: bool) -> String {
     if json {
         return json::line(&serde_json::json!({ "counters": counters }));
     }
-    staged(counters, "value", |value| (value != 0).then(|| count(value)))
+    staged(counters, "value", Cell::count)
 }
 
 /// What the counters grew by in some seconds, as rates. Those that stood still are left out.
@@ -42,20 +42,18 @@ pub(crate) fn moved(growth: &Counters, seconds: f64, json: bool) -> String {
     if json {
         return json::line(&serde_json::json!({ "seconds": seconds, "counters": growth }));
     }
-    let text = staged(growth, "per second", |value| (value != 0).then(|| figure(value as f64 / seconds, 4)));
+    let text = staged(growth, "per second", |value| Cell::number(value as f64 / seconds, 4));
     if text.is_empty() { "Nothing moved.\n".to_owned() } else { format!("{text}\n") }
 }
 
-fn staged(counters: &Counters, heading: &str, shown: impl Fn(u64) -> Option<String>) -> String {
+fn staged(counters: &Counters, heading: &str, shown: impl Fn(u64) -> Cell) -> String {
     let mut last: Option<Stage> = None;
-    let mut rows = Vec::new();
-    for (stage, name, value) in counters.iter() {
-        let Some(text) = shown(value) else { continue };
-        let place = if last == Some(stage) { "" } else { stage.name() };
-        last = Some(stage);
-        rows.push(vec![place.to_owned(), name.to_owned(), text]);
-    }
-    grid(["stage", "counter", heading].map(str::to_owned).to_vec(), rows)
+    let moved = counters.iter().filter(|(_, _, value)| *value != 0);
+    let rows = moved.map(|(stage, name, value)| {
+        let place = if last.replace(stage) == Some(stage) { "" } else { stage.name() };
+        vec![Cell::text(place), Cell::text(name), shown(value)]
+    });
+    grid(["stage", "counter", heading], rows)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::csv::line;
-use super::forms::{self, Piece, numbers, words};
-use super::{json, sentence};
+use super::forms::{self, Piece};
+use super::table_model::{Cell, Table};
+use super::{csv, json, sentence};
 use crate::plan::PlannedTrial;
 
 /// Every trial in its order, and what it comes to.
@@ -46,17 +46,20 @@ pub(crate) fn text(matrix: &Matrix<'_>) -> String {
 
 /// Ready to paste.
 pub(crate) fn markdown(matrix: &Matrix<'_>) -> String {
-    let titles = vec![numbers("trial"), numbers("repeat"), words("side"), words("measures"), words("skipped because")];
-    let rows = matrix.trials.iter().map(|trial| cells(matrix, trial).to_vec()).collect();
+    let rows = matrix.trials.iter().map(|trial| {
+        let [number, repeat, rest @ ..] = cells(matrix, trial);
+        let words = rest.iter().map(Cell::long);
+        [number, repeat].map(Cell::numbers).into_iter().chain(words).collect()
+    });
+    let table = Table::new(["trial", "repeat", "side", "measures", "skipped because"], rows);
     let conclusion = matrix.conclusion.lines().map(|line| line.trim().to_owned()).collect();
-    forms::markdown(&[Piece::Grid { titles, rows }, Piece::Lines(conclusion)])
+    forms::markdown(&[Piece::Table(table), Piece::Lines(conclusion)])
 }
 
 /// A line for each trial.
 pub(crate) fn csv(matrix: &Matrix<'_>) -> String {
-    let titles = ["trial", "repeat", "null_side", "measures", "skipped_because"].map(str::to_owned);
-    let lines = matrix.trials.iter().map(|trial| line(cells(matrix, trial).into_iter()));
-    line(titles.into_iter()) + &lines.collect::<String>()
+    let titles = ["trial", "repeat", "null_side", "measures", "skipped_because"];
+    csv::lines(titles, matrix.trials.iter().map(|trial| cells(matrix, trial)))
 }
 
 /// One object; trials and repeats are numbered from 0, as in records.

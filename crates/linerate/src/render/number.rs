@@ -1,5 +1,7 @@
 //! Numbers as people read them: digits that mean something, thousands apart.
-//! Knows no units; the heading says them.
+//! The unit stands in the heading, and says how many digits there are.
+
+use linerate_results::figure::Digits;
 
 /// A count, with its thousands apart.
 pub(super) fn count(value: u64) -> String {
@@ -26,6 +28,16 @@ pub(super) fn figure(value: f64, digits: i32) -> String {
     match text.split_once('.') {
         None => grouped(&text),
         Some((whole, rest)) => format!("{}.{rest}", grouped(whole)),
+    }
+}
+
+/// A figure as its unit wants it.
+pub(super) fn written(value: f64, digits: Digits) -> String {
+    match digits {
+        Digits::Whole if value.is_finite() => count(value.round() as u64),
+        Digits::Percent => percent(value),
+        Digits::Whole => figure(value, 1),
+        Digits::Significant(digits) => figure(value, digits),
     }
 }
 

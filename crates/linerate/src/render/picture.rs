@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use linerate_results::figure::Source;
 use linerate_results::record::{FlowFigures, Record};
 use linerate_results::stats::median;
 use linerate_trial::spec::{Direction, Workload};
 
 use super::number::{count, figure};
 use super::sentence;
-use super::sheet::offered_load_bps;
 
 /// Columns and rows of the field.
 const WIDTH: usize = 60;
@@ -34,9 +34,13 @@ pub(crate) fn picture(records: &[Record]) -> String {
     type Sweep = (Direction, Option<Direction>, String);
     let mut sweeps: BTreeMap<Sweep, Vec<(f64, &FlowFigures)>> = BTreeMap::new();
     for record in records.iter().filter(|record| record.workload == Workload::UdpStream) {
-        for (title, part, flow) in flows(record) {
-            if let Some(offered) = offered_load_bps(record, part).filter(|bps| bps.is_finite()) {
-                sweeps.entry((record.direction, part, title)).or_default().push((offered / 1e6, flow));
+        // Of a trial both ways each direction has a picture.
+        let is_part = |source: &Source| source.direction.is_some() || record.direction != Direction::Both;
+        for source in Source::all(record).into_iter().filter(is_part) {
+            let offered = source.offered_bps().filter(|bps| bps.is_finite());
+            if let Some((offered, flow)) = offered.zip(source.flow) {
+                let sweep = (record.direction, source.direction, title(&source));
+                sweeps.entry(sweep).or_default().push((offered / 1e6, flow));
             }
         }
     }
@@ -46,17 +50,14 @@ pub(crate) fn picture(records: &[Record]) -> String {
     pictures.join("\n")
 }
 
-/// The figures of each direction of a trial, and the picture that they belong to: alike in all but the load.
-fn flows(record: &Record) -> Vec<(String, Option<Direction>, &FlowFigures)> {
-    let factors =
-        record.trial.factors.iter().filter(|(name, _)| !["rate", "direction", "workload"].contains(&name.as_str()));
+/// The picture that a source belongs to: alike in all but the load.
+fn title(source: &Source<'_>) -> String {
+    let factors = source.record.trial.factors.iter();
+    let factors = factors.filter(|(name, _)| !["rate", "direction", "workload"].contains(&name.as_str()));
     let factors: String = factors.map(|(name, level)| format!(", {name} {level}")).collect();
-    let Some(figures) = &record.result else { return Vec::new() };
-    match (&figures.directions, record.direction) {
-        (Some(both), _) => [(Direction::Tx, &both.tx), (Direction::Rx, &both.rx)]
-            .map(|(way, flow)| (format!("{way} while the other direction ran{factors}"), Some(way), flow))
-            .to_vec(),
-        (None, way) => vec![(format!("{way}{factors}"), None, &figures.flow)],
+    match source.direction {
+        Some(way) => format!("{way} while the other direction ran{factors}"),
+        None => format!("{}{factors}", source.record.direction),
     }
 }
 

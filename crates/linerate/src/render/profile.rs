@@ -1,15 +1,15 @@
 //! Profiles for people: a machine's time by kinds of work and by functions, and how two profiles differ.
 //! Knows no samples one by one; `crate::profile` counts them.
 
-use linerate_results::profile::{Category, MachineProfile};
+use linerate_results::profile::{Category, CategoryTime, MachineProfile};
 use linerate_results::record::Record;
 use linerate_trial::profile::{ProfileClock, ProfileScope};
 
 use super::number::{count, figure, percent};
 use super::sentence;
-use super::show::grid;
-use crate::profile::difference::{Difference, Row, Unit, by_sample};
-use crate::profile::functions::functions;
+use super::table_model::{Cell, Table, grid};
+use linerate_results::profile::difference::{Difference, Row, Unit, by_sample};
+use linerate_results::profile::functions::functions;
 
 /// The most functions that are shown.
 const FUNCTIONS: usize = 25;
@@ -41,15 +41,14 @@ pub(crate) fn whole(name: &str, profile: &MachineProfile, driver: Option<&str>, 
     let all = functions(profile, driver);
     let rows = all.iter().take(FUNCTIONS).map(|one| {
         vec![
-            short(&one.name),
-            share.map_or(String::new(), |share| percent(share * one.samples as f64)),
-            by_packet.map_or(String::new(), |us| figure(us * one.samples as f64, 2)),
-            count(one.samples),
-            one.category.title().to_owned(),
+            Cell::text(short(&one.name)),
+            share.map(|share| Cell::percent(share * one.samples as f64)).into(),
+            by_packet.map(|us| Cell::number(us * one.samples as f64, 2)).into(),
+            Cell::count(one.samples),
+            Cell::text(one.category.title()),
         ]
     });
-    let titles = ["innermost function", "% of time", unit, "samples", "mostly for"].map(str::to_owned).to_vec();
-    text += &format!("\n{}\n", filled(titles, rows.collect()));
+    text += &format!("\n{}\n", filled(["innermost function", "% of time", unit, "samples", "mostly for"], rows));
     if all.len() > FUNCTIONS {
         let rest: u64 = all[FUNCTIONS..].iter().map(|one| one.samples).sum();
         text += &format!("and {} functions more with {} samples in all\n", all.len() - FUNCTIONS, count(rest));
@@ -68,12 +67,8 @@ fn short(name: &str) -> String {
 }
 
 /// A grid without the columns that nobody fills.
-fn filled(titles: Vec<String>, rows: Vec<Vec<String>>) -> String {
-    let filled: Vec<bool> = (0..titles.len()).map(|at| rows.iter().any(|row| !row[at].is_empty())).collect();
-    let keep = |row: Vec<String>| -> Vec<String> {
-        row.into_iter().zip(&filled).filter(|(_, filled)| **filled).map(|(text, _)| text).collect()
-    };
-    grid(keep(titles), rows.into_iter().map(keep).collect())
+fn filled<T: AsRef<str>>(titles: impl IntoIterator<Item = T>, rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
+    Table::new(titles, rows).filled().text(None, &mut Vec::new())
 }
 
 fn categories(profiles: &[(&str, &MachineProfile)], packet: &str) -> String {
@@ -81,36 +76,31 @@ fn categories(profiles: &[(&str, &MachineProfile)], packet: &str) -> String {
     for (name, _) in profiles {
         titles.extend(["% of time", packet, "µs/KiB"].map(|unit| format!("{name}\n{unit}")));
     }
-    let write = |value: Option<f64>| value.map_or(String::new(), |value| figure(value, 2));
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for category in Category::ALL {
-        let of = |profile: &MachineProfile| profile.of(category).cloned();
-        if profiles.iter().all(|(_, profile)| of(profile).is_none_or(|one| one.samples == 0 && one.share != Some(1.0)))
-        {
-            continue;
-        }
-        let mut row = vec![category.title().to_owned()];
-        for (_, profile) in profiles {
-            let one = of(profile);
-            row.push(one.as_ref().and_then(|one| one.share).map_or(String::new(), percent));
-            row.push(write(one.as_ref().and_then(|one| one.us_per_packet)));
-            row.push(write(one.as_ref().and_then(|one| one.us_per_kib)));
-        }
-        rows.push(row);
+    let us = |value: Option<f64>| value.map(|value| Cell::number(value, 2)).into();
+    let row = |title: &str, of: &dyn Fn(&MachineProfile) -> [Cell; 3]| {
+        std::iter::once(Cell::text(title)).chain(profiles.iter().flat_map(|(_, profile)| of(profile))).collect()
+    };
+    let is_there = |category: &Category| {
+        let mut times = profiles.iter().filter_map(|(_, profile)| profile.of(*category));
+        times.any(|one| one.samples > 0 || one.share == Some(1.0))
+    };
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for category in Category::ALL.into_iter().filter(is_there) {
+        rows.push(row(category.title(), &|profile| {
+            let one = profile.of(category);
+            let share = one.and_then(|one| one.share).map(Cell::percent).into();
+            [share, us(one.and_then(|one| one.us_per_packet)), us(one.and_then(|one| one.us_per_kib))]
+        }));
     }
-    let mut all = vec!["all".to_owned()];
-    for (_, profile) in profiles {
-        let sum = |of: fn(&linerate_results::profile::CategoryTime) -> Option<f64>, idle: bool| {
+    rows.push(row("all", &|profile| {
+        let sum = |of: fn(&CategoryTime) -> Option<f64>, idle: bool| {
             let counted = profile.categories.iter().filter(|one| idle || one.category != Category::Idle);
             counted.map(of).sum::<Option<f64>>()
         };
         // Shares add up to one, but for what adding floating-point numbers takes.
         let whole = sum(|one| one.share, true).map(|whole| if (whole - 1.0).abs() < 1e-9 { 1.0 } else { whole });
-        all.push(whole.map_or(String::new(), percent));
-        all.push(write(sum(|one| one.us_per_packet, false)));
-        all.push(write(sum(|one| one.us_per_kib, false)));
-    }
-    rows.push(all);
+        [whole.map(Cell::percent).into(), us(sum(|one| one.us_per_packet, false)), us(sum(|one| one.us_per_kib, false))]
+    }));
     filled(titles, rows)
 }
 
@@ -156,27 +146,27 @@ pub(crate) fn difference(difference: &Difference) -> String {
         Unit::PercentOfTime => "% of time",
     };
     let shown: Vec<Row> = difference.functions.iter().filter(|row| row.is_clear()).take(FUNCTIONS).cloned().collect();
-    let titles = |first: &str| {
+    let titled = |first: &str, rows: &[Row]| {
         let titles = ["before", "after", "grew by", "± counting (95 %)"].map(|title| format!("{title}\n{unit}"));
-        [vec![first.to_owned()], titles.to_vec(), vec![String::new()]].concat()
+        let titles = [vec![first.to_owned()], titles.to_vec(), vec![String::new()]].concat();
+        let rows = rows.iter().map(|row| {
+            let sign = if row.growth() > 0.0 { "+" } else { "" };
+            vec![
+                Cell::text(short(&row.name)),
+                Cell::number(row.before, 3),
+                Cell::number(row.after, 3),
+                Cell::numbers(format!("{sign}{}", figure(row.growth(), 2))),
+                Cell::number(row.noise, 2),
+                Cell::text(if row.is_clear() { "" } else { "within noise" }),
+            ]
+        });
+        grid(titles, rows)
     };
-    let rows = |rows: &[Row]| -> Vec<Vec<String>> {
-        rows.iter()
-            .map(|row| {
-                let numbers = [row.before, row.after].map(|value| figure(value, 3));
-                let sign = if row.growth() > 0.0 { "+" } else { "" };
-                let growth = format!("{sign}{}", figure(row.growth(), 2));
-                let verdict = if row.is_clear() { "" } else { "within noise" };
-                [vec![short(&row.name)], numbers.to_vec(), vec![growth, figure(row.noise, 2), verdict.to_owned()]]
-                    .concat()
-            })
-            .collect()
-    };
-    let mut text = format!("{}\n", grid(titles("kind of work"), rows(&difference.categories)));
+    let mut text = format!("{}\n", titled("kind of work", &difference.categories));
     if shown.is_empty() {
         text += "\nNo function's time differs by more than the noise of counting.\n";
     } else {
-        text += &format!("\n{}\n", grid(titles("innermost function"), rows(&shown)));
+        text += &format!("\n{}\n", titled("innermost function", &shown));
     }
     text
 }

@@ -1,10 +1,11 @@
 //! What a campaign proved, beneath its table: expectations met or not, intervals narrow or not, A/A trials alike or not.
 //! Judges nothing.
 
-use linerate_results::metric::Metric;
+use linerate_results::figure::Metric;
 
-use super::forms::{self, Piece, numbers, words};
+use super::forms::{self, Piece};
 use super::number::figure;
+use super::table_model::{Cell, Table};
 use crate::measure::narrow::Reached;
 use crate::plan::{Met, Precision};
 
@@ -52,36 +53,28 @@ fn pieces(proof: &Proof) -> Option<Vec<Piece>> {
 
 fn of_precision(precision: Precision, repeated: &[Repeated]) -> [Piece; 3] {
     let goal = format!("{} %", (precision.part * 1e8).round() / 1e6);
-    let titles = vec![
-        words("configuration"),
-        words("metric"),
-        numbers("repeats"),
-        numbers("median"),
-        words("unit"),
-        numbers("95 % interval"),
-        numbers("within"),
-        words("narrow enough"),
-    ];
     let rows = repeated.iter().map(|one| {
-        let scale = one.metric.scale;
-        let cells = match &one.reached {
-            None => [String::from("0"), String::new(), String::new(), String::new(), "no: no trial has it".to_owned()],
-            Some(reached) => [
-                reached.repeats.to_string(),
-                figure(reached.median * scale, 4),
-                reached
-                    .interval
-                    .map(|(low, high)| format!("{} to {}", figure(low * scale, 4), figure(high * scale, 4)))
-                    .unwrap_or_default(),
-                reached.part().map(|part| format!("{} %", figure(part * 100.0, 2))).unwrap_or_default(),
-                if reached.is_within(precision) { "yes" } else { "no" }.to_owned(),
-            ],
+        let scale = one.metric.unit.scale();
+        let reached = one.reached.as_ref();
+        let between = |(low, high): (f64, f64)| format!("{} to {}", figure(low * scale, 4), figure(high * scale, 4));
+        let verdict = match reached {
+            None => "no: no trial has it",
+            Some(reached) if reached.is_within(precision) => "yes",
+            Some(_) => "no",
         };
-        let [repeats, median, interval, within, verdict] = cells;
-        let (title, unit) = (one.metric.title.to_owned(), one.metric.unit.to_owned());
-        vec![one.configuration.clone(), title, repeats, median, unit, interval, within, verdict]
+        vec![
+            Cell::long(&one.configuration),
+            Cell::long(&one.metric.title),
+            Cell::count(reached.map_or(0, |reached| reached.repeats as u64)),
+            reached.map(|reached| Cell::number(reached.median * scale, 4)).into(),
+            Cell::long(one.metric.unit.name()),
+            reached.and_then(|reached| Some(Cell::numbers(between(reached.interval?)))).into(),
+            reached.and_then(|reached| Some(Cell::numbers(format!("{} %", figure(reached.part()? * 100.0, 2))))).into(),
+            Cell::long(verdict),
+        ]
     });
-    let rows: Vec<Vec<String>> = rows.collect();
+    let titles = ["configuration", "metric", "repeats", "median", "unit", "95 % interval", "within", "narrow enough"];
+    let table = Table::new(titles, rows);
     let is_narrow = |one: &&Repeated| one.reached.is_some_and(|reached| reached.is_within(precision));
     let (narrow, all) = (repeated.iter().filter(is_narrow).count(), repeated.len());
     let sentence = if narrow == all {
@@ -96,34 +89,30 @@ fn of_precision(precision: Precision, repeated: &[Repeated]) -> [Piece; 3] {
     };
     [
         Piece::Heading(format!("Repeated until the median is known to within {goal}")),
-        Piece::Grid { titles, rows },
+        Piece::Table(table),
         Piece::Lines(vec![sentence]),
     ]
 }
 
 fn of_expectations(expected: &[Met]) -> [Piece; 3] {
-    let titles = vec![
-        words("expectation"),
-        words("configuration"),
-        numbers("runs"),
-        numbers("median"),
-        words("unit"),
-        words("met"),
-    ];
     let rows = expected.iter().map(|met| {
-        let metric = met.expectation.metric;
-        let median = met.median.map(|median| figure(median * metric.scale, 4)).unwrap_or_default();
+        let unit = met.expectation.metric.unit;
         let verdict = match (met.is_met(), met.median) {
             (None, _) => "not measured",
             (Some(true), _) => "yes",
             (Some(false), None) => "NO: no trial has it",
             (Some(false), Some(_)) => "NO",
         };
-        let configuration = met.configuration.clone().unwrap_or_default();
-        let unit = metric.unit.to_owned();
-        vec![met.expectation.to_string(), configuration, met.repeats.to_string(), median, unit, verdict.to_owned()]
+        vec![
+            Cell::long(met.expectation.to_string()),
+            Cell::long(met.configuration.as_deref().unwrap_or_default()),
+            Cell::count(met.repeats as u64),
+            met.median.map(|median| Cell::number(median * unit.scale(), 4)).into(),
+            Cell::long(unit.name()),
+            Cell::long(verdict),
+        ]
     });
-    let rows: Vec<Vec<String>> = rows.collect();
+    let table = Table::new(["expectation", "configuration", "runs", "median", "unit", "met"], rows);
     let count = |wanted| expected.iter().filter(|met| met.is_met() == wanted).count();
     let (met, not, absent) = (count(Some(true)), count(Some(false)), count(None));
     let judged = met + not;
@@ -139,7 +128,7 @@ fn of_expectations(expected: &[Met]) -> [Piece; 3] {
     }
     [
         Piece::Heading("Expected of the median of each configuration's repeats".to_owned()),
-        Piece::Grid { titles, rows },
+        Piece::Table(table),
         Piece::Lines(vec![sentence]),
     ]
 }

@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 
+use linerate_registers::changes::{FieldChange, RegisterChange, RegisterChanges, What};
 use linerate_results::record::Record;
-use linerate_results::registers::{FieldChange, RegisterChange, RegisterChanges, What};
 use linerate_trial::registers::Device;
 
 use super::{json, sentence};
-use crate::registers::decode::{Decoded, DecodedField};
-use crate::registers::definition::Register;
+use linerate_registers::decode::{Decoded, DecodedField};
+use linerate_registers::definition::Register;
 
 /// Registers as they are. Those that were named show every field, one a line; of all of them, the fields that are set.
 pub(crate) fn registers(

@@ -20,7 +20,10 @@ pub(super) fn sweep() -> Vec<Record> {
                 mbit,
                 if mbit > 450 { 455.0 - f64::from(mbit - 450) * 0.3 } else { f64::from(mbit) },
             );
-            [tx, rx]
+            [(tx, 0), (rx, 20)].map(|(mut record, first)| {
+                record.trial.configuration = Some(first + mbit / 50);
+                record
+            })
         })
         .collect();
     for (record, achieved) in records.iter_mut().rev().step_by(2).zip([880, 890]) {

@@ -3,7 +3,7 @@
 
 use linerate_trial::change::{Changed, PutBack, Reading};
 
-use super::show::grid;
+use super::table_model::{Cell, grid};
 use super::{json, sentence};
 
 /// Settings as they are; what cannot be read is left out. `kept`: what was changed to stay, with its original.
@@ -29,11 +29,16 @@ pub(crate) fn changed(changed: &[Changed], json: bool) -> String {
     if json {
         return json::line(&serde_json::json!({ "settings": changed }));
     }
-    let or = |value: &Option<String>| value.clone().unwrap_or_default();
-    let rows = changed
-        .iter()
-        .map(|one| vec![one.name.clone(), one.asked.clone(), or(&one.set), or(&one.read_back), or(&one.original)]);
-    grid(["setting", "asked", "set", "read back", "was"].map(str::to_owned).to_vec(), rows.collect())
+    grid(TITLES, changed.iter().map(row))
+}
+
+/// What [`row`] has.
+pub(super) const TITLES: [&str; 5] = ["setting", "asked", "set", "read back", "was"];
+
+/// A setting that was changed.
+pub(super) fn row(one: &Changed) -> Vec<Cell> {
+    let or = |value: &Option<String>| value.as_ref().map(Cell::text).into();
+    vec![Cell::text(&one.name), Cell::text(&one.asked), or(&one.set), or(&one.read_back), or(&one.original)]
 }
 
 /// Settings that were put back; what could not be is told elsewhere.

@@ -1,22 +1,23 @@
-//! One record in full, for people.
-//! Knows every part of the record; of a machine's environment only that it is names and values.
+//! One record in full, for people: its figures, streams, time slices, path, CPUs, counters and machines.
+//! Figures are rows of `results/src/figures.rs`; of an environment only names and values are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use comfy_table::ContentArrangement;
-use linerate_results::record::{FlowFigures, Interval, Latency, Machine, Record, ServiceDemand};
+use linerate_results::figure::{FIGURES, Figure, Getter, Layer, Source, Unit};
+use linerate_results::record::{FlowFigures, Interval, Machine, Record};
 use linerate_trial::api::ApiUse;
 use linerate_trial::cpu::{CpuShares, CpuUse};
+use linerate_trial::flow::End;
 use linerate_trial::outcome::ThreadUse;
 use linerate_trial::stage::Stage;
 
 use super::apis;
 use super::budget;
-use super::number::{count, figure, percent};
+use super::number::figure;
+use super::records::{is_shown, layer};
 use super::registers;
-use super::sheet::offered_load_bps;
-use super::table::{aligned, plain, trimmed};
-use super::{cell, sentence};
+use super::sentence;
+use super::table_model::{Cell, Heading, Table, grid};
 
 /// The most columns of text in a line; long values are broken.
 const WIDTH: u16 = 120;
@@ -59,7 +60,7 @@ fn head(record: &Record) -> String {
     lines.push(format!("trial    index {}, repeat {}{side}{seed}: {}", place.index, place.repeat, factors.join(" ")));
     let time = record.duration_s.map_or(String::new(), |time| format!(", {} s measured", figure(time, 4)));
     lines.push(format!("traffic  {} {}{time}", record.workload, record.direction));
-    for (name, machine) in ends(record) {
+    for (name, machine) in record.machines() {
         let address = machine.address.as_ref().map_or(String::new(), |address| format!(" at {address}"));
         lines.push(format!("{name:<8} {}{address}", machine.endpoint));
     }
@@ -71,266 +72,203 @@ fn head(record: &Record) -> String {
     lines.iter().map(|line| format!("{}\n", sentence(line))).collect()
 }
 
-fn ends(record: &Record) -> [(&'static str, &Machine); 2] {
-    [("target", &record.target), ("host", &record.host)]
-}
+/// A line of text for each part of a record: its name, and what stands there.
+type Line<T> = (&'static str, fn(&T) -> Option<Cell>);
 
-/// A row of figures for each source: its name with the unit, and how to write it.
-type Line = (&'static str, fn(&FlowFigures) -> Option<String>);
-
-const FIGURES: [Line; 32] = [
-    ("throughput, Mbit/s of payload", |f| Some(figure(f.throughput_bps? / 1e6, 5))),
-    ("achieved load, Mbit/s of payload", |f| Some(figure(f.achieved_load_bps? / 1e6, 5))),
-    ("payload sent, bytes", |f| Some(count(f.octets_sent?))),
-    ("payload received, bytes", |f| Some(count(f.octets?))),
-    ("datagrams sent", |f| Some(count(f.packets_sent?))),
-    ("datagrams received", |f| Some(count(f.packets_received?))),
-    ("datagrams lost", |f| Some(count(f.packets_lost?))),
-    ("datagrams lost, % of sent", |f| Some(percent(f.loss_ratio?))),
-    ("datagrams duplicated", |f| Some(count(f.packets_duplicated?))),
-    ("datagrams reordered (RFC 4737)", |f| Some(count(f.packets_reordered?))),
-    ("datagrams late", |f| Some(count(f.packets_late?))),
-    ("jitter (RFC 3550), µs", |f| Some(figure(f.jitter_s? * 1e6, 3))),
-    ("paced by", |f| Some(f.pacing?.to_string())),
-    ("gap between departures, median, µs", |f| {
-        Some(figure(f.departure_gaps.as_ref()?.percentile_ns(50.0)? as f64 / 1e3, 3))
-    }),
-    ("gap between departures, 99 %, µs", |f| {
-        Some(figure(f.departure_gaps.as_ref()?.percentile_ns(99.0)? as f64 / 1e3, 3))
-    }),
-    ("arrivals noted by the", |f| Some(f.timestamps?.name().to_owned())),
-    ("gap between arrivals, median, µs", |f| {
-        Some(figure(f.arrival_gaps.as_ref()?.percentile_ns(50.0)? as f64 / 1e3, 3))
-    }),
-    ("gap between arrivals, 99 %, µs", |f| {
-        Some(figure(f.arrival_gaps.as_ref()?.percentile_ns(99.0)? as f64 / 1e3, 3))
-    }),
-    ("longest run of lost datagrams", |f| Some(count(*f.loss_bursts.last_key_value()?.0))),
-    ("TCP segments retransmitted", |f| Some(count(f.tcp.as_ref()?.retransmissions))),
-    ("TCP data segments sent", |f| Some(count(f.tcp.as_ref()?.segments_sent?))),
-    ("TCP round trip at the end / least, µs", |f| {
-        let tcp = f.tcp.as_ref()?;
-        let least = tcp.min_rtt_s.map_or("?".to_owned(), |time| figure(time * 1e6, 3));
-        Some(format!("{} / {least}", figure(tcp.rtt_s * 1e6, 3)))
-    }),
-    ("TCP congestion window at the end, segments", |f| Some(count(f.tcp.as_ref()?.cwnd.into()))),
-    ("TCP segment size, bytes", |f| Some(count(f.tcp.as_ref()?.mss.into()))),
-    ("TCP held up by window / buffer / application, %", |f| {
-        let tcp = f.tcp.as_ref()?;
-        let limits = [tcp.limited_by_receive_window, tcp.limited_by_send_buffer, tcp.limited_by_application];
-        limits
-            .iter()
-            .any(Option::is_some)
-            .then(|| limits.map(|share| share.map_or("?".to_owned(), percent)).join(" / "))
-    }),
-    ("TCP congestion control", |f| f.tcp.as_ref()?.congestion_control.clone()),
+/// What is told of the traffic and is no figure.
+const FACTS: [Line<FlowFigures>; 5] = [
+    ("paced by", |f| Some(Cell::text(f.pacing?.to_string()))),
+    ("arrivals noted by the", |f| Some(Cell::text(f.timestamps?.name()))),
+    ("TCP congestion control", |f| Some(Cell::text(f.tcp.as_ref()?.congestion_control.as_ref()?))),
     ("sender API, most messages to a call", |f| Some(api(f.sender_api.as_ref()?))),
     ("receiver API, most messages to a call", |f| Some(api(f.receiver_api.as_ref()?))),
-    ("sends without a copy / copied after all", |f| {
-        let used = f.sender_api.as_ref()?;
-        Some(format!("{} / {}", count(used.completions?), used.completions_copied.map_or("?".to_owned(), count)))
-    }),
-    ("received without a copy, bytes", |f| Some(count(f.receiver_api.as_ref()?.octets_mapped?))),
-    ("system calls that sent", |f| Some(count(f.send_calls?))),
-    ("system calls that received", |f| Some(count(f.receive_calls?))),
 ];
 
-fn api(used: &ApiUse) -> String {
-    match used.segments {
+fn api(used: &ApiUse) -> Cell {
+    Cell::text(match used.segments {
         Some(segments) => format!("{}, {} of up to {segments}", used.name, used.batch),
         None => format!("{}, {}", used.name, used.batch),
+    })
+}
+
+/// A figure's name with its unit: `throughput, Mbit/s of UDP payload`.
+fn named(figure: &Figure, record: &Record) -> String {
+    let (title, unit) = (figure.title, figure.unit.name());
+    match (figure.layer, layer(figure, &[record])) {
+        _ if figure.unit == Unit::Calls => title.to_owned(),
+        (_, "") | (Layer::RoundTrip | Layer::Machine(_), _) => format!("{title}, {unit}"),
+        (Layer::Tcp, layer) => format!("{title}, {layer} {unit}"),
+        (Layer::Sent, layer) => format!("{title}, {unit} {layer}"),
+        (_, layer) => format!("{title}, {unit} of {layer}"),
     }
+}
+
+/// A row for each figure that one of these has.
+fn figure_rows(record: &Record, sources: &[Source<'_>], wanted: fn(&Getter) -> bool) -> Vec<Vec<Cell>> {
+    let row = |figure: &Figure| {
+        let cell = |source: &Source| figure.of(*source).map(|value| Cell::in_full(figure, value)).into();
+        let cells: Vec<Cell> = sources.iter().map(cell).collect();
+        cells.iter().any(|cell| !cell.is_empty()).then(|| [vec![Cell::text(named(figure, record))], cells].concat())
+    };
+    FIGURES.iter().filter(|figure| wanted(&figure.value)).filter_map(row).collect()
 }
 
 fn figures(record: &Record) -> String {
-    let Some(result) = &record.result else { return String::new() };
-    let mut sources = vec![(record.direction.name().to_owned(), &result.flow)];
-    if let Some(directions) = &result.directions {
-        sources.extend([("tx".to_owned(), &directions.tx), ("rx".to_owned(), &directions.rx)]);
+    if record.result.is_none() {
+        return String::new();
     }
-    let mut rows = Vec::new();
-    if let Some(bps) = offered_load_bps(record, None) {
-        rows.push(vec!["offered load, Mbit/s of payload".to_owned(), figure(bps / 1e6, 5)]);
-    }
-    for (name, value) in FIGURES {
-        let values: Vec<String> = sources.iter().map(|(_, flow)| value(flow).unwrap_or_default()).collect();
-        if values.iter().any(|value| !value.is_empty()) {
-            rows.push([vec![name.to_owned()], values].concat());
+    let sources = Source::all(record);
+    let mut rows = figure_rows(record, &sources, |value| {
+        matches!(value, Getter::Source(..) | Getter::Flow(_) | Getter::Tcp(_) | Getter::Result(_))
+    });
+    for (name, value) in FACTS {
+        let cells: Vec<Cell> = sources.iter().map(|source| source.flow.and_then(value).into()).collect();
+        if cells.iter().any(|cell| !cell.is_empty()) {
+            rows.push([vec![Cell::text(name)], cells].concat());
         }
     }
-    if let Some(rate) = result.transactions_per_s {
-        rows.push(vec!["transactions/s".to_owned(), figure(rate, 5)]);
-    }
     // What is not plain stands in the heading of its figures.
-    let title = |(name, flow): (String, &FlowFigures)| match apis::of_flow(flow) {
-        Some(apis) => format!("{name}\n{}", apis.replace(" →", "\n→")),
-        None => name,
+    let heading = |source: &Source| Heading {
+        apis: apis::of(source).unwrap_or_default(),
+        ..Heading::new(source.direction.unwrap_or(record.direction).name())
     };
-    let titles = [vec![String::new()], sources.into_iter().map(title).collect()].concat();
-    grid(titles, rows)
+    let headings = std::iter::once(Heading::default()).chain(sources.iter().map(heading)).collect();
+    Table { headings, rows }.text(None, &mut Vec::new())
 }
-
-const STREAM: [Line; 6] = [
-    ("throughput\nMbit/s", |f| Some(figure(f.throughput_bps? / 1e6, 4))),
-    ("sent\ndatagrams", |f| Some(count(f.packets_sent?))),
-    ("lost\ndatagrams", |f| Some(count(f.packets_lost?))),
-    ("lost\n% of sent", |f| Some(percent(f.loss_ratio?))),
-    ("jitter\nµs", |f| Some(figure(f.jitter_s? * 1e6, 3))),
-    ("retransmitted\nTCP segments", |f| Some(count(f.tcp.as_ref()?.retransmissions))),
-];
 
 fn streams(record: &Record) -> String {
     let streams = record.result.as_ref().map_or(&[][..], |result| &result.streams);
-    let columns: Vec<&Line> =
-        STREAM.iter().filter(|(_, value)| streams.iter().any(|stream| value(&stream.flow).is_some())).collect();
-    let rows = streams.iter().map(|stream| {
-        let figures = columns.iter().map(|(_, value)| value(&stream.flow).unwrap_or_default()).collect();
-        [vec![format!("{} {}", stream.id, stream.direction)], figures].concat()
+    let sources: Vec<Source> = streams
+        .iter()
+        .map(|stream| Source { record, direction: Some(stream.direction), flow: Some(&stream.flow) })
+        .collect();
+    let of_streams =
+        |figure: &&Figure| figure.each_way || matches!(figure.value, Getter::Tcp(_)) && figure.column.is_some();
+    let columns: Vec<&Figure> = FIGURES.iter().filter(of_streams).filter(|figure| is_shown(figure, &sources)).collect();
+    let rows = streams.iter().zip(&sources).map(|(stream, of)| {
+        let cells = columns.iter().map(|figure| figure.of(*of).map(|value| Cell::figure(figure, value)).into());
+        std::iter::once(Cell::text(format!("{} {}", stream.id, stream.direction))).chain(cells).collect()
     });
-    let titles = [vec!["stream".to_owned()], columns.iter().map(|(name, _)| (*name).to_owned()).collect()].concat();
-    grid(titles, rows.collect())
+    let headings = columns.iter().map(|figure| super::records::heading(figure, &[record], ""));
+    let headings = std::iter::once(Heading::new("stream")).chain(headings).collect();
+    Table { headings, rows: rows.collect() }.text(None, &mut Vec::new())
 }
 
 fn latency(record: &Record) -> String {
     let Some(latency) = record.result.as_ref().and_then(|result| result.latency.as_ref()) else { return String::new() };
-    let Latency { of, count: times, timeouts, min_s, mean_s, max_s, percentiles, .. } = latency;
-    let us = |seconds: f64| figure(seconds * 1e6, 3);
-    let mut rows = vec![vec!["requests answered".to_owned(), count(*times)]];
-    rows.extend(timeouts.map(|timeouts| vec!["requests without a response in time".to_owned(), count(timeouts)]));
-    rows.extend(min_s.map(|time| vec!["least, µs".to_owned(), us(time)]));
-    rows.extend(mean_s.map(|time| vec!["mean, µs".to_owned(), us(time)]));
-    let mut sorted: Vec<(f64, f64)> =
-        percentiles.iter().filter_map(|(name, &time)| Some((name.strip_prefix('p')?.parse().ok()?, time))).collect();
-    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    rows.extend(sorted.into_iter().map(|(p, time)| vec![format!("{p} % within, µs"), us(time)]));
-    rows.extend(max_s.map(|time| vec!["most, µs".to_owned(), us(time)]));
-    grid(vec![String::new(), format!("round trip of {of}")], rows)
+    let rows = figure_rows(record, &[Source::whole(record)], |value| matches!(value, Getter::Latency(_)));
+    grid(["", &format!("round trip of {}", latency.of)], rows)
 }
 
-type SliceColumn = (&'static str, fn(&Interval) -> Option<String>);
-
-const SLICE: [SliceColumn; 12] = [
-    ("throughput\nMbit/s", |i| Some(figure(i.throughput_bps? / 1e6, 4))),
-    ("achieved\nMbit/s", |i| Some(figure(i.achieved_load_bps? / 1e6, 4))),
-    ("sent\ndatagrams", |i| Some(count(i.packets_sent?))),
-    ("received\ndatagrams", |i| Some(count(i.packets_received?))),
-    ("missing\ndatagrams", |i| Some(count(i.packets_missing?))),
-    ("transactions\n1/s", |i| Some(figure(i.transactions_per_s?, 4))),
-    ("rtt\nµs", |i| Some(count(i.tcp.as_ref()?.rtt_us.into()))),
-    ("cwnd\nsegments", |i| Some(count(i.tcp.as_ref()?.cwnd.into()))),
-    ("retransmitted\nsegments so far", |i| Some(count(i.tcp.as_ref()?.retransmissions.into()))),
-    ("delivery\nMbit/s", |i| Some(figure(i.tcp.as_ref()?.delivery_rate? as f64 * 8.0 / 1e6, 4))),
-    ("target CPU\n%", |i| Some(percent(i.target_cpu?.busy))),
-    ("host CPU\n%", |i| Some(percent(i.host_cpu?.busy))),
+const SLICE: [Line<Interval>; 12] = [
+    ("throughput\nMbit/s", |i| Some(Cell::number(i.throughput_bps? / 1e6, 4))),
+    ("achieved\nMbit/s", |i| Some(Cell::number(i.achieved_load_bps? / 1e6, 4))),
+    ("sent\ndatagrams", |i| Some(Cell::count(i.packets_sent?))),
+    ("received\ndatagrams", |i| Some(Cell::count(i.packets_received?))),
+    ("missing\ndatagrams", |i| Some(Cell::count(i.packets_missing?))),
+    ("transactions\n1/s", |i| Some(Cell::number(i.transactions_per_s?, 4))),
+    ("rtt\nµs", |i| Some(Cell::count(i.tcp.as_ref()?.rtt_us))),
+    ("cwnd\nsegments", |i| Some(Cell::count(i.tcp.as_ref()?.cwnd))),
+    ("retransmitted\nsegments so far", |i| Some(Cell::count(i.tcp.as_ref()?.retransmissions))),
+    ("delivery\nMbit/s", |i| Some(Cell::number(i.tcp.as_ref()?.delivery_rate? as f64 * 8.0 / 1e6, 4))),
+    ("target CPU\n%", |i| Some(Cell::percent(i.target_cpu?.busy))),
+    ("host CPU\n%", |i| Some(Cell::percent(i.host_cpu?.busy))),
 ];
 
 fn intervals(record: &Record) -> String {
     let slices = &record.intervals;
-    let columns: Vec<&SliceColumn> =
-        SLICE.iter().filter(|(_, value)| slices.iter().any(|slice| value(slice).is_some())).collect();
     let left_out = slices.len().saturating_sub(SLICES);
     let mut rows = Vec::new();
     for (at, slice) in slices.iter().enumerate() {
         if left_out > 0 && at == SLICES / 2 {
-            rows.push(vec![format!("… {left_out} more …")]);
+            rows.push(vec![Cell::text(format!("… {left_out} more …"))]);
         }
         if left_out == 0 || at < SLICES / 2 || at >= SLICES / 2 + left_out {
             // A slice starts when the sampler wakes up; its microseconds mean nothing.
             let at = |s: f64| figure((s * 1e3).round() / 1e3, 4);
-            let mut row = vec![format!("{} to {}", at(slice.start_s), at(slice.end_s))];
-            row.extend(columns.iter().map(|(_, value)| value(slice).unwrap_or_default()));
+            let mut row = vec![Cell::text(format!("{} to {}", at(slice.start_s), at(slice.end_s)))];
+            row.extend(SLICE.iter().map(|(_, value)| value(slice).into()));
             rows.push(row);
         }
     }
-    let titles = [vec!["s".to_owned()], columns.iter().map(|(name, _)| (*name).to_owned()).collect()].concat();
-    grid(titles, rows)
+    let titles = std::iter::once("s").chain(SLICE.iter().map(|(name, _)| *name));
+    Table::new(titles, rows).filled().text(None, &mut Vec::new())
 }
 
 fn cpu(record: &Record) -> String {
     let mut rows = Vec::new();
     let row = |name: String, s: &CpuShares| {
-        [vec![name], [s.busy, s.user, s.system, s.irq, s.softirq, s.steal].map(percent).to_vec()].concat()
+        [vec![Cell::text(name)], [s.busy, s.user, s.system, s.irq, s.softirq, s.steal].map(Cell::percent).to_vec()]
+            .concat()
     };
-    for (end, machine) in ends(record) {
+    for (end, machine) in record.machines() {
         if let Some(CpuUse { machine, per_cpu, method, .. }) = &machine.cpu {
             rows.push(row(format!("{end}, all (by {method})"), machine));
             rows.extend(per_cpu.iter().enumerate().map(|(at, one)| row(format!("{end}, CPU {at}"), one)));
         }
     }
-    grid(["", "busy", "user", "system", "irq", "softirq", "steal"].map(str::to_owned).to_vec(), rows)
+    grid(["", "busy", "user", "system", "irq", "softirq", "steal"], rows)
 }
 
+/// A name, and what both machines have of it.
+fn both(name: &str, record: &Record, of: impl Fn(End, &Machine) -> Option<Cell>) -> Vec<Cell> {
+    let cells = record.machines().map(|(end, machine)| of(end, machine).into());
+    [vec![Cell::text(name)], cells.to_vec()].concat()
+}
+
+const TARGET_AND_HOST: [&str; 3] = ["", "target", "host"];
+
 fn demand(record: &Record) -> String {
-    let Some(ServiceDemand { target_us_per_kib, host_us_per_kib, target_us_per_packet, host_us_per_packet }) =
-        record.result.as_ref().and_then(|result| result.service_demand.as_ref())
-    else {
-        return String::new();
-    };
     let packet = if record.workload.is_stream() { "µs/packet" } else { "µs/transaction" };
-    let pairs =
-        [("µs/KiB of payload", target_us_per_kib, host_us_per_kib), (packet, target_us_per_packet, host_us_per_packet)];
-    let write = |value: &Option<f64>| value.map_or(String::new(), |value| figure(value, 3));
-    let rows = pairs
-        .iter()
-        .filter(|(_, target, host)| target.is_some() || host.is_some())
-        .map(|(name, target, host)| vec![(*name).to_owned(), write(target), write(host)]);
-    grid(target_and_host(), rows.collect())
+    let of = |unit: Unit, end: End| {
+        let of_end = |figure: &&Figure| figure.unit == unit && figure.layer == Layer::Machine(end);
+        let figure = FIGURES.iter().find(of_end)?;
+        Some(Cell::figure(figure, figure.of(Source::whole(record))?))
+    };
+    let rows = [("µs/KiB of payload", Unit::UsPerKib), (packet, Unit::UsPerPacket)]
+        .map(|(name, unit)| both(name, record, |end, _| of(unit, end)));
+    grid(TARGET_AND_HOST, rows.into_iter().filter(|row| row[1..].iter().any(|cell| !cell.is_empty())))
 }
 
 fn threads(record: &Record) -> String {
-    type ThreadLine = (&'static str, fn(&ThreadUse) -> String);
-    let value = |machine: &Machine, of: fn(&ThreadUse) -> String| machine.threads.as_ref().map_or(String::new(), of);
-    if ends(record).iter().all(|(_, machine)| machine.threads.is_none()) {
+    if record.machines().iter().all(|(_, machine)| machine.threads.is_none()) {
         return String::new();
     }
-    let lines: [ThreadLine; 5] = [
-        ("user time, s", |t| figure(t.user_s, 3)),
-        ("system time, s", |t| figure(t.system_s, 3)),
-        ("page faults, major + minor", |t| format!("{} + {}", count(t.major_faults), count(t.minor_faults))),
-        ("context switches, waited + forced", |t| {
-            format!("{} + {}", count(t.voluntary_switches), count(t.involuntary_switches))
-        }),
-        ("waited for a CPU, s", |t| t.run_delay_s.map_or(String::new(), |time| figure(time, 3))),
+    let lines: [Line<ThreadUse>; 5] = [
+        ("user time, s", |t| Some(Cell::number(t.user_s, 3))),
+        ("system time, s", |t| Some(Cell::number(t.system_s, 3))),
+        ("page faults, major + minor", |t| Some(Cell::pair(t.major_faults, t.minor_faults))),
+        ("context switches, waited + forced", |t| Some(Cell::pair(t.voluntary_switches, t.involuntary_switches))),
+        ("waited for a CPU, s", |t| Some(Cell::number(t.run_delay_s?, 3))),
     ];
-    let rows =
-        lines.iter().map(|(name, of)| vec![(*name).to_owned(), value(&record.target, *of), value(&record.host, *of)]);
-    grid(target_and_host(), rows.collect())
+    let rows = lines.map(|(name, of)| both(name, record, |_, machine| of(machine.threads.as_ref()?)));
+    grid(TARGET_AND_HOST, rows)
 }
 
 /// The counters that are not 0, by the stage they speak of; a machine that does not have one shows nothing.
 fn counters(record: &Record) -> String {
-    let mut moved: BTreeMap<(Stage, &str), [Option<u64>; 2]> = BTreeMap::new();
-    for (side, (_, machine)) in ends(record).into_iter().enumerate() {
-        for (stage, name, value) in machine.counters.iter() {
-            moved.entry((stage, name)).or_default()[side] = Some(value);
-        }
-    }
-    let mut rows = Vec::new();
+    let moved = record.machines().into_iter().flat_map(|(_, machine)| machine.counters.iter());
+    let moved: BTreeSet<(Stage, &str)> =
+        moved.filter(|(_, _, value)| *value != 0).map(|(stage, name, _)| (stage, name)).collect();
     let mut last = None;
-    for ((stage, name), values) in moved {
-        if values.iter().flatten().any(|&value| value != 0) {
-            let shown = if last == Some(stage) { String::new() } else { stage.name().to_owned() };
-            last = Some(stage);
-            let [target, host] = values.map(|value| value.map_or(String::new(), count));
-            rows.push(vec![shown, name.to_owned(), target, host]);
-        }
-    }
-    grid(["stage", "counter", "target", "host"].map(str::to_owned).to_vec(), rows)
+    let rows = moved.into_iter().map(|(stage, name)| {
+        let shown = if last.replace(stage) == Some(stage) { "" } else { stage.name() };
+        let row = both(name, record, |_, machine| machine.counters.get(stage, name).map(Cell::count));
+        [vec![Cell::text(shown)], row].concat()
+    });
+    grid(["stage", "counter", "target", "host"], rows)
 }
 
 fn settings(record: &Record) -> String {
-    let rows = ends(record).into_iter().flat_map(|(end, machine)| {
-        machine.settings.iter().map(move |s| {
-            let or = |value: &Option<String>| value.clone().unwrap_or_default();
-            vec![end.to_owned(), s.name.clone(), s.asked.clone(), or(&s.set), or(&s.read_back), or(&s.original)]
-        })
+    let rows = record.machines().into_iter().flat_map(|(end, machine)| {
+        machine.settings.iter().map(move |one| [vec![Cell::text(end.name())], super::settings::row(one)].concat())
     });
-    grid(["end", "setting", "asked", "set", "read back", "was"].map(str::to_owned).to_vec(), rows.collect())
+    grid(["end"].into_iter().chain(super::settings::TITLES), rows)
 }
 
 /// Both machines side by side, so that a difference is seen.
 fn environments(record: &Record) -> String {
-    let sides = ends(record).map(|(_, machine)| {
+    let sides = record.machines().map(|(_, machine)| {
         let mut named = BTreeMap::new();
         let value = serde_json::to_value(&machine.environment).unwrap_or_default();
         flatten(String::new(), &value, &mut named);
@@ -338,11 +276,11 @@ fn environments(record: &Record) -> String {
     });
     let names: BTreeSet<&String> = sides.iter().flat_map(BTreeMap::keys).collect();
     let rows = names.into_iter().map(|name| {
-        let of = |side: &BTreeMap<String, String>| side.get(name).cloned().unwrap_or_default();
-        vec![name.clone(), of(&sides[0]), of(&sides[1])]
+        let of = |side: &BTreeMap<String, String>| side.get(name).map(Cell::long).into();
+        vec![Cell::text(name), of(&sides[0]), of(&sides[1])]
     });
     // Command lines and lists of features are long.
-    arranged(target_and_host(), rows.collect(), ContentArrangement::Dynamic)
+    Table::new(TARGET_AND_HOST, rows).text(Some(WIDTH), &mut Vec::new())
 }
 
 /// `a.b` → value, for every value inside; an array of plain values is one line.
@@ -367,41 +305,6 @@ pub(super) fn flatten(name: String, value: &serde_json::Value, into: &mut BTreeM
 
 fn plain_text(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn target_and_host() -> Vec<String> {
-    ["", "target", "host"].map(str::to_owned).to_vec()
-}
-
-/// A table as wide as it needs to be, numbers to the right; nothing without rows.
-pub(super) fn grid(titles: Vec<String>, rows: Vec<Vec<String>>) -> String {
-    arranged(titles, rows, ContentArrangement::Disabled)
-}
-
-pub(super) fn arranged(titles: Vec<String>, rows: Vec<Vec<String>>, arrangement: ContentArrangement) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    // What is broken into lines may be long.
-    let within = if matches!(arrangement, ContentArrangement::Disabled) { cell } else { sentence };
-    let mut table = plain();
-    table.set_content_arrangement(arrangement).set_width(WIDTH);
-    let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || "-<>?".contains(c));
-    let width = titles.len();
-    let right: Vec<bool> = (0..width)
-        .map(|at| {
-            let mut filled = rows.iter().filter_map(|row| row.get(at)).filter(|text| !text.is_empty()).peekable();
-            at > 0 && filled.peek().is_some() && filled.all(|text| is_number(text) && text.len() < 40)
-        })
-        .collect();
-    if titles.iter().any(|title| !title.is_empty()) {
-        table.set_header(titles.iter().zip(&right).map(|(title, right)| aligned(title, *right)));
-    }
-    for mut row in rows {
-        row.resize(width, String::new());
-        table.add_row(row.iter().zip(&right).map(|(text, right)| aligned(&within(text), *right)));
-    }
-    trimmed(&mut table)
 }
 
 /// Words in lines of at most this many characters.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use linerate_results::figure::Source;
 use linerate_results::record::{FlowFigures, Machine, Record};
 use linerate_results::stats::median;
 use linerate_trial::doubt::DoubtKind;
@@ -11,7 +12,6 @@ use linerate_trial::stage::Stage;
 
 use super::apis;
 use super::number::{count, figure, percent};
-use super::sheet::offered_load_bps;
 
 /// From this share of its time on a CPU is worth a word: there is little left to give.
 const BUSY: f64 = 0.95;
@@ -56,12 +56,12 @@ fn flow(record: &Record) -> Option<&FlowFigures> {
 
 /// The socket APIs, where they are not what an ordinary program uses.
 fn by(record: &Record) -> String {
-    apis::of_record(record, None).map(|apis| format!(" ({apis})")).unwrap_or_default()
+    apis::of(&Source::whole(record)).map(|apis| format!(" ({apis})")).unwrap_or_default()
 }
 
 /// The finite load that a trial was offered, Mbit/s.
 fn offered(record: &Record) -> Option<f64> {
-    offered_load_bps(record, None).filter(|bps| bps.is_finite()).map(|bps| bps / 1e6)
+    Source::whole(record).offered_bps().filter(|bps| bps.is_finite()).map(|bps| bps / 1e6)
 }
 
 /// Which trial of its group: its load, and whatever else was varied.
@@ -241,9 +241,8 @@ fn span(values: &[f64], digits: i32) -> Option<String> {
 /// The trial in which a machine's CPUs, or one of them, were the busiest; silent where all had time left.
 fn busy_cpus(records: &[Record]) -> Vec<String> {
     type MachineOf = fn(&Record) -> &Machine;
-    let doubted = |record: &Record, kind| record.doubts.iter().any(|doubt| doubt.kind() == kind);
     // Of one machine with two names, one sentence is enough.
-    let shared = !records.is_empty() && records.iter().all(|record| doubted(record, DoubtKind::SharedMachine));
+    let shared = !records.is_empty() && records.iter().all(|record| record.has_doubt(DoubtKind::SharedMachine));
     let machines: &[(&str, MachineOf)] = match shared {
         true => &[("machine", |r| &r.target)],
         false => &[("target", |r| &r.target), ("host", |r| &r.host)],

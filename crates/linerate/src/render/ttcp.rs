@@ -1,15 +1,14 @@
 //! A line a run and an end, as `ttcp` reports: how much, how long, how many calls, and what it cost.
 //! Knows no more of ttcp than what its users look for; units and layout are our own.
 
-use comfy_table::{Cell, CellAlignment};
 use linerate_results::record::{Directions, FlowFigures, Machine, Record};
 use linerate_trial::flow::End;
 use linerate_trial::spec::Direction;
 
-use super::number::{count, figure};
-use super::table::{plain, trimmed};
+use super::forms::{self, Piece};
+use super::table_model::{Cell, Table, Value};
 
-const HEADINGS: [&str; 14] = [
+const HEADINGS: [&str; 13] = [
     "run",
     "end",
     "payload\nbytes",
@@ -23,28 +22,21 @@ const HEADINGS: [&str; 14] = [
     "CPU\n%",
     "page faults\nmajor+minor",
     "switches\nwaited+forced",
-    "",
 ];
 
 /// The streams among the records, in their order. User and system time, faults and switches are those of the
 /// threads that moved the data, not of the machine; interrupts are not in them.
-pub(crate) fn ttcp(records: &[Record]) -> String {
-    let mut table = plain();
-    table.set_header(HEADINGS.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
-    let streams = records.iter().filter(|record| record.workload.is_stream());
-    for (run, record) in streams.enumerate() {
-        for (end, machine) in ends(record) {
-            let cells = row(run + 1, record, end, machine);
-            table.add_row(cells.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
-        }
-    }
-    if table.row_count() == 0 {
+pub(crate) fn ttcp(records: &[Record], width: Option<u16>) -> String {
+    let streams = (1..).zip(records.iter().filter(|record| record.workload.is_stream()));
+    let rows = streams.flat_map(|(run, record)| ends(record).map(|(end, machine)| row(run, record, end, machine)));
+    let table =
+        Table::new(HEADINGS, rows).filled().sparing(&["switches", "page faults", "calls/s", "time/call", "calls"]);
+    if table.rows.is_empty() {
         return "No streams.\n".to_owned();
     }
-    format!(
-        "{}\nCalls, user and system time, faults and switches: of the threads that moved the data, over the whole trial.\n",
-        trimmed(&mut table)
-    )
+    let what =
+        "Calls, user and system time, faults and switches: of the threads that moved the data, over the whole trial.";
+    forms::text(&[Piece::Table(table), Piece::Lines(vec![what.to_owned()])], width)
 }
 
 /// The sender first, as ttcp's users are used to.
@@ -55,35 +47,30 @@ fn ends(record: &Record) -> [(End, &Machine); 2] {
     }
 }
 
-fn row(run: usize, record: &Record, end: End, machine: &Machine) -> [String; 14] {
+fn row(run: u64, record: &Record, end: End, machine: &Machine) -> Vec<Cell> {
     let Moved { octets, time } = moved(record, end);
     let calls = calls(record, end).map(|calls| calls as f64);
     let whole = record.whole_s();
     let threads = machine.threads.filter(|_| record.result.is_some());
-    let over = |a: Option<f64>, b: Option<f64>, scale: f64| match (a, b) {
-        (Some(a), Some(b)) if b > 0.0 => figure(a / b * scale, 4),
-        _ => String::new(),
+    let over = |a: Option<f64>, b: Option<f64>, scale: f64| -> Cell {
+        let ratio = a.zip(b).filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b * scale);
+        ratio.map(|ratio| Cell::number(ratio, 4)).into()
     };
-    let write = |value: Option<f64>, digits| value.map_or(String::new(), |value| figure(value, digits));
-    let pair = |a: Option<u64>, b: Option<u64>| match a.zip(b) {
-        Some((a, b)) => format!("{}+{}", count(a), count(b)),
-        None => String::new(),
-    };
-    [
-        run.to_string(),
-        format!("{end} {}", role(record.direction, end)),
-        octets.map_or(String::new(), |octets| count(octets as u64)),
-        write(time, 4),
-        over(octets, time, 1.0 / 1024.0),
-        calls.map_or(String::new(), |calls| count(calls as u64)),
+    let whole_number = |value: f64| Cell::count(value as u64);
+    vec![
+        Cell::count(run),
+        Cell::text(format!("{end} {}", role(record.direction, end))),
+        octets.map(whole_number).into(),
+        time.map(|time| Cell::number(time, 4)).into(),
+        if record.error.is_some() { Value::Failed.into() } else { over(octets, time, 1.0 / 1024.0) },
+        calls.map(whole_number).into(),
         over(whole, calls, 1e3),
         over(calls, whole, 1.0),
-        write(threads.map(|threads| threads.user_s), 3),
-        write(threads.map(|threads| threads.system_s), 3),
+        threads.map(|threads| Cell::number(threads.user_s, 3)).into(),
+        threads.map(|threads| Cell::number(threads.system_s, 3)).into(),
         over(threads.map(|threads| threads.user_s + threads.system_s), whole, 100.0),
-        pair(threads.map(|threads| threads.major_faults), threads.map(|threads| threads.minor_faults)),
-        pair(threads.map(|threads| threads.voluntary_switches), threads.map(|threads| threads.involuntary_switches)),
-        record.error.clone().map_or(String::new(), |_| "failed".to_owned()),
+        threads.map(|threads| Cell::pair(threads.major_faults, threads.minor_faults)).into(),
+        threads.map(|threads| Cell::pair(threads.voluntary_switches, threads.involuntary_switches)).into(),
     ]
 }
 
@@ -143,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_line_per_run_and_end() {
-        insta::assert_snapshot!(ttcp(&sample::repeats()));
+        insta::assert_snapshot!(ttcp(&sample::repeats(), None));
     }
 
     #[test]
@@ -154,7 +141,7 @@ mod tests {
         flow.achieved_load_bps = Some(8.0 * 67_108_864.0 / 0.5);
         record.duration_s = Some(0.25);
         record.asked.insert("warmup".to_owned(), "750ms".to_owned());
-        let text = ttcp(&[record]);
+        let text = ttcp(&[record], None);
         let row =
             |end: &str| text.lines().find(|line| line.contains(end)).unwrap().split_whitespace().collect::<Vec<_>>();
         // 67,036,088 bytes in 0.25 s; calls and CPU time are of a second.
@@ -165,6 +152,6 @@ mod tests {
 
     #[test]
     fn other_streams() {
-        insta::assert_snapshot!(ttcp(&sample::everything()));
+        insta::assert_snapshot!(ttcp(&sample::everything(), None));
     }
 }

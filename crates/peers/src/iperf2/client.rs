@@ -1,5 +1,4 @@
-//! An iperf2 client: one test against a server, through linerate's own data path.
-//! Knows no records; what this end saw is returned, and of the other what the protocol and TCP's own end tell.
+//! What an iperf2 client says: little, and what is known of the server's end TCP's close or a report tells.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::UdpSocket;
@@ -7,24 +6,26 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::{ProvenPeer, Reach};
-use linerate_host::traffic::{Adopted, Early, Progress, TrafficError, Trial};
+use linerate_host::traffic::{Adopted, Early, Trial};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::{Outcome, Role};
-use linerate_trial::spec::{Direction, Spec, Workload};
+use linerate_trial::spec::{Direction, Workload};
 use linerate_trial::wire::Probe;
 use socket2::Socket;
 
-use super::bounce;
+use super::bounce_back;
 use super::datagram::{self, Numbers, PREFIX_LEN};
 use super::header::{FULL_LEN, Header};
+use super::mapping::{address_check, header_of, reported};
 use super::report::Report;
 use super::sockets::{await_report, framing, stream};
-use super::terms::{check_client, greeting, header_of, reported};
+use crate::client::Client;
 use crate::deadline::Timed;
-use crate::far::far_end;
-use crate::options::open;
-use crate::reachability::check_unanswered;
-use crate::test::{Place, await_closes, await_end, exhausted};
+use crate::error::Error;
+use crate::protocol::Notify;
+use crate::remote_end::remote_end;
+use crate::socket_options::open;
+use crate::wait::join;
 
 /// How long the server has to take a header.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -32,17 +33,15 @@ const HEADER_TIME: Duration = Duration::from_secs(10);
 const STACK: usize = 256 << 10;
 /// How late a server may end that sends, of a machine that is busy or a queue that is long.
 const LATE: Duration = Duration::from_secs(10);
-/// How long a server has to read what it was sent, and close.
-const CLOSING_TIME: Duration = Duration::from_secs(10);
 /// How often, and how many times, a server is asked for datagrams: as the peer's client does.
 const ASK_PERIOD: Duration = Duration::from_millis(20);
 const ASK_TIMES: usize = 100;
 /// Datagrams of the session by which a server shows that it is there, how often it is tried, and how often and how many times
 /// its end is said.
-const GREETING_LEN: usize = 8;
-const GREETINGS: usize = 3;
-const GREETING_PERIOD: Duration = Duration::from_millis(100);
-const GREETING_ENDS: u64 = 8;
+const CHECK_LEN: usize = 8;
+const CHECKS: usize = 3;
+const CHECK_PERIOD: Duration = Duration::from_millis(100);
+const CHECK_ENDS: u64 = 8;
 /// How long a server takes until it is ready for another session: 2.1.8 waits until the client has been silent for 250 ms, and
 /// what comes meanwhile begins none.
 const READY_TIME: Duration = Duration::from_millis(400);
@@ -51,127 +50,68 @@ const OPENING_PERIOD: Duration = Duration::from_millis(2);
 /// At the least where there are several streams, for any may be the one that was not heard.
 const ASK_ALL: usize = 5;
 
-/// One test of the host against an iperf2 server, which is the target: this end's account, and of the server's end what
-/// is known. The error is one sentence that ends in what to try.
-pub fn run(
-    spec: &Spec,
-    place: &Place,
-    notify: impl Fn(Progress) + Send + 'static,
-    stopped: &dyn Fn() -> bool,
-) -> Result<[Outcome; 2], String> {
-    check_client(spec)?;
-    let test = Test { spec, place, stopped };
-    match spec.workload {
+/// One test.
+pub fn measure(client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error> {
+    let test = Test { client };
+    match client.spec.workload {
         Workload::UdpStream => test.datagrams(notify),
         _ => test.octets(notify),
     }
-    .map_err(|trouble| test.sentence(trouble))
 }
 
 struct Test<'a> {
-    spec: &'a Spec,
-    place: &'a Place,
-    stopped: &'a dyn Fn() -> bool,
-}
-
-/// What went wrong.
-enum Trouble {
-    /// The server is not there.
-    Unreachable(io::Error),
-    /// While this was being done.
-    Talking(&'static str, io::Error),
-    /// A sentence of this end.
-    Own(String),
-    /// No datagram came.
-    Silent,
-    /// It answered, and then left.
-    Left,
-}
-
-impl From<TrafficError> for Trouble {
-    fn from(error: TrafficError) -> Trouble {
-        Trouble::Own(error.to_string())
-    }
-}
-
-/// There is no socket or thread for it.
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Trouble {
-        Trouble::Own(exhausted(&error))
-    }
+    client: &'a Client<'a>,
 }
 
 impl Test<'_> {
     /// A test over TCP: streams, or requests.
-    fn octets(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
-        let asks = self.spec.workload == Workload::TcpRr;
-        let opened = self.open(usize::from(self.spec.streams))?;
+    fn octets(&self, notify: Notify) -> Result<[Outcome; 2], Error> {
+        let asks = self.client.spec.workload == Workload::TcpRr;
+        let opened = self.open(usize::from(self.client.spec.streams))?;
         // Where both directions are asked for, they share connections.
-        let flows = Flow::of(self.spec).into_iter().zip(opened.iter().cycle());
+        let flows = Flow::of(self.client.spec).into_iter().zip(opened.iter().cycle());
         let streams = flows.map(|(flow, socket)| Ok((flow, socket.try_clone()?))).collect::<io::Result<_>>()?;
-        let head = if asks { bounce::head(self.spec.request_size) } else { Vec::new() };
+        let head = if asks { bounce_back::head(self.client.spec.request_size) } else { Vec::new() };
         let trial = self.adopt(head, streams, Reach::Connected, notify)?;
         if !asks {
-            let header = header_of(self.spec, self.spec.direction).emit();
+            let header = header_of(self.client.spec, self.client.spec.direction).emit();
             for socket in &opened {
-                say(socket, &header).map_err(|error| Trouble::Talking("the test was asked for", error))?;
+                say(socket, &header).map_err(self.client.lost("the test was asked for"))?;
             }
         }
-        if self.spec.direction == Direction::Rx && !asks {
-            return self.send_octets(trial, &opened);
+        if self.client.spec.direction == Direction::Rx && !asks {
+            return self.client.send_streams(trial, &opened.iter().collect::<Vec<_>>(), LATE);
         }
         trial.start();
-        self.watch(&trial)?;
-        let outcome = trial.join()?;
-        Ok([far_end(self.spec, &outcome), outcome])
-    }
-
-    /// Streams to the server. It says nothing of what it received, but closes when it has read all of it.
-    fn send_octets(&self, trial: Trial, opened: &[Socket]) -> Result<[Outcome; 2], Trouble> {
-        let began = Instant::now();
-        trial.start();
-        let sockets: Vec<&Socket> = opened.iter().collect();
-        // Its acknowledgement of the header comes before.
-        let closed = await_closes(&sockets, CLOSING_TIME, self.stopped, || self.watch(&trial))?;
-        if closed.contains(&None) && (self.stopped)() {
-            return Err(stopped());
-        }
-        let outcome = trial.join()?;
-        let mut target = far_end(self.spec, &outcome);
-        // Whoever has not closed has perhaps not read.
-        let closed_at = |id: u16| closed.get(usize::from(id)).copied().flatten();
-        target.flows.retain(|flow| closed_at(flow.id).is_some());
-        for flow in &mut target.flows {
-            let took = closed_at(flow.id).unwrap_or(began).duration_since(began).saturating_sub(self.spec.warmup);
-            flow.elapsed_ns = took.as_nanos() as u64;
-        }
-        Ok([target, outcome])
+        let awaited = self.client.await_end(&trial, LATE);
+        let outcome = join(trial, awaited)?;
+        Ok([remote_end(self.client.spec, &outcome), outcome])
     }
 
     /// A test over UDP: each stream has a socket of its own, whichever way it goes.
-    fn datagrams(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
-        let flows = Flow::of(self.spec);
-        let sends = self.spec.direction != Direction::Tx;
+    fn datagrams(&self, notify: Notify) -> Result<[Outcome; 2], Error> {
+        let flows = Flow::of(self.client.spec);
+        let sends = self.client.spec.direction != Direction::Tx;
         let reach = if sends { self.reach()? } else { Reach::Silent };
         let opened: Vec<(Flow, Socket)> = flows.iter().copied().zip(self.open(flows.len())?).collect();
         let held = opened.iter().map(|(flow, socket)| Ok((*flow, socket.try_clone()?)));
         let held = held.collect::<io::Result<Vec<_>>>()?;
         let head = |header: Header| [&[0; PREFIX_LEN][..], &header.emit()].concat();
-        let forward = head(header_of(self.spec, Direction::Rx));
+        let forward = head(header_of(self.client.spec, Direction::Rx));
         let trial = self.adopt(forward.clone(), opened, reach, notify)?;
         self.open_forward(&held, &forward);
         trial.start();
-        self.ask(&trial, &held, &head(header_of(self.spec, Direction::Tx)))?;
-        self.watch(&trial)?;
-        let mut outcome = trial.join()?;
+        self.ask(&trial, &held, &head(header_of(self.client.spec, Direction::Tx)))?;
+        let awaited = self.client.await_end(&trial, LATE);
+        let mut outcome = join(trial, awaited)?;
         for ours in outcome.flows.iter_mut().filter(|flow| flow.role == Role::Sender) {
             // The one that opened the stream.
             (ours.messages, ours.messages_total) = (ours.messages + 1, ours.messages_total + 1);
-            let size = u64::from(self.spec.message_octets());
+            let size = u64::from(self.client.spec.message_octets());
             (ours.octets, ours.octets_total) = (ours.octets + size, ours.octets_total + size);
         }
-        let mut target = far_end(self.spec, &outcome);
-        let size = self.spec.message_octets() as usize;
+        let mut target = remote_end(self.client.spec, &outcome);
+        let size = self.client.spec.message_octets() as usize;
         let mut unheard = false;
         for (far, repeats) in self.reports(&outcome, &held, &forward, size) {
             unheard |= far.is_none();
@@ -181,47 +121,47 @@ impl Test<'_> {
             target.flows.extend(far.and_then(|report| reported(ours, &report, repeats)));
         }
         if unheard {
-            return Err(if self.has_left(&held) { Trouble::Left } else { Trouble::Silent });
+            return Err(if self.has_left(&held) { self.left() } else { Error::Silent(self.client.server()) });
         }
         target.flows.sort_by_key(|flow| flow.id);
         Ok([target, outcome])
     }
 
     /// Why this end may send: the server has answered a first session, or the user allows it without.
-    fn reach(&self) -> Result<Reach, Trouble> {
-        if let Some(limit) = self.place.unanswered {
-            check_unanswered(limit, self.spec).map_err(Trouble::Own)?;
+    fn reach(&self) -> Result<Reach, Error> {
+        if let Some(limit) = self.client.unanswered()? {
             return Ok(Reach::Unproven(limit));
         }
-        for _ in 0..GREETINGS {
-            if let Some(proven) = self.greet()? {
+        for _ in 0..CHECKS {
+            if let Some(proven) = self.check_address()? {
                 thread::sleep(READY_TIME);
                 return Ok(Reach::Proven(proven));
             }
-            if (self.stopped)() {
-                return Err(stopped());
+            if self.client.is_stopped() {
+                return Err(Error::Stopped);
             }
         }
-        Err(Trouble::Silent)
+        Err(Error::Silent(self.client.server()))
     }
 
     /// A session of its own of a few small datagrams, with numbers like any other's: what this end draws at random is how many
     /// octets they have. The server's report repeats their sum.
-    fn greet(&self) -> Result<Option<ProvenPeer>, Trouble> {
-        let mut drawn = [0; GREETING_LEN];
+    fn check_address(&self) -> Result<Option<ProvenPeer>, Error> {
+        let mut drawn = [0; CHECK_LEN];
         getrandom::fill(&mut drawn).map_err(io::Error::other)?;
         let least = PREFIX_LEN + FULL_LEN;
         let sizes = drawn.map(|drawn| least + usize::from(drawn));
         let sum = (sizes.iter().sum::<usize>() + least) as u32;
-        let head = [&[0; PREFIX_LEN][..], &greeting(sum).emit()].concat();
-        let server = self.place.server;
-        let socket = open(self.spec, self.place.local, server).map_err(Trouble::Unreachable)?;
+        let head = [&[0; PREFIX_LEN][..], &address_check(sum).emit()].concat();
+        let server = self.client.route.server;
+        let socket =
+            open(self.client.spec, self.client.route.local, server).map_err(|error| self.client.unreachable(error))?;
         let say = |number: u64, len: usize, emit: &dyn Fn(u64, &mut [u8])| {
             let mut octets = vec![0; len];
             octets[..head.len()].copy_from_slice(&head);
             emit(number, &mut octets);
             match socket.send(&octets) {
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => Err(Trouble::Unreachable(error)),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => Err(self.client.unreachable(error)),
                 _ => Ok(()),
             }
         };
@@ -233,25 +173,32 @@ impl Test<'_> {
             thread::sleep(if number == 0 { OPENING_PERIOD } else { Duration::ZERO });
         }
         let udp: UdpSocket = socket.try_clone()?.into();
-        udp.set_read_timeout(Some(GREETING_PERIOD))?;
+        udp.set_read_timeout(Some(CHECK_PERIOD))?;
         let mut answer = [0; 2048];
-        for again in 1..=GREETING_ENDS {
-            say(GREETING_LEN as u64 + again, least, &|number, octets| datagram::emit_last(number, 0, octets))?;
-            let until = Instant::now() + GREETING_PERIOD;
-            while Instant::now() < until && !(self.stopped)() {
+        for again in 1..=CHECK_ENDS {
+            say(CHECK_LEN as u64 + again, least, &|number, octets| datagram::emit_last(number, 0, octets))?;
+            let until = Instant::now() + CHECK_PERIOD;
+            while Instant::now() < until && !self.client.is_stopped() {
                 match udp.recv(&mut answer) {
                     Ok(len) => {
                         let Some(report) = Report::parse(&answer[..len]) else { continue };
                         return Ok(ProvenPeer::by_echo(server, &u64::from(sum), &report.octets));
                     }
                     Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                        return Err(Trouble::Unreachable(error));
+                        return Err(self.client.unreachable(error));
                     }
                     Err(_) => break,
                 }
             }
         }
         Ok(None)
+    }
+
+    fn left(&self) -> Error {
+        self.client.refused(
+            "answered a first session of a few datagrams, by which this end finds out whether it is there, and ended",
+            "start 'iperf -s -u' there without -P and -1, or leave that session out with --allow-unanswered RATE",
+        )
     }
 
     /// Whether nobody listens there any more: what begins no test, a server drains.
@@ -268,7 +215,7 @@ impl Test<'_> {
     /// The first datagram of each stream that this end sends, with all of the header whatever the size of the others, as
     /// the peer's client has it. Its server takes one stream after the other, and loses what comes meanwhile.
     fn open_forward(&self, held: &[(Flow, Socket)], head: &[u8]) {
-        let mut first = vec![0; (self.spec.message_octets() as usize).max(head.len())];
+        let mut first = vec![0; (self.client.spec.message_octets() as usize).max(head.len())];
         first[..head.len()].copy_from_slice(head);
         datagram::emit(&Probe { sequence: 0, measured: true, sent_at_ns: 0 }, &mut first);
         let forward: Vec<_> = held.iter().filter(|(flow, _)| flow.source == End::Host).collect();
@@ -308,7 +255,7 @@ impl Test<'_> {
     }
 
     /// Asks for the server's streams until their data comes.
-    fn ask(&self, trial: &Trial, held: &[(Flow, Socket)], head: &[u8]) -> Result<(), Trouble> {
+    fn ask(&self, trial: &Trial, held: &[(Flow, Socket)], head: &[u8]) -> Result<(), Error> {
         let asking: Vec<&Socket> =
             held.iter().filter(|(flow, _)| flow.source == End::Target).map(|(_, socket)| socket).collect();
         if asking.is_empty() {
@@ -319,70 +266,33 @@ impl Test<'_> {
         datagram::emit(&Probe { sequence: 0, measured: false, sent_at_ns: 0 }, &mut first);
         for times in 0..ASK_TIMES {
             let enough = asking.len() == 1 || times >= ASK_ALL;
-            if (trial.has_received() && enough) || (self.stopped)() {
+            if (trial.has_received() && enough) || self.client.is_stopped() {
                 return Ok(());
             }
             for socket in &asking {
                 match socket.send(&first) {
                     Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                        return Err(Trouble::Unreachable(error));
+                        return Err(self.client.unreachable(error));
                     }
                     _ => {}
                 }
             }
             thread::sleep(ASK_PERIOD);
         }
-        if trial.has_received() { Ok(()) } else { Err(Trouble::Silent) }
+        if trial.has_received() { Ok(()) } else { Err(Error::Silent(self.client.server())) }
     }
 
-    fn open(&self, count: usize) -> Result<Vec<Socket>, Trouble> {
-        let Place { local, server, .. } = self.place;
-        let open = |_| open(self.spec, *local, *server).map_err(Trouble::Unreachable);
+    fn open(&self, count: usize) -> Result<Vec<Socket>, Error> {
+        let route = self.client.route;
+        let open =
+            |_| open(self.client.spec, route.local, route.server).map_err(|error| self.client.unreachable(error));
         (0..count).map(open).collect()
     }
 
-    fn adopt(
-        &self,
-        head: Vec<u8>,
-        streams: Vec<(Flow, Socket)>,
-        reach: Reach,
-        notify: impl Fn(Progress) + Send + 'static,
-    ) -> Result<Trial, Trouble> {
-        let Place { local, interface, .. } = self.place;
+    fn adopt(&self, head: Vec<u8>, streams: Vec<(Flow, Socket)>, reach: Reach, notify: Notify) -> Result<Trial, Error> {
         let streams = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
-        let framing = framing(self.spec, Numbers::Long, head, |_| Early::default());
-        Ok(Trial::adopt(self.spec.clone(), framing, End::Host, *local, interface.clone(), streams, notify)?)
-    }
-
-    /// Until this end's streams have ended, and the server's.
-    fn watch(&self, trial: &Trial) -> Result<(), Trouble> {
-        let most = self.spec.expected_time().map_or(Duration::MAX, |time| time + LATE);
-        if await_end(trial, most, self.stopped) { Ok(()) } else { Err(stopped()) }
-    }
-
-    fn sentence(&self, trouble: Trouble) -> String {
-        let server = self.place.server;
-        let udp = if self.spec.workload.is_udp() { " -u" } else { "" };
-        match trouble {
-            Trouble::Own(sentence) => sentence,
-            Trouble::Unreachable(error) => format!(
-                "cannot reach an iperf2 server at {server}: {error}; start 'iperf -s{udp}' there, and check cable and \
-                 firewalls"
-            ),
-            Trouble::Talking(what, error) => {
-                format!(
-                    "the iperf2 server at {server} was lost while {what}: {error}; see what it printed, and try again"
-                )
-            }
-            Trouble::Left => format!(
-                "the iperf2 server at {server} answered a first session of a few datagrams, by which this end finds out whether it is \
-                 there, and ended; start 'iperf -s -u' there without -P and -1, or leave that session out with \
-                 --allow-unanswered RATE"
-            ),
-            Trouble::Silent => format!(
-                "nothing came back from {server} over UDP; start 'iperf -s -u' there, and check the path that UDP takes"
-            ),
-        }
+        let framing = framing(self.client.spec, Numbers::Long, head, |_| Early::default());
+        self.client.adopt(self.client.spec.clone(), framing, streams, notify)
     }
 }
 
@@ -390,8 +300,4 @@ fn say(socket: &Socket, octets: &[u8]) -> io::Result<()> {
     let stream = stream(socket)?;
     Timed::new(&stream, HEADER_TIME).write_all(octets)?;
     stream.set_write_timeout(None)
-}
-
-fn stopped() -> Trouble {
-    Trouble::Own("the trial was stopped".to_owned())
 }

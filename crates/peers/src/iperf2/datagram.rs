@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use linerate_trial::wire::Probe;
 
 use super::header::{Header, NUMBERS_64};
-use crate::early::{LEAST_DATAGRAMS, StreamMarks};
+use crate::early_datagrams::{LEAST_DATAGRAMS, StreamMarks};
 
 /// Octets before the header.
 pub const PREFIX_LEN: usize = 16;

@@ -1,63 +1,45 @@
-//! An iperf2 server: any number of clients at once, each test through linerate's own data path.
-//! Knows no records and no terminal; what a test was is told to whoever wants to hear.
+//! What an iperf2 server hears: headers, which are gathered to tests.
 //!
 //! ```text
-//!   TCP connection ─→ its header    ─┬─ the first of a test ──→ a thread, which waits a moment for the others ─→ Session
+//!   TCP connection ─→ its header    ─┬─ the first of a test ──→ waits a moment for the others ─→ Session
 //!   datagram of nobody known ───────→┘─ same client, same header: one of them
 //! ```
 //! iperf2 has no control connection: `-P 3` is three connections, each with a header that says 3. They are one test, and
 //! one record, where they come from one address, with the same header, within a moment; else each is its own.
 
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError, mpsc};
-use std::thread;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::time::{Duration, Instant};
 
-use linerate_trial::spec::Workload;
+use linerate_trial::spec::{Spec, Workload};
 use socket2::{SockRef, Socket};
 
 use super::datagram;
 use super::header::Header;
-use super::session::{Member, Session, Wish, acknowledge, answer_greeting, bounce_back, is_near, spec_of_wish};
-use crate::connections::{ConnectionLimit, Stranger, spawn};
-use crate::door::{Datagram, Door, LOOK_FOR_END, await_all, is_passing};
-use crate::early::{Beginning as FirstDatagrams, Keeper, PendingStreams};
-use crate::places::{Wanted, memory_of};
-use crate::served::{Limits, Refusals, Served};
-
-/// The port of TCP and UDP.
-pub const PORT: u16 = 5001;
+use super::session::{
+    Member, Request, Session, acknowledge, answer_address_check, bounce_back, is_near, spec_of_request,
+};
+use crate::connection_limit::ConnectionPermit;
+use crate::early_datagrams::{EarlyDatagrams, StreamMarks};
+use crate::listener::is_passing;
+use crate::protocol::{FirstDatagram, Serve};
+use crate::server::{Connection, DatagramStream, Service};
 
 /// How long a client has for its header.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 /// How long a test waits for its other streams.
 const GATHERING_TIME: Duration = Duration::from_millis(300);
 
-/// A server that listens.
+/// The tests whose streams come together.
+#[derive(Default)]
 pub struct Server {
-    doors: Vec<Door>,
-    limits: Limits,
-    refusals: Refusals,
-    shared: Shared,
-}
-
-/// What the accepting threads and the tests share.
-struct Shared {
     gathering: Mutex<Vec<Gathering>>,
-    /// Whose datagrams have a test.
-    known: Mutex<Vec<SocketAddr>>,
-    /// Connections whose header is being read, and tests whose streams come together.
-    strangers: ConnectionLimit,
-    /// The same of senders of datagrams, whose addresses may be forged: those take no place of a connection.
-    senders: ConnectionLimit,
     /// Held by the one test that sends to an address that has proved nothing.
     unproven: Mutex<()>,
-    gathered: AtomicUsize,
-    ended: AtomicUsize,
+    count: AtomicUsize,
 }
 
 /// A test that waits for its other streams.
@@ -65,290 +47,126 @@ struct Gathering {
     number: usize,
     client: IpAddr,
     is_udp: bool,
-    wish: Wish,
+    request: Request,
     wanted: usize,
     members: mpsc::Sender<Member>,
 }
 
-impl Server {
-    /// Listens on an address, or on every one. Port 0 is any that is free.
-    pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
-        Ok(Server {
-            doors: Door::open_all(address, port, &limits.allow)?,
-            limits,
-            refusals: Box::new(|_, _| {}),
-            shared: Shared {
-                gathering: Mutex::default(),
-                known: Mutex::default(),
-                strangers: ConnectionLimit::default(),
-                senders: ConnectionLimit::default(),
-                unproven: Mutex::default(),
-                gathered: AtomicUsize::new(0),
-                ended: AtomicUsize::new(0),
-            },
-        })
-    }
-
-    /// From now on these hear of clients that are refused. They leave nothing else: nothing was measured.
-    pub fn tell_refusals(&mut self, refusals: Refusals) {
-        self.refusals = refusals;
-    }
-
-    /// The port that is listened on.
-    pub fn port(&self) -> io::Result<u16> {
-        Ok(self.doors[0].tcp.local_addr()?.port())
-    }
-
-    /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
-    /// aborted.
-    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
-        let over = || is_over(self.shared.ended.load(Ordering::Relaxed));
-        let service = Service { server: self, over: &over, heard: &heard };
-        thread::scope(|scope| {
-            let tcp = self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope)));
-            let udp = self.doors.iter().map(|door| scope.spawn(move || service.attend_datagrams(door, scope)));
-            await_all(tcp.chain(udp))
-        })
-    }
-}
-
-/// A server at work.
-#[derive(Clone, Copy)]
-struct Service<'a> {
-    server: &'a Server,
-    over: &'a (dyn Fn() -> bool + Sync),
-    heard: &'a (dyn Fn(Served) + Sync),
-}
-
-impl<'a> Service<'a> {
-    /// Looks for one family's connections, and gives each a thread.
-    fn attend<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
-    where
-        'a: 'scope,
-    {
-        while !(self.over)() {
-            if let Some((stream, peer)) = door.next()? {
-                let work = move |stranger, stream| self.receive(stranger, stream, peer);
-                self.server.shared.strangers.receive(scope, (stream, peer), work);
-            }
-        }
-        Ok(())
-    }
-
-    /// Looks for one family's first datagrams. Their thread is woken by them: a sender waits for nobody.
-    fn attend_datagrams<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
-    where
-        'a: 'scope,
-    {
-        let mut buffer = vec![0; 65_536];
-        let mut pending = PendingStreams::new(datagram::Streams);
-        door.udp.set_read_timeout(Some(LOOK_FOR_END))?;
-        while !(self.over)() {
-            door.udp.set_nonblocking(false)?;
-            // An error is an ICMP message about a peer that is gone.
-            let Ok((len, peer)) = door.udp.recv_from(&mut buffer) else { continue };
-            door.udp.set_nonblocking(true)?;
-            let first = door.allow.admits(peer.ip()).then(|| (peer, buffer[..len].to_vec()));
-            let mut unknown = VecDeque::from_iter(first);
-            unknown.extend(door.waiting());
-            while !(self.over)()
-                && let Some((peer, octets)) = unknown.pop_front()
-            {
-                // What comes here of somebody who has a socket is the end of another test.
-                if self.server.shared.known().contains(&peer) {
-                    continue;
-                }
-                let beginning = match self.wants_datagrams(&octets) {
-                    // It sends no stream to wait for.
-                    Some(Ok(())) if !pending.knows(peer) => Some(FirstDatagrams::of(octets)),
-                    Some(Err(what)) if !pending.knows(peer) => {
-                        (self.server.refusals)(peer, what);
-                        None
-                    }
-                    _ => pending.hear(peer, octets),
-                };
-                if let Some(beginning) = beginning {
-                    self.open_datagrams(door, beginning, peer, &mut unknown, scope);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A connection: a test, or a stream of one.
-    fn receive(self, stranger: Stranger<'_>, stream: TcpStream, peer: SocketAddr) {
-        let wish = read_wish(&stream);
+impl Serve for Server {
+    /// A test, or a stream of one.
+    fn connection<'a>(&'a self, service: Service<'a>, connection: Connection<'a>) {
+        let Connection { stream, peer, permit, .. } = connection;
+        let Ok(request) = read_request(&stream) else { return };
         let socket: Socket = stream.into();
-        let answered = match &wish {
-            Ok(Wish::Streams(header)) => acknowledge(&socket, header),
-            Ok(Wish::BounceBack(_)) => socket.set_tcp_nodelay(true),
-            Err(_) => Ok(()),
+        let answered = match &request {
+            Request::Streams(header) => acknowledge(&socket, header),
+            Request::BounceBack(_) => socket.set_tcp_nodelay(true),
         };
-        let join = match (wish, answered) {
-            (Ok(wish), Ok(())) => {
-                self.join(wish, 0, Member { socket, peer, since: Instant::now(), first: 0, keeper: None })
-            }
-            _ => None,
-        };
-        if let Some(test) = join {
-            self.conduct(stranger, test);
+        if answered.is_ok() {
+            let member = Member { socket, peer, since: Instant::now(), first: 0, early: None, known: None };
+            self.join(service, permit, request, 0, member);
         }
     }
 
-    /// Whether a client that says this first is to be sent datagrams, and may be. Whether another is, is asked later.
-    fn wants_datagrams(self, first: &[u8]) -> Option<Result<(), &'static str>> {
-        let wish = Wish::Streams(datagram::header(first)?);
-        let spec = || spec_of_wish(&wish, Workload::UdpStream, first.len() as u32, &self.server.limits).map(drop);
-        wish.sends_datagrams(Workload::UdpStream).then(spec)
+    fn datagrams(&self) -> Option<&dyn StreamMarks> {
+        Some(&datagram::Streams)
     }
 
-    /// A stream of datagrams has begun: it gets a socket and a thread. What came meanwhile, of it or of others, is taken from
-    /// those that wait, and added to them.
-    fn open_datagrams<'scope>(
-        self,
-        door: &'a Door,
-        mut beginning: FirstDatagrams,
-        peer: SocketAddr,
-        unknown: &mut VecDeque<Datagram>,
-        scope: &'scope thread::Scope<'scope, 'a>,
-    ) where
-        'a: 'scope,
-    {
-        let shared = &self.server.shared;
-        let Some(first) = beginning.datagrams.first() else { return };
+    /// A client that is to be sent datagrams sends no stream to wait for; whether it may be is asked before it has a socket.
+    fn first_datagram(&self, service: Service<'_>, _: SocketAddr, octets: &[u8]) -> FirstDatagram {
+        let Some(header) = datagram::header(octets) else { return FirstDatagram::MayBegin };
+        let request = Request::Streams(header);
+        if !request.sends_datagrams(Workload::UdpStream) {
+            return FirstDatagram::MayBegin;
+        }
+        match spec_of_request(&request, Workload::UdpStream, octets.len() as u32, service.limits()) {
+            Ok(_) => FirstDatagram::Begins,
+            Err(what) => FirstDatagram::Refused(what),
+        }
+    }
+
+    fn stream<'a>(&'a self, service: Service<'a>, stream: DatagramStream<'a>) {
+        let DatagramStream { socket, peer, start, permit, known, .. } = stream;
+        let Some(first) = start.datagrams.first() else { return };
         let (Some(header), size) = (datagram::header(first), first.len() as u32) else { return };
-        // Its place comes before a socket.
-        let Some(stranger) = shared.senders.admit(peer.ip(), None) else { return };
-        let Ok((socket, before)) = door.connected(peer) else { return };
-        shared.known().push(peer);
-        beginning.collect(peer, unknown, before);
-        let work = move || {
-            let since = beginning.since;
-            let Ok(keeper) = Keeper::start(&socket, beginning.datagrams, since) else { return shared.forget(&[peer]) };
-            let member = Member { socket, peer, since, first: size.into(), keeper: Some(keeper) };
-            if let Some(test) = self.join(Wish::Streams(header), size, member) {
-                self.conduct(stranger, test);
-            }
-        };
-        if !spawn(scope, work) {
-            shared.forget(&[peer]);
-        }
+        let since = start.since;
+        let Ok(early) = EarlyDatagrams::start(&socket, start.datagrams, since) else { return };
+        let member = Member { socket, peer, since, first: size.into(), early: Some(early), known: Some(known) };
+        self.join(service, permit, Request::Streams(header), size, member);
+    }
+}
+
+impl Server {
+    fn gathering(&self) -> MutexGuard<'_, Vec<Gathering>> {
+        self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection joins the test that waits for it, or begins one, which is returned. `size`: of a stream's first
-    /// datagram.
-    fn join(self, wish: Wish, size: u32, member: Member) -> Option<Beginning> {
-        let shared = &self.server.shared;
-        let (client, is_udp) = (member.peer.ip(), member.keeper.is_some());
+    /// A connection joins the test that waits for it, or begins one. `size`: of a stream's first datagram.
+    fn join(&self, service: Service<'_>, permit: ConnectionPermit<'_>, request: Request, size: u32, member: Member) {
+        let (client, is_udp) = (member.peer.ip(), member.early.is_some());
         let workload = if is_udp { Workload::UdpStream } else { Workload::TcpStream };
-        let spec = spec_of_wish(&wish, workload, if is_udp { size } else { 128 << 10 }, &self.server.limits);
-        let is_near = || !wish.sends_datagrams(workload) || is_near(member.peer.ip());
-        let spec = spec.and_then(|spec| if is_near() { Ok(spec) } else { Err(BEYOND_A_ROUTER) });
-        let spec = match spec {
+        let spec = spec_of_request(&request, workload, if is_udp { size } else { 128 << 10 }, service.limits());
+        let is_near = || !request.sends_datagrams(workload) || is_near(client);
+        let spec = match spec.and_then(|spec| if is_near() { Ok(spec) } else { Err(BEYOND_A_ROUTER) }) {
             Ok(spec) => spec,
-            Err(what) => {
-                (self.server.refusals)(member.peer, what);
-                shared.forget(&[member.peer]);
-                return None;
-            }
+            Err(what) => return service.refuse(member.peer, what),
         };
-        let mut gathering = shared.gathering();
-        let fits =
-            |one: &&mut Gathering| one.wanted > 0 && one.client == client && one.is_udp == is_udp && one.wish == wish;
+        let mut gathering = self.gathering();
+        let fits = |one: &&mut Gathering| {
+            one.wanted > 0 && one.client == client && one.is_udp == is_udp && one.request == request
+        };
         if let Some(one) = gathering.iter_mut().find(fits) {
             one.wanted -= 1;
             let _ = one.members.send(member);
-            return None;
+            return;
         }
         let wanted = usize::from(spec.streams) - 1;
-        let others = (wanted > 0).then(|| {
-            let (members, others) = mpsc::channel();
-            let number = shared.gathered.fetch_add(1, Ordering::Relaxed);
-            gathering.push(Gathering { number, client, is_udp, wish: wish.clone(), wanted, members });
-            Others { number, wanted, members: others }
-        });
-        Some(Beginning { wish, spec, members: vec![member], others })
-    }
-
-    /// Waits for the other streams, and has the test.
-    fn conduct(self, stranger: Stranger<'_>, mut test: Beginning) {
-        stranger.set_busy();
-        let shared = &self.server.shared;
-        if let Some(others) = test.others.take() {
-            let until = Instant::now() + GATHERING_TIME;
-            while test.members.len() <= others.wanted
-                && let Ok(member) = others.members.recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
-                test.members.push(member);
-            }
-            shared.gathering().retain(|one| one.number != others.number);
-            test.members.extend(others.members.try_iter());
+        let (members, others) = mpsc::channel();
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        if wanted > 0 {
+            gathering.push(Gathering { number, client, is_udp, request: request.clone(), wanted, members });
         }
-        let peers: Vec<SocketAddr> = test.members.iter().map(|member| member.peer).collect();
-        if test.wish.is_greeting() {
-            test.members.into_iter().for_each(|member| answer_greeting(member, self.over));
-        } else {
-            self.admit(stranger, test, peers[0]);
+        drop(gathering);
+        permit.set_busy();
+        let mut members = vec![member];
+        let until = Instant::now() + GATHERING_TIME;
+        while members.len() <= wanted
+            && let Ok(member) = others.recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            members.push(member);
         }
-        shared.forget(&peers);
+        self.gathering().retain(|one| one.number != number);
+        members.extend(others.try_iter());
+        if request.is_address_check() {
+            return members.into_iter().for_each(|member| answer_address_check(member, &|| service.is_over()));
+        }
+        self.conduct(service, permit, request, &spec, members);
     }
 
     /// Has the test, if it may be had now.
-    fn admit(self, stranger: Stranger<'_>, test: Beginning, peer: SocketAddr) {
-        let shared = &self.server.shared;
-        // Beyond these nobody is served: there is no word for it but to close.
-        let limits = &self.server.limits;
-        let (memory, proven) = (memory_of(&test.spec), !test.spec.workload.is_udp());
-        let place = limits.memory.take(Wanted { server: "iperf2", most: limits.tests, memory, proven, control: None });
-        drop(stranger);
-        let Some(place) = place else {
-            return (self.server.refusals)(peer, "came while as many tests ran as are allowed");
-        };
+    fn conduct(
+        &self,
+        service: Service<'_>,
+        permit: ConnectionPermit<'_>,
+        request: Request,
+        spec: &Spec,
+        members: Vec<Member>,
+    ) {
+        let (peer, socket) = (members[0].peer, &members[0].socket);
+        let Some(local) = socket.local_addr().ok().and_then(|local| local.as_socket()) else { return };
+        // Beyond the limits nobody is served: there is no word for it but to close.
+        let test = service.begin((peer, local), spec, None);
+        drop(permit);
+        let Some(mut test) = test else { return };
         // Somebody who forges many clients has no more sent than one who forges one.
-        let is_unproven = test.wish.sends_datagrams(test.spec.workload);
-        let alone = is_unproven.then(|| shared.unproven.try_lock());
+        let alone = request.sends_datagrams(spec.workload).then(|| self.unproven.try_lock());
         if matches!(alone, Some(Err(TryLockError::WouldBlock))) {
-            return (self.server.refusals)(
-                peer,
-                "asked for datagrams while they were sent to another that is unproven",
-            );
+            let what = "asked for datagrams while they were sent to another that is unproven";
+            return service.refuse(peer, what);
         }
-        let Beginning { wish, spec, members, .. } = test;
-        let over = || (self.over)() || place.is_evicted();
-        let session = Session { wish, spec, members, limits, over: &over, place: &place };
-        for served in session.run() {
-            (self.heard)(served);
-        }
-        shared.ended.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// A test whose other streams may come.
-struct Beginning {
-    wish: Wish,
-    spec: linerate_trial::spec::Spec,
-    members: Vec<Member>,
-    others: Option<Others>,
-}
-
-/// Where they come.
-struct Others {
-    number: usize,
-    wanted: usize,
-    members: mpsc::Receiver<Member>,
-}
-
-impl Shared {
-    fn gathering(&self) -> MutexGuard<'_, Vec<Gathering>> {
-        self.gathering.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn known(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
-        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn forget(&self, peers: &[SocketAddr]) {
-        self.known().retain(|known| !peers.contains(known));
+        test.version = request.version();
+        let ended = Session { request, spec: spec.clone(), members, test: &test }.run();
+        test.finish(ended);
     }
 }
 
@@ -356,20 +174,20 @@ impl Shared {
 const BEYOND_A_ROUTER: &str = "asked for datagrams from beyond a router; let it send, or use TCP";
 
 /// What a client wants, without taking its octets from the connection: they are traffic too.
-fn read_wish(stream: &TcpStream) -> io::Result<Wish> {
+fn read_request(stream: &TcpStream) -> io::Result<Request> {
     let until = Instant::now() + HEADER_TIME;
     let mut octets = [0; 512];
     let flags = peek(stream, &mut octets[..8], until)?;
-    if let Some(wish) = bounce_back(flags) {
-        return Ok(wish);
+    if let Some(request) = bounce_back(flags) {
+        return Ok(request);
     }
     let word = u32::from_be_bytes([flags[0], flags[1], flags[2], flags[3]]);
     if Header::is_none(word) {
-        return Ok(Wish::Streams(Header::none()));
+        return Ok(Request::Streams(Header::none()));
     }
     let len = Header::len(word).ok_or(ErrorKind::InvalidData)?;
     let header = Header::parse(peek(stream, &mut octets[..len], until)?);
-    Ok(Wish::Streams(header.ok_or(ErrorKind::InvalidData)?))
+    Ok(Request::Streams(header.ok_or(ErrorKind::InvalidData)?))
 }
 
 /// MSG_PEEK and MSG_WAITALL of linux/socket.h: returns when all is there, at the end of the stream, or when the time is

@@ -1,5 +1,4 @@
 //! One test of an iperf2 client, from its header to its end; two where the client wants one way after the other.
-//! Knows no listening sockets: the test's connections are given.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -8,28 +7,30 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use linerate_host::interfaces::{self, InterfaceAddress};
 use linerate_host::traffic::reachability::{Answers, Reach};
-use linerate_host::traffic::{Adopted, Early, Framing, Trial};
+use linerate_host::traffic::{Adopted, Early, Framing};
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
+use linerate_trial::prefix::Prefix;
 use linerate_trial::spec::{Direction, Extent, Spec, Workload};
 use socket2::Socket;
 
-use super::bounce;
+use super::bounce_back;
 use super::datagram::{self, Numbers, PREFIX_LEN};
 use super::header::{AT_ONCE, FULL_DUPLEX, Header, NO_UDP_FIN, REVERSE, TRIP_TIMES, VERSION1, ack};
+use super::mapping::{VERSION, is_address_check, report_of, reported, spec_of};
 use super::report::Report;
-use super::sockets::{MOST_FAREWELL, await_report, framing, stream};
-use super::terms::{VERSION, is_greeting, report_of, reported, spec_of};
+use super::sockets::{MOST_END_MARK, await_report, framing, stream};
 use crate::deadline::Timed;
-use crate::door::{LOOK_FOR_END, is_passing};
-use crate::early::Keeper;
-use crate::far::far_end;
-use crate::options::{open, prepare};
-use crate::places::TestPlace;
-use crate::served::{Limits, Served};
-use crate::test::await_end;
+use crate::early_datagrams::EarlyDatagrams;
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::listener::{LOOK_FOR_END, is_passing};
+use crate::remote_end::remote_end;
+use crate::server::{KnownSender, ServerTest};
+use crate::socket_options::{apply, open_listening};
+use crate::wait::{await_end, join};
 
-/// How often something that has no bell is looked at.
+/// How often something is looked at that wakes nobody.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Threads that say something and wait.
 const STACK: usize = 256 << 10;
@@ -42,31 +43,36 @@ const BACK_TIME: Duration = Duration::from_secs(3);
 const SILENCE: Duration = Duration::from_millis(250);
 const REPORTS: usize = 10;
 /// How long a session that asks for an answer alone may take, and the most datagrams that it has.
-const GREETING_TIME: Duration = Duration::from_secs(2);
-const MOST_GREETINGS: usize = 64;
+const CHECK_TIME: Duration = Duration::from_secs(2);
+const MOST_CHECKS: usize = 64;
 /// How often a client that receives is told that the stream is over, which it does not answer.
-const FAREWELLS: u64 = 3;
+const END_MARKS: u64 = 3;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Request {
     /// Streams, as a header says.
     Streams(Header),
     /// Answers to requests of this many octets.
     BounceBack(u32),
 }
 
-impl Wish {
+impl Request {
     /// Whether this end is to send datagrams.
     pub fn sends_datagrams(&self, workload: Workload) -> bool {
-        let Wish::Streams(header) = self else { return false };
+        let Request::Streams(header) = self else { return false };
         let sends = header.has(REVERSE) || header.has(FULL_DUPLEX) || header.flags & VERSION1 != 0;
         workload == Workload::UdpStream && sends
     }
 
-    /// Whether it is no test; see [`is_greeting`].
-    pub fn is_greeting(&self) -> bool {
-        matches!(self, Wish::Streams(header) if is_greeting(header))
+    /// The client's version, where it tells.
+    pub fn version(&self) -> Option<String> {
+        if let Request::Streams(header) = self { header.version() } else { None }
+    }
+
+    /// Whether it is no test; see [`is_address_check`].
+    pub fn is_address_check(&self) -> bool {
+        matches!(self, Request::Streams(header) if is_address_check(header))
     }
 }
 
@@ -80,31 +86,37 @@ pub struct Member {
     pub since: Instant,
     /// Octets of the first datagram.
     pub first: u64,
-    /// Who keeps what comes on it until the test has begun; a connection of datagrams has one.
-    pub keeper: Option<Keeper>,
+    /// What comes on it until the test has begun, of a connection of datagrams.
+    pub early: Option<EarlyDatagrams>,
+    /// Keeps the server's port from taking what comes of this client for a new test.
+    pub known: Option<KnownSender>,
 }
 
 /// A test.
 pub struct Session<'a> {
     /// What is asked for.
-    pub wish: Wish,
+    pub request: Request,
     /// As a trial.
     pub spec: Spec,
     /// Its connections, one at least.
     pub members: Vec<Member>,
-    /// What is allowed.
-    pub limits: &'a Limits,
-    /// Whether the test is to end.
-    pub over: &'a (dyn Fn() -> bool + Sync),
     /// Its place.
-    pub place: &'a TestPlace,
+    pub test: &'a ServerTest<'a>,
 }
 
-/// The trial that a wish comes to.
-pub fn spec_of_wish(wish: &Wish, workload: Workload, size: u32, limits: &Limits) -> Result<Spec, &'static str> {
-    match wish {
-        Wish::Streams(header) => spec_of(header, workload, size, limits),
-        Wish::BounceBack(size) => super::terms::bounce_back(*size, limits),
+/// A trial, and what came of it.
+type Ended = (Spec, Result<Box<[Outcome; 2]>, Error>);
+
+/// The trial that a request comes to.
+pub fn spec_of_request(
+    request: &Request,
+    workload: Workload,
+    size: u32,
+    limits: &Limits,
+) -> Result<Spec, &'static str> {
+    match request {
+        Request::Streams(header) => spec_of(header, workload, size, limits),
+        Request::BounceBack(size) => super::mapping::bounce_back(*size, limits),
     }
 }
 
@@ -124,68 +136,48 @@ pub fn acknowledge(socket: &Socket, header: &Header) -> io::Result<()> {
 
 impl Session<'_> {
     /// The test, or both.
-    pub fn run(mut self) -> Vec<Served> {
-        let Some(local) = self.members[0].socket.local_addr().ok().and_then(|local| local.as_socket()) else {
-            return Vec::new();
-        };
-        let interface = interfaces::with_address(local);
+    pub fn run(mut self) -> Vec<Ended> {
         self.spec.streams = self.members.len() as u16;
-        let spec = self.spec.clone();
-        let mut served = vec![self.served(&spec, local, interface.clone(), true)];
-        if let Wish::Streams(header) = &self.wish
+        let mut ended = vec![self.part(self.spec.clone(), true)];
+        if let Request::Streams(header) = &self.request
             && header.flags & VERSION1 != 0
             && header.flags & AT_ONCE == 0
-            && served[0].ended.is_ok()
+            && ended[0].1.is_ok()
         {
-            let spec = Spec { direction: Direction::Tx, ..spec };
-            served.push(self.served(&spec, local, interface, false));
+            ended.push(self.part(Spec { direction: Direction::Tx, ..self.spec.clone() }, false));
         }
-        served
+        ended
     }
 
-    fn served(&mut self, spec: &Spec, local: SocketAddr, interface: Option<String>, own: bool) -> Served {
-        let peer = self.members[0].peer;
-        let mut spec = spec.clone();
-        let ended = self.conduct(&spec, local.ip(), interface.clone(), own);
+    fn part(&mut self, mut spec: Spec, own: bool) -> Ended {
+        let ended = self.conduct(&spec, own);
         // What a client does not say, its test has shown.
-        if let (Wish::BounceBack(_), Ok(outcomes)) = (&self.wish, &ended) {
+        if let (Request::BounceBack(_), Ok(outcomes)) = (&self.request, &ended) {
             let ns = outcomes[0].flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0);
             spec.extent = Extent::Time(Duration::from_millis((ns / 1_000_000).max(10)));
         }
-        let version = if let Wish::Streams(header) = &self.wish { header.version() } else { None };
-        Served { tool: "iperf2", version, peer, local, interface, spec, ended, bytes: self.place.bytes() }
+        (spec, ended)
     }
 
     /// `own`: on the client's connections; else on such as this end opens alone.
-    fn conduct(
-        &mut self,
-        spec: &Spec,
-        local: IpAddr,
-        interface: Option<String>,
-        own: bool,
-    ) -> Result<Box<[Outcome; 2]>, String> {
-        let streams = self.streams(spec, local, own).map_err(|error| format!("the client is not reached: {error}"))?;
+    fn conduct(&mut self, spec: &Spec, own: bool) -> Result<Box<[Outcome; 2]>, Error> {
+        let streams = self.streams(spec, own).map_err(Error::client("is not reached"))?;
         let held = streams.iter().map(|(flow, socket)| Ok((*flow, socket.try_clone()?)));
-        let held = held.collect::<io::Result<Vec<(Flow, Socket)>>>().map_err(|error| error.to_string())?;
+        let held = held.collect::<io::Result<Vec<(Flow, Socket)>>>()?;
         let framing = self.framing(spec);
         let adopted = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, self.reach(flow))).collect();
-        let trial = Trial::adopt(spec.clone(), framing, End::Target, local, interface, adopted, self.place.progress())
-            .map_err(|error| error.to_string())?;
+        let trial = self.test.adopt(spec.clone(), framing, adopted)?;
         trial.start();
-        let watched = self.watch(&trial, spec);
-        if watched.is_err() {
-            trial.stop();
-        }
-        let outcome = trial.join();
-        watched.map_err(str::to_owned)?;
-        let mut outcome = outcome.map_err(|error| error.to_string())?;
-        let far = self.finish(spec, &mut outcome, &held);
-        Ok(Box::new([outcome, far]))
+        let most = spec.expected_time().unwrap_or(self.test.limits().time()) + LATE;
+        let awaited = await_end(&trial, most, &|| self.test.is_over());
+        let mut outcome = join(trial, awaited)?;
+        let remote = self.finish(spec, &mut outcome, &held);
+        Ok(Box::new([outcome, remote]))
     }
 
     /// Why this end may send on a flow, if it does.
     fn reach(&self, flow: Flow) -> Reach {
-        match (flow.workload.is_udp(), flow.source, self.limits.unproven) {
+        match (flow.workload.is_udp(), flow.source, self.test.limits().unproven) {
             (false, ..) => Reach::Connected,
             (true, End::Target, Some(limit)) => Reach::Unproven(limit),
             (true, ..) => Reach::Silent,
@@ -193,9 +185,9 @@ impl Session<'_> {
     }
 
     /// The sockets of the trial's flows, in the order of their numbers.
-    fn streams(&self, spec: &Spec, local: IpAddr, own: bool) -> io::Result<Vec<(Flow, Socket)>> {
-        let back = match &self.wish {
-            Wish::Streams(header) if header.flags & VERSION1 != 0 => Some(header.back_port),
+    fn streams(&self, spec: &Spec, own: bool) -> io::Result<Vec<(Flow, Socket)>> {
+        let back = match &self.request {
+            Request::Streams(header) if header.flags & VERSION1 != 0 => Some(header.back_port),
             _ => None,
         };
         let mut own = own.then(|| self.members.iter().cycle()).into_iter().flatten();
@@ -204,12 +196,12 @@ impl Session<'_> {
                 Some(port) => {
                     let mut at = self.members[0].peer;
                     at.set_port(port);
-                    open_back(spec, local, at)?
+                    open_listening(spec, self.test.local.ip(), at, BACK_TIME, &|| self.test.is_over())?.0
                 }
                 None => {
                     let member = own.next().ok_or(io::ErrorKind::NotConnected)?;
                     let socket = member.socket.try_clone()?;
-                    prepare(&socket, spec)?;
+                    apply(&socket, spec)?;
                     if spec.direction == Direction::Tx && !spec.workload.is_udp() {
                         self.take_header(&socket)?;
                     }
@@ -223,7 +215,7 @@ impl Session<'_> {
 
     /// Reads the header of a client that sends nothing else: what nobody has read makes closing a reset.
     fn take_header(&self, socket: &Socket) -> io::Result<()> {
-        let Wish::Streams(header) = &self.wish else { return Ok(()) };
+        let Request::Streams(header) = &self.request else { return Ok(()) };
         let len = Header::len(header.flags).unwrap_or(0);
         let stream = stream(socket)?;
         Timed::new(&stream, MESSAGE_TIME).read_exact(&mut vec![0; len])?;
@@ -231,9 +223,9 @@ impl Session<'_> {
     }
 
     fn framing(&mut self, spec: &Spec) -> Framing {
-        let numbers = match &self.wish {
-            Wish::Streams(header) => Numbers::of(header.flags),
-            Wish::BounceBack(_) => Numbers::Long,
+        let numbers = match &self.request {
+            Request::Streams(header) => Numbers::of(header.flags),
+            Request::BounceBack(_) => Numbers::Long,
         };
         // Requests wait for their answers, and are timed by who asks.
         let since: Vec<Instant> = self.members.iter().map(|member| member.since).collect();
@@ -241,34 +233,28 @@ impl Session<'_> {
         let mut receiving = Flow::of(spec);
         receiving.retain(|flow| flow.source == End::Host);
         let receiving: Vec<u16> = receiving.into_iter().map(|flow| flow.id).collect();
-        // All of them: one that is left would hear of refusals, which are for whoever sends on its socket.
-        let mut keepers: Vec<Option<Keeper>> = self.members.iter_mut().map(|member| member.keeper.take()).collect();
-        let unused = keepers.split_off(receiving.len().min(keepers.len()));
-        unused.into_iter().flatten().for_each(|keeper| drop(keeper.take()));
-        let early: Vec<_> = receiving.into_iter().zip(keepers.into_iter().zip(since)).collect();
+        // All of them: one that is left would hear of refusals, which are for who sends on its socket.
+        let mut early: Vec<Option<EarlyDatagrams>> =
+            self.members.iter_mut().map(|member| member.early.take()).collect();
+        let unused = early.split_off(receiving.len().min(early.len()));
+        unused.into_iter().flatten().for_each(|early| drop(early.take()));
+        let early: Vec<_> = receiving.into_iter().zip(early.into_iter().zip(since)).collect();
         framing(spec, numbers, Vec::new(), move |id| match early.iter().find(|(flow, _)| *flow == id) {
-            Some((_, (Some(keeper), _))) => keeper.take(),
+            Some((_, (Some(early), _))) => early.take(),
             Some((_, (None, since))) if is_stream => Early { datagrams: Vec::new(), since: since.elapsed() },
             _ => Early::default(),
         })
     }
 
-    /// Until the client's streams have ended, or this end's.
-    fn watch(&self, trial: &Trial, spec: &Spec) -> Result<(), &'static str> {
-        let allowed = Duration::from_secs(self.limits.time_s);
-        let most = spec.expected_time().unwrap_or(allowed) + LATE;
-        if await_end(trial, most, self.over) { Ok(()) } else { Err("the server was stopped") }
-    }
-
     /// What the protocol says after the data. Returns what is known of the client's end.
     fn finish(&self, spec: &Spec, outcome: &mut Outcome, held: &[(Flow, Socket)]) -> Outcome {
-        let mut far = far_end(spec, outcome);
+        let mut remote = remote_end(spec, outcome);
         if spec.workload != Workload::UdpStream {
-            return far;
+            return remote;
         }
-        let Wish::Streams(header) = &self.wish else { return far };
+        let Request::Streams(header) = &self.request else { return remote };
         // What remains is to wait for a report to be asked for again: that keeps nobody out.
-        self.place.set_over();
+        self.test.set_over();
         let is_back = |flow: &Flow| flow.source == End::Target && header.flags & VERSION1 != 0;
         let size = spec.message_octets() as usize;
         let mut firsts = self.members.iter().map(|member| member.first);
@@ -280,21 +266,22 @@ impl Session<'_> {
                 if flow.source == End::Host && !header.has(NO_UDP_FIN) {
                     let others = ours.messages_total.saturating_sub(1) * PREFIX_LEN as u64;
                     let answers = Answers::to(firsts.next().unwrap_or(0) + others);
-                    let _ = thread
-                        .spawn_scoped(scope, move || report(socket, &report_of(&ours).emit(), answers, self.over));
+                    let _ = thread.spawn_scoped(scope, move || {
+                        report(socket, &report_of(&ours).emit(), answers, &|| self.test.is_over())
+                    });
                 } else if flow.source == End::Target && !is_back(flow) {
-                    let _ = thread.spawn_scoped(scope, move || say_farewell(socket, size, ours.messages_total));
+                    let _ = thread.spawn_scoped(scope, move || send_end_mark(socket, size, ours.messages_total));
                 }
             }
         });
-        for (flow, socket) in held.iter().filter(|(flow, _)| is_back(flow) && !(self.over)()) {
+        for (flow, socket) in held.iter().filter(|(flow, _)| is_back(flow) && !self.test.is_over()) {
             let Some(ours) = outcome.flows.iter_mut().find(|ours| ours.id == flow.id) else { continue };
             let (heard, repeats) = await_report(socket, &[], size, ours.messages_total);
             ours.end_marks = repeats;
-            far.flows.extend(heard.and_then(|heard| reported(ours, &heard, repeats)));
+            remote.flows.extend(heard.and_then(|heard| reported(ours, &heard, repeats)));
         }
-        far.flows.sort_by_key(|flow| flow.id);
-        far
+        remote.flows.sort_by_key(|flow| flow.id);
+        remote
     }
 }
 
@@ -327,9 +314,9 @@ fn report(socket: &Socket, octets: &[u8], mut answers: Answers, over: &dyn Fn() 
 }
 
 /// Says again that a stream is over, to a client that does not answer.
-fn say_farewell(socket: &Socket, size: usize, number: u64) {
-    let mut last = vec![0; size.min(MOST_FAREWELL)];
-    for again in 1..=FAREWELLS {
+fn send_end_mark(socket: &Socket, size: usize, number: u64) {
+    let mut last = vec![0; size.min(MOST_END_MARK)];
+    for again in 1..=END_MARKS {
         thread::sleep(LOOK_AGAIN * 2);
         datagram::emit_last(number + again, 0, &mut last);
         if socket.send(&last).is_err() {
@@ -339,14 +326,14 @@ fn say_farewell(socket: &Socket, size: usize, number: u64) {
 }
 
 /// Answers a session that asks for no more: how many octets came.
-pub fn answer_greeting(mut member: Member, over: &dyn Fn() -> bool) {
-    let Some(keeper) = member.keeper.take() else { return };
+pub fn answer_address_check(mut member: Member, over: &dyn Fn() -> bool) {
+    let Some(early) = member.early.take() else { return };
     let Ok(udp) = member.socket.try_clone().map(UdpSocket::from) else { return };
-    let mut came = keeper.take().datagrams;
+    let mut came = early.take().datagrams;
     let _ = udp.set_read_timeout(Some(SILENCE));
-    let (until, mut buffer) = (Instant::now() + GREETING_TIME, [0; 2048]);
+    let (until, mut buffer) = (Instant::now() + CHECK_TIME, [0; 2048]);
     while !came.iter().any(|octets| datagram::is_last(Numbers::Long, octets)) {
-        if Instant::now() > until || came.len() > MOST_GREETINGS || over() {
+        if Instant::now() > until || came.len() > MOST_CHECKS || over() {
             return;
         }
         if let Ok(len) = udp.recv(&mut buffer) {
@@ -365,38 +352,18 @@ pub fn answer_greeting(mut member: Member, over: &dyn Fn() -> bool) {
     report(&member.socket, &said.emit(), Answers::to(octets), over);
 }
 
-/// A connection back to a client that may not listen yet.
-fn open_back(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<Socket> {
-    let until = Instant::now() + BACK_TIME;
-    loop {
-        match open(spec, local, peer) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && Instant::now() < until => {
-                thread::sleep(LOOK_AGAIN * 4);
-            }
-            other => return other,
-        }
-    }
-}
-
 /// Whether no router lies between: only who is on this machine's own links can have datagrams sent in another's name.
 pub fn is_near(peer: IpAddr) -> bool {
     is_on_link(peer, &interfaces::addresses().unwrap_or_default())
 }
 
 fn is_on_link(peer: IpAddr, known: &[InterfaceAddress]) -> bool {
-    let bits = |address: IpAddr| match address {
-        IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
-        IpAddr::V6(address) => u128::from(address),
-    };
-    known.iter().filter(|known| known.address.is_ipv4() == peer.is_ipv4()).any(|known| {
-        let other = bits(known.address) ^ bits(peer);
-        other.checked_shr(128 - u32::from(known.prefix_len)).unwrap_or(0) == 0 && known.prefix_len > 0
-    })
+    known.iter().any(|known| known.prefix_len > 0 && Prefix::new(known.address, known.prefix_len).contains(peer))
 }
 
 /// The size of the requests of a client whose connection begins with these octets.
-pub fn bounce_back(octets: &[u8]) -> Option<Wish> {
-    bounce::size(octets).map(Wish::BounceBack)
+pub fn bounce_back(octets: &[u8]) -> Option<Request> {
+    bounce_back::size(octets).map(Request::BounceBack)
 }
 
 #[cfg(test)]

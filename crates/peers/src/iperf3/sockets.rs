@@ -1,42 +1,34 @@
 //! What client and server do alike with a test's datagrams, and to what came of them.
-//! Knows no connections.
 
 use std::sync::Arc;
 
 use linerate_host::traffic::{Foreign, Framing};
 use linerate_trial::outcome::{Outcome, Role};
+use linerate_trial::wire::Probe;
 
 use super::datagram::{self, Counters};
 use super::parameters::Parameters;
 
 /// What the datagrams look like with these parameters.
 pub fn framing(parameters: &Parameters) -> Framing {
-    let foreign = if parameters.udp_counters_64bit {
-        Foreign {
-            head: Vec::new(),
-            emit: |probe, octets| datagram::emit(Counters::Long, probe, octets),
-            parse: Box::new(|octets| datagram::parse(Counters::Long, octets)),
-            end: None,
-            exchange: None,
-            bare: false,
-        }
+    let (emit, parse): (fn(&Probe, &mut [u8]), fn(&[u8]) -> Option<(u64, u64)>) = if parameters.udp_counters_64bit {
+        (
+            |probe, octets| datagram::emit(Counters::Long, probe, octets),
+            |octets| datagram::parse(Counters::Long, octets),
+        )
     } else {
-        Foreign {
-            head: Vec::new(),
-            emit: |probe, octets| datagram::emit(Counters::Short, probe, octets),
-            parse: Box::new(|octets| datagram::parse(Counters::Short, octets)),
-            end: None,
-            exchange: None,
-            bare: false,
-        }
+        (
+            |probe, octets| datagram::emit(Counters::Short, probe, octets),
+            |octets| datagram::parse(Counters::Short, octets),
+        )
     };
-    Framing::Foreign(Arc::new(foreign))
+    Framing::Foreign(Arc::new(Foreign { emit, parse: Box::new(parse), ..Foreign::default() }))
 }
 
 /// What each end alone cannot know: how many datagrams the sender sent, and how many of them are of the measured part.
 /// Each end leaves its first seconds out by its own clock, so what was on its way at that moment would be lost, or never
 /// sent: what counts is the receiver's part, by the numbers that it had seen until then.
-pub fn settle(ours: &mut Outcome, theirs: &mut Outcome) {
+pub fn reconcile(ours: &mut Outcome, theirs: &mut Outcome) {
     for flow in &mut ours.flows {
         let Some(other) = theirs.flows.iter_mut().find(|one| one.id == flow.id) else { continue };
         let (sender, receiver) = if flow.role == Role::Sender { (flow, other) } else { (other, flow) };
@@ -71,7 +63,7 @@ mod tests {
         (sender.messages, sender.messages_total) = (1000, 1000);
         let mut ours = Outcome::of_flows(End::Target, vec![receiver]);
         let mut theirs = Outcome::of_flows(End::Host, vec![sender]);
-        settle(&mut ours, &mut theirs);
+        reconcile(&mut ours, &mut theirs);
         theirs.flows[0].messages
     }
 

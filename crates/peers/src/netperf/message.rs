@@ -76,7 +76,7 @@ impl Message {
         let octets: &[u8; LEN] = octets.get(..LEN)?.try_into().ok()?;
         let mut data = [0; DATA_LEN];
         data.copy_from_slice(&octets[8..]);
-        Some(Message { kind: int(octets, 0), second: int(octets, 4), data })
+        Some(Message { kind: i32::get(octets, 0, 4), second: i32::get(octets, 4, 4), data })
     }
 
     /// Its octets.
@@ -113,52 +113,116 @@ impl Message {
 /// The answer to how fast the CPUs are: per cent, of the kernel's own accounts.
 pub fn calibration(cpus: u32) -> Message {
     let mut message = Message::new(CPU_CALIBRATE, 0);
-    put(&mut message.data, 0, WHOLE.to_be_bytes());
-    put(&mut message.data, 4, cpus.to_be_bytes());
+    WHOLE.to_bits().put(&mut message.data, 0, 4);
+    cpus.put(&mut message.data, 4, 4);
     message
 }
 
 /// The rate of a CPU whose use the kernel accounts for.
 pub const WHOLE: f32 = 100.0;
 
-/// The word at an octet of a message's data, which is there.
-pub fn word(data: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([data[at], data[at + 1], data[at + 2], data[at + 3]])
+/// A value in a message's data: so many octets, at an offset that is there.
+pub trait Field: Sized {
+    /// Reads it.
+    fn get(data: &[u8], at: usize, len: usize) -> Self;
+    /// Writes it.
+    fn put(&self, data: &mut [u8], at: usize, len: usize);
 }
 
-/// The same, with a sign.
-pub fn int(data: &[u8], at: usize) -> i32 {
-    word(data, at).cast_signed()
-}
+/// A type from a table of where its fields stand: offset, octets, name, type and what it is unless told otherwise.
+macro_rules! fields {
+    ($(#[$about:meta])* $type:ident { $($(#[$doc:meta])* $at:literal, $len:literal $name:ident: $kind:ty = $usual:expr,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $type { $($(#[$doc])* pub $name: $kind,)* }
 
-/// The same, as a number of single precision; what is none is absent: peers leave words unset.
-pub fn float(data: &[u8], at: usize) -> Option<f64> {
-    let number = f64::from(f32::from_bits(word(data, at)));
-    number.is_finite().then_some(number)
-}
+        impl Default for $type {
+            fn default() -> $type {
+                $type { $($name: $usual,)* }
+            }
+        }
 
-/// A text of at most so many octets, up to its zero; `None` where it is empty or not printable.
-pub fn text(data: &[u8], at: usize, room: usize) -> Option<String> {
-    // The last octet of the room is the zero's, whatever stands there.
-    let octets = &data[at..at + room - 1];
-    let len = octets.iter().position(|&octet| octet == 0).unwrap_or(octets.len());
-    let text = std::str::from_utf8(&octets[..len]).ok()?.trim();
-    (!text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() || c == ' ')).then(|| text.to_owned())
-}
+        impl $type {
+            fn get(data: &[u8]) -> $type {
+                $type { $($name: Field::get(data, $at, $len),)* }
+            }
 
-/// Writes a word's octets.
-pub fn put(data: &mut [u8], at: usize, word: [u8; 4]) {
-    data[at..at + 4].copy_from_slice(&word);
+            fn put(&self, data: &mut [u8]) {
+                $(Field::put(&self.$name, data, $at, $len);)*
+            }
+        }
+    };
 }
+pub(super) use fields;
 
-/// Writes a text, cut to its room less the zero that ends it.
-pub fn put_text(data: &mut [u8], at: usize, room: usize, text: &str) {
-    let mut len = text.len().min(room - 1);
-    while !text.is_char_boundary(len) {
-        len -= 1;
+impl Field for u32 {
+    fn get(data: &[u8], at: usize, _: usize) -> u32 {
+        u32::from_be_bytes([data[at], data[at + 1], data[at + 2], data[at + 3]])
     }
-    data[at..at + room].fill(0);
-    data[at..at + len].copy_from_slice(&text.as_bytes()[..len]);
+
+    fn put(&self, data: &mut [u8], at: usize, _: usize) {
+        data[at..at + 4].copy_from_slice(&self.to_be_bytes());
+    }
+}
+
+impl Field for i32 {
+    fn get(data: &[u8], at: usize, len: usize) -> i32 {
+        u32::get(data, at, len).cast_signed()
+    }
+
+    fn put(&self, data: &mut [u8], at: usize, len: usize) {
+        self.cast_unsigned().put(data, at, len);
+    }
+}
+
+impl Field for u64 {
+    fn get(data: &[u8], at: usize, len: usize) -> u64 {
+        u64::from(u32::get(data, at, len)) << 32 | u64::from(u32::get(data, at + 4, len))
+    }
+
+    fn put(&self, data: &mut [u8], at: usize, _: usize) {
+        data[at..at + 8].copy_from_slice(&self.to_be_bytes());
+    }
+}
+
+/// Below 0: unknown.
+impl Field for Option<u32> {
+    fn get(data: &[u8], at: usize, len: usize) -> Option<u32> {
+        u32::try_from(i32::get(data, at, len)).ok()
+    }
+
+    fn put(&self, data: &mut [u8], at: usize, len: usize) {
+        self.map_or(-1, u32::cast_signed).put(data, at, len);
+    }
+}
+
+/// Of single precision; what is no number is absent: peers leave words unset.
+impl Field for Option<f64> {
+    fn get(data: &[u8], at: usize, len: usize) -> Option<f64> {
+        Some(f64::from(f32::from_bits(u32::get(data, at, len)))).filter(|number| number.is_finite())
+    }
+
+    fn put(&self, data: &mut [u8], at: usize, len: usize) {
+        (self.unwrap_or(-1.0) as f32).to_bits().put(data, at, len);
+    }
+}
+
+/// A text up to its zero; `None` where it is empty or not printable.
+impl Field for Option<String> {
+    fn get(data: &[u8], at: usize, len: usize) -> Option<String> {
+        // The last octet of the room is the zero's, whatever stands there.
+        let octets = &data[at..at + len - 1];
+        let len = octets.iter().position(|&octet| octet == 0).unwrap_or(octets.len());
+        let text = std::str::from_utf8(&octets[..len]).ok()?.trim();
+        (!text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() || c == ' ')).then(|| text.to_owned())
+    }
+
+    fn put(&self, data: &mut [u8], at: usize, len: usize) {
+        let text = self.as_deref().unwrap_or("");
+        data[at..at + len].fill(0);
+        let cut = (0..len).rev().find(|&cut| text.is_char_boundary(cut)).unwrap_or(0);
+        data[at..at + cut].copy_from_slice(&text.as_bytes()[..cut]);
+    }
 }
 
 #[cfg(test)]
@@ -200,15 +264,25 @@ mod tests {
     #[test]
     fn what_is_no_number_and_no_text_is_absent() {
         let mut data = [0; 64];
-        put(&mut data, 0, f32::NAN.to_be_bytes());
-        put(&mut data, 4, 1.5f32.to_be_bytes());
-        assert_eq!((float(&data, 0), float(&data, 4)), (None, Some(1.5)));
-        put_text(&mut data, 16, 8, "enp0s31f6");
-        assert_eq!((&data[16..24], text(&data, 16, 8).unwrap().as_str()), (&b"enp0s31\0"[..], "enp0s31"));
-        put_text(&mut data, 16, 4, "äöü");
+        f32::NAN.to_bits().put(&mut data, 0, 4);
+        1.5f32.to_bits().put(&mut data, 4, 4);
+        assert_eq!((Option::<f64>::get(&data, 0, 4), Option::<f64>::get(&data, 4, 4)), (None, Some(1.5)));
+        Some("enp0s31f6".to_owned()).put(&mut data, 16, 8);
+        assert_eq!(
+            (&data[16..24], Option::<String>::get(&data, 16, 8).unwrap().as_str()),
+            (&b"enp0s31\0"[..], "enp0s31")
+        );
+        Some("äöü".to_owned()).put(&mut data, 16, 4);
         assert_eq!(data[16..20], *"ä\0\0".as_bytes());
         data[32..40].fill(0xff);
         data[40] = 7;
-        assert_eq!((text(&data, 32, 8), text(&data, 40, 8), text(&data, 48, 8)), (None, None, None));
+        assert_eq!(
+            (
+                Option::<String>::get(&data, 32, 8),
+                Option::<String>::get(&data, 40, 8),
+                Option::<String>::get(&data, 48, 8)
+            ),
+            (None, None, None)
+        );
     }
 }

@@ -2,7 +2,7 @@
 //! they stand in a message's data.
 //! Knows no sockets, and not what linerate makes of them.
 
-use super::message::{DO_OMNI, Message, OMNI_RESPONSE, float, int, put, put_text, text, word};
+use super::message::{DO_OMNI, Field, Message, OMNI_RESPONSE, fields};
 
 /// Bits of a request's flags.
 pub mod flag {
@@ -30,7 +30,7 @@ pub const USUAL: i32 = -1;
 
 /// What the server is to do with its data socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Does {
+pub enum ServerRole {
     /// Send a stream.
     Sends,
     /// Receive one.
@@ -41,154 +41,84 @@ pub enum Does {
     Other(i32),
 }
 
-impl Does {
-    fn of(word: i32) -> Does {
-        match word {
-            2 => Does::Sends,
-            4 => Does::Receives,
-            6 => Does::Answers,
-            other => Does::Other(other),
+impl Field for ServerRole {
+    fn get(data: &[u8], at: usize, len: usize) -> ServerRole {
+        match i32::get(data, at, len) {
+            2 => ServerRole::Sends,
+            4 => ServerRole::Receives,
+            6 => ServerRole::Answers,
+            other => ServerRole::Other(other),
         }
     }
 
-    fn word(self) -> i32 {
-        match self {
-            Does::Sends => 2,
-            Does::Receives => 4,
-            Does::Answers => 6,
-            Does::Other(word) => word,
-        }
+    fn put(&self, data: &mut [u8], at: usize, len: usize) {
+        let word = match *self {
+            ServerRole::Sends => 2,
+            ServerRole::Receives => 4,
+            ServerRole::Answers => 6,
+            ServerRole::Other(word) => word,
+        };
+        word.put(data, at, len);
     }
 }
 
-/// A test, as a client asks for it; what is left out here is never looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// SO_SNDBUF.
-    pub send_buffer: i32,
-    /// Octets of each send.
-    pub send_size: i32,
-    /// Octets of a request; -1: there are none.
-    pub request_size: i32,
-    /// SO_RCVBUF.
-    pub receive_buffer: i32,
-    /// Octets of each receive.
-    pub receive_size: i32,
-    /// Octets of a response; -1: there are none.
-    pub response_size: i32,
-    /// See [`flag`].
-    pub flags: u32,
-    /// Seconds, or less than 0: so many octets, or transactions.
-    pub length: i32,
-    /// Where the server's data socket is to be; 0: anywhere.
-    pub data_port: i32,
-    /// 0 for any, 4, 6; 7 is none of IP.
-    pub family: i32,
-    /// 1 stream, 2 datagrams.
-    pub socket: i32,
-    /// The number of the protocol over IP.
-    pub protocol: i32,
-    /// What the server does.
-    pub does: Does,
-    /// The client's own port, of datagrams.
-    pub client_port: i32,
-    /// Sends in a burst; 0: no bursts.
-    pub burst: i32,
-    /// Microseconds between the beginnings of two.
-    pub burst_us: i32,
-    /// The octet of IP_TOS; -1: as it is.
-    pub tos: i32,
-    /// TCP_CONGESTION.
-    pub congestion_control: Option<String>,
-}
-
-impl Default for Request {
-    fn default() -> Request {
-        Request {
-            send_buffer: USUAL,
-            send_size: USUAL,
-            request_size: USUAL,
-            receive_buffer: USUAL,
-            receive_size: USUAL,
-            response_size: USUAL,
-            flags: 0,
-            length: 10,
-            data_port: 0,
-            family: 0,
-            socket: 1,
-            protocol: 6,
-            does: Does::Receives,
-            client_port: 0,
-            burst: 0,
-            burst_us: 0,
-            tos: USUAL,
-            congestion_control: None,
-        }
+fields! {
+    /// A test, as a client asks for it; what is left out here is never looked at.
+    Request {
+        /// SO_SNDBUF.
+        0, 4 send_buffer: i32 = USUAL,
+        /// Octets of each send.
+        4, 4 send_size: i32 = USUAL,
+        /// Octets of a request; -1: there are none.
+        20, 4 request_size: i32 = USUAL,
+        /// SO_RCVBUF.
+        24, 4 receive_buffer: i32 = USUAL,
+        /// Octets of each receive.
+        28, 4 receive_size: i32 = USUAL,
+        /// Octets of a response; -1: there are none.
+        44, 4 response_size: i32 = USUAL,
+        /// See [`flag`].
+        48, 4 flags: u32 = 0,
+        /// Seconds, or less than 0: so many octets, or transactions.
+        56, 4 length: i32 = 10,
+        /// Where the server's data socket is to be; 0: anywhere.
+        80, 4 data_port: i32 = 0,
+        /// 0 for any, 4, 6; 7 is none of IP.
+        84, 4 family: i32 = 0,
+        /// 1 stream, 2 datagrams.
+        88, 4 socket: i32 = 1,
+        /// The number of the protocol over IP.
+        92, 4 protocol: i32 = 6,
+        /// What the server does.
+        96, 4 does: ServerRole = ServerRole::Receives,
+        /// The client's own port, of datagrams.
+        100, 4 client_port: i32 = 0,
+        /// Sends in a burst; 0: no bursts.
+        104, 4 burst: i32 = 0,
+        /// Microseconds between the beginnings of two.
+        108, 4 burst_us: i32 = 0,
+        /// The octet of IP_TOS; -1: as it is.
+        148, 4 tos: i32 = USUAL,
+        /// TCP_CONGESTION.
+        152, 16 congestion_control: Option<String> = None,
     }
 }
 
 impl Request {
-    /// Reads a message's data.
+    /// What a message asks for.
     pub fn parse(message: &Message) -> Request {
-        let data = &message.data;
-        Request {
-            send_buffer: int(data, 0),
-            send_size: int(data, 4),
-            request_size: int(data, 20),
-            receive_buffer: int(data, 24),
-            receive_size: int(data, 28),
-            response_size: int(data, 44),
-            flags: word(data, 48),
-            length: int(data, 56),
-            data_port: int(data, 80),
-            family: int(data, 84),
-            socket: int(data, 88),
-            protocol: int(data, 92),
-            does: Does::of(int(data, 96)),
-            client_port: int(data, 100),
-            burst: int(data, 104),
-            burst_us: int(data, 108),
-            tos: int(data, 148),
-            congestion_control: text(data, 152, 16),
-        }
+        Request::get(&message.data)
     }
 
-    /// The message, of no CPU in particular.
+    /// The message.
     pub fn emit(&self) -> Message {
         let mut message = Message::new(DO_OMNI, -1);
-        let data = &mut message.data;
-        for (at, value) in [
-            (0, self.send_buffer),
-            (4, self.send_size),
-            (20, self.request_size),
-            (24, self.receive_buffer),
-            (28, self.receive_size),
-            (44, self.response_size),
-            (48, self.flags.cast_signed()),
-            (56, self.length),
-            (80, self.data_port),
-            (84, self.family),
-            (88, self.socket),
-            (92, self.protocol),
-            (96, self.does.word()),
-            (100, self.client_port),
-            (104, self.burst),
-            (108, self.burst_us),
-            (148, self.tos),
-            // What linerate has no use for, as the peer's client leaves it: alignments of buffers, how many of them, no
-            // dirty and clean octets, no priority.
-            (8, 8),
-            (32, 8),
-            (16, 1),
-            (40, 1),
-            (68, USUAL),
-            (72, USUAL),
-            (76, USUAL),
-            (144, USUAL),
-        ] {
-            put(data, at, value.to_be_bytes());
+        // What linerate has no use for, as the peer's client leaves it: alignments of buffers, how many of them, no
+        // dirty and clean octets, no priority.
+        for (at, value) in [(8, 8), (32, 8), (16, 1), (40, 1), (68, USUAL), (72, USUAL), (76, USUAL), (144, USUAL)] {
+            value.put(&mut message.data, at, 4);
         }
-        put_text(data, 152, 16, self.congestion_control.as_deref().unwrap_or(""));
+        self.put(&mut message.data);
         message
     }
 
@@ -198,76 +128,48 @@ impl Request {
     }
 }
 
-/// What the server answers: what it made of the request, and where its data socket is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Response {
-    /// SO_RCVBUF.
-    pub receive_buffer: i32,
-    /// Octets of each receive.
-    pub receive_size: i32,
-    /// SO_SNDBUF.
-    pub send_buffer: i32,
-    /// Octets of each send.
-    pub send_size: i32,
-    /// As asked.
-    pub flags: u32,
-    /// What a CPU does at most; per cent where the kernel accounts for it.
-    pub cpu_rate: Option<f64>,
-    /// As asked.
-    pub length: i32,
-    /// Where its data socket is.
-    pub data_port: i32,
-    /// Clock of its CPUs, MHz.
-    pub cpu_mhz: i32,
-    /// The machine's model.
-    pub machine: Option<String>,
-    /// The model of its CPUs.
-    pub cpu: Option<String>,
+fields! {
+    /// What the server answers: what it made of the request, and where its data socket is.
+    Response {
+        /// SO_RCVBUF.
+        0, 4 receive_buffer: i32 = 0,
+        /// Octets of each receive.
+        4, 4 receive_size: i32 = 0,
+        /// SO_SNDBUF.
+        12, 4 send_buffer: i32 = 0,
+        /// Octets of each send.
+        16, 4 send_size: i32 = 0,
+        /// As asked.
+        24, 4 flags: u32 = 0,
+        /// What a CPU does at most; per cent where the kernel accounts for it.
+        28, 4 cpu_rate: Option<f64> = None,
+        /// As asked.
+        32, 4 length: i32 = 0,
+        /// Where its data socket is.
+        44, 4 data_port: i32 = 0,
+        /// Clock of its CPUs, MHz.
+        56, 4 cpu_mhz: i32 = 0,
+        /// The machine's model.
+        72, 33 machine: Option<String> = None,
+        /// The model of its CPUs.
+        105, 80 cpu: Option<String> = None,
+    }
 }
 
 impl Response {
-    /// Reads a message's data.
+    /// What a message answers.
     pub fn parse(message: &Message) -> Response {
-        let data = &message.data;
-        Response {
-            receive_buffer: int(data, 0),
-            receive_size: int(data, 4),
-            send_buffer: int(data, 12),
-            send_size: int(data, 16),
-            flags: word(data, 24),
-            cpu_rate: float(data, 28),
-            length: int(data, 32),
-            data_port: int(data, 44),
-            cpu_mhz: int(data, 56),
-            machine: text(data, 72, 33),
-            cpu: text(data, 105, 80),
-        }
+        Response::get(&message.data)
     }
 
     /// The message.
     pub fn emit(&self) -> Message {
         let mut message = Message::new(OMNI_RESPONSE, 0);
-        let data = &mut message.data;
-        for (at, value) in [
-            (0, self.receive_buffer),
-            (4, self.receive_size),
-            (8, 1),
-            (12, self.send_buffer),
-            (16, self.send_size),
-            (20, 1),
-            (24, self.flags.cast_signed()),
-            (32, self.length),
-            (44, self.data_port),
-            (56, self.cpu_mhz),
-            // Priority and TOS: as they are.
-            (64, USUAL),
-            (68, USUAL),
-        ] {
-            put(data, at, value.to_be_bytes());
+        // Alignments; priority and TOS: as they are.
+        for (at, value) in [(8, 1), (20, 1), (64, USUAL), (68, USUAL)] {
+            value.put(&mut message.data, at, 4);
         }
-        put(data, 28, (self.cpu_rate.unwrap_or(0.0) as f32).to_be_bytes());
-        put_text(data, 72, 33, self.machine.as_deref().unwrap_or(""));
-        put_text(data, 105, 80, self.cpu.as_deref().unwrap_or(""));
+        self.put(&mut message.data);
         message
     }
 }
@@ -314,7 +216,7 @@ mod tests {
             response_size: 1,
             flags: flag::CPU | flag::CONGESTION_CONTROL,
             family: 4,
-            does: Does::Answers,
+            does: ServerRole::Answers,
             congestion_control: Some("cubic".to_owned()),
             ..Request::default()
         };
@@ -337,7 +239,7 @@ mod tests {
             family: 6,
             socket: 2,
             protocol: 17,
-            does: Does::Sends,
+            does: ServerRole::Sends,
             client_port: 8,
             burst: 9,
             burst_us: 10,
@@ -360,7 +262,7 @@ mod tests {
         };
         let message = response.emit();
         assert_eq!(Response::parse(&message), response);
-        assert_eq!((word(&message.data, 44), &message.data[72..79]), (40_000, &b"a board"[..]));
+        assert_eq!((u32::get(&message.data, 44, 4), &message.data[72..79]), (40_000, &b"a board"[..]));
         assert_eq!(message.data[105..110], *b"ARMv7");
     }
 
@@ -368,7 +270,7 @@ mod tests {
     fn any_octets_are_a_request_and_a_response() {
         let message = Message { kind: -1, second: -1, data: [0xff; super::super::message::DATA_LEN] };
         let request = Request::parse(&message);
-        assert_eq!((request.does, request.congestion_control), (Does::Other(-1), None));
+        assert_eq!((request.does, request.congestion_control), (ServerRole::Other(-1), None));
         assert_eq!(Response::parse(&message).cpu_rate, None);
     }
 }

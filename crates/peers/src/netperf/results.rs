@@ -1,47 +1,48 @@
 //! What a netperf server tells after a test: the words of its results, and where they stand in a message's data.
 //! Knows no arithmetic but service demand's.
 
-use super::message::{Message, OMNI_RESULTS, float, int, put, put_text, text, word};
+use super::message::{Field, Message, OMNI_RESULTS, fields};
 
-/// The results of the server's end. Absent is what was not told, or is none.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Results {
-    /// Octets received.
-    pub received: u64,
-    /// Calls that received.
-    pub receive_calls: u32,
-    /// SO_RCVBUF at the end.
-    pub receive_buffer: Option<u32>,
-    /// Octets sent.
-    pub sent: u64,
-    /// Calls that sent.
-    pub send_calls: u32,
-    /// SO_SNDBUF at the end.
-    pub send_buffer: Option<u32>,
-    /// Sends that the kernel refused.
-    pub failed_sends: u32,
-    /// Transactions.
-    pub transactions: u32,
-    /// Seconds.
-    pub elapsed_s: Option<f64>,
-    /// Of the whole machine.
-    pub cpu: Option<Cpu>,
-    /// Microseconds of CPU time for a KiB, or a transaction. netserver's is garbage: never read.
-    pub service_demand: Option<f64>,
-    /// Segments retransmitted.
-    pub retransmissions: Option<u32>,
-    /// The interface of the data.
-    pub interface: Option<String>,
-    /// Its driver, the driver's version, its firmware, its bus.
-    pub driver: Option<String>,
-    /// Of the driver.
-    pub driver_version: Option<String>,
-    /// Of the device.
-    pub firmware: Option<String>,
-    /// Where the device is.
-    pub bus: Option<String>,
-    /// TCP_CONGESTION.
-    pub congestion_control: Option<String>,
+fields! {
+    /// The results of the server's end. Absent is what was not told, or is none.
+    Results {
+        /// Octets received.
+        0, 8 received: u64 = 0,
+        /// Calls that received.
+        8, 4 receive_calls: u32 = 0,
+        /// SO_RCVBUF at the end.
+        12, 4 receive_buffer: Option<u32> = None,
+        /// Octets sent.
+        16, 8 sent: u64 = 0,
+        /// Calls that sent.
+        24, 4 send_calls: u32 = 0,
+        /// SO_SNDBUF at the end.
+        28, 4 send_buffer: Option<u32> = None,
+        /// Sends that the kernel refused.
+        32, 4 failed_sends: u32 = 0,
+        /// Transactions.
+        36, 4 transactions: u32 = 0,
+        /// Seconds.
+        40, 4 elapsed_s: Option<f64> = None,
+        /// Of the whole machine.
+        44, 44 cpu: Option<Cpu> = None,
+        /// Microseconds of CPU time for a KiB, or a transaction. netserver's is garbage: never read.
+        68, 4 service_demand: Option<f64> = None,
+        /// Segments retransmitted.
+        104, 4 retransmissions: Option<u32> = None,
+        /// The interface of the data.
+        108, 16 interface: Option<String> = None,
+        /// Its driver, the driver's version, its firmware, its bus.
+        124, 32 driver: Option<String> = None,
+        /// Of the driver.
+        156, 32 driver_version: Option<String> = None,
+        /// Of the device.
+        188, 32 firmware: Option<String> = None,
+        /// Where the device is.
+        220, 32 bus: Option<String> = None,
+        /// TCP_CONGESTION.
+        268, 16 congestion_control: Option<String> = None,
+    }
 }
 
 /// CPU use of a whole machine: per cent of all its CPUs.
@@ -90,97 +91,52 @@ pub fn service_demand(cpu: &Cpu, units_per_s: f64) -> Option<f64> {
     (units_per_s > 0.0).then(|| cpu.busy * 10_000.0 * f64::from(cpu.cpus) / units_per_s)
 }
 
-impl Results {
-    /// Reads a message's data. Its kind says nothing; see [`OMNI_RESULTS`].
-    pub fn parse(message: &Message) -> Results {
-        let data = &message.data;
-        let long = |at| u64::from(word(data, at)) << 32 | u64::from(word(data, at + 4));
-        let known = |at| u32::try_from(int(data, at)).ok();
-        let percent = |at| float(data, at).filter(|share| (0.0..=100.0).contains(share));
-        let cpu = || {
-            let code = int(data, 72);
-            method(code)?;
-            Some(Cpu {
-                busy: percent(44)?,
-                user: percent(48).unwrap_or(0.0),
-                system: percent(52).unwrap_or(0.0),
-                irq: percent(60).unwrap_or(0.0),
-                softirq: percent(64).unwrap_or(0.0),
-                method: code,
-                cpus: known(76).filter(|cpus| (1..=1 << 16).contains(cpus))?,
-                peak: known(80).zip(percent(84)),
-            })
-        };
-        Results {
-            received: long(0),
-            receive_calls: word(data, 8),
-            receive_buffer: known(12),
-            sent: long(16),
-            send_calls: word(data, 24),
-            send_buffer: known(28),
-            failed_sends: word(data, 32),
-            transactions: word(data, 36),
-            elapsed_s: float(data, 40).filter(|time| (0.0..=1e6).contains(time)),
-            cpu: cpu(),
-            service_demand: None,
-            retransmissions: known(104),
-            interface: text(data, 108, 16),
-            driver: text(data, 124, 32),
-            driver_version: text(data, 156, 32),
-            firmware: text(data, 188, 32),
-            bus: text(data, 220, 32),
-            congestion_control: text(data, 268, 16),
+impl Field for Option<Cpu> {
+    fn get(data: &[u8], at: usize, len: usize) -> Option<Cpu> {
+        let percent = |offset| Option::<f64>::get(data, at + offset, len).filter(|share| (0.0..=100.0).contains(share));
+        let known = |offset| Option::<u32>::get(data, at + offset, len);
+        let code = i32::get(data, at + 28, len);
+        method(code)?;
+        Some(Cpu {
+            busy: percent(0)?,
+            user: percent(4).unwrap_or(0.0),
+            system: percent(8).unwrap_or(0.0),
+            irq: percent(16).unwrap_or(0.0),
+            softirq: percent(20).unwrap_or(0.0),
+            method: code,
+            cpus: known(32).filter(|cpus| (1..=1 << 16).contains(cpus))?,
+            peak: known(36).zip(percent(40)),
+        })
+    }
+
+    fn put(&self, data: &mut [u8], at: usize, len: usize) {
+        let cpu = self.unwrap_or_default();
+        let busy = self.map(|cpu| cpu.busy);
+        for (offset, share) in [(4, cpu.user), (8, cpu.system), (16, cpu.irq), (20, cpu.softirq)] {
+            Some(share).put(data, at + offset, len);
         }
+        busy.put(data, at, len);
+        cpu.method.put(data, at + 28, len);
+        cpu.cpus.put(data, at + 32, len);
+        cpu.peak.map(|(cpu, _)| cpu).put(data, at + 36, len);
+        cpu.peak.map(|(_, share)| share).put(data, at + 40, len);
+    }
+}
+
+impl Results {
+    /// What a message tells.
+    pub fn parse(message: &Message) -> Results {
+        let told = Results::get(&message.data);
+        let elapsed_s = told.elapsed_s.filter(|time| (0.0..=1e6).contains(time));
+        Results { elapsed_s, service_demand: None, ..told }
     }
 
     /// The message.
     pub fn emit(&self) -> Message {
         let mut message = Message::new(OMNI_RESULTS, 0);
-        let data = &mut message.data;
-        let or_unknown = |known: Option<u32>| known.map_or(-1, u32::cast_signed);
-        let cpu = self.cpu.unwrap_or_default();
-        let (peak, peak_use) = cpu.peak.map_or((-1, -1.0), |(cpu, share)| (cpu.cast_signed(), share));
-        for (at, value) in [
-            (0, ((self.received >> 32) as u32).cast_signed()),
-            (4, (self.received as u32).cast_signed()),
-            (8, self.receive_calls.cast_signed()),
-            (12, or_unknown(self.receive_buffer)),
-            (16, ((self.sent >> 32) as u32).cast_signed()),
-            (20, (self.sent as u32).cast_signed()),
-            (24, self.send_calls.cast_signed()),
-            (28, or_unknown(self.send_buffer)),
-            (32, self.failed_sends.cast_signed()),
-            (36, self.transactions.cast_signed()),
-            (72, cpu.method),
-            (76, cpu.cpus.cast_signed()),
-            (80, peak),
-            (104, or_unknown(self.retransmissions)),
-        ] {
-            put(data, at, value.to_be_bytes());
-        }
-        for (at, value) in [
-            (40, self.elapsed_s.unwrap_or(-1.0)),
-            (44, if self.cpu.is_some() { cpu.busy } else { -1.0 }),
-            (48, cpu.user),
-            (52, cpu.system),
-            (60, cpu.irq),
-            (64, cpu.softirq),
-            (68, self.service_demand.unwrap_or(-1.0)),
-            (84, peak_use),
-        ] {
-            put(data, at, (value as f32).to_be_bytes());
-        }
-        for (at, room, text) in [
-            (108, 16, &self.interface),
-            (124, 32, &self.driver),
-            (156, 32, &self.driver_version),
-            (188, 32, &self.firmware),
-            (220, 32, &self.bus),
-            (252, 16, &self.bus),
-            (268, 16, &self.congestion_control),
-        ] {
-            put_text(data, at, room, text.as_deref().unwrap_or(""));
-        }
+        self.put(&mut message.data);
+        // The device's bus and its slot are one.
+        self.bus.put(&mut message.data, 252, 16);
         message
     }
 }
@@ -214,7 +170,7 @@ mod tests {
             (84, 80.0f32.to_bits()),
             (104, 0xffff_ffff),
         ] {
-            put(&mut data, at, word.to_be_bytes());
+            word.put(&mut data, at, 4);
         }
         data[108..112].copy_from_slice(b"eth0");
         data[124..127].copy_from_slice(b"fec");

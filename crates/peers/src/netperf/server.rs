@@ -1,105 +1,410 @@
-//! A netserver: any number of clients at once, each test through linerate's own data path.
-//! Knows no records and no terminal; what a test was is told to whoever wants to hear.
+//! What a netserver says: messages on a control connection, one after the other, and a test for each request.
 //!
-//! ```text
-//!   TCP connection ─→ a thread ─→ Session: messages, one after the other, and a test for each request
-//! ```
 //! Test traffic goes only where a control connection came from.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io::{self, ErrorKind, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use super::session::Session;
-use crate::connections::{ConnectionLimit, Stranger};
-use crate::door::{await_all, listeners, next};
-use crate::served::{Limits, Refusals, Served};
+use linerate_host::environment;
+use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::{Adopted, TrafficError, Trial};
+use linerate_trial::environment::Environment;
+use linerate_trial::flow::{End, Flow};
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::{Direction, Extent, Spec, Workload};
+use socket2::Socket;
 
-/// The port of control connections.
-pub const PORT: u16 = 12_865;
+use super::mapping::{PAD, errno, results_of, spec_of};
+use super::message::{
+    CLASSIC, CPU_CALIBRATE, DEBUG_OFF, DEBUG_OK, DEBUG_ON, DO_OMNI, Message, OMNI_RESPONSE, PASSPHRASE, UNKNOWN_TEST,
+    WHOLE, calibration,
+};
+use super::omni::{Request, Response};
+use super::sockets::{bound, framing, port};
+use crate::connection_limit::ConnectionPermit;
+use crate::deadline::Timed;
+use crate::error::Error;
+use crate::listener::is_passing;
+use crate::protocol::Serve;
+use crate::remote_end::remote_end;
+use crate::server::{Connection, ServerTest, Service};
+use crate::wait::{self, await_close, has_left, join};
 
-/// A server that listens.
-pub struct Server {
-    listeners: Vec<TcpListener>,
-    limits: Limits,
-    refusals: Refusals,
-    /// Control connections that have no test.
-    strangers: ConnectionLimit,
-    ended: AtomicUsize,
-}
+/// How long a client has for its first message, to open its data connection, and to close it.
+const MESSAGE_TIME: Duration = Duration::from_secs(10);
+/// How long it may think before it asks for another test.
+const IDLE_TIME: Duration = Duration::from_secs(60);
+/// How often something is looked at that may have ended everything.
+const LOOK_FOR_END: Duration = Duration::from_millis(50);
+/// How often something is looked at that wakes nobody.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// How long a client may be late with what ends a series of connections.
+const LATE: Duration = Duration::from_secs(1);
 
-impl Server {
-    /// Listens on an address, or on every one. Port 0 is any that is free.
-    pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
-        Ok(Server {
-            listeners: listeners(address, port)?,
-            refusals: Box::new(|_, _| {}),
-            limits,
-            strangers: ConnectionLimit::default(),
-            ended: AtomicUsize::new(0),
-        })
-    }
+/// A netserver: its clients have nothing in common.
+pub struct Server;
 
-    /// From now on these hear of clients that are refused. They leave nothing else: nothing was measured.
-    pub fn tell_refusals(&mut self, refusals: Refusals) {
-        self.refusals = refusals;
-    }
-
-    /// The port that is listened on.
-    pub fn port(&self) -> io::Result<u16> {
-        Ok(self.listeners[0].local_addr()?.port())
-    }
-
-    /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
-    /// aborted.
-    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
-        let over = || is_over(self.ended.load(Ordering::Relaxed));
-        let told = |served: Served| {
-            heard(served);
-            self.ended.fetch_add(1, Ordering::Relaxed);
-        };
-        let service = Service { server: self, over: &over, heard: &told };
-        thread::scope(|scope| {
-            await_all(self.listeners.iter().map(|listener| scope.spawn(move || service.attend(listener, scope))))
-        })
-    }
-}
-
-/// A server at work.
-#[derive(Clone, Copy)]
-struct Service<'a> {
-    server: &'a Server,
-    over: &'a (dyn Fn() -> bool + Sync),
-    heard: &'a (dyn Fn(Served) + Sync),
-}
-
-impl<'a> Service<'a> {
-    /// Looks for one family's connections, and gives each a thread.
-    fn attend<'scope>(self, listener: &'a TcpListener, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
-    where
-        'a: 'scope,
-    {
-        while !(self.over)() {
-            let Some((control, peer)) = next(listener, &self.server.limits.allow)? else { continue };
-            let work = move |stranger, control| self.receive(stranger, control, peer);
-            self.server.strangers.receive(scope, (control, peer), work);
+impl Serve for Server {
+    fn connection<'a>(&'a self, service: Service<'a>, connection: Connection<'a>) {
+        let Connection { stream: control, peer, permit, .. } = connection;
+        if let Ok(local) = control.local_addr() {
+            Session { service, control, peer, local }.run(permit);
         }
+    }
+}
+
+/// A control connection.
+struct Session<'a> {
+    service: Service<'a>,
+    control: TcpStream,
+    peer: SocketAddr,
+    local: SocketAddr,
+}
+
+/// What a message asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// How fast the CPUs are.
+    Calibration,
+    /// That there is more or less in a log.
+    Logging,
+    /// Nothing: it is a passphrase. None is wanted here, so that each is right, and the right one is not answered.
+    Nothing,
+    /// A test.
+    Test(Box<Request>),
+    /// A test by a message of clients before 2.5, called so.
+    Classic(&'static str),
+    /// What nobody knows.
+    Unknown,
+}
+
+/// What a client's message asks for.
+pub fn command(message: &Message) -> Command {
+    match message.kind {
+        CPU_CALIBRATE => Command::Calibration,
+        DEBUG_ON | DEBUG_OFF => Command::Logging,
+        PASSPHRASE => Command::Nothing,
+        DO_OMNI => Command::Test(Box::new(Request::parse(message))),
+        kind => {
+            let classic = CLASSIC.iter().find(|(classic, _)| *classic == kind);
+            classic.map_or(Command::Unknown, |(_, name)| Command::Classic(name))
+        }
+    }
+}
+
+impl<'a> Session<'a> {
+    /// Until the client has no more to say, says nonsense, or is silent for too long.
+    fn run(&self, permit: ConnectionPermit<'a>) {
+        let _ = self.control.set_nodelay(true);
+        let mut permit = Some(permit);
+        let mut time = MESSAGE_TIME;
+        while let Ok(Some(message)) = self.next(time) {
+            time = IDLE_TIME;
+            let answered = match command(&message) {
+                Command::Calibration => self.say(&calibration(cpus())),
+                Command::Logging => self.say(&Message::new(DEBUG_OK, 0)),
+                Command::Nothing => Ok(()),
+                Command::Test(request) => self.test(&request, &mut permit),
+                Command::Classic(name) => {
+                    let what =
+                        format!("asked for {name} as netperf before 2.5 did; install netperf 2.5 or later there");
+                    self.service.refuse(self.peer, &what);
+                    self.say(&Message::new(message.kind + 1, UNKNOWN_TEST))
+                }
+                Command::Unknown => self.say(&Message::new(message.kind, UNKNOWN_TEST)),
+            };
+            if answered.is_err() {
+                break;
+            }
+        }
+        // Both sides' last words are on their way; what a client still says, it says to nobody.
+        let _ = self.control.shutdown(Shutdown::Write);
+        let _ = io::copy(&mut Timed::new(&self.control, LATE).take(4096), &mut io::sink());
+    }
+
+    /// The next message, once it comes.
+    fn next(&self, time: Duration) -> io::Result<Option<Message>> {
+        let until = Instant::now() + time;
+        self.control.set_read_timeout(Some(LOOK_FOR_END))?;
+        loop {
+            match self.control.peek(&mut [0]) {
+                Ok(_) => return Message::read(&mut Timed::new(&self.control, MESSAGE_TIME)),
+                Err(error) if is_passing(&error) && !self.service.is_over() && Instant::now() < until => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn say(&self, message: &Message) -> io::Result<()> {
+        message.write(&mut Timed::new(&self.control, MESSAGE_TIME))
+    }
+
+    /// A test, if it is allowed, and its results or an errno.
+    fn test(&self, request: &Request, permit: &mut Option<ConnectionPermit<'a>>) -> io::Result<()> {
+        let refuse = |errno| self.say(&Message::new(OMNI_RESPONSE, errno));
+        let spec = match spec_of(request, self.local.is_ipv4(), self.service.limits()) {
+            Ok(spec) => spec,
+            Err((errno, what)) => {
+                self.service.refuse(self.peer, what);
+                return refuse(errno);
+            }
+        };
+        let Some(test) = self.service.begin((self.peer, self.local), &spec, Some(&self.control)) else {
+            return refuse(errno::EBUSY);
+        };
+        *permit = None;
+        let said = self.admitted(request, spec, test);
+        *permit = self.service.readmit(self.peer, &self.control);
+        if permit.is_some() { said } else { Err(ErrorKind::OutOfMemory.into()) }
+    }
+
+    fn admitted(&self, request: &Request, mut spec: Spec, test: ServerTest<'a>) -> io::Result<()> {
+        let described = environment::describe(test.interface.as_deref(), &[]);
+        let ended = Test { session: self, test: &test, request, spec: &spec }.conduct(&described);
+        // What a client does not say, its test has shown.
+        if let Ok(outcome) = &ended {
+            complete(&mut spec, request, outcome);
+        }
+        let (answer, ended) = match ended {
+            Ok(outcome) => {
+                let results = results_of(request, &outcome, described.nic.as_ref());
+                let remote = if spec.workload == Workload::UdpStream {
+                    Outcome::of_flows(End::Host, Vec::new())
+                } else {
+                    remote_end(&spec, &outcome)
+                };
+                (results.emit(), Ok(Box::new([outcome, remote])))
+            }
+            Err(error) => (Message::new(OMNI_RESPONSE, errno_of(&error)), Err(error)),
+        };
+        let said = self.say(&answer);
+        test.finish([(spec, ended)]);
+        said
+    }
+}
+
+/// What a client is told of a test that has no results.
+fn errno_of(error: &Error) -> i32 {
+    match error {
+        Error::Local { error, .. } => error.raw_os_error().unwrap_or(errno::EINVAL),
+        Error::ClientLost { .. } | Error::Traffic(TrafficError::Stalled { .. }) => errno::ETIMEDOUT,
+        _ => errno::EINVAL,
+    }
+}
+
+/// A test that has its place.
+struct Test<'a> {
+    session: &'a Session<'a>,
+    test: &'a ServerTest<'a>,
+    request: &'a Request,
+    spec: &'a Spec,
+}
+
+impl Test<'_> {
+    /// Prepares, answers, and has the traffic.
+    fn conduct(&self, described: &Environment) -> Result<Outcome, Error> {
+        let Test { session, request, spec, .. } = self;
+        let mut at = session.local;
+        at.set_port(u16::try_from(request.data_port).unwrap_or(0));
+        let local = |error| Error::Local {
+            what: "make the socket of a client's data".to_owned(),
+            error,
+            action: "have it choose another port, or none",
+        };
+        let data = bound(spec, at).map_err(local)?;
+        let data_port = port(&data).map_err(local)?;
+        let response = response(request, spec, &data, data_port, described).emit();
+        let answer = || session.say(&response).map_err(Error::client("went away"));
+        let flow = Flow::of(spec)[0];
+        // What comes without a connection comes at once; those that are to hear it wait for it already.
+        let mut held = None;
+        let trial = match spec.workload {
+            Workload::UdpStream | Workload::UdpRr => {
+                let client = ProvenPeer::by_connection(&session.control).map_err(local)?;
+                hear_only(client, request, &data).map_err(local)?;
+                let trial = self.begin(Adopted::new(flow, data, Reach::Proven(client)), None)?;
+                answer()?;
+                trial
+            }
+            Workload::TcpCrr => {
+                data.listen(1024).map_err(local)?;
+                let socket = session.control.try_clone().map_err(local)?.into();
+                let trial = self.begin(Adopted::answering(flow, socket, data), None)?;
+                answer()?;
+                trial
+            }
+            Workload::TcpStream | Workload::TcpRr => {
+                data.listen(4).map_err(local)?;
+                answer()?;
+                let accepted = self.accept(spec, &data);
+                let (socket, since) = accepted.map_err(Error::client("did not open its data connection"))?;
+                // What this end only receives on is closed when it has read everything: the client waits for that, and
+                // its clock runs.
+                if spec.direction == Direction::Tx {
+                    held = Some(socket.try_clone().map_err(local)?);
+                }
+                self.begin(Adopted::new(flow, socket, Reach::Connected), since)?
+            }
+        };
+        let watched = self.watch(&trial);
+        if let (Ok(()), Some(held)) = (&watched, held) {
+            let until = Instant::now() + MESSAGE_TIME;
+            await_close(&held, || until, &|| self.test.is_over());
+        }
+        let outcome = join(trial, watched);
+        if spec.workload == Workload::TcpCrr {
+            // It was shared with the thread that answered.
+            let _ = session.control.set_nonblocking(false);
+        }
+        outcome
+    }
+
+    /// `since`: when the first octets were there.
+    fn begin(&self, open: Adopted, since: Option<Instant>) -> Result<Trial, Error> {
+        let framing = framing(move |_| since.map_or(Duration::ZERO, |since| since.elapsed()));
+        let trial = self.test.adopt(self.spec.clone(), framing, vec![open])?;
+        trial.start();
+        Ok(trial)
+    }
+
+    /// The client's data connection, and of a stream that it sends when its first octets were there.
+    fn accept(&self, spec: &Spec, data: &Socket) -> io::Result<(Socket, Option<Instant>)> {
+        let until = Instant::now() + MESSAGE_TIME;
+        data.set_nonblocking(true)?;
+        let socket = loop {
+            match data.accept() {
+                // Others may knock while the port is open; they get nothing.
+                Ok((socket, peer)) if peer.as_socket().is_some_and(|peer| peer.ip() == self.test.peer.ip()) => {
+                    break socket;
+                }
+                Ok(_) => {}
+                Err(error) if is_passing(&error) => self.wait(until)?,
+                Err(error) => return Err(error),
+            }
+        };
+        socket.set_nonblocking(false)?;
+        socket.set_tcp_nodelay(spec.nodelay())?;
+        if spec.workload != Workload::TcpStream || spec.direction != Direction::Rx {
+            return Ok((socket, None));
+        }
+        let stream: TcpStream = socket.into();
+        stream.set_read_timeout(Some(LOOK_FOR_END))?;
+        loop {
+            match stream.peek(&mut [0]) {
+                Ok(_) => return Ok((stream.into(), Some(Instant::now()))),
+                Err(error) if is_passing(&error) => self.wait(until)?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A moment, unless it is too late.
+    fn wait(&self, until: Instant) -> io::Result<()> {
+        if self.test.is_over() || has_left(&self.session.control) {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
+        if Instant::now() > until {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        thread::sleep(LOOK_AGAIN);
         Ok(())
     }
 
-    fn receive(self, stranger: Stranger<'_>, control: TcpStream, peer: SocketAddr) {
-        let Ok(local) = control.local_addr() else { return };
-        let session = Session {
-            control,
-            peer,
-            local,
-            limits: &self.server.limits,
-            strangers: &self.server.strangers,
-            over: self.over,
-            heard: self.heard,
-            refused: &|what| (self.server.refusals)(peer, what),
-        };
-        session.run(stranger);
+    /// Until the client's traffic has ended, or this end's.
+    fn watch(&self, trial: &Trial) -> Result<(), Error> {
+        let Test { request, spec, .. } = self;
+        let asked = spec.expected_time().unwrap_or(self.test.limits().time());
+        // A series of connections ends with the last, and nobody says so: not long after its time, or its number.
+        let by_connections = spec.workload == Workload::TcpCrr;
+        let pad = if by_connections { LATE } else { PAD };
+        let (began, mut first) = (Instant::now(), None);
+        let mut looked = began;
+        while !trial.ends_within(wait::LOOK_AGAIN) {
+            if self.test.is_over() {
+                return Err(Error::Stopped);
+            }
+            if looked.elapsed() > LOOK_FOR_END {
+                looked = Instant::now();
+                if has_left(&self.session.control) {
+                    return Err(Error::ClientLeft("went away in mid-test"));
+                }
+            }
+            if first.is_none() && trial.has_received() {
+                first = Some(Instant::now());
+            }
+            let wanted = u64::from(request.length.unsigned_abs()) * u64::from(spec.request_size + spec.response_size);
+            if by_connections && request.length < 0 && self.test.bytes() >= wanted {
+                trial.stopper().finish();
+            }
+            if first.map_or(began + PAD, |first: Instant| first + pad).elapsed() > asked {
+                trial.stopper().finish();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has a socket of datagrams hear the client only, at the port that it named.
+fn hear_only(client: ProvenPeer, request: &Request, data: &Socket) -> io::Result<()> {
+    let port = u16::try_from(request.client_port).ok().filter(|port| *port != 0).ok_or(ErrorKind::InvalidInput)?;
+    data.connect(&client.at(port).into())
+}
+
+fn cpus() -> u32 {
+    thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32)
+}
+
+/// What the server made of a request.
+fn response(request: &Request, spec: &Spec, data: &Socket, data_port: u16, described: &Environment) -> Response {
+    // What was asked for is told as such: the kernel's own figure is twice that, for its bookkeeping (socket(7)).
+    let asked =
+        |octets: usize| i32::try_from(if spec.socket_buffer.is_some() { octets / 2 } else { octets }).unwrap_or(-1);
+    let size = |octets: u32| octets.cast_signed();
+    Response {
+        receive_buffer: data.recv_buffer_size().map_or(-1, asked),
+        receive_size: if request.receive_size > 0 { request.receive_size } else { size(spec.message_octets()) },
+        send_buffer: data.send_buffer_size().map_or(-1, asked),
+        send_size: if request.send_size > 0 { request.send_size } else { size(spec.message_octets()) },
+        flags: request.flags,
+        cpu_rate: Some(f64::from(WHOLE)),
+        length: request.length,
+        data_port: data_port.into(),
+        cpu_mhz: described.cpu.max_frequency_khz.and_then(|khz| i32::try_from(khz / 1000).ok()).unwrap_or(0),
+        machine: described.machine.clone(),
+        cpu: described.cpu.model.clone(),
+    }
+}
+
+/// What the trial was, where the request did not say: the size of datagrams, how long transactions took.
+fn complete(spec: &mut Spec, request: &Request, outcome: &Outcome) {
+    let Some(flow) = outcome.flows.first() else { return };
+    if spec.workload == Workload::UdpStream {
+        let size = flow.octets_total.checked_div(flow.messages_total).and_then(|size| u32::try_from(size).ok());
+        spec.message_size = size.filter(|size| *size > 0);
+    }
+    if !spec.workload.is_stream() && request.length < 0 {
+        spec.extent = Extent::Time(Duration::from_millis((flow.elapsed_ns / 1_000_000).max(10)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_ask_for_what_the_specification_says() {
+        let asked = |kind| command(&Message::new(kind, -1));
+        assert_eq!([asked(1), asked(2)], [Command::Logging, Command::Logging]);
+        assert_eq!(
+            (asked(5), asked(6), asked(10)),
+            (Command::Calibration, Command::Nothing, Command::Classic("TCP_STREAM"))
+        );
+        assert_eq!(asked(94), Command::Classic("TCP_MAERTS"));
+        assert!(matches!(asked(97), Command::Test(_)));
+        for kind in [0, -1, 3, 11, 98, 600, 0x6200_0000] {
+            assert_eq!(asked(kind), Command::Unknown, "{kind}");
+        }
     }
 }

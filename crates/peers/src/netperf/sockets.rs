@@ -1,35 +1,29 @@
 //! What client and server do alike with the sockets of a test.
-//! Knows neither of the two.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_host::traffic::reachability::local_towards;
 use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
 use linerate_trial::spec::Spec;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::options::prepare;
+use crate::socket_options;
 
 /// Datagrams of no octets that say that a stream, or the requests, are over: any may be lost.
-const FAREWELLS: usize = 3;
+const END_MARKS: usize = 3;
 
 /// What the streams look like: nothing in them but octets. `since` is how long ago the data of a flow began to come.
 pub fn framing(since: impl Fn(u16) -> Duration + Send + Sync + 'static) -> Framing {
     Framing::Foreign(Arc::new(Foreign {
-        head: Vec::new(),
-        emit: |_, _| {},
-        parse: Box::new(|_| None),
         end: Some(StreamEnd {
-            emit_last: |_, _, _| {},
             is_last: <[u8]>::is_empty,
-            is_first: None,
             early: Box::new(move |flow| Early { datagrams: Vec::new(), since: since(flow) }),
+            ..StreamEnd::default()
         }),
-        exchange: None,
         bare: true,
+        ..Foreign::default()
     }))
 }
 
@@ -38,7 +32,7 @@ pub fn bound(spec: &Spec, at: SocketAddr) -> io::Result<Socket> {
     let (kind, protocol) =
         if spec.workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
     let socket = Socket::new(Domain::for_address(at), kind, Some(protocol))?;
-    prepare(&socket, spec)?;
+    socket_options::apply(&socket, spec)?;
     socket.bind(&at.into())?;
     Ok(socket)
 }
@@ -49,16 +43,9 @@ pub fn port(socket: &Socket) -> io::Result<u16> {
     Ok(at.port())
 }
 
-/// A connected socket of the trial's workload.
-pub fn connected(spec: &Spec, local: IpAddr, peer: SocketAddr, time: Duration) -> io::Result<Socket> {
-    let socket = bound(spec, local_towards(local, 0, peer))?;
-    socket.connect_timeout(&peer.into(), time)?;
-    Ok(socket)
-}
-
 /// Says that datagrams are over.
-pub fn say_farewell(socket: &Socket) {
-    for _ in 0..FAREWELLS {
+pub fn send_end_mark(socket: &Socket) {
+    for _ in 0..END_MARKS {
         let _ = socket.send(&[]);
     }
 }

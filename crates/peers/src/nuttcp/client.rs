@@ -1,34 +1,36 @@
-//! A nuttcp client: one test against a server, through linerate's own data path.
-//! Knows no records; what both ends saw is returned. Every connection is this end's: it sends nowhere but to the server.
+//! What a nuttcp client says, and what it makes of the answers.
+//! Every connection is this end's: it sends nowhere but to the server.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::{ProvenPeer, Reach};
-use linerate_host::traffic::{Adopted, Progress, TrafficError, Trial};
-use linerate_trial::flow::{End, Flow};
+use linerate_host::traffic::{Adopted, Trial};
+use linerate_trial::flow::Flow;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::{Direction, Spec, Workload};
-use socket2::{Domain, Protocol, Socket, Type};
+use linerate_trial::spec::{Direction, Workload};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::datagram::BEGINS;
 use super::line::{self, Request, Version};
-use super::sockets::{announce, begin, end, framing, reach, settle};
-use super::terms::{check_client, data_port, far_of, is_numbered, request_of};
-use super::told::Told;
+use super::mapping::{data_port, is_numbered, remote_of, request_of};
+use super::server_report::ServerReport;
+use super::sockets::{LISTENING_TIME, announce, begin, end, framing};
+use crate::client::{Client, is_reopening};
 use crate::deadline::Timed;
-use crate::options::prepare;
-use crate::test::{self, Place};
+use crate::error::Error;
+use crate::protocol::Notify;
+use crate::remote_end::forget_jitter;
+use crate::socket_options::{apply, open_listening};
+use crate::wait::{self, join};
 
 /// How long the server has for each of its messages.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
-/// How often something that has no bell is looked at.
+/// How often something is looked at that wakes nobody.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// How long a server is asked again that has nobody at its door: between two tests the real one closes its listening
-/// socket and opens it anew.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a server has to say why its port for data is closed.
 const AGAIN: Duration = Duration::from_millis(100);
 /// How late a sender may end, of a machine that is busy or a queue that is long.
 const LATE: Duration = Duration::from_secs(10);
@@ -40,94 +42,62 @@ const REVERSES: Version = Version::new(3, 4, 1);
 const REPORTS: Version = Version::new(3, 3, 2);
 const OPTIONS: Version = Version::new(5, 5, 1);
 
-/// One test of the host against a nuttcp server, which is the target: this end's account, and what the server reports of
-/// its own. The error is one sentence that ends in what to try.
-pub fn run(
-    spec: &Spec,
-    place: &Place,
-    notify: impl Fn(Progress) + Send + 'static,
-    stopped: &dyn Fn() -> bool,
-) -> Result<[Outcome; 2], String> {
-    check_client(spec)?;
-    let sentence = |trouble| sentence(place.server, trouble);
-    let control = connected(place, stopped).map_err(|error| sentence(Trouble::Unreachable(error)))?;
-    let test = Test { spec, place, control, stopped };
-    test.run(notify).map_err(sentence)
+/// One test.
+pub fn measure(client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error> {
+    let connect = || client.connect().map_err(|error| client.unreachable(error));
+    let may_pass = |error: &Error| matches!(error, Error::Unreachable { error, .. } if is_reopening(error));
+    let control = client.retry(connect, may_pass)?;
+    Test { client, control }.run(notify)
 }
 
 struct Test<'a> {
-    spec: &'a Spec,
-    place: &'a Place,
+    client: &'a Client<'a>,
     control: TcpStream,
-    stopped: &'a dyn Fn() -> bool,
-}
-
-/// What went wrong.
-enum Trouble {
-    /// The server is not there.
-    Unreachable(io::Error),
-    /// While this was being done.
-    Talking(&'static str, io::Error),
-    /// What answered is no nuttcp.
-    Stranger,
-    /// The server did not take the test; its words.
-    Refused(Vec<String>),
-    /// A sentence of this end.
-    Own(String),
-}
-
-impl From<TrafficError> for Trouble {
-    fn from(error: TrafficError) -> Trouble {
-        Trouble::Own(error.to_string())
-    }
-}
-
-fn talking(what: &'static str) -> impl Fn(io::Error) -> Trouble {
-    move |error| Trouble::Talking(what, error)
 }
 
 impl Test<'_> {
-    fn run(&self, notify: impl Fn(Progress) + Send + 'static) -> Result<[Outcome; 2], Trouble> {
-        let _ = self.control.set_nodelay(true);
-        self.say(&line::hello()).map_err(talking("the first word was said"))?;
-        let heard = self.hear().map_err(talking("its answer was awaited"))?;
-        let version = line::parse_hello(&heard).ok_or(Trouble::Stranger)?;
+    fn run(&self, notify: Notify) -> Result<[Outcome; 2], Error> {
+        self.say(&line::hello()).map_err(self.client.lost("the first word was said"))?;
+        let heard = self.hear().map_err(self.client.lost("its answer was awaited"))?;
+        let version = line::parse_hello(&heard).ok_or(Error::WrongServer(self.client.server()))?;
         self.check_version(version)?;
         // Where the server sends datagrams, it needs to know where to before this end is asked for anything.
-        let waiting =
-            self.waits_for_datagrams().then(|| self.bind()).transpose().map_err(talking("a port was opened"))?;
-        let port = waiting.as_ref().map_or(data_port(self.place.server.port()), |(_, port)| *port);
-        let asked = request_of(self.spec, port);
-        self.say(&asked.emit(version)).map_err(talking("the test was asked for"))?;
+        let waiting = self
+            .waits_for_datagrams()
+            .then(|| self.bind())
+            .transpose()
+            .map_err(self.client.lost("a port was opened"))?;
+        let port = waiting.as_ref().map_or(data_port(self.client.route.server.port()), |(_, port)| *port);
+        let asked = request_of(self.client.spec, port);
+        self.say(&asked.emit(version)).map_err(self.client.lost("the test was asked for"))?;
         self.expect_taken()?;
         let (flows, early) = match waiting {
             Some((socket, _)) => {
                 let (socket, early) = self.await_datagrams(socket)?;
-                (Flow::of(self.spec).into_iter().zip([socket]).collect(), early)
+                (Flow::of(self.client.spec).into_iter().zip([socket]).collect(), early)
             }
             None => (self.open(&asked)?, Vec::new()),
         };
         self.conduct(&asked, flows, early, notify)
     }
 
-    fn check_version(&self, version: Version) -> Result<(), Trouble> {
-        let spec = self.spec;
+    fn check_version(&self, version: Version) -> Result<(), Error> {
+        let spec = self.client.spec;
         let receives = spec.direction == Direction::Tx;
         let options = spec.nodelay() || spec.mss.is_some() || spec.dscp != 0;
         let too_old =
             version < REPORTS || (receives && version < REVERSES) || (receives && options && version < OPTIONS);
         if too_old {
-            return Err(Trouble::Own(format!(
-                "the nuttcp {version} at {} is too old for this; install 6.1.2 or later there, or choose direction=rx \
-                 without options",
-                self.place.server
-            )));
+            return Err(self.client.refused(
+                format!("is nuttcp {version}, which is too old for this"),
+                "install 6.1.2 or later there, or choose direction=rx without options",
+            ));
         }
         Ok(())
     }
 
     fn waits_for_datagrams(&self) -> bool {
-        self.spec.workload == Workload::UdpStream && self.spec.direction == Direction::Tx
+        self.client.spec.workload == Workload::UdpStream && self.client.spec.direction == Direction::Tx
     }
 
     fn timed(&self) -> Timed<'_> {
@@ -143,98 +113,97 @@ impl Test<'_> {
     }
 
     /// The server's answer to what was asked.
-    fn expect_taken(&self) -> Result<(), Trouble> {
-        let mut told = Told::default();
+    fn expect_taken(&self) -> Result<(), Error> {
+        let mut told = ServerReport::default();
         let mut timed = self.timed();
         for _ in 0..64 {
             match line::read(&mut timed) {
                 Ok(heard) if line::is_taken(&heard) => return Ok(()),
                 Ok(heard) => told.handle_line(&heard),
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof && !told.errors.is_empty() => break,
-                Err(error) => return Err(Trouble::Talking("its answer was awaited", error)),
+                Err(error) => return Err(self.client.lost("its answer was awaited")(error)),
             }
             if told.is_refused {
                 break;
             }
         }
-        Err(Trouble::Refused(told.errors))
+        Err(self.not_taken(&told))
     }
 
     /// A socket for the server's datagrams, and its port.
     fn bind(&self) -> io::Result<(Socket, u16)> {
-        let socket = Socket::new(Domain::for_address(self.place.server), Type::DGRAM, Some(Protocol::UDP))?;
-        prepare(&socket, self.spec)?;
-        socket.bind(&self.place.near(0).into())?;
+        let socket = Socket::new(Domain::for_address(self.client.route.server), Type::DGRAM, Some(Protocol::UDP))?;
+        apply(&socket, self.client.spec)?;
+        socket.bind(&self.client.route.near(0).into())?;
         let port = socket.local_addr()?.as_socket().map_or(0, |local| local.port());
         Ok((socket, port))
     }
 
     /// The server's first word over UDP shows the port that it sends from.
-    fn await_datagrams(&self, socket: Socket) -> Result<(Socket, Vec<Vec<u8>>), Trouble> {
+    fn await_datagrams(&self, socket: Socket) -> Result<(Socket, Vec<Vec<u8>>), Error> {
         let udp: UdpSocket = socket.into();
-        let silent = || {
-            Trouble::Own(format!(
-                "no datagram came from the nuttcp server at {}; check the path that UDP takes, and this machine's firewall",
-                self.place.server
-            ))
-        };
         let server = self.server()?;
         let until = Instant::now() + MESSAGE_TIME;
         let mut octets = vec![0; 65_536];
-        while Instant::now() < until && !(self.stopped)() {
-            udp.set_read_timeout(Some(LOOK_AGAIN * 10)).map_err(talking("its datagrams were awaited"))?;
+        while Instant::now() < until && !self.client.is_stopped() {
+            udp.set_read_timeout(Some(LOOK_AGAIN * 10)).map_err(self.client.lost("its datagrams were awaited"))?;
             let Ok((len, from)) = udp.recv_from(&mut octets) else { continue };
             // Whoever else sends here is nobody.
             if !server.is(from) {
                 continue;
             }
-            udp.connect(from).map_err(talking("its datagrams were awaited"))?;
+            udp.connect(from).map_err(self.client.lost("its datagrams were awaited"))?;
             // Its first word says where it sends from. Whatever else came first, that being lost, is of the stream.
             octets.truncate(len);
             let early = Some(octets).filter(|octets| octets != BEGINS[0]);
             return Ok((udp.into(), Vec::from_iter(early)));
         }
-        Err(silent())
+        Err(Error::Silent(self.client.server()))
     }
 
     /// The connections of the test, or the socket that it is sent from.
-    fn open(&self, asked: &Request) -> Result<Vec<(Flow, Socket)>, Trouble> {
-        let local = self.place.local;
+    fn open(&self, asked: &Request) -> Result<Vec<(Flow, Socket)>, Error> {
+        let local = self.client.route.local;
         let server = self.server()?;
-        let flows = Flow::of(self.spec).into_iter().zip(asked.port..);
+        let flows = Flow::of(self.client.spec).into_iter().zip(asked.port..);
         let open = |(flow, port)| {
-            let reached = reach(self.spec, local, server.at(port), self.stopped);
+            let reached = open_listening(self.client.spec, local, server.at(port), LISTENING_TIME, self.client.stopped);
             let (socket, _) = reached.map_err(|error| self.unopened(port, error))?;
             Ok((flow, socket))
         };
-        let opened = flows.map(open).collect::<Result<Vec<_>, Trouble>>()?;
+        let opened = flows.map(open).collect::<Result<Vec<_>, Error>>()?;
         if asked.udp {
-            let announced = announce(&opened[0].1, self.stopped);
+            let announced = announce(&opened[0].1, self.client.stopped);
             announced.map_err(|error| self.unopened(asked.port, error))?;
         }
         Ok(opened)
     }
 
     /// Why a port of data is not to be had: the server may have said so.
-    fn unopened(&self, port: u16, error: io::Error) -> Trouble {
+    fn unopened(&self, port: u16, error: io::Error) -> Error {
         let _ = self.control.set_read_timeout(Some(AGAIN));
         let mut said = vec![0; 4096];
         let len = (&self.control).read(&mut said).unwrap_or(0);
-        let mut told = Told::default();
+        let mut told = ServerReport::default();
         String::from_utf8_lossy(&said[..len]).lines().for_each(|line| told.handle_line(line));
         if !told.errors.is_empty() {
-            return Trouble::Refused(told.errors);
+            return self.not_taken(&told);
         }
-        Trouble::Own(format!(
-            "cannot reach port {port} of the nuttcp server at {} for data: {error}; open it in the firewall there, and see \
-             that nothing else listens on it",
-            self.place.server.ip()
-        ))
+        self.client.refused(
+            format!("has no port {port} for data: {error}"),
+            "open it in the firewall there, and see that nothing else listens on it",
+        )
+    }
+
+    /// The server did not take the test; its words.
+    fn not_taken(&self, said: &ServerReport) -> Error {
+        let why = if said.errors.is_empty() { String::new() } else { format!(": {}", said.errors.join("; ")) };
+        self.client.refused(format!("did not take the test{why}"), "see what it printed")
     }
 
     /// The server, as its control connection proves it.
-    fn server(&self) -> Result<ProvenPeer, Trouble> {
-        ProvenPeer::by_connection(&self.control).map_err(talking("streams were opened"))
+    fn server(&self) -> Result<ProvenPeer, Error> {
+        ProvenPeer::by_connection(&self.control).map_err(self.client.lost("streams were opened"))
     }
 
     /// The test, from its first datum to the server's report.
@@ -243,53 +212,53 @@ impl Test<'_> {
         asked: &Request,
         flows: Vec<(Flow, Socket)>,
         early: Vec<Vec<u8>>,
-        notify: impl Fn(Progress) + Send + 'static,
-    ) -> Result<[Outcome; 2], Trouble> {
-        let Place { local, interface, .. } = self.place;
-        let sends = self.spec.direction == Direction::Rx;
+        notify: Notify,
+    ) -> Result<[Outcome; 2], Error> {
+        let sends = self.client.spec.direction == Direction::Rx;
         let held = flows.first().map(|(_, socket)| socket.try_clone()).transpose();
-        let held = held.map_err(talking("streams were opened"))?;
-        let framing = framing(self.spec, sends, is_numbered(asked), early);
+        let held = held.map_err(self.client.lost("streams were opened"))?;
+        let framing = framing(self.client.spec, sends, is_numbered(asked), early);
         let reach = if asked.udp { Reach::Proven(self.server()?) } else { Reach::Connected };
         let flows = flows.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
-        let trial = Trial::adopt(self.spec.clone(), framing, End::Host, *local, interface.clone(), flows, notify)?;
+        let trial = self.client.adopt(self.client.spec.clone(), framing, flows, notify)?;
         let mut heard = Heard { control: &self.control, text: Vec::new(), over: false };
-        self.control.set_nonblocking(true).map_err(talking("the test began"))?;
+        self.control.set_nonblocking(true).map_err(self.client.lost("the test began"))?;
         if let Some(socket) = held.as_ref().filter(|_| sends && asked.udp) {
             begin(socket);
         }
         trial.start();
         let watched = self.watch(&trial, &mut heard);
-        if watched.is_err() {
-            trial.stop();
+        match (&watched, &held) {
             // How nuttcp's own client says that it was interrupted.
-            let _ = socket2::SockRef::from(&self.control).send_out_of_band(b"A");
+            (Err(_), _) => {
+                trial.stop();
+                let _ = SockRef::from(&self.control).send_out_of_band(b"A");
+            }
+            (Ok(()), Some(socket)) if sends && asked.udp => end(socket, &mut || heard.look()),
+            (Ok(()), _) => {}
         }
-        watched?;
-        if let Some(socket) = held.as_ref().filter(|_| sends && asked.udp) {
-            end(socket, &mut || heard.look());
-        }
-        let mut outcome = trial.join()?;
+        let mut outcome = join(trial, watched)?;
         drop(held);
         let _ = self.control.shutdown(Shutdown::Write);
-        let told = heard.finish(&self.place.server)?;
-        settle(&mut outcome);
-        let far = far_of(self.spec, &mut outcome, &told);
-        let far = far.ok_or_else(|| match told.errors.is_empty() {
-            true => Trouble::Talking("its report was awaited", ErrorKind::UnexpectedEof.into()),
-            false => Trouble::Refused(told.errors),
-        })?;
-        Ok([far, outcome])
+        let report = heard.finish(self.client)?;
+        forget_jitter(&mut outcome);
+        match remote_of(self.client.spec, &mut outcome, &report) {
+            Some(remote) => Ok([remote, outcome]),
+            None if report.errors.is_empty() => {
+                Err(self.client.lost("its report was awaited")(ErrorKind::UnexpectedEof.into()))
+            }
+            None => Err(self.not_taken(&report)),
+        }
     }
 
     /// Until this end's streams have ended, or the server's.
-    fn watch(&self, trial: &Trial, heard: &mut Heard<'_>) -> Result<(), Trouble> {
-        let most = self.spec.expected_time().map_or(Duration::MAX, |time| time + LATE);
+    fn watch(&self, trial: &Trial, heard: &mut Heard<'_>) -> Result<(), Error> {
+        let most = self.client.spec.expected_time().map_or(Duration::MAX, |time| time + LATE);
         let began = Instant::now();
         let mut gone = None;
-        while !trial.ends_within(test::LOOK_AGAIN) {
-            if (self.stopped)() {
-                return Err(Trouble::Own("the trial was stopped".to_owned()));
+        while !trial.ends_within(wait::LOOK_AGAIN) {
+            if self.client.is_stopped() {
+                return Err(Error::Stopped);
             }
             if began.elapsed() > most {
                 trial.stopper().finish();
@@ -331,61 +300,16 @@ impl Heard<'_> {
     }
 
     /// All of it, once the server has closed.
-    fn finish(mut self, server: &SocketAddr) -> Result<Told, Trouble> {
+    fn finish(mut self, client: &Client<'_>) -> Result<ServerReport, Error> {
         let until = Instant::now() + MESSAGE_TIME;
         while !self.look() {
             if Instant::now() > until {
-                return Err(Trouble::Own(format!(
-                    "the nuttcp server at {server} did not report within {} s; see what it printed, and try again",
-                    MESSAGE_TIME.as_secs()
-                )));
+                return Err(client.lost("its report was awaited")(ErrorKind::TimedOut.into()));
             }
             thread::sleep(LOOK_AGAIN);
         }
-        let mut told = Told::default();
+        let mut told = ServerReport::default();
         String::from_utf8_lossy(&self.text).lines().for_each(|line| told.handle_line(line));
         Ok(told)
-    }
-}
-
-fn sentence(server: SocketAddr, trouble: Trouble) -> String {
-    match trouble {
-        Trouble::Own(sentence) => sentence,
-        Trouble::Unreachable(error) => format!(
-            "cannot reach a nuttcp server at {server}: {error}; start 'nuttcp -S' there, and check cable and firewalls"
-        ),
-        Trouble::Talking(what, error) => {
-            let why = match error.kind() {
-                ErrorKind::TimedOut => "it was silent".to_owned(),
-                ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
-                _ => error.to_string(),
-            };
-            format!("the nuttcp server at {server} was lost while {what}: {why}; see what it printed, and try again")
-        }
-        Trouble::Stranger => {
-            format!("what answered at {server} is no nuttcp server; check the port, and start 'nuttcp -S' there")
-        }
-        Trouble::Refused(errors) if errors.is_empty() => {
-            format!("the nuttcp server at {server} did not take the test; see what it printed")
-        }
-        Trouble::Refused(errors) => {
-            format!("the nuttcp server at {server} did not take the test: {}; see what it printed", errors.join("; "))
-        }
-    }
-}
-
-/// The control connection, to a server that may be opening its door anew.
-fn connected(place: &Place, stopped: &dyn Fn() -> bool) -> io::Result<TcpStream> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let socket = Socket::new(Domain::for_address(place.server), Type::STREAM, Some(Protocol::TCP))?;
-        socket.bind(&place.near(0).into())?;
-        match socket.connect_timeout(&place.server.into(), MESSAGE_TIME) {
-            Ok(()) => return Ok(socket.into()),
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < until && !stopped() => {
-                thread::sleep(AGAIN);
-            }
-            Err(error) => return Err(error),
-        }
     }
 }

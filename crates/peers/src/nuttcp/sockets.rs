@@ -1,23 +1,18 @@
 //! What client and server do alike with the data sockets of a test.
-//! Knows neither of the two.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
-use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Spec, Workload};
-use linerate_trial::wire::Probe;
 use socket2::Socket;
 
 use super::datagram::{self, BEGINS, ENDS, Numbers};
-use crate::options::open;
 
 /// How long whoever opens connections waits for the other to listen: it opens one port after the other.
-const LISTENING_TIME: Duration = Duration::from_secs(5);
+pub const LISTENING_TIME: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How long a sender waits between the two times at which it says that it begins. nuttcp waits 250 ms; its receiver gives
 /// up where no data comes within an interval of its reports, which may be as short.
@@ -46,48 +41,18 @@ pub fn framing(spec: &Spec, sends: bool, numbered: bool, early: Vec<Vec<u8>>) ->
     let early = Mutex::new(early);
     let taken = move || std::mem::take(&mut *early.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
     Framing::Foreign(Arc::new(Foreign {
-        head: Vec::new(),
-        emit: if numbered { datagram::emit } else { say_nothing },
+        emit: if numbered { datagram::emit } else { |_, _| {} },
         // The time of departure is not told.
         parse: Box::new(move |octets| Some((numbers.parse(len, octets)?, 0))),
         end: Some(StreamEnd {
-            emit_last: |_, _, _| {},
             is_last: datagram::is_end,
             is_first: Some(datagram::is_begin),
             early: Box::new(move |_| Early { datagrams: taken(), since: since() }),
+            ..StreamEnd::default()
         }),
-        exchange: None,
         bare: is_udp && (sends || !numbered),
+        ..Foreign::default()
     }))
-}
-
-fn say_nothing(_: &Probe, _: &mut [u8]) {}
-
-/// What no datagram told: by what they bear, nobody knows when they left.
-pub fn settle(ours: &mut Outcome) {
-    for arrivals in ours.flows.iter_mut().filter_map(|flow| flow.arrivals.as_mut()) {
-        arrivals.jitter_s = None;
-    }
-}
-
-/// A connection to a port at which the other end may not listen yet, and how long it took to open.
-pub fn reach(
-    spec: &Spec,
-    local: IpAddr,
-    peer: SocketAddr,
-    stopped: &dyn Fn() -> bool,
-) -> io::Result<(Socket, Duration)> {
-    let until = Instant::now() + LISTENING_TIME;
-    loop {
-        let began = Instant::now();
-        match open(spec, local, peer) {
-            Ok(socket) => return Ok((socket, began.elapsed())),
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < until && !stopped() => {
-                thread::sleep(LOOK_AGAIN);
-            }
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// Says that a stream of datagrams begins, to a receiver that may not be there yet. The second time, which its clock starts

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use linerate_host::traffic::{Early, Foreign, Framing, StreamEnd};
 
-use crate::early::StreamMarks;
+use crate::early_datagrams::StreamMarks;
 
 /// The most octets of a datagram that is none of data.
 pub const MARK_LEN: usize = 4;
@@ -24,17 +24,14 @@ pub fn is_mark(octets: &[u8]) -> bool {
 /// What a stream looks like; `early` is what came before a trial takes it.
 pub fn framing(is_udp: bool, early: impl Fn() -> Early + Send + Sync + 'static) -> Framing {
     Framing::Foreign(Arc::new(Foreign {
-        head: Vec::new(),
-        emit: |_, _| {},
-        parse: Box::new(|_| None),
         end: Some(StreamEnd {
-            emit_last: |_, _, _| {},
             is_last: is_mark,
             is_first: Some(is_mark),
             early: Box::new(move |_| early()),
+            ..StreamEnd::default()
         }),
-        exchange: None,
         bare: is_udp,
+        ..Foreign::default()
     }))
 }
 

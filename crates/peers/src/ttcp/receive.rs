@@ -1,12 +1,11 @@
 //! What a `ttcp -t` sends, received to its end: by a server, and by a client that waits for one.
-//! Knows no listening sockets.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::Reach;
-use linerate_host::traffic::{Adopted, Early, Progress, Trial};
+use linerate_host::traffic::{Adopted, Early, Framing, Trial};
 use linerate_trial::api::ReceiverApi;
 use linerate_trial::flow::{End, Flow};
 use linerate_trial::outcome::Outcome;
@@ -14,12 +13,14 @@ use linerate_trial::spec::{MAX_DATAGRAM, Spec};
 use socket2::Socket;
 
 use super::datagram::framing;
-use crate::door::is_passing;
-use crate::early::{Beginning, Keeper};
-use crate::options::prepare;
-use crate::test::await_end;
+use crate::early_datagrams::{EarlyDatagrams, StreamStart};
+use crate::error::Error;
+use crate::listener::is_passing;
+use crate::remote_end::forget_jitter;
+use crate::socket_options;
+use crate::wait::{await_end, join};
 
-/// How often something that has no bell is looked at.
+/// How often something is looked at that wakes nobody.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// How long a sender has for its first data.
 const FIRST_TIME: Duration = Duration::from_secs(10);
@@ -28,25 +29,9 @@ const FIRST_TIME: Duration = Duration::from_secs(10);
 pub struct Arrived {
     socket: Socket,
     /// Who empties its socket until a trial does; of a connection nobody.
-    keeper: Option<Keeper>,
+    early: Option<EarlyDatagrams>,
     /// When that data was there.
     since: Instant,
-}
-
-/// Where its data goes.
-pub struct Receiver<'a> {
-    /// What is expected. The sender decides when it is over, but not later than this says.
-    pub spec: &'a Spec,
-    /// Which end this is.
-    pub end: End,
-    /// This machine's address.
-    pub local: IpAddr,
-    /// The interface that has it.
-    pub interface: Option<String>,
-    /// The longest that is received.
-    pub most: Duration,
-    /// Whether it is to end before.
-    pub stopped: &'a dyn Fn() -> bool,
 }
 
 impl Arrived {
@@ -56,9 +41,9 @@ impl Arrived {
     }
 
     /// A stream of datagrams; the socket is connected to its sender.
-    pub fn stream(socket: Socket, beginning: Beginning) -> io::Result<Arrived> {
-        let keeper = Keeper::start(&socket, beginning.datagrams, beginning.since)?;
-        Ok(Arrived { socket, keeper: Some(keeper), since: beginning.since })
+    pub fn stream(socket: Socket, beginning: StreamStart) -> io::Result<Arrived> {
+        let early = EarlyDatagrams::start(&socket, beginning.datagrams, beginning.since)?;
+        Ok(Arrived { socket, early: Some(early), since: beginning.since })
     }
 
     /// A connection, once its first data is there. It stays where it is: it is traffic.
@@ -68,7 +53,7 @@ impl Arrived {
         loop {
             match stream.peek(&mut [0]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(_) => return Ok(Arrived { socket: stream.into(), keeper: None, since: Instant::now() }),
+                Ok(_) => return Ok(Arrived { socket: stream.into(), early: None, since: Instant::now() }),
                 Err(error) if !is_passing(&error) => return Err(error),
                 Err(_) if stopped() => return Err(ErrorKind::Interrupted.into()),
                 Err(_) if Instant::now() > until => return Err(ErrorKind::TimedOut.into()),
@@ -78,41 +63,41 @@ impl Arrived {
     }
 }
 
-impl Receiver<'_> {
-    /// All that it sends, and what this end saw.
-    pub fn receive(&self, arrived: Arrived, notify: impl Fn(Progress) + Send + 'static) -> Result<Outcome, String> {
-        let Arrived { socket, keeper, since } = arrived;
-        prepare(&socket, self.spec)
-            .map_err(|error| format!("the sender's connection is not to be set up: {error}; have it send again"))?;
-        let mut spec = self.spec.clone();
-        if spec.workload.is_udp() {
-            // No datagram is of a length that was agreed. Merged ones, as the host may take them, could not be counted where
-            // the socket drops them.
-            spec.message_size = Some(MAX_DATAGRAM);
-            spec.receiver_api = spec.receiver_api.or((self.end == End::Host).then_some(ReceiverApi::Recvmmsg));
-        }
-        let flows = Flow::of(&spec).into_iter().zip([socket]);
-        let flows = flows.map(|(flow, socket)| Adopted::new(flow, socket, Reach::Silent)).collect();
-        // What waited in a connection's buffer took time too. With a warm-up the figures begin later.
-        let counts = spec.warmup.is_zero();
-        let early = move || match &keeper {
-            Some(keeper) => keeper.take(),
-            None if counts => Early { datagrams: Vec::new(), since: since.elapsed() },
-            None => Early::default(),
-        };
-        let framing = framing(spec.workload.is_udp(), early);
-        let trial = Trial::adopt(spec, framing, self.end, self.local, self.interface.clone(), flows, notify)
-            .map_err(|error| error.to_string())?;
-        trial.start();
-        if !await_end(&trial, self.most, self.stopped) {
-            return Err("the trial was stopped".to_owned());
-        }
-        let mut outcome = trial.join().map_err(|error| error.to_string())?;
-        for arrivals in outcome.flows.iter_mut().filter_map(|flow| flow.arrivals.as_mut()) {
-            arrivals.jitter_s = None;
-        }
-        Ok(outcome)
+/// All that a sender sends, and what this end saw. `spec` is what is expected; the sender decides when it is over, but not
+/// later than after `most`, nor than `stopped` says. `adopt` makes the trial.
+pub fn receive(
+    arrived: Arrived,
+    spec: &Spec,
+    end: End,
+    adopt: impl FnOnce(Spec, Framing, Vec<Adopted>) -> Result<Trial, Error>,
+    most: Duration,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Outcome, Error> {
+    let Arrived { socket, early, since } = arrived;
+    socket_options::apply(&socket, spec)?;
+    let mut spec = spec.clone();
+    if spec.workload.is_udp() {
+        // No datagram is of a length that was agreed. Merged ones, as the host may take them, could not be counted where
+        // the socket drops them.
+        spec.message_size = Some(MAX_DATAGRAM);
+        spec.receiver_api = spec.receiver_api.or((end == End::Host).then_some(ReceiverApi::Recvmmsg));
     }
+    let flows = Flow::of(&spec).into_iter().zip([socket]);
+    let flows = flows.map(|(flow, socket)| Adopted::new(flow, socket, Reach::Silent)).collect();
+    // What waited in a connection's buffer took time too. With a warm-up the figures begin later.
+    let counts = spec.warmup.is_zero();
+    let early = move || match &early {
+        Some(early) => early.take(),
+        None if counts => Early { datagrams: Vec::new(), since: since.elapsed() },
+        None => Early::default(),
+    };
+    let framing = framing(spec.workload.is_udp(), early);
+    let trial = adopt(spec, framing, flows)?;
+    trial.start();
+    let awaited = await_end(&trial, most, stopped);
+    let mut outcome = join(trial, awaited)?;
+    forget_jitter(&mut outcome);
+    Ok(outcome)
 }
 
 /// IPv4 may be written as IPv6.
@@ -129,6 +114,12 @@ mod tests {
 
     use super::*;
 
+    fn receive_here(arrived: Arrived, spec: &Spec) -> Outcome {
+        let local = "127.0.0.1".parse().unwrap();
+        let adopt = |spec, framing, flows| Ok(Trial::adopt(spec, framing, End::Target, local, None, flows, |_| {})?);
+        receive(arrived, spec, End::Target, adopt, Duration::from_secs(10), &|| false).unwrap()
+    }
+
     #[test]
     fn what_waited_before_the_trial_took_time() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -140,10 +131,7 @@ mod tests {
         let arrived = Arrived::connection(near, &|| false).unwrap();
         std::thread::sleep(Duration::from_millis(100));
         let spec = Spec::new(Workload::TcpStream);
-        let local = "127.0.0.1".parse().unwrap();
-        let most = Duration::from_secs(10);
-        let receiver = Receiver { spec: &spec, end: End::Target, local, interface: None, most, stopped: &|| false };
-        let flow = receiver.receive(arrived, |_| {}).unwrap().flows.remove(0);
+        let flow = receive_here(arrived, &spec).flows.remove(0);
         assert_eq!(flow.octets, 16 * 1024);
         assert!(flow.elapsed_ns >= 100_000_000, "{} ns", flow.elapsed_ns);
     }
@@ -155,10 +143,7 @@ mod tests {
         far.connect(near.local_addr().unwrap()).unwrap();
         let mut spec = Spec::new(Workload::UdpStream);
         (spec.message_size, spec.receiver_api) = (Some(100), Some(ReceiverApi::Recvmmsg));
-        let local = "127.0.0.1".parse().unwrap();
-        let most = Duration::from_secs(10);
-        let receiver = Receiver { spec: &spec, end: End::Target, local, interface: None, most, stopped: &|| false };
-        let beginning = Beginning { datagrams: vec![vec![b'x'; 100]; 700], since: Instant::now() };
+        let beginning = StreamStart { datagrams: vec![vec![b'x'; 100]; 700], since: Instant::now() };
         let arrived = Arrived::stream(near.into(), beginning).unwrap();
         let sending = std::thread::spawn(move || {
             // Once the trial takes them itself.
@@ -168,7 +153,7 @@ mod tests {
             }
             far
         });
-        let flow = receiver.receive(arrived, |_| {}).unwrap().flows.remove(0);
+        let flow = receive_here(arrived, &spec).flows.remove(0);
         sending.join().unwrap();
         assert_eq!((flow.messages, flow.octets), (702, 79_005));
     }

@@ -1,205 +1,72 @@
-//! A ttcp server, as `ttcp -r` is one, but of any number of `ttcp -t` at once, each through linerate's own data path.
-//! Knows no records and no terminal; what a test was is told to whoever wants to hear.
+//! What a ttcp server hears, as `ttcp -r` does, but of any number of `ttcp -t` at once: data, and its end.
 
-use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
-use std::thread;
-use std::time::Duration;
+use std::net::SocketAddr;
 
-use linerate_host::interfaces;
 use linerate_trial::flow::End;
 use linerate_trial::spec::{Extent, Spec, Workload};
 
 use super::datagram::Streams;
-use super::receive::{Arrived, Receiver};
-use crate::connections::{ConnectionLimit, Stranger, spawn};
-use crate::door::{Datagram, Door, await_all};
-use crate::early::{Beginning, PendingStreams};
-use crate::far::far_end;
-use crate::places::{Wanted, memory_of};
-use crate::served::{Limits, Refusals, Served};
+use super::receive::{Arrived, receive};
+use crate::connection_limit::ConnectionPermit;
+use crate::early_datagrams::StreamMarks;
+use crate::protocol::Serve;
+use crate::remote_end::remote_end;
+use crate::server::{Connection, DatagramStream, Service};
 
-/// The port of TCP and UDP.
-pub const PORT: u16 = 5001;
+/// A ttcp: its clients have nothing in common.
+pub struct Server;
 
-/// A server that listens.
-pub struct Server {
-    doors: Vec<Door>,
-    limits: Limits,
-    refusals: Refusals,
-    /// Whose datagrams have a socket of their own.
-    known: Mutex<Vec<SocketAddr>>,
-    /// Senders whose first data is awaited.
-    strangers: ConnectionLimit,
-    /// The same of datagrams, whose senders may be forged: those take no place of a connection.
-    senders: ConnectionLimit,
-    ended: AtomicUsize,
-}
-
-impl Server {
-    /// Listens on an address, or on every one. Port 0 is any that is free.
-    pub fn bind(address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
-        Ok(Server {
-            doors: Door::open_all(address, port, &limits.allow)?,
-            limits,
-            refusals: Box::new(|_, _| {}),
-            known: Mutex::default(),
-            strangers: ConnectionLimit::default(),
-            senders: ConnectionLimit::default(),
-            ended: AtomicUsize::new(0),
-        })
+impl Serve for Server {
+    fn connection<'a>(&'a self, service: Service<'a>, connection: Connection<'a>) {
+        let Connection { stream, peer, permit, .. } = connection;
+        let arrived = Arrived::connection(stream, &|| service.is_over() || permit.is_evicted());
+        serve(service, permit, arrived, peer, Workload::TcpStream);
     }
 
-    /// Has somebody told of each client that is refused.
-    pub fn tell_refusals(&mut self, refusals: Refusals) {
-        self.refusals = refusals;
+    fn datagrams(&self) -> Option<&dyn StreamMarks> {
+        Some(&Streams)
     }
 
-    /// The port that is listened on.
-    pub fn port(&self) -> io::Result<u16> {
-        Ok(self.doors[0].tcp.local_addr()?.port())
-    }
-
-    /// Serves until `is_over` says so, given how many tests have ended; `heard` is told of each. Tests that run then are
-    /// aborted.
-    pub fn run(&self, is_over: impl Fn(usize) -> bool + Sync, heard: impl Fn(Served) + Sync) -> io::Result<()> {
-        let over = || is_over(self.ended.load(Ordering::Relaxed));
-        let service = Service { server: self, over: &over, heard: &heard };
-        thread::scope(|scope| await_all(self.doors.iter().map(|door| scope.spawn(move || service.attend(door, scope)))))
-    }
-
-    fn known(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
-        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn stream<'a>(&'a self, service: Service<'a>, stream: DatagramStream<'a>) {
+        let DatagramStream { socket, peer, start, permit, known: _known, .. } = stream;
+        serve(service, permit, Arrived::stream(socket, start), peer, Workload::UdpStream);
     }
 }
 
-/// A server at work.
-#[derive(Clone, Copy)]
-struct Service<'a> {
-    server: &'a Server,
-    over: &'a (dyn Fn() -> bool + Sync),
-    heard: &'a (dyn Fn(Served) + Sync),
-}
-
-impl<'a> Service<'a> {
-    /// Looks at one family's sockets, and gives each sender a thread.
-    fn attend<'scope>(self, door: &'a Door, scope: &'scope thread::Scope<'scope, 'a>) -> io::Result<()>
-    where
-        'a: 'scope,
-    {
-        let mut pending = PendingStreams::new(Streams);
-        while !(self.over)() {
-            door.wait()?;
-            if let Some((stream, peer)) = door.accept() {
-                self.server.strangers.receive(scope, (stream, peer), move |stranger, stream| {
-                    let arrived = Arrived::connection(stream, &|| (self.over)() || stranger.is_evicted());
-                    self.test(stranger, arrived, peer, Workload::TcpStream);
-                });
-            }
-            let mut unknown = VecDeque::from(door.waiting());
-            while !(self.over)()
-                && let Some((peer, octets)) = unknown.pop_front()
-            {
-                // What comes here of somebody who has a socket is the end of another test.
-                if self.server.known().contains(&peer) {
-                    continue;
-                }
-                if let Some(beginning) = pending.hear(peer, octets) {
-                    self.open_datagrams(door, beginning, peer, &mut unknown, scope);
-                }
-            }
-        }
-        Ok(())
+/// A test, if data came.
+fn serve(
+    service: Service<'_>,
+    permit: ConnectionPermit<'_>,
+    arrived: io::Result<Arrived>,
+    peer: SocketAddr,
+    workload: Workload,
+) {
+    let Ok(arrived) = arrived else { return };
+    let Some(local) = arrived.local() else { return };
+    permit.set_busy();
+    // A sender does not say what it is about to send: it may be more than is allowed.
+    if service.limits().rate.is_some() {
+        return service.refuse(peer, "sends as fast as it will, which no limit of the rate allows");
     }
-
-    /// A stream of datagrams has begun: it gets a socket and a thread. What came meanwhile, of it or of others, is taken from
-    /// those that wait, and added to them.
-    fn open_datagrams<'scope>(
-        self,
-        door: &'a Door,
-        mut beginning: Beginning,
-        peer: SocketAddr,
-        unknown: &mut VecDeque<Datagram>,
-        scope: &'scope thread::Scope<'scope, 'a>,
-    ) where
-        'a: 'scope,
-    {
-        // Its place comes before a socket.
-        let Some(stranger) = self.server.senders.admit(peer.ip(), None) else { return };
-        let Ok((socket, before)) = door.connected(peer) else { return };
-        self.server.known().push(peer);
-        beginning.collect(peer, unknown, before);
-        let forget = move || self.server.known().retain(|known| *known != peer);
-        let work = move || {
-            self.test(stranger, Arrived::stream(socket, beginning), peer, Workload::UdpStream);
-            forget();
-        };
-        if !spawn(scope, work) {
-            forget();
+    let most = service.limits().time();
+    let mut spec = Spec { extent: Extent::Time(most), ..Spec::new(workload) };
+    let test = service.begin((peer, local), &spec, None);
+    drop(permit);
+    let Some(test) = test else { return };
+    let adopt = |spec, framing, flows| test.adopt(spec, framing, flows);
+    let ended = receive(arrived, &spec, End::Target, adopt, most, &|| test.is_over());
+    // What a sender does not say, its test has shown.
+    if let Some(flow) = ended.as_ref().ok().and_then(|outcome| outcome.flows.first()) {
+        spec.extent = Extent::Octets(flow.octets_total.max(1));
+        if workload == Workload::UdpStream {
+            let size = flow.octets_total.checked_div(flow.messages_total);
+            spec.message_size = size.and_then(|size| u32::try_from(size).ok()).filter(|size| *size > 0);
         }
     }
-
-    fn receiver<'s>(
-        self,
-        spec: &'s Spec,
-        local: IpAddr,
-        interface: &Option<String>,
-        stopped: &'s dyn Fn() -> bool,
-    ) -> Receiver<'s>
-    where
-        'a: 's,
-    {
-        Receiver {
-            spec,
-            end: End::Target,
-            local,
-            interface: interface.clone(),
-            most: Duration::from_secs(self.server.limits.time_s),
-            stopped,
-        }
-    }
-
-    /// A test, if data comes.
-    fn test(self, stranger: Stranger<'_>, arrived: io::Result<Arrived>, peer: SocketAddr, workload: Workload) {
-        let Server { limits, .. } = self.server;
-        let Ok(arrived) = arrived else { return };
-        let Some(local) = arrived.local() else { return };
-        stranger.set_busy();
-        // A sender does not say what it is about to send: it may be more than is allowed.
-        if limits.rate.is_some() {
-            return (self.server.refusals)(peer, "sends as fast as it will, which no limit of the rate allows");
-        }
-        let most = Extent::Time(Duration::from_secs(limits.time_s));
-        let mut spec = Spec { extent: most, ..Spec::new(workload) };
-        let interface = interfaces::with_address(local);
-        let (memory, proven) = (memory_of(&spec), !workload.is_udp());
-        let wanted = Wanted { server: "ttcp", most: limits.tests, memory, proven, control: None };
-        let place = limits.memory.take(wanted);
-        drop(stranger);
-        if let Some(place) = place {
-            let stopped = || (self.over)() || place.is_evicted();
-            let receiver = self.receiver(&spec, local.ip(), &interface, &stopped);
-            let outcome = receiver.receive(arrived, place.progress());
-            let bytes = place.bytes();
-            // What a sender does not say, its test has shown.
-            if let Some(flow) = outcome.as_ref().ok().and_then(|outcome| outcome.flows.first()) {
-                spec.extent = Extent::Octets(flow.octets_total.max(1));
-                if workload == Workload::UdpStream {
-                    let size = flow.octets_total.checked_div(flow.messages_total);
-                    spec.message_size = size.and_then(|size| u32::try_from(size).ok()).filter(|size| *size > 0);
-                }
-            }
-            let ended = outcome.map(|outcome| {
-                let far = far_end(&spec, &outcome);
-                Box::new([outcome, far])
-            });
-            (self.heard)(Served { tool: "ttcp", version: None, peer, local, interface, spec, ended, bytes });
-            self.server.ended.fetch_add(1, Ordering::Relaxed);
-        } else {
-            (self.server.refusals)(peer, "came while as many tests ran as are allowed");
-        }
-    }
+    let ended = ended.map(|outcome| {
+        let remote = remote_end(&spec, &outcome);
+        Box::new([outcome, remote])
+    });
+    test.finish([(spec, ended)]);
 }

@@ -7,7 +7,7 @@ use linerate_trial::doubt::DoubtKind;
 use serde::Serialize;
 
 use super::matching::{Configuration, Matched, Which, arounds};
-use crate::metric::{About, Metric};
+use crate::figure::{About, Metric};
 use crate::observation::Around;
 
 /// A fact that is not the same on both sides.
@@ -60,9 +60,9 @@ const fn rule(fact: &'static str, words: &'static str, figures: Figures, effect:
 }
 
 const ALL: Figures = |_| true;
-const CPU: Figures = |about| matches!(about, About::CpuByOctets(_) | About::CpuByPackets(_));
+const CPU: Figures = About::is_cpu;
 const BY_PACKETS: Figures = |about| matches!(about, About::CpuByPackets(_));
-const TRAFFIC: Figures = |about| matches!(about, About::Rate | About::Loss | About::Delay);
+const TRAFFIC: Figures = |about| !about.is_cpu();
 const DELAY: Figures = |about| about == About::Delay;
 
 const RULES: [Rule; 26] = [
@@ -238,7 +238,7 @@ fn doubts_of(kind: &str, about: About) -> bool {
         Ok(DoubtKind::CountersContradict | DoubtKind::CountersMissing | DoubtKind::ProfileReduced) => false,
         Ok(DoubtKind::EndMarkLost | DoubtKind::Segmented | DoubtKind::FragmentsLost) => about == About::Loss,
         Ok(DoubtKind::SenderFellBehind | DoubtKind::Fragmented | DoubtKind::SocketBufferClamped) => {
-            matches!(about, About::Rate | About::Loss)
+            matches!(about, About::SentLoad | About::Rate | About::Loss)
         }
         _ => true,
     }

@@ -4,9 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::verdict::{Verdict, points};
+use super::verdict::Verdict;
 use super::{Comparison, Judged};
-use crate::metric::{Difference, METRICS, Metric};
+use crate::figure::{Difference, METRICS, Metric};
 
 /// Something that a comparison must not show.
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +44,9 @@ impl FromStr for Gate {
         let number = |text: &str| text.trim_end_matches('%').parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
         let by = match size.map(|size| (size, number(size))) {
             None => 0.0,
-            Some((_, Some(number))) => match metric.difference {
+            Some((_, Some(number))) => match metric.compared.difference {
                 Difference::Relative => number / 100.0,
-                Difference::Absolute => number / metric.scale,
+                Difference::Absolute => number / metric.unit.scale(),
             },
             Some((size, None)) => return Err(format!("'{size}' is no size of a difference; write it like 3%")),
         };
@@ -69,7 +69,7 @@ impl Gate {
             return None;
         }
         let worse = |shift: f64| if self.metric.improves(shift) { -shift.abs() } else { shift.abs() };
-        let (size, interval) = match (judged.found, self.metric.difference) {
+        let (size, interval) = match (judged.found, self.metric.compared.difference) {
             (Some(found), Difference::Relative) => (found.relative, found.relative_interval),
             (Some(found), Difference::Absolute) => (Some(found.shift), found.interval),
             (None, _) => (None, None),
@@ -96,11 +96,16 @@ impl Gate {
 impl fmt::Display for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} worse", self.metric.short())?;
-        match self.metric.difference {
+        match self.metric.compared.difference {
             _ if self.by == 0.0 => Ok(()),
             Difference::Relative => write!(f, " {}%", (self.by * 1e6).round() / 1e4),
             Difference::Absolute => {
-                write!(f, " by {} {}", (self.by * self.metric.scale * 1e6).round() / 1e6, points(self.metric))
+                write!(
+                    f,
+                    " by {} {}",
+                    (self.by * self.metric.unit.scale() * 1e6).round() / 1e6,
+                    self.metric.unit.of_difference()
+                )
             }
         }
     }

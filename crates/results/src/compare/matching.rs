@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Judged;
 use super::verdict::{Round, Sides};
-use crate::metric::Metric;
+use crate::figure::Metric;
 use crate::observation::{Around, Asked, Observation};
 use crate::record::NullSide;
 

@@ -2,7 +2,7 @@
 //! Knows no records. Every seed is printed.
 
 use super::verdict::{Round, Sides, Verdict, verdict};
-use crate::metric::Metric;
+use crate::figure::Metric;
 use crate::stats::ALPHA;
 use crate::stats::noise::Noise;
 

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::metric::{Better, Difference, Metric};
+use crate::figure::{Difference, Metric};
 use crate::stats::shift::{Method, Shift, between, within_pairs};
 use crate::stats::{ALPHA, median};
 
@@ -42,11 +42,13 @@ impl Verdict {
     /// In words, with the metric's own for better and worse.
     pub fn words(&self, metric: &Metric) -> String {
         match self {
-            Verdict::Better => metric.words[0].to_owned(),
-            Verdict::Worse => metric.words[1].to_owned(),
-            Verdict::Same { within } => match metric.difference {
+            Verdict::Better => metric.compared.words[0].to_owned(),
+            Verdict::Worse => metric.compared.words[1].to_owned(),
+            Verdict::Same { within } => match metric.compared.difference {
                 Difference::Relative => format!("the same within {} %", tidy(within * 100.0)),
-                Difference::Absolute => format!("the same within {} {}", tidy(within * metric.scale), points(metric)),
+                Difference::Absolute => {
+                    format!("the same within {} {}", tidy(within * metric.unit.scale()), metric.unit.of_difference())
+                }
             },
             Verdict::CannotTell { more: None } => "cannot tell: needs repeats".to_owned(),
             Verdict::CannotTell { more: Some(more @ ..=999) } => {
@@ -56,11 +58,6 @@ impl Verdict {
             Verdict::NotComparable { why } => format!("not comparable: {why}"),
         }
     }
-}
-
-/// The unit in which an absolute difference of this metric is told.
-pub fn points(metric: &Metric) -> &'static str {
-    if metric.unit == "%" { "percentage points" } else { metric.unit }
 }
 
 /// Rounded up to two digits, so that "within" stays true.
@@ -149,7 +146,7 @@ fn intraclass(rounds: &[Round]) -> f64 {
 
 /// What 1 means in a difference of this metric: its baseline's median, or 1; absent where the median is 0.
 pub(super) fn unit_of_difference(metric: &Metric, base: Option<f64>) -> Option<f64> {
-    match metric.difference {
+    match metric.compared.difference {
         Difference::Absolute => Some(1.0),
         Difference::Relative => base.map(f64::abs).filter(|base| *base > 0.0),
     }
@@ -158,17 +155,17 @@ pub(super) fn unit_of_difference(metric: &Metric, base: Option<f64>) -> Option<f
 /// The verdict on a shift, whose p among all that is judged is `p`; `alpha` is this judgement's share of the level.
 pub fn verdict(metric: &Metric, sides: &Sides, shift: &Shift, p: f64, alpha: f64, margin: Option<f64>) -> Verdict {
     let unit = unit_of_difference(metric, median(&sides.baseline));
-    let margin = margin.unwrap_or(metric.margin);
+    let margin = margin.unwrap_or(metric.compared.margin);
     let size = shift.estimate.abs();
-    if p <= ALPHA && size > unit.unwrap_or(0.0) * metric.resolution {
-        return if (shift.estimate > 0.0) == (metric.better == Better::Up) { Verdict::Better } else { Verdict::Worse };
+    if p <= ALPHA && size > unit.unwrap_or(0.0) * metric.compared.resolution {
+        return if metric.improves(shift.estimate) { Verdict::Better } else { Verdict::Worse };
     }
     if let Some((low, high)) = shift.interval {
         let within = low.abs().max(high.abs());
-        if within <= unit.unwrap_or(0.0) * margin.max(metric.resolution) {
+        if within <= unit.unwrap_or(0.0) * margin.max(metric.compared.resolution) {
             // Finer than it is measured it is not the same.
             let within = unit.map_or(0.0, |unit| within / unit);
-            return Verdict::Same { within: if within > 0.0 { within.max(metric.resolution) } else { 0.0 } };
+            return Verdict::Same { within: if within > 0.0 { within.max(metric.compared.resolution) } else { 0.0 } };
         }
     }
     let each = shift.each.floor() as u32;

@@ -39,7 +39,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .because(short)
         .wrong_if("It is wrong if larger messages do not shorten the time in which TCP has nothing to send.")
         .explains(&["sender-cpu"]);
-    let message = case.asked_octets("message_size");
+    let message = case.message_size();
     Some(if message.is_some_and(|octets| octets < 65_536) {
         finding.because_of(message.map(|octets| format!("message_size is {octets} octets"))).attempt(
             "message_size",

@@ -9,12 +9,12 @@ use linerate_trial::doubt::DoubtKind;
 use linerate_trial::environment::Nic;
 use linerate_trial::flow::End;
 use linerate_trial::outcome::TcpSummary;
-use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::spec::{Direction, Spec, Workload};
 use linerate_trial::stage::Stage;
-use linerate_trial::units::{OfferedLoad, parse_size};
 use linerate_trial::wire::EthernetOverhead;
 
 use super::Sureness;
+use crate::figure::Source;
 use crate::record::{FlowFigures, Latency, Machine, Record};
 
 /// From this part of the packets on, loss is a trouble: RFC 2544 has throughput end at the first lost frame, but on a
@@ -47,6 +47,8 @@ pub(super) struct Case<'a> {
     pub(super) sender: Side<'a>,
     /// The machine that receives, or answers.
     pub(super) receiver: Side<'a>,
+    /// What was asked, as far as it is known.
+    pub(super) asked: Option<Spec>,
     /// What was lost where, by the loss budget; of TCP, what counters of both machines saw dropped.
     drops: Vec<LossLine>,
 }
@@ -101,7 +103,7 @@ impl<'a> Case<'a> {
         let target = Side { end: End::Target, machine: &record.target };
         let host = Side { end: End::Host, machine: &record.host };
         let (sender, receiver) = if way == Direction::Tx { (target, host) } else { (host, target) };
-        let mut case = Case { record, way, sender, receiver, drops: Vec::new() };
+        let mut case = Case { record, way, sender, receiver, asked: record.asked_spec(), drops: Vec::new() };
         case.drops = case.read_drops();
         case
     }
@@ -143,7 +145,7 @@ impl<'a> Case<'a> {
     }
 
     pub(super) fn doubts(&self, kind: DoubtKind) -> bool {
-        self.record.doubts.iter().any(|doubt| doubt.kind() == kind)
+        self.record.has_doubt(kind)
     }
 
     /// Both ends are one machine, so that CPU figures are of both together.
@@ -151,22 +153,18 @@ impl<'a> Case<'a> {
         self.doubts(DoubtKind::SharedMachine)
     }
 
-    /// The option's text, as asked.
-    pub(super) fn asked(&self, name: &str) -> Option<&'a str> {
-        self.record.asked.get(name).map(String::as_str)
+    /// The size that was asked for; absent where it was left to the system.
+    pub(super) fn socket_buffer(&self) -> Option<u64> {
+        self.asked.as_ref()?.socket_buffer.map(u64::from)
     }
 
-    /// Whether an option was left to the program.
-    pub(super) fn is_auto(&self, name: &str) -> bool {
-        self.asked(name).is_none_or(|text| text == "auto")
-    }
-
-    pub(super) fn asked_octets(&self, name: &str) -> Option<u64> {
-        parse_size(self.asked(name)?).ok()
+    /// Of each write or datagram; absent where it was left to the program.
+    pub(super) fn message_size(&self) -> Option<u64> {
+        self.asked.as_ref()?.message_size.map(u64::from)
     }
 
     pub(super) fn streams(&self) -> f64 {
-        self.asked("streams").and_then(|text| text.parse().ok()).filter(|streams| *streams >= 1.0).unwrap_or(1.0)
+        self.asked.as_ref().map_or(1.0, |asked| f64::from(asked.streams.max(1)))
     }
 
     /// Seconds that were measured.
@@ -260,12 +258,7 @@ impl<'a> Case<'a> {
 
     /// Payload bits per second that the trial was asked for in this direction; infinite for as fast as possible.
     pub(super) fn asked_bps(&self) -> Option<f64> {
-        if !self.record.workload.is_stream() {
-            return None;
-        }
-        let rate: OfferedLoad = self.asked("rate")?.parse().ok()?;
-        let octets = self.asked_octets("message_size").unwrap_or(0);
-        Some(rate.bits_per_second(octets).unwrap_or(f64::INFINITY) * self.streams())
+        Source { record: self.record, direction: Some(self.way), flow: None }.offered_bps()
     }
 
     pub(super) fn is_unlimited(&self) -> bool {
@@ -310,7 +303,7 @@ impl<'a> Case<'a> {
                 let segment = self.tcp().map(|tcp| f64::from(tcp.mss)).filter(|mss| *mss > 0.0);
                 (segment.map_or(mtu - 52.0, |segment| segment.min(mtu - 52.0)), 52.0)
             }
-            Workload::UdpStream => ((self.asked_octets("message_size")? as f64).min(mtu - 28.0), 28.0),
+            Workload::UdpStream => ((self.message_size()? as f64).min(mtu - 28.0), 28.0),
             _ => return None,
         };
         (payload > 0.0).then_some(link_bps * payload / (payload + headers + per_frame))

@@ -22,8 +22,8 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     let tcp = case.tcp().filter(|_| case.is(Workload::TcpStream))?;
     let mss = f64::from(tcp.mss).max(1.0);
-    let message = case.asked_octets("message_size")?;
-    let is_split = message % u64::from(tcp.mss.max(1)) != 0 && case.asked("nodelay") == Some("true");
+    let message = case.message_size()?;
+    let is_split = message % u64::from(tcp.mss.max(1)) != 0 && case.asked.as_ref()?.nodelay == Some(true);
     let (segments, octets) = (tcp.segments_sent.filter(|count| *count >= 100)? as f64, case.flow()?.octets? as f64);
     // Segments are of the whole connection, octets of its measured part.
     let octets = octets * case.whole_s()? / case.span_s()?;

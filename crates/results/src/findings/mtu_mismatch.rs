@@ -21,8 +21,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let mtu = |side: super::case::Side<'_>| side.nic()?.mtu;
     let (sends, takes) = (mtu(case.sender)?, mtu(case.receiver)?);
     let payload = match case.record.workload {
-        Workload::UdpStream => case.asked_octets("message_size")?,
-        Workload::UdpRr => case.asked_octets("request_size")?,
+        Workload::UdpStream => case.message_size()?,
+        Workload::UdpRr => case.asked.as_ref()?.request_size.into(),
         // The two ends of TCP tell each other what they take (RFC 9293, section 3.7.1).
         _ => return None,
     };

@@ -1,6 +1,7 @@
 //! The table of neighbours has no room, or packets waited in vain for a neighbour's address.
 //! Knows the counters of ARP and neighbour discovery.
 
+use linerate_trial::spec::Ip;
 use linerate_trial::stage::Stage;
 
 use super::case::Case;
@@ -20,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let is_v6 = case.asked("ip") == Some("6");
+    let is_v6 = case.asked.as_ref().is_some_and(|asked| asked.ip == Some(Ip::V6));
     let (table, ip) = if is_v6 { ("ndisc_cache", "ipv6") } else { ("arp_cache", "ipv4") };
     let count = |name: &str| case.sender.counter(&format!("{table} {name}")).unwrap_or(0);
     let (full, discarded, failed) = (count("table_fulls"), count("unresolved_discards"), count("res_failed"));

@@ -2,6 +2,7 @@
 //! Knows what Linux gives; threads that starve, or have no time, are other rules.
 
 use linerate_trial::stage::Stage;
+use linerate_trial::units::format_size;
 
 use super::case::{Case, percent};
 use super::{Finding, Rule};
@@ -25,8 +26,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
         .because(at.evidence())
         .because(case.of_loss(&at))
-        .because(match case.asked("socket_buffer") {
-            Some(asked) if asked != "auto" => format!("socket_buffer was asked to be {asked}"),
+        .because(match case.socket_buffer() {
+            Some(asked) => format!("socket_buffer was asked to be {}", format_size(asked)),
             _ => match usual {
                 Some(octets) => format!("the buffer is what the system gives: {octets} octets"),
                 None => "the buffer is what the system gives, which is not known".to_owned(),
@@ -38,7 +39,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .wrong_if("It is wrong if a buffer ten times as large loses as many: then the reader is too slow, ever.");
     // What is asked for is doubled and clamped by rmem_max (socket(7)).
     if let (Some(most), Some(usual)) = (most, usual)
-        && case.is_auto("socket_buffer")
+        && case.socket_buffer().is_none()
         && most > usual
     {
         finding = finding.attempt("socket_buffer", most.to_string(), "loss");

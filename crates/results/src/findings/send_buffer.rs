@@ -27,7 +27,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .because(format!("sending waited for room in the buffer {} of its busy time", percent(share)))
         .because(short)
         .wrong_if("It is wrong if sending waits as long with a buffer that may grow four times as large.");
-    if let Some(most) = most.filter(|_| case.is_auto("socket_buffer")) {
+    if let Some(most) = most.filter(|_| case.socket_buffer().is_none()) {
         let value = format!("4096 16384 {}", most.saturating_mul(4).max(4_194_304));
         finding = finding.because(format!("net.ipv4.tcp_wmem lets it grow to {most} octets"));
         finding = finding.attempt(side.setting("sysctl.net.ipv4.tcp_wmem"), value, "throughput");

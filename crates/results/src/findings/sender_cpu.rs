@@ -36,7 +36,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .because(short)
         .wrong_if("It is wrong if a second stream brings no more, and the CPUs have time left then.");
     // Of a stream of octets, what a call hands over is the application's choice alone.
-    if let Some(octets) = case.asked_octets("message_size").filter(|octets| *octets < SMALL)
+    if let Some(octets) = case.message_size().filter(|octets| *octets < SMALL)
         && case.is(Workload::TcpStream)
     {
         finding = finding.because(format!("each call hands over {octets} octets"));

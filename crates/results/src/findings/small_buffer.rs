@@ -44,7 +44,7 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
         true => (case.receiver, "net.ipv4.tcp_rmem", "the receiver's window"),
         false => (case.sender, "net.ipv4.tcp_wmem", "room in the send buffer"),
     };
-    let asked = case.asked_octets("socket_buffer");
+    let asked = case.socket_buffer();
     let octets = asked.or(side.sysctl_number(sysctl)).filter(|octets| *octets < USUAL)?;
     let product = case.throughput_bps()? / 8.0 / case.streams() * tcp.rtt_s;
     let sentence = format!("The {}'s socket buffer is too small for TCP to fill the link.", side.end);
@@ -82,7 +82,7 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
 fn of_udp(case: &Case<'_>) -> Option<Finding> {
     let at = case.lost_at(Stage::ReceiverSocket)?;
     let side = case.receiver;
-    let octets = case.asked_octets("socket_buffer").filter(|octets| *octets < USUAL)?;
+    let octets = case.socket_buffer().filter(|octets| *octets < USUAL)?;
     let rate = case.flow()?.achieved_load_bps? / case.streams();
     let sentence = format!("The {}'s socket buffer is too small for how seldom its thread comes to read.", side.end);
     Some(

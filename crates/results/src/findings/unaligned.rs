@@ -17,7 +17,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let short = case.short()?;
-    let alignment = case.asked_octets("alignment").filter(|octets| *octets < 64)?;
+    let alignment = case.asked.as_ref().map(|asked| asked.alignment).filter(|octets| *octets < 64)?;
     let (most, clauses) = case.sender.out_of_cpu(case)?;
     let gathers = case.sender.offload("tx-scatter-gather");
     let sure = if gathers == Some(false) { Sureness::Likely } else { Sureness::Possible };

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 use serde::de::DeserializeOwned;
 
 use super::{Store, StoreError, dictionary, read_packed};
-use crate::metric::{METRICS, Metric};
+use crate::figure::{METRICS, Metric};
 use crate::observation::{Around, Asked, Observation};
 use crate::record::{NullSide, Record};
 use crate::select::Selection;
@@ -150,7 +150,7 @@ impl Store {
     /// so is side b of A/A trials, as from every median.
     pub fn points(&self, metric: &Metric, wanted: &Selection) -> Result<Vec<Point>, StoreError> {
         let (clauses, values) = wanted.clauses();
-        let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, metric.name);
+        let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, &metric.name);
         let sql = format!(
             "SELECT campaign, started_at, asked, machines, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
              AND null_side IS NOT '{}' ORDER BY record",

@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::drivers::Cause;
-use crate::stage::{Stage, fits as fits_text};
+use crate::pattern::fits as fits_text;
+use crate::stage::Stage;
 
 use Machine::{Receiver, Sender};
 use Unit::{Datagrams as Whole, Frames, Segments};

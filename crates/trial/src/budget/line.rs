@@ -168,7 +168,10 @@ impl LossLine {
 
     /// Whether the kernel gave this reason, or one that begins so where the name ends in `*`.
     pub fn has_reason(&self, pattern: &str) -> bool {
-        self.reasons.iter().filter_map(|reason| reason.reason.as_deref()).any(|name| crate::stage::fits(pattern, name))
+        self.reasons
+            .iter()
+            .filter_map(|reason| reason.reason.as_deref())
+            .any(|name| crate::pattern::fits(pattern, name))
     }
 
     /// Whether this function of the kernel dropped some.

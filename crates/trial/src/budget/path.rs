@@ -8,7 +8,8 @@ use super::seen::{Hits, Seen};
 use super::{Counted, Datagrams};
 use crate::drivers::Meaning;
 use crate::flow::End;
-use crate::stage::{Stage, fits};
+use crate::pattern::fits;
+use crate::stage::Stage;
 
 /// Packets that passed a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

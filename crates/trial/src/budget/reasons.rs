@@ -8,7 +8,8 @@ use super::drops::{DropCause, Machine};
 use super::seen::Seen;
 use super::{Datagrams, Findings, LossLine};
 use crate::drop_reason::DropReason;
-use crate::stage::{Stage, fits};
+use crate::pattern::fits;
+use crate::stage::Stage;
 
 use Machine::{Receiver, Sender};
 

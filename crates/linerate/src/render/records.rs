@@ -1,0 +1,421 @@
+//! The tables of records: which columns, which rows, and which figures are in doubt.
+//! A column is a row of `results/src/figures.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linerate_results::figure::{About, FIGURES, Figure, Layer, Source, Unit};
+use linerate_results::record::{NullSide, Record};
+use linerate_results::stats::median;
+use linerate_trial::doubt::DoubtKind;
+use linerate_trial::spec::{Direction, Workload};
+use linerate_trial::units::OfferedLoad;
+
+use super::apis;
+use super::forms::{self, Piece};
+use super::table_model::{Cell, Heading, Table, Value};
+
+const NOTHING: &str = "No records.\n";
+
+/// The records as tables, the doubts beneath. Without a `width` a table is as wide as it needs to be; with one,
+/// columns are left out until it fits, and a sentence says which.
+pub(crate) fn text(records: &[Record], width: Option<u16>) -> String {
+    if records.is_empty() { NOTHING.to_owned() } else { forms::text(&pieces(records), width) }
+}
+
+/// The same, ready to paste; the doubts as a list beneath.
+pub(crate) fn markdown(records: &[Record]) -> String {
+    if records.is_empty() { NOTHING.to_owned() } else { forms::markdown(&pieces(records)) }
+}
+
+/// A table each for TCP streams, UDP streams, and requests, which have few columns in common; and the sentences that
+/// the marks in all of them stand for.
+fn pieces(records: &[Record]) -> Vec<Piece> {
+    let mut kinds: BTreeMap<(bool, bool), Vec<&Record>> = BTreeMap::new();
+    for record in records {
+        let workload = record.workload;
+        kinds.entry((!workload.is_stream(), workload.is_stream() && workload.is_udp())).or_default().push(record);
+    }
+    let mut notes = Notes::default();
+    let mut pieces: Vec<Piece> = kinds.values().flat_map(|records| table(records, &mut notes)).collect();
+    let mut notes = notes.sentences();
+    if grouped(&records.iter().collect::<Vec<_>>()).iter().any(|group| group.len() > 1) {
+        notes.push(
+            "Of several runs: the median; in brackets the smallest and the largest. 'records show' has each run."
+                .to_owned(),
+        );
+    }
+    if !notes.is_empty() {
+        pieces.push(Piece::Lines(notes));
+    }
+    pieces
+}
+
+/// A column of words that may tell one row from another: heading and value.
+type Words = (&'static str, fn(&Record) -> String);
+
+const WORDS: [Words; 5] = [
+    ("campaign", |record| record.campaign.clone()),
+    ("plan", |record| record.plan.clone()),
+    ("target", |record| record.target.endpoint.clone()),
+    ("host", |record| record.host.endpoint.clone()),
+    ("workload", |record| record.workload.name().to_owned()),
+];
+
+fn table(records: &[&Record], notes: &mut Notes) -> [Piece; 2] {
+    let varies = |(_, value): &Words| records.iter().any(|record| value(record) != value(records[0]));
+    let (varied, alike): (Vec<Words>, Vec<Words>) = WORDS.into_iter().partition(varies);
+    let factors = varied_options(records);
+    let groups = grouped(records);
+    let sources: Vec<Source> = records.iter().flat_map(|record| Source::all(record)).collect();
+    let columns = FIGURES.iter().filter(|figure| figure.column.is_some());
+    let columns: Vec<&Figure> = columns.filter(|figure| is_shown(figure, &sources)).collect();
+    // APIs that are alike in all rows stand in the heading, else in a column beside the figures.
+    let mut used = sources.iter().filter(|source| source.record.result.is_some()).map(apis::of);
+    let first = used.next().unwrap_or_default();
+    let common = used.all(|apis| apis == first).then(|| first.unwrap_or_default());
+    let number = groups.iter().any(|group| group.len() > 1).then_some("runs");
+
+    let words = varied.iter().map(|(name, _)| *name).chain(["direction"]).chain(factors.iter().map(String::as_str));
+    let words = words.chain(number).chain(common.is_none().then_some("API"));
+    let mut headings: Vec<Heading> = words.map(Heading::new).collect();
+    headings.extend(columns.iter().map(|figure| heading(figure, records, common.as_deref().unwrap_or_default())));
+    let mut rows = Vec::new();
+    for group in &groups {
+        let first = group[0];
+        for source in Source::all(first) {
+            let mut words: Vec<Cell> = varied.iter().map(|(_, value)| Cell::text(value(first))).collect();
+            words.push(Cell::text(match source.direction {
+                None => first.direction.name().to_owned(),
+                Some(direction) => format!("  of which {direction}"),
+            }));
+            words.extend(factors.iter().map(|name| Cell::text(asked(first, name).map_or("", String::as_str))));
+            words.extend(number.map(|_| Cell::count(group.len() as u64)));
+            if common.is_none() {
+                let is_known = source.flow.is_some_and(|flow| flow.sender_api.is_some());
+                words.push(Cell::text(apis::of(&source).unwrap_or(if is_known { "plain".into() } else { "".into() })));
+            }
+            let mut figures: Vec<Cell> = columns.iter().map(|figure| cell(figure, group, source.direction)).collect();
+            mark(&mut words, &mut figures, &columns, group, source.direction, notes);
+            rows.push([words, figures].concat());
+        }
+    }
+    let mut table = Table { headings, rows };
+    table.hoist_marks();
+    let mut title: Vec<String> = alike
+        .iter()
+        .filter(|(name, _)| *name != "campaign")
+        .map(|(name, value)| format!("{name} {}", value(records[0])))
+        .collect();
+    title.extend(["duration", "bytes"].iter().filter_map(|name| alike_option(records, name)));
+    [Piece::Heading(title.join(" · ")), Piece::Table(table)]
+}
+
+pub(super) fn heading(figure: &Figure, records: &[&Record], apis: &str) -> Heading {
+    let is_requests = records.iter().all(|record| !record.workload.is_stream());
+    Heading {
+        unit: match figure.unit {
+            Unit::UsPerPacket if is_requests => "µs/transaction".to_owned(),
+            unit => unit.name().to_owned(),
+        },
+        layer: layer(figure, records).to_owned(),
+        apis: if figure.about == About::Rate { apis.to_owned() } else { String::new() },
+        left_out: figure.column.and_then(|column| column.left_out),
+        ..Heading::new(figure.heading())
+    }
+}
+
+/// What a figure counts, or whose it is, in words.
+pub(super) fn layer(figure: &Figure, records: &[&Record]) -> &'static str {
+    match figure.layer {
+        Layer::None => "",
+        Layer::Tcp => "TCP",
+        Layer::RoundTrip => "round trip",
+        Layer::Sent => "of sent",
+        Layer::Machine(end) => end.name(),
+        Layer::Payload => {
+            let streams = || records.iter().map(|record| record.workload).filter(|workload| workload.is_stream());
+            match (streams().any(Workload::is_udp), streams().any(|workload| !workload.is_udp())) {
+                (true, false) => "UDP payload",
+                (false, true) => "TCP payload",
+                _ => "payload",
+            }
+        }
+    }
+}
+
+/// Whether the figure says something of these.
+pub(super) fn is_shown(figure: &Figure, sources: &[Source<'_>]) -> bool {
+    let mut values = sources.iter().filter_map(|source| figure.of(*source));
+    match figure.about {
+        // Where the payload is counted the packets say the same again; `records show` and CSV have both.
+        About::CpuByPackets(_) if sources.iter().any(|source| by_octets(source.record)) => false,
+        // What a TCP takes from its sender it delivers, sooner or later: the throughput says it.
+        About::SentLoad if !sources.iter().any(|source| sends_apart(source.record)) => false,
+        _ if figure.column.is_some_and(|column| column.rare) => values.any(|value| value != 0.0),
+        // A load that is unlimited everywhere is no column.
+        _ => values.any(f64::is_finite),
+    }
+}
+
+fn by_octets(record: &Record) -> bool {
+    let demand = record.result.as_ref().and_then(|result| result.service_demand.as_ref());
+    demand.is_some_and(|demand| demand.target_us_per_kib.is_some())
+}
+
+/// Whether what was sent tells more than what arrived.
+fn sends_apart(record: &Record) -> bool {
+    record.workload.is_udp()
+        || record.workload.is_stream() && record.asked_spec().is_some_and(|spec| spec.rate != OfferedLoad::Unlimited)
+}
+
+fn is_doubted(kind: DoubtKind, about: About) -> bool {
+    match kind {
+        DoubtKind::SenderFellBehind => about == About::SentLoad,
+        DoubtKind::IrqTimeByTicks
+        | DoubtKind::ShortForCpu
+        | DoubtKind::NoisyMachine
+        | DoubtKind::SharedMachine
+        | DoubtKind::SoakNotCalibrated => about.is_cpu(),
+        DoubtKind::CountersContradict | DoubtKind::EndMarkLost | DoubtKind::CountersMissing | DoubtKind::Segmented => {
+            about == About::Loss
+        }
+        // Loss is the emulator's too: a ring runs full while it finds no time.
+        DoubtKind::Emulated => matches!(about, About::Rate | About::Loss) || about.is_cpu(),
+        DoubtKind::Fragmented
+        | DoubtKind::FragmentsLost
+        | DoubtKind::LinkWentDown
+        | DoubtKind::Silence
+        | DoubtKind::SocketBufferClamped
+        | DoubtKind::SettingNotTaken
+        | DoubtKind::BootUnchecked => matches!(about, About::Rate | About::Loss),
+        // No figure of a table is of the profile.
+        DoubtKind::ProfileReduced => false,
+    }
+}
+
+/// What was asked of a trial under this name: an option, or the level of a factor that is none.
+fn asked<'a>(record: &'a Record, name: &str) -> Option<&'a String> {
+    record.asked.get(name).or_else(|| record.trial.factors.get(name))
+}
+
+/// Everything that was asked differently in these records, factor or not, and is not shown in a column of its own.
+fn varied_options(records: &[&Record]) -> Vec<String> {
+    let names: BTreeSet<&String> =
+        records.iter().flat_map(|record| record.asked.keys().chain(record.trial.factors.keys())).collect();
+    let levels = |name: &str| -> Vec<Option<&String>> { records.iter().map(|record| asked(record, name)).collect() };
+    let has_column = |record: &&Record| {
+        let by_packets = |rate| matches!(rate, OfferedLoad::PacketsPerSecond(_));
+        record.workload.is_stream() && record.asked_spec().is_none_or(|spec| !by_packets(spec.rate))
+    };
+    let is_told = |name: &str| match name {
+        "workload" | "direction" => true,
+        // The column of the offered load says it.
+        "rate" => records.iter().all(has_column),
+        // The usual plan has both alike, and one column then says it.
+        "response_size" => levels(name) == levels("request_size"),
+        // How long was looked, not at what; unless that is just what the plan varies.
+        "duration" | "warmup" | "interval" | "seed" => {
+            !records.iter().any(|record| record.trial.factors.contains_key(name))
+        }
+        _ => false,
+    };
+    let varies = |name: &str| levels(name).windows(2).any(|two| two[0] != two[1]);
+    names.into_iter().filter(|name| varies(name) && !is_told(name)).cloned().collect()
+}
+
+/// Records of one configuration together, configurations in the plan's order, whatever the order of the trials was.
+fn grouped<'a>(records: &[&'a Record]) -> Vec<Vec<&'a Record>> {
+    let mut groups: Vec<Vec<&Record>> = Vec::new();
+    // The other side of an A/A pair is there to be held against the first, and no more repeats of it.
+    let mut records: Vec<&Record> =
+        records.iter().copied().filter(|record| record.trial.null_side != Some(NullSide::B)).collect();
+    records.sort_by_key(|record| (&record.campaign, &record.plan, record.trial.configuration));
+    for record in records {
+        let same = |group: &&mut Vec<&Record>| {
+            let other = group[0];
+            (&other.campaign, &other.plan, &other.asked, &other.trial.factors)
+                == (&record.campaign, &record.plan, &record.asked, &record.trial.factors)
+                && (&other.target.endpoint, &other.host.endpoint) == (&record.target.endpoint, &record.host.endpoint)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(record),
+            _ => groups.push(vec![record]),
+        }
+    }
+    groups
+}
+
+fn cell(figure: &Figure, group: &[&Record], direction: Option<Direction>) -> Cell {
+    let sources = group.iter().filter_map(|record| Source::of(record, direction));
+    let values: Vec<f64> = sources.filter_map(|source| figure.of(source)).collect();
+    let Some(middle) = median(&values) else { return Cell::default() };
+    if values.len() < 2 || !figure.column.is_some_and(|column| column.spread) {
+        return Cell::figure(figure, middle);
+    }
+    let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
+    Cell::spread(figure, [middle, low, high])
+}
+
+/// Puts the marks of the group's doubts behind the figures they are about; where there is none, behind the last word.
+fn mark(
+    words: &mut [Cell],
+    figures: &mut [Cell],
+    columns: &[&Figure],
+    group: &[&Record],
+    direction: Option<Direction>,
+    notes: &mut Notes,
+) {
+    let all_failed = group.iter().all(|record| record.result.is_none());
+    for record in group {
+        for doubt in &record.doubts {
+            let number = notes.of(Some(doubt.kind()), &doubt.to_string());
+            let is_of =
+                |(figure, cell): &(&&Figure, &mut Cell)| is_doubted(doubt.kind(), figure.about) && !cell.is_empty();
+            let marked = columns.iter().zip(&mut *figures).filter(is_of).map(|(_, cell)| cell.mark(number)).count();
+            if let (0, None, Some(last)) = (marked, direction, words.last_mut()) {
+                last.mark(number);
+            }
+        }
+        if let Some(error) = &record.error {
+            let number = notes.of(None, error);
+            // Where every run failed, the first empty figure says so.
+            let place = figures.iter_mut().find(|cell| cell.is_empty() || cell.value == Value::Failed);
+            match place.filter(|_| all_failed) {
+                Some(cell) => {
+                    cell.value = Value::Failed;
+                    cell.mark(number);
+                }
+                None => words.last_mut().into_iter().for_each(|cell| cell.mark(number)),
+            }
+        }
+    }
+}
+
+/// The sentences beneath: one number a kind of doubt, or a failure, with its different sentences.
+#[derive(Default)]
+struct Notes(Vec<(Option<DoubtKind>, Vec<String>)>);
+
+/// The most sentences of one kind of doubt that are shown, and of failures: doubts of a kind differ by a figure.
+const DOUBTS: usize = 1;
+const FAILURES: usize = 3;
+
+impl Notes {
+    /// The number that stands for this sentence, from 1.
+    fn of(&mut self, kind: Option<DoubtKind>, sentence: &str) -> usize {
+        let at = self.0.iter().position(|(other, _)| *other == kind).unwrap_or_else(|| {
+            self.0.push((kind, Vec::new()));
+            self.0.len() - 1
+        });
+        let sentences = &mut self.0[at].1;
+        if !sentences.iter().any(|other| other == sentence) {
+            sentences.push(sentence.to_owned());
+        }
+        at + 1
+    }
+
+    fn sentences(self) -> Vec<String> {
+        let note = |(at, (kind, sentences)): (usize, (Option<DoubtKind>, Vec<String>))| {
+            let most = if kind.is_some() { DOUBTS } else { FAILURES };
+            let more = match sentences.len().saturating_sub(most) {
+                0 => String::new(),
+                more => format!("; and {more} more like it, which 'records show' has"),
+            };
+            let shown: Vec<&str> = sentences.iter().take(most).map(String::as_str).collect();
+            format!("[{}] {}: {}{more}", at + 1, kind.map_or("failed", DoubtKind::name), shown.join("; "))
+        };
+        self.0.into_iter().enumerate().map(note).collect()
+    }
+}
+
+/// `name level` when all records were asked for the same level.
+fn alike_option(records: &[&Record], name: &str) -> Option<String> {
+    let level = records.first()?.asked.get(name)?;
+    records.iter().all(|record| record.asked.get(name) == Some(level)).then(|| format!("{name} {level}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::api::ApiUse;
+
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn a_sweep() {
+        insta::assert_snapshot!(text(&sample::sweep(), None));
+    }
+
+    #[test]
+    fn a_sweep_on_a_narrow_terminal() {
+        let text = text(&sample::sweep(), Some(80));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn one_of_everything() {
+        insta::assert_snapshot!(text(&sample::everything(), None));
+    }
+
+    #[test]
+    fn repeats() {
+        insta::assert_snapshot!(text(&sample::repeats(), None));
+    }
+
+    /// The table of records whose senders and receivers used these.
+    fn of_apis(pairs: &[[&str; 2]]) -> String {
+        let records: Vec<Record> = pairs
+            .iter()
+            .zip(sample::sweep())
+            .map(|(names, mut record)| {
+                let flow = &mut record.result.as_mut().unwrap().flow;
+                let used = |name: &str| Some(ApiUse { name: name.to_owned(), ..ApiUse::default() });
+                [flow.sender_api, flow.receiver_api] = names.map(used);
+                record
+            })
+            .collect();
+        text(&records, None)
+    }
+
+    #[test]
+    fn what_is_not_plain_stands_in_the_heading() {
+        let plain = of_apis(&[["plain", "plain"], ["plain", "plain"]]);
+        assert!(!plain.contains("plain") && !plain.contains("API") && !plain.contains('→'), "{plain}");
+        // At either end.
+        for [sender, receiver] in [["plain", "trunc"], ["sendmmsg", "plain"], ["sendmmsg", "recvmmsg"]] {
+            let text = of_apis(&[[sender, receiver], [sender, receiver]]);
+            let heading: Vec<&str> = text.lines().skip(2).take(6).collect();
+            let has = |word: &str| heading.iter().any(|line| line.contains(word));
+            assert!(has(sender) && has(&format!("→ {receiver}")), "{text}");
+            assert!(!text.contains("API"), "{text}");
+        }
+        // Rows that differ say it each.
+        let text = of_apis(&[["plain", "plain"], ["plain", "trunc"]]);
+        assert!(text.contains(" API") && text.contains(" plain → trunc ") && text.contains(" plain "), "{text}");
+    }
+
+    #[test]
+    fn other_machines_do_not_move_the_cursor() {
+        let mut records = sample::repeats();
+        records[0].target.endpoint = "exec:\x1b[2Jboo\u{9b}".to_owned();
+        let text = text(&records, None);
+        assert!(text.contains("exec:") && !text.contains(['\x1b', '\u{9b}']), "{text}");
+    }
+
+    #[test]
+    fn ready_to_paste() {
+        insta::assert_snapshot!(markdown(&sample::everything()));
+    }
+
+    #[test]
+    fn a_bar_does_not_end_a_cell() {
+        let mut records = sample::repeats();
+        records[0].target.endpoint = "exec:agent | tee log".to_owned();
+        assert!(markdown(&records).contains("exec:agent \\| tee log"));
+    }
+
+    #[test]
+    fn nothing() {
+        insta::assert_snapshot!(text(&[], None));
+    }
+}

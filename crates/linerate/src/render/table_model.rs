@@ -1,0 +1,323 @@
+//! A table before it is drawn: typed cells under headings, and the marks of notes that are about them.
+//! Terminals and Markdown show the same table; whether a column is of numbers its cells say.
+
+use std::borrow::Cow;
+
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table as Drawing, presets};
+use linerate_results::figure::{Digits, Figure};
+
+use super::markdown::{escaped, line};
+use super::number;
+
+/// What stands in a cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Value {
+    #[default]
+    Nothing,
+    Text(String),
+    /// In the unit of its heading; of [`Digits::Percent`], a share of 1.
+    Number(f64, Digits),
+    /// A median, the smallest and the largest.
+    Spread([f64; 3], Digits),
+    /// Numbers with words or signs between them.
+    Numbers(String),
+    Failed,
+}
+
+/// A value, and the numbers of the notes that are about it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Cell {
+    pub(super) value: Value,
+    marks: Vec<usize>,
+}
+
+impl Cell {
+    /// A word or two, cut where it is longer than a table can bear.
+    pub(super) fn text(text: impl AsRef<str>) -> Cell {
+        Cell::kept(super::cell(text.as_ref()))
+    }
+
+    /// A sentence or a value that is shown whole.
+    pub(super) fn long(text: impl AsRef<str>) -> Cell {
+        Cell::kept(super::sentence(text.as_ref()))
+    }
+
+    fn kept(text: Cow<'_, str>) -> Cell {
+        if text.is_empty() { Cell::default() } else { Value::Text(text.into_owned()).into() }
+    }
+
+    pub(super) fn numbers(text: impl Into<String>) -> Cell {
+        let text = text.into();
+        if text.is_empty() { Cell::default() } else { Value::Numbers(text).into() }
+    }
+
+    pub(super) fn count(count: impl Into<u64>) -> Cell {
+        Cell::numbers(number::count(count.into()))
+    }
+
+    /// Two counts of a kind.
+    pub(super) fn pair(one: u64, other: u64) -> Cell {
+        Cell::numbers(format!("{}+{}", number::count(one), number::count(other)))
+    }
+
+    pub(super) fn number(value: f64, digits: i32) -> Cell {
+        Value::Number(value, Digits::Significant(digits)).into()
+    }
+
+    pub(super) fn percent(share: f64) -> Cell {
+        Value::Number(share, Digits::Percent).into()
+    }
+
+    /// A figure in its unit for people.
+    pub(super) fn figure(figure: &Figure, value: f64) -> Cell {
+        Value::Number(scaled(figure, value), figure.unit.digits()).into()
+    }
+
+    /// The same with another digit, where one tells more.
+    pub(super) fn in_full(figure: &Figure, value: f64) -> Cell {
+        match figure.unit.digits() {
+            Digits::Significant(digits @ 4..) => Cell::number(scaled(figure, value), digits + 1),
+            _ => Cell::figure(figure, value),
+        }
+    }
+
+    /// The median of several, with the smallest and the largest.
+    pub(super) fn spread(figure: &Figure, values: [f64; 3]) -> Cell {
+        Value::Spread(values.map(|value| scaled(figure, value)), figure.unit.digits()).into()
+    }
+
+    pub(super) fn mark(&mut self, number: usize) {
+        if !self.marks.contains(&number) {
+            self.marks.push(number);
+        }
+    }
+
+    pub(super) fn marked(mut self, marks: Vec<usize>) -> Cell {
+        self.marks = marks;
+        self
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.value == Value::Nothing
+    }
+
+    fn is_number(&self) -> bool {
+        !matches!(self.value, Value::Nothing | Value::Text(_))
+    }
+
+    /// As people read it.
+    pub(super) fn shown(&self) -> String {
+        let value = match &self.value {
+            Value::Nothing => String::new(),
+            Value::Text(text) | Value::Numbers(text) => text.clone(),
+            Value::Number(value, digits) => number::written(*value, *digits),
+            Value::Spread(values, digits) => {
+                let [middle, low, high] = values.map(|value| number::written(value, *digits));
+                format!("{middle} ({low} to {high})")
+            }
+            Value::Failed => "failed".to_owned(),
+        };
+        format!("{value}{}", marks(&self.marks, &value))
+    }
+}
+
+/// Shares are written as such, other figures in their unit.
+fn scaled(figure: &Figure, value: f64) -> f64 {
+    if figure.unit.digits() == Digits::Percent { value } else { value * figure.unit.scale() }
+}
+
+fn marks(marks: &[usize], behind: &str) -> String {
+    let text: String = marks.iter().map(|mark| format!("[{mark}]")).collect();
+    if text.is_empty() || behind.is_empty() { text } else { format!(" {text}") }
+}
+
+impl From<Value> for Cell {
+    fn from(value: Value) -> Cell {
+        Cell { value, marks: Vec::new() }
+    }
+}
+
+impl From<Option<Cell>> for Cell {
+    fn from(cell: Option<Cell>) -> Cell {
+        cell.unwrap_or_default()
+    }
+}
+
+/// What a column holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heading {
+    pub(super) name: String,
+    /// Its unit; empty for words and counts.
+    pub(super) unit: String,
+    /// What the figure counts, or whose it is; empty where the name says it.
+    pub(super) layer: String,
+    /// The socket APIs, where they are not what an ordinary program uses.
+    pub(super) apis: String,
+    /// A narrow terminal can do without it; the lowest number goes first.
+    pub(super) left_out: Option<u8>,
+    pub(super) marks: Vec<usize>,
+}
+
+impl Heading {
+    pub(super) fn new(name: impl Into<String>) -> Heading {
+        Heading { name: name.into(), ..Heading::default() }
+    }
+
+    /// Of a text like `throughput\nMbit/s`, the unit on its second line.
+    fn of(text: &str) -> Heading {
+        let (name, unit) = text.split_once('\n').unwrap_or((text, ""));
+        Heading { unit: unit.to_owned(), ..Heading::new(name) }
+    }
+
+    /// The lines for a terminal. Narrow: `UDP payload` on two, and `sendmmsg-udp-segment → plain` on three.
+    fn lines(&self) -> String {
+        let layer = self.layer.replace(' ', "\n");
+        let apis = self.apis.replace(" →", "\n→").replace("sendmmsg-", "sendmmsg-\n");
+        let name = super::cell(&self.name);
+        format!("{name}{}\n{}\n{layer}\n{apis}", marks(&self.marks, &name), self.unit).trim_end().to_owned()
+    }
+
+    fn in_one_line(&self) -> String {
+        let layer: Vec<&str> = [self.layer.as_str(), &self.apis].into_iter().filter(|word| !word.is_empty()).collect();
+        let layer = if layer.is_empty() { String::new() } else { format!("({})", layer.join(", ")) };
+        let name = super::cell(&self.name);
+        let words = [format!("{name}{}", marks(&self.marks, &name)), self.unit.clone(), layer];
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Headings, and rows of as many cells or fewer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub(super) headings: Vec<Heading>,
+    pub(super) rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// A table under these names, each with its unit on a second line.
+    pub(super) fn new<T: AsRef<str>>(
+        names: impl IntoIterator<Item = T>,
+        rows: impl IntoIterator<Item = Vec<Cell>>,
+    ) -> Table {
+        let headings: Vec<Heading> = names.into_iter().map(|name| Heading::of(name.as_ref())).collect();
+        let mut table = Table { headings, rows: rows.into_iter().collect() };
+        table.rows.iter_mut().for_each(|row| row.resize(table.headings.len(), Cell::default()));
+        table
+    }
+
+    /// Lets a narrow terminal do without these columns, the first one first.
+    pub(super) fn sparing(mut self, names: &[&str]) -> Table {
+        for (turn, name) in (1..).zip(names) {
+            self.headings.iter_mut().filter(|heading| heading.name == *name).for_each(|h| h.left_out = Some(turn));
+        }
+        self
+    }
+
+    /// Without the columns that no row fills.
+    pub(super) fn filled(mut self) -> Table {
+        for at in (0..self.headings.len()).rev() {
+            if self.rows.iter().all(|row| row[at].is_empty()) {
+                self.remove(at);
+            }
+        }
+        self
+    }
+
+    pub(super) fn remove(&mut self, at: usize) -> Heading {
+        self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        self.headings.remove(at)
+    }
+
+    /// Words to the left; what is all numbers to the right.
+    fn is_number(&self, at: usize) -> bool {
+        let mut filled = self.rows.iter().map(|row| &row[at]).filter(|cell| !cell.is_empty()).peekable();
+        filled.peek().is_some() && filled.all(Cell::is_number)
+    }
+
+    /// A mark that every figure of a column bears stands once, behind the column's name.
+    pub(super) fn hoist_marks(&mut self) {
+        for at in 0..self.headings.len() {
+            let column = || self.rows.iter().map(|row| &row[at]).filter(|cell| !cell.is_empty());
+            // What failed is no figure.
+            if !self.is_number(at) || column().count() < 2 || column().any(|cell| cell.value == Value::Failed) {
+                continue;
+            }
+            let mut shared = column().next().map(|cell| cell.marks.clone()).unwrap_or_default();
+            shared.retain(|mark| column().all(|cell| cell.marks.contains(mark)));
+            self.rows.iter_mut().for_each(|row| row[at].marks.retain(|mark| !shared.contains(mark)));
+            self.headings[at].marks = shared;
+        }
+    }
+
+    /// For a terminal, with one blank between columns and no line between rows; nothing without rows. With a width,
+    /// columns are left out, and then cells broken, until it fits; `left_out` is told which.
+    pub(super) fn text(&self, width: Option<u16>, left_out: &mut Vec<String>) -> String {
+        let Some(width) = width else { return self.drawn(None) };
+        let widest = |table: &Table| table.drawn(None).lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        let mut table = self.clone();
+        while widest(&table) > usize::from(width) {
+            let turns = table.headings.iter().enumerate().filter_map(|(at, heading)| Some((heading.left_out?, at)));
+            let Some((_, at)) = turns.min() else { return table.drawn(Some(width)) };
+            let heading = table.remove(at);
+            let whose = if ["target", "host"].contains(&heading.layer.as_str()) { &heading.layer } else { "" };
+            let name = format!("{} {whose}", heading.name).trim_end().to_owned();
+            if !left_out.contains(&name) {
+                left_out.push(name);
+            }
+        }
+        table.drawn(None)
+    }
+
+    fn drawn(&self, width: Option<u16>) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let mut drawing = Drawing::new();
+        drawing
+            .load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()))
+            .set_content_arrangement(ContentArrangement::Disabled);
+        if let Some(width) = width {
+            drawing.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        }
+        let aligned = |text: String, at: usize| {
+            let alignment = if self.is_number(at) { CellAlignment::Right } else { CellAlignment::Left };
+            comfy_table::Cell::new(text).set_alignment(alignment)
+        };
+        let titles: Vec<String> = self.headings.iter().map(Heading::lines).collect();
+        let most = titles.iter().map(|title| title.lines().count()).max().unwrap_or(0);
+        if most > 0 {
+            drawing.set_header(titles.into_iter().enumerate().map(|(at, title)| {
+                let missing = if most > 3 { most.saturating_sub(title.lines().count()) } else { 0 };
+                aligned(format!("{title}{}", "\n".repeat(missing)), at)
+            }));
+        }
+        for row in &self.rows {
+            drawing.add_row(row.iter().enumerate().map(|(at, cell)| aligned(cell.shown(), at)));
+        }
+        for column in drawing.column_iter_mut() {
+            column.set_padding((0, 1));
+        }
+        let lines = drawing.lines().map(|line| line.trim_end().to_owned());
+        lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// As Markdown writes tables (GitHub Flavored Markdown, section 4.10).
+    pub(super) fn markdown(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let columns = 0..self.headings.len();
+        let mut text = line(self.headings.iter().map(|heading| escaped(&heading.in_one_line())));
+        text += &line(columns.map(|at| if self.is_number(at) { "---:" } else { "---" }.to_owned()));
+        self.rows.iter().for_each(|row| text += &line(row.iter().map(|cell| escaped(cell.shown().trim()))));
+        text
+    }
+}
+
+/// A table as wide as it needs to be.
+pub(super) fn grid<T: AsRef<str>>(
+    names: impl IntoIterator<Item = T>,
+    rows: impl IntoIterator<Item = Vec<Cell>>,
+) -> String {
+    Table::new(names, rows).drawn(None)
+}

@@ -1,0 +1,158 @@
+//! What each tool's server can do as the other end of a trial, as far as tools differ in the same way.
+
+use linerate_trial::spec::Workload::{self, TcpCrr, TcpRr, TcpStream, UdpRr, UdpStream};
+use linerate_trial::spec::{Direction, Spacing, Spec};
+use linerate_trial::tool::Tool;
+
+use crate::error::Error;
+
+/// What a tool can do.
+pub struct Abilities {
+    /// Its workloads.
+    workloads: &'static [Workload],
+    /// Streams both ways at once.
+    both_directions: bool,
+    /// Workloads that can have parallel streams.
+    parallel: &'static [Workload],
+    /// The smallest datagram of a stream.
+    pub least_datagram: u32,
+    /// What of a sender's pace its server can be asked for: spacing but an even one, bursts, congestion control and pacing.
+    spacing: bool,
+    bursts: bool,
+    congestion_control: bool,
+}
+
+const STREAMS: &[Workload] = &[TcpStream, UdpStream];
+/// Nothing that a client of its could not ask for.
+const ANY: Abilities = Abilities {
+    workloads: STREAMS,
+    both_directions: true,
+    parallel: STREAMS,
+    least_datagram: 1,
+    spacing: true,
+    bursts: true,
+    congestion_control: true,
+};
+
+/// What a tool can do.
+pub const fn of(tool: Tool) -> Abilities {
+    match tool {
+        Tool::Iperf3 => Abilities { least_datagram: 16, spacing: false, ..ANY },
+        Tool::Iperf2 => Abilities {
+            workloads: &[TcpStream, UdpStream, TcpRr],
+            least_datagram: 18,
+            spacing: false,
+            bursts: false,
+            congestion_control: false,
+            ..ANY
+        },
+        Tool::Netperf => Abilities { workloads: &[TcpStream, UdpStream, TcpRr, UdpRr, TcpCrr], ..ANY },
+        Tool::Nuttcp => Abilities {
+            both_directions: false,
+            parallel: &[TcpStream],
+            // Up to four octets are marks.
+            least_datagram: 5,
+            spacing: false,
+            bursts: false,
+            congestion_control: false,
+            ..ANY
+        },
+        Tool::Ttcp => Abilities { both_directions: false, parallel: &[], least_datagram: 5, ..ANY },
+    }
+}
+
+/// What a tool has not, as an error; and what to choose instead.
+pub fn cannot<T>(tool: Tool, what: impl Into<String>, instead: &'static str) -> Result<T, Error> {
+    Err(Error::Unsupported { tool, what: what.into().into(), instead: instead.into() })
+}
+
+/// Whether the tool's server can be the other end of such a trial, as far as the table tells.
+pub fn check(tool: Tool, spec: &Spec) -> Result<(), Error> {
+    let can = of(tool);
+    let unsupported =
+        |what: String, instead: String| Err(Error::Unsupported { tool, what: what.into(), instead: instead.into() });
+    if !can.workloads.contains(&spec.workload) {
+        let names: Vec<&str> = can.workloads.iter().map(|workload| workload.name()).collect();
+        let (last, others) = names.split_last().expect("every tool has a workload");
+        let instead = format!("choose {} or {last}, or a target with linerate's agent", others.join(", "));
+        return unsupported(spec.workload.name().to_owned(), instead);
+    }
+    if spec.probe {
+        return cannot(tool, "probe beside a stream", "leave probe out, or choose a target with linerate's agent");
+    }
+    if !spec.workload.is_stream() {
+        return match spec.direction {
+            Direction::Rx => Ok(()),
+            _ => cannot(tool, "requests of its server's", "choose direction=rx"),
+        };
+    }
+    if spec.direction == Direction::Both && !can.both_directions {
+        return cannot(tool, "both directions at once", "choose direction=rx or direction=tx");
+    }
+    if spec.streams > 1 && !can.parallel.contains(&spec.workload) {
+        return cannot(tool, format!("parallel streams of {}", spec.workload), "choose streams=1");
+    }
+    if spec.workload == UdpStream && spec.message_octets() < can.least_datagram {
+        let least = can.least_datagram;
+        return unsupported(format!("datagrams below {least} bytes"), format!("choose message_size={least}, or more"));
+    }
+    if spec.direction == Direction::Rx {
+        return Ok(());
+    }
+    if (spec.spacing != Spacing::Even && !can.spacing) || (spec.burst != 1 && !can.bursts) {
+        return cannot(
+            tool,
+            "spacing but an even one of its server's",
+            "leave spacing and burst out, or choose direction=rx",
+        );
+    }
+    if (spec.congestion_control.is_some() || spec.pacing.is_some()) && !can.congestion_control {
+        return cannot(tool, "congestion_control or pacing of its server's", "leave them out, or choose direction=rx");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_tool_has_not_is_said() {
+        #[track_caller]
+        fn check(tool: Tool, workload: Workload, change: impl FnOnce(&mut Spec), contains: &str) {
+            let mut spec = Spec::new(workload);
+            change(&mut spec);
+            let sentence = super::check(tool, &spec).unwrap_err().to_string();
+            assert!(sentence.contains(contains), "{sentence}");
+        }
+        let both = |spec: &mut Spec| spec.direction = Direction::Both;
+        let tx = |spec: &mut Spec| spec.direction = Direction::Tx;
+        for tool in [Tool::Iperf3, Tool::Nuttcp, Tool::Ttcp] {
+            check(
+                tool,
+                UdpRr,
+                |_| {},
+                "has no udp-rr; choose tcp-stream or udp-stream, or a target with linerate's agent",
+            );
+        }
+        check(Tool::Iperf2, UdpRr, |_| {}, "iperf2 has no udp-rr; choose tcp-stream, udp-stream or tcp-rr, or");
+        for tool in [Tool::Nuttcp, Tool::Ttcp] {
+            check(tool, TcpStream, both, "choose direction=rx or direction=tx");
+            check(tool, UdpStream, |spec| spec.message_size = Some(4), "message_size=5");
+            check(tool, UdpStream, |spec| spec.streams = 2, "streams=1");
+        }
+        check(Tool::Ttcp, TcpStream, |spec| spec.streams = 2, "streams=1");
+        check(Tool::Iperf2, UdpStream, |spec| spec.message_size = Some(17), "message_size=18");
+        for tool in [Tool::Iperf2, Tool::Netperf] {
+            check(tool, TcpRr, tx, "requests of its server's; choose direction=rx");
+        }
+        for row in &Tool::ALL {
+            check(row.tool, UdpStream, |spec| spec.probe = true, "leave probe out");
+            super::check(row.tool, &Spec::new(TcpStream)).unwrap();
+        }
+        for tool in [Tool::Iperf2, Tool::Nuttcp] {
+            let bursts = |spec: &mut Spec| (spec.direction, spec.burst) = (Direction::Tx, 2);
+            check(tool, TcpStream, bursts, "leave spacing and burst out");
+        }
+    }
+}

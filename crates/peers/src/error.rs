@@ -1,0 +1,115 @@
+//! Why a test with another tool could not be made, or has no result: one type for all tools and both roles.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+
+use linerate_host::traffic::TrafficError;
+use linerate_trial::tool::Tool;
+use linerate_trial::units::OfferedLoad;
+
+/// Another tool's server, as sentences name it.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote {
+    /// The tool.
+    pub tool: Tool,
+    /// Its server's address.
+    pub at: SocketAddr,
+    /// Whether it is to take datagrams.
+    pub udp: bool,
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the {} at {}", self.tool.row().server, self.at)
+    }
+}
+
+impl Remote {
+    /// The command that starts it.
+    fn start(&self) -> String {
+        let row = self.tool.row();
+        format!("{}{}", row.start, if self.udp { row.start_udp } else { "" })
+    }
+}
+
+/// Why there is no result. Each is one sentence that ends in what to try.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are the figures of the sentence")]
+pub enum Error {
+    /// The tool's protocol cannot express the trial.
+    #[error("{tool} has no {what}; {instead}")]
+    Unsupported { tool: Tool, what: Cow<'static, str>, instead: Cow<'static, str> },
+    #[error("cannot reach {server}: {error}; start '{}' there, and check cable and firewalls", server.start())]
+    Unreachable { server: Remote, error: io::Error },
+    #[error("{server} was lost while {doing}: {}; {action}", Loss(error))]
+    Lost { server: Remote, doing: &'static str, error: io::Error, action: &'static str },
+    /// The server said so, or its answer makes no sense.
+    #[error("{server} {what}; {action}")]
+    Refused { server: Remote, code: i32, what: Cow<'static, str>, action: Cow<'static, str> },
+    #[error("what answered at {} is no {}; check the port, and start '{}' there", .0.at, .0.tool.row().server, .0.start())]
+    WrongServer(Remote),
+    #[error(
+        "nothing came back from {} over UDP; start '{}' there, and check the path that UDP takes, and this machine's firewall",
+        .0.at, .0.start()
+    )]
+    Silent(Remote),
+    /// Of a protocol in which nothing ever comes back.
+    #[error(
+        "a {} answers nothing over UDP, so nothing shows that {} takes part; see that it is the right address and allow it \
+         with --allow-unanswered RATE, or choose tcp-stream",
+        .0.tool, .0.at
+    )]
+    NeverAnswers(Remote),
+    #[error(
+        "to a server that does not answer this trial may send no more than --allow-unanswered {0}, all streams together; \
+         choose a rate within that, or allow more"
+    )]
+    UnansweredRate(OfferedLoad),
+    #[error("to a server that does not answer a trial may send for {0} s at most; choose a shorter duration")]
+    UnansweredTime(u64),
+    #[error("cannot {what}: {error}; {action}")]
+    Local { what: String, error: io::Error, action: &'static str },
+    #[error(
+        "this process can open no more for a test: {0}; close what it has open, or raise 'ulimit -n' and 'ulimit -u'"
+    )]
+    Exhausted(#[from] io::Error),
+    #[error("the client {what}: {error}; see what it printed, and have it try again")]
+    ClientLost { what: &'static str, error: io::Error },
+    #[error("the client {0}; have it try again")]
+    ClientLeft(&'static str),
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    #[error("the trial was stopped")]
+    Stopped,
+}
+
+/// A peer that is silent or closes is said as such, not as the kernel says it.
+struct Loss<'a>(&'a io::Error);
+
+impl fmt::Display for Loss<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.kind() {
+            ErrorKind::TimedOut => f.write_str("it was silent"),
+            ErrorKind::UnexpectedEof => f.write_str("it closed the connection"),
+            _ => self.0.fmt(f),
+        }
+    }
+}
+
+impl Error {
+    /// The same, of a refusal for which the protocol has a number.
+    #[must_use]
+    pub fn with_code(mut self, number: i32) -> Error {
+        if let Error::Refused { code, .. } = &mut self {
+            *code = number;
+        }
+        self
+    }
+
+    /// For `map_err`: the client is gone, or did not do what it was to do.
+    pub fn client(what: &'static str) -> impl Fn(io::Error) -> Error + Copy + use<> {
+        move |error| Error::ClientLost { what, error }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a client asked of the sockets of its test, and such sockets.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_host::traffic::reachability::local_towards;
+use linerate_trial::spec::{Spec, Workload};
+use linerate_trial::units::OfferedLoad;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// How long a connection takes at most.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// What the client asked of its sockets. What the kernel refuses stays as it was: no tool's client is told, and the
+/// record says what it became.
+pub fn apply(socket: &Socket, spec: &Spec) -> io::Result<()> {
+    if let Some(octets) = spec.socket_buffer {
+        let _ = socket.set_send_buffer_size(octets as usize);
+        let _ = socket.set_recv_buffer_size(octets as usize);
+    }
+    if !spec.workload.is_udp() {
+        socket.set_tcp_nodelay(spec.nodelay())?;
+        if let Some(mss) = spec.mss {
+            let _ = socket.set_tcp_mss(mss.into());
+        }
+        if let Some(name) = &spec.congestion_control {
+            let _ = socket.set_tcp_congestion(name.as_bytes());
+        }
+    }
+    if let Some(hops) = spec.ttl {
+        let _ = socket.set_ttl_v4(hops.into()).or_else(|_| socket.set_unicast_hops_v6(hops.into()));
+    }
+    if spec.dscp != 0 {
+        let octet = u32::from(spec.dscp) << 2;
+        let _ = socket.set_tos_v4(octet).or_else(|_| socket.set_tclass_v6(octet));
+    }
+    Ok(())
+}
+
+/// The size of a stream's messages, if its client chose one. What every client of the tool says, `usual`, leaves an
+/// unlimited TCP stream to whoever sends: nothing shows on the wire, and whole trains of segments leave sooner.
+pub fn chosen_size(spec: &Spec, size: u32, usual: u32) -> Option<u32> {
+    let is_free = spec.workload == Workload::TcpStream && spec.rate == OfferedLoad::Unlimited;
+    Some(size).filter(|&size| !(is_free && size == usual))
+}
+
+/// A connected socket of the trial's workload, with its options.
+pub fn open(spec: &Spec, local: IpAddr, peer: SocketAddr) -> io::Result<Socket> {
+    let (kind, protocol) =
+        if spec.workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
+    let socket = Socket::new(Domain::for_address(peer), kind, Some(protocol))?;
+    apply(&socket, spec)?;
+    socket.bind(&local_towards(local, 0, peer).into())?;
+    socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
+    Ok(socket)
+}
+
+/// How often an end is asked again that does not listen yet.
+const LISTENING_PERIOD: Duration = Duration::from_millis(10);
+
+/// The same, to an end that may begin to listen within this time; and how long the connection took to open.
+pub fn open_listening(
+    spec: &Spec,
+    local: IpAddr,
+    peer: SocketAddr,
+    time: Duration,
+    stopped: &dyn Fn() -> bool,
+) -> io::Result<(Socket, Duration)> {
+    let until = Instant::now() + time;
+    loop {
+        let began = Instant::now();
+        match open(spec, local, peer) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < until && !stopped() => {
+                thread::sleep(LISTENING_PERIOD);
+            }
+            opened => return Ok((opened?, began.elapsed())),
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Places for tests: so many of each server transfer at once, with one limit of memory for all servers together.
+//! Knows no protocol.
+//!
+//! A test that transfers nothing takes no place of those that do, and where there are too many of them, the one that is idle
+//! longest gives way: a client that opens half a test, or goes silent in the midst of one, keeps nobody out.
+
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use linerate_host::traffic::Progress;
+use linerate_trial::flow::Flow;
+use linerate_trial::spec::{MAX_DATAGRAM, Spec};
+use linerate_trial::tool::Tool;
+
+/// A test that transfers nothing for so long is idle; what it transfers is told three times as often.
+const IDLE_TIME: Duration = Duration::from_millis(300);
+/// Fewer bytes from one time to the next are no transfer.
+const LEAST_PROGRESS: u64 = 100;
+/// How many tests of a server may be idle, or have not begun.
+const MOST_IDLE: usize = 48;
+/// How long a test that comes waits until another is over, or gives way to it; and how often it looks.
+const LEAVING_TIME: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// What a stream takes beside its messages: its threads, a receiver's buffer, and the kernel's own of its socket.
+const STREAM: u64 = 1 << 20;
+
+/// The most bytes of memory that tests take, where nobody says otherwise.
+const USUAL_MEMORY: u64 = 768 << 20;
+
+/// One limit of memory, and the tests that take of it; clones are the same one.
+#[derive(Clone, Debug)]
+pub struct MemoryBudget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    most: u64,
+    inside: Mutex<Inside>,
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    count: u64,
+    /// Tests that wait for others to give way.
+    waiting: usize,
+    tests: Vec<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    number: u64,
+    server: Tool,
+    memory: u64,
+    /// Whether its client has an address that answered, or transferred something.
+    proven: bool,
+    bytes: u64,
+    active: Instant,
+    over: bool,
+    evicted: bool,
+    control: Option<TcpStream>,
+}
+
+impl Running {
+    /// Whether it counts among those that may transfer.
+    fn transfers(&self) -> bool {
+        self.bytes > 0 && !self.is_idle()
+    }
+
+    /// Whether it has had its time to transfer something, or something more.
+    fn is_idle(&self) -> bool {
+        self.over || self.active.elapsed() >= IDLE_TIME
+    }
+}
+
+/// What a test asks of the places.
+#[derive(Clone, Copy, Debug)]
+pub struct TestDemand<'a> {
+    /// The server's tool: each has places of its own.
+    pub server: Tool,
+    /// How many may transfer at once.
+    pub most: usize,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Whether the client's address has answered: that of datagrams may be forged.
+    pub proven: bool,
+    /// What is closed when the test has to give way.
+    pub control: Option<&'a TcpStream>,
+}
+
+/// A test's place and memory, free again when the value goes.
+#[derive(Debug)]
+pub struct TestPermit {
+    budget: MemoryBudget,
+    number: u64,
+}
+
+impl Default for MemoryBudget {
+    fn default() -> MemoryBudget {
+        MemoryBudget::new(USUAL_MEMORY)
+    }
+}
+
+impl MemoryBudget {
+    /// So many bytes for all tests together.
+    pub fn new(bytes: u64) -> MemoryBudget {
+        MemoryBudget(Arc::new(Shared { most: bytes, inside: Mutex::default(), left: Condvar::new() }))
+    }
+
+    /// A place and memory, if there are some or an idle test has them.
+    pub fn take(&self, wanted: TestDemand<'_>) -> Option<TestPermit> {
+        let until = Instant::now() + LEAVING_TIME;
+        let control = wanted.control.and_then(|control| control.try_clone().ok());
+        let mut inside = self.inside();
+        loop {
+            let (moving, idle): (Vec<&Running>, Vec<&Running>) =
+                inside.tests.iter().filter(|test| test.server == wanted.server).partition(|test| test.transfers());
+            let memory: u64 = inside.tests.iter().map(|test| test.memory).sum();
+            // All that have just begun count as one: who opens them and transfers nothing keeps nobody out.
+            let begins = usize::from(idle.iter().any(|test| !test.is_idle()));
+            let (is_full, is_crowded) = (moving.len() + begins >= wanted.most, idle.len() >= MOST_IDLE);
+            let is_short = memory.saturating_add(wanted.memory) > self.0.most;
+            if !is_full && !is_crowded && !is_short {
+                inside.count += 1;
+                let number = inside.count;
+                inside.tests.push(Running {
+                    number,
+                    server: wanted.server,
+                    memory: wanted.memory,
+                    proven: wanted.proven,
+                    bytes: 0,
+                    active: Instant::now(),
+                    over: false,
+                    evicted: false,
+                    control,
+                });
+                return Some(TestPermit { budget: self.clone(), number });
+            }
+            let waiting = inside.waiting;
+            let counts = |test: &&mut Running| is_short || test.server == wanted.server;
+            let mut others: Vec<&mut Running> = inside.tests.iter_mut().filter(counts).collect();
+            // Those that give way already are for those that wait already.
+            if others.iter().filter(|test| test.evicted).count() <= waiting {
+                // Of those that transfer, only who may be forged gives way, and only to who cannot be.
+                let is_forged = |test: &Running| wanted.proven && !test.proven;
+                others.retain(|test| !test.evicted);
+                others.retain(|test| is_forged(test) || (!is_full && test.is_idle()));
+                match others.into_iter().min_by_key(|test| (!test.over, test.active)) {
+                    Some(idle) => {
+                        idle.evicted = true;
+                        if let Some(control) = &idle.control {
+                            let _ = control.shutdown(Shutdown::Both);
+                        }
+                    }
+                    // Those that transfer go on, for nobody knows how long.
+                    None if is_full => return None,
+                    None => {}
+                }
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            inside.waiting += 1;
+            let waited = self.0.left.wait_timeout(inside, left.min(LOOK_AGAIN));
+            inside = waited.unwrap_or_else(PoisonError::into_inner).0;
+            inside.waiting -= 1;
+        }
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.0.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TestPermit {
+    /// Whether the test is to end, because it transfers nothing and another has come.
+    pub fn is_evicted(&self) -> bool {
+        self.with(|test| test.evicted)
+    }
+
+    /// The test transfers nothing any more, and gives way to any that comes.
+    pub fn set_over(&self) {
+        if let Some(test) = self.budget.inside().tests.iter_mut().find(|test| test.number == self.number) {
+            test.over = true;
+        }
+    }
+
+    /// Bytes that the test has transferred, as far as its trials told.
+    pub fn bytes(&self) -> u64 {
+        self.with(|test| test.bytes)
+    }
+
+    /// What hears how far a trial of the test is.
+    pub fn progress(&self) -> impl Fn(Progress) + Send + 'static {
+        let (budget, number, last) = (self.budget.clone(), self.number, Mutex::new([0; 2]));
+        move |progress| {
+            let now = [progress.octets_sent, progress.octets_received];
+            let last = &mut *last.lock().unwrap_or_else(PoisonError::into_inner);
+            let [sent, received] = [0, 1].map(|way| now[way].saturating_sub(last[way]));
+            *last = now;
+            if let Some(test) = budget.inside().tests.iter_mut().find(|test| test.number == number) {
+                test.bytes += sent + received;
+                if sent + received >= LEAST_PROGRESS {
+                    (test.active, test.over) = (Instant::now(), false);
+                }
+                // What is sent to an address proves nothing of it.
+                test.proven |= received >= LEAST_PROGRESS;
+            }
+        }
+    }
+
+    fn with<T>(&self, of: impl FnOnce(&Running) -> T) -> T {
+        let inside = self.budget.inside();
+        let test = inside.tests.iter().find(|test| test.number == self.number);
+        of(test.expect("a place is there until its value goes"))
+    }
+}
+
+impl Drop for TestPermit {
+    fn drop(&mut self) {
+        self.budget.inside().tests.retain(|test| test.number != self.number);
+        self.budget.0.left.notify_all();
+    }
+}
+
+/// Bytes of memory that a test takes while it goes.
+pub fn memory_of(spec: &Spec) -> u64 {
+    let message = if spec.workload.is_stream() {
+        spec.message_octets()
+    } else {
+        spec.request_size.saturating_add(spec.response_size)
+    };
+    // Datagrams are kept until a trial has threads for them, up to a limit that counts as the stream's.
+    let message = if spec.workload.is_udp() { message.min(MAX_DATAGRAM) } else { message };
+    Flow::of(spec).len() as u64 * (STREAM + u64::from(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use linerate_trial::spec::Workload;
+
+    use super::*;
+
+    fn wanted(server: Tool, most: usize, memory: u64) -> TestDemand<'static> {
+        TestDemand { server, most, memory, proven: true, control: None }
+    }
+
+    fn progress(sent: u64, received: u64) -> Progress {
+        Progress { elapsed_ns: 1, octets_sent: sent, octets_received: received }
+    }
+
+    fn transferring(budget: &MemoryBudget, wanted: TestDemand) -> TestPermit {
+        let place = budget.take(wanted).unwrap();
+        place.progress()(progress(1, 999));
+        place
+    }
+
+    fn age(budget: &MemoryBudget, place: &TestPermit) {
+        let mut inside = budget.inside();
+        let test = inside.tests.iter_mut().find(|test| test.number == place.number).unwrap();
+        test.active = test.active.checked_sub(IDLE_TIME * 2).unwrap();
+    }
+
+    /// A place that is given up when it is taken away.
+    fn take_from(place: TestPermit, budget: &MemoryBudget, wanted: TestDemand) -> Option<TestPermit> {
+        thread::scope(|scope| {
+            let taken = scope.spawn(|| budget.take(wanted));
+            while !place.is_evicted() && !taken.is_finished() {
+                thread::yield_now();
+            }
+            assert!(place.is_evicted(), "it has to give way");
+            drop(place);
+            taken.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn servers_have_places_of_their_own_and_memory_together() {
+        let budget = MemoryBudget::new(100);
+        let one = transferring(&budget, wanted(Tool::Iperf3, 1, 60));
+        assert!(budget.take(wanted(Tool::Iperf3, 1, 0)).is_none(), "no place");
+        assert!(budget.take(wanted(Tool::Nuttcp, 1, u64::MAX)).is_none(), "no memory");
+        let other = budget.clone().take(wanted(Tool::Nuttcp, 1, 40)).unwrap();
+        drop((one, other));
+        assert!(budget.inside().tests.is_empty());
+    }
+
+    #[test]
+    fn an_idle_test_takes_no_place_and_gives_its_memory() {
+        let budget = MemoryBudget::new(100);
+        let [busy, idle] = [0, 1].map(|_| transferring(&budget, wanted(Tool::Iperf3, 2, 50)));
+        age(&budget, &idle);
+        assert!(budget.take(wanted(Tool::Iperf3, 2, 0)).is_some(), "one of two transfers");
+        age(&budget, &busy);
+        busy.progress()(progress(0, 99));
+        assert!(!budget.inside().tests[0].transfers(), "that is nothing");
+        busy.progress()(progress(1, 1998));
+        assert_eq!((busy.bytes(), idle.bytes()), (1000 + 99 + 1999, 1000));
+        assert!(take_from(idle, &budget, wanted(Tool::Nuttcp, 1, 20)).is_some(), "for its memory");
+        assert!(!busy.is_evicted());
+    }
+
+    #[test]
+    fn of_many_idle_ones_the_longest_gives_way() {
+        let budget = MemoryBudget::new(100);
+        let mut all: Vec<TestPermit> =
+            (0..MOST_IDLE).map(|_| budget.take(wanted(Tool::Iperf3, 2, 0)).unwrap()).collect();
+        assert!(budget.take(wanted(Tool::Nuttcp, 1, 0)).is_some());
+        let longest = all.remove(0);
+        assert!(take_from(longest, &budget, wanted(Tool::Iperf3, 2, 0)).is_some());
+    }
+
+    #[test]
+    fn a_test_of_forged_datagrams_gives_way_to_one_that_answered() {
+        let budget = MemoryBudget::new(100);
+        let forged = TestDemand { proven: false, ..wanted(Tool::Iperf3, 1, 10) };
+        let place = budget.take(forged).unwrap();
+        place.progress()(progress(1 << 20, 0));
+        assert!(take_from(place, &budget, wanted(Tool::Iperf3, 1, 10)).is_some(), "what is sent to it proves nothing");
+        let forged = TestDemand { most: 2, ..forged };
+        let stream = budget.take(forged).unwrap();
+        stream.progress()(progress(0, 1000));
+        assert!(budget.inside().tests[0].proven, "it is no forgery");
+        stream.set_over();
+        assert!(budget.take(forged).is_some(), "it is over");
+    }
+
+    #[test]
+    fn what_a_test_takes_is_known_before_it_takes_it() {
+        let mut spec = Spec::new(Workload::TcpStream);
+        (spec.streams, spec.message_size) = (128, Some(2 << 20));
+        assert_eq!(memory_of(&spec), 128 * (3 << 20));
+        let spec = Spec { request_size: 4 << 20, response_size: 4 << 20, ..Spec::new(Workload::TcpRr) };
+        assert_eq!(memory_of(&spec), 9 << 20);
+    }
+}

@@ -1,0 +1,421 @@
+//! A figure of a record: its name, unit and layer, which way is better, how finely it is measured, where it is shown.
+//! The figures themselves are rows of [`FIGURES`].
+
+use std::sync::LazyLock;
+
+use linerate_trial::cpu::CpuShares;
+use linerate_trial::flow::End;
+use linerate_trial::outcome::TcpSummary;
+use linerate_trial::spec::Direction;
+
+pub use crate::figures::FIGURES;
+use crate::record::{Figures, FlowFigures, Latency, Record, ServiceDemand};
+
+/// One figure. CSV columns, columns of tables, metrics, lines of `records show` and the documents follow from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// Its name in CSV and for scripts; ends in the record's unit.
+    pub name: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// The unit in which people read it.
+    pub unit: Unit,
+    /// What it counts, or whose it is.
+    pub layer: Layer,
+    /// What it depends on: which doubts are about it, and what makes it incomparable.
+    pub about: About,
+    /// How it is compared; absent where it is no metric.
+    pub compared: Option<Compared>,
+    /// How tables of records show it; absent where they do not.
+    pub column: Option<Column>,
+    /// CSV has it for each direction too.
+    pub each_way: bool,
+    /// CSV has it. What a record in brief does not keep is shown of single records only.
+    pub in_csv: bool,
+    /// Where the record has it.
+    pub value: Getter,
+}
+
+/// The unit of a figure for people; the record's is what its name ends in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Unit {
+    BitRate,
+    PerSecond,
+    Share,
+    Time,
+    Datagrams,
+    Segments,
+    Requests,
+    Bytes,
+    Calls,
+    UsPerKib,
+    UsPerPacket,
+}
+
+/// How many digits of a figure mean something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Digits {
+    /// It is a count.
+    Whole,
+    /// To a tenth of a percent.
+    Percent,
+    /// So many significant ones.
+    Significant(i32),
+}
+
+impl Unit {
+    const fn row(self) -> (&'static str, f64, Digits) {
+        match self {
+            Unit::BitRate => ("Mbit/s", 1e-6, Digits::Significant(4)),
+            Unit::PerSecond => ("1/s", 1.0, Digits::Significant(4)),
+            Unit::Share => ("%", 100.0, Digits::Percent),
+            Unit::Time => ("µs", 1e6, Digits::Significant(3)),
+            Unit::Datagrams => ("datagrams", 1.0, Digits::Whole),
+            Unit::Segments => ("segments", 1.0, Digits::Whole),
+            Unit::Requests => ("requests", 1.0, Digits::Whole),
+            Unit::Bytes => ("bytes", 1.0, Digits::Whole),
+            Unit::Calls => ("calls", 1.0, Digits::Whole),
+            Unit::UsPerKib => ("µs/KiB", 1.0, Digits::Significant(3)),
+            Unit::UsPerPacket => ("µs/packet", 1.0, Digits::Significant(3)),
+        }
+    }
+
+    /// Its name for people.
+    pub const fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// What the record's figure is multiplied with for this unit.
+    pub const fn scale(self) -> f64 {
+        self.row().1
+    }
+
+    /// How figures in it are written.
+    pub const fn digits(self) -> Digits {
+        self.row().2
+    }
+
+    /// The unit in which an absolute difference is told.
+    pub const fn of_difference(self) -> &'static str {
+        if matches!(self, Unit::Share) { "percentage points" } else { self.name() }
+    }
+}
+
+/// What a figure counts, or whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// The name says it.
+    None,
+    /// UDP's or TCP's payload, as the workload is.
+    Payload,
+    /// TCP's own account.
+    Tcp,
+    /// From request to response.
+    RoundTrip,
+    /// A share of what was sent.
+    Sent,
+    /// One of the two machines.
+    Machine(End),
+}
+
+/// What a figure depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// What was offered and sent.
+    SentLoad,
+    /// How much passes.
+    Rate,
+    /// What is lost of what was offered.
+    Loss,
+    /// Duplicates and order.
+    Order,
+    /// Times.
+    Delay,
+    /// CPU time by octets.
+    CpuByOctets(End),
+    /// By packets.
+    CpuByPackets(End),
+}
+
+impl About {
+    /// CPU time.
+    pub const fn is_cpu(self) -> bool {
+        matches!(self, About::CpuByOctets(_) | About::CpuByPackets(_))
+    }
+}
+
+/// How a figure is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compared {
+    /// Which way is better.
+    pub better: Better,
+    /// What a better and a worse one are called.
+    pub words: [&'static str; 2],
+    /// How its differences are told.
+    pub difference: Difference,
+    /// A smaller difference than this cannot be told from the way it is measured, whatever the repeats say.
+    pub resolution: f64,
+    /// A smaller difference than this does not matter, unless the user says otherwise: the goal of "the same within".
+    pub margin: f64,
+    /// Judged unless the user picks others.
+    pub usual: bool,
+    /// Where both directions ran, each is judged too.
+    pub each_way: bool,
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Up,
+    /// Less is better.
+    Down,
+}
+
+/// How differences of a metric are told: resolution, margin and gates are of this kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// As a part of the baseline.
+    Relative,
+    /// As it is; of a ratio that is often 0, in percentage points.
+    Absolute,
+}
+
+/// A column in tables of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its heading, where that is not the figure's title.
+    pub heading: Option<&'static str>,
+    /// With repeats, the smallest and the largest stand beside the median.
+    pub spread: bool,
+    /// Left out when all are zero.
+    pub rare: bool,
+    /// A narrow terminal can do without it; the lowest number goes first.
+    pub left_out: Option<u8>,
+}
+
+/// Where a record has a figure.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the parts of the record that are named in the types")]
+pub enum Getter {
+    /// What is worked out of more than one part of the record; and its main part.
+    Source(&'static str, fn(Source<'_>) -> Option<f64>),
+    Result(fn(&Figures) -> Option<f64>),
+    Flow(fn(&FlowFigures) -> Option<f64>),
+    Tcp(fn(&TcpSummary) -> Option<f64>),
+    Latency(fn(&Latency) -> Option<f64>),
+    Demand(fn(&ServiceDemand) -> Option<f64>),
+    Cpu(End, fn(&CpuShares) -> f64),
+}
+
+impl Getter {
+    /// The part of the record, as documents name it.
+    pub const fn place(self) -> &'static str {
+        match self {
+            Getter::Source(place, _) => place,
+            Getter::Result(_) | Getter::Flow(_) => "result",
+            Getter::Tcp(_) => "result.tcp",
+            Getter::Latency(_) => "result.latency",
+            Getter::Demand(_) => "result.service_demand",
+            Getter::Cpu(End::Target, _) => "target.cpu",
+            Getter::Cpu(End::Host, _) => "host.cpu",
+        }
+    }
+}
+
+/// What figures are taken of: a record as a whole, or one direction or one stream of it.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// The record.
+    pub record: &'a Record,
+    /// The direction, if it is of one alone.
+    pub direction: Option<Direction>,
+    /// Its flow figures.
+    pub flow: Option<&'a FlowFigures>,
+}
+
+impl<'a> Source<'a> {
+    /// The record as a whole.
+    pub fn whole(record: &'a Record) -> Source<'a> {
+        Source { record, direction: None, flow: record.result.as_ref().map(|result| &result.flow) }
+    }
+
+    /// The record as a whole, or one direction of a record that ran both.
+    pub fn of(record: &'a Record, direction: Option<Direction>) -> Option<Source<'a>> {
+        let directions = record.result.as_ref().and_then(|result| result.directions.as_ref());
+        let flow = match direction {
+            None | Some(Direction::Both) => return Some(Source::whole(record)),
+            Some(Direction::Tx) => &directions?.tx,
+            Some(Direction::Rx) => &directions?.rx,
+        };
+        Some(Source { record, direction, flow: Some(flow) })
+    }
+
+    /// One direction of a record, whether it ran alone or beside the other.
+    pub fn one_way(record: &'a Record, direction: Direction) -> Option<Source<'a>> {
+        let alone = || (record.direction == direction).then(|| Source::whole(record));
+        Source::of(record, Some(direction)).or_else(alone)
+    }
+
+    /// The record, and its two directions where it ran both.
+    pub fn all(record: &'a Record) -> Vec<Source<'a>> {
+        let parts = [None, Some(Direction::Tx), Some(Direction::Rx)];
+        parts.into_iter().filter_map(|part| Source::of(record, part)).collect()
+    }
+}
+
+impl Source<'_> {
+    /// The load that all senders of this part together were asked to offer, payload bits per second; infinite when
+    /// unlimited. Requests are no load of this kind.
+    pub fn offered_bps(self) -> Option<f64> {
+        let record = self.record;
+        let spec = record.asked_spec().filter(|_| record.workload.is_stream())?;
+        let directions = if record.direction == Direction::Both && self.direction.is_none() { 2.0 } else { 1.0 };
+        let each = spec.rate.bits_per_second(spec.message_octets().into()).unwrap_or(f64::INFINITY);
+        Some(each * f64::from(spec.streams) * directions)
+    }
+}
+
+impl Figure {
+    /// The figure, in the record's unit; infinite where a load was unlimited. What belongs to no direction alone only a
+    /// whole record has.
+    pub fn of(&self, source: Source<'_>) -> Option<f64> {
+        let whole = || source.record.result.as_ref().filter(|_| source.direction.is_none());
+        match self.value {
+            Getter::Source(_, of) => of(source),
+            Getter::Flow(of) => of(source.flow?),
+            Getter::Tcp(of) => of(source.flow?.tcp.as_ref()?),
+            Getter::Result(of) => of(whole()?),
+            Getter::Latency(of) => of(whole()?.latency.as_ref()?),
+            Getter::Demand(of) => of(whole()?.service_demand.as_ref()?),
+            Getter::Cpu(end, of) if source.direction.is_none() => {
+                Some(of(&source.record.machine(end).cpu.as_ref()?.machine))
+            }
+            Getter::Cpu(..) => None,
+        }
+    }
+
+    /// The heading of its column in tables of records.
+    pub fn heading(&self) -> &'static str {
+        self.column.and_then(|column| column.heading).unwrap_or(self.title)
+    }
+}
+
+/// A figure that can be compared, of whole records or of one direction of those that ran both.
+#[derive(Debug)]
+pub struct Metric {
+    /// Its name, as the columns of a CSV export have it; what scripts use.
+    pub name: String,
+    /// What people call it, and whose it is.
+    pub title: String,
+    /// The unit in which people read it.
+    pub unit: Unit,
+    /// What it depends on.
+    pub about: About,
+    /// How it is compared.
+    pub compared: Compared,
+    figure: &'static Figure,
+    direction: Option<Direction>,
+    place: usize,
+}
+
+/// Every metric: the usual ones first, and each in the order of tables.
+pub static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| {
+    let both = [None, Some(Direction::Tx), Some(Direction::Rx)];
+    let compared = FIGURES.iter().filter_map(|figure| Some((figure, figure.compared?)));
+    let each = compared.flat_map(|(figure, how)| {
+        both.into_iter().take(if how.each_way { 3 } else { 1 }).map(move |way| (figure, how, way))
+    });
+    let mut each: Vec<_> = each.collect();
+    each.sort_by_key(|(_, how, _)| !how.usual);
+    let each = each.into_iter().enumerate();
+    each.map(|(place, (figure, compared, way))| Metric::new(figure, compared, way, place)).collect()
+});
+
+/// What a name ends in that a person need not type.
+const SUFFIXES: [&str; 4] = ["_bps", "_per_s", "_ratio", "_s"];
+
+impl Metric {
+    fn new(figure: &'static Figure, compared: Compared, direction: Option<Direction>, place: usize) -> Metric {
+        let Figure { name, title, unit, about, layer, .. } = *figure;
+        let (name, title) = match (direction, layer) {
+            (Some(way), _) => (format!("{way}_{name}"), format!("{title} {way}")),
+            (None, Layer::Machine(end)) => (name.to_owned(), format!("{title}, {end}")),
+            (None, _) => (name.to_owned(), title.to_owned()),
+        };
+        Metric { name, title, unit, about, compared, figure, direction, place }
+    }
+
+    /// The metric of this name, with or without its unit: `throughput_bps` or `throughput`.
+    pub fn find(name: &str) -> Option<&'static Metric> {
+        METRICS.iter().find(|metric| metric.name == name || metric.short() == name)
+    }
+
+    /// Where it stands in [`METRICS`].
+    pub fn place(&self) -> usize {
+        self.place
+    }
+
+    /// Its name without the unit.
+    pub fn short(&self) -> &str {
+        SUFFIXES.iter().find_map(|suffix| self.name.strip_suffix(suffix)).unwrap_or(&self.name)
+    }
+
+    /// The record's figure, a finite number in the record's unit; absent where it has none.
+    pub fn of(&self, record: &Record) -> Option<f64> {
+        self.figure.of(Source::of(record, self.direction)?).filter(|value| value.is_finite())
+    }
+
+    /// Whether a shift of this sign is for the better.
+    pub fn improves(&self, shift: f64) -> bool {
+        (shift > 0.0) == (self.compared.better == Better::Up)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn names_are_of_one_figure_each() {
+        let names: BTreeSet<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        assert_eq!(names.len(), FIGURES.len());
+    }
+
+    #[test]
+    fn names_are_of_one_metric_each() {
+        let names: BTreeSet<&str> =
+            METRICS.iter().flat_map(|metric| BTreeSet::from([metric.name.as_str(), metric.short()])).collect();
+        let both = METRICS.iter().filter(|metric| metric.name != metric.short()).count();
+        assert_eq!(names.len(), METRICS.len() + both);
+        for (at, metric) in METRICS.iter().enumerate() {
+            assert_eq!(metric.place(), at);
+            assert!(metric.compared.resolution < metric.compared.margin, "{}", metric.name);
+        }
+        assert_eq!(Metric::find("throughput").unwrap().name, "throughput_bps");
+        assert_eq!(Metric::find("latency_p99.9").unwrap().name, "latency_p99.9_s");
+        assert!(Metric::find("speed").is_none());
+    }
+
+    #[test]
+    fn a_full_record_has_nearly_every_metric() {
+        let record = sample::full();
+        let missing: Vec<&str> =
+            METRICS.iter().filter(|metric| metric.of(&record).is_none()).map(|metric| metric.name.as_str()).collect();
+        assert_eq!(
+            missing,
+            ["jitter_s", "latency_p99.9_s", "latency_p99.99_s"],
+            "of both directions, and of 200 samples"
+        );
+        assert!(METRICS.iter().all(|metric| metric.of(&sample::failed(0)).is_none()));
+    }
+
+    #[test]
+    fn what_can_be_compared_is_in_csv() {
+        assert!(FIGURES.iter().all(|figure| figure.in_csv || (figure.compared.is_none() && figure.column.is_none())));
+    }
+}

@@ -1,0 +1,238 @@
+//! Every figure there is, a row each, in the order of tables and CSV.
+//! docs/record-format.md and docs/method.md have tables that are written from these rows.
+
+use linerate_trial::cpu::CpuShares;
+use linerate_trial::flow::End::{self, Host, Target};
+use linerate_trial::histogram::Histogram;
+use linerate_trial::outcome::TcpSummary;
+
+use crate::figure::About::{self, CpuByOctets, CpuByPackets, Delay, Loss, Order, Rate, SentLoad};
+use crate::figure::Layer::{self, Machine, Payload, RoundTrip, Sent, Tcp};
+use crate::figure::Unit::{
+    self, BitRate, Bytes, Calls, Datagrams, PerSecond, Requests, Segments, Share, Time, UsPerKib, UsPerPacket,
+};
+use crate::figure::{Better, Column, Compared, Difference, Figure, Getter};
+use crate::record::{FlowFigures, Latency, ServiceDemand};
+
+/// Every figure.
+pub static FIGURES: &[Figure] = &[
+    figure("offered_load_bps", "offered load", BitRate, SentLoad, Getter::Source("asked", |s| s.offered_bps()))
+        .layer(Payload)
+        .headed("offered"),
+    flow("achieved_load_bps", "achieved load", BitRate, SentLoad, |f| f.achieved_load_bps)
+        .layer(Payload)
+        .each_way()
+        .on_demand(RATE)
+        .headed("achieved")
+        .left_out(3),
+    flow("throughput_bps", "throughput", BitRate, Rate, |f| f.throughput_bps)
+        .layer(Payload)
+        .each_way()
+        .compared(Compared { each_way: true, ..RATE })
+        .spread(),
+    flow("octets_sent", "sent", Bytes, SentLoad, |f| number(f.octets_sent)).layer(Payload),
+    flow("octets_received", "received", Bytes, Rate, |f| number(f.octets)).layer(Payload),
+    flow("packets_sent", "sent", Datagrams, SentLoad, |f| number(f.packets_sent)).each_way(),
+    flow("packets_received", "received", Datagrams, Rate, |f| number(f.packets_received)).each_way(),
+    flow("packets_lost", "lost", Datagrams, Loss, |f| number(f.packets_lost)).each_way().column(),
+    flow("loss_ratio", "loss", Share, Loss, |f| f.loss_ratio)
+        .layer(Sent)
+        .each_way()
+        .compared(LOSS)
+        .headed("lost")
+        .spread(),
+    flow("packets_duplicated", "duplicated", Datagrams, Order, |f| number(f.packets_duplicated)).each_way().rare(),
+    flow("packets_reordered", "reordered", Datagrams, Order, |f| number(f.packets_reordered)).each_way().rare(),
+    flow("packets_late", "late", Datagrams, Order, |f| number(f.packets_late)).each_way().rare(),
+    flow("longest_loss", "longest run of lost", Datagrams, Loss, |f| {
+        number(f.loss_bursts.last_key_value().map(|l| *l.0))
+    }),
+    flow("jitter_s", "jitter", Time, Delay, |f| f.jitter_s).each_way().compared(JITTER).column().left_out(4),
+    flow("departure_gap_p50_s", "gap between departures p50", Time, SentLoad, |f| gap(&f.departure_gaps, 50.0)).shown(),
+    flow("departure_gap_p99_s", "gap between departures p99", Time, SentLoad, |f| gap(&f.departure_gaps, 99.0)).shown(),
+    flow("arrival_gap_p50_s", "gap between arrivals p50", Time, Delay, |f| gap(&f.arrival_gaps, 50.0)).shown(),
+    flow("arrival_gap_p99_s", "gap between arrivals p99", Time, Delay, |f| gap(&f.arrival_gaps, 99.0)).shown(),
+    flow("send_calls", "system calls that sent", Calls, SentLoad, |f| number(f.send_calls)),
+    flow("receive_calls", "system calls that received", Calls, Rate, |f| number(f.receive_calls)),
+    flow("zero_copy_sends", "sent without a copy", Calls, SentLoad, |f| number(f.sender_api.as_ref()?.completions)),
+    flow("zero_copy_sends_copied", "copied after all", Calls, SentLoad, |f| {
+        number(f.sender_api.as_ref()?.completions_copied)
+    }),
+    flow("octets_mapped", "received without a copy", Bytes, Rate, |f| number(f.receiver_api.as_ref()?.octets_mapped)),
+    tcp("tcp_retransmissions", "retransmitted", Segments, Loss, |t| number(Some(t.retransmissions)))
+        .layer(Tcp)
+        .on_demand(SEGMENTS)
+        .column()
+        .left_out(5),
+    tcp("tcp_segments_sent", "sent", Segments, SentLoad, |t| number(t.segments_sent)).layer(Tcp),
+    tcp("tcp_reordered_segments", "reordered", Segments, Order, |t| number(t.reordered_segments)).layer(Tcp),
+    tcp("tcp_rtt_s", "TCP's round trip", Time, Delay, |t| Some(t.rtt_s)).on_demand(TAIL),
+    tcp("tcp_min_rtt_s", "TCP's least round trip", Time, Delay, |t| t.min_rtt_s),
+    tcp("tcp_cwnd_segments", "congestion window", Segments, SentLoad, |t| Some(t.cwnd.into())).layer(Tcp),
+    tcp("tcp_mss", "TCP segment size", Bytes, SentLoad, |t| Some(t.mss.into())),
+    tcp("tcp_limited_by_receive_window", "TCP held up by the window", Share, Rate, |t| t.limited_by_receive_window),
+    tcp("tcp_limited_by_send_buffer", "TCP held up by the send buffer", Share, Rate, |t| t.limited_by_send_buffer),
+    tcp("tcp_limited_by_application", "TCP held up by the application", Share, Rate, |t| t.limited_by_application),
+    figure("transactions_per_s", "transactions", PerSecond, Rate, Getter::Result(|r| r.transactions_per_s))
+        .compared(RATE)
+        .spread(),
+    latency("latency_count", "answered", Requests, |l| number(Some(l.count))),
+    latency("latency_timeouts", "time-outs", Requests, |l| number(l.timeouts)).layer(Layer::None).about(Loss).rare(),
+    latency("latency_min_s", "latency least", Time, |l| l.min_s).on_demand(DELAY),
+    latency("latency_mean_s", "latency mean", Time, |l| l.mean_s).on_demand(DELAY),
+    latency("latency_p50_s", "latency p50", Time, |l| percentile(l, "p50")).compared(DELAY).column(),
+    latency("latency_p75_s", "latency p75", Time, |l| percentile(l, "p75")),
+    latency("latency_p90_s", "latency p90", Time, |l| percentile(l, "p90")).on_demand(DELAY),
+    latency("latency_p95_s", "latency p95", Time, |l| percentile(l, "p95")),
+    latency("latency_p99_s", "latency p99", Time, |l| percentile(l, "p99")).compared(TAIL).spread().left_out(6),
+    latency("latency_p99.9_s", "latency p99.9", Time, |l| percentile(l, "p99.9")).on_demand(TAIL),
+    latency("latency_p99.99_s", "latency p99.99", Time, |l| percentile(l, "p99.99")).on_demand(TAIL),
+    latency("latency_max_s", "latency most", Time, |l| l.max_s).on_demand(TAIL),
+    cpu("target_cpu_busy", "CPU busy", Target, |c| c.busy).on_demand(COST).column().left_out(8),
+    cpu("host_cpu_busy", "CPU busy", Host, |c| c.busy).on_demand(COST).column().left_out(7),
+    cpu("target_cpu_user", "CPU user", Target, |c| c.user),
+    cpu("host_cpu_user", "CPU user", Host, |c| c.user),
+    cpu("target_cpu_system", "CPU system", Target, |c| c.system),
+    cpu("host_cpu_system", "CPU system", Host, |c| c.system),
+    cpu("target_cpu_irq", "CPU irq", Target, |c| c.irq),
+    cpu("host_cpu_irq", "CPU irq", Host, |c| c.irq),
+    cpu("target_cpu_softirq", "CPU softirq", Target, |c| c.softirq),
+    cpu("host_cpu_softirq", "CPU softirq", Host, |c| c.softirq),
+    cpu("target_cpu_steal", "CPU steal", Target, |c| c.steal),
+    cpu("host_cpu_steal", "CPU steal", Host, |c| c.steal),
+    demand("target_us_per_kib", UsPerKib, CpuByOctets(Target), Target, |d| d.target_us_per_kib).left_out(2),
+    demand("host_us_per_kib", UsPerKib, CpuByOctets(Host), Host, |d| d.host_us_per_kib).left_out(1),
+    demand("target_us_per_packet", UsPerPacket, CpuByPackets(Target), Target, |d| d.target_us_per_packet).left_out(2),
+    demand("host_us_per_packet", UsPerPacket, CpuByPackets(Host), Host, |d| d.host_us_per_packet).left_out(1),
+];
+
+const SPEED: [&str; 2] = ["faster", "slower"];
+
+/// Figures of one kind are compared alike; docs/method.md says where resolution and margin come from.
+const RATE: Compared = Compared {
+    better: Better::Up,
+    words: SPEED,
+    difference: Difference::Relative,
+    resolution: 0.001,
+    margin: 0.02,
+    usual: true,
+    each_way: false,
+};
+const LOSS: Compared = Compared {
+    words: ["loses less", "loses more"],
+    difference: Difference::Absolute,
+    ..less_is_better(0.000_01, 0.001)
+};
+const DELAY: Compared = less_is_better(0.01, 0.05);
+const TAIL: Compared = less_is_better(0.01, 0.1);
+const JITTER: Compared = Compared { words: ["steadier", "less steady"], ..TAIL };
+const SEGMENTS: Compared = Compared { words: ["fewer", "more"], ..TAIL };
+const COST: Compared = Compared { words: ["cheaper", "dearer"], ..less_is_better(0.005, 0.03) };
+
+const fn less_is_better(resolution: f64, margin: f64) -> Compared {
+    Compared { better: Better::Down, resolution, margin, ..RATE }
+}
+
+const fn figure(name: &'static str, title: &'static str, unit: Unit, about: About, value: Getter) -> Figure {
+    let (compared, column) = (None, None);
+    Figure { name, title, unit, layer: Layer::None, about, compared, column, each_way: false, in_csv: true, value }
+}
+
+type Of<T> = fn(&T) -> Option<f64>;
+
+const fn flow(name: &'static str, title: &'static str, unit: Unit, about: About, of: Of<FlowFigures>) -> Figure {
+    figure(name, title, unit, about, Getter::Flow(of))
+}
+
+const fn tcp(name: &'static str, title: &'static str, unit: Unit, about: About, of: Of<TcpSummary>) -> Figure {
+    figure(name, title, unit, about, Getter::Tcp(of))
+}
+
+const fn latency(name: &'static str, title: &'static str, unit: Unit, of: Of<Latency>) -> Figure {
+    figure(name, title, unit, Delay, Getter::Latency(of)).layer(RoundTrip)
+}
+
+const fn cpu(name: &'static str, title: &'static str, end: End, of: fn(&CpuShares) -> f64) -> Figure {
+    figure(name, title, Share, CpuByOctets(end), Getter::Cpu(end, of)).layer(Machine(end))
+}
+
+const fn demand(name: &'static str, unit: Unit, about: About, end: End, of: Of<ServiceDemand>) -> Figure {
+    figure(name, "CPU time", unit, about, Getter::Demand(of)).layer(Machine(end)).compared(COST).column()
+}
+
+const COLUMN: Column = Column { heading: None, spread: false, rare: false, left_out: None };
+
+/// Parts of a row that not every figure has.
+impl Figure {
+    const fn layer(self, layer: Layer) -> Figure {
+        Figure { layer, ..self }
+    }
+
+    const fn about(self, about: About) -> Figure {
+        Figure { about, ..self }
+    }
+
+    const fn each_way(self) -> Figure {
+        Figure { each_way: true, ..self }
+    }
+
+    const fn shown(self) -> Figure {
+        Figure { in_csv: false, ..self }
+    }
+
+    const fn compared(self, how: Compared) -> Figure {
+        Figure { compared: Some(how), ..self }
+    }
+
+    const fn on_demand(self, how: Compared) -> Figure {
+        self.compared(Compared { usual: false, ..how })
+    }
+
+    const fn with(self, column: Column) -> Figure {
+        Figure { column: Some(column), ..self }
+    }
+
+    const fn as_column(&self) -> Column {
+        match self.column {
+            Some(column) => column,
+            None => COLUMN,
+        }
+    }
+
+    const fn column(self) -> Figure {
+        let column = self.as_column();
+        self.with(column)
+    }
+
+    const fn headed(self, heading: &'static str) -> Figure {
+        let column = Column { heading: Some(heading), ..self.as_column() };
+        self.with(column)
+    }
+
+    const fn spread(self) -> Figure {
+        let column = Column { spread: true, ..self.as_column() };
+        self.with(column)
+    }
+
+    const fn rare(self) -> Figure {
+        let column = Column { rare: true, ..self.as_column() };
+        self.with(column)
+    }
+
+    const fn left_out(self, turn: u8) -> Figure {
+        let column = Column { left_out: Some(turn), ..self.as_column() };
+        self.with(column)
+    }
+}
+
+fn number(count: Option<u64>) -> Option<f64> {
+    Some(count? as f64)
+}
+
+fn gap(gaps: &Option<Histogram>, percent: f64) -> Option<f64> {
+    Some(gaps.as_ref()?.percentile_ns(percent)? as f64 / 1e9)
+}
+
+fn percentile(latency: &Latency, name: &str) -> Option<f64> {
+    latency.percentiles.get(name).copied()
+}

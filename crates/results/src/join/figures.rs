@@ -1,0 +1,525 @@
+//! The figures of a trial from what both ends saw: each formula stands here and nowhere else.
+
+use std::collections::BTreeMap;
+
+use crate::profile::MachineProfile;
+use crate::record::{Directions, Figures, FlowFigures, Interval, Latency, Record, ServiceDemand, StreamFigures};
+use linerate_trial::api::ApiUse;
+use linerate_trial::cpu::{CpuUse, PROC_STAT, is_long_enough};
+use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, HeldUp};
+use linerate_trial::environment::Environment;
+use linerate_trial::flow::{End, Flow};
+use linerate_trial::histogram::{Histogram, PERCENTILES};
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role, Slice, TcpSummary, ThreadUse};
+use linerate_trial::spec::{Direction, Ip, Spec, Workload};
+use linerate_trial::wire::IpVersion;
+
+use crate::profile::account::{Work, account};
+
+/// A flow as both of its ends saw it.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) flow: Flow,
+    /// The end that sends, or asks.
+    pub(super) source: &'a FlowOutcome,
+    /// The end that receives, or answers.
+    pub(super) sink: &'a FlowOutcome,
+}
+
+pub(super) fn pairs<'a>(spec: &Spec, target: &'a Outcome, host: &'a Outcome) -> Vec<Pair<'a>> {
+    Flow::of(spec)
+        .into_iter()
+        .filter_map(|flow| {
+            let of = |outcome: &'a Outcome| outcome.flows.iter().find(|one| one.id == flow.id);
+            let (target, host) = (of(target)?, of(host)?);
+            let (source, sink) = if flow.source == End::Target { (target, host) } else { (host, target) };
+            Some(Pair { flow, source, sink })
+        })
+        .collect()
+}
+
+pub(super) struct Joined<'a> {
+    pub(super) spec: &'a Spec,
+    pub(super) pairs: Vec<Pair<'a>>,
+    pub(super) target: &'a Outcome,
+    pub(super) host: &'a Outcome,
+}
+
+impl Joined<'_> {
+    pub(super) fn fill(&self, record: &mut Record) {
+        let main: Vec<Pair<'_>> = self.pairs.iter().copied().filter(|pair| !pair.flow.probe).collect();
+        let mut doubts = self.doubts_of_ends();
+        if main.is_empty() {
+            record.duration_s = self.one_sided().map(|flow| flow.elapsed_ns).max().map(|ns| ns as f64 / 1e9);
+            record.doubts = doubts;
+            let unknown = FlowOutcome::new(0, Role::Sender);
+            let received = self.received_only(&unknown);
+            let flow = if received.is_empty() { self.sent_only() } else { received_figures(&received) };
+            let service_demand = self.service_demand(&received);
+            record.intervals = self.intervals(&received);
+            record.result = Some(Figures { flow, service_demand, ..Figures::default() });
+            return;
+        }
+        let mut figures = Figures { flow: self.flow_figures(&main), ..Figures::default() };
+        if !self.spec.workload.is_stream() {
+            figures.transactions_per_s = Some(main.iter().map(|pair| rate(pair.source.messages, pair.source)).sum());
+        }
+        figures.latency = self.latency(&main);
+        if self.spec.direction == Direction::Both && self.spec.workload.is_stream() {
+            let of = |source| -> Vec<Pair<'_>> { main.iter().copied().filter(|p| p.flow.source == source).collect() };
+            figures.directions =
+                Some(Directions { tx: self.flow_figures(&of(End::Target)), rx: self.flow_figures(&of(End::Host)) });
+        }
+        if main.len() > 1 && self.spec.streams > 1 {
+            figures.streams = main
+                .iter()
+                .map(|pair| StreamFigures {
+                    id: pair.flow.id,
+                    direction: pair.flow.direction(),
+                    flow: self.flow_figures(&[*pair]),
+                })
+                .collect();
+        }
+        figures.service_demand = self.service_demand(&main);
+        doubts.extend(self.doubt_load(&main, [&record.target.environment, &record.host.environment]));
+        let shared = record.target.environment.is_machine_of(&record.host.environment);
+        if shared {
+            doubts.push(Doubted::SharedMachine.into());
+        }
+        if self.spec.workload == Workload::UdpStream {
+            let ends = [&record.target.environment, &record.host.environment];
+            let fragments = main.iter().map(|pair| fragments(self.spec, sending(pair, ends))).max().unwrap_or(1);
+            if fragments > 1 {
+                doubts.push(Doubted::Fragmented { octets: self.spec.message_octets(), fragments }.into());
+            }
+        }
+        if self.spec.workload.is_stream() {
+            doubts.extend(self.follow_packets(&main, shared, record));
+        }
+        record.duration_s = main.iter().map(|pair| self.clocked(pair).elapsed_ns).max().map(|ns| ns as f64 / 1e9);
+        record.intervals = self.intervals(&main);
+        record.doubts = doubts;
+        record.result = Some(figures);
+    }
+
+    /// Flows of which one end has told: another tool does not say what it received.
+    fn one_sided(&self) -> impl Iterator<Item = &FlowOutcome> {
+        self.target.flows.iter().chain(&self.host.flows)
+    }
+
+    /// What is known of streams whose receivers told nothing: no throughput, and no loss.
+    fn sent_only(&self) -> FlowFigures {
+        let senders: Vec<&FlowOutcome> = self.one_sided().filter(|flow| flow.role == Role::Sender).collect();
+        let mut figures = FlowFigures::default();
+        if senders.is_empty() {
+            return figures;
+        }
+        let summaries: Vec<&TcpSummary> = senders.iter().filter_map(|flow| flow.tcp.as_ref()).collect();
+        figures.tcp = combine(&summaries);
+        figures.sender_api = ApiUse::combine(senders.iter().map(|flow| &flow.api));
+        figures.send_calls = senders.iter().map(|flow| calls(flow)).sum();
+        figures.pacing = senders.iter().find_map(|flow| flow.pacing);
+        figures.departure_gaps =
+            merged(&senders.iter().filter_map(|flow| flow.departure_gaps.as_ref()).collect::<Vec<_>>());
+        figures.achieved_load_bps = Some(senders.iter().map(|flow| 8.0 * rate(flow.octets, flow)).sum());
+        figures.octets_sent = Some(senders.iter().map(|flow| flow.octets).sum());
+        if self.spec.workload == Workload::UdpStream {
+            figures.packets_sent = Some(senders.iter().map(|flow| flow.messages).sum());
+        }
+        figures
+    }
+
+    /// Streams whose senders told nothing.
+    fn received_only<'p>(&'p self, unknown: &'p FlowOutcome) -> Vec<Pair<'p>> {
+        let pair = |flow: Flow| {
+            let sink = self.one_sided().find(|one| one.id == flow.id && one.role == Role::Receiver)?;
+            Some(Pair { flow, source: unknown, sink })
+        };
+        Flow::of(self.spec).into_iter().filter_map(pair).collect()
+    }
+
+    /// What each end doubts by itself: once where both say the same, else with the machine's name where the sentence
+    /// lacks it.
+    fn doubts_of_ends(&self) -> Vec<Doubt> {
+        let mut doubts: Vec<Doubt> = Vec::new();
+        for (outcome, other) in [(self.target, self.host), (self.host, self.target)] {
+            for doubt in &outcome.doubts {
+                let mut doubt = doubt.clone();
+                let of_machine = matches!(
+                    doubt.kind(),
+                    DoubtKind::ShortForCpu
+                        | DoubtKind::IrqTimeByTicks
+                        | DoubtKind::SoakNotCalibrated
+                        | DoubtKind::NoisyMachine
+                        | DoubtKind::CountersMissing
+                );
+                if of_machine && !other.doubts.contains(&doubt) {
+                    doubt.end = Some(outcome.end);
+                }
+                if !doubts.contains(&doubt) {
+                    doubts.push(doubt);
+                }
+            }
+        }
+        doubts
+    }
+
+    /// The end whose clock a flow's figures rest on: the receiver's; of requests, the requester's.
+    fn clocked<'p>(&self, pair: &Pair<'p>) -> &'p FlowOutcome {
+        if self.spec.workload.is_stream() { pair.sink } else { pair.source }
+    }
+
+    fn flow_figures(&self, pairs: &[Pair<'_>]) -> FlowFigures {
+        let mut figures = FlowFigures::default();
+        let summaries: Vec<&TcpSummary> = pairs.iter().filter_map(|pair| pair.source.tcp.as_ref()).collect();
+        figures.tcp = combine(&summaries);
+        if let Some(tcp) = &mut figures.tcp
+            && self.spec.workload.is_stream()
+        {
+            // What came out of order, the receiving end knows.
+            tcp.reordered_segments = pairs.iter().map(|pair| pair.sink.tcp.as_ref()?.reordered_segments).sum();
+        }
+        if !self.spec.workload.is_stream() {
+            return figures;
+        }
+        figures.sender_api = ApiUse::combine(pairs.iter().map(|pair| &pair.source.api));
+        figures.receiver_api = ApiUse::combine(pairs.iter().map(|pair| &pair.sink.api));
+        figures.send_calls = pairs.iter().map(|pair| calls(pair.source)).sum();
+        figures.receive_calls = pairs.iter().map(|pair| calls(pair.sink)).sum();
+        figures.pacing = pairs.iter().find_map(|pair| pair.source.pacing);
+        let departures: Vec<_> = pairs.iter().filter_map(|pair| pair.source.departure_gaps.as_ref()).collect();
+        figures.departure_gaps = merged(&departures);
+        figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).sum());
+        figures.octets_sent = Some(pairs.iter().map(|pair| pair.source.octets).sum());
+        figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, pair.sink)).sum());
+        figures.achieved_load_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum());
+        let arrivals: Vec<_> = pairs.iter().filter_map(|pair| pair.sink.arrivals.as_ref()).collect();
+        if self.spec.workload != Workload::UdpStream || arrivals.len() != pairs.len() {
+            return figures;
+        }
+        let sent: u64 = pairs.iter().map(|pair| pair.source.messages).sum();
+        let received: u64 = arrivals.iter().map(|one| one.received).sum();
+        figures.packets_sent = Some(sent);
+        figures.packets_received = Some(received);
+        figures.packets_lost = sent.checked_sub(received);
+        figures.loss_ratio = figures.packets_lost.filter(|_| sent > 0).map(|lost| lost as f64 / sent as f64);
+        if !arrivals.iter().any(|one| one.unnumbered) {
+            figures.packets_duplicated = Some(arrivals.iter().map(|one| one.duplicated).sum());
+            figures.packets_reordered = Some(arrivals.iter().map(|one| one.reordered).sum());
+            figures.packets_late = Some(arrivals.iter().map(|one| one.late).sum());
+        }
+        let jitters: Vec<f64> = arrivals.iter().filter_map(|one| one.jitter_s).collect();
+        figures.jitter_s = mean(&jitters);
+        figures.arrival_gaps = merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>());
+        let who = pairs.iter().map(|pair| pair.sink.timestamps);
+        figures.timestamps = who.reduce(|all, one| all.filter(|_| all == one)).flatten();
+        for one in &arrivals {
+            for (&length, &count) in &one.loss_bursts {
+                *figures.loss_bursts.entry(length).or_default() += count;
+            }
+        }
+        figures
+    }
+
+    /// Of the requests if they are the workload, else of the probe.
+    fn latency(&self, main: &[Pair<'_>]) -> Option<Latency> {
+        let probes: Vec<Pair<'_>> = self.pairs.iter().copied().filter(|pair| pair.flow.probe).collect();
+        let (of, pairs) = if self.spec.workload.is_stream() {
+            ("probe".to_owned(), probes.as_slice())
+        } else {
+            (self.spec.workload.name().to_owned(), main)
+        };
+        let mut histogram = Histogram::default();
+        let mut timeouts = None;
+        for pair in pairs {
+            histogram.merge(pair.source.latency.as_ref()?);
+            if let Some(more) = pair.source.timeouts {
+                *timeouts.get_or_insert(0) += more;
+            }
+        }
+        if pairs.is_empty() {
+            return None;
+        }
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let percentiles = PERCENTILES
+            .iter()
+            .filter_map(|&percentile| Some((format!("p{percentile}"), seconds(histogram.percentile_ns(percentile)?))))
+            .collect::<BTreeMap<_, _>>();
+        Some(Latency {
+            of,
+            count: histogram.count(),
+            timeouts,
+            min_s: histogram.min_ns().map(seconds),
+            mean_s: histogram.mean_ns().map(|ns| ns / 1e9),
+            max_s: histogram.max_ns().map(seconds),
+            percentiles,
+            histogram,
+        })
+    }
+
+    fn service_demand(&self, main: &[Pair<'_>]) -> Option<ServiceDemand> {
+        // CPU time and what it was spent on are of the same span.
+        let span = |cpu: &CpuUse| if cpu.includes_warmup { Span::Whole } else { Span::Measured };
+        let by_kib = |outcome: &Outcome| {
+            let cpu = outcome.cpu.as_ref().filter(|_| self.spec.workload.is_stream())?;
+            cpu.demand_us(main.iter().map(|pair| span(cpu).octets(pair.sink)).sum::<u64>() as f64 / 1024.0)
+        };
+        let by_packet = |outcome: &Outcome| {
+            let cpu = outcome.cpu.as_ref()?;
+            let packets = main.iter().map(|pair| packets_at(pair, self.spec.workload, outcome.end, span(cpu)));
+            cpu.demand_us(packets.sum::<Option<f64>>()?)
+        };
+        let demand = ServiceDemand {
+            target_us_per_kib: by_kib(self.target),
+            host_us_per_kib: by_kib(self.host),
+            target_us_per_packet: by_packet(self.target),
+            host_us_per_packet: by_packet(self.host),
+        };
+        (demand != ServiceDemand::default()).then_some(demand)
+    }
+
+    /// What an end's CPUs did, by kinds of work, with the work that this end had.
+    pub(super) fn profile(&self, outcome: &Outcome, environment: &Environment) -> Option<MachineProfile> {
+        let taken = outcome.profile.as_deref()?.clone();
+        let main: Vec<&Pair<'_>> = self.pairs.iter().filter(|pair| !pair.flow.probe).collect();
+        let packets = main.iter().map(|pair| packets_at(pair, self.spec.workload, outcome.end, Span::Measured));
+        let packets = packets.sum::<Option<f64>>();
+        let octets: u64 = main.iter().map(|pair| pair.sink.octets).sum();
+        let kib = self.spec.workload.is_stream().then_some(octets as f64 / 1024.0);
+        let driver = environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
+        Some(account(taken, outcome.cpu.as_ref(), driver, Work { packets, kib }))
+    }
+
+    /// Whether the senders kept the load they were asked to offer, to half a percent.
+    fn doubt_load(&self, main: &[Pair<'_>], ends: [&Environment; 2]) -> Option<Doubt> {
+        let asked = self.spec.rate.bits_per_second(self.spec.message_octets().into())?;
+        if !self.spec.workload.is_stream() {
+            return None;
+        }
+        let asked = asked * main.len() as f64;
+        let achieved: f64 = main.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum();
+        let seconds = main.iter().map(|pair| pair.source.elapsed_ns).max()? as f64 / 1e9;
+        // One message more or less at either edge of the measured part is no falling behind.
+        let edge = 1.5 * f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst) * main.len() as f64
+            / seconds;
+        let off = achieved - asked;
+        let held_up = (off < 0.0).then(|| self.held_up(main, -off / asked, ends));
+        (off.abs() > (0.005 * asked).max(edge))
+            .then(|| Doubted::SenderFellBehind { asked_bps: asked, offered_bps: achieved, held_up }.into())
+    }
+
+    /// What held the senders up, of those things that took them about as much of their time as is missing of the load.
+    fn held_up(&self, main: &[Pair<'_>], missing: f64, ends: [&Environment; 2]) -> HeldUp {
+        // Threads are accounted for from the start, warm-up included.
+        let time: f64 =
+            main.iter().map(|pair| pair.source.elapsed_ns as f64 / 1e9 + self.spec.warmup.as_secs_f64()).sum();
+        let share = |of: fn(&ThreadUse) -> f64| main.iter().map(|pair| of(&pair.source.thread)).sum::<f64>() / time;
+        let worked = share(|thread| thread.user_s + thread.system_s);
+        let waited = share(|thread| thread.run_delay_s.unwrap_or(0.0));
+        let windows: Option<Vec<f64>> =
+            main.iter().map(|pair| pair.source.tcp.as_ref()?.limited_by_receive_window).collect();
+        let window = windows.and_then(|shares| mean(&shares)).unwrap_or(0.0);
+        let explains = |share: f64| share >= missing / 2.0;
+        let unused = 1.0 - worked - waited;
+        if explains(waited) {
+            return HeldUp::NoCpu { share: waited };
+        }
+        if explains(window) {
+            return HeldUp::ReceiveWindow { share: window };
+        }
+        if worked >= BUSY {
+            return HeldUp::Work { share: worked };
+        }
+        // A sender that is behind sleeps for nothing but room in its socket's buffer.
+        if worked > 0.0 && missing >= MUCH_BEHIND && explains(unused) {
+            let mut shapers = main.iter().filter_map(|pair| sending(pair, ends).nic.as_ref()?.qdisc.as_deref());
+            let shaper = shapers.find(|kind| SHAPERS.contains(kind)).map(str::to_owned);
+            return HeldUp::NoRoom { worked, shaper };
+        }
+        HeldUp::Unknown
+    }
+
+    fn intervals(&self, main: &[Pair<'_>]) -> Vec<Interval> {
+        let stream = self.spec.workload.is_stream();
+        let udp = self.spec.workload == Workload::UdpStream;
+        let numbered = main.iter().all(|pair| pair.sink.arrivals.as_ref().is_none_or(|one| !one.unnumbered));
+        let count = main.iter().map(|pair| self.clocked(pair).slices.len()).max().unwrap_or(0);
+        let slices = |of: fn(&Pair<'_>) -> *const FlowOutcome, k: usize| -> Vec<&Slice> {
+            main.iter()
+                .filter_map(|pair| {
+                    let wanted = of(pair);
+                    let one = [pair.source, pair.sink].into_iter().find(|one| std::ptr::eq(*one, wanted))?;
+                    one.slices.get(k)
+                })
+                .collect()
+        };
+        (0..count)
+            .filter_map(|k| {
+                let sent = slices(|pair| pair.source, k);
+                let received = slices(|pair| pair.sink, k);
+                let clocked = if stream { &received } else { &sent };
+                let first = clocked.first()?;
+                let per_second = |slices: &[&Slice], amount: fn(&Slice) -> u64| -> Option<f64> {
+                    let one =
+                        |slice: &&Slice| amount(slice) as f64 * 1e9 / (slice.end_ns - slice.start_ns).max(1) as f64;
+                    (!slices.is_empty()).then(|| slices.iter().map(one).sum())
+                };
+                let total = |slices: &[&Slice], amount: fn(&Slice) -> u64| -> Option<u64> {
+                    (!slices.is_empty()).then(|| slices.iter().map(|slice| amount(slice)).sum())
+                };
+                let missing: Option<i64> = received.iter().map(|slice| slice.missing).sum();
+                let cpu = |outcome: &Outcome| {
+                    let slice = outcome.cpu_slices.get(k)?;
+                    let span_s = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
+                    let method = outcome.cpu.as_ref().map_or(PROC_STAT, |cpu| cpu.method.as_str());
+                    is_long_enough(method, span_s).then_some(slice.machine)
+                };
+                Some(Interval {
+                    start_s: first.start_ns as f64 / 1e9,
+                    end_s: first.end_ns as f64 / 1e9,
+                    throughput_bps: per_second(&received, |s| s.octets).filter(|_| stream).map(|rate| rate * 8.0),
+                    achieved_load_bps: per_second(&sent, |s| s.octets).filter(|_| stream).map(|rate| rate * 8.0),
+                    packets_sent: total(&sent, |s| s.messages).filter(|_| udp),
+                    packets_received: total(&received, |s| s.messages).filter(|_| udp),
+                    packets_missing: missing
+                        .filter(|_| udp && numbered && !received.is_empty())
+                        .map(|n| n.max(0) as u64),
+                    transactions_per_s: per_second(&sent, |s| s.messages).filter(|_| !stream),
+                    tcp: sent.first().and_then(|slice| slice.tcp.clone()),
+                    target_cpu: cpu(self.target),
+                    host_cpu: cpu(self.host),
+                })
+            })
+            .collect()
+    }
+}
+
+/// What is known of streams whose senders told nothing: neither what was offered, nor what was lost.
+fn received_figures(pairs: &[Pair<'_>]) -> FlowFigures {
+    let sinks = || pairs.iter().map(|pair| pair.sink);
+    let arrivals: Vec<_> = sinks().filter_map(|sink| sink.arrivals.as_ref()).collect();
+    let who = sinks().map(|sink| sink.timestamps);
+    FlowFigures {
+        receiver_api: ApiUse::combine(sinks().map(|sink| &sink.api)),
+        receive_calls: sinks().map(calls).sum(),
+        octets: Some(sinks().map(|sink| sink.octets).sum()),
+        throughput_bps: Some(sinks().map(|sink| 8.0 * rate(sink.octets, sink)).sum()),
+        packets_received: (arrivals.len() == pairs.len()).then(|| arrivals.iter().map(|one| one.received).sum()),
+        arrival_gaps: merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>()),
+        timestamps: who.reduce(|all, one| all.filter(|_| all == one)).flatten(),
+        ..FlowFigures::default()
+    }
+}
+
+/// All of them in one; `None` of nothing.
+fn merged(histograms: &[&Histogram]) -> Option<Histogram> {
+    let mut all = Histogram::default();
+    histograms.iter().for_each(|one| all.merge(one));
+    (all.count() > 0).then_some(all)
+}
+
+/// Units per second over a flow's own measured time.
+pub(super) fn rate(units: u64, flow: &FlowOutcome) -> f64 {
+    if flow.elapsed_ns == 0 { 0.0 } else { units as f64 * 1e9 / flow.elapsed_ns as f64 }
+}
+
+/// What a count is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Span {
+    /// The measured part.
+    Measured,
+    /// The whole trial, warm-up included.
+    Whole,
+}
+
+impl Span {
+    fn octets(self, flow: &FlowOutcome) -> u64 {
+        if self == Span::Whole { flow.octets_total } else { flow.octets }
+    }
+
+    fn messages(self, flow: &FlowOutcome) -> u64 {
+        if self == Span::Whole { flow.messages_total } else { flow.messages }
+    }
+}
+
+/// From this share of its time on, a thread that worked had no time left.
+const BUSY: f64 = 0.9;
+/// A load that is short by less may be so by late wake-ups.
+const MUCH_BEHIND: f64 = 0.02;
+/// Queueing disciplines that hold traffic to a rate (tc(8)).
+const SHAPERS: [&str; 5] = ["tbf", "htb", "hfsc", "cake", "fq"];
+
+/// Packets of a flow that one end handled: datagrams, data segments, or transactions. The kernel counts segments over
+/// the whole connection, so those of a part are taken in proportion to the octets.
+fn packets_at(pair: &Pair<'_>, workload: Workload, end: End, span: Span) -> Option<f64> {
+    let sends = pair.flow.source == end;
+    match workload {
+        Workload::UdpStream if sends => Some(span.messages(pair.source) as f64),
+        Workload::UdpStream => Some(span.messages(pair.sink) as f64),
+        Workload::TcpStream => {
+            let (flow, segments) = if sends {
+                (pair.source, pair.source.tcp.as_ref()?.segments_sent?)
+            } else {
+                (pair.sink, pair.sink.tcp.as_ref()?.segments_received?)
+            };
+            let share = if flow.octets_total == 0 { 0.0 } else { span.octets(flow) as f64 / flow.octets_total as f64 };
+            Some(segments as f64 * share)
+        }
+        Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => Some(span.messages(pair.source) as f64),
+    }
+}
+
+pub(super) fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Sums of counts, means of the rest; what one summary lacks, all lack.
+fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
+    let first = summaries.first()?;
+    let sum = |of: fn(&TcpSummary) -> Option<u64>| summaries.iter().map(|one| of(one)).sum::<Option<u64>>();
+    let average = |of: fn(&TcpSummary) -> Option<f64>| {
+        let values = summaries.iter().map(|one| of(one)).collect::<Option<Vec<f64>>>()?;
+        mean(&values)
+    };
+    Some(TcpSummary {
+        retransmissions: summaries.iter().map(|one| one.retransmissions).sum(),
+        min_rtt_s: summaries.iter().filter_map(|one| one.min_rtt_s).reduce(f64::min),
+        rtt_s: mean(&summaries.iter().map(|one| one.rtt_s).collect::<Vec<_>>())?,
+        cwnd: average(|one| Some(f64::from(one.cwnd)))?.round() as u32,
+        mss: first.mss,
+        limited_by_receive_window: average(|one| one.limited_by_receive_window),
+        limited_by_send_buffer: average(|one| one.limited_by_send_buffer),
+        limited_by_application: average(|one| one.limited_by_application),
+        reordered_segments: sum(|one| one.reordered_segments),
+        segments_sent: sum(|one| one.segments_sent),
+        segments_received: sum(|one| one.segments_received),
+        congestion_control: first.congestion_control.clone(),
+    })
+}
+
+/// System calls that moved the data; another tool's end does not tell.
+fn calls(flow: &FlowOutcome) -> Option<u64> {
+    (!flow.api.name.is_empty()).then_some(flow.calls)
+}
+
+/// The machine that sends a flow.
+pub(super) fn sending<'e>(pair: &Pair<'_>, [target, host]: [&'e Environment; 2]) -> &'e Environment {
+    if pair.flow.source == End::Target { target } else { host }
+}
+
+/// IP fragments of each datagram, by the MTU of the sender: a receiver with a smaller one drops what is longer (RFC
+/// 791, section 3.2; RFC 8200, section 4.5: every fragment but the last carries a multiple of 8 octets).
+pub(super) fn fragments(spec: &Spec, sender: &Environment) -> u32 {
+    let Some(mtu) = sender.nic.as_ref().and_then(|nic| nic.mtu) else { return 1 };
+    let (ip, fragment_header) = match spec.ip {
+        Some(Ip::V6) => (IpVersion::V6, 8),
+        _ => (IpVersion::V4, 0),
+    };
+    let header = ip.header_len() as u32;
+    let payload = spec.message_octets() + 8;
+    if payload + header <= mtu {
+        return 1;
+    }
+    let room = mtu.saturating_sub(header + fragment_header) / 8 * 8;
+    if room == 0 { 1 } else { payload.div_ceil(room) }
+}

@@ -1,0 +1,172 @@
+//! Two handmade outcomes of a stream to the target, and what the record says of them.
+//! Knows no agent: outcomes are written here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use linerate_trial::cpu::{CpuShares, PROC_STAT};
+use linerate_trial::doubt::DoubtKind;
+use linerate_trial::environment::Nic;
+use linerate_trial::flow::PerEnd;
+use linerate_trial::outcome::{CpuSlice, FlowOutcome, Role, Slice, TcpSummary};
+use linerate_trial::spec::{Direction, Extent, Workload};
+use linerate_trial::units::OfferedLoad;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Ten seconds of a stream from the host, after a warm-up of five; each end saw the same.
+struct Made {
+    spec: Spec,
+    target: Outcome,
+    host: Outcome,
+    environments: [Environment; 2],
+}
+
+fn made(workload: Workload, mbit: u64) -> Made {
+    let mut spec = Spec::new(workload);
+    (spec.direction, spec.warmup) = (Direction::Rx, Duration::from_secs(5));
+    spec.extent = Extent::Time(Duration::from_secs(10));
+    let flow = |role| {
+        let mut flow = FlowOutcome::new(0, role);
+        flow.elapsed_ns = 10 * SECOND;
+        (flow.octets, flow.octets_total) = (mbit * 1_250_000, mbit * 1_875_000);
+        (flow.messages, flow.messages_total) = (10_000, 15_000);
+        flow
+    };
+    let (sends, receives) =
+        if workload.is_stream() { (Role::Sender, Role::Receiver) } else { (Role::Requester, Role::Responder) };
+    let [target, host] =
+        [(End::Target, receives), (End::Host, sends)].map(|(end, role)| Outcome::of_flows(end, vec![flow(role)]));
+    Made { spec, target, host, environments: [Environment::default(), Environment::default()] }
+}
+
+impl Made {
+    fn record(self) -> Record {
+        let [target, host] = self.environments;
+        let label = Label {
+            id: "1".to_owned(),
+            started_at: String::new(),
+            campaign: String::new(),
+            plan: String::new(),
+            trial: TrialPlace {
+                index: 0,
+                repeat: 0,
+                factors: BTreeMap::new(),
+                configuration: None,
+                order_seed: None,
+                null_side: None,
+            },
+            endpoints: PerEnd { target: "netperf:10.0.0.2".to_owned(), host: "local".to_owned() },
+        };
+        let outcomes: Result<_, String> = Ok(Box::new([self.target, self.host]));
+        let settings = [Vec::new(), Vec::new()];
+        record(label, Conducted { spec: self.spec, route: None, settings, target, host, outcomes })
+    }
+
+    /// What the record says of its load.
+    fn behind(self) -> String {
+        let doubts = self.record().doubts;
+        let doubt = doubts.into_iter().find(|doubt| doubt.kind() == DoubtKind::SenderFellBehind);
+        doubt.map_or(String::new(), |doubt| doubt.to_string())
+    }
+}
+
+/// Half of two CPUs, for so long.
+fn used(span_s: f64, includes_warmup: bool) -> CpuUse {
+    let machine = CpuShares { busy: 0.5, ..CpuShares::default() };
+    let (per_cpu, method) = (vec![machine; 2], PROC_STAT.to_owned());
+    CpuUse { machine, cpus: 2, per_cpu, method, span_s, includes_warmup }
+}
+
+#[test]
+fn service_demand_divides_time_by_what_was_moved_in_it() {
+    for workload in [Workload::TcpStream, Workload::UdpStream, Workload::TcpRr] {
+        let mut made = made(workload, 1024);
+        // A netserver measures the fifteen seconds from its start, an agent the last ten of them.
+        (made.target.cpu, made.host.cpu) = (Some(used(15.0, true)), Some(used(10.0, false)));
+        for flow in made.target.flows.iter_mut().chain(&mut made.host.flows) {
+            flow.tcp = Some(TcpSummary {
+                segments_sent: Some(15_000),
+                segments_received: Some(15_000),
+                ..TcpSummary::default()
+            });
+        }
+        let demand = made.record().result.unwrap().service_demand.unwrap();
+        assert_eq!(demand.target_us_per_packet, Some(1000.0), "{workload}");
+        assert_eq!(demand.host_us_per_packet, Some(1000.0), "{workload}");
+        let by_kib = workload.is_stream().then_some(8.0);
+        assert_eq!((demand.target_us_per_kib, demand.host_us_per_kib), (by_kib, by_kib), "{workload}");
+    }
+}
+
+#[test]
+fn a_few_clock_ticks_make_no_figure() {
+    let mut made = made(Workload::TcpStream, 100);
+    (made.target.cpu, made.host.cpu) = (Some(used(0.09, false)), Some(used(0.3, false)));
+    let machine = CpuShares { busy: 1.0, ..CpuShares::default() };
+    made.host.cpu_slices = [(0, 100), (100, 150)]
+        .map(|(start, end)| CpuSlice { start_ns: start * 1_000_000, end_ns: end * 1_000_000, machine })
+        .to_vec();
+    for flow in made.target.flows.iter_mut().chain(&mut made.host.flows) {
+        flow.slices = [(0, 100), (100, 150)]
+            .map(|(start, end)| Slice { start_ns: start * 1_000_000, end_ns: end * 1_000_000, ..Slice::default() })
+            .to_vec();
+    }
+    let record = made.record();
+    assert!(record.target.cpu.is_none() && record.host.cpu.is_some());
+    let demand = record.result.unwrap().service_demand.unwrap();
+    assert!(demand.target_us_per_kib.is_none() && demand.host_us_per_kib.is_some());
+    let details: Vec<String> = record.doubts.iter().map(ToString::to_string).collect();
+    assert!(
+        details.iter().any(|detail| detail.starts_with("target: CPU use would rest on 9 clock ticks")),
+        "{details:?}"
+    );
+    assert!(details.iter().any(|detail| detail.starts_with("host: CPU use rests on 30 clock ticks")), "{details:?}");
+    let slices: Vec<bool> = record.intervals.iter().map(|slice| slice.host_cpu.is_some()).collect();
+    assert_eq!(slices, [true, false], "five ticks");
+}
+
+#[test]
+fn what_held_a_sender_up_took_as_much_time_as_is_missing() {
+    let check = |change: &dyn Fn(&mut Made), want: &str| {
+        let mut made = made(Workload::UdpStream, 69);
+        made.spec.rate = OfferedLoad::BitsPerSecond(100_000_000);
+        (made.host.flows[0].thread.user_s, made.host.flows[0].thread.system_s) = (0.5, 1.0);
+        change(&mut made);
+        let said = made.behind();
+        assert!(said.contains("offered 69.0 (-31.0 %): ") && said.contains(want), "{said}");
+    };
+    let waited = |made: &mut Made, seconds| made.host.flows[0].thread.run_delay_s = Some(seconds);
+    // 15 seconds of a thread, warm-up included.
+    check(&|made| waited(made, 0.2), "(-31.0 %): its link, or a shaper before it, took no more");
+    check(&|made| waited(made, 0.2), "worked 10.0 % of the time, waited for room to send; read");
+    check(&|made| waited(made, 4.5), "waited for a CPU 30.0 % of the time");
+    check(&|made| made.host.flows[0].thread.system_s = 14.0, "worked 96.7 % of the time, and can do no more");
+    let tbf = Some(Nic { qdisc: Some("tbf".to_owned()), ..Nic::default() });
+    check(&|made| made.environments[1].nic.clone_from(&tbf), "its queueing discipline, tbf, took no more");
+    check(
+        &|made| {
+            let share = Some(0.4);
+            made.host.flows[0].tcp = Some(TcpSummary { limited_by_receive_window: share, ..TcpSummary::default() });
+        },
+        "TCP waited for the receiver's window 40.0 % of the time",
+    );
+    // Of another tool's sender nobody knows what its threads did.
+    check(&|made| made.host.flows[0].thread = ThreadUse::default(), "it or its link can do no more");
+    let mut ahead = made(Workload::UdpStream, 102);
+    ahead.spec.rate = OfferedLoad::BitsPerSecond(100_000_000);
+    assert_eq!(
+        ahead.behind(),
+        "the sender was asked for 100.0 Mbit/s and offered 102.0 (+2.0 %); read loss against what was offered"
+    );
+}
+
+#[test]
+fn a_sender_has_its_own_count() {
+    let mut made = made(Workload::TcpStream, 100);
+    made.target.flows[0].octets -= 72_776;
+    let flow = made.record().result.unwrap().flow;
+    assert_eq!((flow.octets, flow.octets_sent), (Some(124_927_224), Some(125_000_000)));
+}
