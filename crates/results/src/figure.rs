@@ -414,6 +414,15 @@ mod tests {
     }
 
     #[test]
+    fn packets_a_second_are_those_of_the_time_in_which_the_payload_arrived() {
+        // 400 Mbit/s in datagrams of 1470 octets.
+        let record = sample::udp(0, Direction::Rx, 600, 400.0);
+        let packets = Metric::find("packets").unwrap().of(&record).unwrap();
+        assert!((packets - 400e6 / 8.0 / 1470.0).abs() < 1.0, "{packets}");
+        assert_eq!(Metric::find("packets_per_s").unwrap().of(&sample::tcp(0, Direction::Rx, 900.0, false)), None);
+    }
+
+    #[test]
     fn what_can_be_compared_is_in_csv() {
         assert!(FIGURES.iter().all(|figure| figure.in_csv || (figure.compared.is_none() && figure.column.is_none())));
     }

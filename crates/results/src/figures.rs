@@ -33,6 +33,11 @@ figures! {
     flow("octets_received", "received", Bytes, Rate, |f| number(f.octets)) { layer: Payload };
     flow("packets_sent", "sent", Datagrams, SentLoad, |f| number(f.packets_sent)) { each_way: true };
     flow("packets_received", "received", Datagrams, Rate, |f| number(f.packets_received)) { each_way: true };
+    flow("packets_per_s", "packets", PerSecond, Rate, |f| {
+        // In the time in which the payload arrived.
+        let each = f.octets.filter(|octets| *octets > 0)? as f64 / f.packets_received? as f64;
+        Some(f.throughput_bps? / 8.0 / each)
+    }) { each_way: true, compared: on_demand(RATE), column: left_out(4) };
     flow("packets_lost", "lost", Datagrams, Loss, |f| number(f.packets_lost)) { each_way: true, column: COLUMN };
     flow("loss_ratio", "loss", Share, Loss, |f| f.loss_ratio)
         { layer: Sent, each_way: true, compared: Some(LOSS), column: headed("lost", SPREAD) };

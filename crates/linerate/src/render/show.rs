@@ -42,10 +42,11 @@ pub(crate) fn show(record: &Record) -> String {
         ("Counters that moved, whole trial", Piece::Table(counters(record))),
         ("Registers that changed, whole trial", Piece::Text(registers::changes(record))),
         ("Settings that were changed for this trial", Piece::Table(settings(record))),
-        ("Machines", Piece::Table(environments(record))),
+        // Command lines and lists of features are long.
+        ("Machines", Piece::Text(environments(record).text(Some(WIDTH), &mut Vec::new()))),
     ];
     let pieces: Vec<Piece> = parts.into_iter().flat_map(|(title, piece)| piece.under(title)).collect();
-    format!("{}\n{}", head(record), forms::text(&pieces, Some(WIDTH)))
+    format!("{}\n{}", head(record), forms::text(&pieces, None))
 }
 
 fn head(record: &Record) -> String {
@@ -279,7 +280,6 @@ fn environments(record: &Record) -> Table {
         let of = |side: &BTreeMap<String, String>| side.get(name).map(Cell::long).into();
         vec![Cell::text(name), of(&sides[0]), of(&sides[1])]
     });
-    // Command lines and lists of features are long.
     Table::new(TARGET_AND_HOST, rows)
 }
 

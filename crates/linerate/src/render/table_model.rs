@@ -252,20 +252,21 @@ impl Table {
     /// For a terminal, with one blank between columns and no line between rows; nothing without rows. With a width,
     /// columns are left out, and then words broken, until it fits; `left_out` is told which.
     pub(super) fn text(&self, width: Option<u16>, left_out: &mut Vec<String>) -> String {
-        let Some(width) = width else { return self.drawn(None) };
-        let widest = |table: &Table| table.drawn(None).lines().map(|line| line.chars().count()).max().unwrap_or(0);
-        let mut table = self.clone();
-        while widest(&table) > usize::from(width) {
+        let mut drawn = self.drawn(None);
+        let Some(width) = width else { return drawn };
+        let mut table = Cow::Borrowed(self);
+        while drawn.lines().any(|line| line.chars().count() > usize::from(width)) {
             let turns = table.headings.iter().enumerate().filter_map(|(at, heading)| Some((heading.left_out?, at)));
             let Some((_, at)) = turns.min() else { return table.drawn(Some(width)) };
-            let heading = table.remove(at);
+            let heading = table.to_mut().remove(at);
             let whose = if ["target", "host"].contains(&heading.layer.as_str()) { &heading.layer } else { "" };
             let name = format!("{} {whose}", heading.name).trim_end().to_owned();
             if !left_out.contains(&name) {
                 left_out.push(name);
             }
+            drawn = table.drawn(None);
         }
-        table.drawn(None)
+        drawn
     }
 
     fn drawn(&self, width: Option<u16>) -> String {
