@@ -154,4 +154,15 @@ mod tests {
             assert_eq!((row.tool.row().name, Tool::parse(row.name)), (row.name, Some(row.tool)));
         }
     }
+
+    #[test]
+    fn the_page_has_the_table() {
+        let head = "| target | its server, started with | port | clients that `linerate serve` knows |";
+        let mut table = format!("{head}\n|---|---|---|---|\n");
+        for Row { name, port, clients, start, start_udp, .. } in &Tool::ALL {
+            let udp = if start_udp.is_empty() { String::new() } else { format!(", datagrams `{start}{start_udp}`") };
+            table += &format!("| `{name}:host` | `{start}`{udp} | {port} | {clients} |\n");
+        }
+        crate::docs_tests::check("peers.md", head, &table);
+    }
 }
