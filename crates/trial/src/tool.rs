@@ -163,6 +163,6 @@ mod tests {
             let udp = if start_udp.is_empty() { String::new() } else { format!(", datagrams `{start}{start_udp}`") };
             table += &format!("| `{name}:host` | `{start}`{udp} | {port} | {clients} |\n");
         }
-        crate::docs_tests::check("peers.md", head, &table);
+        linerate_machine::docs_tests::check("peers.md", head, &table);
     }
 }
