@@ -10,16 +10,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
+use linerate_machine::end::Direction;
+use linerate_peers::Route;
 use linerate_peers::iperf2::bounce_back::{self, EXCHANGE};
 use linerate_peers::iperf2::datagram::{self, Numbers};
 use linerate_peers::iperf2::header::{BASE_LEN, Header, VERSION1};
-use linerate_peers::iperf2::report::Report;
-use linerate_peers::server::Server;
 use linerate_peers::iperf2::mapping::{header_of, reported, spec_of};
+use linerate_peers::iperf2::report::Report;
 use linerate_peers::limits::Limits;
-use linerate_peers::Route;
+use linerate_peers::server::Server;
 use linerate_trial::outcome::{FlowOutcome, Role};
-use linerate_machine::end::Direction;
 use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 
@@ -172,7 +172,9 @@ fn spec(workload: Workload, kind: u8) -> Spec {
 fn check(spec: &Spec, server: SocketAddr) {
     let route = Route { local: LOOPBACK, interface: Some("lo".to_owned()), server, unanswered: None };
     let began = Instant::now();
-    if let Err(sentence) = linerate_peers::run(Tool::Iperf2, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string()) {
+    if let Err(sentence) =
+        linerate_peers::run(Tool::Iperf2, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string())
+    {
         assert!(!sentence.is_empty() && sentence.len() < 1000, "{sentence}");
     }
     assert!(began.elapsed() < 4 * PATIENCE, "a client waits for {:?}", began.elapsed());

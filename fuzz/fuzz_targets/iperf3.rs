@@ -10,16 +10,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
+use linerate_machine::end::{Direction, End};
+use linerate_peers::Route;
 use linerate_peers::iperf3::datagram::{self, Counters};
+use linerate_peers::iperf3::mapping::{outcome_of, parameters_of, results_of, spec_of};
 use linerate_peers::iperf3::message::{MAX_TEXT, read_json, read_state};
 use linerate_peers::iperf3::parameters::{MAX_PARAMETERS, Parameters};
-use linerate_peers::iperf3::results::Results;
-use linerate_peers::server::Server;
 use linerate_peers::iperf3::reconcile::reconcile;
-use linerate_peers::iperf3::mapping::{outcome_of, parameters_of, results_of, spec_of};
+use linerate_peers::iperf3::results::Results;
 use linerate_peers::limits::Limits;
-use linerate_peers::Route;
-use linerate_machine::end::{End, Direction};
+use linerate_peers::server::Server;
 use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 

@@ -4,13 +4,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use linerate_machine::end::End;
+use linerate_peers::limits::Limits;
+use linerate_peers::netperf::mapping::{outcome_of, results_of, spec_of};
 use linerate_peers::netperf::message::Message;
 use linerate_peers::netperf::omni::{Request, Response};
 use linerate_peers::netperf::results::Results;
 use linerate_peers::netperf::server::{Command, command};
-use linerate_peers::netperf::mapping::{outcome_of, results_of, spec_of};
-use linerate_peers::limits::Limits;
-use linerate_machine::end::End;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{MAX_MESSAGE, Spec, Workload};

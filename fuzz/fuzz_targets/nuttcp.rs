@@ -6,13 +6,13 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use linerate_machine::end::{Direction, End};
+use linerate_peers::limits::Limits;
 use linerate_peers::nuttcp::datagram::{Numbers, is_begin, is_end};
 use linerate_peers::nuttcp::line::{Request, Version, is_taken, parse_hello, read};
-use linerate_peers::nuttcp::report_writer::{Part, Writer};
 use linerate_peers::nuttcp::mapping::{remote_of, request_of, spec_of};
+use linerate_peers::nuttcp::report_writer::{Part, Writer};
 use linerate_peers::nuttcp::server_report::ServerReport;
-use linerate_peers::limits::Limits;
-use linerate_machine::end::{End, Direction};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{MAX_DATAGRAM, MAX_MESSAGE, MAX_STREAMS, Spec, Workload};
 use linerate_trial::tool::Tool;

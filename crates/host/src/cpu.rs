@@ -1,5 +1,5 @@
 //! CPU time as the kernel accounts it: /proc/stat, read at the ends of a span.
-//! Knows nothing of trials; the fractions and service demand are `trial::cpu`.
+//! Knows nothing of trials; the fractions and service demand are `machine::cpu`.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -34,10 +34,11 @@ pub(super) fn describe(files: &Files) -> Environment {
         },
         virtualization: virtualization(files, &cpuinfo),
         command_line: files.line("/proc/cmdline"),
-        kernel_version: kernel("version"),
-        architecture: uname.map(|uname| uname.architecture).or_else(|| kernel("arch")),
+        kernel_version: uname.as_ref().map(|uname| uname.version.clone()).or_else(|| kernel("version")),
+        architecture: uname.as_ref().map(|uname| uname.architecture.clone()).or_else(|| kernel("arch")),
         boot_id: kernel("random/boot_id"),
-        kernel: kernel("osrelease"),
+        // What programs here are told, which a personality may change (setarch --uname-2.6).
+        kernel: uname.map(|uname| uname.release).or_else(|| kernel("osrelease")),
         ..Environment::default()
     }
 }
