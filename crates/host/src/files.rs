@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use linerate_machine::pattern::fits;
+use linerate_machine::pattern::fits_stars;
 
 /// Files, by path.
 #[derive(Clone, Debug)]
@@ -137,14 +137,14 @@ fn expanded(pattern: &str) -> Vec<String> {
 fn below(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(|name| fits(pattern, name)))
+        .filter(|entry| entry.file_name().to_str().is_some_and(|name| fits_stars(pattern, name)))
         .map(|one| one.path())
         .collect()
 }
 
 fn fits_path(pattern: &str, path: &str) -> bool {
     pattern.split('/').count() == path.split('/').count()
-        && pattern.split('/').zip(path.split('/')).all(|(pattern, name)| fits(pattern, name))
+        && pattern.split('/').zip(path.split('/')).all(|(pattern, name)| fits_stars(pattern, name))
 }
 
 #[cfg(test)]

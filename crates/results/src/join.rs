@@ -17,14 +17,14 @@ use linerate_trial::outcome::{Outcome, ThreadUse};
 use linerate_trial::spec::Spec;
 
 use crate::outage;
-use crate::record::{FORMAT, Machine, Record, TrialPlace};
+use crate::record::{Machine, Record, TrialPlace};
 
 use linerate_registers::around;
 
-mod figures;
+mod formulas;
 mod packets;
 
-use figures::{Joined, pairs};
+use formulas::{Joined, pairs};
 
 /// The two addresses of the test traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,8 @@ fn addresses(route: Option<Route>, target: &Environment, host: &Environment) -> 
 /// Makes the record.
 pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
     let Conducted { spec, route, settings, target, host, outcomes } = conducted;
-    let PerEnd { target: target_endpoint, host: host_endpoint } = label.endpoints;
+    let Label { id, started_at, campaign, plan, trial, endpoints } = label;
+    let PerEnd { target: target_endpoint, host: host_endpoint } = endpoints;
     let [target_address, host_address] = addresses(route, &target, &host);
     let machine = |endpoint, environment, address: Option<String>| Machine {
         endpoint,
@@ -116,28 +117,8 @@ pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
         profile: None,
         registers: None,
     };
-    let mut record = Record {
-        format: FORMAT.to_owned(),
-        id: label.id,
-        started_at: label.started_at,
-        campaign: label.campaign,
-        plan: label.plan,
-        trial: label.trial,
-        workload: spec.workload,
-        direction: spec.direction,
-        duration_s: None,
-        asked: spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect(),
-        target: machine(target_endpoint, target, target_address),
-        host: machine(host_endpoint, host, host_address),
-        result: None,
-        intervals: Vec::new(),
-        path: Vec::new(),
-        loss_budget: None,
-        unaccounted: None,
-        benign_drops: Vec::new(),
-        doubts: Vec::new(),
-        error: None,
-    };
+    let (target, host) = (machine(target_endpoint, target, target_address), machine(host_endpoint, host, host_address));
+    let mut record = Record { id, started_at, campaign, plan, ..Record::blank(&spec, trial, target, host) };
     [record.target.settings, record.host.settings] = settings;
     match outcomes {
         Err(error) => record.error = Some(error.to_string()),

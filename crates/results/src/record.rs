@@ -78,6 +78,32 @@ pub struct Record {
 }
 
 impl Record {
+    /// A trial between two machines that was asked for, and of which nothing is known yet.
+    pub(crate) fn blank(spec: &Spec, trial: TrialPlace, target: Machine, host: Machine) -> Record {
+        Record {
+            format: FORMAT.to_owned(),
+            id: String::new(),
+            started_at: String::new(),
+            campaign: String::new(),
+            plan: String::new(),
+            trial,
+            workload: spec.workload,
+            direction: spec.direction,
+            duration_s: None,
+            asked: spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect(),
+            target,
+            host,
+            result: None,
+            intervals: Vec::new(),
+            path: Vec::new(),
+            loss_budget: None,
+            unaccounted: None,
+            benign_drops: Vec::new(),
+            doubts: Vec::new(),
+            error: None,
+        }
+    }
+
     /// The record without what only the record in full shows: counters, environments, time slices, histograms and
     /// the stacks of profiles. A
     /// campaign may have a hundred thousand records, and a table of them needs little of each.

@@ -38,27 +38,15 @@ pub fn blank(index: u32, workload: Workload, direction: Direction, set: &[(&str,
     }
     let mut factors: BTreeMap<String, String> = set.iter().map(|&(n, t)| (n.to_owned(), t.to_owned())).collect();
     factors.insert("direction".to_owned(), direction.name().to_owned());
+    let trial = TrialPlace { index, repeat: 0, factors, configuration: None, order_seed: None, null_side: None };
+    let (target, host) = (machine("netns:b", "10.0.0.2", 0.62, 2), machine("netns:a", "10.0.0.1", 0.25, 4));
     Record {
-        format: FORMAT.to_owned(),
         id: id::id(START_MS + 1000 * u64::from(index), [7; 10]),
         started_at: format!("2026-11-21T03:{:02}:{:02}Z", index / 60, index % 60),
         campaign: id::id(START_MS, [1; 10]),
         plan: "example".to_owned(),
-        trial: TrialPlace { index, repeat: 0, factors, configuration: None, order_seed: None, null_side: None },
-        workload,
-        direction,
         duration_s: Some(2.0),
-        asked: spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect(),
-        target: machine("netns:b", "10.0.0.2", 0.62, 2),
-        host: machine("netns:a", "10.0.0.1", 0.25, 4),
-        result: None,
-        intervals: Vec::new(),
-        path: Vec::new(),
-        loss_budget: None,
-        unaccounted: None,
-        benign_drops: Vec::new(),
-        doubts: Vec::new(),
-        error: None,
+        ..Record::blank(&spec, trial, target, host)
     }
 }
 

@@ -22,7 +22,8 @@ fn parse(texts: &BTreeMap<String, String>) -> Vec<Reading> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     let mut add = |name: String, value: &str| {
         if let Ok(value) = value.trim().parse::<u64>() {
-            *sums.entry(name).or_default() += value;
+            let sum = sums.entry(name).or_default();
+            *sum = sum.saturating_add(value);
         }
     };
     for (path, text) in texts {

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::{Machine, Reading};
+use super::{Machine, Reading, per_cpu};
 use crate::files::Files;
 use crate::interfaces::Link;
 use crate::sys::ethtool::Ethtool;
@@ -86,7 +86,7 @@ fn rows(text: &str) -> Vec<Row> {
             let words: Vec<&str> = rest.split_whitespace().collect();
             // ERR and MIS have one number only; they belong to no device.
             let counts = words.get(..cpus)?;
-            let total = counts.iter().map(|count| count.parse::<u64>().ok()).sum::<Option<u64>>()?;
+            let total = per_cpu::sum(counts.iter().map(|count| count.parse().ok()))?;
             Some(Row { label: label.trim().to_owned(), total, rest: words[cpus..].join(" ") })
         })
         .collect()

@@ -34,6 +34,7 @@ mod kernels;
 mod link;
 mod net_stat;
 mod pause;
+mod per_cpu;
 mod qdisc;
 mod snmp;
 mod softnet;

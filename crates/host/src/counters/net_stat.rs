@@ -1,7 +1,7 @@
 //! What tables of the kernel gave up, from /proc/net/stat: neighbours (ARP, and IPv6's neighbour discovery), connections.
 //! Knows their shape: a line of names, then a line of hexadecimal numbers a CPU.
 
-use super::Reading;
+use super::{Reading, per_cpu};
 
 /// What a table of neighbours gave up (net/core/neighbour.c, neigh_stat_seq_show); `entries` is a present state, and
 /// the rest is everyday work. The tables are the machine's; only the first network namespace has the files.
@@ -16,20 +16,10 @@ pub(super) fn connections(text: &str) -> Vec<Reading> {
 }
 
 /// The sums over all CPUs of those columns that the kernel has.
-fn sums(text: &str, columns: &[&str]) -> Vec<Reading> {
-    let mut lines = text.lines();
-    let names: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
-    let rows: Vec<Vec<&str>> =
-        lines.map(|line| line.split_whitespace().collect::<Vec<_>>()).filter(|row| !row.is_empty()).collect();
-    columns
-        .iter()
-        .filter(|_| !rows.is_empty())
-        .filter_map(|name| {
-            let at = names.iter().position(|other| other == name)?;
-            let values = rows.iter().map(|row| u64::from_str_radix(row.get(at)?, 16).ok());
-            Some(((*name).to_owned(), values.sum::<Option<u64>>()?))
-        })
-        .collect()
+fn sums(text: &str, columns: &[&'static str]) -> Vec<Reading> {
+    let (names, rows) = text.split_once('\n').unwrap_or((text, ""));
+    let at = |name: &&'static str| Some((names.split_whitespace().position(|other| other == *name)?, *name));
+    per_cpu::sums(rows, columns.iter().filter_map(at))
 }
 
 #[cfg(test)]

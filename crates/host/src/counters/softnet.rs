@@ -1,7 +1,7 @@
 //! The per-CPU receive queues, from /proc/net/softnet_stat, all CPUs together.
 //! Knows its columns by number: the file has no header, and grew to the right over the years.
 
-use super::Reading;
+use super::{Reading, per_cpu};
 
 /// Columns that count (net/core/net-procfs.c, softnet_seq_show). Columns 3-7 are zero today and counted other
 /// things once; 11, 13 and 14 are queue lengths and 12 is the CPU's number.
@@ -11,19 +11,7 @@ const COLUMNS: [(usize, &str); 5] =
 /// The sums over all CPUs of the columns that every row has. The kernel prints 32 bits of each, so a sum may
 /// jump backwards; [`linerate_path::stage::Counters::since`] then leaves the counter out.
 pub(super) fn parse(text: &str) -> Vec<Reading> {
-    let rows: Vec<Vec<Option<u64>>> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .map(|line| line.split_whitespace().map(|field| u64::from_str_radix(field, 16).ok()).collect())
-        .collect();
-    COLUMNS
-        .into_iter()
-        .filter(|_| !rows.is_empty())
-        .filter_map(|(column, name)| {
-            let values = rows.iter().map(|row| row.get(column).copied().flatten());
-            Some((name.to_owned(), values.sum::<Option<u64>>()?))
-        })
-        .collect()
+    per_cpu::sums(text, COLUMNS)
 }
 
 #[cfg(test)]

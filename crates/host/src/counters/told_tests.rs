@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use linerate_path::stage::{Counters, Stage};
+use linerate_trial::pace::SplitMix64;
 
 use super::{snapshot, snapshot_of};
-use crate::elsewhere::{DRIVER_STATISTICS, Files, Wanted};
+use crate::elsewhere::{DRIVER_STATISTICS, Files, Wanted, environment_of};
 
 /// This machine's own files, as somebody else would fetch them.
 fn here(interface: &str) -> Files {
@@ -77,4 +78,45 @@ fn a_boards_files() {
         ("link rx_dropped", 7),
     ];
     assert_eq!(found, want.into_iter().collect());
+}
+
+/// A stranger's machine says what it likes: that breaks nothing here.
+#[test]
+fn spoilt_texts_break_nothing() {
+    let seed = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    println!("seed {seed}");
+    let mut random = SplitMix64::new(seed);
+    let wanted = Wanted::of("lo");
+    let named = |pattern: &String| (pattern.replace('*', "0"), "7\n".to_owned());
+    let mut texts: BTreeMap<String, String> = wanted.whole.iter().chain(&wanted.lines).map(named).collect();
+    let own = here("lo");
+    for path in texts.keys().cloned().collect::<Vec<_>>() {
+        texts.extend(own.text(&path).ok().map(|text| (path, text)));
+    }
+    texts.insert(DRIVER_STATISTICS.to_owned(), "NIC statistics:\n     rx: 4\n     rx: 5\n".to_owned());
+    let words =
+        ["18446744073709551615", "ffffffffffffffff", "-1", "", ":", "CPU0 CPU1", "\n", "\u{0}", "µ", "0x", "@/"];
+    for _ in 0..200 {
+        let spoilt = texts.iter().map(|(path, text)| {
+            let mut text = text.clone();
+            for _ in 0..random.below(6) {
+                let word = words[random.below(words.len() as u64) as usize];
+                text = match random.below(3) {
+                    // Every number, or every line's end, is this.
+                    0 => text.split(|c: char| c.is_ascii_digit()).collect::<Vec<_>>().join(word),
+                    1 => text.replace('\n', word),
+                    _ => {
+                        let at = (0..=text.len()).filter(|&at| text.is_char_boundary(at)).collect::<Vec<_>>();
+                        let at = at[random.below(at.len() as u64) as usize];
+                        format!("{}{word}{}", &text[..at], &text[at..])
+                    }
+                };
+                text.truncate(text.floor_char_boundary(1 << 16));
+            }
+            (path.clone(), text)
+        });
+        let files = Files::of(spoilt.collect());
+        snapshot_of(&files, "lo");
+        environment_of(&files, Some("lo"));
+    }
 }

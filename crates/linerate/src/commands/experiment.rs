@@ -166,7 +166,7 @@ fn plan_text(record: &Record, factor: &str, sides: [&str; 2], repeat: u32) -> Re
     if !record.asked.contains_key("bytes") && !options.contains_key("duration") {
         options.insert("duration".to_owned(), format_duration(LONGEST).into());
     }
-    for (end, machine) in [(End::Target, &record.target), (End::Host, &record.host)] {
+    for (end, machine) in record.machines() {
         for one in machine.settings.iter().filter(|one| format!("{end}.{}", one.name) != factor) {
             if one.name.starts_with(CUSTOM) {
                 bail!(

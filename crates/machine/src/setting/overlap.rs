@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::place::Place;
 use super::{SettingInfo, find};
+use crate::pattern::fits_stars;
 
 /// Two settings of one machine that are one thing, so that setting both leaves what the second says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,15 +71,7 @@ const LINK_MODES: &str =
 /// Whether a pattern of features covers this one. Not the TSO that gives all segments one IP identification
 /// ("mangleid"): drivers have it off until somebody wants just that.
 pub fn covers(pattern: &str, feature: &str) -> bool {
-    match pattern.split_once('*') {
-        None => feature == pattern,
-        Some((start, end)) => {
-            feature.len() >= start.len() + end.len()
-                && feature.starts_with(start)
-                && feature.ends_with(end)
-                && !feature.contains("-mangleid-")
-        }
-    }
+    fits_stars(pattern, feature) && !(pattern.contains('*') && feature.contains("-mangleid-"))
 }
 
 /// Sysctls of an interface, by the tree that they are in: `net.ipv4.conf.INTERFACE.KEY`.

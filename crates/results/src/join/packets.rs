@@ -10,7 +10,7 @@ use linerate_trial::spec::{Extent, Workload};
 
 use crate::record::{PathLine, Record};
 
-use super::figures::{Joined, Pair, fragments, sending};
+use super::formulas::{Joined, Pair, fragments, sending};
 
 impl Joined<'_> {
     /// Fills in the record's path, budget and benign drops; what is doubted of them comes back.
