@@ -105,8 +105,7 @@ impl Record {
     }
 
     /// The record without what only the record in full shows: counters, environments, time slices, histograms and
-    /// the stacks of profiles. A
-    /// campaign may have a hundred thousand records, and a table of them needs little of each.
+    /// the stacks of profiles. A campaign may have a hundred thousand records, and a table of them needs little of each.
     pub fn in_brief(&self) -> Record {
         let mut brief = Record { intervals: Vec::new(), path: Vec::new(), ..self.clone() };
         for machine in [&mut brief.target, &mut brief.host] {

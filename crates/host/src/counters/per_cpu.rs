@@ -7,8 +7,8 @@ pub(super) fn sum(mut values: impl Iterator<Item = Option<u64>>) -> Option<u64> 
     values.try_fold(0_u64, |sum, value| sum.checked_add(value?))
 }
 
-/// The sums of columns in a table with a row of hexadecimal numbers for each CPU, each by its place and its name. A column that a row lacks, or that is no number in one,
-/// is absent.
+/// The sums of columns in a table with a row of hexadecimal numbers for each CPU, each by its place and its name. A
+/// column that a row lacks, or that is no number in one, is absent.
 pub(super) fn sums(text: &str, columns: impl IntoIterator<Item = (usize, &'static str)>) -> Vec<Reading> {
     let rows: Vec<Vec<&str>> =
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).filter(|row| !row.is_empty()).collect();
