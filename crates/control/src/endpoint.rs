@@ -69,8 +69,8 @@ pub enum Endpoint {
 #[error("{0}")]
 pub struct EndpointError(String);
 
-/// What an endpoint can be.
-fn forms() -> String {
+/// What an endpoint can be, in a sentence.
+pub fn forms() -> String {
     let tools = Tool::ALL.iter().map(|row| format!(", {}:host[:port]", row.name)).collect::<String>();
     format!(
         "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, board:NAME{tools}"
