@@ -266,6 +266,8 @@ mod tests {
     fn shared_options_are_shown_where_they_mean_something() {
         let help = |path: &[&str]| {
             let mut command = command();
+            // Hands the shared options down.
+            command.build();
             let mut one = &mut command;
             for name in path {
                 one = one.find_subcommand_mut(name).unwrap();

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use linerate_machine::units::parse_duration;
 use linerate_results::record::Record;
 use linerate_results::select::Filter;
-use linerate_results::store::Store;
+use linerate_results::store::{Listed, Store};
 use linerate_trial::spec::Workload;
 
 use super::selection::{self, one_record};
@@ -27,14 +27,16 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
         RecordsCommand::List { filter, .. } => {
             let store = open_store(shared)?;
             let listed = store.list(&filter_of(&store, filter)?)?;
-            let digits = store.digits_to_tell(&listed.iter().map(|one| one.id.as_str()).collect::<Vec<_>>())?;
+            let ids = |of: fn(&Listed) -> &str| listed.iter().map(of).collect::<Vec<_>>();
+            let digits =
+                [store.digits_of_records(&ids(|one| &one.id))?, store.digits_of_campaigns(&ids(|one| &one.campaign))?];
             out!("{}", render::list::list(&listed, digits, store.path(), super::terminal_width()));
         }
         RecordsCommand::Campaigns { plan, limit, json } => {
             let store = open_store(shared)?;
             let campaigns = store.campaigns(plan.as_deref(), *limit)?;
             let digits =
-                store.digits_to_tell(&campaigns.iter().map(|one| one.campaign.id.as_str()).collect::<Vec<_>>())?;
+                store.digits_of_campaigns(&campaigns.iter().map(|one| one.campaign.id.as_str()).collect::<Vec<_>>())?;
             if *json {
                 out!("{}", render::list::campaigns_json(&campaigns));
             } else {

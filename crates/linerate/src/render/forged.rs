@@ -151,7 +151,7 @@ fn texts(record: &Record) -> Vec<(&'static str, String)> {
         ("ttcp", super::ttcp::ttcp(&records, None)),
         ("picture", super::picture::picture(&records)),
         ("show", super::show::show(record)),
-        ("list", super::list::list(&[listed], 26, std::path::Path::new("store"), None)),
+        ("list", super::list::list(&[listed], [26; 2], std::path::Path::new("store"), None)),
         ("campaigns", super::list::campaigns(&[summary], 26, std::path::Path::new("store"), None)),
         ("explain, narrow", explained.text(some)),
         ("explain", explained.text(None)),

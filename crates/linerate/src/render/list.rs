@@ -10,9 +10,9 @@ use super::apis;
 use super::forms::{self, Piece};
 use super::table_model::{Cell, Table, Value};
 
-/// The records, oldest first, with so many digits of their identifiers; where there are none, a sentence that says where
-/// they would be.
-pub(crate) fn list(listed: &[Listed], digits: usize, store: &Path, width: Option<u16>) -> String {
+/// The records, oldest first, with so many digits of their identifiers and of their campaigns'; where there are none, a
+/// sentence that says where they would be.
+pub(crate) fn list(listed: &[Listed], digits: [usize; 2], store: &Path, width: Option<u16>) -> String {
     if listed.is_empty() {
         return format!("No such records in {}.\n", store.display());
     }
@@ -27,8 +27,8 @@ pub(crate) fn list(listed: &[Listed], digits: usize, store: &Path, width: Option
         let own = |name: &str, text: &str| Cell::text(if one.factors.contains_key(name) { "" } else { text });
         let levels: Vec<String> = one.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
         vec![
-            Cell::text(first(&one.id, digits)),
-            Cell::text(first(&one.campaign, digits)),
+            Cell::text(first(&one.id, digits[0])),
+            Cell::text(first(&one.campaign, digits[1])),
             Cell::text(started.cell(&one.started_at)),
             Cell::text(&one.plan),
             Cell::text(&one.target),
@@ -152,11 +152,12 @@ mod tests {
             factors: [("direction", "rx"), ("rate", "300M")].map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
         };
         let plain = one(Some("plain"), Some("plain"));
-        let text = list(&[one(None, None), plain], 8, Path::new("store"), None);
+        let text = list(&[one(None, None), plain], [8, 6], Path::new("store"), None);
         assert!(!text.contains("API") && !text.contains("plain"), "{text}");
-        let narrow = list(&[one(Some("sendmmsg"), Some("recvmmsg"))], 8, Path::new("store"), Some(80));
+        let narrow = list(&[one(Some("sendmmsg"), Some("recvmmsg"))], [8, 6], Path::new("store"), Some(80));
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
-        let text = list(&[one(Some("plain"), Some("trunc")), one(None, Some("recvmmsg"))], 8, Path::new("store"), None);
+        let text =
+            list(&[one(Some("plain"), Some("trunc")), one(None, Some("recvmmsg"))], [8, 6], Path::new("store"), None);
         assert!(text.contains("API") && text.contains("plain → trunc") && text.contains("→ recvmmsg"), "{text}");
     }
 
@@ -184,15 +185,14 @@ mod tests {
             of(2, &[("direction", "tx"), ("rate", "1G")], None),
         ];
         for width in [80, 100] {
-            let text = list(&listed, 8, Path::new("store"), Some(width));
+            let text = list(&listed, [8, 6], Path::new("store"), Some(width));
             assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
-            for word in
-                ["01M7Y1B7", "01M7Y0A2", "udp-sweep", "root@sabrelite", "direction=rx rate=50M", "49.9", "failed"]
+            for word in ["01M7Y1B7", "01M7Y0", "udp-sweep", "root@sabrelite", "direction=rx rate=50M", "49.9", "failed"]
             {
                 assert!(text.contains(word), "{word}: {text}");
             }
         }
-        insta::assert_snapshot!(list(&listed, 8, Path::new("store"), Some(100)));
+        insta::assert_snapshot!(list(&listed, [8, 6], Path::new("store"), Some(100)));
     }
 
     #[test]

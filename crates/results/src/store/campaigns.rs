@@ -106,10 +106,18 @@ impl Store {
         Ok(all)
     }
 
-    /// How many digits of these identifiers tell each from every other campaign and record, so that a list can be short.
-    pub fn digits_to_tell(&self, ids: &[&str]) -> Result<usize, StoreError> {
-        let all = self
-            .rows("SELECT id FROM campaigns UNION SELECT id FROM records", Vec::new(), |row| row.get::<_, String>(0))?;
+    /// How many digits of these campaigns' identifiers tell each from every other campaign, so that a list can be short.
+    pub fn digits_of_campaigns(&self, ids: &[&str]) -> Result<usize, StoreError> {
+        self.digits("SELECT id FROM campaigns ORDER BY id", ids)
+    }
+
+    /// How many digits of these records' identifiers tell each from every other record, and from every campaign.
+    pub fn digits_of_records(&self, ids: &[&str]) -> Result<usize, StoreError> {
+        self.digits("SELECT id FROM campaigns UNION SELECT id FROM records ORDER BY id", ids)
+    }
+
+    fn digits(&self, sql: &str, ids: &[&str]) -> Result<usize, StoreError> {
+        let all = self.rows(sql, Vec::new(), |row| row.get::<_, String>(0))?;
         Ok(digits_to_tell(&all.iter().map(String::as_str).collect::<Vec<_>>(), ids))
     }
 
