@@ -25,7 +25,8 @@ use crate::complete;
 #[derive(Parser, Debug)]
 #[command(name = "linerate", version, max_term_width = 100, propagate_version = false)]
 #[command(after_help = "Start with `linerate demo`: it needs no hardware and no root.\n\nExit status: 0 done, 1 a \
-                        judgement failed (an expectation of run, a gate of compare), 2 the command could not do its work.")]
+                        judgement failed (an expectation of run, a gate of compare), 2 the command could not do its work, \
+                        130 Ctrl-C ended it.")]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) shared: SharedArgs,
