@@ -62,6 +62,7 @@ fn connect_options(reach: &ReachArgs) -> Result<ConnectOptions> {
     Ok(ConnectOptions {
         remote_agent: reach.remote_agent.clone(),
         agents: reach.agents.clone().map_or_else(agents_folders, |folder| vec![folder]),
+        carry_itself: reach.agents.is_none(),
         keep_agent: reach.keep_agent,
         psk,
         boards: boards::folders().ok().map(|folders| folders.running),
