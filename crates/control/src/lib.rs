@@ -19,7 +19,7 @@ mod server;
 mod ssh;
 
 pub use client::{AgentEvent, Client, Pending};
-pub use endpoint::{ConnectOptions, Endpoint, EndpointError};
+pub use endpoint::{ConnectOptions, Endpoint, EndpointError, endpoint_forms};
 pub use error::{ControlError, Machine};
 pub use lease::{Connect, Lease, LeaseError};
 pub use link::{Guard, Link};

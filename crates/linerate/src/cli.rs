@@ -8,8 +8,9 @@ mod measuring;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
-use linerate_control::Endpoint;
+use linerate_control::{Endpoint, endpoint_forms};
 use linerate_machine::printable::in_line;
 
 pub(crate) use judging::*;
@@ -96,13 +97,25 @@ pub(crate) fn asked() -> Cli {
     Cli::try_parse_from(&words).unwrap_or_else(|complaint| {
         // Of the same words without what a terminal would obey, the same complaint; unless it was about just that.
         match Cli::try_parse_from(words.iter().map(|word| in_line(&word.to_string_lossy(), 1000).into_owned())) {
-            Err(same) => same.exit(),
+            Err(same) => with_endpoints(same).exit(),
             Ok(_) => {
                 crate::output::say(format_args!("{}", complaint.render()));
                 std::process::exit(complaint.exit_code())
             }
         }
     })
+}
+
+/// A complaint about a missing endpoint, with what it can be.
+fn with_endpoints(mut complaint: clap::Error) -> clap::Error {
+    let missing = complaint.get(ContextKind::InvalidArg);
+    let is_about = |missing: &ContextValue| matches!(missing, ContextValue::Strings(names) if names.iter().any(|name| name.contains("<ENDPOINT>")));
+    if complaint.kind() == ErrorKind::MissingRequiredArgument && missing.is_some_and(is_about) {
+        let forms =
+            format!("an endpoint is the machine under test and how it is reached, one of: {}", endpoint_forms());
+        complaint.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![forms.into()]));
+    }
+    complaint
 }
 
 /// How agents are reached.

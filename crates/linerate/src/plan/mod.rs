@@ -23,7 +23,7 @@ pub(crate) use boot::{Boot, Checked};
 pub(crate) use builtin::{builtin_names, builtins};
 pub(crate) use demo::demo_plans;
 pub(crate) use expand::{ExpectedTime, PlannedTrial, WantedSetting};
-pub(crate) use expect::{Met, expectation, judged};
+pub(crate) use expect::{Met, expectation, judged, unanswerable};
 pub(crate) use order::RoundOrder;
 pub(crate) use show::{plan_text, plans_table};
 
