@@ -19,7 +19,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::bare::{Bare, HEADER};
-use crate::endpoint::{ConnectOptions, receive_unless};
+use crate::connect_options::{ConnectOptions, receive_unless};
 use crate::error::ControlError;
 use crate::link::{Hints, Link, Start};
 use crate::ssh::{Share, Ssh, socket};

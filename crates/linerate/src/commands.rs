@@ -31,8 +31,8 @@ use linerate_results::store::Store;
 use crate::cli::{Cli, Command, ReachArgs, StoreArgs};
 use crate::interrupt;
 use crate::output::say;
-use crate::plan::Report;
 use crate::render;
+use linerate_plan::Report;
 
 /// Carries the command out. The status is 0 or, where a judgement failed, 1; an error is for 2.
 pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {

@@ -13,7 +13,7 @@ use linerate_machine::units::OfferedLoad;
 use linerate_trial::tool::Tool;
 
 use super::{OutputArgs, ReachArgs, StoreArgs, endpoint, name_and_value};
-use crate::plan::RoundOrder;
+use linerate_plan::RoundOrder;
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
@@ -68,8 +68,9 @@ pub(crate) struct RunArgs {
     /// With --precision, the most repeats [default: 30]
     #[arg(long, value_name = "N", requires = "precision")]
     pub(crate) max_repeats: Option<u32>,
-    /// The order of the trials in each round; by default random where there are repeats
-    #[arg(long, value_enum, value_name = "ORDER")]
+    /// The order of the trials in each round, as the plan's factors vary or by chance, from a seed that is recorded; by
+    /// default random where there are repeats
+    #[arg(long, value_name = "ORDER", value_parser = order())]
     pub(crate) order: Option<RoundOrder>,
     /// The order that this seed gives: a dry run prints its seed, and records have theirs (trial.order_seed)
     #[arg(long, value_name = "N", conflicts_with = "order")]
@@ -160,6 +161,11 @@ pub(crate) struct ServeArgs {
     /// Say nothing on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+fn order() -> impl TypedValueParser<Value = RoundOrder> {
+    PossibleValuesParser::new(RoundOrder::ALL.map(RoundOrder::name))
+        .try_map(|name| RoundOrder::parse(&name).ok_or("no such order"))
 }
 
 /// The tools whose clients can be served, each with a line of help.

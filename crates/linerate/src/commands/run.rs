@@ -22,20 +22,20 @@ use super::{boards, connect_options, dry_run, open_store, report, say_notes, ter
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
-use crate::measure::narrow::{Narrowing, main_metric};
 use crate::measure::pair::{GivenAddresses, Pair};
+use crate::measure::precision::{Repeats, main_metric};
 use crate::measure::settings;
 use crate::output::{beside, out};
-use crate::plan::{self, Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable};
 use crate::progress::Progress;
 use crate::render;
 use crate::render::explain::{First, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
+use linerate_plan::{Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable};
 
 /// Carries a plan out, and shows what came of it.
 pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     // Everything that can be wrong without touching a machine is found before one is touched.
-    let plan = plan::find(&arguments.plan)?;
+    let plan = linerate_plan::find(&arguments.plan)?;
     let mut overrides = arguments.set.clone();
     if let Some(method) = arguments.cpu_method {
         let method = if matches!(method, CpuMethodArg::Soak) { "soak" } else { "stat" };
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         foreign.unanswered = arguments.allow_unanswered;
     }
     if let Some(endpoint) = &arguments.counters {
-        pair.look_from_afar(endpoint)?;
+        pair.read_counters_by_ssh(endpoint)?;
     }
     for client in [&pair.target, &pair.host] {
         say_notes(client);
@@ -145,14 +145,14 @@ fn proof(order: &OwnedOrder, records: &[Record], is_whole: bool) -> Proof {
     let changes = &order.changes;
     let mut proof = Proof { expected: judged(&order.plan, changes, &order.trials, records), ..Proof::default() };
     if let Some(precision) = changes.precision {
-        let mut narrowing = Narrowing::new(precision);
-        records.iter().for_each(|record| narrowing.before(record));
+        let mut repeats = Repeats::new(precision);
+        records.iter().for_each(|record| repeats.before(record));
         let configurations: BTreeMap<u32, &PlannedTrial> =
             order.trials.iter().map(|trial| (trial.configuration, trial)).collect();
         let reached = configurations.into_iter().map(|(number, trial)| Repeated {
             configuration: trial.words(),
             metric: main_metric(trial.spec.workload),
-            reached: narrowing.reached(number),
+            reached: repeats.reached(number),
         });
         proof.repeated = Some((precision, reached.collect()));
     }

@@ -11,25 +11,26 @@ use super::{Changes, Plan, PlannedTrial};
 
 /// What came of one expectation of one configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Met {
-    pub(crate) expectation: Expectation,
+pub struct Met {
+    /// What is expected.
+    pub expectation: Expectation,
     /// Which configuration; `None` where this run measures none that the expectation is for.
-    pub(crate) configuration: Option<String>,
+    pub configuration: Option<String>,
     /// Trials with this figure.
-    pub(crate) repeats: usize,
+    pub repeats: usize,
     /// Their median, in the record's unit.
-    pub(crate) median: Option<f64>,
+    pub median: Option<f64>,
 }
 
 impl Met {
     /// Whether it is as expected; `None` where nothing of the kind was to be measured.
-    pub(crate) fn is_met(&self) -> Option<bool> {
+    pub fn is_met(&self) -> Option<bool> {
         self.configuration.is_some().then(|| self.expectation.is_met(self.median))
     }
 }
 
 /// Reads an expectation, with its levels written as trials have them.
-pub(crate) fn expectation(text: &str) -> Result<Expectation, String> {
+pub fn expectation(text: &str) -> Result<Expectation, String> {
     let mut read: Expectation = text.parse()?;
     for (name, level) in &mut read.with {
         *level = options::canonical(name, level).map_err(|error| error.to_string())?;
@@ -38,7 +39,7 @@ pub(crate) fn expectation(text: &str) -> Result<Expectation, String> {
 }
 
 /// Why no trial of a run can show this, in a sentence; `None`: some can.
-pub(crate) fn unanswerable(expectation: &Expectation, trials: &[PlannedTrial]) -> Option<String> {
+pub fn unanswerable(expectation: &Expectation, trials: &[PlannedTrial]) -> Option<String> {
     let mut chosen: Vec<&PlannedTrial> = trials.iter().collect();
     for (name, level) in &expectation.with {
         let mut there: Vec<String> = chosen.iter().filter_map(|trial| trial.level(name)).collect();
@@ -66,7 +67,7 @@ pub(crate) fn unanswerable(expectation: &Expectation, trials: &[PlannedTrial]) -
 
 impl PlannedTrial {
     /// Whether the expectation is for this one: it has the levels that are named.
-    pub(crate) fn is_expected(&self, expectation: &Expectation) -> bool {
+    pub fn is_expected(&self, expectation: &Expectation) -> bool {
         expectation.with.iter().all(|(name, level)| self.level(name).as_ref() == Some(level))
     }
 
@@ -84,7 +85,7 @@ impl PlannedTrial {
 
 /// Every expectation of the plan and of this run, judged by the median of each configuration's repeats. By the median,
 /// and not by each trial: a plan that repeats more often would else be the harder to pass.
-pub(crate) fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: &[Record]) -> Vec<Met> {
+pub fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: &[Record]) -> Vec<Met> {
     let more: Vec<Expectation> = changes.expect.iter().filter_map(|text| expectation(text).ok()).collect();
     let mut configurations: Vec<&PlannedTrial> = Vec::new();
     for trial in trials.iter().filter(|trial| trial.null_side != Some(NullSide::B)) {

@@ -17,30 +17,30 @@ use super::{Changes, Part, Plan, PlanError, boot};
 
 /// One measurement that a plan asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PlannedTrial {
+pub struct PlannedTrial {
     /// From 0, in the order in which they run.
-    pub(crate) index: u32,
+    pub index: u32,
     /// Which part of the plan, from 0.
-    pub(crate) part: usize,
+    pub part: usize,
     /// Which repeat of its configuration, from 0.
-    pub(crate) repeat: u32,
+    pub repeat: u32,
     /// Which configuration of the plan, from 0, in the plan's order.
-    pub(crate) configuration: u32,
+    pub configuration: u32,
     /// Repeats that it has however narrow the interval is by then.
-    pub(crate) least: u32,
+    pub least: u32,
     /// Which side of an A/A pair it is, where the plan asks for them.
-    pub(crate) null_side: Option<NullSide>,
+    pub null_side: Option<NullSide>,
     /// The levels that distinguish this configuration, in the plan's order.
-    pub(crate) factors: Levels,
+    pub factors: Levels,
     /// What is asked of the two machines. Valid.
-    pub(crate) spec: Spec,
+    pub spec: Spec,
     /// How the machines are set for it, in the plan's order.
-    pub(crate) settings: Vec<WantedSetting>,
+    pub settings: Vec<WantedSetting>,
 }
 
 impl PlannedTrial {
     /// Its configuration in a few words: its factors, or its workload and direction.
-    pub(crate) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         if self.factors.is_empty() {
             return format!("{} {}", self.spec.workload, self.spec.direction);
         }
@@ -54,16 +54,16 @@ impl PlannedTrial {
 
 /// A setting that a trial wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WantedSetting {
+pub struct WantedSetting {
     /// Whose.
-    pub(crate) end: End,
+    pub end: End,
     /// Which, and its value.
-    pub(crate) change: Change,
+    pub change: Change,
 }
 
 impl WantedSetting {
     /// What a change of it costs, from 0 to 9.
-    pub(crate) fn dear(&self) -> u8 {
+    pub fn dear(&self) -> u8 {
         setting::find(&self.change.name).map_or(0, |found| found.dear)
     }
 }
@@ -76,11 +76,7 @@ const MAX_TRIALS: u64 = 100_000;
 
 impl Plan {
     /// The trials in the plan's own order, without what only a run can ask for.
-    pub(crate) fn trials(
-        &self,
-        overrides: &[(String, String)],
-        repeat: Option<u32>,
-    ) -> Result<Vec<PlannedTrial>, PlanError> {
+    pub fn trials(&self, overrides: &[(String, String)], repeat: Option<u32>) -> Result<Vec<PlannedTrial>, PlanError> {
         self.trials_of(&Changes { overrides: overrides.to_vec(), repeat, ..Changes::default() })
     }
 
@@ -90,7 +86,7 @@ impl Plan {
     /// on the link that wakes up, then hits all configurations alike, and a difference between two of them is theirs.
     /// Settings that are dear to change vary slowest, and the dearest not within a round at all: all repeats of one
     /// level, then all of the next. Within a round the order is the plan's, or by chance (`order.rs`).
-    pub(crate) fn trials_of(&self, changes: &Changes) -> Result<Vec<PlannedTrial>, PlanError> {
+    pub fn trials_of(&self, changes: &Changes) -> Result<Vec<PlannedTrial>, PlanError> {
         let mut parts = self.overridden(&changes.overrides, changes.repeat)?;
         let least: Vec<u32> = parts.iter().map(|(_, part)| part.repeat).collect();
         for (_, part) in &mut parts {
@@ -161,7 +157,7 @@ impl Plan {
 
     /// Whether a campaign of it runs in an order left to chance, unless somebody says otherwise: where there are
     /// repeats. What is measured once can be no proof, and is easier to follow in the plan's order.
-    pub(crate) fn is_random(&self, changes: &Changes) -> Result<bool, PlanError> {
+    pub fn is_random(&self, changes: &Changes) -> Result<bool, PlanError> {
         let repeated =
             || Ok(self.overridden(&changes.overrides, changes.repeat)?.iter().any(|(_, part)| part.repeat > 1));
         match self.order {
@@ -509,16 +505,16 @@ pub(super) fn canonical_levels(name: &str, text: &str) -> Result<Vec<String>, Ba
 
 /// How long trials should take: traffic only, warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ExpectedTime {
+pub struct ExpectedTime {
     /// The trials whose time is known, together.
-    pub(crate) time: Duration,
+    pub time: Duration,
     /// Trials that end after a number of bytes, in a time that nobody knows beforehand.
-    pub(crate) by_bytes: usize,
+    pub by_bytes: usize,
 }
 
 impl ExpectedTime {
     /// The time that all of these should take.
-    pub(crate) fn of<'a>(trials: impl IntoIterator<Item = &'a PlannedTrial>) -> ExpectedTime {
+    pub fn of<'a>(trials: impl IntoIterator<Item = &'a PlannedTrial>) -> ExpectedTime {
         let mut expected = ExpectedTime::default();
         for trial in trials {
             match trial.spec.extent {
