@@ -72,13 +72,31 @@ pub enum Endpoint {
 #[error("{0}")]
 pub struct EndpointError(String);
 
-/// Kinds of endpoints that have an agent, as they begin.
-const KINDS: [&str; 5] = ["netns", "exec", "ssh", "tcp", "board"];
+/// Kinds of endpoints that have an agent, and how each is written.
+const KINDS: [(&str, &str); 5] = [
+    ("netns", "netns:NAME"),
+    ("exec", "exec:COMMAND"),
+    ("ssh", "[ssh:][user@]host[:port]"),
+    ("tcp", "tcp:host:port"),
+    ("board", "board:NAME"),
+];
 
 /// What an endpoint can be.
 pub fn endpoint_forms() -> String {
-    let tools = Tool::ALL.iter().map(|row| format!(", {}:host[:port]", row.name)).collect::<String>();
-    format!("local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, board:NAME{tools}")
+    let tools = Tool::ALL.iter().map(|row| form_of_tool(row.name));
+    let forms = KINDS.iter().map(|(_, form)| (*form).to_owned()).chain(tools);
+    format!("local, {}", forms.collect::<Vec<_>>().join(", "))
+}
+
+fn form_of_tool(name: &str) -> String {
+    format!("{name}:host[:port]")
+}
+
+/// How an endpoint of this kind is written; of no kind, how any is.
+fn form(kind: &str) -> String {
+    let known = KINDS.iter().find(|(name, _)| *name == kind).map(|(_, form)| (*form).to_owned());
+    let known = known.or_else(|| Tool::parse(kind).map(|tool| form_of_tool(tool.name())));
+    known.map_or_else(|| format!("an endpoint is one of: {}", endpoint_forms()), |form| format!("write {form}"))
 }
 
 /// Whether `scheme:rest` looks like a kind of endpoint, and not like `host:port` or an IPv6 address.
@@ -93,30 +111,23 @@ fn unknown_kind(scheme: &str) -> String {
     let mut meant: Vec<&str> =
         tools.iter().copied().filter(|tool| tool.trim_end_matches(char::is_numeric) == scheme).collect();
     if meant.is_empty() {
-        meant.extend(nearest(scheme, KINDS.into_iter().chain(tools)));
+        meant.extend(nearest(scheme, KINDS.iter().map(|(name, _)| *name).chain(tools)));
     }
     let meant = meant.iter().map(|one| format!("{one}:")).collect::<Vec<_>>().join(" or ");
-    match meant.as_str() {
-        "" => format!("there is no kind '{}'", scheme.escape_debug()),
-        _ => format!("there is no kind '{}'; did you mean {meant}?", scheme.escape_debug()),
-    }
+    let hint = if meant.is_empty() { form("") } else { format!("did you mean {meant}?") };
+    format!("there is no kind '{}'; {hint}", scheme.escape_debug())
 }
 
 impl FromStr for Endpoint {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Endpoint, EndpointError> {
-        let nonsense = |why: &str| {
-            EndpointError(format!(
-                "'{}' is no endpoint: {why}; an endpoint is one of: {}",
-                text.escape_debug(),
-                endpoint_forms()
-            ))
-        };
+        let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
+        let refused = |why: &str| EndpointError(format!("'{}' is no endpoint: {why}", text.escape_debug()));
+        let nonsense = |why: &str| refused(&format!("{why}; {}", form(scheme)));
         if text == "local" {
             return Ok(Endpoint::Local);
         }
-        let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
         if let Some(tool) = Tool::parse(scheme) {
             let (host, port) = host_and_port(rest).map_err(|why| nonsense(&why))?;
             return Ok(Endpoint::Foreign { tool, host, port });
@@ -150,7 +161,7 @@ impl FromStr for Endpoint {
                     _ => Ok(Endpoint::Board { name: name.to_owned(), end }),
                 }
             }
-            _ if scheme != "ssh" && is_kind(scheme, rest) => Err(nonsense(&unknown_kind(scheme))),
+            _ if scheme != "ssh" && is_kind(scheme, rest) => Err(refused(&unknown_kind(scheme))),
             _ => {
                 let rest = text.strip_prefix("ssh:").unwrap_or(text);
                 let (user, address) = match rest.rsplit_once('@') {
@@ -440,7 +451,8 @@ mod tests {
     fn refuse(text: &str, part: &str) {
         let sentence = text.parse::<Endpoint>().expect_err(text).to_string();
         assert!(sentence.contains(part), "{text}: {sentence}");
-        assert!(sentence.contains("netns:NAME") && !sentence.contains('\n'), "{sentence}");
+        let has_next_step = ["an endpoint is one of: local, netns:NAME", "write ", "did you mean"];
+        assert!(has_next_step.iter().any(|step| sentence.contains(step)) && !sentence.contains('\n'), "{sentence}");
     }
 
     #[test]

@@ -42,9 +42,13 @@ pub fn expectation(text: &str) -> Result<Expectation, String> {
 pub fn unanswerable(expectation: &Expectation, trials: &[PlannedTrial]) -> Option<String> {
     let mut chosen: Vec<&PlannedTrial> = trials.iter().collect();
     for (name, level) in &expectation.with {
-        let mut there: Vec<String> = chosen.iter().filter_map(|trial| trial.level(name)).collect();
-        there.sort();
-        there.dedup();
+        chosen.sort_by_key(|trial| trial.configuration);
+        let mut there: Vec<String> = Vec::new();
+        for level in chosen.iter().filter_map(|trial| trial.level(name)) {
+            if !there.contains(&level) {
+                there.push(level);
+            }
+        }
         chosen.retain(|trial| trial.level(name).as_ref() == Some(level));
         if chosen.is_empty() {
             let there =

@@ -59,7 +59,7 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
     let unproven = arguments.allow_unproven_udp.map(|bits_per_second| UnprovenLimit { bits_per_second });
     if unproven.is_some() && !tools.iter().any(|tool| tool.row().asks_unproven) {
         bail!(
-            "--allow-unproven-udp is for {} alone: no other tool sends datagrams to who cannot prove its address",
+            "--allow-unproven-udp is for {} alone: no other tool sends datagrams to who cannot prove its address; leave it out",
             Tool::names(|row| row.asks_unproven)
         );
     }
