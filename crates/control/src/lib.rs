@@ -21,7 +21,7 @@ mod ssh;
 
 pub use client::{AgentEvent, Client, Pending};
 pub use connect_options::ConnectOptions;
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::{Endpoint, EndpointError, endpoint_forms};
 pub use error::{ControlError, Machine};
 pub use lease::{Connect, Lease, LeaseError};
 pub use link::{Guard, Link};

@@ -23,7 +23,7 @@ pub use boot::{Boot, Checked};
 pub use builtin::{builtin_names, builtins};
 pub use demo::demo_plans;
 pub use expand::{ExpectedTime, PlannedTrial, WantedSetting};
-pub use expect::{Met, expectation, judged};
+pub use expect::{Met, expectation, judged, unanswerable};
 pub use order::RoundOrder;
 
 /// What to measure: parts, each a workload with fixed options and factors that vary.
@@ -164,12 +164,13 @@ pub fn find(name_or_path: &str) -> Result<Plan, PlanError> {
         return read(name_or_path);
     }
     builtin::builtin(name_or_path).unwrap_or_else(|| {
-        let names = builtin_names().collect::<Vec<_>>().join(", ");
-        let near =
-            nearest(name_or_path, builtin_names()).map(|name| format!("did you mean '{name}'? ")).unwrap_or_default();
-        let hint = format!(
-            "{near}the built-in plans are {names}; a plan of your own is given as a path, like ./{name_or_path}.toml"
-        );
+        let hint = match nearest(name_or_path, builtin_names()) {
+            Some(near) => format!("did you mean '{near}'? `linerate plans` lists them all"),
+            None => format!(
+                "the built-in plans are {}; a plan of your own is given as a path, like ./{name_or_path}.toml",
+                builtin_names().collect::<Vec<_>>().join(", ")
+            ),
+        };
         Err(PlanError::Unknown { name: name_or_path.to_owned(), hint })
     })
 }
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_is_not_there() {
-        check_refused("udp-swep", &["there is no plan 'udp-swep'", "did you mean 'udp-sweep'?", "canned"]);
+        check_refused("udp-swep", &["there is no plan 'udp-swep'", "did you mean 'udp-sweep'?", "linerate plans"]);
         check_refused("nonsense", &["the built-in plans are tcp, udp-sweep", "./nonsense.toml"]);
         check_refused("./missing.toml", &["plan file ./missing.toml:", "linerate plans"]);
         check_refused("/dev/zero", &["plan file /dev/zero:", "larger than 1M"]);

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use linerate_control::Endpoint;
+use linerate_machine::end::End;
 use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::compare::{self, Wish};
 use linerate_results::observation::Observation;
@@ -29,7 +30,7 @@ use crate::progress::Progress;
 use crate::render;
 use crate::render::explain::{First, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
-use linerate_plan::{Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged};
+use linerate_plan::{Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable};
 
 /// Carries a plan out, and shows what came of it.
 pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
@@ -61,12 +62,16 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     if !arguments.resume {
         changes.seed = seed(arguments, &plan, &changes)?;
     }
+    let expected = changes.expect.clone();
     let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), changes };
+    let fresh = wanted.begin()?;
+    check_expected(&expected, &fresh.trials)?;
+    check_settings(&arguments.target, &fresh.trials)?;
     if arguments.dry_run {
-        return dry_run::dry_run(&wanted.begin()?.borrow(), arguments, &options);
+        return dry_run::dry_run(&fresh.borrow(), arguments, &options);
     }
     let mut store = open_store(&arguments.store)?;
-    let order = if arguments.resume { resume(&wanted, arguments, &store)? } else { wanted.begin()? };
+    let order = if arguments.resume { resume(&wanted, arguments, &store)? } else { fresh };
 
     let host = boards::usual_host(&arguments.target, &arguments.host);
     let progress = Progress::new(arguments.quiet);
@@ -156,6 +161,31 @@ fn proof(order: &OwnedOrder, records: &[Record], is_whole: bool) -> Proof {
         proof.pairs = Some(compare::compare(&a, &b, &Wish::default()).told_of_pairs());
     }
     proof
+}
+
+/// `--expect`: what no trial of this run can show is no expectation of it.
+fn check_expected(expected: &[String], trials: &[PlannedTrial]) -> Result<()> {
+    for text in expected {
+        if let Some(why) = unanswerable(&expectation(text).map_err(anyhow::Error::msg)?, trials) {
+            bail!("--expect '{text}' cannot be judged: {why}");
+        }
+    }
+    Ok(())
+}
+
+/// Settings of a target that has no agent to make them.
+fn check_settings(target: &Endpoint, trials: &[PlannedTrial]) -> Result<()> {
+    let Endpoint::Foreign { tool, .. } = target else { return Ok(()) };
+    let of_target = trials.iter().flat_map(|trial| &trial.settings).find(|one| one.end == End::Target);
+    match of_target {
+        None => Ok(()),
+        Some(one) => bail!(
+            "target.{} cannot be set through {target}: a {} has no agent; set it there by hand and leave it out, or reach \
+             the machine as ssh:host",
+            one.change.name,
+            tool.row().server
+        ),
+    }
 }
 
 /// `--counters`: who reads them, and of whom.
