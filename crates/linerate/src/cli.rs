@@ -36,6 +36,12 @@ pub(crate) enum Command {
     /// Measure: carry a plan out between two machines
     #[command(after_help = SET_HINT, after_long_help = set_help())]
     Run(Box<RunArgs>),
+    /// Does anything come through, and if not, why not? Links, addresses, requests, large packets, in a few seconds
+    ///
+    /// Tries what a measurement needs from the bottom up, a line each: the links of both machines, their addresses,
+    /// requests over TCP and UDP asked by either, and packets as large as the links allow. Where something fails, it says
+    /// what both machines' counters saw dropped meanwhile. Keeps no record; the status is 1 where something failed.
+    Check(CheckArgs),
     /// Let other tools' clients measure against this machine; each test of theirs becomes a record
     Serve(ServeArgs),
     /// List the built-in plans, or show one

@@ -2,6 +2,7 @@
 //! Knows which is which.
 
 mod boards;
+mod check;
 mod compare;
 mod cost;
 mod demo;
@@ -39,6 +40,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Plans { plan } => plans::plans(plan.as_deref()),
         Command::Target(arguments) => target::look(&arguments),

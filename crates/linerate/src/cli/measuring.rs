@@ -23,6 +23,24 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// One machine: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
+    pub(crate) target: Endpoint,
+    /// The other; by default this one, or where a board's cable ends
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, default_value = "local")]
+    pub(crate) host: Endpoint,
+    /// The target's address that is tried; found by itself where both share a subnet or SSH is the way
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) target_address: Option<IpAddr>,
+    /// The host's address that is tried
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) host_address: Option<IpAddr>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// A built-in plan (see `linerate plans`), or a plan file like ./mine.toml
     pub(crate) plan: String,
