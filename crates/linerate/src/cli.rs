@@ -8,12 +8,14 @@ mod measuring;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
-use linerate_control::Endpoint;
+use linerate_control::{Endpoint, endpoint_forms};
 use linerate_machine::printable::in_line;
+use linerate_machine::text::number;
+use linerate_results::figure::{METRICS, Metric};
 
 pub(crate) use judging::*;
 pub(crate) use looking::*;
@@ -42,6 +44,12 @@ pub(crate) enum Command {
     /// Measure: carry a plan out between two machines
     #[command(after_help = SET_HINT, after_long_help = set_help())]
     Run(Box<RunArgs>),
+    /// Does anything come through, and if not, why not? Links, addresses, requests, large packets, in a few seconds
+    ///
+    /// Tries what a measurement needs from the bottom up, a line each: the links of both machines, their addresses,
+    /// requests over TCP and UDP asked by either, and packets as large as the links allow. Where something fails, it says
+    /// what both machines' counters saw dropped meanwhile. Keeps no record; the status is 1 where something failed.
+    Check(CheckArgs),
     /// Let other tools' clients measure against this machine; each test of theirs becomes a record
     Serve(ServeArgs),
     /// List the built-in plans, or show one
@@ -106,7 +114,7 @@ pub(crate) fn asked() -> Cli {
     parsed(words.clone()).unwrap_or_else(|complaint| {
         // Of the same words without what a terminal would obey, the same complaint; unless it was about just that.
         match parsed(words.iter().map(|word| in_line(&word.to_string_lossy(), 1000).into_owned().into()).collect()) {
-            Err(same) => same.exit(),
+            Err(same) => with_next_step(same).exit(),
             Ok(_) => {
                 crate::output::say(format_args!("{}", complaint.render()));
                 std::process::exit(complaint.exit_code())
@@ -151,6 +159,42 @@ pub(crate) fn command() -> clap::Command {
     whole
 }
 
+/// What an argument that is missing can be.
+const MISSING: [(&str, fn() -> String); 6] = [
+    ("<ENDPOINT>", || format!("a machine is reached as one of: {}", endpoint_forms())),
+    ("<PLAN>", || {
+        "`linerate plans` lists the built-in plans; a plan file is given as a path, like ./mine.toml".to_owned()
+    }),
+    ("<BASELINE>", || {
+        "`linerate records list` shows what was measured; `last` and `last~1` are the latest campaigns".to_owned()
+    }),
+    ("<CANDIDATE>", || "what the baseline is held against: `last` is the latest campaign".to_owned()),
+    ("<METRIC>", || format!("metrics are {}", METRICS.iter().map(Metric::short).collect::<Vec<_>>().join(", "))),
+    ("<NAME>", || "`linerate lab list` shows the boards".to_owned()),
+];
+
+/// A complaint, with the next step where clap knows none.
+fn with_next_step(mut complaint: clap::Error) -> clap::Error {
+    let tips: Vec<String> = match (complaint.kind(), complaint.get(ContextKind::InvalidArg)) {
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
+            let is_missing = |argument: &str| missing.iter().any(|one| one.ends_with(argument));
+            MISSING.iter().filter(|(argument, _)| is_missing(argument)).map(|(_, tip)| tip()).collect()
+        }
+        (ErrorKind::InvalidValue, Some(ContextValue::String(argument))) if argument.ends_with("<ENDPOINT>") => {
+            vec![(MISSING[0].1)()]
+        }
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if !word.starts_with('-') => {
+            vec![format!("leave '{word}' out; what has blanks in it is quoted")]
+        }
+        _ => Vec::new(),
+    };
+    if !tips.is_empty() {
+        let tips = tips.into_iter().map(Into::into).collect();
+        complaint.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    complaint
+}
+
 /// Options that several commands share; they may stand before the command's name too.
 #[derive(Args, Debug, Default)]
 pub(crate) struct SharedArgs {
@@ -184,7 +228,7 @@ fn means_something(option: &str, command: &str) -> bool {
         "run" | "explain" => true,
         "serve" => ["store", "quiet"].contains(&option),
         "demo" | "records" | "compare" | "history" | "cost" => option == "store",
-        "target" => REACH.contains(&option),
+        "target" | "check" => REACH.contains(&option),
         _ => false,
     }
 }
@@ -217,6 +261,10 @@ impl OutputArgs {
 
 pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {
     text.parse().map_err(|error: linerate_control::EndpointError| error.to_string())
+}
+
+fn whole_number(text: &str) -> Result<u32, String> {
+    number(text).ok_or_else(|| "write a whole number, like 5".to_owned())
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {

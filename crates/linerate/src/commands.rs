@@ -2,6 +2,7 @@
 //! Knows which is which.
 
 mod boards;
+mod check;
 mod compare;
 mod cost;
 mod demo;
@@ -24,16 +25,17 @@ mod target;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use linerate_control::{Client, ConnectOptions, Psk};
+use anyhow::{Context, Result, bail};
+use linerate_control::{Client, ConnectOptions, Endpoint, Psk, endpoint_forms};
+use linerate_machine::end::PerEnd;
 use linerate_results::store::Store;
 
-use crate::cli::{Cli, Command, SharedArgs};
+use crate::cli::{Cli, Command, EndsArgs, SharedArgs};
 use crate::defaults::Defaults;
 use crate::interrupt;
 use crate::output::say;
-use crate::plan::{self, Report};
 use crate::render;
+use linerate_plan::Report;
 
 /// Carries the command out. The status is 0 or, where a judgement failed, 1; an error is for 2.
 pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
@@ -42,6 +44,7 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Demo => demo::demo(shared),
         Command::Run(arguments) => run::run(&arguments, shared),
+        Command::Check(arguments) => check::check(&arguments, shared),
         Command::Serve(arguments) => serve::serve(&arguments, shared),
         Command::Plans { plan } => plans::plans(plan.as_deref()),
         Command::Target(arguments) => target::look(&arguments, shared),
@@ -63,9 +66,9 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
 /// What the command line does not say, the environment and files may.
 fn fill_in(cli: &mut Cli) -> Result<()> {
     let plan_folder = match &cli.command {
-        Command::Run(arguments) => plan::folder(&arguments.plan),
+        Command::Run(arguments) => linerate_plan::folder(&arguments.plan),
         Command::Serve(_) | Command::Target(_) | Command::Records(_) | Command::Explain(_) => None,
-        Command::Compare(_) | Command::History(_) | Command::Cost(_) => None,
+        Command::Compare(_) | Command::History(_) | Command::Cost(_) | Command::Check(_) => None,
         // What they do is the same everywhere; the demo's records end with it.
         Command::Demo | Command::Plans { .. } | Command::Lab(_) => return Ok(()),
         Command::Completions { .. } | Command::Man { .. } | Command::Agent { .. } => return Ok(()),
@@ -73,11 +76,27 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
     let Defaults { target, host, store, psk_file } = Defaults::find(plan_folder)?;
     cli.shared.store = cli.shared.store.take().or(store);
     cli.shared.psk_file = cli.shared.psk_file.take().or(psk_file);
-    if let Command::Run(arguments) = &mut cli.command {
-        arguments.target = arguments.target.take().or(target);
-        arguments.host = arguments.host.take().or(host);
-    }
+    let ends = match &mut cli.command {
+        Command::Run(arguments) => &mut arguments.ends,
+        Command::Check(arguments) => &mut arguments.ends,
+        _ => return Ok(()),
+    };
+    ends.target = ends.target.take().or(target);
+    ends.host = ends.host.take().or(host);
     Ok(())
+}
+
+/// The two machines: as the user said, or by the defaults.
+fn machines(ends: &EndsArgs) -> Result<PerEnd<Endpoint>> {
+    let Some(target) = ends.target.clone() else {
+        bail!(
+            "which machine is measured? Give --target ENDPOINT, set LINERATE_TARGET, or write target = \"ENDPOINT\" into \
+             linerate.toml; an endpoint is one of: {}",
+            endpoint_forms()
+        )
+    };
+    let host = boards::usual_host(&target, ends.host.as_ref().unwrap_or(&Endpoint::Local));
+    Ok(PerEnd { target, host })
 }
 
 fn connect_options(reach: &SharedArgs) -> Result<ConnectOptions> {
@@ -85,6 +104,7 @@ fn connect_options(reach: &SharedArgs) -> Result<ConnectOptions> {
     Ok(ConnectOptions {
         remote_agent: reach.remote_agent.clone(),
         agents: reach.agents.clone().map_or_else(agents_folders, |folder| vec![folder]),
+        carry_itself: reach.agents.is_none(),
         keep_agent: reach.keep_agent,
         psk,
         boards: boards::folders().ok().map(|folders| folders.running),

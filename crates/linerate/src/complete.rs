@@ -20,7 +20,7 @@ use linerate_trial::options::{self, OPTIONS, REPEAT};
 use linerate_trial::spec::Workload;
 use linerate_trial::tool::Tool;
 
-use crate::{cli, commands, plan};
+use crate::{cli, commands};
 
 /// In the environment of a process that is to answer; its value is the shell's name.
 const ASKED: &str = "LINERATE_COMPLETE";
@@ -114,7 +114,7 @@ fn with_help(value: impl Into<OsString>, help: &str) -> CompletionCandidate {
 
 /// Built-in plans and plan files.
 pub(crate) fn plans(word: &OsStr) -> Vec<CompletionCandidate> {
-    let builtin = plan::builtins().into_iter().map(|plan| with_help(&plan.name, &plan.about));
+    let builtin = linerate_plan::builtins().into_iter().map(|plan| with_help(&plan.name, &plan.about));
     let mut all = that_begin(word, builtin);
     all.extend(PathCompleter::file().filter(|path| path.extension().is_some_and(|end| end == "toml")).complete(word));
     all

@@ -8,7 +8,6 @@ mod defaults;
 mod interrupt;
 mod measure;
 mod output;
-mod plan;
 mod progress;
 mod render;
 

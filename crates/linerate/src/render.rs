@@ -3,6 +3,7 @@
 
 mod apis;
 pub(crate) mod budget;
+pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod cost;
 pub(crate) mod csv;
@@ -19,6 +20,7 @@ mod markdown;
 pub(crate) mod matrix;
 mod number;
 pub(crate) mod picture;
+pub(crate) mod plans;
 pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod records;

@@ -13,15 +13,13 @@ use linerate_machine::prefix::Prefix;
 use linerate_machine::units::OfferedLoad;
 use linerate_trial::tool::Tool;
 
-use super::{OutputArgs, endpoint, name_and_value};
+use super::{OutputArgs, endpoint, name_and_value, whole_number};
 use crate::complete;
-use crate::plan::RoundOrder;
+use linerate_plan::RoundOrder;
 
+/// Between which machines.
 #[derive(Args, Debug)]
-pub(crate) struct RunArgs {
-    /// A built-in plan (see `linerate plans`), or a plan file like ./mine.toml
-    #[arg(add = ArgValueCompleter::new(complete::plans))]
-    pub(crate) plan: String,
+pub(crate) struct EndsArgs {
     /// The machine under test: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
     ///
     /// Without it, LINERATE_TARGET in the environment says it, or `target` in a linerate.toml beside the plan file or in the
@@ -31,6 +29,27 @@ pub(crate) struct RunArgs {
     /// The machine at the other end of the cable; by default as for --target, else this one, or where a board's cable ends
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) host: Option<Endpoint>,
+    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) target_address: Option<IpAddr>,
+    /// The host's address that test traffic uses
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) host_address: Option<IpAddr>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) ends: EndsArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// A built-in plan (see `linerate plans`), or a plan file like ./mine.toml
+    #[arg(add = ArgValueCompleter::new(complete::plans))]
+    pub(crate) plan: String,
+    #[command(flatten)]
+    pub(crate) ends: EndsArgs,
     /// Where the target is another tool's server: read its machine's counters over ssh, with a shell and cat only
     ///
     /// For iperf3:host and the like, when no agent may be copied there: [ssh:][user@]host[:port]. One ssh connection;
@@ -56,7 +75,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value, add = ArgValueCompleter::new(complete::options))]
     pub(crate) set: Vec<(String, String)>,
     /// How often to measure each configuration; by default as the plan says
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number)]
     pub(crate) repeat: Option<u32>,
     /// Repeat each configuration until the 95 % interval of its median lies within this, like 1%
     ///
@@ -65,13 +84,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PERCENT")]
     pub(crate) precision: Option<String>,
     /// With --precision, the most repeats [default: 30]
-    #[arg(long, value_name = "N", requires = "precision")]
+    #[arg(long, value_name = "N", value_parser = whole_number, requires = "precision")]
     pub(crate) max_repeats: Option<u32>,
-    /// The order of the trials in each round; by default random where there are repeats
-    #[arg(long, value_enum, value_name = "ORDER")]
+    /// The order of the trials in each round, as the plan's factors vary or by chance, from a seed that is recorded; by
+    /// default random where there are repeats
+    #[arg(long, value_name = "ORDER", value_parser = order())]
     pub(crate) order: Option<RoundOrder>,
     /// The order that this seed gives: a dry run prints its seed, and records have theirs (trial.order_seed)
-    #[arg(long, value_name = "N", conflicts_with = "order")]
+    #[arg(long, value_name = "N", value_parser = whole_number, conflicts_with = "order")]
     pub(crate) seed: Option<u32>,
     /// Measure everything twice in each round, as two sides that must be alike: compare doubts what they contradict
     #[arg(long)]
@@ -92,12 +112,6 @@ pub(crate) struct RunArgs {
     /// Measure nothing: show every trial in its order, which will be skipped and why, and the time it will all take
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
-    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target_address: Option<IpAddr>,
-    /// The host's address that test traffic uses
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) host_address: Option<IpAddr>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -147,6 +161,11 @@ pub(crate) struct ServeArgs {
     /// Print records as JSON Lines, and nothing else: one object a line (docs/record-format.md)
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn order() -> impl TypedValueParser<Value = RoundOrder> {
+    PossibleValuesParser::new(RoundOrder::ALL.map(RoundOrder::name))
+        .try_map(|name| RoundOrder::parse(&name).ok_or("no such order"))
 }
 
 /// The tools whose clients can be served, each with a line of help.

@@ -17,9 +17,9 @@ use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError};
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::output::out;
-use crate::plan::{self, Changes};
 use crate::progress::Progress;
 use crate::render::explain::{First, in_three_lines};
+use linerate_plan::Changes;
 
 /// Makes two machines, runs three plans between them, and says what was seen.
 pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
@@ -59,8 +59,8 @@ pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
         // Open files of this process: nobody could reach them by their names, so people read these.
         pair.names = PerEnd::of(|end| format!("the lab's {end}"));
     }
-    for (name, overrides) in plan::demo_plans() {
-        let plan = plan::find(name)?;
+    for (name, overrides) in linerate_plan::demo_plans() {
+        let plan = linerate_plan::find(name)?;
         let changes = Changes { overrides, ..Changes::default() };
         let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), changes };
         let order = wanted.begin()?;

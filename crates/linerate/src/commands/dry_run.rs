@@ -21,9 +21,9 @@ use crate::measure::campaign::Order;
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings::foreseen;
 use crate::output::{beside, out};
-use crate::plan::{Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
 use crate::progress::Progress;
 use crate::render::matrix::{self as render, Matrix};
+use linerate_plan::{Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
 
 /// Shows what a run would do.
 pub(super) fn dry_run(
@@ -35,7 +35,7 @@ pub(super) fn dry_run(
 ) -> Result<ExitCode> {
     let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(quiet))?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
+    let given = GivenAddresses { target: arguments.ends.target_address, host: arguments.ends.host_address };
     let pair = Pair::connect(&ends.target, &ends.host, given, options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);

@@ -181,6 +181,7 @@ fn is_doubted(kind: DoubtKind, about: About) -> bool {
         DoubtKind::IrqTimeByTicks
         | DoubtKind::ShortForCpu
         | DoubtKind::NoisyMachine
+        | DoubtKind::BusyMachine
         | DoubtKind::SharedMachine
         | DoubtKind::SoakNotCalibrated => about.is_cpu(),
         DoubtKind::CountersContradict | DoubtKind::EndMarkLost | DoubtKind::CountersMissing | DoubtKind::Segmented => {

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses another part of it")]
 
 pub mod chance;
+pub mod cookbook;
 
 use std::fs;
 use std::io::Read;

@@ -3,7 +3,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::{ExpectedTime, Plan, PlanError};
+use linerate_plan::{ExpectedTime, Plan, PlanError};
 
 /// A row for each plan: what it measures, how many trials it has and how long their traffic takes.
 pub(crate) fn plans_table(plans: &[Plan], width: u16) -> Result<String, PlanError> {
@@ -37,7 +37,7 @@ pub(crate) fn plan_text(plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{builtins, find};
+    use linerate_plan::{builtins, find};
 
     #[test]
     fn the_table_of_plans() {
