@@ -260,7 +260,7 @@ fn comparisons_of_what_is_not_there() {
     refused(&["00000", "last"], &["2 campaigns begin with '00000': 000000 (tcp), 000001 (mine); give more of it"]);
     refused(&["last~7", "last"], &["there is no last~7: there are 2 campaigns"]);
     refused(&["last~x", "last"], &["'last~x' picks nothing", "last~1"]);
-    refused(&["last:ip=4,direction=rx,mtu=9", "last"], &["none has a mtu"]);
+    refused(&["last:ip=auto,direction=rx,mtu=9", "last"], &["none has a mtu"]);
     refused(&["last", "last"], &["6 records are on both sides", "--null last"]);
     refused(&["last:direction=tx", "last"], &["none has direction=tx; there are rx"]);
     refused(&["last:mtu=9000", "last"], &["none has a mtu; their factors are direction"]);
@@ -360,7 +360,7 @@ fn a_look_at_what_is_not_there() {
         &["get", "coalesce.rx_usecs", "--interface", "lo"],
         &["the target (local)", "coalesce.rx_usecs is not there"],
     );
-    target(&["set", "mtu=big"], &["mtu: 'big' is not allowed", "octets like 1500"]);
+    target(&["set", "mtu=big"], &["mtu: 'big' is not allowed", "bytes like 1500"]);
     target(&["set", "mtu=1500", "target.mtu=9000"], &["mtu is set twice"]);
     target(&["set", "custom.x=1"], &["custom.x is for a plan to define"]);
     let watch = |interval: &str| check(&bench, &["target", "local", "watch", "--interval", interval], &["--interval"]);
