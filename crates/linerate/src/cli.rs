@@ -159,8 +159,11 @@ pub(crate) fn command() -> clap::Command {
     whole
 }
 
+/// Made when it is needed.
+type Tip = fn() -> String;
+
 /// What an argument that is missing can be.
-const MISSING: [(&str, fn() -> String); 6] = [
+const MISSING: [(&str, Tip); 6] = [
     ("<ENDPOINT>", || format!("a machine is reached as one of: {}", endpoint_forms())),
     ("<PLAN>", || {
         "`linerate plans` lists the built-in plans; a plan file is given as a path, like ./mine.toml".to_owned()
