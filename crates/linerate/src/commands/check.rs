@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use super::run::ends;
 use super::{boards, connect_options, say_notes, terminal_width};
-use crate::cli::CheckArgs;
+use crate::cli::{CheckArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::check::{self, Step};
 use crate::measure::pair::{GivenAddresses, Pair};
@@ -14,13 +15,13 @@ use crate::progress::Progress;
 use crate::render;
 
 /// Tries it from the bottom up, and prints a line each as it goes. The status is 1 where something failed.
-pub(crate) fn check(arguments: &CheckArgs) -> Result<ExitCode> {
-    let options = connect_options(&arguments.reach)?;
-    let host = boards::usual_host(&arguments.target, &arguments.host);
-    let _started = boards::start_for(&[&arguments.target, &host], &Progress::new(false))?;
+pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    let options = connect_options(shared)?;
+    let ends = ends(arguments.target.as_ref(), arguments.host.as_ref())?;
+    let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(shared.quiet))?;
     interrupt::listen();
     let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
-    let pair = Pair::connect(&arguments.target, &host, given, &options)?;
+    let pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
