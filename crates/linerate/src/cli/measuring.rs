@@ -13,6 +13,7 @@ use linerate_machine::units::OfferedLoad;
 use linerate_trial::tool::Tool;
 
 use super::{OutputArgs, ReachArgs, StoreArgs, endpoint, name_and_value, whole_number};
+use crate::measure::route::GivenAddress;
 use linerate_plan::RoundOrder;
 
 #[derive(Args, Debug)]
@@ -94,12 +95,13 @@ pub(crate) struct RunArgs {
     /// Measure nothing: show every trial in its order, which will be skipped and why, and the time it will all take
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
-    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way
+    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way.
+    /// A link-local one (fe80::2) may have its interface behind it, of either end: fe80::2%eth0
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target_address: Option<IpAddr>,
-    /// The host's address that test traffic uses
+    pub(crate) target_address: Option<GivenAddress>,
+    /// The host's address that test traffic uses; one of the two is enough where the other follows
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) host_address: Option<IpAddr>,
+    pub(crate) host_address: Option<GivenAddress>,
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
     #[command(flatten)]

@@ -30,7 +30,7 @@ pub(super) fn dry_run(order: &Order<'_>, arguments: &RunArgs, options: &ConnectO
     let host = boards::usual_host(&arguments.target, &arguments.host);
     let _started = boards::start_for(&[&arguments.target, &host], &Progress::new(arguments.quiet))?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
+    let given = GivenAddresses { target: arguments.target_address.clone(), host: arguments.host_address.clone() };
     let pair = Pair::connect(&arguments.target, &host, given, options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
