@@ -363,7 +363,7 @@ fn a_look_at_what_is_not_there() {
         &["get", "coalesce.rx_usecs", "--interface", "lo"],
         &["the target (local)", "coalesce.rx_usecs is not there"],
     );
-    target(&["set", "mtu=big"], &["mtu: 'big' is not allowed", "octets like 1500"]);
+    target(&["set", "mtu=big"], &["mtu: 'big' is not allowed", "bytes like 1500"]);
     target(&["set", "mtu=1500", "target.mtu=9000"], &["mtu is set twice"]);
     target(&["set", "custom.x=1"], &["custom.x is for a plan to define"]);
     let watch = |interval: &str| check(&bench, &["target", "local", "watch", "--interval", interval], &["--interval"]);

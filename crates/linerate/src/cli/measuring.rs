@@ -15,6 +15,7 @@ use linerate_trial::tool::Tool;
 
 use super::{OutputArgs, endpoint, name_and_value, whole_number};
 use crate::complete;
+use crate::measure::route::GivenAddress;
 use linerate_plan::RoundOrder;
 
 #[derive(Args, Debug)]
@@ -27,10 +28,10 @@ pub(crate) struct CheckArgs {
     pub(crate) host: Option<Endpoint>,
     /// The target's address that is tried; found by itself where both share a subnet or SSH is the way
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target_address: Option<IpAddr>,
+    pub(crate) target_address: Option<GivenAddress>,
     /// The host's address that is tried
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) host_address: Option<IpAddr>,
+    pub(crate) host_address: Option<GivenAddress>,
 }
 
 #[derive(Args, Debug)]
@@ -109,12 +110,13 @@ pub(crate) struct RunArgs {
     /// Measure nothing: show every trial in its order, which will be skipped and why, and the time it will all take
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
-    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way
+    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way.
+    /// A link-local one (fe80::2) may have its interface behind it, of either end: fe80::2%eth0
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target_address: Option<IpAddr>,
-    /// The host's address that test traffic uses
+    pub(crate) target_address: Option<GivenAddress>,
+    /// The host's address that test traffic uses; one of the two is enough where the other follows
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) host_address: Option<IpAddr>,
+    pub(crate) host_address: Option<GivenAddress>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -20,7 +20,7 @@ pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCo
     let ends = ends(arguments.target.as_ref(), arguments.host.as_ref())?;
     let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(shared.quiet))?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
+    let given = GivenAddresses { target: arguments.target_address.clone(), host: arguments.host_address.clone() };
     let pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);

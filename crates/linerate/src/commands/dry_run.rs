@@ -35,7 +35,7 @@ pub(super) fn dry_run(
 ) -> Result<ExitCode> {
     let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(quiet))?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
+    let given = GivenAddresses { target: arguments.target_address.clone(), host: arguments.host_address.clone() };
     let pair = Pair::connect(&ends.target, &ends.host, given, options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);

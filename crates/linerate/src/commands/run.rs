@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
     // A board that has to be started for this ends with it.
     let _started = boards::start_for(&[&ends.target, &ends.host], &progress)?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
+    let given = GivenAddresses { target: arguments.target_address.clone(), host: arguments.host_address.clone() };
     let mut pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
     if let Some(foreign) = &mut pair.foreign {
         foreign.credentials = credentials;
