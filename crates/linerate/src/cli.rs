@@ -231,7 +231,8 @@ fn means_something(option: &str, command: &str) -> bool {
         "run" | "explain" => true,
         "serve" => ["store", "quiet"].contains(&option),
         "demo" | "records" | "compare" | "history" | "cost" => option == "store",
-        "target" | "check" => REACH.contains(&option),
+        "check" => option == "quiet" || REACH.contains(&option),
+        "target" => REACH.contains(&option),
         _ => false,
     }
 }

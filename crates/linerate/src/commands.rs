@@ -33,6 +33,7 @@ use linerate_results::store::Store;
 use crate::cli::{Cli, Command, EndsArgs, SharedArgs};
 use crate::defaults::Defaults;
 use crate::interrupt;
+use crate::measure::pair::GivenAddresses;
 use crate::output::say;
 use crate::render;
 use linerate_plan::Report;
@@ -86,11 +87,16 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
     Ok(())
 }
 
+/// The addresses that the user gave.
+fn given_addresses(ends: &EndsArgs) -> GivenAddresses {
+    GivenAddresses { target: ends.target_address.clone(), host: ends.host_address.clone() }
+}
+
 /// The two machines: as the user said, or by the defaults.
 fn machines(ends: &EndsArgs) -> Result<PerEnd<Endpoint>> {
     let Some(target) = ends.target.clone() else {
         bail!(
-            "which machine is measured? Give --target ENDPOINT, set LINERATE_TARGET, or write target = \"ENDPOINT\" into \
+            "which machine is the target? Give --target ENDPOINT, set LINERATE_TARGET, or write target = \"ENDPOINT\" into \
              linerate.toml; an endpoint is one of: {}",
             endpoint_forms()
         )

@@ -15,6 +15,7 @@ use linerate_trial::tool::Tool;
 
 use super::{OutputArgs, endpoint, name_and_value, whole_number};
 use crate::complete;
+use crate::measure::route::GivenAddress;
 use linerate_plan::RoundOrder;
 
 /// Between which machines.
@@ -29,12 +30,13 @@ pub(crate) struct EndsArgs {
     /// The machine at the other end of the cable; by default as for --target, else this one, or where a board's cable ends
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) host: Option<Endpoint>,
-    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way
+    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way.
+    /// A link-local one (fe80::2) may have its interface behind it, of either end: fe80::2%eth0
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target_address: Option<IpAddr>,
-    /// The host's address that test traffic uses
+    pub(crate) target_address: Option<GivenAddress>,
+    /// The host's address that test traffic uses; one of the two is enough where the other follows
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) host_address: Option<IpAddr>,
+    pub(crate) host_address: Option<GivenAddress>,
 }
 
 #[derive(Args, Debug)]

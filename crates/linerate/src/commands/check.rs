@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::{boards, connect_options, machines, say_notes, terminal_width};
+use super::{boards, connect_options, given_addresses, machines, say_notes, terminal_width};
 use crate::cli::{CheckArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::check::{self, Step};
-use crate::measure::pair::{GivenAddresses, Pair};
+use crate::measure::pair::Pair;
 use crate::output::out;
 use crate::progress::Progress;
 use crate::render;
@@ -17,9 +17,9 @@ use crate::render;
 pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let options = connect_options(shared)?;
     let ends = machines(&arguments.ends)?;
-    let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(false))?;
+    let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(shared.quiet))?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.ends.target_address, host: arguments.ends.host_address };
+    let given = given_addresses(&arguments.ends);
     let pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);

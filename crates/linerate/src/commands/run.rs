@@ -18,11 +18,13 @@ use linerate_trial::tool::Tool;
 use serde::{Deserialize, Serialize};
 
 use super::compare::percentage;
-use super::{boards, connect_options, dry_run, machines, make_store, report, say_notes, terminal_width};
+use super::{
+    boards, connect_options, dry_run, given_addresses, machines, make_store, report, say_notes, terminal_width,
+};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
-use crate::measure::pair::{GivenAddresses, Pair};
+use crate::measure::pair::Pair;
 use crate::measure::precision::{Repeats, main_metric};
 use crate::measure::settings;
 use crate::output::{beside, out};
@@ -78,7 +80,7 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
     // A board that has to be started for this ends with it.
     let _started = boards::start_for(&[&ends.target, &ends.host], &progress)?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.ends.target_address, host: arguments.ends.host_address };
+    let given = given_addresses(&arguments.ends);
     let mut pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
     if let Some(foreign) = &mut pair.foreign {
         foreign.credentials = credentials;

@@ -16,7 +16,7 @@ use crate::record::{NullSide, Record};
 use crate::select::Selection;
 
 /// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
-const DERIVATION: u32 = 2;
+const DERIVATION: u32 = 3;
 
 const COLUMNS: &str =
     "record, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines";
