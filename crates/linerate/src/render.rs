@@ -2,10 +2,12 @@
 //! Tables are `table_model`, what stands between them `forms`; nothing here prints.
 
 mod apis;
+pub(crate) mod brief;
 pub(crate) mod budget;
 pub(crate) mod compare;
 pub(crate) mod cost;
 pub(crate) mod csv;
+pub(crate) mod doubts;
 pub(crate) mod explain;
 pub(crate) mod flame;
 #[cfg(test)]
@@ -13,6 +15,7 @@ mod forged;
 mod forms;
 pub(crate) mod history;
 pub(crate) mod json;
+mod layout;
 pub(crate) mod list;
 pub(crate) mod machine;
 mod markdown;
@@ -30,6 +33,8 @@ pub(crate) mod show;
 pub(crate) mod summary;
 mod table_model;
 pub(crate) mod ttcp;
+#[cfg(test)]
+mod widths;
 
 use std::borrow::Cow;
 
@@ -52,6 +57,9 @@ fn sentence(text: &str) -> Cow<'_, str> {
 
 /// The text with lines no longer than `width`, broken between words; the lines that follow a broken one are indented.
 pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
     let Some(width) = width.map(usize::from).filter(|width| *width >= 20) else { return text.to_owned() };
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -70,6 +78,19 @@ pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
     let mut text = lines.join("\n");
     text.push('\n');
     text
+}
+
+/// A table of words for people: a name a column, and rows.
+pub(crate) fn words<const N: usize>(
+    names: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+    width: Option<u16>,
+) -> String {
+    let cell = |text: String| {
+        if text.parse::<u64>().is_ok() { table_model::Cell::numbers(text) } else { table_model::Cell::long(text) }
+    };
+    let rows = rows.into_iter().map(|row| row.map(cell).to_vec());
+    forms::text(&[forms::Piece::Table(table_model::Table::new(names, rows))], width)
 }
 
 #[cfg(test)]

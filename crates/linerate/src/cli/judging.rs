@@ -30,6 +30,9 @@ pub(crate) enum RecordsCommand {
         /// Print the record as it is kept
         #[arg(long)]
         json: bool,
+        /// Also the sysctls and offloads that both machines have alike
+        #[arg(long)]
+        all: bool,
         #[command(flatten)]
         store: StoreArgs,
     },
@@ -129,7 +132,8 @@ pub(crate) struct ExplainOutputArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// What to compare with: CAMPAIGN, CAMPAIGN:NAME=VALUE, or :NAME=VALUE of all campaigns
+    /// What to compare with: CAMPAIGN, CAMPAIGN:NAME=VALUE, or :NAME=VALUE of all campaigns of the last plan that ran, or of
+    /// that which :plan=NAME says
     #[arg(value_name = "BASELINE")]
     pub(crate) baseline: String,
     /// What to compare with it; left out with --null, the baseline is compared with itself only
@@ -164,7 +168,8 @@ pub(crate) struct HistoryArgs {
     /// The metric, like throughput or latency_p99
     #[arg(value_name = "METRIC")]
     pub(crate) metric: String,
-    /// Of which records: CAMPAIGN, CAMPAIGN:NAME=VALUE, or :NAME=VALUE of all campaigns; by default all there are
+    /// Of which records: CAMPAIGN, CAMPAIGN:NAME=VALUE, or :NAME=VALUE of all campaigns. Where neither
+    /// a campaign nor :plan=NAME is named, of the last plan that ran
     #[arg(value_name = "SELECTION")]
     pub(crate) selection: Option<String>,
     /// Only the last N campaigns of each configuration

@@ -105,7 +105,14 @@ pub(crate) struct RunArgs {
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// Show no progress on standard error
+    /// Also a line a second while a stream runs, as iperf has them: time, direction, Mbit/s of payload
+    ///
+    /// By the receiver's count; where the target is another tool's server, also by the sender's. What was lost or
+    /// retransmitted the ends tell at a trial's end: `linerate records show` has it by time slices.
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) live: bool,
+    /// Say nothing of progress on standard error: by default a line for each trial as it ends, and what is being done.
+    /// Standard output has the report alone either way
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use linerate_results::cost;
 
-use super::{open_store, terminal_width};
+use super::{open_store, width};
 use crate::cli::{CostArgs, TableArgs};
-use crate::output::out;
+use crate::output::{data, out};
 use crate::render;
 
 /// Fits and shows each configuration's cost. The status is 1 where no fit is good.
@@ -24,9 +24,9 @@ pub(crate) fn cost(arguments: &CostArgs) -> Result<ExitCode> {
     }
     match arguments.output {
         TableArgs { json: true, .. } => out!("{}", render::cost::json(&campaign, &costs)),
-        TableArgs { csv: true, .. } => out!("{}", render::cost::csv(&costs)),
+        TableArgs { csv: true, .. } => data!("{}", render::cost::csv(&costs)),
         TableArgs { markdown: true, .. } => out!("{}", render::cost::markdown(&costs)),
-        _ => out!("{}", render::cost::text(&costs, terminal_width())),
+        _ => out!("{}", render::cost::text(&costs, width())),
     }
     Ok(if costs.iter().any(|cost| cost.fit.is_some()) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use linerate_machine::text::nearest;
 use linerate_results::findings::RULES;
 
-use super::{experiment, open_store, terminal_width};
+use super::{experiment, open_store, width};
 use crate::cli::ExplainArgs;
 use crate::output::out;
 use crate::render::explain::Explained;
@@ -33,7 +33,7 @@ pub(crate) fn explain(arguments: &ExplainArgs) -> Result<ExitCode> {
     match arguments.output {
         output if output.json => out!("{}", explained.json()),
         output if output.markdown => out!("{}", explained.markdown()),
-        _ => out!("{}", explained.text(terminal_width())),
+        _ => out!("{}", explained.text(width())),
     }
     Ok(ExitCode::SUCCESS)
 }

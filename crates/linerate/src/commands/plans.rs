@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::terminal_width;
+use super::width;
 use crate::output::out;
 use crate::plan;
 
@@ -13,7 +13,7 @@ use crate::plan;
 pub(crate) fn plans(name: Option<&str>) -> Result<ExitCode> {
     match name {
         Some(name) => out!("{}", plan::plan_text(&plan::find(name)?)),
-        None => out!("{}", plan::plans_table(&plan::builtins(), terminal_width().unwrap_or(100).max(60))?),
+        None => out!("{}", plan::plans_table(&plan::builtins(), width())?),
     }
     Ok(ExitCode::SUCCESS)
 }

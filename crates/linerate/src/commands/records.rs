@@ -12,7 +12,7 @@ use linerate_trial::spec::Workload;
 
 use super::{open_store, profile};
 use crate::cli::{FilterArgs, OutputArgs, RecordsCommand};
-use crate::output::out;
+use crate::output::{data, out};
 use crate::render;
 
 /// Lists, shows or exports.
@@ -21,9 +21,9 @@ pub(crate) fn records(command: &RecordsCommand) -> Result<ExitCode> {
         RecordsCommand::List { filter, store } => {
             let store = open_store(store)?;
             let listed = store.list(&filter_of(filter)?)?;
-            out!("{}", render::list::list(&listed, store.path(), super::terminal_width()));
+            out!("{}", render::list::list(&listed, store.path(), super::width()));
         }
-        RecordsCommand::Show { id, json, store } => {
+        RecordsCommand::Show { id, json, all, store } => {
             let store = open_store(store)?;
             let record = match id {
                 Some(id) => store.record(id)?,
@@ -35,13 +35,13 @@ pub(crate) fn records(command: &RecordsCommand) -> Result<ExitCode> {
             if *json {
                 out!("{}", render::json::json(&[record]));
             } else {
-                out!("{}", render::show::show(&record));
+                out!("{}", render::show::show(&record, super::width(), *all));
             }
         }
         RecordsCommand::Profile(arguments) => return profile::of_record(arguments),
         RecordsCommand::Export { filter, output, store } => {
             let records = open_store(store)?.select(&filter_of(filter)?)?;
-            out!("{}", exported(*output, &records)?);
+            data!("{}", exported(*output, &records)?);
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -35,10 +35,20 @@ pub(crate) fn list(listed: &[Listed], store: &Path, width: Option<u16>) -> Strin
             api(one),
         ]
     });
-    let titles =
-        ["record", "started", "plan", "trial", "workload", "direction", "Mbit/s", "lost", "transactions/s", "API"];
+    let titles = [
+        "record",
+        "started",
+        "plan",
+        "trial",
+        "workload",
+        "direction",
+        "Mbit/s",
+        "lost",
+        "transactions/s",
+        "system calls",
+    ];
     // A column for figures that need it.
-    let table = Table::new(titles, rows).filled().sparing(&["trial", "plan", "API", "started"]);
+    let table = Table::new(titles, rows).filled().sparing(&["trial", "plan", "system calls", "started"]);
     forms::text(&[Piece::Table(table)], width)
 }
 
@@ -65,10 +75,15 @@ mod tests {
         };
         let plain = one(Some("plain"), Some("plain"));
         let text = list(&[one(None, None), plain], Path::new("store"), None);
-        assert!(!text.contains("API") && !text.contains("plain"), "{text}");
+        assert!(!text.contains("system calls") && !text.contains("plain"), "{text}");
         let narrow = list(&[one(Some("sendmmsg"), Some("recvmmsg"))], Path::new("store"), Some(80));
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
         let text = list(&[one(Some("plain"), Some("trunc")), one(None, Some("recvmmsg"))], Path::new("store"), None);
-        assert!(text.contains("API") && text.contains("plain → trunc") && text.contains("→ recvmmsg"), "{text}");
+        assert!(
+            text.contains("system calls")
+                && text.contains("received by trunc")
+                && text.contains("received by recvmmsg"),
+            "{text}"
+        );
     }
 }
