@@ -63,12 +63,17 @@ pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
     let Some(width) = width.map(usize::from).filter(|width| *width >= 20) else { return text.to_owned() };
     let mut lines = Vec::new();
     for line in text.lines() {
-        let mut broken = String::new();
-        for word in line.split(' ') {
+        if line.chars().count() <= width {
+            lines.push(line.to_owned());
+            continue;
+        }
+        let words = line.trim_start_matches(' ');
+        let mut broken = " ".repeat((line.len() - words.len()).min(width / 2));
+        for word in words.split(' ') {
             let room = width.saturating_sub(broken.chars().count() + 1);
             if !broken.trim().is_empty() && word.chars().count() > room {
                 lines.push(std::mem::replace(&mut broken, "  ".to_owned()));
-            } else if !broken.is_empty() {
+            } else if !broken.trim().is_empty() {
                 broken.push(' ');
             }
             broken.push_str(word);
@@ -101,6 +106,7 @@ mod tests {
     fn lines_break_between_words() {
         assert_eq!(wrapped("one two three four five\n\nsix\n", Some(20)), "one two three four\n  five\n\nsix\n");
         assert_eq!(wrapped("averyveryverylongwordindeed it is\n", Some(20)), "averyveryverylongwordindeed\n  it is\n");
+        assert_eq!(wrapped("   one two three four\n  x\n", Some(20)), "   one two three\n  four\n  x\n");
         assert_eq!(wrapped("one two\n", None), "one two\n");
     }
 }

@@ -111,14 +111,22 @@ impl<'a> Layout<'a> {
             [&|at, number| if number { usize::MAX } else { whole[at] }, &|at, _| whole[at], &|at, number| {
                 if number { whole[at] } else { whole[at].min(longest) }
             }];
-        for stage in stages {
-            while self.width() > width {
-                let can = (0..self.widths.len()).filter(|at| self.widths[*at] > stage(*at, self.numbers[*at]));
-                let Some(widest) = can.max_by_key(|at| self.widths[*at]) else { break };
-                self.widths[widest] -= 1;
+        for gap in [GAP, 1] {
+            self.gap = gap;
+            self.widths = self.widths_with(longest_word);
+            // Long words are broken only where nothing else helps.
+            for stage in &stages[..if gap == GAP { 2 } else { 3 }] {
+                while self.width() > width {
+                    let can = (0..self.widths.len()).filter(|at| self.widths[*at] > stage(*at, self.numbers[*at]));
+                    let Some(widest) = can.max_by_key(|at| self.widths[*at]) else { break };
+                    self.widths[widest] -= 1;
+                }
+            }
+            if self.width() <= width {
+                return true;
             }
         }
-        self.width() <= width
+        false
     }
 
     pub(super) fn drawn(&self) -> String {
@@ -185,8 +193,8 @@ fn longest_word(text: &str) -> usize {
     text.split(' ').map(length).max().unwrap_or(0)
 }
 
-/// Lines of at most this width, broken between words; only a word that is longer is broken itself. The blanks before a
-/// first word stay.
+/// Lines of at most this width, broken between words; only a word that is longer is broken itself, behind a dot or the like
+/// if it has one. The blanks before a first word stay.
 fn wrapped_in(text: &str, width: usize) -> Vec<String> {
     if length(text) <= width || width == 0 {
         return vec![text.to_owned()];
@@ -201,12 +209,16 @@ fn wrapped_in(text: &str, width: usize) -> Vec<String> {
         } else if is_begun {
             line.push(' ');
         }
-        for letter in word.chars() {
-            if length(&line) == width {
-                lines.push(std::mem::take(&mut line));
-            }
-            line.push(letter);
+        let mut rest = word;
+        while length(&line) + length(rest) > width {
+            let room = width - length(&line);
+            let end = rest.char_indices().nth(room).map_or(rest.len(), |(at, _)| at);
+            let dot = rest[..end].rfind(['.', '-', '_', '/', ',', ':', '=']).map(|at| at + 1);
+            let (now, then) = rest.split_at(dot.filter(|_| room > 1).unwrap_or(end));
+            lines.push(std::mem::take(&mut line) + now);
+            rest = then;
         }
+        line.push_str(rest);
     }
     lines.push(line);
     lines
@@ -221,6 +233,7 @@ mod tests {
         assert_eq!(wrapped_in("one two three", 8), ["one two", "three"]);
         assert_eq!(wrapped_in("abcdefghijkl mn", 8), ["abcdefgh", "ijkl mn"]);
         assert_eq!(wrapped_in("  of which tx", 10), ["  of which", "tx"]);
+        assert_eq!(wrapped_in("net.ipv4.tcp_rmem", 10), ["net.ipv4.", "tcp_rmem"]);
         assert_eq!(wrapped_in("", 5), [""]);
         assert!(wrapped_in("one  two   three four", 6).iter().all(|line| line.len() <= 6));
     }

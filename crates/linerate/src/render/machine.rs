@@ -25,7 +25,7 @@ pub(crate) fn machine(environment: &Environment, addresses: &[Address], json: bo
         lines.push((format!("address on {}", one.interface), format!("{}/{}{state}", one.address, one.prefix_len)));
     }
     let rows = lines.iter().map(|(name, value)| vec![Cell::long(name), Cell::long(value)]);
-    format!("{}\n", grid(["", ""], rows, width))
+    grid(["", ""], rows, width)
 }
 
 /// A machine's counters since it started, by stage.
@@ -42,7 +42,7 @@ pub(crate) fn moved(growth: &Counters, seconds: f64, json: bool, width: Option<u
         return json::line(&serde_json::json!({ "seconds": seconds, "counters": growth }));
     }
     let text = staged(growth, "per second", |value| Cell::number(value as f64 / seconds, 4), width);
-    if text.is_empty() { "Nothing moved.\n".to_owned() } else { format!("{text}\n") }
+    if text.is_empty() { "Nothing moved.\n".to_owned() } else { text }
 }
 
 fn staged(counters: &Counters, heading: &str, shown: impl Fn(u64) -> Cell, width: Option<u16>) -> String {

@@ -8,7 +8,7 @@ use linerate_results::profile::{Category, CategoryTime, MachineProfile};
 use linerate_results::record::Record;
 
 use super::number::{count, figure, percent};
-use super::sentence;
+use super::{sentence, wrapped};
 use super::table_model::{Cell, Table, grid};
 
 /// The most functions that are shown.
@@ -41,7 +41,7 @@ pub(crate) fn whole(
     width: Option<u16>,
 ) -> String {
     let mut text = categories(&[(name, profile)], unit, width);
-    text += &format!("\n{name}: {}\n", how(profile));
+    text += &wrapped(&format!("\n\n{name}: {}\n", how(profile)), width);
     let share = by_sample(profile, |one| one.share);
     let by_packet = by_sample(profile, |one| one.us_per_packet);
     let all = functions(profile, driver);
@@ -172,11 +172,11 @@ pub(crate) fn difference(difference: &Difference, width: Option<u16>) -> String 
         });
         grid(titles, rows, width)
     };
-    let mut text = format!("{}\n", titled("kind of work", &difference.categories));
+    let mut text = titled("kind of work", &difference.categories);
     if shown.is_empty() {
         text += "\nNo function's time differs by more than the noise of counting.\n";
     } else {
-        text += &format!("\n{}\n", titled("innermost function", &shown));
+        text += &format!("\n{}", titled("innermost function", &shown));
     }
     text
 }

@@ -144,7 +144,7 @@ fn table(records: &[&Record], parts: &Parts, lead: Option<&str>, notes: &mut Not
             let mut words: Vec<Cell> = varied.iter().map(|(_, value)| Cell::text(value(first))).collect();
             words.extend(direction.map(|_| match source.direction {
                 None => Cell::text(first.direction.name()),
-                Some(direction) => Cell::text(format!("  of which {direction}")),
+                Some(direction) => Cell::text(format!("  {direction}")),
             }));
             words.extend(factors.iter().map(|name| Cell::text(asked(first, name).map_or("", String::as_str))));
             words.extend(number.map(|_| Cell::count(group.len() as u64)));

@@ -20,8 +20,7 @@ pub(crate) fn readings(readings: &[Reading], kept: &[(String, String)], json: bo
         let was = was.map(|was| format!("  (was {was}; restore puts that back)")).unwrap_or_default();
         Some(vec![Cell::text(&one.name), Cell::long(format!("{}{was}", one.value.as_deref()?))])
     };
-    let rows: Vec<Vec<Cell>> = readings.iter().filter_map(row).collect();
-    if rows.is_empty() { String::new() } else { format!("{}\n", grid(["", ""], rows, width)) }
+    grid(["", ""], readings.iter().filter_map(row), width)
 }
 
 /// Settings that were changed.

@@ -307,11 +307,12 @@ impl Table {
     }
 }
 
-/// A table for a terminal of this width.
+/// A table for a terminal of this width, with an end to its last line; nothing without rows.
 pub(super) fn grid<T: AsRef<str>>(
     names: impl IntoIterator<Item = T>,
     rows: impl IntoIterator<Item = Vec<Cell>>,
     width: Option<u16>,
 ) -> String {
-    Table::new(names, rows).text(width, &mut Vec::new())
+    let text = Table::new(names, rows).text(width, &mut Vec::new());
+    if text.is_empty() { text } else { text + "\n" }
 }
