@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::endpoint::{ConnectOptions, Endpoint, receive_unless};
+use crate::connect_options::{ConnectOptions, receive_unless};
+use crate::endpoint::Endpoint;
 use crate::error::{ControlError, Machine};
 use crate::line::{LONGEST_FROM_AGENT, LONGEST_FROM_CONTROLLER, LineError, LineReader, LineWriter, WriteError};
 use crate::link::{Guard, Link};

@@ -3,6 +3,7 @@
 //! Knows nothing of the conversation that follows.
 
 use std::fmt;
+use std::fs::TryLockError;
 use std::io::{self, IsTerminal, Read};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -10,15 +11,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linerate_machine::end::End;
+use linerate_machine::text::nearest;
 use linerate_trial::tool::Tool;
 
 use crate::carry;
+use crate::connect_options::{ConnectOptions, receive_unless};
 use crate::error::{ControlError, Machine};
 use crate::link::{Hints, Link, Start};
-use crate::noise::{self, NoiseError, Psk};
+use crate::noise::{self, NoiseError};
 use crate::ssh::{Share, Ssh, shell};
 
 /// How an agent is reached.
@@ -69,24 +72,62 @@ pub enum Endpoint {
 #[error("{0}")]
 pub struct EndpointError(String);
 
+/// Kinds of endpoints that have an agent, and how each is written.
+const KINDS: [(&str, &str); 5] = [
+    ("netns", "netns:NAME"),
+    ("exec", "exec:COMMAND"),
+    ("ssh", "[ssh:][user@]host[:port]"),
+    ("tcp", "tcp:host:port"),
+    ("board", "board:NAME"),
+];
+
 /// What an endpoint can be.
-fn forms() -> String {
-    let tools = Tool::ALL.iter().map(|row| format!(", {}:host[:port]", row.name)).collect::<String>();
-    format!(
-        "an endpoint is one of: local, netns:NAME, exec:COMMAND, [ssh:][user@]host[:port], tcp:host:port, board:NAME{tools}"
-    )
+pub fn endpoint_forms() -> String {
+    let tools = Tool::ALL.iter().map(|row| form_of_tool(row.name));
+    let forms = KINDS.iter().map(|(_, form)| (*form).to_owned()).chain(tools);
+    format!("local, {}", forms.collect::<Vec<_>>().join(", "))
+}
+
+fn form_of_tool(name: &str) -> String {
+    format!("{name}:host[:port]")
+}
+
+/// How an endpoint of this kind is written; of no kind, how any is.
+fn form(kind: &str) -> String {
+    let known = KINDS.iter().find(|(name, _)| *name == kind).map(|(_, form)| (*form).to_owned());
+    let known = known.or_else(|| Tool::parse(kind).map(|tool| form_of_tool(tool.name())));
+    known.map_or_else(|| format!("an endpoint is one of: {}", endpoint_forms()), |form| format!("write {form}"))
+}
+
+/// Whether `scheme:rest` looks like a kind of endpoint, and not like `host:port` or an IPv6 address.
+fn is_kind(scheme: &str, rest: &str) -> bool {
+    let is_word = scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(char::is_alphanumeric);
+    is_word && !rest.contains("::") && (rest.contains(['.', '/', '@']) || rest.starts_with(char::is_alphabetic))
+}
+
+/// Why `scheme:rest` is no endpoint.
+fn unknown_kind(scheme: &str) -> String {
+    let tools: Vec<&str> = Tool::ALL.iter().map(|row| row.name).collect();
+    let mut meant: Vec<&str> =
+        tools.iter().copied().filter(|tool| tool.trim_end_matches(char::is_numeric) == scheme).collect();
+    if meant.is_empty() {
+        meant.extend(nearest(scheme, KINDS.iter().map(|(name, _)| *name).chain(tools)));
+    }
+    let meant = meant.iter().map(|one| format!("{one}:")).collect::<Vec<_>>().join(" or ");
+    let hint = if meant.is_empty() { form("") } else { format!("did you mean {meant}?") };
+    format!("there is no kind '{}'; {hint}", scheme.escape_debug())
 }
 
 impl FromStr for Endpoint {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Endpoint, EndpointError> {
-        let nonsense =
-            |why: &str| EndpointError(format!("'{}' is no endpoint: {why}; {}", text.escape_debug(), forms()));
+        let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
+        let refused = |why: &str| EndpointError(format!("'{}' is no endpoint: {why}", text.escape_debug()));
+        let nonsense = |why: &str| refused(&format!("{why}; {}", form(scheme)));
         if text == "local" {
             return Ok(Endpoint::Local);
         }
-        let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
         if let Some(tool) = Tool::parse(scheme) {
             let (host, port) = host_and_port(rest).map_err(|why| nonsense(&why))?;
             return Ok(Endpoint::Foreign { tool, host, port });
@@ -120,6 +161,7 @@ impl FromStr for Endpoint {
                     _ => Ok(Endpoint::Board { name: name.to_owned(), end }),
                 }
             }
+            _ if scheme != "ssh" && is_kind(scheme, rest) => Err(refused(&unknown_kind(scheme))),
             _ => {
                 let rest = text.strip_prefix("ssh:").unwrap_or(text);
                 let (user, address) = match rest.rsplit_once('@') {
@@ -199,57 +241,6 @@ impl fmt::Display for Endpoint {
             }
             Endpoint::Board { name, end: End::Target } => write!(f, "board:{name}"),
             Endpoint::Board { name, end: End::Host } => write!(f, "board:{name}/host"),
-        }
-    }
-}
-
-/// What [`Endpoint::connect`] and [`crate::Client::connect`] need to know beside the endpoint.
-#[derive(Clone, Debug)]
-pub struct ConnectOptions {
-    /// This program and its version, for people: `linerate 0.1.0`.
-    pub program: String,
-    /// The agent's program for `local` and `netns:`, called with `--stdio`; `None`: this very program, called with
-    /// `agent --stdio`.
-    pub agent_program: Option<PathBuf>,
-    /// The agent's command on the other side of ssh, called with `--stdio`; `None`: `linerate-agent` or, where there
-    /// is none, one that is carried there.
-    pub remote_agent: Option<String>,
-    /// Where agents to carry are, as `linerate-agent-NAME`; the first that has the right one counts.
-    pub agents: Vec<PathBuf>,
-    /// What was carried stays there.
-    pub keep_agent: bool,
-    /// The key that is shared with a `tcp:` agent.
-    pub psk: Option<Psk>,
-    /// Where the boards that run on this machine can be found: a folder each.
-    pub boards: Option<PathBuf>,
-    /// How long until a machine counts as unreachable.
-    pub connect_timeout: Duration,
-    /// How long instead where a person may have to type a password.
-    pub typing: Duration,
-    /// Time between two signs of life.
-    pub heartbeat: Duration,
-    /// An agent that is silent for so long is lost.
-    pub silence: Duration,
-    /// Asked again and again while a machine is being reached: whether nobody wants it any more.
-    pub interrupted: fn() -> bool,
-}
-
-impl Default for ConnectOptions {
-    fn default() -> ConnectOptions {
-        ConnectOptions {
-            program: concat!("linerate ", env!("CARGO_PKG_VERSION")).to_owned(),
-            agent_program: None,
-            remote_agent: None,
-            agents: Vec::new(),
-            keep_agent: false,
-            psk: None,
-            boards: None,
-            connect_timeout: Duration::from_secs(8),
-            typing: Duration::from_secs(120),
-            heartbeat: Duration::from_secs(1),
-            // Together with the second that a silent child has to end by itself, less than ten seconds.
-            silence: Duration::from_secs(6),
-            interrupted: || false,
         }
     }
 }
@@ -355,8 +346,15 @@ impl Endpoint {
                 if folder.exists() && !crate::private::is_own(&folder, user) {
                     return Err(unreachable(format!("{} is another user's; remove it", folder.display())));
                 }
-                let socket = UnixStream::connect(folder.join(end.name()))
-                    .map_err(|_| unreachable(format!("it does not run; start it with: linerate lab up {name}")))?;
+                let socket = UnixStream::connect(folder.join(end.name())).map_err(|_| {
+                    // Whoever starts or runs it holds its lock.
+                    let lock = std::fs::File::open(folder.join("lock"));
+                    let is_starting = lock.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
+                    unreachable(match is_starting {
+                        true => "it is starting, which takes a minute or so; try again when linerate lab list says that it runs".to_owned(),
+                        false => format!("it does not run; start it with: linerate lab up {name}"),
+                    })
+                })?;
                 granted(&socket, options.connect_timeout).map_err(unreachable)?;
                 Link::over_unix(socket).map_err(|error| unreachable(error.to_string()))
             }
@@ -406,23 +404,6 @@ fn connect_tcp(host: &str, port: u16, options: &ConnectOptions) -> io::Result<Tc
         .unwrap_or_else(|_| Err(io::Error::other(format!("no answer within {} s", timeout.as_secs_f64()))))
 }
 
-/// Like [`mpsc::Receiver::recv_timeout`], and a time-out at once when `stop` says so.
-pub(crate) fn receive_unless<T>(
-    receiver: &mpsc::Receiver<T>,
-    timeout: Duration,
-    stop: impl Fn() -> bool,
-) -> Result<T, mpsc::RecvTimeoutError> {
-    const LOOK: Duration = Duration::from_millis(50);
-    let deadline = Instant::now() + timeout;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match receiver.recv_timeout(left.min(LOOK)) {
-            Err(mpsc::RecvTimeoutError::Timeout) if left > LOOK && !stop() => {}
-            result => return result,
-        }
-    }
-}
-
 fn connect_first(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::other(format!("{host} has no address"));
     for address in (host, port).to_socket_addrs().map_err(|error| io::Error::other(format!("{host}: {error}")))? {
@@ -470,7 +451,8 @@ mod tests {
     fn refuse(text: &str, part: &str) {
         let sentence = text.parse::<Endpoint>().expect_err(text).to_string();
         assert!(sentence.contains(part), "{text}: {sentence}");
-        assert!(sentence.contains("netns:NAME") && !sentence.contains('\n'), "{sentence}");
+        let has_next_step = ["an endpoint is one of: local, netns:NAME", "write ", "did you mean"];
+        assert!(has_next_step.iter().any(|step| sentence.contains(step)) && !sentence.contains('\n'), "{sentence}");
     }
 
     #[test]
@@ -483,6 +465,9 @@ mod tests {
         refuse("-lroot@board1", "no user's name");
         refuse("$(id)@board1", "no user's name");
         refuse("@board1", "no user's name");
+        refuse("iperf:10.0.0.1", "there is no kind 'iperf'; did you mean iperf3: or iperf2:?");
+        refuse("shh:root@board1", "there is no kind 'shh'; did you mean ssh:?");
+        refuse("serial:/dev/ttyUSB0", "there is no kind 'serial'; an endpoint is");
         refuse("board1:", "no port");
         refuse("board1:0", "no port");
         refuse("board1:65536", "no port");

@@ -5,6 +5,7 @@
 mod bare;
 mod carry;
 mod client;
+mod connect_options;
 mod endpoint;
 mod error;
 mod lease;
@@ -19,7 +20,8 @@ mod server;
 mod ssh;
 
 pub use client::{AgentEvent, Client, Pending};
-pub use endpoint::{ConnectOptions, Endpoint, EndpointError};
+pub use connect_options::ConnectOptions;
+pub use endpoint::{Endpoint, EndpointError, endpoint_forms};
 pub use error::{ControlError, Machine};
 pub use lease::{Connect, Lease, LeaseError};
 pub use link::{Guard, Link};

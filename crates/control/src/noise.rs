@@ -53,12 +53,12 @@ pub enum PskError {
     #[error("{} exists and is not overwritten; choose another name", .0.display())]
     Exists(PathBuf),
     /// The file cannot be read or written.
-    #[error("the key file {}: {source}; check the path", path.display())]
+    #[error("the key file {}: {error}; check the path", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The system's words.
-        source: io::Error,
+        error: io::Error,
     },
     /// There is no chance to be had.
     #[error("the system gives no random numbers: {0}; try again later")]
@@ -73,7 +73,7 @@ impl Psk {
 
     /// The key in a file of 64 hexadecimal digits that only its owner can read.
     pub fn read(path: &Path) -> Result<Psk, PskError> {
-        let failed = |source| PskError::Io { path: path.to_owned(), source };
+        let failed = |error| PskError::Io { path: path.to_owned(), error };
         let file = File::open(path).map_err(failed)?;
         // Of the open file, not of the name: it cannot be exchanged in between.
         if file.metadata().map_err(failed)?.permissions().mode() & 0o077 != 0 {
@@ -111,7 +111,7 @@ impl Psk {
         match written {
             Ok(()) => Ok(Psk(octets)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(PskError::Exists(path.to_owned())),
-            Err(source) => Err(PskError::Io { path: path.to_owned(), source }),
+            Err(error) => Err(PskError::Io { path: path.to_owned(), error }),
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod guard;
 pub mod interfaces;
 mod namespaces;
 mod netlink;
+mod others;
 pub mod profile;
 mod qdiscs;
 pub mod registers;

@@ -8,9 +8,12 @@ mod measuring;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
-use linerate_control::Endpoint;
+use linerate_control::{Endpoint, endpoint_forms};
 use linerate_machine::printable::in_line;
+use linerate_machine::text::number;
+use linerate_results::figure::{METRICS, Metric};
 
 pub(crate) use judging::*;
 pub(crate) use looking::*;
@@ -96,13 +99,49 @@ pub(crate) fn asked() -> Cli {
     Cli::try_parse_from(&words).unwrap_or_else(|complaint| {
         // Of the same words without what a terminal would obey, the same complaint; unless it was about just that.
         match Cli::try_parse_from(words.iter().map(|word| in_line(&word.to_string_lossy(), 1000).into_owned())) {
-            Err(same) => same.exit(),
+            Err(same) => with_next_step(same).exit(),
             Ok(_) => {
                 crate::output::say(format_args!("{}", complaint.render()));
                 std::process::exit(complaint.exit_code())
             }
         }
     })
+}
+
+/// What an argument that is missing can be.
+const MISSING: [(&str, fn() -> String); 6] = [
+    ("<ENDPOINT>", || format!("a machine is reached as one of: {}", endpoint_forms())),
+    ("<PLAN>", || {
+        "`linerate plans` lists the built-in plans; a plan file is given as a path, like ./mine.toml".to_owned()
+    }),
+    ("<BASELINE>", || {
+        "`linerate records list` shows what was measured; `last` and `last~1` are the latest campaigns".to_owned()
+    }),
+    ("<CANDIDATE>", || "what the baseline is held against: `last` is the latest campaign".to_owned()),
+    ("<METRIC>", || format!("metrics are {}", METRICS.iter().map(Metric::short).collect::<Vec<_>>().join(", "))),
+    ("<NAME>", || "`linerate lab list` shows the boards".to_owned()),
+];
+
+/// A complaint, with the next step where clap knows none.
+fn with_next_step(mut complaint: clap::Error) -> clap::Error {
+    let tips: Vec<String> = match (complaint.kind(), complaint.get(ContextKind::InvalidArg)) {
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
+            let is_missing = |argument: &str| missing.iter().any(|one| one.ends_with(argument));
+            MISSING.iter().filter(|(argument, _)| is_missing(argument)).map(|(_, tip)| tip()).collect()
+        }
+        (ErrorKind::InvalidValue, Some(ContextValue::String(argument))) if argument.ends_with("<ENDPOINT>") => {
+            vec![(MISSING[0].1)()]
+        }
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if !word.starts_with('-') => {
+            vec![format!("leave '{word}' out; what has blanks in it is quoted")]
+        }
+        _ => Vec::new(),
+    };
+    if !tips.is_empty() {
+        let tips = tips.into_iter().map(Into::into).collect();
+        complaint.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    complaint
 }
 
 /// How agents are reached.
@@ -153,6 +192,10 @@ impl OutputArgs {
 
 fn endpoint(text: &str) -> Result<Endpoint, String> {
     text.parse().map_err(|error: linerate_control::EndpointError| error.to_string())
+}
+
+fn whole_number(text: &str) -> Result<u32, String> {
+    number(text).ok_or_else(|| "write a whole number, like 5".to_owned())
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {

@@ -33,10 +33,10 @@ use self::run::OwnedOrder;
 use crate::cli::{Cli, Command, ReachArgs, StoreArgs};
 use crate::interrupt;
 use crate::output::{self, say};
-use crate::plan::Report;
 use crate::render;
 use crate::render::doubts::Notes;
 use crate::render::records::Parts;
+use linerate_plan::Report;
 
 /// Carries the command out. The status is 0 or, where a judgement failed, 1; an error is for 2.
 pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
@@ -66,6 +66,7 @@ fn connect_options(reach: &ReachArgs) -> Result<ConnectOptions> {
     Ok(ConnectOptions {
         remote_agent: reach.remote_agent.clone(),
         agents: reach.agents.clone().map_or_else(agents_folders, |folder| vec![folder]),
+        carry_itself: reach.agents.is_none(),
         keep_agent: reach.keep_agent,
         psk,
         boards: boards::folders().ok().map(|folders| folders.running),

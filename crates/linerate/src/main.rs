@@ -6,7 +6,6 @@ mod commands;
 mod interrupt;
 mod measure;
 mod output;
-mod plan;
 mod progress;
 mod render;
 

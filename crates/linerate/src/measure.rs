@@ -5,7 +5,7 @@
 //!   pair (two agents, leased) ─→ route (addresses) ─→ campaign ─→ for each trial: settings ─→ conduct ─→ join ─→ store
 //! ```
 
-mod afar;
+mod abort_policy;
 pub(crate) mod boot;
 pub(crate) mod campaign;
 pub(crate) mod carrier;
@@ -14,9 +14,9 @@ pub(crate) mod error;
 pub(crate) mod foreign;
 pub(crate) mod ids;
 pub(crate) mod live;
-mod luck;
-pub(crate) mod narrow;
 pub(crate) mod pair;
+pub(crate) mod precision;
 pub(crate) mod route;
 pub(crate) mod settings;
+mod ssh_counters;
 pub(crate) mod time_left;

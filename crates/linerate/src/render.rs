@@ -22,6 +22,7 @@ mod markdown;
 pub(crate) mod matrix;
 mod number;
 pub(crate) mod picture;
+pub(crate) mod plans;
 pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod records;

@@ -2,10 +2,12 @@
 //! Knows what SQLite's errors mean to a person, and not what the store was about to do.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::ErrorCode;
 
-use crate::store::{BUSY, SCHEMA};
+/// How long to wait for another process that writes. A transaction of ours takes milliseconds.
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 /// Why the store could not do something: one sentence each, ending in what to try.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +42,7 @@ pub enum StoreError {
     },
     /// A later program has written it.
     #[error(
-        "the store {} has layout {found}, and this linerate knows layouts up to {SCHEMA}; use a newer linerate, or \
+        "the store {} has layout {found}, and this linerate knows layouts up to {known}; use a newer linerate, or \
          name another file with --store", path.display()
     )]
     Newer {
@@ -48,6 +50,8 @@ pub enum StoreError {
         path: PathBuf,
         /// The version of its layout.
         found: i64,
+        /// The latest that this program knows.
+        known: i64,
     },
     /// Another process kept it locked.
     #[error(

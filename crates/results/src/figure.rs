@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use linerate_machine::cpu::CpuShares;
 use linerate_machine::end::{Direction, End};
 use linerate_trial::outcome::TcpSummary;
+use linerate_trial::spec::{Spec, Workload};
 
 pub use crate::figures::FIGURES;
 use crate::record::{Figures, FlowFigures, Latency, Record, ServiceDemand};
@@ -361,6 +362,23 @@ impl Metric {
         SUFFIXES.iter().find_map(|suffix| self.name.strip_suffix(suffix)).unwrap_or(&self.name)
     }
 
+    /// Whether a trial like this one can have it.
+    pub fn suits(&self, spec: &Spec) -> bool {
+        let is_stream = spec.workload.is_stream();
+        let is_way = self.direction.is_none() || (is_stream && spec.direction == Direction::Both);
+        is_way
+            && match self.figure.value {
+                Getter::Result(_) => !is_stream,
+                Getter::Latency(_) => !is_stream || spec.probe,
+                Getter::Tcp(_) => spec.workload == Workload::TcpStream,
+                Getter::Flow(_) if self.unit == Unit::BitRate => is_stream,
+                // What is of datagrams: TCP's segments are its own.
+                Getter::Flow(_) => spec.workload == Workload::UdpStream,
+                Getter::Demand(_) if self.unit == Unit::UsPerKib => is_stream,
+                Getter::Source(..) | Getter::Demand(_) | Getter::Cpu(..) => true,
+            }
+    }
+
     /// The record's figure, a finite number in the record's unit; absent where it has none.
     pub fn of(&self, record: &Record) -> Option<f64> {
         self.figure.of(Source::of(record, self.direction)?).filter(|value| value.is_finite())
@@ -411,6 +429,33 @@ mod tests {
             "of both directions, and of 200 samples"
         );
         assert!(METRICS.iter().all(|metric| metric.of(&sample::failed(0)).is_none()));
+    }
+
+    #[test]
+    fn a_record_has_no_metric_that_does_not_suit_it() {
+        let records = [
+            sample::udp(0, Direction::Rx, 600, 400.0),
+            sample::tcp(0, Direction::Tx, 900.0, true),
+            sample::tcp(0, Direction::Tx, 900.0, false),
+            sample::rr(0, "64"),
+            sample::both(0),
+            sample::full(),
+        ];
+        for record in records {
+            let spec = record.asked_spec().unwrap();
+            let wrong = METRICS.iter().filter(|metric| metric.of(&record).is_some() && !metric.suits(&spec));
+            assert_eq!(
+                wrong.map(Metric::short).collect::<Vec<_>>(),
+                [""; 0],
+                "{} {}",
+                record.workload,
+                record.direction
+            );
+        }
+        let suits = |metric: &str, workload| Metric::find(metric).unwrap().suits(&Spec::new(workload));
+        assert!(suits("loss", Workload::UdpStream) && !suits("loss", Workload::TcpStream));
+        assert!(suits("latency_p50", Workload::TcpRr) && !suits("latency_p50", Workload::TcpStream));
+        assert!(!suits("tx_throughput", Workload::TcpStream) && !suits("tcp_rtt", Workload::UdpStream));
     }
 
     #[test]

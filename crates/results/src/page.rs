@@ -110,7 +110,7 @@ fn every_stage_and_doubt_is_named() {
     }
     for kind in [DoubtKind::SenderFellBehind, DoubtKind::IrqTimeByTicks, DoubtKind::ShortForCpu]
         .into_iter()
-        .chain([DoubtKind::NoisyMachine, DoubtKind::CountersContradict])
+        .chain([DoubtKind::NoisyMachine, DoubtKind::BusyMachine, DoubtKind::CountersContradict])
         .chain([DoubtKind::SharedMachine, DoubtKind::Fragmented, DoubtKind::SocketBufferClamped])
         .chain([DoubtKind::SoakNotCalibrated, DoubtKind::EndMarkLost])
         .chain([DoubtKind::CountersMissing, DoubtKind::SettingNotTaken, DoubtKind::BootUnchecked, DoubtKind::Emulated])

@@ -16,7 +16,7 @@ pub use self::figures::Point;
 use self::figures::last;
 use self::packed::Dictionary;
 pub use crate::error::StoreError;
-use crate::error::said;
+use crate::error::{BUSY, said};
 use crate::id;
 use crate::record::{FORMAT, FlowFigures, Record};
 use crate::select::Filter;
@@ -83,13 +83,11 @@ pub struct Listed {
 }
 
 /// The version of the tables below, kept in the file's `user_version`.
-pub(crate) const SCHEMA: i64 = 4;
+const SCHEMA: i64 = 4;
 /// A store whose figures in columns have yet to be made.
 const WITHOUT_FIGURES: i64 = 3;
 /// "line" in ASCII, kept in the file's `application_id`: how a store is told from any other SQLite file.
 const APPLICATION: i64 = 0x6c69_6e65;
-/// How long to wait for another process that writes. A transaction of ours takes milliseconds.
-pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 /// Columns beside `packed`, which is the record, repeat what it says, for lists and filters. `dictionary` has one row, which
 /// the first record brings. REPLACE deletes rows without asking the DELETE
@@ -361,7 +359,9 @@ impl Store {
             (_, APPLICATION, found) if (1..WITHOUT_FIGURES).contains(&found) => {
                 Err(StoreError::Older { path: self.path.clone(), found })
             }
-            (_, APPLICATION, found) if found > SCHEMA => Err(StoreError::Newer { path: self.path.clone(), found }),
+            (_, APPLICATION, found) if found > SCHEMA => {
+                Err(StoreError::Newer { path: self.path.clone(), found, known: SCHEMA })
+            }
             _ => Err(StoreError::NotAStore(self.path.clone())),
         }
     }

@@ -44,6 +44,13 @@ pub enum Doubted {
         /// The fraction of the machine's time.
         steal: f64,
     },
+    /// Programs that take no part used the CPUs during the trial.
+    BusyMachine {
+        /// The fraction of the machine's time.
+        share: f64,
+        /// The one that used most of it.
+        most: String,
+    },
     /// Counters of the two ends, or of two sources, contradict each other.
     CountersContradict {
         /// How.
@@ -247,6 +254,7 @@ impl Doubt {
             Doubted::IrqTimeByTicks => DoubtKind::IrqTimeByTicks,
             Doubted::ShortForCpu(_) => DoubtKind::ShortForCpu,
             Doubted::NoisyMachine { .. } => DoubtKind::NoisyMachine,
+            Doubted::BusyMachine { .. } => DoubtKind::BusyMachine,
             Doubted::CountersContradict { .. } => DoubtKind::CountersContradict,
             Doubted::SharedMachine => DoubtKind::SharedMachine,
             Doubted::Fragmented { .. } => DoubtKind::Fragmented,
@@ -297,6 +305,12 @@ impl Display for Doubted {
                 "a hypervisor took {:.1} % of the machine's time for others; measure on a machine of your own, or again at \
                  a quieter hour",
                 100.0 * steal
+            ),
+            Doubted::BusyMachine { share, most } => write!(
+                f,
+                "other programs used {:.0} % of the machine's CPU time, {most} most of it; end them and measure again, or \
+                 read the CPU figures as theirs too",
+                100.0 * share
             ),
             Doubted::CountersContradict { contradiction } => contradiction.fmt(f),
             Doubted::SharedMachine => f.write_str(
@@ -401,6 +415,8 @@ pub enum DoubtKind {
     ShortForCpu,
     /// A hypervisor took CPU time away during the trial.
     NoisyMachine,
+    /// Programs that take no part used the CPUs during the trial.
+    BusyMachine,
     /// Counters of the two ends, or of two sources, contradict each other.
     CountersContradict,
     /// Both ends run on one machine, so they share its CPUs.
@@ -441,6 +457,7 @@ impl DoubtKind {
             DoubtKind::IrqTimeByTicks => "irq-time-by-ticks",
             DoubtKind::ShortForCpu => "short-for-cpu",
             DoubtKind::NoisyMachine => "noisy-machine",
+            DoubtKind::BusyMachine => "busy-machine",
             DoubtKind::CountersContradict => "counters-contradict",
             DoubtKind::SharedMachine => "shared-machine",
             DoubtKind::Fragmented => "fragmented",

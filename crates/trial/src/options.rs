@@ -11,6 +11,7 @@ pub(crate) use kind::Access;
 use linerate_machine::end::End;
 use linerate_machine::setting::{self, BadSetting};
 use linerate_machine::text::nearest;
+use linerate_machine::units::OfferedLoad;
 
 pub(crate) mod kind;
 
@@ -113,6 +114,12 @@ pub enum BadOption {
         /// What may stand there.
         allowed: String,
     },
+    /// A rate that is no load: whoever wrote it meant megabits, or packets.
+    #[error(
+        "rate: {0} is {1} bit/s, less than a packet a second; did you mean {number}M, or {number}pps?",
+        number = .0.trim_end_matches(|unit: char| !unit.is_ascii_digit())
+    )]
+    NoLoad(String, u64),
     /// A setting of a machine, or its value.
     #[error("{end}.{bad}")]
     Setting {
@@ -171,6 +178,9 @@ pub enum NoRange {
     TooLong,
 }
 
+/// Bits per second. Less is a slip, as 100 for 100M: a usual datagram has 12 kbit.
+const LEAST_RATE: u64 = 10_000;
+
 /// How often a plan measures each configuration: no option of a trial, and set like one.
 pub const REPEAT: &str = "repeat";
 
@@ -181,6 +191,12 @@ fn hint(name: &str) -> String {
     if name == REPEAT {
         return "it belongs to the plan, not to a trial".to_owned();
     }
+    if setting::find(name).is_ok() {
+        return format!("it is a setting of a machine; did you mean 'target.{name}' or 'host.{name}'?");
+    }
+    if let Some(near) = near_setting(name) {
+        return format!("did you mean '{near}'?");
+    }
     let names = || OPTIONS.iter().map(|option| option.name).chain([REPEAT]);
     match nearest(name, names()) {
         Some(near) => format!("did you mean '{near}'?"),
@@ -189,6 +205,17 @@ fn hint(name: &str) -> String {
             names().collect::<Vec<_>>().join(", ")
         ),
     }
+}
+
+/// `target.mtu` of `trget.mtu`: the machine is misspelt.
+fn near_setting(name: &str) -> Option<String> {
+    let (machine, setting) = name.split_once('.')?;
+    let end = nearest(machine, [End::Target, End::Host].map(End::name))?;
+    let known = match setting::find(setting) {
+        Ok(_) => setting,
+        Err(_) => nearest(setting, setting::SETTINGS.iter().map(|one| one.name))?,
+    };
+    Some(format!("{end}.{known}"))
 }
 
 /// The option's row; the error names the nearest ones.
@@ -239,6 +266,9 @@ impl Spec {
     }
 
     fn set_row(&mut self, option: &OptionRow, text: &str) -> Result<(), BadOption> {
+        if let ("rate", Ok(OfferedLoad::BitsPerSecond(bits @ ..LEAST_RATE))) = (option.name, text.parse()) {
+            return Err(BadOption::NoLoad(text.to_owned(), bits));
+        }
         let bad = || BadOption::Value { name: option.name, text: text.to_owned(), allowed: option.allowed() };
         option.field.set(self, text).ok_or_else(bad)
     }
@@ -346,6 +376,10 @@ mod tests {
         check_complaint("direction", "up", "write tx | rx | both");
         check_complaint("strems", "4", "did you mean 'streams'?");
         check_complaint("target.mtu", "9000", "a setting of a machine");
+        check_complaint("trget.mtu", "9000", "did you mean 'target.mtu'?");
+        check_complaint("hsot.grro", "off", "did you mean 'host.gro'?");
+        check_complaint("mtu", "9000", "did you mean 'target.mtu' or 'host.mtu'?");
+        check_complaint("rate", "100", "100 is 100 bit/s, less than a packet a second; did you mean 100M, or 100pps?");
         check_complaint("mss", "-1", "'-1' is not allowed");
         check_complaint("repeat", "3", "belongs to the plan");
         check_complaint("message_size", "5G", "not allowed");

@@ -91,6 +91,11 @@ pub enum TrafficError {
     NotOpened { flow: u16, workload: Workload, after: Duration },
     #[error("this machine does not accept the option {option}: {error}; leave it out or choose another value")]
     Option { option: &'static str, error: io::Error },
+    #[error(
+        "this kernel has no congestion control '{name}'; choose one of {available}, or load its module there: \
+         modprobe tcp_{name}"
+    )]
+    NoCongestionControl { name: String, available: String },
     #[error("{option} {name} is not to be had here: {why}")]
     Api { option: &'static str, name: &'static str, why: String },
     #[error("receiver_scheduling cannot be {scheduling}: {why}")]

@@ -21,6 +21,7 @@ use super::tcp_counts::TcpCounts;
 use super::tcp_info::tcp_sample;
 use crate::cpu::{CpuMeter, accounts_irq_by_ticks, doubt_irq_by_ticks};
 use crate::interfaces;
+use crate::others::{Busy, Others};
 use crate::profile::{Profiler, Running, Taken};
 use crate::soak::{Soak, SoakMark};
 use crate::sys::socket_state::TcpInfo;
@@ -66,6 +67,9 @@ pub struct Sampler {
     profiler: Option<Profiler>,
     interface: Option<String>,
     watched: Vec<Watched>,
+    is_served: bool,
+    /// Programs that take no part, before the traffic began.
+    others: Option<Others>,
 }
 
 struct Watched {
@@ -91,6 +95,8 @@ const PROGRESS_NS: u64 = 1_000_000_000;
 const SERVED_PROGRESS_NS: u64 = 100_000_000;
 /// Share of a machine's time from which what a hypervisor takes is worth a doubt.
 const MUCH_STOLEN: f64 = 0.01;
+/// Share from which what other programs use is: service demand is wrong by as much.
+const MUCH_OF_OTHERS: f64 = 0.05;
 
 impl Sampler {
     /// A sampler of nothing yet.
@@ -113,12 +119,14 @@ impl Sampler {
             profiler,
             interface,
             watched: Vec::new(),
+            is_served: false,
+            others: None,
         }
     }
 
     /// One of a client's test.
     pub fn of_served(self) -> Sampler {
-        Sampler { progress_ns: SERVED_PROGRESS_NS, ..self }
+        Sampler { progress_ns: SERVED_PROGRESS_NS, is_served: true, ..self }
     }
 
     /// Watches a flow too.
@@ -143,6 +151,8 @@ impl Sampler {
     /// Samples until every flow has ended, which closes `all_ended`.
     pub fn run(mut self, all_ended: &Receiver<()>, notify: &impl Fn(Progress)) -> Sampled {
         let mut sampled = Sampled::default();
+        // Before anything is measured: it takes some milliseconds on a machine of many processes.
+        self.others = (!self.is_served).then(Others::look);
         if !self.clock.wait_for_start() {
             return sampled;
         }
@@ -289,6 +299,10 @@ impl Sampler {
         }
         if let Some(steal) = sampled.cpu.as_ref().map(|cpu| cpu.machine.steal).filter(|steal| *steal > MUCH_STOLEN) {
             sampled.doubts.push(Doubted::NoisyMachine { steal }.into());
+        }
+        let busy = self.others.take().zip(sampled.cpu.as_ref()).and_then(|(others, cpu)| others.busy_since(cpu.cpus));
+        if let Some(Busy { share, most }) = busy.filter(|busy| busy.share > MUCH_OF_OTHERS) {
+            sampled.doubts.push(Doubted::BusyMachine { share: (share * 100.0).round() / 100.0, most }.into());
         }
         // The soaking threads end here: they have nothing more to say, and the CPUs are others' again.
         self.soak = None;

@@ -1,6 +1,7 @@
 //! Sockets with a trial's options on them, and the handshake that opens each flow.
 //! Knows nothing of what is sent afterwards.
 
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -304,7 +305,10 @@ fn make(workload: Workload, spec: &Spec, local: IpAddr) -> Result<Socket, Traffi
         socket.set_tcp_mss(mss.into()).map_err(refused("mss"))?;
     }
     if let (Some(name), false) = (&spec.congestion_control, workload.is_udp()) {
-        socket.set_tcp_congestion(name.as_bytes()).map_err(refused("congestion_control"))?;
+        socket.set_tcp_congestion(name.as_bytes()).map_err(|error| match error.raw_os_error() {
+            Some(libc::ENOENT) => TrafficError::NoCongestionControl { name: name.clone(), available: available() },
+            _ => refused("congestion_control")(error),
+        })?;
     }
     if let Some(hops) = spec.ttl {
         match local {
@@ -320,6 +324,13 @@ fn make(workload: Workload, spec: &Spec, local: IpAddr) -> Result<Socket, Traffi
         }
     }
     Ok(socket)
+}
+
+/// The congestion controls that the kernel has, as its list of words; one in a module that is not loaded is not among them.
+fn available() -> String {
+    let listed = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    let listed: Vec<&str> = listed.split_whitespace().collect();
+    if listed.is_empty() { "others".to_owned() } else { listed.join(", ") }
 }
 
 fn set_stream_options(socket: &SockRef<'_>, spec: &Spec) -> Result<(), TrafficError> {

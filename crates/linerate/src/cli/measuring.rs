@@ -12,8 +12,8 @@ use linerate_machine::prefix::Prefix;
 use linerate_machine::units::OfferedLoad;
 use linerate_trial::tool::Tool;
 
-use super::{OutputArgs, ReachArgs, StoreArgs, endpoint, name_and_value};
-use crate::plan::RoundOrder;
+use super::{OutputArgs, ReachArgs, StoreArgs, endpoint, name_and_value, whole_number};
+use linerate_plan::RoundOrder;
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
@@ -57,7 +57,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(crate) set: Vec<(String, String)>,
     /// How often to measure each configuration; by default as the plan says
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number)]
     pub(crate) repeat: Option<u32>,
     /// Repeat each configuration until the 95 % interval of its median lies within this, like 1%
     ///
@@ -66,13 +66,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PERCENT")]
     pub(crate) precision: Option<String>,
     /// With --precision, the most repeats [default: 30]
-    #[arg(long, value_name = "N", requires = "precision")]
+    #[arg(long, value_name = "N", value_parser = whole_number, requires = "precision")]
     pub(crate) max_repeats: Option<u32>,
-    /// The order of the trials in each round; by default random where there are repeats
-    #[arg(long, value_enum, value_name = "ORDER")]
+    /// The order of the trials in each round, as the plan's factors vary or by chance, from a seed that is recorded; by
+    /// default random where there are repeats
+    #[arg(long, value_name = "ORDER", value_parser = order())]
     pub(crate) order: Option<RoundOrder>,
     /// The order that this seed gives: a dry run prints its seed, and records have theirs (trial.order_seed)
-    #[arg(long, value_name = "N", conflicts_with = "order")]
+    #[arg(long, value_name = "N", value_parser = whole_number, conflicts_with = "order")]
     pub(crate) seed: Option<u32>,
     /// Measure everything twice in each round, as two sides that must be alike: compare doubts what they contradict
     #[arg(long)]
@@ -167,6 +168,11 @@ pub(crate) struct ServeArgs {
     /// Say nothing on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+fn order() -> impl TypedValueParser<Value = RoundOrder> {
+    PossibleValuesParser::new(RoundOrder::ALL.map(RoundOrder::name))
+        .try_map(|name| RoundOrder::parse(&name).ok_or("no such order"))
 }
 
 /// The tools whose clients can be served, each with a line of help.

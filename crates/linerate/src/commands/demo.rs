@@ -17,12 +17,12 @@ use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError};
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::output::out;
-use crate::plan::{self, Changes};
 use crate::progress::Progress;
 use crate::render::doubts::Notes;
 use crate::render::explain::{First, in_a_line};
 use crate::render::records::{Parts, notes_beneath};
 use crate::render::wrapped;
+use linerate_plan::Changes;
 
 /// Makes two machines, runs three plans between them, and says what was seen.
 pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
@@ -60,8 +60,8 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
         pair.names = PerEnd::of(|end| format!("the lab's {end}"));
     }
     let mut notes = Notes::default();
-    for (name, overrides) in plan::demo_plans() {
-        let plan = plan::find(name)?;
+    for (name, overrides) in linerate_plan::demo_plans() {
+        let plan = linerate_plan::find(name)?;
         let changes = Changes { overrides, ..Changes::default() };
         let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), changes };
         let order = wanted.begin()?;

@@ -21,9 +21,9 @@ use crate::measure::campaign::Order;
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings::foreseen;
 use crate::output::{beside, data, out};
-use crate::plan::{Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
 use crate::progress::Progress;
 use crate::render::matrix::{self as render, Matrix};
+use linerate_plan::{Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
 
 /// Shows what a run would do.
 pub(super) fn dry_run(order: &Order<'_>, arguments: &RunArgs, options: &ConnectOptions) -> Result<ExitCode> {

@@ -29,9 +29,9 @@ use crate::measure::error::TrialError;
 use crate::measure::pair::{ANSWER_TIME, GivenAddresses, Pair};
 use crate::measure::settings;
 use crate::output::out;
-use crate::plan::Changes;
 use crate::progress::Progress;
 use crate::render::compare as render;
+use linerate_plan::Changes;
 
 /// The longest that a trial of the comparison takes: many short ones tell more than few long ones.
 const LONGEST: Duration = Duration::from_secs(3);
@@ -262,7 +262,7 @@ mod tests {
     use linerate_results::sample;
 
     use super::*;
-    use crate::plan::Plan;
+    use linerate_plan::Plan;
 
     #[test]
     fn the_records_trial_is_asked_again() {

@@ -7,13 +7,13 @@ use anyhow::Result;
 
 use super::width;
 use crate::output::out;
-use crate::plan;
+use crate::render::plans::{plan_text, plans_table};
 
 /// Lists the built-in plans, or shows one as its file has it.
 pub(crate) fn plans(name: Option<&str>) -> Result<ExitCode> {
     match name {
-        Some(name) => out!("{}", plan::plan_text(&plan::find(name)?)),
-        None => out!("{}", plan::plans_table(&plan::builtins(), width())?),
+        Some(name) => out!("{}", plan_text(&linerate_plan::find(name)?)),
+        None => out!("{}", plans_table(&linerate_plan::builtins(), width())?),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use linerate_control::Endpoint;
+use linerate_machine::end::End;
 use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::compare::{self, Wish};
 use linerate_results::observation::Observation;
@@ -21,22 +22,22 @@ use super::{boards, connect_options, dry_run, open_store, report, say_notes, wid
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
-use crate::measure::narrow::{Narrowing, main_metric};
 use crate::measure::pair::{GivenAddresses, Pair};
+use crate::measure::precision::{Repeats, main_metric};
 use crate::measure::settings;
 use crate::output::{beside, data, out};
-use crate::plan::{self, Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged};
 use crate::progress::Progress;
 use crate::render;
 use crate::render::doubts::Notes;
 use crate::render::explain::{First, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
 use crate::render::records::{Parts, notes_beneath};
+use linerate_plan::{Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable};
 
 /// Carries a plan out, and shows what came of it.
 pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     // Everything that can be wrong without touching a machine is found before one is touched.
-    let plan = plan::find(&arguments.plan)?;
+    let plan = linerate_plan::find(&arguments.plan)?;
     let mut overrides = arguments.set.clone();
     if let Some(method) = arguments.cpu_method {
         let method = if matches!(method, CpuMethodArg::Soak) { "soak" } else { "stat" };
@@ -63,12 +64,16 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     if !arguments.resume {
         changes.seed = seed(arguments, &plan, &changes)?;
     }
+    let expected = changes.expect.clone();
     let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), changes };
+    let fresh = wanted.begin()?;
+    check_expected(&expected, &fresh.trials)?;
+    check_settings(&arguments.target, &fresh.trials)?;
     if arguments.dry_run {
-        return dry_run::dry_run(&wanted.begin()?.borrow(), arguments, &options);
+        return dry_run::dry_run(&fresh.borrow(), arguments, &options);
     }
     let mut store = open_store(&arguments.store)?;
-    let order = if arguments.resume { resume(&wanted, arguments, &store)? } else { wanted.begin()? };
+    let order = if arguments.resume { resume(&wanted, arguments, &store)? } else { fresh };
 
     let host = boards::usual_host(&arguments.target, &arguments.host);
     let progress = Progress::new(arguments.quiet);
@@ -82,7 +87,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
         foreign.unanswered = arguments.allow_unanswered;
     }
     if let Some(endpoint) = &arguments.counters {
-        pair.look_from_afar(endpoint)?;
+        pair.read_counters_by_ssh(endpoint)?;
     }
     for client in [&pair.target, &pair.host] {
         say_notes(client);
@@ -153,14 +158,14 @@ fn proof(order: &OwnedOrder, records: &[Record], is_whole: bool) -> Proof {
     let changes = &order.changes;
     let mut proof = Proof { expected: judged(&order.plan, changes, &order.trials, records), ..Proof::default() };
     if let Some(precision) = changes.precision {
-        let mut narrowing = Narrowing::new(precision);
-        records.iter().for_each(|record| narrowing.before(record));
+        let mut repeats = Repeats::new(precision);
+        records.iter().for_each(|record| repeats.before(record));
         let configurations: BTreeMap<u32, &PlannedTrial> =
             order.trials.iter().map(|trial| (trial.configuration, trial)).collect();
         let reached = configurations.into_iter().map(|(number, trial)| Repeated {
             configuration: trial.words(),
             metric: main_metric(trial.spec.workload),
-            reached: narrowing.reached(number),
+            reached: repeats.reached(number),
         });
         proof.repeated = Some((precision, reached.collect()));
     }
@@ -169,6 +174,31 @@ fn proof(order: &OwnedOrder, records: &[Record], is_whole: bool) -> Proof {
         proof.pairs = Some(compare::compare(&a, &b, &Wish::default()).told_of_pairs());
     }
     proof
+}
+
+/// `--expect`: what no trial of this run can show is no expectation of it.
+fn check_expected(expected: &[String], trials: &[PlannedTrial]) -> Result<()> {
+    for text in expected {
+        if let Some(why) = unanswerable(&expectation(text).map_err(anyhow::Error::msg)?, trials) {
+            bail!("--expect '{text}' cannot be judged: {why}");
+        }
+    }
+    Ok(())
+}
+
+/// Settings of a target that has no agent to make them.
+fn check_settings(target: &Endpoint, trials: &[PlannedTrial]) -> Result<()> {
+    let Endpoint::Foreign { tool, .. } = target else { return Ok(()) };
+    let of_target = trials.iter().flat_map(|trial| &trial.settings).find(|one| one.end == End::Target);
+    match of_target {
+        None => Ok(()),
+        Some(one) => bail!(
+            "target.{} cannot be set through {target}: a {} has no agent; set it there by hand and leave it out, or reach \
+             the machine as ssh:host",
+            one.change.name,
+            tool.row().server
+        ),
+    }
 }
 
 /// `--counters`: who reads them, and of whom.

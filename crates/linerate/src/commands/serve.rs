@@ -45,13 +45,21 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
     let mut tools = arguments.tool.clone();
     tools.sort();
     tools.dedup();
-    if tools.len() > 1 && arguments.port.is_some() {
-        bail!("--port is for one tool; leave it out, or serve the others with a command of their own");
+    let port = |tool: Tool| arguments.port.unwrap_or(tool.row().port);
+    for (at, &tool) in tools.iter().enumerate() {
+        if let Some(&other) = tools[..at].iter().find(|&&other| port(other) == port(tool) && port(tool) != 0) {
+            let port = port(tool);
+            bail!(
+                "{other} and {tool} would both listen on port {port}; serve one of them by a command of its own: linerate \
+                 serve {tool} --port {}",
+                port.saturating_add(1)
+            );
+        }
     }
     let unproven = arguments.allow_unproven_udp.map(|bits_per_second| UnprovenLimit { bits_per_second });
     if unproven.is_some() && !tools.iter().any(|tool| tool.row().asks_unproven) {
         bail!(
-            "--allow-unproven-udp is for {} alone: no other tool sends datagrams to who cannot prove its address",
+            "--allow-unproven-udp is for {} alone: no other tool sends datagrams to who cannot prove its address; leave it out",
             Tool::names(|row| row.asks_unproven)
         );
     }
@@ -162,7 +170,16 @@ fn guard(arguments: &ServeArgs) -> Result<Option<Admits>> {
 fn bind(tool: Tool, arguments: &ServeArgs, limits: &Limits) -> Result<Server> {
     let port = arguments.port.unwrap_or(tool.row().port);
     Server::bind(tool, arguments.bind, port, limits.clone())
-        .with_context(|| format!("cannot listen on port {port}; end what listens there, or choose another with --port"))
+        .map_err(|error| match (error.kind(), arguments.bind) {
+            (io::ErrorKind::AddrNotAvailable, Some(address)) => {
+                anyhow!("this machine has no address {address} to listen at; 'ip address' shows those it has")
+            }
+            (io::ErrorKind::AddrInUse, _) => anyhow!(
+                "port {port}, for {tool}, is in use: another {tool} server, or another linerate serve, listens there; end it, \
+                 or choose another with --port"
+            ),
+            _ => anyhow!("cannot listen on port {port} for {tool}: {error}; choose another with --port"),
+        })
 }
 
 /// Says when clients of a tool are refused, once a second at most: anybody can have that done.

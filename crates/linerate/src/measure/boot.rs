@@ -18,8 +18,8 @@ use super::error::TrialError;
 use super::pair::{ANSWER_TIME, Pair};
 use super::settings::{LINK_TIME, Settings, wait_for_link};
 use crate::interrupt;
-use crate::plan::{Boot, Checked, PlannedTrial};
 use crate::progress::Progress;
+use linerate_plan::{Boot, Checked, PlannedTrial};
 
 /// Between two tries to reach a machine that boots.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -314,7 +314,7 @@ fn describe(client: &Client, modules: &[String]) -> Option<Environment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Plan;
+    use linerate_plan::Plan;
 
     #[test]
     fn boots_that_trials_need() {

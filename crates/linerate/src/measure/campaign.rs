@@ -10,21 +10,21 @@ use linerate_results::join::{self, Conducted, Label};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store, StoreError};
 
+use super::abort_policy::AbortPolicy;
 use super::boot::Boots;
 use super::carrier::{self, Waited};
 use super::conduct::{Heard, conduct};
 use super::error::TrialError;
 use super::ids::{Ids, now};
 use super::live::Live;
-use super::luck::Luck;
-use super::narrow::Narrowing;
 use super::pair::Pair;
+use super::precision::Repeats;
 use super::settings::Settings;
 use super::time_left::Pace;
 use crate::interrupt;
-use crate::plan::{Changes, Plan, PlannedTrial};
 use crate::progress::Progress;
 use crate::render::brief;
+use linerate_plan::{Changes, Plan, PlannedTrial};
 
 /// What is to be carried out.
 pub(crate) struct Order<'a> {
@@ -123,20 +123,20 @@ fn trials(
             (id, Default::default())
         }
     };
-    let mut narrowing = order.changes.precision.map(Narrowing::new);
-    if let (Some(narrowing), Some(_)) = (&mut narrowing, &order.resume) {
-        store.records_of(&campaign)?.iter().for_each(|record| narrowing.before(record));
+    let mut repeats = order.changes.precision.map(Repeats::new);
+    if let (Some(repeats), Some(_)) = (&mut repeats, &order.resume) {
+        store.records_of(&campaign)?.iter().for_each(|record| repeats.before(record));
     }
     let todo: Vec<&PlannedTrial> = order.trials.iter().filter(|trial| !done.contains(&trial.index)).collect();
-    let mut pace = Pace::of(&todo, narrowing.is_some());
+    let mut pace = Pace::of(&todo, repeats.is_some());
     let worked: BTreeSet<u32> =
         order.trials.iter().filter(|trial| done.contains(&trial.index)).map(|trial| trial.configuration).collect();
-    let mut luck = Luck::new(worked);
+    let mut policy = AbortPolicy::new(worked);
     let (mut finished, mut failed) = (done.len(), 0);
     let varied = varied(&order.trials);
     progress.begin(todo.len(), pace.left());
     for (place, trial) in todo.iter().enumerate() {
-        if narrowing.as_ref().is_some_and(|narrowing| narrowing.has_enough(trial)) {
+        if repeats.as_ref().is_some_and(|repeats| repeats.has_enough(trial)) {
             pace.trial_left_out();
             continue;
         }
@@ -198,13 +198,13 @@ fn trials(
         }
         heard(&record);
         pace.trial_ended(began.elapsed());
-        if let Some(narrowing) = &mut narrowing {
-            narrowing.heard(&record, trial.least);
+        if let Some(repeats) = &mut repeats {
+            repeats.heard(&record, trial.least);
         }
         match error {
             None => {
                 finished += 1;
-                luck.worked(trial.configuration);
+                policy.worked(trial.configuration);
             }
             Some(error) => {
                 failed += 1;
@@ -222,12 +222,12 @@ fn trials(
                                 let why = format!("the link was down for {} s", carrier::LINK_TIME.as_secs());
                                 return Err(CampaignError::Failing { why, sentence, finished });
                             }
-                            _ => luck.failed(trial.configuration),
+                            _ => policy.failed(trial.configuration),
                         }
                     }
                     TrialError::Refused(_) | TrialError::Interrupted => {}
                 }
-                if let Some(why) = luck.has_left().filter(|_| place + 1 < todo.len()) {
+                if let Some(why) = policy.has_left().filter(|_| place + 1 < todo.len()) {
                     return Err(CampaignError::Failing { why, sentence, finished });
                 }
                 progress.say(&format!("linerate: {}: {sentence}", trial.words()));

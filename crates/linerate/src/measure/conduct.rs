@@ -14,14 +14,14 @@ use linerate_trial::doubt::Doubted;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec};
 
-use super::afar::Look;
 use super::carrier::{self, Down};
 use super::error::{TrialError, of_control};
 use super::live::SoFar;
 use super::pair::{ANSWER_TIME, Pair};
 use super::settings::Settings;
+use super::ssh_counters::Look;
 use crate::interrupt;
-use crate::plan::WantedSetting;
+use linerate_plan::WantedSetting;
 
 type Conducted = linerate_results::join::Conducted<TrialError>;
 
@@ -123,7 +123,7 @@ fn run(
     ended
 }
 
-/// What the target's counters grew by between two looks from afar, or why that is not known.
+/// What the target's counters grew by between two readings over ssh, or why that is not known.
 fn compare_looks(target: &mut Outcome, before: Result<Look, String>, after: Result<Look, String>) {
     let mut missing = match (before, after) {
         (Ok(before), Ok(after)) => {

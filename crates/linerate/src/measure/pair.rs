@@ -12,9 +12,9 @@ use linerate_machine::end::{End, PerEnd};
 use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
 
-use super::afar::{Afar, Look};
 use super::foreign::ForeignTarget;
 use super::route::{self, Reach};
+use super::ssh_counters::{Look, SshCounters};
 
 /// How long an agent has for what needs no network.
 pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(8);
@@ -30,8 +30,8 @@ pub(crate) struct Pair {
     pub(crate) modules: PerEnd<Vec<String>>,
     /// The target, where it is another tool's server.
     pub(crate) foreign: Option<ForeignTarget>,
-    /// Its machine, where that is looked at from afar.
-    afar: Option<Mutex<Afar>>,
+    /// Its machine, where its counters are read over ssh.
+    ssh_counters: Option<Mutex<SshCounters>>,
     endpoints: PerEnd<Endpoint>,
     options: ConnectOptions,
 }
@@ -90,22 +90,22 @@ impl Pair {
             names: PerEnd { target: target.to_string(), host: host.to_string() },
             modules: PerEnd::default(),
             foreign,
-            afar: None,
+            ssh_counters: None,
             endpoints: PerEnd { target: target.clone(), host: host.clone() },
             options: options.clone(),
         })
     }
 
     /// From now on the target's counters are read there, over ssh: it is another tool's server.
-    pub(crate) fn look_from_afar(&mut self, endpoint: &Endpoint) -> Result<(), ControlError> {
-        self.afar = Some(Mutex::new(Afar::reach(endpoint, &self.options)?));
+    pub(crate) fn read_counters_by_ssh(&mut self, endpoint: &Endpoint) -> Result<(), ControlError> {
+        self.ssh_counters = Some(Mutex::new(SshCounters::reach(endpoint, &self.options)?));
         Ok(())
     }
 
-    /// The target from afar; `None`: nobody looks from there. The error is one sentence.
+    /// The target's counters over ssh; `None`: they are not read so. The error is one sentence.
     pub(crate) fn look(&self, address: IpAddr) -> Option<Result<Look, String>> {
-        let mut afar = self.afar.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(afar.look(address))
+        let mut counters = self.ssh_counters.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(counters.look(address))
     }
 
     /// Tries once to reach the agent of an end anew, for about so long at most.

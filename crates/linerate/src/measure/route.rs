@@ -84,9 +84,19 @@ fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
     {
         return Ok(route);
     }
+    let down = [(target, "target"), (host, "host")].into_iter().flat_map(|(reach, machine)| {
+        let of_version = reach.addresses.iter().filter(|one| !one.up && version(&one.address));
+        of_version.map(move |one| format!("bring the {machine}'s {0} up there: ip link set {0} up", one.interface))
+    });
+    let down: Vec<String> = down.collect();
+    let next = if down.is_empty() {
+        "give both ends addresses in one subnet, or say which to use with --target-address and --host-address"
+            .to_owned()
+    } else {
+        down.join(", ")
+    };
     Err(format!(
-        "target and host share no {name} subnet: the target has {}, the host has {}; give both ends addresses in \
-         one subnet, or say which to use with --target-address and --host-address",
+        "target and host share no {name} subnet: the target has {}, the host has {}; {next}",
         list(&target.addresses),
         list(&host.addresses)
     ))
@@ -161,6 +171,8 @@ mod tests {
         check(&target, &host, Some(Ip::V6), Some(("2001:db8::2", "2001:db8::1")));
         let down = reach(&["192.168.7.1/24!"]);
         check(&target, &down, None, None);
+        let sentence = find(&target, &down, None).unwrap_err();
+        assert!(sentence.ends_with("(down); bring the host's eth0 up there: ip link set eth0 up"), "{sentence}");
     }
 
     #[test]

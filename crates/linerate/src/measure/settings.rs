@@ -13,7 +13,7 @@ use linerate_trial::spec::Ip;
 
 use super::error::{TrialError, of_control};
 use super::pair::{ANSWER_TIME, Pair};
-use crate::plan::{PlannedTrial, WantedSetting};
+use linerate_plan::{PlannedTrial, WantedSetting};
 
 /// An agent that hears nothing for so long after a change that may cut the conversation takes it back. Links come
 /// up again within four seconds at 1000BASE-T; an ssh that hears nothing for six ends.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use linerate_trial::spec::Extent;
 
-use crate::plan::{PlannedTrial, WantedSetting};
+use linerate_plan::{PlannedTrial, WantedSetting};
 
 /// What is known of the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Plan;
+    use linerate_plan::Plan;
 
     fn trials(text: &str, repeat: u32) -> Vec<PlannedTrial> {
         let plan = Plan::parse(&format!("format = 'linerate.plan/1'\n{text}"), "t.toml", "t").unwrap();

@@ -66,6 +66,9 @@ fn in_short(doubt: &Doubt) -> String {
         Doubted::IrqTimeByTicks => "interrupt time is only sampled; try cpu_method=soak".to_owned(),
         Doubted::ShortForCpu(_) => "too few clock ticks for CPU use; measure for longer".to_owned(),
         Doubted::NoisyMachine { steal } => format!("a hypervisor took {:.1} % of the CPU time", 100.0 * steal),
+        Doubted::BusyMachine { share, most } => {
+            format!("other programs used {:.0} % of the CPU time, most of it {most}", 100.0 * share)
+        }
         Doubted::CountersContradict { .. } => "counters contradict each other".to_owned(),
         Doubted::SharedMachine => "both ends share a machine: CPU use is of both".to_owned(),
         Doubted::Fragmented { fragments, .. } => format!("a datagram travels in {fragments} fragments"),
@@ -94,6 +97,7 @@ pub(super) fn is_doubted(kind: DoubtKind, about: About) -> bool {
         DoubtKind::IrqTimeByTicks
         | DoubtKind::ShortForCpu
         | DoubtKind::NoisyMachine
+        | DoubtKind::BusyMachine
         | DoubtKind::SharedMachine
         | DoubtKind::SoakNotCalibrated => about.is_cpu(),
         DoubtKind::CountersContradict | DoubtKind::EndMarkLost | DoubtKind::CountersMissing | DoubtKind::Segmented => {

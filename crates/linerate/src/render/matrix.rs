@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::forms::{self, Piece};
 use super::table_model::{Cell, Table};
 use super::{csv, json, sentence};
-use crate::plan::PlannedTrial;
+use linerate_plan::PlannedTrial;
 
 /// Every trial in its order, and what it comes to.
 pub(crate) struct Matrix<'a> {

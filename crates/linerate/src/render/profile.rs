@@ -8,8 +8,8 @@ use linerate_results::profile::{Category, CategoryTime, MachineProfile};
 use linerate_results::record::Record;
 
 use super::number::{count, figure, percent};
-use super::{sentence, wrapped};
 use super::table_model::{Cell, Table, grid};
+use super::{sentence, wrapped};
 
 /// The most functions that are shown.
 const FUNCTIONS: usize = 25;

@@ -6,8 +6,8 @@ use linerate_results::figure::Metric;
 use super::forms::{self, Piece};
 use super::number::figure;
 use super::table_model::{Cell, Table};
-use crate::measure::narrow::Reached;
-use crate::plan::{Met, Precision};
+use crate::measure::precision::Reached;
+use linerate_plan::{Met, Precision};
 
 /// What a campaign proved.
 #[derive(Default)]
@@ -136,7 +136,7 @@ fn of_expectations(expected: &[Met]) -> [Piece; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::expectation;
+    use linerate_plan::expectation;
 
     #[test]
     fn everything_that_can_be_proved() {

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses another part of it")]
 
 pub mod chance;
+pub mod cookbook;
 
 use std::fs;
 use std::io::Read;
@@ -358,10 +359,9 @@ impl Ran {
     pub fn check_sentence(&self, parts: &[&str]) -> &Ran {
         assert_eq!((self.status.code(), self.status.signal()), (Some(2), None), "{self:#?}");
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
-        assert!(self.stderr.lines().count() <= 2, "{self:#?}");
-        for line in self.stderr.lines() {
-            assert!(line.starts_with("linerate: "), "{self:#?}");
-        }
+        let sentences = self.sentences();
+        assert!(sentences.len() <= 2, "{self:#?}");
+        assert!(sentences.iter().all(|line| line.starts_with("linerate: ")), "{self:#?}");
         for part in parts {
             assert!(self.stderr.contains(part), "'{part}' is not in: {}\n{self:#?}", self.stderr);
         }
@@ -372,9 +372,14 @@ impl Ran {
     #[track_caller]
     pub fn check_sentence_of_many(&self, parts: &[&str]) -> &Ran {
         assert_eq!((self.status.code(), self.status.signal()), (Some(2), None), "{self:#?}");
-        assert!(self.stderr.lines().all(|line| line.starts_with("linerate: ")), "{self:#?}");
+        assert!(self.sentences().iter().all(|line| line.starts_with("linerate: ")), "{self:#?}");
         assert!(parts.iter().all(|part| self.stderr.contains(part)), "{parts:?} {self:#?}");
         self
+    }
+
+    /// What it said on standard error beside how far it was: that begins with a number.
+    pub fn sentences(&self) -> Vec<&str> {
+        self.stderr.lines().filter(|line| !line.trim_start().starts_with(|c: char| c.is_ascii_digit())).collect()
     }
 
     /// The records that it printed as JSON Lines.

@@ -388,7 +388,7 @@ fn is_exempt(spec: &Spec, line: &str) -> bool {
                 || ["host link ", "other link mv8 "].iter().any(|of| line.starts_with(of))
                     && [" flags ", " operstate "].iter().any(|key| line.contains(key))
                 // What stays behind on it has the offloads that it has, and a moved one keeps what was set on it.
-                || line.starts_with("target ethtool -k mv")
+                || ["target", "other"].iter().any(|end| line.starts_with(&format!("{end} ethtool -k mv")))
                 // And nexthops go when there is none (nexthop_netdev_event in net/ipv4/nexthop.c), with their routes.
                 || line.starts_with("host nexthop ")
                 || line.starts_with("host route") && line.contains("\"nhid\":")

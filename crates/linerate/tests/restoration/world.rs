@@ -85,6 +85,10 @@ pub struct World {
     pub outer_link: Option<String>,
 }
 
+/// A busy kernel takes a while until new addresses have their routes and groups.
+const SETTLE: &str = "for turn in $(seq 20); do ip -all netns exec ip -6 address show up tentative | grep -q inet6 || break; \
+                      sleep 0.1; done";
+
 impl World {
     /// Makes it. Of `steps`, what this kernel does not know is left out.
     pub fn build(steps: &[Step]) -> World {
@@ -107,7 +111,7 @@ impl World {
             .spawn()
             .expect("unshare(1)");
         // The shell then waits for a line that never comes: it ends with this process.
-        let script = format!("{script}\necho made\nread end\nexit 0\n");
+        let script = format!("{script}\n{SETTLE}\necho made\nread end\nexit 0\n");
         keeper.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
         let mut line = String::new();
         BufReader::new(keeper.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

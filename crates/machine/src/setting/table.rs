@@ -25,13 +25,13 @@ macro_rules! settings {
 }
 
 settings! {
-    "mtu" => link(Mtu, Syntax::Size { most: 65_536 }).dear(2).cuts(), "octets like 1500 or 9000",
+    "mtu" => link(Mtu, Syntax::Size { most: 65_536 }).dear(2).cuts(), "bytes like 1500 or 9000",
         "the largest packet of the interface";
     "queue_length" => link(QueueLength, ANY), "a number of packets",
         "what the qdisc may hold unless it is told otherwise (txqueuelen)";
-    "gso_max_size" => link(GsoMaxSize, Syntax::Size { most: 524_280 }), "octets like 64K or 8K",
+    "gso_max_size" => link(GsoMaxSize, Syntax::Size { most: 524_280 }), "bytes like 64K or 8K",
         "the largest train of segments that the stack hands over at once; before Linux 6.3 of IPv4 too";
-    "gso_ipv4_max_size" => link(GsoIpv4MaxSize, Syntax::Size { most: 524_280 }), "octets like 64K or 8K",
+    "gso_ipv4_max_size" => link(GsoIpv4MaxSize, Syntax::Size { most: 524_280 }), "bytes like 64K or 8K",
         "the same of IPv4; gso_max_size sets it too";
     "qdisc" => at(Place::Qdisc, Syntax::Discipline).dear(1).cuts(),
         "default | noqueue | pfifo_fast | mq | pfifo | bfifo | fq | fq_codel | tbf, with parameters as in 'tbf rate 100M \

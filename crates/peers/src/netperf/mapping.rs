@@ -163,8 +163,18 @@ pub fn spec_of(request: &Request, is_ipv4: bool, limits: &Limits) -> Result<Spec
         (ServerRole::Answers, false, true) => Workload::TcpCrr,
         (ServerRole::Answers, false, false) => Workload::TcpRr,
         (ServerRole::Answers, true, false) => Workload::UdpRr,
-        (ServerRole::Sends, true, _) => return Err((EOPNOTSUPP, "asked for datagrams, which are not sent here")),
-        _ => return Err((EOPNOTSUPP, "asked for connections without data, which are not served here")),
+        (ServerRole::Sends, true, _) => {
+            return Err((
+                EOPNOTSUPP,
+                "asked for datagrams from here, which are not sent; UDP_STREAM towards here is served",
+            ));
+        }
+        _ => {
+            return Err((
+                EOPNOTSUPP,
+                "asked for connections without data, as TCP_CC does, which is not served here; TCP_CRR is",
+            ));
+        }
     };
     if (1..LEAST_PORT).contains(&request.data_port) {
         return Err((EACCES, "asked for a data port below 1024, which may be another server's"));

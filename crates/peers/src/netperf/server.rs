@@ -109,8 +109,16 @@ impl<'a> Session<'a> {
                 Command::Nothing => Ok(()),
                 Command::Test(request) => self.test(&request, &mut permit),
                 Command::Classic(name) => {
-                    let what =
-                        format!("asked for {name} as netperf before 2.5 did; install netperf 2.5 or later there");
+                    let what = match name {
+                        "TCP_CC" => "asked for TCP_CC, connections without a request, which is not served; TCP_CRR is"
+                            .to_owned(),
+                        "TCP_STREAM" => {
+                            "asked for TCP_STREAM as netperf before 2.5 did, and as TCP_SENDFILE of any version \
+                                         does; choose TCP_STREAM, with netperf 2.5 or later"
+                                .to_owned()
+                        }
+                        _ => format!("asked for {name} as netperf before 2.5 did; install netperf 2.5 or later there"),
+                    };
                     self.service.refuse(self.peer, &what);
                     self.say(&Message::new(message.kind + 1, UNKNOWN_TEST))
                 }

@@ -58,8 +58,9 @@ impl FromStr for Gate {
 pub fn no_metric(name: &str) -> String {
     let names: Vec<&str> = METRICS.iter().map(Metric::short).collect();
     let near = linerate_machine::text::nearest(name, names.iter().copied());
-    let hint = near.map(|near| format!("did you mean '{near}'? ")).unwrap_or_default();
-    format!("there is no metric '{name}'; {hint}metrics are {}", names.join(", "))
+    let hint =
+        near.map_or_else(|| format!("metrics are {}", names.join(", ")), |near| format!("did you mean '{near}'?"));
+    format!("there is no metric '{name}'; {hint}")
 }
 
 impl Gate {

@@ -153,6 +153,7 @@ impl Joined<'_> {
                         | DoubtKind::IrqTimeByTicks
                         | DoubtKind::SoakNotCalibrated
                         | DoubtKind::NoisyMachine
+                        | DoubtKind::BusyMachine
                         | DoubtKind::CountersMissing
                 );
                 if of_machine && !other.doubts.contains(&doubt) {

@@ -19,31 +19,31 @@ use super::{Part, PlanError, PlannedTrial, WantedSetting};
 
 /// A level of the factor `boot`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Boot {
+pub struct Boot {
     /// The levels are named so.
-    pub(crate) name: String,
+    pub name: String,
     /// A program and its arguments, which the controller's machine runs.
-    pub(crate) command: Vec<String>,
+    pub command: Vec<String>,
     /// What the machine must be afterwards.
-    pub(crate) checks: Checks,
+    pub checks: Checks,
     /// How long the command and the machine have together.
-    pub(crate) wait: Duration,
+    pub wait: Duration,
 }
 
 /// What is seen on a machine that was booted. Without any of it nobody can tell what is running there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Checks {
+pub struct Checks {
     /// The kernel's release, `uname -r`; a `*` stands for anything.
-    pub(crate) kernel: Option<String>,
+    pub kernel: Option<String>,
     /// When and how it was built, `uname -v`; a `*` stands for anything.
-    pub(crate) build: Option<String>,
+    pub build: Option<String>,
     /// Modules and the checksums of their sources, as /sys/module/NAME/srcversion has them.
-    pub(crate) srcversion: Vec<(String, String)>,
+    pub srcversion: Vec<(String, String)>,
 }
 
 /// What a check came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Checked {
+pub enum Checked {
     /// It is what was asked.
     Good,
     /// It is something else: half a sentence.
@@ -72,17 +72,17 @@ impl fmt::Display for Checks {
 
 impl Checks {
     /// Whether there is anything to see.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Checks::default()
     }
 
     /// The names of the modules that are looked at.
-    pub(crate) fn modules(&self) -> Vec<String> {
+    pub fn modules(&self) -> Vec<String> {
         self.srcversion.iter().map(|(module, _)| module.clone()).collect()
     }
 
     /// Whether the machine is what was asked.
-    pub(crate) fn check(&self, machine: &Environment) -> Checked {
+    pub fn check(&self, machine: &Environment) -> Checked {
         let release = (&self.kernel, &machine.kernel, "kernel");
         let build = (&self.build, &machine.kernel_version, "kernel's build");
         for (wanted, is, what) in [release, build] {
@@ -115,7 +115,7 @@ impl Checks {
 
 impl PlannedTrial {
     /// What this trial wants the machine of an end booted as.
-    pub(crate) fn boot(&self, end: End) -> Option<&str> {
+    pub fn boot(&self, end: End) -> Option<&str> {
         let boot = self.settings.iter().find(|one| one.end == end && one.change.name == BOOT);
         boot.map(|one| one.change.value.as_str())
     }
@@ -243,7 +243,7 @@ impl<'t> Reader<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Plan;
+    use crate::Plan;
 
     const HEAD: &str = "format = 'linerate.plan/1'\nworkload = 'tcp-rr'\n";
 

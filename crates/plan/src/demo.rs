@@ -3,7 +3,7 @@
 
 /// The plans of the demo, in order, each with what it changes in them. Together at most 40 s of traffic, which
 /// leaves 20 s of the demo's minute for making two machines and for what lies between the trials.
-pub(crate) fn demo_plans() -> Vec<(&'static str, Vec<(String, String)>)> {
+pub fn demo_plans() -> Vec<(&'static str, Vec<(String, String)>)> {
     let set = |name: &str, text: &str| (name.to_owned(), text.to_owned());
     vec![
         ("tcp", vec![set("duration", "3s"), set("warmup", "300ms")]),
@@ -21,7 +21,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::plan::{ExpectedTime, find};
+    use crate::{ExpectedTime, find};
 
     #[test]
     fn the_demo_fits_its_minute() {

@@ -5,7 +5,7 @@ use super::{Plan, PlanError};
 
 macro_rules! plans {
     ($($name:literal),+ $(,)?) => {
-        [$(($name, concat!("plans/", $name, ".toml"), include_str!(concat!("../../../../plans/", $name, ".toml")))),+]
+        [$(($name, concat!("plans/", $name, ".toml"), include_str!(concat!("../../../plans/", $name, ".toml")))),+]
     };
 }
 
@@ -26,12 +26,12 @@ const FILES: [(&str, &str, &str); 12] = plans![
 ];
 
 /// The names of the built-in plans.
-pub(crate) fn builtin_names() -> impl Iterator<Item = &'static str> {
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _, _)| *name)
 }
 
 /// The built-in plans, all of them good: a test reads each.
-pub(crate) fn builtins() -> Vec<Plan> {
+pub fn builtins() -> Vec<Plan> {
     FILES.iter().filter_map(|(name, file, text)| Plan::parse(text, file, name).ok()).collect()
 }
 
@@ -46,7 +46,7 @@ mod tests {
     use linerate_trial::spec::{Spec, Workload};
 
     use super::*;
-    use crate::plan::{ExpectedTime, PlannedTrial};
+    use crate::{ExpectedTime, PlannedTrial};
 
     #[test]
     fn every_built_in_plan_is_good_and_says_why_it_exists() {

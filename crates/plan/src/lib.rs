@@ -1,5 +1,6 @@
 //! Plans: what to measure, as a file says it or as built in.
 //! Knows no endpoints and measures nothing; a plan becomes a list of trials, and carrying them out is the campaign's.
+#![forbid(unsafe_code)]
 
 mod boot;
 mod builtin;
@@ -8,7 +9,6 @@ mod expand;
 mod expect;
 mod file;
 mod order;
-mod show;
 
 use std::io::Read;
 use std::path::Path;
@@ -19,83 +19,82 @@ use linerate_machine::words;
 use linerate_results::expect::Expectation;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use boot::{Boot, Checked};
-pub(crate) use builtin::{builtin_names, builtins};
-pub(crate) use demo::demo_plans;
-pub(crate) use expand::{ExpectedTime, PlannedTrial, WantedSetting};
-pub(crate) use expect::{Met, expectation, judged};
-pub(crate) use order::RoundOrder;
-pub(crate) use show::{plan_text, plans_table};
+pub use boot::{Boot, Checked};
+pub use builtin::{builtin_names, builtins};
+pub use demo::demo_plans;
+pub use expand::{ExpectedTime, PlannedTrial, WantedSetting};
+pub use expect::{Met, expectation, judged, unanswerable};
+pub use order::RoundOrder;
 
 /// What to measure: parts, each a workload with fixed options and factors that vary.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// What records and `linerate run` call it.
-    pub(crate) name: String,
+    pub name: String,
     /// What it measures, in one line.
-    pub(crate) about: String,
+    pub about: String,
     /// Why it exists: a paragraph, with its source.
-    pub(crate) why: String,
+    pub why: String,
     /// How its records are shown to people.
-    pub(crate) report: Report,
+    pub report: Report,
     /// The order within a round; absent, what serves the plan ([`Plan::is_random`]).
-    pub(crate) order: Option<RoundOrder>,
+    pub order: Option<RoundOrder>,
     /// What is measured, in this order.
-    pub(crate) parts: Vec<Part>,
+    pub parts: Vec<Part>,
     /// Settings of the user's own, `custom.NAME`, and how they are read and set.
-    pub(crate) custom: Vec<(String, Custom)>,
+    pub custom: Vec<(String, Custom)>,
     /// What machines are booted as, where trials differ in that.
-    pub(crate) boots: Vec<Boot>,
+    pub boots: Vec<Boot>,
     /// The text that this was read from. Kept with a campaign, so that a resumed one expands to the same trials
     /// even when the file has changed since, or the built-in plan in a newer version.
-    pub(crate) source: String,
+    pub source: String,
 }
 
 /// A workload with its options and factors.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Part {
+pub struct Part {
     /// A heading for people, where a plan has several parts.
-    pub(crate) title: Option<String>,
+    pub title: Option<String>,
     /// How often each configuration is measured.
-    pub(crate) repeat: u32,
+    pub repeat: u32,
     /// Each round measures each configuration twice, as two sides that must be alike.
-    pub(crate) null: bool,
+    pub null: bool,
     /// What its figures must be.
-    pub(crate) expect: Vec<Expectation>,
+    pub expect: Vec<Expectation>,
     /// Fixed options, name and text; `workload` is the first unless it is a factor.
-    pub(crate) options: Vec<(String, String)>,
+    pub options: Vec<(String, String)>,
     /// What varies, and its levels. The first varies slowest.
-    pub(crate) factors: Vec<(String, Vec<String>)>,
+    pub factors: Vec<(String, Vec<String>)>,
 }
 
 /// What is changed in a plan for one run; kept with the campaign, so that a later process has the same trials.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Changes {
+pub struct Changes {
     /// `--set`: names and texts.
-    pub(crate) overrides: Vec<(String, String)>,
+    pub overrides: Vec<(String, String)>,
     /// `--repeat`.
-    pub(crate) repeat: Option<u32>,
+    pub repeat: Option<u32>,
     /// What the order of the trials is drawn from; absent: they run in the plan's order.
     #[serde(default)]
-    pub(crate) seed: Option<u32>,
+    pub seed: Option<u32>,
     /// `--null`: A/A trials of everything.
     #[serde(default)]
-    pub(crate) null: bool,
+    pub null: bool,
     /// `--precision` and `--max-repeats`.
     #[serde(default)]
-    pub(crate) precision: Option<Precision>,
+    pub precision: Option<Precision>,
     /// `--expect`: what every figure must be, beside what the plan says.
     #[serde(default)]
-    pub(crate) expect: Vec<String>,
+    pub expect: Vec<String>,
 }
 
 /// Until when each configuration is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Precision {
+pub struct Precision {
     /// Both ends of the interval lie within this part of the median.
-    pub(crate) part: f64,
+    pub part: f64,
     /// Or this is reached.
-    pub(crate) max_repeats: u32,
+    pub max_repeats: u32,
 }
 
 words! {
@@ -112,7 +111,7 @@ words! {
 
 /// Why a plan cannot be had or cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PlanError {
+pub enum PlanError {
     /// No built-in plan has this name.
     #[error("there is no plan '{name}'; {hint}")]
     Unknown {
@@ -160,17 +159,18 @@ pub(crate) enum PlanError {
 const MAX_FILE: u64 = 1 << 20;
 
 /// The built-in plan of this name, or the plan file at this path: what ends in `.toml` or has a `/` is a path.
-pub(crate) fn find(name_or_path: &str) -> Result<Plan, PlanError> {
+pub fn find(name_or_path: &str) -> Result<Plan, PlanError> {
     if name_or_path.ends_with(".toml") || name_or_path.contains('/') {
         return read(name_or_path);
     }
     builtin::builtin(name_or_path).unwrap_or_else(|| {
-        let names = builtin_names().collect::<Vec<_>>().join(", ");
-        let near =
-            nearest(name_or_path, builtin_names()).map(|name| format!("did you mean '{name}'? ")).unwrap_or_default();
-        let hint = format!(
-            "{near}the built-in plans are {names}; a plan of your own is given as a path, like ./{name_or_path}.toml"
-        );
+        let hint = match nearest(name_or_path, builtin_names()) {
+            Some(near) => format!("did you mean '{near}'? `linerate plans` lists them all"),
+            None => format!(
+                "the built-in plans are {}; a plan of your own is given as a path, like ./{name_or_path}.toml",
+                builtin_names().collect::<Vec<_>>().join(", ")
+            ),
+        };
         Err(PlanError::Unknown { name: name_or_path.to_owned(), hint })
     })
 }
@@ -193,7 +193,7 @@ fn read(path: &str) -> Result<Plan, PlanError> {
 impl Plan {
     /// The plan that this text describes. `file` is named in complaints; `default_name` is taken where the text
     /// gives no name. Every trial of the plan is checked here, so that a bad one is found at its line.
-    pub(crate) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, PlanError> {
+    pub fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, PlanError> {
         file::parse(text, file, default_name)
     }
 }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_is_not_there() {
-        check_refused("udp-swep", &["there is no plan 'udp-swep'", "did you mean 'udp-sweep'?", "canned"]);
+        check_refused("udp-swep", &["there is no plan 'udp-swep'", "did you mean 'udp-sweep'?", "linerate plans"]);
         check_refused("nonsense", &["the built-in plans are tcp, udp-sweep", "./nonsense.toml"]);
         check_refused("./missing.toml", &["plan file ./missing.toml:", "linerate plans"]);
         check_refused("/dev/zero", &["plan file /dev/zero:", "larger than 1M"]);

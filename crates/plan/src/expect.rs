@@ -2,6 +2,7 @@
 //! Knows no renderer and no exit status.
 
 use linerate_results::expect::Expectation;
+use linerate_results::figure::{METRICS, Metric};
 use linerate_results::record::{NullSide, Record};
 use linerate_results::stats::median;
 use linerate_trial::options;
@@ -10,25 +11,26 @@ use super::{Changes, Plan, PlannedTrial};
 
 /// What came of one expectation of one configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Met {
-    pub(crate) expectation: Expectation,
+pub struct Met {
+    /// What is expected.
+    pub expectation: Expectation,
     /// Which configuration; `None` where this run measures none that the expectation is for.
-    pub(crate) configuration: Option<String>,
+    pub configuration: Option<String>,
     /// Trials with this figure.
-    pub(crate) repeats: usize,
+    pub repeats: usize,
     /// Their median, in the record's unit.
-    pub(crate) median: Option<f64>,
+    pub median: Option<f64>,
 }
 
 impl Met {
     /// Whether it is as expected; `None` where nothing of the kind was to be measured.
-    pub(crate) fn is_met(&self) -> Option<bool> {
+    pub fn is_met(&self) -> Option<bool> {
         self.configuration.is_some().then(|| self.expectation.is_met(self.median))
     }
 }
 
 /// Reads an expectation, with its levels written as trials have them.
-pub(crate) fn expectation(text: &str) -> Result<Expectation, String> {
+pub fn expectation(text: &str) -> Result<Expectation, String> {
     let mut read: Expectation = text.parse()?;
     for (name, level) in &mut read.with {
         *level = options::canonical(name, level).map_err(|error| error.to_string())?;
@@ -36,9 +38,40 @@ pub(crate) fn expectation(text: &str) -> Result<Expectation, String> {
     Ok(read)
 }
 
+/// Why no trial of a run can show this, in a sentence; `None`: some can.
+pub fn unanswerable(expectation: &Expectation, trials: &[PlannedTrial]) -> Option<String> {
+    let mut chosen: Vec<&PlannedTrial> = trials.iter().collect();
+    for (name, level) in &expectation.with {
+        chosen.sort_by_key(|trial| trial.configuration);
+        let mut there: Vec<String> = Vec::new();
+        for level in chosen.iter().filter_map(|trial| trial.level(name)) {
+            if !there.contains(&level) {
+                there.push(level);
+            }
+        }
+        chosen.retain(|trial| trial.level(name).as_ref() == Some(level));
+        if chosen.is_empty() {
+            let there =
+                if there.is_empty() { format!("none sets {name}") } else { format!("there are {}", there.join(", ")) };
+            return Some(format!("no trial has {name}={level}; {there}"));
+        }
+    }
+    if chosen.iter().any(|trial| expectation.metric.suits(&trial.spec)) {
+        return None;
+    }
+    let spec = &chosen.first()?.spec;
+    let others: Vec<&str> = METRICS.iter().filter(|one| one.suits(spec)).map(Metric::short).collect();
+    let (workload, direction) = (spec.workload, spec.direction);
+    Some(format!(
+        "a trial of {workload} {direction} has no {}; it has {}",
+        expectation.metric.short(),
+        others.join(", ")
+    ))
+}
+
 impl PlannedTrial {
     /// Whether the expectation is for this one: it has the levels that are named.
-    pub(crate) fn is_expected(&self, expectation: &Expectation) -> bool {
+    pub fn is_expected(&self, expectation: &Expectation) -> bool {
         expectation.with.iter().all(|(name, level)| self.level(name).as_ref() == Some(level))
     }
 
@@ -56,7 +89,7 @@ impl PlannedTrial {
 
 /// Every expectation of the plan and of this run, judged by the median of each configuration's repeats. By the median,
 /// and not by each trial: a plan that repeats more often would else be the harder to pass.
-pub(crate) fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: &[Record]) -> Vec<Met> {
+pub fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: &[Record]) -> Vec<Met> {
     let more: Vec<Expectation> = changes.expect.iter().filter_map(|text| expectation(text).ok()).collect();
     let mut configurations: Vec<&PlannedTrial> = Vec::new();
     for trial in trials.iter().filter(|trial| trial.null_side != Some(NullSide::B)) {
@@ -147,6 +180,30 @@ mod tests {
                 "latency_p50 < 1ms with host.gro=off | udp-stream rate=200M | 0 | not",
             ],
         );
+    }
+
+    #[track_caller]
+    fn check_unanswerable(text: &str, want: Option<&str>) {
+        let trials = Plan::parse(PLAN, "t.toml", "t").unwrap().trials_of(&Changes::default()).unwrap();
+        let why = unanswerable(&expectation(text).unwrap(), &trials);
+        match want {
+            None => assert_eq!(why, None),
+            Some(part) => assert!(why.as_ref().is_some_and(|why| why.contains(part)), "{why:?}"),
+        }
+    }
+
+    #[test]
+    fn what_no_trial_can_show_is_known_before() {
+        check_unanswerable("loss < 1%", None);
+        check_unanswerable("latency_p50 < 1ms", None);
+        check_unanswerable("loss < 1% with rate=0.1G", None);
+        check_unanswerable("loss < 1% with rate=5M", Some("no trial has rate=5M; there are 100M, 200M, unlimited"));
+        check_unanswerable("loss < 1% with host.mtu=1500", Some("no trial has host.mtu=1500; none sets host.mtu"));
+        check_unanswerable(
+            "loss < 1% with workload=tcp-rr",
+            Some("a trial of tcp-rr rx has no loss; it has transactions"),
+        );
+        check_unanswerable("tx_throughput > 1M", Some("has no tx_throughput"));
     }
 
     #[test]

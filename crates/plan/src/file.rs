@@ -502,7 +502,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::plan::builtins;
+    use crate::builtins;
 
     const HEAD: &str = "format = \"linerate.plan/1\"\n";
 
@@ -660,7 +660,7 @@ mod tests {
 
     #[test]
     fn the_example_of_the_documentation_is_a_plan() {
-        let page = include_str!("../../../../docs/plans.md");
+        let page = include_str!("../../../docs/plans.md");
         let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
         assert!(!examples.is_empty());
         for example in examples {

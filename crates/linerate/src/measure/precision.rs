@@ -9,7 +9,7 @@ use linerate_results::stats::median;
 use linerate_results::stats::sequential::Sequential;
 use linerate_trial::spec::Workload;
 
-use crate::plan::{PlannedTrial, Precision};
+use linerate_plan::{PlannedTrial, Precision};
 
 /// The figure that a workload is run for.
 pub(crate) fn main_metric(workload: Workload) -> &'static Metric {
@@ -18,7 +18,7 @@ pub(crate) fn main_metric(workload: Workload) -> &'static Metric {
 }
 
 /// What is known of each configuration by now.
-pub(crate) struct Narrowing {
+pub(crate) struct Repeats {
     precision: Precision,
     rule: Sequential,
     values: BTreeMap<u32, Vec<f64>>,
@@ -47,10 +47,10 @@ impl Reached {
     }
 }
 
-impl Narrowing {
-    pub(crate) fn new(precision: Precision) -> Narrowing {
+impl Repeats {
+    pub(crate) fn new(precision: Precision) -> Repeats {
         let rule = Sequential::new(precision.max_repeats);
-        Narrowing { precision, rule, values: BTreeMap::new(), since: BTreeMap::new() }
+        Repeats { precision, rule, values: BTreeMap::new(), since: BTreeMap::new() }
     }
 
     /// A record of the campaign from before it was broken off, in the order of its trials.
@@ -104,28 +104,28 @@ mod tests {
     use linerate_results::sample;
 
     use super::*;
-    use crate::plan::{Changes, Plan};
+    use linerate_plan::{Changes, Plan};
 
     /// The trials that are run when each configuration measures as this says, in the order in which they are.
-    fn run(null: bool, least: u32, of: impl Fn(u32, u32) -> f64) -> (Vec<(u32, u32)>, Narrowing) {
+    fn run(null: bool, least: u32, of: impl Fn(u32, u32) -> f64) -> (Vec<(u32, u32)>, Repeats) {
         let precision = Precision { part: 0.01, max_repeats: 20 };
         let text = "format = 'linerate.plan/1'\nworkload = 'tcp-stream'\n[factors]\ndirection = 'tx,rx'\n";
         let changes =
             Changes { precision: Some(precision), null, seed: Some(5), repeat: Some(least), ..Changes::default() };
         let trials = Plan::parse(text, "t.toml", "t").unwrap().trials_of(&changes).unwrap();
-        let mut narrowing = Narrowing::new(precision);
+        let mut repeats = Repeats::new(precision);
         let mut ran = Vec::new();
         for trial in &trials {
-            if narrowing.has_enough(trial) {
+            if repeats.has_enough(trial) {
                 continue;
             }
             ran.push((trial.configuration, trial.repeat));
             let mut record = sample::tcp(trial.index, Direction::Rx, of(trial.configuration, trial.repeat), false);
             (record.trial.configuration, record.trial.repeat) = (Some(trial.configuration), trial.repeat);
             record.trial.null_side = trial.null_side;
-            narrowing.heard(&record, trial.least);
+            repeats.heard(&record, trial.least);
         }
-        (ran, narrowing)
+        (ran, repeats)
     }
 
     /// 900 Mbit/s, give or take 0.1 %; and configuration 1 give or take 10 %.
@@ -135,10 +135,10 @@ mod tests {
 
     #[test]
     fn each_is_repeated_until_it_is_narrow() {
-        let (ran, narrowing) = run(false, 1, noisy);
+        let (ran, repeats) = run(false, 1, noisy);
         let count = |configuration| ran.iter().filter(|(other, _)| *other == configuration).count();
-        let precision = narrowing.precision;
-        let (quiet, noisy) = (narrowing.reached(0).unwrap(), narrowing.reached(1).unwrap());
+        let precision = repeats.precision;
+        let (quiet, noisy) = (repeats.reached(0).unwrap(), repeats.reached(1).unwrap());
         assert_eq!((count(0), count(1)), (quiet.repeats, 20));
         assert!((6..=8).contains(&quiet.repeats) && quiet.is_within(precision), "{quiet:?}");
         assert!(!noisy.is_within(precision) && noisy.interval.is_some(), "{noisy:?}");

@@ -9,11 +9,10 @@ use super::WantedSetting;
 
 words! {
     /// The order of the trials within a round.
-    #[derive(clap::ValueEnum)]
     RoundOrder {
-        /// As the plan's factors vary
+        /// As the plan's factors vary.
         Plan = "plan",
-        /// By chance in each round, from a seed that is recorded
+        /// By chance in each round, from a seed that is recorded.
         Random = "random",
     }
 }
@@ -93,7 +92,7 @@ fn shuffle<T>(items: &mut [T], chance: &mut SplitMix64) {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use crate::plan::{Changes, Plan, PlannedTrial};
+    use crate::{Changes, Plan, PlannedTrial};
 
     fn trials(text: &str, changes: &Changes) -> Vec<PlannedTrial> {
         let text = format!("format = \"linerate.plan/1\"\n{text}");

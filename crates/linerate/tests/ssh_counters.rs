@@ -33,12 +33,12 @@ impl Board {
     fn start(bench: &Bench) -> Option<Board> {
         let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         if users.split_whitespace().nth(2) == Some("1") {
-            eprintln!("SKIPPED afar: a daemon for logins needs root, not a user namespace");
+            eprintln!("SKIPPED ssh_counters: a daemon for logins needs root, not a user namespace");
             return None;
         }
         let needed = ["/usr/bin/ssh", "/usr/sbin/sshd", "/usr/bin/iperf3", "/usr/sbin/nft"];
         if let Some(missing) = needed.iter().find(|path| !Path::new(path).exists()) {
-            eprintln!("SKIPPED afar: {missing} is missing; 'cargo xtask setup' installs it");
+            eprintln!("SKIPPED ssh_counters: {missing} is missing; 'cargo xtask setup' installs it");
             return None;
         }
         let file = |name: &str| bench.folder.path(name);
@@ -143,7 +143,7 @@ fn check(record: &Record, stage: Stage, counted: u64, evidence: &str) {
 
 #[test]
 fn what_a_target_without_an_agent_lost_is_found_by_its_counters() {
-    let Some(bench) = Bench::of("afar", &Shape::unshaped()) else { return };
+    let Some(bench) = Bench::of("ssh-counters", &Shape::unshaped()) else { return };
     let Some(board) = Board::start(&bench) else { return };
 
     // A packet filter, whose rule counts.

@@ -17,30 +17,30 @@ use super::{Changes, Part, Plan, PlanError, boot};
 
 /// One measurement that a plan asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PlannedTrial {
+pub struct PlannedTrial {
     /// From 0, in the order in which they run.
-    pub(crate) index: u32,
+    pub index: u32,
     /// Which part of the plan, from 0.
-    pub(crate) part: usize,
+    pub part: usize,
     /// Which repeat of its configuration, from 0.
-    pub(crate) repeat: u32,
+    pub repeat: u32,
     /// Which configuration of the plan, from 0, in the plan's order.
-    pub(crate) configuration: u32,
+    pub configuration: u32,
     /// Repeats that it has however narrow the interval is by then.
-    pub(crate) least: u32,
+    pub least: u32,
     /// Which side of an A/A pair it is, where the plan asks for them.
-    pub(crate) null_side: Option<NullSide>,
+    pub null_side: Option<NullSide>,
     /// The levels that distinguish this configuration, in the plan's order.
-    pub(crate) factors: Levels,
+    pub factors: Levels,
     /// What is asked of the two machines. Valid.
-    pub(crate) spec: Spec,
+    pub spec: Spec,
     /// How the machines are set for it, in the plan's order.
-    pub(crate) settings: Vec<WantedSetting>,
+    pub settings: Vec<WantedSetting>,
 }
 
 impl PlannedTrial {
     /// Its configuration in a few words: its factors, or its workload and direction.
-    pub(crate) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         if self.factors.is_empty() {
             return format!("{} {}", self.spec.workload, self.spec.direction);
         }
@@ -54,16 +54,16 @@ impl PlannedTrial {
 
 /// A setting that a trial wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WantedSetting {
+pub struct WantedSetting {
     /// Whose.
-    pub(crate) end: End,
+    pub end: End,
     /// Which, and its value.
-    pub(crate) change: Change,
+    pub change: Change,
 }
 
 impl WantedSetting {
     /// What a change of it costs, from 0 to 9.
-    pub(crate) fn dear(&self) -> u8 {
+    pub fn dear(&self) -> u8 {
         setting::find(&self.change.name).map_or(0, |found| found.dear)
     }
 }
@@ -76,11 +76,7 @@ const MAX_TRIALS: u64 = 100_000;
 
 impl Plan {
     /// The trials in the plan's own order, without what only a run can ask for.
-    pub(crate) fn trials(
-        &self,
-        overrides: &[(String, String)],
-        repeat: Option<u32>,
-    ) -> Result<Vec<PlannedTrial>, PlanError> {
+    pub fn trials(&self, overrides: &[(String, String)], repeat: Option<u32>) -> Result<Vec<PlannedTrial>, PlanError> {
         self.trials_of(&Changes { overrides: overrides.to_vec(), repeat, ..Changes::default() })
     }
 
@@ -90,7 +86,7 @@ impl Plan {
     /// on the link that wakes up, then hits all configurations alike, and a difference between two of them is theirs.
     /// Settings that are dear to change vary slowest, and the dearest not within a round at all: all repeats of one
     /// level, then all of the next. Within a round the order is the plan's, or by chance (`order.rs`).
-    pub(crate) fn trials_of(&self, changes: &Changes) -> Result<Vec<PlannedTrial>, PlanError> {
+    pub fn trials_of(&self, changes: &Changes) -> Result<Vec<PlannedTrial>, PlanError> {
         let mut parts = self.overridden(&changes.overrides, changes.repeat)?;
         let least: Vec<u32> = parts.iter().map(|(_, part)| part.repeat).collect();
         for (_, part) in &mut parts {
@@ -161,7 +157,7 @@ impl Plan {
 
     /// Whether a campaign of it runs in an order left to chance, unless somebody says otherwise: where there are
     /// repeats. What is measured once can be no proof, and is easier to follow in the plan's order.
-    pub(crate) fn is_random(&self, changes: &Changes) -> Result<bool, PlanError> {
+    pub fn is_random(&self, changes: &Changes) -> Result<bool, PlanError> {
         let repeated =
             || Ok(self.overridden(&changes.overrides, changes.repeat)?.iter().any(|(_, part)| part.repeat > 1));
         match self.order {
@@ -189,7 +185,7 @@ impl Plan {
                 }
                 continue;
             }
-            let levels = canonical_levels(name, text).map_err(|error| PlanError::Override(error.to_string()))?;
+            let levels = levels_or_copy(name, text).map_err(|error| PlanError::Override(error.to_string()))?;
             defined(name, &self.custom).map_err(|error| PlanError::Override(error.to_string()))?;
             boot::defined(name, &levels, &self.boots).map_err(PlanError::Override)?;
             wanted.push((name, levels));
@@ -340,10 +336,15 @@ impl Part {
     /// Whether each of its workloads, otherwise as usual, could be measured with this option.
     fn accepts(&self, name: &str, text: &str) -> Result<(), Misfit> {
         let bad = |error| Misfit::Option(name.to_owned(), Box::new(error));
-        canonical(name, text).map_err(bad)?;
+        let is_copy = copied(text).is_some();
+        if !is_copy {
+            canonical(name, text).map_err(bad)?;
+        }
         for workload in self.workloads().into_iter().filter(|_| setting_of(name).is_none()) {
             let mut spec = Spec::new(workload);
-            spec.set(name, text).map_err(bad)?;
+            if !is_copy {
+                spec.set(name, text).map_err(bad)?;
+            }
             spec.validate()?;
             applies(name, workload).map_err(bad)?;
         }
@@ -364,6 +365,10 @@ impl Part {
             }
             "duration" => self.remove("bytes"),
             _ => {}
+        }
+        if levels.iter().any(|level| copied(level).is_some()) {
+            // It varies as the other does, and is no factor of its own.
+            self.remove(name);
         }
         if let Some((_, there)) = self.factors.iter_mut().find(|(other, _)| other == name) {
             *there = levels;
@@ -493,6 +498,14 @@ fn applies(name: &str, workload: Workload) -> Result<(), BadOption> {
     }
 }
 
+/// What `--set` gives an option: levels, or the one text `as NAME`.
+fn levels_or_copy(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
+    match copied(text) {
+        Some(of) => options::allowed(name).and(options::allowed(of)).map(|_| vec![text.to_owned()]),
+        None => canonical_levels(name, text),
+    }
+}
+
 /// The levels that a text names, each written in one way only (`1024` and `1K` are both `1K`), so that records of
 /// two campaigns can be joined by level.
 pub(super) fn canonical_levels(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
@@ -509,16 +522,16 @@ pub(super) fn canonical_levels(name: &str, text: &str) -> Result<Vec<String>, Ba
 
 /// How long trials should take: traffic only, warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ExpectedTime {
+pub struct ExpectedTime {
     /// The trials whose time is known, together.
-    pub(crate) time: Duration,
+    pub time: Duration,
     /// Trials that end after a number of bytes, in a time that nobody knows beforehand.
-    pub(crate) by_bytes: usize,
+    pub by_bytes: usize,
 }
 
 impl ExpectedTime {
     /// The time that all of these should take.
-    pub(crate) fn of<'a>(trials: impl IntoIterator<Item = &'a PlannedTrial>) -> ExpectedTime {
+    pub fn of<'a>(trials: impl IntoIterator<Item = &'a PlannedTrial>) -> ExpectedTime {
         let mut expected = ExpectedTime::default();
         for trial in trials {
             match trial.spec.extent {
@@ -550,6 +563,8 @@ impl fmt::Display for ExpectedTime {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -629,6 +644,17 @@ mod tests {
         let values =
             |trial: &PlannedTrial| trial.settings.iter().map(|one| one.change.value.clone()).collect::<Vec<_>>();
         assert_eq!([values(&trials[0]), values(&trials[1])], [["1500", "1500"], ["9216", "9216"]]);
+        // Also by --set, in the place of levels of its own.
+        let text = "workload = 'tcp-stream'\n[factors]\nhost.mtu = [1500, 9000]\n";
+        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let of = |name: &str| vec![set("target.mtu", "1500,9K"), set("host.mtu", &format!("as {name}"))];
+        let trials = plan(text).trials(&of("target.mtu"), None).unwrap();
+        let mtus =
+            |trial: &PlannedTrial| values(trial).into_iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>();
+        assert_eq!([mtus(&trials[0]), mtus(&trials[1])], [["1500"], ["9216"]]);
+        let refused = |name: &str| plan(text).trials(&of(name), None).unwrap_err().to_string();
+        assert!(refused("target.mut").contains("mtu"), "{}", refused("target.mut"));
+        assert!(refused("target.speed").contains("nothing here sets target.speed"), "{}", refused("target.speed"));
     }
 
     #[test]

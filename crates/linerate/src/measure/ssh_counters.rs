@@ -21,8 +21,8 @@ const LOOK_TIME: Duration = Duration::from_secs(15);
 const MOST_OCTETS: usize = 16 << 20;
 const CHUNK: usize = 16 << 10;
 
-/// A machine that is looked at from afar.
-pub(crate) struct Afar {
+/// A machine whose counters are read over ssh.
+pub(crate) struct SshCounters {
     endpoint: Endpoint,
     options: ConnectOptions,
     /// `None`: it was lost, and is looked for again before the next look.
@@ -44,12 +44,12 @@ struct Shell {
     guard: Guard,
 }
 
-impl Afar {
+impl SshCounters {
     /// Opens the shell, and sees that it does what it is told.
-    pub(crate) fn reach(endpoint: &Endpoint, options: &ConnectOptions) -> Result<Afar, ControlError> {
-        let mut afar = Afar { endpoint: endpoint.clone(), options: options.clone(), shell: None };
-        afar.read(&Wanted::routes(), None)?;
-        Ok(afar)
+    pub(crate) fn reach(endpoint: &Endpoint, options: &ConnectOptions) -> Result<SshCounters, ControlError> {
+        let mut counters = SshCounters { endpoint: endpoint.clone(), options: options.clone(), shell: None };
+        counters.read(&Wanted::routes(), None)?;
+        Ok(counters)
     }
 
     /// Looks at the machine from the interface that has this address; or one sentence.
@@ -107,7 +107,7 @@ impl Shell {
             }
         };
         thread::Builder::new()
-            .name("afar".to_owned())
+            .name("ssh-counters".to_owned())
             .spawn(reading)
             .map_err(|error| format!("this program cannot start a thread ({error}); see 'ulimit -u'"))?;
         let mark = format!("linerate-{}", octets.map(|octet| format!("{octet:02x}")).concat());

@@ -1,7 +1,8 @@
 //! Plans as text for people: the table of `linerate plans`, and one plan as `linerate plans NAME` shows it.
 //! Knows no terminal: how wide a page is, is an argument.
 
-use super::{ExpectedTime, Plan, PlanError};
+use linerate_plan::{ExpectedTime, Plan, PlanError};
+
 use crate::render;
 
 /// A row for each plan: what it measures, how many trials it has and how long their traffic takes.
@@ -27,7 +28,7 @@ pub(crate) fn plan_text(plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{builtins, find};
+    use linerate_plan::{builtins, find};
 
     #[test]
     fn the_table_of_plans() {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// What failed lately. Some configurations may never work (a frame size that a switch in the middle drops, say): their
 /// records say so, and the campaign goes on. It ends when a link that worked works no more, or never did.
 #[derive(Debug, Default)]
-pub(crate) struct Luck {
+pub(crate) struct AbortPolicy {
     /// Configurations that have worked.
     worked: BTreeSet<u32>,
     /// Those that failed since a trial last succeeded.
@@ -21,10 +21,10 @@ const OF_WORKING: u32 = 2;
 /// may well begin with a few configurations that cannot work.
 const OF_NEW: u32 = 6;
 
-impl Luck {
+impl AbortPolicy {
     /// `worked`: the configurations that worked before, when a campaign is carried on.
-    pub(crate) fn new(worked: BTreeSet<u32>) -> Luck {
-        Luck { worked, ..Luck::default() }
+    pub(crate) fn new(worked: BTreeSet<u32>) -> AbortPolicy {
+        AbortPolicy { worked, ..AbortPolicy::default() }
     }
 
     pub(crate) fn worked(&mut self, configuration: u32) {
@@ -61,16 +61,16 @@ mod tests {
     /// many trials there are when it ends, if it ends before the last.
     #[track_caller]
     fn check(trials: &str, ends_after: Option<usize>) {
-        let mut luck = Luck::default();
+        let mut policy = AbortPolicy::default();
         let mut ended = None;
         for (at, letter) in trials.chars().enumerate() {
             let configuration = u32::from(letter.to_ascii_lowercase());
             if letter.is_uppercase() {
-                luck.worked(configuration)
+                policy.worked(configuration)
             } else {
-                luck.failed(configuration)
+                policy.failed(configuration)
             }
-            if luck.has_left().is_some() {
+            if policy.has_left().is_some() {
                 ended = Some(at + 1);
                 break;
             }

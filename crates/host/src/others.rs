@@ -1,0 +1,133 @@
+//! CPU time of programs that take no part in a trial, from /proc/PID/stat before and after it.
+//! Knows no trial; a process is one of linerate's by its name, or by its parent's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Instant;
+
+use linerate_machine::cpu::TICK_S;
+
+/// The processes of others at one moment.
+#[derive(Debug)]
+pub struct Others {
+    at: Instant,
+    processes: BTreeMap<u32, Process>,
+}
+
+/// What others did with a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Busy {
+    /// The fraction of the machine's time.
+    pub share: f64,
+    /// The program that used most of it.
+    pub most: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Process {
+    name: String,
+    parent: u32,
+    /// Its own time, and that of children that it has waited for: of one that ends in between nothing is lost.
+    ticks: u64,
+}
+
+/// From fewer clock ticks a share is chance.
+const FEWEST_TICKS: u64 = 10;
+/// A thread of the kernel (PF_KTHREAD, linux/sched.h): its time is often the trial's own.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+impl Others {
+    /// Looks now. What this user may not see is not counted.
+    pub fn look() -> Others {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let stat = |number: u32| Some((number, parse(&fs::read_to_string(format!("/proc/{number}/stat")).ok()?)?));
+        Others { at: Instant::now(), processes: without_ours(numbers.filter_map(stat).collect()) }
+    }
+
+    /// What they have done since, of so many CPUs; `None`: too little to tell.
+    pub fn busy_since(&self, cpus: u32) -> Option<Busy> {
+        let now = Others::look();
+        let whole = (now.at - self.at).as_secs_f64() / TICK_S * f64::from(cpus);
+        let (ticks, most) = growth(&self.processes, &now.processes);
+        (ticks >= FEWEST_TICKS && whole > 0.0).then(|| Busy { share: (ticks as f64 / whole).min(1.0), most })
+    }
+}
+
+/// `number (name) state parent … flags … utime stime cutime cstime` (proc_pid_stat(5)); `None` for a kernel's thread.
+fn parse(text: &str) -> Option<Process> {
+    let (start, rest) = text.rsplit_once(')')?;
+    let fields: Vec<u64> = rest.split_ascii_whitespace().skip(1).map(|field| field.parse().unwrap_or(0)).collect();
+    let (&parent, &flags, times) = (fields.first()?, fields.get(5)?, fields.get(10..14)?);
+    (flags & KERNEL_THREAD == 0).then_some(())?;
+    let name = start.split_once('(')?.1.to_owned();
+    Some(Process { name, parent: u32::try_from(parent).ok()?, ticks: times.iter().sum() })
+}
+
+/// Agents, controllers, and what they have started, such as an emulated board, are part of the trial.
+fn without_ours(all: BTreeMap<u32, Process>) -> BTreeMap<u32, Process> {
+    let is_ours = |number: u32| all.get(&number).is_some_and(|process| process.name.starts_with("linerate"));
+    all.iter()
+        .filter(|(number, process)| !is_ours(**number) && !is_ours(process.parent))
+        .map(|(number, process)| (*number, process.clone()))
+        .collect()
+}
+
+/// Ticks that all have used, and who used most.
+fn growth(before: &BTreeMap<u32, Process>, now: &BTreeMap<u32, Process>) -> (u64, String) {
+    let sum = |processes: &BTreeMap<u32, Process>| processes.values().map(|process| process.ticks).sum::<u64>();
+    let grown = |(number, process): &(&u32, &Process)| {
+        process.ticks.saturating_sub(before.get(number).map_or(0, |before| before.ticks))
+    };
+    let most = now.iter().max_by_key(grown).map(|(_, process)| process.name.clone());
+    (sum(now).saturating_sub(sum(before)), most.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(number: u32, name: &str, parent: u32, flags: u64, times: [u64; 4]) -> (u32, String) {
+        let [user, system, children, children_system] = times;
+        let line = format!(
+            "{number} ({name}) R {parent} 1 1 0 -1 {flags} 9 9 9 9 {user} {system} {children} {children_system} 20"
+        );
+        (number, line)
+    }
+
+    fn read(lines: &[(u32, String)]) -> BTreeMap<u32, Process> {
+        without_ours(lines.iter().filter_map(|(number, line)| Some((*number, parse(line)?))).collect())
+    }
+
+    #[test]
+    fn time_of_others_is_counted_once_and_of_the_trial_not_at_all() {
+        let before = read(&[
+            line(2, "kthreadd", 0, 0x0020_8040, [9, 9, 0, 0]),
+            line(10, "make", 1, 0, [1, 1, 50, 5]),
+            line(11, "cc1 (x) 7", 10, 0, [30, 2, 0, 0]),
+            line(20, "linerate", 1, 0, [100, 100, 0, 0]),
+            line(21, "qemu-system-arm", 20, 0, [10, 10, 0, 0]),
+        ]);
+        assert_eq!(before.len(), 2, "{before:?}");
+        // The compiler has used 10 more, and has ended; another has begun.
+        let now = read(&[
+            line(2, "kthreadd", 0, 0x0020_8040, [99, 99, 0, 0]),
+            line(10, "make", 1, 0, [1, 1, 90, 7]),
+            line(12, "cc1 (x) 7", 10, 0, [3, 1, 0, 0]),
+            line(20, "linerate", 1, 0, [900, 900, 0, 0]),
+            line(21, "qemu-system-arm", 20, 0, [910, 10, 0, 0]),
+        ]);
+        assert_eq!(growth(&before, &now), (14, "make".to_owned()));
+    }
+
+    #[test]
+    fn a_program_that_is_busy_is_seen() {
+        let before = Others::look();
+        let mut busy = std::process::Command::new("/bin/sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(800));
+        let found = before.busy_since(1);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert!(found.as_ref().is_some_and(|found| found.share > 0.1), "{found:?}");
+    }
+}
