@@ -45,7 +45,7 @@ impl Notes {
             let most = if note.kind.is_some() { 1 } else { FAILURES };
             let more = match note.sentences.len().saturating_sub(most) {
                 0 => String::new(),
-                more => format!("; and {more} more like it"),
+                more => format!("; {more} more like it"),
             };
             let shown: Vec<&str> = note.sentences.iter().take(most).map(String::as_str).collect();
             format!("[{number}] {}: {}{more}", note.kind.map_or("failed", DoubtKind::name), shown.join("; "))

@@ -172,7 +172,8 @@ fn sweep(who: &str, group: &[&Record]) -> Option<String> {
             let place = if places.is_empty() { "no counter says where".to_owned() } else { places.join(" and ") };
             text += &format!("; {} {share} % was lost, {place}", at(worst, group));
         }
-        Some(_) => text += "; nothing was lost",
+        // The table says it.
+        Some(_) => return None,
         None => {}
     }
     Some(text + ".")
