@@ -89,7 +89,8 @@ impl Bench {
         // What one test leaves changed is not for another one's agents to find.
         let journals = self.folder.0.join("journals");
         command.env("XDG_DATA_HOME", &self.folder.0).env("LINERATE_JOURNALS", journals);
-        command.env(MARK, &self.mark).stdin(Stdio::null());
+        // Sentences are looked for whole.
+        command.env("COLUMNS", "1000").env(MARK, &self.mark).stdin(Stdio::null());
     }
 
     /// `linerate run PLAN` between the two machines, with more arguments.
