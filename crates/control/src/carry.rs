@@ -78,14 +78,22 @@ pub(crate) fn reach(
     // `cat` itself is a program of that machine, and the one that is surely there.
     let program = "(head -c 64 /proc/self/exe || cat /proc/self/exe || cat /bin/sh) 2>/dev/null";
     bare.program = carrier.run(program, Vec::new(), HEADER as u64, ANSWER)?.said;
-    let (name, agent) = carrier.pick(&bare)?;
-    let folder = carrier.put(&mut first, &agent, &home)?;
+    let agent = carrier.pick(&bare)?;
+    let folder = carrier.put(&mut first, &agent.program, &home)?;
     let program = format!("{folder}/linerate-agent");
-    let mut link = carrier.start(carrier.further(), &format!("exec {program} --stdio"), &program)?;
-    let greeting = carrier.line(&mut link, ANSWER)?;
+    let mut command = program.clone();
+    if agent.is_linerate {
+        command.push_str(" agent");
+    }
+    let mut link = carrier.start(carrier.further(), &format!("exec {command} --stdio"), &program)?;
+    let greeting = carrier.line(&mut link, ANSWER).map_err(|error| match agent.is_linerate {
+        true => carrier.cannot_itself(agent.name, error),
+        false => error,
+    })?;
     if options.keep_agent {
         carrier.tell(&mut first, "keep")?;
-        link.notes.push(format!("its agent ({name}) stays there; use it with --remote-agent {program}"));
+        let command = if agent.is_linerate { format!("'{command}'") } else { command };
+        link.notes.push(format!("its agent ({}) stays there; use it with --remote-agent {command}", agent.name));
     } else {
         // A program runs on without its file. So nothing stays behind, though all should end here at once.
         carrier.tell(&mut first, "drop")?;
@@ -93,6 +101,15 @@ pub(crate) fn reach(
     link.put_back(greeting.into_bytes());
     link.keep(first);
     Ok(link)
+}
+
+/// What is carried.
+struct Agent {
+    /// For which machines it is.
+    name: &'static str,
+    program: Vec<u8>,
+    /// It is this very program, which is an agent when it is told so.
+    is_linerate: bool,
 }
 
 struct Carrier<'a> {
@@ -206,8 +223,8 @@ impl Carrier<'_> {
         })
     }
 
-    /// The agent for this machine: its name and its octets.
-    fn pick(&self, bare: &Bare) -> Result<(&'static str, Vec<u8>), ControlError> {
+    /// The agent for this machine.
+    fn pick(&self, bare: &Bare) -> Result<Agent, ControlError> {
         let name = bare.agent().map_err(|what| {
             (self.unreachable)(format!(
                 "it has no agent, and none of linerate's is for it ({what}): build the package linerate-agent for it, \
@@ -217,12 +234,18 @@ impl Carrier<'_> {
         let file = format!("linerate-agent-{name}");
         for folder in &self.options.agents {
             match std::fs::read(folder.join(&file)) {
-                Ok(octets) => return Ok((name, octets)),
+                Ok(program) => return Ok(Agent { name, program, is_linerate: false }),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => {
                     let path = folder.join(&file);
                     return Err((self.unreachable)(format!("{} cannot be read: {error}", path.display())));
                 }
+            }
+        }
+        if self.options.carry_itself && name == std::env::consts::ARCH {
+            // What runs, though its file may have been replaced since.
+            if let Ok(program) = std::fs::read("/proc/self/exe") {
+                return Ok(Agent { name, program, is_linerate: true });
             }
         }
         let folders: Vec<String> = self.options.agents.iter().map(|folder| folder.display().to_string()).collect();
@@ -231,6 +254,17 @@ impl Carrier<'_> {
              with --agents",
             if folders.is_empty() { "any folder".to_owned() } else { folders.join(", ") }
         )))
+    }
+
+    /// This program needs the libraries that it was built with, and a static agent none.
+    fn cannot_itself(&self, name: &str, error: ControlError) -> ControlError {
+        match error {
+            ControlError::Unreachable { why, .. } => (self.unreachable)(format!(
+                "it has no agent, and this very program, carried there, does not run: {why}; build the static agent with \
+                 'cargo xtask agents {name}'"
+            )),
+            other => other,
+        }
     }
 
     /// Puts the agent into a folder there, and returns that.
@@ -309,14 +343,9 @@ impl Link {
 /// The sum of cksum(1): POSIX, the CRC of ISO/IEC 8802-3 over the octets and then their number.
 fn cksum(octets: &[u8]) -> u32 {
     const POLYNOMIAL: u32 = 0x04C1_1DB7;
-    let add = |sum: u32, octet: u8| {
-        (0..8).fold(
-            sum ^ u32::from(octet) << 24,
-            |sum, _| {
-                if sum & 1 << 31 == 0 { sum << 1 } else { sum << 1 ^ POLYNOMIAL }
-            },
-        )
-    };
+    let shifted = |sum: u32| if sum & 1 << 31 == 0 { sum << 1 } else { sum << 1 ^ POLYNOMIAL };
+    let table: [u32; 256] = std::array::from_fn(|octet| (0..8).fold((octet as u32) << 24, |sum, _| shifted(sum)));
+    let add = |sum: u32, octet: u8| sum << 8 ^ table[usize::from((sum >> 24) as u8 ^ octet)];
     let mut sum = octets.iter().fold(0, |sum, octet| add(sum, *octet));
     let mut len = octets.len();
     while len > 0 {

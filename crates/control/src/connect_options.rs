@@ -19,6 +19,8 @@ pub struct ConnectOptions {
     pub remote_agent: Option<String>,
     /// Where agents to carry are, as `linerate-agent-NAME`; the first that has the right one counts.
     pub agents: Vec<PathBuf>,
+    /// Where none has it, this very program is carried to a machine of its own kind.
+    pub carry_itself: bool,
     /// What was carried stays there.
     pub keep_agent: bool,
     /// The key that is shared with a `tcp:` agent.
@@ -44,6 +46,7 @@ impl Default for ConnectOptions {
             agent_program: None,
             remote_agent: None,
             agents: Vec::new(),
+            carry_itself: false,
             keep_agent: false,
             psk: None,
             boards: None,

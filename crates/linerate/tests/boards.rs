@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use linerate_results::record::Record;
 use linerate_trial::doubt::DoubtKind;
+use machines::cookbook::{Ends, recipes};
 use machines::{Bench, Ran, Running};
 
 /// A campaign of a few trials of a second.
@@ -217,8 +218,17 @@ fn sabrelite() {
     check_traffic(&lab, "fec");
     pause_reaches_the_register(&lab);
     registers_tell_what_changed_meanwhile(&lab);
+    report_redone(&lab, 1);
     a_killed_controller_s_settings_are_put_back(&lab);
     a_pulled_cable_is_named_and_the_campaign_goes_on(&lab);
+}
+
+/// The cookbook's commands for a field report, on this board.
+#[track_caller]
+fn report_redone(lab: &Lab, report: u32) {
+    let runtime = lab.bench.folder.0.display().to_string();
+    let ends = Ends { board: lab.endpoint(), host: None, duration: "1s", variable: Some(("XDG_RUNTIME_DIR", runtime)) };
+    recipes(report).iter().for_each(|recipe| recipe.run(&lab.bench, &ends));
 }
 
 /// The first report's check: what is set is read back, and seen where the MAC obeys it.
@@ -362,6 +372,7 @@ fn mcimx6ul_evk() {
 fn zcu102() {
     let Some(lab) = Lab::up("zcu102") else { return };
     check_traffic(&lab, "macb");
+    report_redone(&lab, 4);
     // QEMU's GEM counts octets in the upper half of the driver's counters: noticed, not believed.
     let contradicted = |record: &Record| {
         let mut doubts = record.doubts.iter().filter(|doubt| doubt.kind() == DoubtKind::CountersContradict);

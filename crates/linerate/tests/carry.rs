@@ -201,8 +201,11 @@ fn with_libraries(program: &Path, root: &Path) {
     let output = Command::new("ldd").arg(program).output().unwrap();
     for word in String::from_utf8_lossy(&output.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
         let there = root.join(&word[1..]);
-        fs::create_dir_all(there.parent().unwrap()).unwrap();
-        fs::copy(word, there).unwrap();
+        // What runs already must not lose what it has loaded.
+        if !there.exists() {
+            fs::create_dir_all(there.parent().unwrap()).unwrap();
+            fs::copy(word, there).unwrap();
+        }
     }
 }
 
@@ -277,6 +280,37 @@ fn to_a_machine_with_openssh() {
     check_measured(&board.run_carried(&bench, &QUICK).wait(LONG));
     bench.wait_until("no agent is left", IN_TIME, || board.agents(&bench).is_empty());
     assert_eq!(board.folders(), before);
+}
+
+/// Without any agent that was built, linerate is its own on a machine of its kind; on one without its libraries it says so.
+#[test]
+fn itself_to_a_machine_of_its_own_kind() {
+    let Some(bench) = Bench::new("carry-itself") else { return };
+    let Some(board) = Board::start(&bench, Daemon::Dropbear, &TOOLS, "true") else { return };
+    with_libraries(Path::new(env!("CARGO_BIN_EXE_linerate")), &bench.folder.0.join("board"));
+    // Of the machine's own agents none may be found; those beside this program are nobody's.
+    let program = bench.folder.path("own/bin/linerate");
+    fs::create_dir_all(Path::new(&program).parent().unwrap()).unwrap();
+    // A release has no such debugging information, and a board no time for it.
+    quiet(Command::new("strip").args(["-o", &program, env!("CARGO_BIN_EXE_linerate")]));
+    let run = |more: &[&str]| {
+        let target = format!("root@{TARGET_IPV4}:{PORT}");
+        let mut command = Command::new(&program);
+        bench.dress(command.args(["run", "udp-stream", "--target", &target, "--json"]).args(QUICK).args(more));
+        command.env("PATH", &board.path);
+        bench.lab().in_host(|| Ok(Running::start(command))).unwrap().wait(LONG)
+    };
+    check_measured(&run(&["--set", "target.mtu=1400", "--set", "message_size=1K"]));
+    bench.wait_until("the MTU is back", IN_TIME, || mtu(&bench) == "1500");
+    board.check_nothing_is_left(&bench);
+
+    let loader = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let root = bench.folder.0.join("board");
+    let libraries = ["lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"].map(|of| root.join(of));
+    let own = libraries.into_iter().flat_map(loader).filter(|path| path.to_string_lossy().contains("libm.so"));
+    assert!(own.map(|path| fs::remove_file(path).unwrap()).count() > 0, "linerate needs libm");
+    run(&[]).check_sentence(&["this very program, carried there, does not run", "libm", "cargo xtask agents"]);
+    board.check_nothing_is_left(&bench);
 }
 
 #[test]

@@ -185,7 +185,7 @@ impl Plan {
                 }
                 continue;
             }
-            let levels = canonical_levels(name, text).map_err(|error| PlanError::Override(error.to_string()))?;
+            let levels = levels_or_copy(name, text).map_err(|error| PlanError::Override(error.to_string()))?;
             defined(name, &self.custom).map_err(|error| PlanError::Override(error.to_string()))?;
             boot::defined(name, &levels, &self.boots).map_err(PlanError::Override)?;
             wanted.push((name, levels));
@@ -336,10 +336,15 @@ impl Part {
     /// Whether each of its workloads, otherwise as usual, could be measured with this option.
     fn accepts(&self, name: &str, text: &str) -> Result<(), Misfit> {
         let bad = |error| Misfit::Option(name.to_owned(), Box::new(error));
-        canonical(name, text).map_err(bad)?;
+        let is_copy = copied(text).is_some();
+        if !is_copy {
+            canonical(name, text).map_err(bad)?;
+        }
         for workload in self.workloads().into_iter().filter(|_| setting_of(name).is_none()) {
             let mut spec = Spec::new(workload);
-            spec.set(name, text).map_err(bad)?;
+            if !is_copy {
+                spec.set(name, text).map_err(bad)?;
+            }
             spec.validate()?;
             applies(name, workload).map_err(bad)?;
         }
@@ -360,6 +365,10 @@ impl Part {
             }
             "duration" => self.remove("bytes"),
             _ => {}
+        }
+        if levels.iter().any(|level| copied(level).is_some()) {
+            // It varies as the other does, and is no factor of its own.
+            self.remove(name);
         }
         if let Some((_, there)) = self.factors.iter_mut().find(|(other, _)| other == name) {
             *there = levels;
@@ -489,6 +498,14 @@ fn applies(name: &str, workload: Workload) -> Result<(), BadOption> {
     }
 }
 
+/// What `--set` gives an option: levels, or the one text `as NAME`.
+fn levels_or_copy(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
+    match copied(text) {
+        Some(of) => options::allowed(name).and(options::allowed(of)).map(|_| vec![text.to_owned()]),
+        None => canonical_levels(name, text),
+    }
+}
+
 /// The levels that a text names, each written in one way only (`1024` and `1K` are both `1K`), so that records of
 /// two campaigns can be joined by level.
 pub(super) fn canonical_levels(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
@@ -546,6 +563,8 @@ impl fmt::Display for ExpectedTime {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -625,6 +644,17 @@ mod tests {
         let values =
             |trial: &PlannedTrial| trial.settings.iter().map(|one| one.change.value.clone()).collect::<Vec<_>>();
         assert_eq!([values(&trials[0]), values(&trials[1])], [["1500", "1500"], ["9216", "9216"]]);
+        // Also by --set, in the place of levels of its own.
+        let text = "workload = 'tcp-stream'\n[factors]\nhost.mtu = [1500, 9000]\n";
+        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let of = |name: &str| vec![set("target.mtu", "1500,9K"), set("host.mtu", &format!("as {name}"))];
+        let trials = plan(text).trials(&of("target.mtu"), None).unwrap();
+        let mtus =
+            |trial: &PlannedTrial| values(trial).into_iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>();
+        assert_eq!([mtus(&trials[0]), mtus(&trials[1])], [["1500"], ["9216"]]);
+        let refused = |name: &str| plan(text).trials(&of(name), None).unwrap_err().to_string();
+        assert!(refused("target.mut").contains("mtu"), "{}", refused("target.mut"));
+        assert!(refused("target.speed").contains("nothing here sets target.speed"), "{}", refused("target.speed"));
     }
 
     #[test]

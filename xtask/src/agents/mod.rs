@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use crate::agent_size::{machine as machine_in_words, write_part};
 use crate::elf::{Elf, loaded};
@@ -59,7 +60,15 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
         machines.iter().map(|machine| place(machine)).collect()
     } else {
         let toolchain = if rustup { Toolchain::of_rustup(&machines)? } else { Toolchain::of_sources()? };
-        build(&machines, &toolchain)?
+        eprintln!(
+            "xtask: building {} of {} agents: from nothing, three to four minutes each on two CPUs; after that, seconds",
+            machines.len(),
+            MACHINES.len()
+        );
+        let start = Instant::now();
+        let built = build(&machines, &toolchain)?;
+        eprintln!("xtask: built in {} s", start.elapsed().as_secs());
+        built
     };
     for agent in &agents {
         println!("{}", agent.display());
