@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::{boards, connect_options, given_addresses, machines, say_notes, terminal_width};
+use super::{boards, connect_options, given_addresses, machines, say_notes, width};
 use crate::cli::{CheckArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::check::{self, Step};
@@ -24,7 +24,7 @@ pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCo
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
-    let width = usize::from(terminal_width().unwrap_or(100));
+    let width = usize::from(width().unwrap_or(100));
     let mut first_failed = None;
     let checked = check::check(&pair, &mut |step: &Step| {
         out!("{}", render::check::text(step, width));
