@@ -122,8 +122,11 @@ pub(crate) fn asked() -> Cli {
     })
 }
 
-/// What an argument that is missing can be.
-const MISSING: [(&str, fn() -> String); 6] = [
+/// An argument, and what it can be.
+type Possible = (&'static str, fn() -> String);
+
+/// Of those that may be missing.
+const MISSING: [Possible; 6] = [
     ("<ENDPOINT>", || format!("a machine is reached as one of: {}", endpoint_forms())),
     ("<PLAN>", || {
         "`linerate plans` lists the built-in plans; a plan file is given as a path, like ./mine.toml".to_owned()
