@@ -27,13 +27,17 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use linerate_control::{Client, ConnectOptions, Psk};
+use linerate_results::record::Record;
 use linerate_results::store::Store;
 
+use self::run::OwnedOrder;
 use crate::cli::{Cli, Command, SharedArgs};
 use crate::defaults::Defaults;
 use crate::interrupt;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::render;
+use crate::render::doubts::Notes;
+use crate::render::records::Parts;
 use linerate_plan::Report;
 
 /// Carries the command out. The status is 0 or, where a judgement failed, 1; an error is for 2.
@@ -161,21 +165,32 @@ fn data_folder() -> Option<PathBuf> {
     data.map(|data| data.join("linerate"))
 }
 
-/// What people see of a campaign's records.
-fn report(report: Report, records: &[linerate_results::record::Record]) -> String {
-    let width = terminal_width();
-    let body = match report {
+/// What people see of a campaign's records, without what is doubted. `lead` stands first, instead of plan and machines.
+fn report(order: &OwnedOrder, parts: &Parts, records: &[Record], lead: Option<&str>, notes: &mut Notes) -> String {
+    let (width, plan) = (width(), &order.plan);
+    let mut text = match plan.report {
         Report::Ttcp => render::ttcp::ttcp(records, width),
-        Report::Table => render::records::text(records, width),
-        Report::Sweep => {
-            let table = render::records::text(records, width);
-            format!("{table}\n{}", render::picture::picture(records))
-        }
+        _ => render::records::tables(records, parts, lead, notes, width),
     };
-    format!("{body}\n{}", render::wrapped(&render::summary::summary(records), width))
+    if plan.report == Report::Sweep {
+        text += &render::picture::picture(records, width);
+    }
+    text + &render::wrapped(&render::summary::summary_beside_tables(records), width)
 }
 
-/// Columns of the terminal; `None` where standard output is none, and lines may be as long as they like.
-fn terminal_width() -> Option<u16> {
-    comfy_table::Table::new().width()
+/// Prints a text that is laid out already; JSON as it is.
+fn show(text: &str, is_json: bool) {
+    if is_json {
+        output::data!("{text}");
+    } else {
+        output::out!("{}", render::wrapped(text, width()));
+    }
+}
+
+/// Columns of a line: COLUMNS, else those of the terminal, else 100. Never `None`: what is read in a pager or a mail has
+/// a width, too.
+fn width() -> Option<u16> {
+    const USUAL: u16 = 100;
+    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    asked.filter(|columns| *columns >= 20).or_else(output::columns).or(Some(USUAL))
 }

@@ -1,5 +1,5 @@
 //! Carries plans out: two machines are reached, trials run between them, and each becomes a record.
-//! Knows no terminal beyond a progress line, and no format of output.
+//! Knows no terminal beyond lines of progress, and no other format of output.
 //!
 //! ```text
 //!   pair (two agents, leased) ─→ route (addresses) ─→ campaign ─→ for each trial: settings ─→ conduct ─→ join ─→ store
@@ -14,7 +14,7 @@ pub(crate) mod conduct;
 pub(crate) mod error;
 pub(crate) mod foreign;
 pub(crate) mod ids;
-
+pub(crate) mod live;
 pub(crate) mod pair;
 pub(crate) mod precision;
 pub(crate) mod route;

@@ -3,8 +3,10 @@
 //!
 //! Standard output may be gone: `linerate plans | head -1` ends quietly where `print!` would panic.
 
+use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Stdout, Write, stderr, stdout};
+use std::sync::LazyLock;
 
 use linerate_machine::printable::{in_line, printable};
 
@@ -14,6 +16,12 @@ macro_rules! out {
 }
 pub(crate) use out;
 
+/// Like `out!`, for programs: every sign is kept as it is.
+macro_rules! data {
+    ($($argument:tt)*) => { $crate::output::print_as_is(&format!($($argument)*)) };
+}
+pub(crate) use data;
+
 /// The longest sentence, in characters: another machine may have written most of it.
 const LONGEST: usize = 8000;
 
@@ -21,9 +29,13 @@ const LONGEST: usize = 8000;
 /// nobody, and agents end with their input. SIGPIPE, which does that for other programs, stays ignored: an agent
 /// that dies must not take this program with it.
 pub(crate) fn print(text: Arguments<'_>) {
-    let text = text.to_string();
+    print_as_is(&signs(&text.to_string()));
+}
+
+/// The same, whatever the terminal can show.
+pub(crate) fn print_as_is(text: &str) {
     let mut stdout = stdout().lock();
-    match stdout.write_all(printable(&text).as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => {
@@ -35,12 +47,12 @@ pub(crate) fn print(text: Arguments<'_>) {
 
 /// Writes a sentence to standard error, if that is still there.
 pub(crate) fn say(sentence: Arguments<'_>) {
-    let _ = writeln!(stderr(), "{}", sentence_of(&sentence.to_string()));
+    let _ = writeln!(stderr(), "{}", signs(&sentence_of(&sentence.to_string())));
 }
 
 /// Writes a text of several lines to standard error: what is for people while a program reads standard output.
 pub(crate) fn beside(text: &str) {
-    let _ = writeln!(stderr(), "{}", printable(text.trim_end()));
+    let _ = writeln!(stderr(), "{}", signs(&printable(text.trim_end())));
 }
 
 /// A line that begins at the margin is ours: where another machine's words, or a parser's, have lines of their own,
@@ -62,6 +74,64 @@ fn sentence_of(text: &str) -> String {
     sentence
 }
 
+/// Whether only ASCII is shown: the locale is C (POSIX.1-2024, 8.2), or the terminal knows nothing. Where no locale is
+/// set, as in containers, terminals show UTF-8 all the same.
+pub(crate) fn is_ascii_only() -> bool {
+    static ASCII: LazyLock<bool> = LazyLock::new(|| {
+        let set = |name: &&str| std::env::var(name).is_ok_and(|value| !value.is_empty());
+        let locale =
+            ["LC_ALL", "LC_CTYPE", "LANG"].iter().find(|name| set(name)).and_then(|name| std::env::var(name).ok());
+        locale.is_some_and(|locale| ["C", "POSIX"].contains(&locale.as_str()))
+            || std::env::var("TERM").is_ok_and(|term| term == "dumb")
+    });
+    *ASCII
+}
+
+/// The signs of tables, pictures and units that are no ASCII, and what stands for each, as wide.
+const SIGNS: [(char, char); 24] = [
+    ('─', '-'),
+    ('│', '|'),
+    ('┤', '|'),
+    ('└', '+'),
+    ('█', '#'),
+    ('▄', '='),
+    ('░', ':'),
+    ('·', '.'),
+    ('▁', '_'),
+    ('▂', '.'),
+    ('▃', '-'),
+    ('▅', '='),
+    ('▆', '+'),
+    ('▇', '*'),
+    ('→', '>'),
+    ('…', '~'),
+    ('µ', 'u'),
+    ('–', '-'),
+    ('—', '-'),
+    ('±', '~'),
+    ('×', 'x'),
+    ('’', '\''),
+    ('“', '"'),
+    ('”', '"'),
+];
+
+fn signs(text: &str) -> Cow<'_, str> {
+    if !is_ascii_only() || text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(in_ascii(text))
+}
+
+/// With our own signs replaced; what a user has named otherwise stays what it is called.
+fn in_ascii(text: &str) -> String {
+    text.chars().map(|c| SIGNS.iter().find(|(sign, _)| *sign == c).map_or(c, |(_, ascii)| *ascii)).collect()
+}
+
+/// The columns of the terminal that standard output is, if it is one.
+pub(crate) fn columns() -> Option<u16> {
+    console::Term::stdout().size_checked().map(|(_, columns)| columns)
+}
+
 /// Whether standard error is a terminal, where progress may be shown.
 pub(crate) fn is_watched() -> bool {
     stderr().is_terminal()
@@ -75,6 +145,12 @@ pub(crate) fn terminal() -> Stdout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signs_have_ascii_as_wide() {
+        assert_eq!(in_ascii("└──█ 3 µs · a → ü"), "+--# 3 us . a > ü");
+        assert!(SIGNS.iter().all(|(sign, ascii)| !sign.is_ascii() && ascii.is_ascii()));
+    }
 
     #[test]
     fn a_sentence_begins_no_second_line_at_the_margin() {

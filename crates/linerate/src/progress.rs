@@ -1,5 +1,5 @@
-//! The line on the terminal that says what is going on and how long it will take.
-//! Knows no trials; it is silent where standard error is no terminal.
+//! What goes on, on standard error: a line for each trial that ended, and on a terminal one of what is being done and how
+//! long it will take. Knows no trials. Standard output is left to the answer, so that `> file` has that and no more.
 
 use std::time::Duration;
 
@@ -13,10 +13,12 @@ use crate::output::{is_watched, out, say};
 /// Progress on standard error.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
+    /// Trials that ended have a line each.
+    has_lines: bool,
 }
 
 impl Progress {
-    /// A line if standard error is a terminal and the user did not ask for silence.
+    /// Lines unless the user asked for silence, the last of which moves if standard error is a terminal.
     pub(crate) fn new(quiet: bool) -> Progress {
         let wanted = !quiet && is_watched();
         let bar = wanted.then(|| {
@@ -27,7 +29,28 @@ impl Progress {
             );
             bar
         });
-        Progress { bar }
+        Progress { bar, has_lines: !quiet }
+    }
+
+    /// Without lines for trials: for an answer that comes piece by piece.
+    pub(crate) fn without_lines(self) -> Progress {
+        Progress { has_lines: false, ..self }
+    }
+
+    /// So many trials are to come, and take so long.
+    pub(crate) fn begin(&self, trials: usize, left: Option<TimeLeft>) {
+        let many = if trials == 1 { "1 trial".to_owned() } else { format!("{trials} trials") };
+        let time = left.map_or(String::new(), |left| {
+            format!(", {} {}", if left.at_most { "at most" } else { "about" }, words(left.time))
+        });
+        self.line(&format!("{many}{time}"));
+    }
+
+    /// Something came of a trial.
+    pub(crate) fn line(&self, text: &str) {
+        if self.has_lines {
+            self.say(&shown(text));
+        }
     }
 
     /// A trial begins; `left` is the time that the campaign still takes, from here.

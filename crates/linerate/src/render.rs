@@ -2,11 +2,13 @@
 //! Tables are `table_model`, what stands between them `forms`; nothing here prints.
 
 mod apis;
+pub(crate) mod brief;
 pub(crate) mod budget;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod cost;
 pub(crate) mod csv;
+pub(crate) mod doubts;
 pub(crate) mod explain;
 pub(crate) mod flame;
 #[cfg(test)]
@@ -14,6 +16,7 @@ mod forged;
 mod forms;
 pub(crate) mod history;
 pub(crate) mod json;
+mod layout;
 pub(crate) mod list;
 pub(crate) mod machine;
 mod markdown;
@@ -32,6 +35,8 @@ pub(crate) mod show;
 pub(crate) mod summary;
 mod table_model;
 pub(crate) mod ttcp;
+#[cfg(test)]
+mod widths;
 
 use std::borrow::Cow;
 
@@ -54,15 +59,23 @@ fn sentence(text: &str) -> Cow<'_, str> {
 
 /// The text with lines no longer than `width`, broken between words; the lines that follow a broken one are indented.
 pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
     let Some(width) = width.map(usize::from).filter(|width| *width >= 20) else { return text.to_owned() };
     let mut lines = Vec::new();
     for line in text.lines() {
-        let mut broken = String::new();
-        for word in line.split(' ') {
+        if line.chars().count() <= width {
+            lines.push(line.to_owned());
+            continue;
+        }
+        let words = line.trim_start_matches(' ');
+        let mut broken = " ".repeat((line.len() - words.len()).min(width / 2));
+        for word in words.split(' ') {
             let room = width.saturating_sub(broken.chars().count() + 1);
             if !broken.trim().is_empty() && word.chars().count() > room {
                 lines.push(std::mem::replace(&mut broken, "  ".to_owned()));
-            } else if !broken.is_empty() {
+            } else if !broken.trim().is_empty() {
                 broken.push(' ');
             }
             broken.push_str(word);
@@ -74,6 +87,19 @@ pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
     text
 }
 
+/// A table of words for people: a name a column, and rows.
+pub(crate) fn words<const N: usize>(
+    names: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+    width: Option<u16>,
+) -> String {
+    let cell = |text: String| {
+        if text.parse::<u64>().is_ok() { table_model::Cell::numbers(text) } else { table_model::Cell::long(text) }
+    };
+    let rows = rows.into_iter().map(|row| row.map(cell).to_vec());
+    forms::text(&[forms::Piece::Table(table_model::Table::new(names, rows))], width)
+}
+
 #[cfg(test)]
 mod tests {
     use super::wrapped;
@@ -82,6 +108,7 @@ mod tests {
     fn lines_break_between_words() {
         assert_eq!(wrapped("one two three four five\n\nsix\n", Some(20)), "one two three four\n  five\n\nsix\n");
         assert_eq!(wrapped("averyveryverylongwordindeed it is\n", Some(20)), "averyveryverylongwordindeed\n  it is\n");
+        assert_eq!(wrapped("   one two three four\n  x\n", Some(20)), "   one two three\n  four\n  x\n");
         assert_eq!(wrapped("one two\n", None), "one two\n");
     }
 }

@@ -60,7 +60,7 @@ pub fn history(points: &[Point], last: usize) -> Vec<Series> {
     let mut seen = BTreeSet::new();
     let asked = points.iter().map(|point| &*point.around.asked).filter(|asked| seen.insert(std::ptr::from_ref(*asked)));
     let mut names = Asked::varying(&asked.collect::<Vec<_>>());
-    names.retain(|name| !NO_CONFIGURATION.contains(name));
+    names.retain(|name| !NO_CONFIGURATION.contains(&name.name));
     let mut keys: HashMap<*const Asked, Arc<str>> = HashMap::new();
     let mut grouped: BTreeMap<Arc<str>, Vec<&Point>> = BTreeMap::new();
     for point in points {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use linerate_machine::environment::Environment;
+use linerate_trial::spec::{Spec, Workload};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -57,6 +58,17 @@ pub struct Asked {
     pub facts: BTreeMap<String, String>,
 }
 
+/// What is told of a configuration though it is as usual.
+const TOLD: [&str; 2] = ["workload", "direction"];
+
+/// A name by which configurations are told apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Name<'a> {
+    pub(crate) name: &'a str,
+    /// Some plan varies it.
+    pub(crate) is_factor: bool,
+}
+
 impl Asked {
     /// The level of a factor, or the option of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
@@ -64,16 +76,26 @@ impl Asked {
     }
 
     /// The names of these that vary among several: what tells configurations apart.
-    pub(crate) fn varying<'a>(all: &[&'a Asked]) -> Vec<&'a str> {
+    pub(crate) fn varying<'a>(all: &[&'a Asked]) -> Vec<Name<'a>> {
         let names: BTreeSet<&str> =
             all.iter().flat_map(|asked| asked.factors.keys().chain(asked.facts.keys())).map(String::as_str).collect();
         let varies = |name: &&str| all.iter().any(|asked| asked.get(name) != all[0].get(name));
-        names.into_iter().filter(varies).collect()
+        let of = |name: &'a str| Name { name, is_factor: all.iter().any(|asked| asked.factors.contains_key(name)) };
+        names.into_iter().filter(varies).map(of).collect()
     }
 
-    /// The levels of these names, as `rate=100M direction=tx`.
-    pub(crate) fn named(&self, names: &[&str]) -> Arc<str> {
-        let level = |name: &&str| self.get(name).map(|level| format!("{name}={level}"));
+    /// The levels of these names, as `rate=100M direction=tx`. An option that is as usual, and no factor of any, tells
+    /// nobody anything.
+    pub(crate) fn named(&self, names: &[Name<'_>]) -> Arc<str> {
+        let workload = self.get("workload").and_then(Workload::parse);
+        let usual: BTreeMap<&str, String> =
+            workload.map(|workload| Spec::new(workload).asked().into_iter().collect()).unwrap_or_default();
+        let level = |name: &Name<'_>| {
+            let level = self.get(name.name)?;
+            let is_told =
+                name.is_factor || TOLD.contains(&name.name) || usual.get(name.name).is_none_or(|u| u != level);
+            is_told.then(|| format!("{}={level}", name.name))
+        };
         names.iter().filter_map(level).collect::<Vec<_>>().join(" ").into()
     }
 }

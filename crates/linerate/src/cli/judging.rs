@@ -48,6 +48,9 @@ pub(crate) enum RecordsCommand {
         /// Print the record as it is kept
         #[arg(long)]
         json: bool,
+        /// Also the sysctls and offloads that both machines have alike
+        #[arg(long)]
+        all: bool,
     },
     /// What the CPUs did in a record's trial, by function; as a flame graph; against another record's
     Profile(RecordsProfileArgs),
@@ -136,7 +139,8 @@ pub(crate) struct ExplainOutputArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// What to compare with, like last~1, last:target.mtu=1500, or :kernel=6.12 of all campaigns
+    /// What to compare with, like last~1, last:target.mtu=1500, or :kernel=6.12 of all campaigns of the last plan that ran,
+    /// or of that which :plan=NAME says
     #[arg(value_name = "BASELINE", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) baseline: String,
     /// What to compare with it; left out with --null, the baseline is compared with itself only
@@ -169,7 +173,8 @@ pub(crate) struct HistoryArgs {
     /// The metric, like throughput or latency_p99
     #[arg(value_name = "METRIC", add = ArgValueCompleter::new(complete::metrics))]
     pub(crate) metric: String,
-    /// Of which records, like tcp, last:direction=tx, or :direction=tx of all campaigns; by default all there are
+    /// Of which records, like tcp, last:direction=tx, or :direction=tx of all campaigns. Where neither a campaign nor
+    /// :plan=NAME is named, of the last plan that ran
     #[arg(value_name = "SELECTION", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) selection: Option<String>,
     /// Only the last N campaigns of each configuration

@@ -119,6 +119,12 @@ pub(crate) struct RunArgs {
     pub(crate) host_address: Option<GivenAddress>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    /// Also a line a second while a stream runs, as iperf has them: time, direction, Mbit/s of payload
+    ///
+    /// By the receiver's count; where the target is another tool's server, also by the sender's. What was lost or
+    /// retransmitted the ends tell at a trial's end: `linerate records show` has it by time slices.
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) live: bool,
 }
 
 #[derive(Args, Debug)]

@@ -11,10 +11,10 @@ use linerate_results::compare::{self, Comparison, Wish};
 use linerate_results::figure::Metric;
 use linerate_results::observation::Observation;
 
-use super::selection::{compared, observations, selection};
-use super::{open_store, terminal_width};
+use super::selection::{compared, observations, of_last_plan, selection};
+use super::{open_store, width};
 use crate::cli::{CompareArgs, SharedArgs, TableArgs};
-use crate::output::{beside, out, say};
+use crate::output::{beside, data, out, say};
 use crate::render;
 use crate::render::compare::Shown;
 
@@ -38,7 +38,7 @@ pub(crate) fn compare(arguments: &CompareArgs, shared: &SharedArgs) -> Result<Ex
     }
 
     let store = open_store(shared)?;
-    let wanted = selection(&store, &arguments.baseline)?;
+    let wanted = of_last_plan(&store, selection(&store, &arguments.baseline)?)?;
     let baseline = observations(&store, &arguments.baseline, &wanted)?;
     let baseline: Vec<&Observation> = baseline.iter().collect();
     let Some(words) = &arguments.candidate else {
@@ -51,7 +51,7 @@ pub(crate) fn compare(arguments: &CompareArgs, shared: &SharedArgs) -> Result<Ex
         show(arguments.output, &Shown { comparison: &itself, names, gates: &[] });
         return Ok(status(&itself, &gates, arguments.bisect));
     };
-    let other = selection(&store, words)?;
+    let other = of_last_plan(&store, selection(&store, words)?)?;
     let candidate = observations(&store, words, &other)?;
     let candidate: Vec<&Observation> = candidate.iter().collect();
     let ids: HashSet<&str> = baseline.iter().map(|one| one.id.as_str()).collect();
@@ -110,11 +110,11 @@ fn show(output: TableArgs, shown: &Shown<'_>) {
         TableArgs { json: true, .. } => out!("{}", render::compare::json(shown)),
         TableArgs { csv: true, .. } => {
             // Figures must not stand without what else differs; lines of another kind have no place among theirs.
-            beside(&render::compare::around(shown, terminal_width()));
-            out!("{}", render::compare::csv(shown));
+            beside(&render::compare::around(shown, width()));
+            data!("{}", render::compare::csv(shown));
         }
         TableArgs { markdown: true, .. } => out!("{}", render::compare::markdown(shown)),
-        _ => out!("{}", render::compare::text(shown, terminal_width())),
+        _ => out!("{}", render::compare::text(shown, width())),
     }
 }
 

@@ -7,9 +7,9 @@ use anyhow::{Result, bail};
 use linerate_results::cost;
 
 use super::selection::records;
-use super::{open_store, terminal_width};
+use super::{open_store, width};
 use crate::cli::{CostArgs, SharedArgs, TableArgs};
-use crate::output::out;
+use crate::output::{data, out};
 use crate::render;
 
 /// Fits and shows each configuration's cost. The status is 1 where no fit is good.
@@ -30,9 +30,9 @@ pub(crate) fn cost(arguments: &CostArgs, shared: &SharedArgs) -> Result<ExitCode
     }
     match arguments.output {
         TableArgs { json: true, .. } => out!("{}", render::cost::json(&campaign, &costs)),
-        TableArgs { csv: true, .. } => out!("{}", render::cost::csv(&costs)),
+        TableArgs { csv: true, .. } => data!("{}", render::cost::csv(&costs)),
         TableArgs { markdown: true, .. } => out!("{}", render::cost::markdown(&costs)),
-        _ => out!("{}", render::cost::text(&costs, terminal_width())),
+        _ => out!("{}", render::cost::text(&costs, width())),
     }
     Ok(if costs.iter().any(|cost| cost.fit.is_some()) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -11,14 +11,17 @@ use linerate_results::record::Record;
 use linerate_results::store::Store;
 
 use super::run::{Wanted, status};
-use super::{report, terminal_width};
+use super::{report, width};
 use crate::cli::SharedArgs;
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError};
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::output::out;
 use crate::progress::Progress;
-use crate::render::explain::{First, in_three_lines};
+use crate::render::doubts::Notes;
+use crate::render::explain::{First, in_a_line};
+use crate::render::records::{Parts, notes_beneath};
+use crate::render::wrapped;
 use linerate_plan::Changes;
 
 /// Makes two machines, runs three plans between them, and says what was seen.
@@ -38,11 +41,8 @@ pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
     }
     let (target, host) = match &lab {
         Some(lab) => {
-            out!(
-                "Two machines out of network namespaces, and a link like a modest board's between them: about \
-                 470 Mbit/s each way, and a short receive queue at the target.\n"
-            );
-            lab.notes().iter().for_each(|note| out!("Note: {note}.\n"));
+            out!("Two network namespaces and a link like a modest board's: 470 Mbit/s, a short receive queue.\n");
+            lab.notes().iter().for_each(|note| out!("{}", wrapped(&format!("Note: {note}.\n"), width())));
             let netns = |path: std::path::PathBuf| Endpoint::Netns(path.display().to_string());
             (netns(lab.target_netns()), netns(lab.host_netns()))
         }
@@ -52,13 +52,14 @@ pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
         Some(path) => Store::open(path)?,
         None => Store::in_memory()?,
     };
-    let progress = Progress::new(false);
+    let progress = Progress::new(false).without_lines();
     let options = ConnectOptions { interrupted: interrupt::requested, ..ConnectOptions::default() };
     let mut pair = Pair::connect(&target, &host, GivenAddresses::default(), &options)?;
     if lab.is_some() {
         // Open files of this process: nobody could reach them by their names, so people read these.
         pair.names = PerEnd::of(|end| format!("the lab's {end}"));
     }
+    let mut notes = Notes::default();
     for (name, overrides) in linerate_plan::demo_plans() {
         let plan = linerate_plan::find(name)?;
         let changes = Changes { overrides, ..Changes::default() };
@@ -70,17 +71,16 @@ pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
             records.push(record.in_brief());
         });
         progress.clear();
-        out!("\n── linerate run {name} ── {}\n\n", plan.about);
-        out!("{}", report(plan.report, &records));
-        out!("\n{}", in_three_lines(&firsts, false, terminal_width()));
+        let lead = format!("── linerate run {name}");
+        out!("\n{}", report(&order, &Parts::new(), &records, Some(&lead), &mut notes));
+        out!("{}", in_a_line(&firsts, width()));
         if matches!(ended, Err(CampaignError::Interrupted { .. })) {
             pair.end();
             bail!("interrupted; of the demo's machines and traffic nothing is left");
         }
         status(ended)?;
     }
-    out!(
-        "\nThe same on your own board:  linerate run tcp --target root@board\nAll plans:                   linerate plans\n"
-    );
+    out!("{}", notes_beneath(&notes, width()));
+    out!("On your own board: linerate run tcp --target root@board (linerate plans has all plans).\n");
     Ok(ExitCode::SUCCESS)
 }

@@ -20,7 +20,7 @@ use crate::measure::boot::Boots;
 use crate::measure::campaign::Order;
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings::foreseen;
-use crate::output::{beside, out};
+use crate::output::{beside, data, out};
 use crate::progress::Progress;
 use crate::render::matrix::{self as render, Matrix};
 use linerate_plan::{Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
@@ -60,11 +60,11 @@ fn show(matrix: &Matrix<'_>, output: OutputArgs) {
     match output {
         OutputArgs { json: true, .. } => out!("{}", render::json(matrix)),
         OutputArgs { csv: true, .. } => {
-            out!("{}", render::csv(matrix));
+            data!("{}", render::csv(matrix));
             beside(&matrix.conclusion);
         }
         OutputArgs { markdown: true, .. } => out!("{}", render::markdown(matrix)),
-        _ => out!("{}", render::text(matrix)),
+        _ => super::show(&render::text(matrix), false),
     }
 }
 

@@ -21,7 +21,7 @@ use linerate_trial::options::setting_of;
 use linerate_trial::spec::Spec;
 
 use super::run::{Wanted, drawn_seed, status};
-use super::{connect_options, say_notes, terminal_width};
+use super::{connect_options, say_notes, width};
 use crate::cli::{ExplainArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign;
@@ -253,7 +253,7 @@ fn show(arguments: &ExplainArgs, comparison: &Comparison, sides: &[String], sugg
     match arguments.output {
         output if output.json => out!("{}", render::json(&shown)),
         output if output.markdown => out!("{}", render::markdown(&shown)),
-        _ => out!("{}", render::text(&shown, terminal_width())),
+        _ => out!("{}", render::text(&shown, width())),
     }
 }
 

@@ -8,7 +8,7 @@ use linerate_machine::text::nearest;
 use linerate_results::findings::RULES;
 
 use super::selection::one_record;
-use super::{experiment, open_store, terminal_width};
+use super::{experiment, open_store, width};
 use crate::cli::{ExplainArgs, SharedArgs};
 use crate::output::out;
 use crate::render::explain::Explained;
@@ -34,7 +34,7 @@ pub(crate) fn explain(arguments: &ExplainArgs, shared: &SharedArgs) -> Result<Ex
     match arguments.output {
         output if output.json => out!("{}", explained.json()),
         output if output.markdown => out!("{}", explained.markdown()),
-        _ => out!("{}", explained.text(terminal_width())),
+        _ => out!("{}", explained.text(width())),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,10 +8,10 @@ use linerate_results::history;
 use linerate_results::select::Selection;
 
 use super::compare::metric;
-use super::selection::{selection, why_none};
-use super::{open_store, terminal_width};
+use super::selection::{of_last_plan, selection, why_none};
+use super::{open_store, width};
 use crate::cli::{HistoryArgs, SharedArgs, TableArgs};
-use crate::output::out;
+use crate::output::{data, out};
 use crate::render;
 
 /// Shows the history.
@@ -22,6 +22,7 @@ pub(crate) fn history(arguments: &HistoryArgs, shared: &SharedArgs) -> Result<Ex
         Some(words) => selection(&store, words)?,
         None => Selection::default(),
     };
+    let wanted = of_last_plan(&store, wanted)?;
     let points = store.points(metric, &wanted)?;
     if points.is_empty() {
         if let Some(words) =
@@ -34,9 +35,9 @@ pub(crate) fn history(arguments: &HistoryArgs, shared: &SharedArgs) -> Result<Ex
     let series = history::history(&points, arguments.last.into());
     match arguments.output {
         TableArgs { json: true, .. } => out!("{}", render::history::json(metric, &series)),
-        TableArgs { csv: true, .. } => out!("{}", render::history::csv(metric, &series)),
+        TableArgs { csv: true, .. } => data!("{}", render::history::csv(metric, &series)),
         TableArgs { markdown: true, .. } => out!("{}", render::history::markdown(metric, &series)),
-        _ => out!("{}", render::history::text(metric, &series, terminal_width())),
+        _ => out!("{}", render::history::text(metric, &series, width())),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -15,6 +15,7 @@ use crate::cli::{Cable, LabArgs};
 use crate::interrupt;
 use crate::output::{out, say, terminal};
 use crate::progress::Progress;
+use crate::render;
 
 /// Carries the command out.
 pub(crate) fn lab(arguments: &LabArgs) -> Result<ExitCode> {
@@ -41,18 +42,15 @@ fn known(name: &str) -> Result<String> {
 fn list() -> Result<()> {
     let folders = folders()?;
     let running = folders.running();
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(["board", "driver", "what it is", "state"]);
-    for board in BOARDS {
+    let rows = BOARDS.iter().map(|board| {
         let state = if running.iter().any(|name| name == board.name) {
             "runs".to_owned()
         } else {
             board.lacks(&folders.cache).unwrap_or_else(|| "ready".to_owned())
         };
-        table.add_row([board.name, board.driver, board.about, &state]);
-    }
-    out!("{}\n", table.trim_fmt());
+        [board.name.to_owned(), board.driver.to_owned(), board.about.to_owned(), state]
+    });
+    out!("{}", render::words(["board", "driver", "what it is", "state"], rows, super::width()));
     out!(
         "\nlinerate run tcp --target board:{}    starts the board, measures, ends it\n\
          Boards show how drivers behave, not how fast they are (docs/lab.md).\n",

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::terminal_width;
+use super::width;
 use crate::output::out;
 use crate::render::plans::{plan_text, plans_table};
 
@@ -13,7 +13,7 @@ use crate::render::plans::{plan_text, plans_table};
 pub(crate) fn plans(name: Option<&str>) -> Result<ExitCode> {
     match name {
         Some(name) => out!("{}", plan_text(&linerate_plan::find(name)?)),
-        None => out!("{}", plans_table(&linerate_plan::builtins(), terminal_width().unwrap_or(100).max(60))?),
+        None => out!("{}", plans_table(&linerate_plan::builtins(), width())?),
     }
     Ok(ExitCode::SUCCESS)
 }

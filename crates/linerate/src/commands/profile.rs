@@ -18,7 +18,7 @@ use linerate_results::profile::difference;
 use linerate_results::record::{Machine, Record};
 
 use super::selection::one_record;
-use super::{connect_options, open_store, say_notes};
+use super::{connect_options, open_store, say_notes, width};
 use crate::cli::{RecordsProfileArgs, SharedArgs, TargetArgs, TargetProfileArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
@@ -55,7 +55,7 @@ pub(super) fn of_machine(arguments: &TargetArgs, profile: &TargetProfileArgs, sh
         taken.cpu = cpu;
         out!("{}", render::json::line(&serde_json::to_string(&told)?));
     } else {
-        out!("{}", render::profile::whole("machine", &told, driver.as_deref(), "µs/packet"));
+        out!("{}", render::profile::whole("machine", &told, driver.as_deref(), "µs/packet", width()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -126,7 +126,7 @@ pub(super) fn of_record(arguments: &RecordsProfileArgs, shared: &SharedArgs) -> 
             break;
         }
         let unit = if record.workload.is_stream() { "µs/packet" } else { "µs/transaction" };
-        out!("{}\n", render::profile::whole(end.name(), profile, driver_of(machine), unit));
+        out!("{}\n", render::profile::whole(end.name(), profile, driver_of(machine), unit, width()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -143,7 +143,7 @@ fn hold_against(before: &Record, after: &Record, end: End, svg: Option<&Path>) -
         bail!("one of the two profiles tells no times; take both on machines whose /proc/stat can be read");
     };
     out!("{end}, before: {}\n{end}, after:  {}\n\n", named(before), named(after));
-    out!("{}", render::profile::difference(&difference));
+    out!("{}", render::profile::difference(&difference, width()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -14,7 +14,7 @@ use linerate_trial::spec::Workload;
 use super::selection::{self, one_record};
 use super::{open_store, profile};
 use crate::cli::{FilterArgs, OutputArgs, RecordsCommand, SharedArgs};
-use crate::output::out;
+use crate::output::{data, out};
 use crate::render;
 
 /// Lists, shows or exports.
@@ -22,7 +22,7 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
     match command {
         RecordsCommand::List { filter, output } if output.is_for_programs() => {
             let store = open_store(shared)?;
-            out!("{}", exported(*output, &store.select(&filter_of(&store, filter)?)?)?);
+            data!("{}", exported(*output, &store.select(&filter_of(&store, filter)?)?)?);
         }
         RecordsCommand::List { filter, .. } => {
             let store = open_store(shared)?;
@@ -30,7 +30,7 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
             let ids = |of: fn(&Listed) -> &str| listed.iter().map(of).collect::<Vec<_>>();
             let digits =
                 [store.digits_of_records(&ids(|one| &one.id))?, store.digits_of_campaigns(&ids(|one| &one.campaign))?];
-            out!("{}", render::list::list(&listed, digits, store.path(), super::terminal_width()));
+            out!("{}", render::list::list(&listed, digits, store.path(), super::width()));
         }
         RecordsCommand::Campaigns { plan, limit, json } => {
             let store = open_store(shared)?;
@@ -40,21 +40,21 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
             if *json {
                 out!("{}", render::list::campaigns_json(&campaigns));
             } else {
-                out!("{}", render::list::campaigns(&campaigns, digits, store.path(), super::terminal_width()));
+                out!("{}", render::list::campaigns(&campaigns, digits, store.path(), super::width()));
             }
         }
-        RecordsCommand::Show { record, json } => {
+        RecordsCommand::Show { record, json, all } => {
             let record = one_record(&open_store(shared)?, record)?;
             if *json {
                 out!("{}", render::json::json(&[record]));
             } else {
-                out!("{}", render::show::show(&record));
+                out!("{}", render::show::show(&record, super::width(), *all));
             }
         }
         RecordsCommand::Profile(arguments) => return profile::of_record(arguments, shared),
         RecordsCommand::Export { filter, output } => {
             let store = open_store(shared)?;
-            out!("{}", exported(*output, &store.select(&filter_of(&store, filter)?)?)?);
+            data!("{}", exported(*output, &store.select(&filter_of(&store, filter)?)?)?);
         }
     }
     Ok(ExitCode::SUCCESS)

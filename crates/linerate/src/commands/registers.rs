@@ -17,10 +17,11 @@ use linerate_registers::decode::{Value, decode, knows_layout, value};
 use linerate_registers::definition::Definitions;
 use linerate_registers::difference::difference;
 
+use super::show;
 use crate::cli::RegistersArgs;
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
-use crate::output::{out, say};
+use crate::output::say;
 use crate::render::registers as render;
 
 /// What is wanted, valid as far as that can be told without the machine.
@@ -78,7 +79,8 @@ impl<'a> Registers<'a> {
         if self.interval.is_none() || !self.arguments.look.json {
             let device = &known.device;
             let is_named = !self.names.is_empty();
-            out!("{}", render::registers(&decoded, &selection.spared, device, is_named, self.arguments.look.json));
+            let json = self.arguments.look.json;
+            show(&render::registers(&decoded, &selection.spared, device, is_named, json), json);
         }
         missing.extend(self.unread(&selection, &values, &missing));
         missing.iter().for_each(|sentence| say(format_args!("linerate: {}: {sentence}", client.machine())));
@@ -116,7 +118,8 @@ impl<'a> Registers<'a> {
                 .zip(before.iter().zip(&now))
                 .filter_map(|(one, (before, now))| difference(&one.item, (*before)?, (*now)?))
                 .collect();
-            out!("{}", render::watched(&changes, began.elapsed().as_secs_f64(), self.arguments.look.json));
+            let json = self.arguments.look.json;
+            show(&render::watched(&changes, began.elapsed().as_secs_f64(), json), json);
             before = now;
             looks += 1;
         }

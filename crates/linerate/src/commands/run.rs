@@ -18,18 +18,20 @@ use linerate_trial::tool::Tool;
 use serde::{Deserialize, Serialize};
 
 use super::compare::percentage;
-use super::{boards, connect_options, dry_run, make_store, report, say_notes, terminal_width};
+use super::{boards, connect_options, dry_run, make_store, report, say_notes, width};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
 use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::precision::{Repeats, main_metric};
 use crate::measure::settings;
-use crate::output::{beside, out};
+use crate::output::{beside, data, out};
 use crate::progress::Progress;
 use crate::render;
+use crate::render::doubts::Notes;
 use crate::render::explain::{First, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
+use crate::render::records::{Parts, notes_beneath};
 use linerate_plan::{Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable};
 
 /// Carries a plan out, and shows what came of it.
@@ -99,7 +101,8 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
         None => Vec::new(),
     };
     let mut firsts = Vec::new();
-    let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {
+    let carried_out = Order { live: arguments.live, ..order.borrow() };
+    let ended = campaign::run(&carried_out, &mut pair, &mut store, &progress, &mut |record: &Record| {
         firsts.push(First::of(record));
         // A consumer of JSON Lines may want each record as it comes.
         if arguments.output.json {
@@ -110,13 +113,23 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
     progress.clear();
     pair.end();
     records.sort_by_key(|record| record.trial.index);
+    let mut notes = Notes::default();
     if !records.is_empty() {
-        out!("{}", shown(&order.plan, arguments.output, &records));
+        match arguments.output {
+            OutputArgs { json: true, .. } => {}
+            OutputArgs { csv: true, .. } => data!("{}", render::csv::csv(&records)),
+            OutputArgs { markdown: true, .. } => data!("{}", render::records::markdown(&records)),
+            _ => {
+                let counted = |record: &&Record| record.trial.null_side != Some(NullSide::B);
+                let counted: Vec<Record> = records.iter().filter(counted).cloned().collect();
+                out!("{}", report(&order, &order.parts(), &counted, None, &mut notes));
+            }
+        }
     }
     let came_of_it = proof(&order, &records, ended.is_ok());
     show_proof(&came_of_it, arguments.output);
     if !records.is_empty() && !arguments.output.is_for_programs() {
-        out!("\n{}", in_three_lines(&firsts, true, terminal_width()));
+        out!("\n{}{}", in_three_lines(&firsts, width()), notes_beneath(&notes, width()));
     }
     let is_as_expected = came_of_it.expected.iter().all(|met| met.is_met() != Some(false));
     Ok(match status(ended)? {
@@ -127,7 +140,7 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
 
 fn show_proof(proof: &Proof, output: OutputArgs) {
     let pasted = if output.markdown { render::proof::markdown(proof) } else { None };
-    match (pasted, render::proof::text(proof, terminal_width())) {
+    match (pasted, render::proof::text(proof, width())) {
         (Some(text), _) => out!("\n{text}"),
         // On standard output a program reads records, and nothing else.
         (None, Some(text)) if output.json || output.csv => beside(&text),
@@ -302,19 +315,6 @@ fn foresee(order: &OwnedOrder, pair: &Pair, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// What is left to print at the end.
-fn shown(plan: &Plan, output: OutputArgs, records: &[Record]) -> String {
-    match output {
-        OutputArgs { json: true, .. } => String::new(),
-        OutputArgs { csv: true, .. } => render::csv::csv(records),
-        OutputArgs { markdown: true, .. } => render::records::markdown(records),
-        _ => {
-            let counted = |record: &&Record| record.trial.null_side != Some(NullSide::B);
-            report(plan.report, &records.iter().filter(counted).cloned().collect::<Vec<_>>())
-        }
-    }
-}
-
 /// The exit status of a campaign that ended so.
 pub(crate) fn status(ended: Result<usize, CampaignError>) -> Result<ExitCode> {
     match ended {
@@ -350,6 +350,12 @@ impl OwnedOrder {
         factors.filter(|(name, _)| name == factor).flat_map(|(_, levels)| levels.clone()).collect()
     }
 
+    /// Which part each configuration is of, and its title.
+    fn parts(&self) -> Parts {
+        let title = |part: usize| self.plan.parts.get(part).and_then(|part| part.title.clone());
+        self.trials.iter().map(|trial| (trial.configuration, (trial.part, title(trial.part)))).collect()
+    }
+
     /// The order as a campaign takes it.
     pub(crate) fn borrow(&self) -> Order<'_> {
         Order {
@@ -358,6 +364,7 @@ impl OwnedOrder {
             changes: self.changes.clone(),
             plan_text: self.plan_text.clone(),
             resume: self.resume.clone(),
+            live: false,
         }
     }
 }

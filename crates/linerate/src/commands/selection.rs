@@ -141,3 +141,13 @@ pub(super) fn compared(baseline: &Selection, candidate: &Selection) -> Vec<Strin
     let names: BTreeSet<&String> = baseline.levels.iter().chain(&candidate.levels).map(|(name, _)| name).collect();
     names.into_iter().filter(|name| value(baseline, name) != value(candidate, name)).cloned().collect()
 }
+
+/// The same of the last plan that ran, where it names neither campaign nor plan and that plan has such records: what plans
+/// have in common seldom belongs together.
+pub(super) fn of_last_plan(store: &Store, selection: Selection) -> Result<Selection> {
+    let is_named = selection.campaign.is_some() || selection.levels.iter().any(|(name, _)| name == "plan");
+    let Some(last) = store.latest_campaign()?.filter(|_| !is_named) else { return Ok(selection) };
+    let mut narrowed = selection.clone();
+    narrowed.levels.push(("plan".to_owned(), last.plan));
+    Ok(if store.observations(&narrowed)?.is_empty() { selection } else { narrowed })
+}

@@ -125,7 +125,8 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
         match desk.keep(served) {
             Ok(record) if arguments.json => out!("{}", render::json::json(std::slice::from_ref(&record))),
             Ok(record) => {
-                out!("{sentence}: {}\n{}", record.id, render::summary::summary(std::slice::from_ref(&record)))
+                let summary = render::summary::summary(std::slice::from_ref(&record));
+                super::show(&format!("{sentence}: {}\n{summary}", record.id), false);
             }
             Err(error) => *lock(&failure) = Some(error),
         }

@@ -9,6 +9,7 @@ use linerate_control::{Client, ControlError};
 use linerate_machine::change::{CUSTOM, Change};
 use linerate_machine::setting::{self, overlap};
 
+use super::width;
 use crate::measure::error::TrialError;
 use crate::measure::pair::{ANSWER_TIME, holder};
 use crate::measure::settings;
@@ -56,7 +57,7 @@ pub(super) fn get(client: &Client, interface: String, names: &[String], json: bo
     let names: Vec<String> = names.iter().map(|name| bare(name).to_owned()).collect();
     let is_all = names.is_empty();
     let (readings, kept) = settings::get(client, Some(interface), names, Vec::new())?;
-    out!("{}", render::readings(&readings, &kept, json));
+    out!("{}", render::readings(&readings, &kept, json, width()));
     let mut status = ExitCode::SUCCESS;
     if !is_all {
         for error in readings.iter().filter_map(|one| one.error.as_ref()) {
@@ -77,7 +78,7 @@ pub(super) fn set(client: &Client, interface: String, changes: Vec<Change>, json
         TrialError::Interrupted => anyhow!("interrupted; nothing is changed"),
     })?;
     client.request(Request::Keep, ANSWER_TIME)?;
-    out!("{}", render::changed(&changed, json));
+    out!("{}", render::changed(&changed, json, width()));
     if !json {
         let endpoint = &client.machine().endpoint;
         out!("\nThis stays until `linerate target {endpoint} restore`, or until the machine restarts.\n");

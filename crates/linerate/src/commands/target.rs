@@ -13,7 +13,7 @@ use linerate_path::drivers;
 use linerate_path::stage::Counters;
 
 use super::registers::Registers;
-use super::{boards, connect_options, profile, say_notes, settings};
+use super::{boards, connect_options, profile, say_notes, settings, width};
 use crate::cli::{Look, LookArgs, RegistersArgs, SharedArgs, TargetArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
@@ -76,11 +76,11 @@ pub(crate) fn look(arguments: &TargetArgs, shared: &SharedArgs) -> Result<ExitCo
             let Reply::Environment(environment) = client.request(request, ANSWER_TIME)? else {
                 bail!("{} did not describe itself; install the same version of linerate there", client.machine());
             };
-            out!("{}", render::machine::machine(&environment, &addresses, look.json));
+            out!("{}", render::machine::machine(&environment, &addresses, look.json, width()));
         }
         Look::Counters(_) => {
             let (counters, missing) = counters(&client, &interface, driver(&client, &interface)?.as_deref())?;
-            out!("{}", render::machine::counters(&counters, look.json));
+            out!("{}", render::machine::counters(&counters, look.json, width()));
             missing.iter().for_each(|sentence| say(format_args!("linerate: {sentence}")));
         }
         Look::Watch { count, .. } => {
@@ -100,7 +100,7 @@ pub(crate) fn look(arguments: &TargetArgs, shared: &SharedArgs) -> Result<ExitCo
                 let (now, _) = counters(&client, &interface, driver.as_deref())?;
                 let seconds = at.elapsed().as_secs_f64();
                 at = Instant::now();
-                out!("{}", render::machine::moved(&now.since(&before), seconds, look.json));
+                out!("{}", render::machine::moved(&now.since(&before), seconds, look.json, width()));
                 before = now;
                 looks += 1;
             }

@@ -1,6 +1,7 @@
-//! A plan being carried out: trial after trial, each stored the moment it ends.
-//! Knows no renderer: records go to whoever wants to hear of them.
+//! A plan being carried out: trial after trial, each stored and told in a line the moment it ends.
+//! Knows no other renderer: records go to whoever wants to hear of them.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
@@ -12,15 +13,17 @@ use linerate_results::store::{Campaign, Store, StoreError};
 use super::abort_policy::AbortPolicy;
 use super::boot::Boots;
 use super::carrier::{self, Waited};
-use super::conduct::conduct;
+use super::conduct::{Heard, conduct};
 use super::error::TrialError;
 use super::ids::{Ids, now};
+use super::live::Live;
 use super::pair::Pair;
 use super::precision::Repeats;
 use super::settings::Settings;
 use super::time_left::Pace;
 use crate::interrupt;
 use crate::progress::Progress;
+use crate::render::brief;
 use linerate_plan::{Changes, Plan, PlannedTrial};
 
 /// What is to be carried out.
@@ -33,6 +36,8 @@ pub(crate) struct Order<'a> {
     pub(crate) plan_text: String,
     /// The unfinished campaign to carry on, instead of beginning one.
     pub(crate) resume: Option<Campaign>,
+    /// What passes is told each second.
+    pub(crate) live: bool,
 }
 
 /// Why a campaign ended before its last trial. Records made until then are kept.
@@ -128,6 +133,8 @@ fn trials(
         order.trials.iter().filter(|trial| done.contains(&trial.index)).map(|trial| trial.configuration).collect();
     let mut policy = AbortPolicy::new(worked);
     let (mut finished, mut failed) = (done.len(), 0);
+    let varied = varied(&order.trials);
+    progress.begin(todo.len(), pace.left());
     for (place, trial) in todo.iter().enumerate() {
         if repeats.as_ref().is_some_and(|repeats| repeats.has_enough(trial)) {
             pace.trial_left_out();
@@ -142,10 +149,16 @@ fn trials(
         let began = Instant::now();
         let (id, started_at) = ids.next();
         pace.trial_begins(trial);
+        let live = RefCell::new(Live::default());
         progress.trial(place, todo.len(), &trial.words(), pace.left());
         let mut conducted = match booted {
-            Ok(()) => conduct(pair, &trial.spec, &trial.settings, settings, &|elapsed_s| {
-                progress.tick(elapsed_s, pace.left());
+            Ok(()) => conduct(pair, &trial.spec, &trial.settings, settings, &|heard| match heard {
+                Heard::Elapsed(elapsed_s) => progress.tick(elapsed_s, pace.left()),
+                Heard::SoFar(end, so_far) if order.live && trial.spec.workload.is_stream() => {
+                    let passed = live.borrow_mut().heard(end, so_far, pair.foreign.is_some());
+                    passed.iter().for_each(|interval| progress.line(&brief::interval(interval)));
+                }
+                Heard::SoFar(..) => {}
             }),
             Err(error) => Conducted::without(&trial.spec, error),
         };
@@ -174,6 +187,15 @@ fn trials(
         };
         let record = join::record(label, conducted);
         store.insert(&record)?;
+        if record.error.is_none() {
+            progress.line(&format!(
+                "{}/{}  {}: {}",
+                place + 1,
+                todo.len(),
+                told_apart(trial, &varied),
+                brief::line(&record)
+            ));
+        }
         heard(&record);
         pace.trial_ended(began.elapsed());
         if let Some(repeats) = &mut repeats {
@@ -214,4 +236,24 @@ fn trials(
     }
     store.campaign_finish(&campaign, &now().to_string())?;
     Ok(failed)
+}
+
+/// The factors of which trials have different levels.
+fn varied(trials: &[PlannedTrial]) -> BTreeSet<&str> {
+    let mut levels: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut varied = BTreeSet::new();
+    for (name, level) in trials.iter().flat_map(|trial| &trial.factors) {
+        if *levels.entry(name).or_insert(level) != level {
+            varied.insert(name.as_str());
+        }
+    }
+    varied
+}
+
+/// What tells a trial from others of its campaign.
+fn told_apart(trial: &PlannedTrial, varied: &BTreeSet<&str>) -> String {
+    let levels = trial.factors.iter().filter(|(name, _)| varied.contains(name.as_str()) && name != "workload");
+    let mut words = vec![trial.spec.workload.to_string()];
+    words.extend(levels.map(|(name, level)| format!("{name}={level}")));
+    words.join(" ")
 }

@@ -16,6 +16,7 @@ use linerate_trial::spec::{Ip, Spec};
 
 use super::carrier::{self, Down};
 use super::error::{TrialError, of_control};
+use super::live::SoFar;
 use super::pair::{ANSWER_TIME, Pair};
 use super::settings::Settings;
 use super::ssh_counters::Look;
@@ -35,13 +36,21 @@ const GRACE: Duration = Duration::from_secs(9);
 const FAR: Duration = Duration::from_millis(100);
 const NEAR: Duration = Duration::from_millis(2);
 
-/// Runs one trial, with both machines set for it. `progress` hears how many seconds of it have passed.
+/// What is heard of a trial that runs.
+pub(crate) enum Heard {
+    /// So many seconds of it have passed.
+    Elapsed(f64),
+    /// What an end has moved until then.
+    SoFar(End, SoFar),
+}
+
+/// Runs one trial, with both machines set for it. `progress` hears how far it is.
 pub(crate) fn conduct(
     pair: &Pair,
     spec: &Spec,
     wanted: &[WantedSetting],
     settings: &mut Settings,
-    progress: &dyn Fn(f64),
+    progress: &dyn Fn(Heard),
 ) -> Conducted {
     let mut conducted = Conducted::without(spec, TrialError::Interrupted);
     conducted.outcomes = run(pair, &mut conducted, wanted, settings, progress);
@@ -53,7 +62,7 @@ fn run(
     conducted: &mut Conducted,
     wanted: &[WantedSetting],
     settings: &mut Settings,
-    progress: &dyn Fn(f64),
+    progress: &dyn Fn(Heard),
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let route = pair.route(conducted.spec.ip).map_err(TrialError::Refused)?;
     conducted.route = Some(route);
@@ -143,7 +152,7 @@ fn drive(
     route: Route,
     target_ports: Vec<(u16, u16)>,
     host_ports: Vec<(u16, u16)>,
-    progress: &dyn Fn(f64),
+    progress: &dyn Fn(Heard),
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let connects = [
         pair.target.send(Request::Connect { peer: route.host, ports: host_ports }),
@@ -174,7 +183,7 @@ fn watch(
     pair: &Pair,
     conducted: &Conducted,
     route: Route,
-    progress: &dyn Fn(f64),
+    progress: &dyn Fn(Heard),
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let began = Instant::now();
     let expected = conducted.spec.expected_time();
@@ -185,7 +194,7 @@ fn watch(
             return Err(TrialError::Interrupted);
         }
         let elapsed = began.elapsed();
-        progress(elapsed.as_secs_f64());
+        progress(Heard::Elapsed(elapsed.as_secs_f64()));
         if let Some(expected) = expected
             && elapsed > expected + GRACE
         {
@@ -210,7 +219,10 @@ fn watch(
                 outcomes[end.other()] = Some(*other);
                 outcomes[end] = Some(*own);
             }
-            Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(AgentEvent::Event(Event::Progress { elapsed_ns, octets_sent, octets_received })) => {
+                progress(Heard::SoFar(end, SoFar { elapsed_ns, octets_sent, octets_received }));
+            }
+            Ok(AgentEvent::Event(Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {}
             Ok(AgentEvent::Event(Event::TrialFailed { message, failure })) => {
                 // When a machine goes, the other may feel it first; the one that is gone is the news.
                 return Err(match lost_machine(pair) {

@@ -125,6 +125,10 @@ fn surroundings(shown: &Shown<'_>) -> Vec<Piece> {
 fn notes(shown: &Shown<'_>) -> Vec<String> {
     let Shown { comparison, gates, .. } = shown;
     let mut notes = vec![summary(comparison)];
+    notes.extend(comparison.judged.iter().any(is_of_runs).then(|| {
+        "A shift is the median of the differences between single runs; the two medians may differ by something else."
+            .to_owned()
+    }));
     notes.extend(comparison.notes.iter().cloned());
     notes.extend(doubts(comparison));
     notes.extend(unmatched(comparison));
@@ -160,7 +164,7 @@ fn figures(comparison: &Comparison, footnotes: &mut Footnotes) -> Piece {
     ];
     // Of one configuration there is no name.
     let is_bare = comparison.judged.iter().all(|judged| judged.configuration.is_empty());
-    let mut table = Table::new(titles, rows);
+    let mut table = Table::new(titles, rows).sparing(&["shift", "could show", "runs"]);
     if is_bare {
         table.remove(0);
     }
@@ -181,18 +185,25 @@ fn cells(judged: &Judged) -> Vec<Cell> {
     let relative = found.filter(|_| metric.compared.difference == Difference::Relative);
     let relative = relative.and_then(|found| Some(interval(found.relative?, found.relative_interval, 100.0, " %")));
     // The interval stands once, beside what people read first.
-    let ends = |found: &Found| found.interval.filter(|_| relative.is_none());
+    let difference = relative.or_else(|| Some(interval(found?.shift, found?.interval, metric.unit.scale(), "")));
     vec![
         Cell::text(&metric.title),
         Cell::text(metric.unit.name()),
         Cell::numbers(runs),
         value(judged.baseline.median),
         value(judged.candidate.median),
-        found.map(|found| interval(found.shift, ends(&found), metric.unit.scale(), "")).into(),
-        relative.clone().into(),
+        found.map(|found| interval(found.shift, None, metric.unit.scale(), "")).into(),
+        difference.into(),
         found.map(|found| Cell::numbers(probability(found.p_corrected))).into(),
         found.map(|found| Cell::numbers(could_show(metric, &found))).into(),
     ]
+}
+
+/// Whether the shift is visibly not the difference of the medians beside it.
+fn is_of_runs(judged: &Judged) -> bool {
+    let medians = judged.baseline.median.zip(judged.candidate.median);
+    let Some((found, (baseline, candidate))) = judged.found.zip(medians) else { return false };
+    (candidate - baseline - found.shift).abs() > 0.001 * baseline.abs().max(candidate.abs())
 }
 
 fn could_show(metric: &Metric, found: &Found) -> String {

@@ -65,7 +65,7 @@ impl<'a> Explained<'a> {
         let doubts = record.doubts.iter().map(|doubt| format!("{}: {}", doubt.kind().name(), doubt));
         let absent = self.absent.iter().map(|absent| format!("{}: {}.", capital(&absent.what), absent.how));
         let last = [
-            ("What the CPUs did, measured part", Piece::Text(super::profile::of_record(record))),
+            ("What the CPUs did, measured part", Piece::Text(super::profile::of_record(record, None))),
             ("What changed in registers, whole trial", Piece::Text(registers::changes(record))),
             ("What to doubt", Piece::Lines(doubts.collect())),
             ("What the record does not know", Piece::Lines(absent.collect())),
@@ -142,30 +142,42 @@ impl First {
 }
 
 /// Three lines for the end of a run: what limits it most, on what evidence, and where to read on. Empty without
-/// trials. Of records that end with the program, `kept` is false: nobody can ask for them again.
-pub(crate) fn in_three_lines(firsts: &[First], kept: bool, width: Option<u16>) -> String {
+/// trials.
+pub(crate) fn in_three_lines(firsts: &[First], width: Option<u16>) -> String {
     let Some(last) = firsts.last() else { return String::new() };
-    let weigh = |finding: &Finding| f64::from(finding.sure as u8) + finding.weight;
-    let found = firsts.iter().filter_map(|first| Some((first, first.finding.as_ref()?)));
-    let Some((first, finding)) = found.max_by(|a, b| weigh(a.1).total_cmp(&weigh(b.1))) else {
-        let more = if kept { format!(" linerate explain {} shows what is known.", last.record) } else { String::new() };
+    let Some((first, finding)) = strongest(firsts) else {
         let said = if last.failed { "The last trial has no figures." } else { "No rule found anything that limits." };
-        return wrapped(&format!("{}\n", sentence(&format!("{said}{more}"))), width);
+        let more = format!("linerate explain {} shows what is known.", last.record);
+        return wrapped(&format!("{}\n", sentence(&format!("{said} {more}"))), width);
     };
-    let same = firsts.iter().filter(|one| one.finding.as_ref().is_some_and(|other| other.name == finding.name)).count();
-    let of = if firsts.len() > 1 { format!(", in {same} of {} trials", firsts.len()) } else { String::new() };
     let advice = match finding.tries.first() {
-        _ if !kept => {
-            "With your own machines: linerate explain says more, and --try tries what it suggests.".to_owned()
-        }
         Some(one) => format!("Try {}={}: linerate explain --try {}", one.name, one.value, first.record),
         None => format!("More: linerate explain {}", first.record),
     };
-    let mut lines = vec![format!("{} ({}{of})", finding.sentence, finding.sure.name())];
+    let mut lines = vec![format!("{} {}", finding.sentence, how_sure(firsts, finding))];
     lines.extend(finding.evidence.first().map(|clause| format!("Because {clause}.")));
     lines.push(advice);
     let text: String = lines.iter().map(|line| format!("{}\n", sentence(line))).collect();
     wrapped(&text, width)
+}
+
+/// The first of the same, for records that nobody can ask for again.
+pub(crate) fn in_a_line(firsts: &[First], width: Option<u16>) -> String {
+    let Some((_, finding)) = strongest(firsts) else { return String::new() };
+    wrapped(&format!("{}\n", sentence(&format!("{} {}", finding.sentence, how_sure(firsts, finding)))), width)
+}
+
+fn strongest(firsts: &[First]) -> Option<(&First, &Finding)> {
+    let weigh = |finding: &Finding| f64::from(finding.sure as u8) + finding.weight;
+    let found = firsts.iter().filter_map(|first| Some((first, first.finding.as_ref()?)));
+    found.max_by(|a, b| weigh(a.1).total_cmp(&weigh(b.1)))
+}
+
+/// `(sure, in 3 of 5 trials)`.
+fn how_sure(firsts: &[First], finding: &Finding) -> String {
+    let same = firsts.iter().filter(|one| one.finding.as_ref().is_some_and(|other| other.name == finding.name)).count();
+    let of = if firsts.len() > 1 { format!(", in {same} of {} trials", firsts.len()) } else { String::new() };
+    format!("({}{of})", finding.sure.name())
 }
 
 #[cfg(test)]
@@ -204,7 +216,7 @@ mod tests {
             let all = cases::cases();
             let firsts: Vec<First> =
                 all.iter().filter(|case| case.name.starts_with(name)).map(|case| First::of(&case.record)).collect();
-            in_three_lines(&firsts, true, None)
+            in_three_lines(&firsts, None)
         };
         let overrun = lines("fec: FIFO");
         assert_eq!(overrun.lines().count(), 3, "{overrun}");
@@ -214,6 +226,6 @@ mod tests {
         );
         assert!(lines("igb").contains("in 1 of 2 trials"), "{}", lines("igb"));
         assert!(lines("requests in").starts_with("No rule found anything"), "{}", lines("requests in"));
-        assert_eq!(in_three_lines(&[], true, None), "");
+        assert_eq!(in_three_lines(&[], None), "");
     }
 }

@@ -90,10 +90,9 @@ fn replaced(value: &Value, place: &str, text: &str) -> Option<Record> {
     record.to_json().to_string().contains("FORGED").then_some(record)
 }
 
-/// Every text form of what a store holds, by name.
-fn texts(record: &Record) -> Vec<(&'static str, String)> {
+/// Every text form of what a store holds, by name, for a terminal of this width.
+pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, String)> {
     let records = [record.clone(), sample::full()];
-    let some = Some(100);
     let explained = Explained::of(record, None);
     let listed = Listed {
         id: record.id.clone(),
@@ -143,35 +142,38 @@ fn texts(record: &Record) -> Vec<(&'static str, String)> {
         .collect();
     let series = history(&points, 1000);
     let costs = costs(&records);
+    let environment = &record.target.environment;
     let mut texts = vec![
-        ("table", super::records::text(&records, None)),
-        ("table, narrow", super::records::text(&records, Some(80))),
-        ("markdown", super::records::markdown(&records)),
-        ("summary", super::summary::summary(&records)),
-        ("ttcp", super::ttcp::ttcp(&records, None)),
-        ("picture", super::picture::picture(&records)),
-        ("show", super::show::show(record)),
-        ("list", super::list::list(&[listed], [26; 2], std::path::Path::new("store"), None)),
-        ("campaigns", super::list::campaigns(&[summary], 26, std::path::Path::new("store"), None)),
-        ("explain, narrow", explained.text(some)),
-        ("explain", explained.text(None)),
-        ("explain in markdown", explained.markdown()),
-        ("three lines", in_three_lines(&[First::of(record)], true, None)),
-        ("compare, narrow", comparison::text(&shown, some)),
-        ("compare", comparison::text(&shown, None)),
-        ("compare in markdown", comparison::markdown(&shown)),
-        ("around", comparison::around(&shown, None)),
-        ("history", super::history::text(metric, &series, None)),
-        ("history in markdown", super::history::markdown(metric, &series)),
-        ("cost", super::cost::text(&costs, None)),
-        ("cost in markdown", super::cost::markdown(&costs)),
-        ("machine", super::machine::machine(&record.target.environment, &[], false)),
-        ("counters", super::machine::counters(&record.target.counters, false)),
-        ("settings", super::settings::changed(&record.target.settings, false)),
+        ("table", super::records::text(&records, width)),
+        ("summary", super::wrapped(&super::summary::summary(&records), width)),
+        ("beside tables", super::wrapped(&super::summary::summary_beside_tables(&records), width)),
+        ("ttcp", super::ttcp::ttcp(&records, width)),
+        ("picture", super::picture::picture(&records, width)),
+        ("show", super::show::show(record, width, true)),
+        ("list", super::list::list(&[listed], [26; 2], std::path::Path::new("store"), width)),
+        ("campaigns", super::list::campaigns(&[summary], 26, std::path::Path::new("store"), width)),
+        ("explain", explained.text(width)),
+        ("three lines", in_three_lines(&[First::of(record)], width)),
+        ("compare", comparison::text(&shown, width)),
+        ("around", comparison::around(&shown, width)),
+        ("history", super::history::text(metric, &series, width)),
+        ("cost", super::cost::text(&costs, width)),
+        ("machine", super::machine::machine(environment, &[], false, width)),
+        ("counters", super::machine::counters(&record.target.counters, false, width)),
+        ("settings", super::settings::changed(&record.target.settings, false, width)),
     ];
+    if width.is_none() {
+        texts.extend([
+            ("markdown", super::records::markdown(&records)),
+            ("explain in markdown", explained.markdown()),
+            ("compare in markdown", comparison::markdown(&shown)),
+            ("history in markdown", super::history::markdown(metric, &series)),
+            ("cost in markdown", super::cost::markdown(&costs)),
+        ]);
+    }
     if let Some(profile) = &record.target.profile {
-        let driver = record.target.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
-        texts.push(("profile", super::profile::whole(End::Target.name(), profile, driver, "µs/packet")));
+        let driver = environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
+        texts.push(("profile", super::profile::whole(End::Target.name(), profile, driver, "µs/packet", width)));
     }
     texts
 }
@@ -200,12 +202,14 @@ fn cells(text: &str) -> Vec<String> {
 }
 
 fn check(record: &Record, place: &str, seed: u64) {
-    for (form, text) in texts(record) {
+    let both =
+        [None, Some(100)].into_iter().flat_map(|width| texts(record, width).into_iter().map(move |of| (width, of)));
+    for (width, (form, text)) in both {
         let told = || format!("seed {seed}, {place}, {form}:\n{text:?}");
         let written = printable(&text);
         assert!(written.chars().all(|c| c == '\n' || is_printable(c)), "{}", told());
         // What is broken at a width may begin a line with any word; those forms are here without a width, too.
-        let whole = if form.ends_with("narrow") { "" } else { written.split("\nMachines\n").next().unwrap_or("") };
+        let whole = if width.is_some() { "" } else { written.split("\nMachines\n").next().unwrap_or("") };
         let forged = |line: &str| line.starts_with("=FORGED ok") || line.starts_with("=FORGED: well");
         assert!(!whole.lines().any(forged), "{}", told());
         let longest = written.lines().map(|line| line.chars().count()).max().unwrap_or(0);

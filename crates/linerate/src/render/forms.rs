@@ -35,16 +35,15 @@ pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
     let said = |line: &str| wrapped(&format!("{}\n", sentence(line)), width);
     for piece in pieces {
         match piece {
-            Piece::Heading(heading) if text.is_empty() => text += &format!("{}\n", sentence(heading)),
-            Piece::Heading(heading) => text += &format!("\n{}\n", sentence(heading)),
+            Piece::Heading(heading) if text.is_empty() => text += &said(heading),
+            Piece::Heading(heading) => text += &format!("\n{}", said(heading)),
             Piece::Lines(lines) => lines.iter().for_each(|line| text += &said(line)),
-            Piece::Text(lines) => text += &format!("{}\n", lines.trim_end()),
+            Piece::Text(lines) => text += &wrapped(&format!("{}\n", lines.trim_end()), width),
             Piece::Table(table) => text += &format!("{}\n", table.text(width, &mut left_out)),
         }
     }
     if !left_out.is_empty() {
-        let more = "A wider terminal shows more, --csv and 'records show' all.";
-        text += &said(&format!("Left out for want of room: {}. {more}", left_out.join(", ")));
+        text += &said(&format!("Left out at this width: {} (COLUMNS=200 or --csv shows all).", left_out.join(", ")));
     }
     text
 }

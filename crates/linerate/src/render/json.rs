@@ -6,6 +6,8 @@ use std::fmt::Display;
 use linerate_machine::printable::is_printable;
 use linerate_results::record::Record;
 
+use crate::output::is_ascii_only;
+
 /// One record a line, each a JSON object without line breaks (jsonlines.org).
 pub(crate) fn json(records: &[Record]) -> String {
     records.iter().map(|record| line(&record.to_json())).collect()
@@ -17,7 +19,8 @@ pub(crate) fn line(object: &impl Display) -> String {
     let object = object.to_string();
     let mut line = String::with_capacity(object.len() + 1);
     for c in object.chars() {
-        if is_printable(c) {
+        // What is shown in ASCII only must not change what is said.
+        if is_printable(c) && (c.is_ascii() || !is_ascii_only()) {
             line.push(c);
         } else {
             line.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));

@@ -59,10 +59,10 @@ pub(crate) fn list(listed: &[Listed], digits: [usize; 2], store: &Path, width: O
         "Mbit/s",
         "lost\n%",
         "transactions/s",
-        "API",
+        "system calls",
     ];
     // A column for figures that need it.
-    let sparing = ["trial", "API", "workload", "direction", "lost", "started"];
+    let sparing = ["trial", "system calls", "workload", "direction", "lost", "started"];
     forms::text(&[Piece::Table(Table::new(titles, rows).filled().sparing(&sparing))], width)
 }
 
@@ -153,12 +153,17 @@ mod tests {
         };
         let plain = one(Some("plain"), Some("plain"));
         let text = list(&[one(None, None), plain], [8, 6], Path::new("store"), None);
-        assert!(!text.contains("API") && !text.contains("plain"), "{text}");
+        assert!(!text.contains("system calls") && !text.contains("plain"), "{text}");
         let narrow = list(&[one(Some("sendmmsg"), Some("recvmmsg"))], [8, 6], Path::new("store"), Some(80));
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
         let text =
             list(&[one(Some("plain"), Some("trunc")), one(None, Some("recvmmsg"))], [8, 6], Path::new("store"), None);
-        assert!(text.contains("API") && text.contains("plain → trunc") && text.contains("→ recvmmsg"), "{text}");
+        assert!(
+            text.contains("system calls")
+                && text.contains("received by trunc")
+                && text.contains("received by recvmmsg"),
+            "{text}"
+        );
     }
 
     #[test]

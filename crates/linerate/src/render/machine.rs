@@ -7,12 +7,12 @@ use linerate_control::message::Address;
 use linerate_machine::environment::Environment;
 use linerate_path::stage::{Counters, Stage};
 
+use super::json;
 use super::show::flatten;
 use super::table_model::{Cell, grid};
-use super::{json, sentence};
 
 /// What a machine is.
-pub(crate) fn machine(environment: &Environment, addresses: &[Address], json: bool) -> String {
+pub(crate) fn machine(environment: &Environment, addresses: &[Address], json: bool, width: Option<u16>) -> String {
     let value = serde_json::json!({ "environment": environment, "addresses": addresses });
     if json {
         return json::line(&value);
@@ -24,36 +24,35 @@ pub(crate) fn machine(environment: &Environment, addresses: &[Address], json: bo
         let state = if one.up { "" } else { " (down)" };
         lines.push((format!("address on {}", one.interface), format!("{}/{}{state}", one.address, one.prefix_len)));
     }
-    let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    // One long value, such as a list of features, would make a table of all of them wide: plain lines stay narrow.
-    lines.iter().map(|(name, value)| format!("{}\n", sentence(&format!("{name:<width$}  {value}")))).collect()
+    let rows = lines.iter().map(|(name, value)| vec![Cell::long(name), Cell::long(value)]);
+    grid(["", ""], rows, width)
 }
 
 /// A machine's counters since it started, by stage.
-pub(crate) fn counters(counters: &Counters, json: bool) -> String {
+pub(crate) fn counters(counters: &Counters, json: bool, width: Option<u16>) -> String {
     if json {
         return json::line(&serde_json::json!({ "counters": counters }));
     }
-    staged(counters, "value", Cell::count)
+    staged(counters, "value", Cell::count, width)
 }
 
 /// What the counters grew by in some seconds, as rates. Those that stood still are left out.
-pub(crate) fn moved(growth: &Counters, seconds: f64, json: bool) -> String {
+pub(crate) fn moved(growth: &Counters, seconds: f64, json: bool, width: Option<u16>) -> String {
     if json {
         return json::line(&serde_json::json!({ "seconds": seconds, "counters": growth }));
     }
-    let text = staged(growth, "per second", |value| Cell::number(value as f64 / seconds, 4));
-    if text.is_empty() { "Nothing moved.\n".to_owned() } else { format!("{text}\n") }
+    let text = staged(growth, "per second", |value| Cell::number(value as f64 / seconds, 4), width);
+    if text.is_empty() { "Nothing moved.\n".to_owned() } else { text }
 }
 
-fn staged(counters: &Counters, heading: &str, shown: impl Fn(u64) -> Cell) -> String {
+fn staged(counters: &Counters, heading: &str, shown: impl Fn(u64) -> Cell, width: Option<u16>) -> String {
     let mut last: Option<Stage> = None;
     let moved = counters.iter().filter(|(_, _, value)| *value != 0);
     let rows = moved.map(|(stage, name, value)| {
         let place = if last.replace(stage) == Some(stage) { "" } else { stage.name() };
         vec![Cell::text(place), Cell::text(name), shown(value)]
     });
-    grid(["stage", "counter", heading], rows)
+    grid(["stage", "counter", heading], rows, width)
 }
 
 #[cfg(test)]
@@ -66,9 +65,9 @@ mod tests {
         growth.add(Stage::Qdisc, "eth0 tbf drops", 50);
         growth.add(Stage::Qdisc, "eth0 tbf requeues", 0);
         growth.add(Stage::Link, "odd\u{1b}[2J", 10);
-        let text = moved(&growth, 2.0, false);
+        let text = moved(&growth, 2.0, false, None);
         assert!(text.contains("eth0 tbf drops") && text.contains("25"), "{text}");
         assert!(!text.contains("requeues") && !text.contains('\u{1b}'), "{text}");
-        assert_eq!(moved(&Counters::default(), 1.0, false), "Nothing moved.\n");
+        assert_eq!(moved(&Counters::default(), 1.0, false, None), "Nothing moved.\n");
     }
 }

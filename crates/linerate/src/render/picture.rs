@@ -1,8 +1,6 @@
 //! A small picture of a sweep: offered load against what arrived and what was lost, for a terminal of one colour.
 //! Knows only UDP streams whose load was varied; everything else has no picture.
 
-use std::collections::BTreeMap;
-
 use linerate_machine::end::Direction;
 use linerate_results::figure::Source;
 use linerate_results::record::{FlowFigures, Record};
@@ -12,9 +10,11 @@ use linerate_trial::spec::Workload;
 use super::number::{count, figure};
 use super::sentence;
 
-/// Columns and rows of the field.
+/// The most columns of the field, what stands beside it, and its rows: half of them for a few loads.
 const WIDTH: usize = 60;
+const BESIDE: usize = 25;
 const HEIGHT: usize = 12;
+const FEW: usize = 6;
 
 /// One offered load, Mbit/s of UDP payload; medians over its runs.
 struct Step {
@@ -23,39 +23,47 @@ struct Step {
     sent: f64,
 }
 
-/// One picture for each direction, and each level of other factors, that has at least three offered loads; empty
-/// when there is none.
+/// One picture for each direction, and each level of other factors, that has at least three offered loads and lost
+/// something; where nothing was lost, of the first alone. Empty when there is none.
 ///
 /// ```text
 ///     each bar:  ·  offered and never sent
 ///                ░  sent and lost
 ///                █  received
 /// ```
-pub(crate) fn picture(records: &[Record]) -> String {
-    type Sweep = (Direction, Option<Direction>, String);
-    let mut sweeps: BTreeMap<Sweep, Vec<(f64, &FlowFigures)>> = BTreeMap::new();
-    for record in records.iter().filter(|record| record.workload == Workload::UdpStream) {
+pub(crate) fn picture(records: &[Record], width: Option<u16>) -> String {
+    let mut sweeps: Vec<(String, Vec<(f64, &FlowFigures)>)> = Vec::new();
+    let mut in_order: Vec<&Record> = records.iter().filter(|record| record.workload == Workload::UdpStream).collect();
+    in_order.sort_by_key(|record| record.trial.configuration);
+    for record in in_order {
         // Of a trial both ways each direction has a picture.
         let is_part = |source: &Source| source.direction.is_some() || record.direction != Direction::Both;
         for source in Source::all(record).into_iter().filter(is_part) {
             let offered = source.offered_bps().filter(|bps| bps.is_finite());
             if let Some((offered, flow)) = offered.zip(source.flow) {
-                let sweep = (record.direction, source.direction, title(&source));
-                sweeps.entry(sweep).or_default().push((offered / 1e6, flow));
+                let title = title(&source);
+                match sweeps.iter_mut().find(|(other, _)| *other == title) {
+                    Some((_, runs)) => runs.push((offered / 1e6, flow)),
+                    None => sweeps.push((title, vec![(offered / 1e6, flow)])),
+                }
             }
         }
     }
-    let pictures = sweeps.into_iter().map(|((.., title), runs)| (title, steps(runs)));
-    let pictures: Vec<String> =
-        pictures.filter(|(_, steps)| steps.len() >= 3).map(|(title, steps)| drawn(&steps, &title)).collect();
-    pictures.join("\n")
+    let columns = width.map_or(WIDTH, |width| usize::from(width).saturating_sub(BESIDE).clamp(10, WIDTH));
+    let sweeps = sweeps.into_iter().map(|(title, runs)| (title, steps(runs))).filter(|(_, steps)| steps.len() >= 3);
+    let (mut shown, others): (Vec<_>, Vec<_>) =
+        sweeps.partition(|(_, steps)| steps.iter().any(|step| step.received < 0.99 * step.sent));
+    if shown.is_empty() {
+        shown.extend(others.into_iter().take(1));
+    }
+    shown.iter().map(|(title, steps)| drawn(steps, title, columns)).collect::<Vec<_>>().join("\n")
 }
 
 /// The picture that a source belongs to: alike in all but the load.
 fn title(source: &Source<'_>) -> String {
     let factors = source.record.trial.factors.iter();
     let factors = factors.filter(|(name, _)| !["rate", "direction", "workload"].contains(&name.as_str()));
-    let factors: String = factors.map(|(name, level)| format!(", {name} {level}")).collect();
+    let factors: String = factors.map(|(name, level)| format!(", {name}={level}")).collect();
     match source.direction {
         Some(way) => format!("{way} while the other direction ran{factors}"),
         None => format!("{}{factors}", source.record.direction),
@@ -77,21 +85,23 @@ fn steps(mut runs: Vec<(f64, &FlowFigures)>) -> Vec<Step> {
         .collect()
 }
 
-fn drawn(steps: &[Step], title: &str) -> String {
+fn drawn(steps: &[Step], title: &str, columns: usize) -> String {
     // More loads than columns: every second, third, … of them, the last one always.
-    let every = steps.len().div_ceil(WIDTH);
+    let every = steps.len().div_ceil(columns);
     let shown: Vec<&Step> = steps.iter().rev().step_by(every).collect::<Vec<_>>().into_iter().rev().collect();
-    let bar = WIDTH / shown.len();
+    let bar = columns / shown.len();
+    let height = if shown.len() <= FEW { HEIGHT / 2 } else { HEIGHT };
     let top = shown.iter().flat_map(|step| [step.offered, step.received, step.sent]).fold(0.0, f64::max);
-    let row_mbit = top / HEIGHT as f64;
-    let mut text = format!("{}: Mbit/s of UDP payload, by offered load\n", sentence(title));
-    for row in (0..HEIGHT).rev() {
+    let row_mbit = top / height as f64;
+    let mut text =
+        format!("{}, Mbit/s of UDP payload: █ received, ░ sent and lost, · offered and not sent\n", sentence(title));
+    for row in (0..height).rev() {
         // Received is right to a quarter of a row, for there is a half block; the rest to half a row.
         let bottom = row as f64 * row_mbit;
         let filled = |mbit: f64| (mbit - bottom) / row_mbit;
         let mark = match row {
-            row if row + 1 == HEIGHT => figure(top, 3),
-            row if row + 1 == HEIGHT / 2 => figure(top / 2.0, 3),
+            row if row + 1 == height => figure(top, 3),
+            row if row + 1 == height / 2 => figure(top / 2.0, 3),
             _ => String::new(),
         };
         let bars: String = shown
@@ -109,30 +119,25 @@ fn drawn(steps: &[Step], title: &str) -> String {
             .collect();
         text += &format!("{mark:>7} ┤{}\n", bars.trim_end());
     }
-    text += &format!("{:>7} └{}\n", "0", "─".repeat(bar * shown.len()));
-    text += &format!("{:9}{}\n", "", labels(&shown, bar));
-    text += "        █ received   ░ sent and lost   · offered and not sent";
-    if every > 1 {
-        text += &format!("   (one load in {every} shown)");
-    }
-    text.push('\n');
-    text
+    let some = if every > 1 { format!(" (1 in {every})") } else { String::new() };
+    text + &format!("{:>7} └{} Mbit/s offered{some}\n", "0", axis(&shown, bar))
 }
 
-/// The loads beneath their bars, as many as there is room for, and the unit.
-fn labels(shown: &[&Step], bar: usize) -> String {
+/// The axis, with the loads beneath their bars, as many as there is room for.
+fn axis(shown: &[&Step], bar: usize) -> String {
     let mut text = String::new();
-    let mut end = 0;
+    let mut end = 1;
     for (at, step) in shown.iter().enumerate() {
         let label = if step.offered < 10.0 { figure(step.offered, 2) } else { count(step.offered.round() as u64) };
         let start = (at * bar + bar / 2).saturating_sub(label.len() / 2);
-        if start >= end {
-            text += &" ".repeat(start - text.chars().count());
+        if start >= end && start + label.len() <= bar * shown.len() {
+            text += &"─".repeat(start - text.chars().count());
             text += &label;
             end = text.chars().count() + 3;
         }
     }
-    text + "  Mbit/s offered"
+    text += &"─".repeat((bar * shown.len()).saturating_sub(text.chars().count()));
+    text
 }
 
 #[cfg(test)]
@@ -142,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_sweep() {
-        insta::assert_snapshot!(picture(&sample::sweep()));
+        insta::assert_snapshot!(picture(&sample::sweep(), None));
     }
 
     #[test]
@@ -150,7 +155,7 @@ mod tests {
         let records: Vec<Record> = (1..=130)
             .map(|step| linerate_results::sample::udp(step, Direction::Rx, step * 5, f64::from(step * 5).min(300.0)))
             .collect();
-        insta::assert_snapshot!(picture(&records));
+        insta::assert_snapshot!(picture(&records, Some(80)));
     }
 
     #[test]
@@ -160,14 +165,14 @@ mod tests {
         for (at, record) in records.iter_mut().enumerate() {
             record.trial.factors.insert("message_size".to_owned(), ["64", "1470"][at % 2].to_owned());
         }
-        let text = picture(&records);
-        assert_eq!(text.matches("by offered load").count(), 2, "{text}");
-        assert!(text.contains("rx, message_size 64:"), "{text}");
+        let text = picture(&records, Some(80));
+        assert_eq!(text.matches("Mbit/s offered").count(), 2, "{text}");
+        assert!(text.contains("rx, message_size=64, Mbit/s"), "{text}");
     }
 
     #[test]
     fn what_is_no_sweep_has_no_picture() {
-        assert_eq!(picture(&sample::everything()), "");
-        assert_eq!(picture(&[]), "");
+        assert_eq!(picture(&sample::everything(), None), "");
+        assert_eq!(picture(&[], None), "");
     }
 }

@@ -8,14 +8,14 @@ use linerate_results::profile::{Category, CategoryTime, MachineProfile};
 use linerate_results::record::Record;
 
 use super::number::{count, figure, percent};
-use super::sentence;
 use super::table_model::{Cell, Table, grid};
+use super::{sentence, wrapped};
 
 /// The most functions that are shown.
 const FUNCTIONS: usize = 25;
 
 /// Kinds of work at both ends of a trial, and what the samples were; nothing where none were taken.
-pub(super) fn of_record(record: &Record) -> String {
+pub(super) fn of_record(record: &Record, width: Option<u16>) -> String {
     // One that both ends share is sampled once.
     let shared = record.target.environment.is_machine_of(&record.host.environment) && record.host.profile.is_none();
     let ends = [(if shared { "machine" } else { "target" }, &record.target), ("host", &record.host)];
@@ -25,7 +25,7 @@ pub(super) fn of_record(record: &Record) -> String {
         return String::new();
     }
     let unit = if record.workload.is_stream() { "µs/packet" } else { "µs/transaction" };
-    let mut text = categories(&taken, unit);
+    let mut text = categories(&taken, unit, width);
     for (end, profile) in taken {
         text += &format!("\n{end}: {}", how(profile));
     }
@@ -33,9 +33,15 @@ pub(super) fn of_record(record: &Record) -> String {
 }
 
 /// One profile in full: kinds of work, and the functions that took most.
-pub(crate) fn whole(name: &str, profile: &MachineProfile, driver: Option<&str>, unit: &str) -> String {
-    let mut text = categories(&[(name, profile)], unit);
-    text += &format!("\n{name}: {}\n", how(profile));
+pub(crate) fn whole(
+    name: &str,
+    profile: &MachineProfile,
+    driver: Option<&str>,
+    unit: &str,
+    width: Option<u16>,
+) -> String {
+    let mut text = categories(&[(name, profile)], unit, width);
+    text += &wrapped(&format!("\n\n{name}: {}\n", how(profile)), width);
     let share = by_sample(profile, |one| one.share);
     let by_packet = by_sample(profile, |one| one.us_per_packet);
     let all = functions(profile, driver);
@@ -48,7 +54,7 @@ pub(crate) fn whole(name: &str, profile: &MachineProfile, driver: Option<&str>, 
             Cell::text(one.category.title()),
         ]
     });
-    text += &format!("\n{}\n", filled(["innermost function", "% of time", unit, "samples", "mostly for"], rows));
+    text += &format!("\n{}\n", filled(["innermost function", "% of time", unit, "samples", "mostly for"], rows, width));
     if all.len() > FUNCTIONS {
         let rest: u64 = all[FUNCTIONS..].iter().map(|one| one.samples).sum();
         text += &format!("and {} functions more with {} samples in all\n", all.len() - FUNCTIONS, count(rest));
@@ -67,11 +73,15 @@ fn short(name: &str) -> String {
 }
 
 /// A grid without the columns that nobody fills.
-fn filled<T: AsRef<str>>(titles: impl IntoIterator<Item = T>, rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
-    Table::new(titles, rows).filled().text(None, &mut Vec::new())
+fn filled<T: AsRef<str>>(
+    titles: impl IntoIterator<Item = T>,
+    rows: impl IntoIterator<Item = Vec<Cell>>,
+    width: Option<u16>,
+) -> String {
+    Table::new(titles, rows).filled().text(width, &mut Vec::new())
 }
 
-fn categories(profiles: &[(&str, &MachineProfile)], packet: &str) -> String {
+fn categories(profiles: &[(&str, &MachineProfile)], packet: &str, width: Option<u16>) -> String {
     let mut titles = vec![String::new()];
     for (name, _) in profiles {
         titles.extend(["% of time", packet, "µs/KiB"].map(|unit| format!("{name}\n{unit}")));
@@ -101,7 +111,7 @@ fn categories(profiles: &[(&str, &MachineProfile)], packet: &str) -> String {
         let whole = sum(|one| one.share, true).map(|whole| if (whole - 1.0).abs() < 1e-9 { 1.0 } else { whole });
         [whole.map(Cell::percent).into(), us(sum(|one| one.us_per_packet, false)), us(sum(|one| one.us_per_kib, false))]
     }));
-    filled(titles, rows)
+    filled(titles, rows, width)
 }
 
 /// What the samples were, and what they cost.
@@ -140,7 +150,7 @@ fn how(profile: &MachineProfile) -> String {
 }
 
 /// How a profile differs from one before it.
-pub(crate) fn difference(difference: &Difference) -> String {
+pub(crate) fn difference(difference: &Difference, width: Option<u16>) -> String {
     let unit = match difference.unit {
         Unit::MicrosecondsPerPacket => "µs/packet",
         Unit::PercentOfTime => "% of time",
@@ -160,13 +170,13 @@ pub(crate) fn difference(difference: &Difference) -> String {
                 Cell::text(if row.is_clear() { "" } else { "within noise" }),
             ]
         });
-        grid(titles, rows)
+        grid(titles, rows, width)
     };
-    let mut text = format!("{}\n", titled("kind of work", &difference.categories));
+    let mut text = titled("kind of work", &difference.categories);
     if shown.is_empty() {
         text += "\nNo function's time differs by more than the noise of counting.\n";
     } else {
-        text += &format!("\n{}\n", titled("innermost function", &shown));
+        text += &format!("\n{}", titled("innermost function", &shown));
     }
     text
 }

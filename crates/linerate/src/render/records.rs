@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_machine::end::Direction;
+use linerate_machine::end::{Direction, End};
 use linerate_machine::units::OfferedLoad;
 use linerate_results::figure::{About, FIGURES, Figure, Layer, Source, Unit};
 use linerate_results::record::{NullSide, Record};
@@ -12,41 +12,75 @@ use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::Workload;
 
 use super::apis;
+use super::doubts::{Notes, is_doubted};
 use super::forms::{self, Piece};
 use super::table_model::{Cell, Heading, Table, Value};
 
+/// The column of socket APIs.
+const CALLS: &str = "system calls";
 const NOTHING: &str = "No records.\n";
+
+/// The parts of a plan: of each configuration which part it is of, and that part's title.
+pub(crate) type Parts = BTreeMap<u32, (usize, Option<String>)>;
 
 /// The records as tables, the doubts beneath. Without a `width` a table is as wide as it needs to be; with one,
 /// columns are left out until it fits, and a sentence says which.
-pub(crate) fn text(records: &[Record], width: Option<u16>) -> String {
-    if records.is_empty() { NOTHING.to_owned() } else { forms::text(&pieces(records), width) }
+#[cfg(test)]
+pub(super) fn text(records: &[Record], width: Option<u16>) -> String {
+    let mut notes = Notes::default();
+    let tables = tables(records, &Parts::new(), None, &mut notes, width);
+    tables + &notes_beneath(&notes, width)
+}
+
+/// The tables alone. `lead` stands first in the first heading, instead of plan, target and host.
+pub(crate) fn tables(
+    records: &[Record],
+    parts: &Parts,
+    lead: Option<&str>,
+    notes: &mut Notes,
+    width: Option<u16>,
+) -> String {
+    if records.is_empty() { NOTHING.to_owned() } else { forms::text(&pieces(records, parts, lead, notes), width) }
+}
+
+/// What the marks in tables stand for, a line each.
+pub(crate) fn notes_beneath(notes: &Notes, width: Option<u16>) -> String {
+    forms::text(&[Piece::Lines(notes.lines())], width)
 }
 
 /// The same, ready to paste; the doubts as a list beneath.
 pub(crate) fn markdown(records: &[Record]) -> String {
-    if records.is_empty() { NOTHING.to_owned() } else { forms::markdown(&pieces(records)) }
-}
-
-/// A table each for TCP streams, UDP streams, and requests, which have few columns in common; and the sentences that
-/// the marks in all of them stand for.
-fn pieces(records: &[Record]) -> Vec<Piece> {
-    let mut kinds: BTreeMap<(bool, bool), Vec<&Record>> = BTreeMap::new();
-    for record in records {
-        let workload = record.workload;
-        kinds.entry((!workload.is_stream(), workload.is_stream() && workload.is_udp())).or_default().push(record);
+    if records.is_empty() {
+        return NOTHING.to_owned();
     }
     let mut notes = Notes::default();
-    let mut pieces: Vec<Piece> = kinds.values().flat_map(|records| table(records, &mut notes)).collect();
-    let mut notes = notes.sentences();
-    if grouped(&records.iter().collect::<Vec<_>>()).iter().any(|group| group.len() > 1) {
-        notes.push(
-            "Of several runs: the median; in brackets the smallest and the largest. 'records show' has each run."
-                .to_owned(),
-        );
+    let mut pieces = pieces(records, &Parts::new(), None, &mut notes);
+    let lines = notes.lines();
+    pieces.extend((!lines.is_empty()).then_some(Piece::Lines(lines)));
+    forms::markdown(&pieces)
+}
+
+/// A table each for TCP streams, UDP streams, and requests, which have few columns in common, in the plan's order.
+fn pieces(records: &[Record], parts: &Parts, lead: Option<&str>, notes: &mut Notes) -> Vec<Piece> {
+    let kind = |record: &Record| (record.workload.is_stream(), record.workload.is_stream() && record.workload.is_udp());
+    let mut kinds: Vec<Vec<&Record>> = Vec::new();
+    let mut in_order: Vec<&Record> = records.iter().collect();
+    in_order.sort_by_key(|record| (&record.campaign, &record.plan, record.trial.configuration));
+    for record in in_order {
+        match kinds.iter_mut().find(|of_kind| kind(of_kind[0]) == kind(record)) {
+            Some(of_kind) => of_kind.push(record),
+            None => kinds.push(vec![record]),
+        }
     }
-    if !notes.is_empty() {
-        pieces.push(Piece::Lines(notes));
+    let mut pieces = Vec::new();
+    let mut is_first = true;
+    for records in &kinds {
+        let lead = lead.map(|lead| if is_first { lead } else { "" });
+        pieces.extend(table(records, parts, lead, notes));
+        is_first = false;
+    }
+    if grouped(&records.iter().collect::<Vec<_>>()).iter().any(|group| group.len() > 1) {
+        pieces.push(Piece::Lines(vec!["Of several runs: the median (the smallest to the largest).".to_owned()]));
     }
     pieces
 }
@@ -62,15 +96,18 @@ const WORDS: [Words; 5] = [
     ("workload", |record| record.workload.name().to_owned()),
 ];
 
-fn table(records: &[&Record], notes: &mut Notes) -> [Piece; 2] {
+fn table(records: &[&Record], parts: &Parts, lead: Option<&str>, notes: &mut Notes) -> [Piece; 2] {
     let varies = |(_, value): &Words| records.iter().any(|record| value(record) != value(records[0]));
     let (varied, alike): (Vec<Words>, Vec<Words>) = WORDS.into_iter().partition(varies);
-    let factors = varied_options(records);
     let groups = grouped(records);
+    let factors = varied_options(records, &groups);
     let sources: Vec<Source> = records.iter().flat_map(|record| Source::all(record)).collect();
+    // Of one machine with two names, one figure is enough.
+    let is_shared = records.iter().all(|record| record.has_doubt(DoubtKind::SharedMachine));
     let columns = FIGURES.iter().filter(|figure| figure.column.is_some());
+    let columns = columns.filter(|figure| !(is_shared && figure.layer == Layer::Machine(End::Host)));
     let columns: Vec<&Figure> = columns.filter(|figure| is_shown(figure, &sources)).collect();
-    // APIs that are alike in all rows stand in the heading, else in a column beside the figures.
+    // APIs that are alike in all rows stand in the title, else in a column beside the figures.
     let mut used = sources.iter().filter(|source| source.record.result.is_some()).map(apis::of);
     let first = used.next().unwrap_or_default();
     let common = used.all(|apis| apis == first).then(|| first.unwrap_or_default());
@@ -82,39 +119,75 @@ fn table(records: &[&Record], notes: &mut Notes) -> [Piece; 2] {
     let direction = (is_bare || !is_one_way).then_some("direction");
 
     let words = varied.iter().map(|(name, _)| *name).chain(direction).chain(factors.iter().map(String::as_str));
-    let words = words.chain(number).chain(common.is_none().then_some("API"));
+    let words = words.chain(number).chain(common.is_none().then_some(CALLS));
     let mut headings: Vec<Heading> = words.map(Heading::new).collect();
-    headings.extend(columns.iter().map(|figure| heading(figure, records, common.as_deref().unwrap_or_default())));
+    headings.iter_mut().filter(|heading| heading.name == CALLS).for_each(|heading| heading.left_out = Some(2));
+    headings.extend(columns.iter().map(|figure| {
+        let mut heading = heading(figure, records, common.as_deref().unwrap_or_default());
+        if is_shared && matches!(figure.layer, Layer::Machine(_)) {
+            heading.layer.clear();
+        }
+        heading
+    }));
     let mut rows = Vec::new();
+    let mut titles: Vec<(usize, String)> = Vec::new();
+    let part = |record: &Record| record.trial.configuration.and_then(|number| parts.get(&number));
+    let mut before = None;
     for group in &groups {
         let first = group[0];
+        if let Some((number, title)) = part(first)
+            && before.replace(number) != Some(number)
+        {
+            titles.extend(title.clone().map(|title| (rows.len(), title)));
+        }
         for source in Source::all(first) {
             let mut words: Vec<Cell> = varied.iter().map(|(_, value)| Cell::text(value(first))).collect();
             words.extend(direction.map(|_| match source.direction {
                 None => Cell::text(first.direction.name()),
-                Some(direction) => Cell::text(format!("  of which {direction}")),
+                Some(direction) => Cell::text(format!("  {direction}")),
             }));
             words.extend(factors.iter().map(|name| Cell::text(asked(first, name).map_or("", String::as_str))));
             words.extend(number.map(|_| Cell::count(group.len() as u64)));
             if common.is_none() {
                 let is_known = source.flow.is_some_and(|flow| flow.sender_api.is_some());
-                words.push(Cell::text(apis::of(&source).unwrap_or(if is_known { "plain".into() } else { "".into() })));
+                words.push(Cell::text(apis::names(&source).unwrap_or(if is_known {
+                    "plain".into()
+                } else {
+                    "".into()
+                })));
             }
             let mut figures: Vec<Cell> = columns.iter().map(|figure| cell(figure, group, source.direction)).collect();
             mark(&mut words, &mut figures, &columns, group, source.direction, notes);
             rows.push([words, figures].concat());
         }
     }
-    let mut table = Table { headings, rows };
-    table.hoist_marks();
-    let mut title: Vec<String> = alike
-        .iter()
-        .filter(|(name, _)| *name != "campaign")
-        .map(|(name, value)| format!("{name} {}", value(records[0])))
-        .collect();
+    let mut title: Vec<String> = match lead {
+        Some(lead) => (!lead.is_empty()).then(|| lead.to_owned()).into_iter().collect(),
+        None => alike
+            .iter()
+            .filter(|(name, _)| !["campaign", "workload"].contains(name))
+            .map(|(name, value)| format!("{name} {}", value(records[0])))
+            .collect(),
+    };
+    // Of a single part the title stands above.
+    if titles.len() == 1 && before == part(groups[0][0]).map(|(number, _)| number) {
+        title.extend(titles.pop().map(|(_, title)| title));
+    }
+    title.extend(alike.iter().filter(|(name, _)| *name == "workload").map(|(_, value)| value(records[0])));
     title.extend(direction.is_none().then(|| format!("direction {}", records[0].direction)));
     title.extend(["duration", "bytes"].iter().filter_map(|name| alike_option(records, name)));
+    title.extend(common.filter(|apis| !apis.is_empty()));
+    title.extend(counted(&columns, records));
+    let mut table = Table { headings, rows, titles };
+    table.hoist_marks();
     [Piece::Heading(title.join(" · ")), Piece::Table(table)]
+}
+
+/// What the columns count, where their units do not say it.
+fn counted(columns: &[&Figure], records: &[&Record]) -> Vec<String> {
+    let of = |layer: Layer| columns.iter().find(|figure| figure.layer == layer);
+    let payload = of(Layer::Payload).map(|figure| format!("Mbit/s of {}", self::layer(figure, records)));
+    [payload, of(Layer::RoundTrip).map(|_| "latency of a round trip".to_owned())].into_iter().flatten().collect()
 }
 
 pub(super) fn heading(figure: &Figure, records: &[&Record], apis: &str) -> Heading {
@@ -176,39 +249,14 @@ fn sends_apart(record: &Record) -> bool {
         || record.workload.is_stream() && record.asked_spec().is_some_and(|spec| spec.rate != OfferedLoad::Unlimited)
 }
 
-fn is_doubted(kind: DoubtKind, about: About) -> bool {
-    match kind {
-        DoubtKind::SenderFellBehind => about == About::SentLoad,
-        DoubtKind::IrqTimeByTicks
-        | DoubtKind::ShortForCpu
-        | DoubtKind::NoisyMachine
-        | DoubtKind::BusyMachine
-        | DoubtKind::SharedMachine
-        | DoubtKind::SoakNotCalibrated => about.is_cpu(),
-        DoubtKind::CountersContradict | DoubtKind::EndMarkLost | DoubtKind::CountersMissing | DoubtKind::Segmented => {
-            about == About::Loss
-        }
-        // Loss is the emulator's too: a ring runs full while it finds no time.
-        DoubtKind::Emulated => matches!(about, About::Rate | About::Loss) || about.is_cpu(),
-        DoubtKind::Fragmented
-        | DoubtKind::FragmentsLost
-        | DoubtKind::LinkWentDown
-        | DoubtKind::Silence
-        | DoubtKind::SocketBufferClamped
-        | DoubtKind::SettingNotTaken
-        | DoubtKind::BootUnchecked => matches!(about, About::Rate | About::Loss),
-        // No figure of a table is of the profile.
-        DoubtKind::ProfileReduced => false,
-    }
-}
-
 /// What was asked of a trial under this name: an option, or the level of a factor that is none.
 fn asked<'a>(record: &'a Record, name: &str) -> Option<&'a String> {
-    record.asked.get(name).or_else(|| record.trial.factors.get(name))
+    record.trial.factors.get(name).or_else(|| record.asked.get(name))
 }
 
-/// Everything that was asked differently in these records, factor or not, and is not shown in a column of its own.
-fn varied_options(records: &[&Record]) -> Vec<String> {
+/// Everything that was asked differently in these records, factor or not, and is not shown in a column of its own; what
+/// varies slowest first, as a plan has its factors.
+fn varied_options(records: &[&Record], groups: &[Vec<&Record>]) -> Vec<String> {
     let names: BTreeSet<&String> =
         records.iter().flat_map(|record| record.asked.keys().chain(record.trial.factors.keys())).collect();
     let levels = |name: &str| -> Vec<Option<&String>> { records.iter().map(|record| asked(record, name)).collect() };
@@ -229,7 +277,10 @@ fn varied_options(records: &[&Record]) -> Vec<String> {
         _ => false,
     };
     let varies = |name: &str| levels(name).windows(2).any(|two| two[0] != two[1]);
-    names.into_iter().filter(|name| varies(name) && !is_told(name)).cloned().collect()
+    let changes = |name: &str| groups.windows(2).filter(|two| asked(two[0][0], name) != asked(two[1][0], name)).count();
+    let mut names: Vec<String> = names.into_iter().filter(|name| varies(name) && !is_told(name)).cloned().collect();
+    names.sort_by_key(|name| changes(name));
+    names
 }
 
 /// Records of one configuration together, configurations in the plan's order, whatever the order of the trials was.
@@ -277,7 +328,7 @@ fn mark(
     let all_failed = group.iter().all(|record| record.result.is_none());
     for record in group {
         for doubt in &record.doubts {
-            let number = notes.of(Some(doubt.kind()), &doubt.to_string());
+            let number = notes.doubt(doubt);
             let is_of =
                 |(figure, cell): &(&&Figure, &mut Cell)| is_doubted(doubt.kind(), figure.about) && !cell.is_empty();
             let marked = columns.iter().zip(&mut *figures).filter(is_of).map(|(_, cell)| cell.mark(number)).count();
@@ -286,7 +337,7 @@ fn mark(
             }
         }
         if let Some(error) = &record.error {
-            let number = notes.of(None, error);
+            let number = notes.failure(error);
             // Where every run failed, the first empty figure says so.
             let place = figures.iter_mut().find(|cell| cell.is_empty() || cell.value == Value::Failed);
             match place.filter(|_| all_failed) {
@@ -297,42 +348,6 @@ fn mark(
                 None => words.last_mut().into_iter().for_each(|cell| cell.mark(number)),
             }
         }
-    }
-}
-
-/// The sentences beneath: one number a kind of doubt, or a failure, with its different sentences.
-#[derive(Default)]
-struct Notes(Vec<(Option<DoubtKind>, Vec<String>)>);
-
-/// The most sentences of one kind of doubt that are shown, and of failures: doubts of a kind differ by a figure.
-const DOUBTS: usize = 1;
-const FAILURES: usize = 3;
-
-impl Notes {
-    /// The number that stands for this sentence, from 1.
-    fn of(&mut self, kind: Option<DoubtKind>, sentence: &str) -> usize {
-        let at = self.0.iter().position(|(other, _)| *other == kind).unwrap_or_else(|| {
-            self.0.push((kind, Vec::new()));
-            self.0.len() - 1
-        });
-        let sentences = &mut self.0[at].1;
-        if !sentences.iter().any(|other| other == sentence) {
-            sentences.push(sentence.to_owned());
-        }
-        at + 1
-    }
-
-    fn sentences(self) -> Vec<String> {
-        let note = |(at, (kind, sentences)): (usize, (Option<DoubtKind>, Vec<String>))| {
-            let most = if kind.is_some() { DOUBTS } else { FAILURES };
-            let more = match sentences.len().saturating_sub(most) {
-                0 => String::new(),
-                more => format!("; and {more} more like it, which 'records show' has"),
-            };
-            let shown: Vec<&str> = sentences.iter().take(most).map(String::as_str).collect();
-            format!("[{}] {}: {}{more}", at + 1, kind.map_or("failed", DoubtKind::name), shown.join("; "))
-        };
-        self.0.into_iter().enumerate().map(note).collect()
     }
 }
 
@@ -387,20 +402,56 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_stands_in_the_heading() {
+    fn what_is_not_plain_stands_in_the_title() {
         let plain = of_apis(&[["plain", "plain"], ["plain", "plain"]]);
-        assert!(!plain.contains("plain") && !plain.contains("API") && !plain.contains('→'), "{plain}");
-        // At either end.
-        for [sender, receiver] in [["plain", "trunc"], ["sendmmsg", "plain"], ["sendmmsg", "recvmmsg"]] {
+        assert!(!plain.contains("plain") && !plain.contains(" by ") && !plain.contains("calls"), "{plain}");
+        for ([sender, receiver], said) in [
+            (["plain", "trunc"], " · received by trunc · "),
+            (["sendmmsg", "plain"], " · sent by sendmmsg · "),
+            (["sendmmsg", "recvmmsg"], " · sent by sendmmsg, received by recvmmsg · "),
+        ] {
             let text = of_apis(&[[sender, receiver], [sender, receiver]]);
-            let heading: Vec<&str> = text.lines().skip(2).take(6).collect();
-            let has = |word: &str| heading.iter().any(|line| line.contains(word));
-            assert!(has(sender) && has(&format!("→ {receiver}")), "{text}");
-            assert!(!text.contains("API"), "{text}");
+            assert!(text.lines().next().unwrap().contains(said) && !text.contains("calls"), "{text}");
         }
         // Rows that differ say it each.
         let text = of_apis(&[["plain", "plain"], ["plain", "trunc"]]);
-        assert!(text.contains(" API") && text.contains(" plain → trunc ") && text.contains(" plain "), "{text}");
+        assert!(text.contains("system calls") && text.contains(" trunc ") && text.contains(" plain "), "{text}");
+    }
+
+    #[test]
+    fn parts_stand_under_one_heading_with_their_titles() {
+        let records = [4, 5].map(|at| {
+            let mut record = linerate_results::sample::rr(at, if at == 4 { "64" } else { "1K" });
+            record.trial.configuration = Some(at);
+            record
+        });
+        let mut parts: Parts = [(4, (0, Some("idle".to_owned()))), (5, (1, Some("spaced".to_owned())))].into();
+        let shown = |parts: &Parts| tables(&records, parts, Some("linerate run rr"), &mut Notes::default(), None);
+        let lines =
+            |text: &str| text.lines().map(|line| line.split("  ").next().unwrap().to_owned()).collect::<Vec<_>>();
+        let text = shown(&parts);
+        assert_eq!(lines(&text)[3..], ["idle", "64", "spaced", "1K"], "{text}");
+        assert!(text.starts_with("linerate run rr · udp-rr · "), "{text}");
+        parts.insert(5, (0, Some("idle".to_owned())));
+        let text = shown(&parts);
+        assert!(text.starts_with("linerate run rr · idle · udp-rr") && lines(&text)[3..] == ["64", "1K"], "{text}");
+    }
+
+    #[test]
+    fn rows_and_columns_are_in_the_plans_order() {
+        let mut records = Vec::new();
+        for (at, (direction, buffer)) in
+            [("rx", "64K"), ("rx", "1K"), ("rx", "auto"), ("tx", "64K")].into_iter().enumerate()
+        {
+            let way = if direction == "rx" { Direction::Rx } else { Direction::Tx };
+            let mut record = linerate_results::sample::tcp(at as u32, way, 900.0, false);
+            record.trial.factors.insert("socket_buffer".to_owned(), buffer.to_owned());
+            record.trial.configuration = Some(at as u32);
+            records.insert(0, record);
+        }
+        let text = text(&records, None);
+        let rows: Vec<Vec<&str>> = text.lines().skip(3).map(|line| line.split_whitespace().take(2).collect()).collect();
+        assert_eq!(rows[..4], [["rx", "64K"], ["rx", "1K"], ["rx", "auto"], ["tx", "64K"]], "{text}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::table_model::{Cell, grid};
 use super::{json, sentence};
 
 /// Settings as they are; what cannot be read is left out. `kept`: what was changed to stay, with its original.
-pub(crate) fn readings(readings: &[Reading], kept: &[(String, String)], json: bool) -> String {
+pub(crate) fn readings(readings: &[Reading], kept: &[(String, String)], json: bool, width: Option<u16>) -> String {
     let original = |name: &str| kept.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
     if json {
         let read = readings.iter().filter_map(|one| Some((one.name.clone(), one.value.clone()?.into())));
@@ -15,21 +15,20 @@ pub(crate) fn readings(readings: &[Reading], kept: &[(String, String)], json: bo
         let (read, kept): (serde_json::Map<_, _>, serde_json::Map<_, _>) = (read.collect(), kept.collect());
         return json::line(&serde_json::json!({ "settings": read, "originals": kept }));
     }
-    let width = readings.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
-    let line = |one: &Reading| {
+    let row = |one: &Reading| {
         let was = original(&one.name).filter(|was| one.value.as_deref() != Some(*was));
         let was = was.map(|was| format!("  (was {was}; restore puts that back)")).unwrap_or_default();
-        Some(format!("{}\n", sentence(&format!("{:<width$}  {}{was}", one.name, one.value.as_deref()?))))
+        Some(vec![Cell::text(&one.name), Cell::long(format!("{}{was}", one.value.as_deref()?))])
     };
-    readings.iter().filter_map(line).collect()
+    grid(["", ""], readings.iter().filter_map(row), width)
 }
 
 /// Settings that were changed.
-pub(crate) fn changed(changed: &[Changed], json: bool) -> String {
+pub(crate) fn changed(changed: &[Changed], json: bool, width: Option<u16>) -> String {
     if json {
         return json::line(&serde_json::json!({ "settings": changed }));
     }
-    grid(TITLES, changed.iter().map(row))
+    grid(TITLES, changed.iter().map(row), width)
 }
 
 /// What [`row`] has.
@@ -85,11 +84,11 @@ mod tests {
         };
         let text = format!(
             "{}\n{}\n{}\n{}{}",
-            readings(&read, &kept, false),
-            changed(&after, false),
+            readings(&read, &kept, false, None),
+            changed(&after, false, None),
             put_back(&[back("mtu", None), back("speed", Some("it is down"))], false),
             put_back(&[], false),
-            readings(&read, &kept, true),
+            readings(&read, &kept, true, None),
         );
         insta::assert_snapshot!(text);
     }

@@ -17,16 +17,14 @@ use super::forms::{self, Piece};
 use super::number::figure;
 use super::records::{is_shown, layer};
 use super::registers;
-use super::sentence;
 use super::table_model::{Cell, Heading, Table};
 
-/// The most columns of text in a line; long values are broken.
-const WIDTH: u16 = 120;
 /// The most time slices that are shown; a long trial shows its first and its last ones.
 const SLICES: usize = 60;
 
-/// Everything that the record says.
-pub(crate) fn show(record: &Record) -> String {
+/// What the record says; of what both machines have alike, options of the kernel and of interfaces only with `all`.
+pub(crate) fn show(record: &Record, width: Option<u16>, all: bool) -> String {
+    let (machines, folded) = environments(record, all);
     let parts = [
         ("Figures, of the measured part", Piece::Table(figures(record))),
         ("Streams, of the measured part", Piece::Table(streams(record))),
@@ -37,38 +35,39 @@ pub(crate) fn show(record: &Record) -> String {
         (budget::OF_KERNELS, Piece::Table(budget::drop_reasons(record))),
         ("CPU, % of the time, measured part", Piece::Table(cpu(record))),
         ("CPU time by unit of work, of the whole machine", Piece::Table(demand(record))),
-        ("What the CPUs did, measured part", Piece::Text(super::profile::of_record(record))),
+        ("What the CPUs did, measured part", Piece::Text(super::profile::of_record(record, width))),
         ("Threads that moved the data, whole trial", Piece::Table(threads(record))),
         ("Counters that moved, whole trial", Piece::Table(counters(record))),
         ("Registers that changed, whole trial", Piece::Text(registers::changes(record))),
         ("Settings that were changed for this trial", Piece::Table(settings(record))),
-        // Command lines and lists of features are long.
-        ("Machines", Piece::Text(environments(record).text(Some(WIDTH), &mut Vec::new()))),
+        ("Machines", Piece::Table(machines)),
     ];
-    let pieces: Vec<Piece> = parts.into_iter().flat_map(|(title, piece)| piece.under(title)).collect();
-    format!("{}\n{}", head(record), forms::text(&pieces, None))
+    let mut pieces: Vec<Piece> = parts.into_iter().flat_map(|(title, piece)| piece.under(title)).collect();
+    if folded > 0 {
+        pieces.push(Piece::Lines(vec![format!("And {folded} sysctls and offloads that are alike: --all shows them.")]));
+    }
+    format!("{}\n\n{}", head(record).text(width, &mut Vec::new()), forms::text(&pieces, width))
 }
 
-fn head(record: &Record) -> String {
-    let mut lines = vec![format!("record   {}", record.id), format!("started  {}", record.started_at)];
-    lines.push(format!("plan     {} (campaign {})", record.plan, record.campaign));
+fn head(record: &Record) -> Table {
+    let mut lines = vec![("record", record.id.clone()), ("started", record.started_at.clone())];
+    lines.push(("plan", format!("{} (campaign {})", record.plan, record.campaign)));
     let factors: Vec<String> = record.trial.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
     let place = &record.trial;
     let side = place.null_side.map(|side| format!(", side {} of an A/A pair", side.name())).unwrap_or_default();
     let seed = place.order_seed.map(|seed| format!(", order by seed {seed}")).unwrap_or_default();
-    lines.push(format!("trial    index {}, repeat {}{side}{seed}: {}", place.index, place.repeat, factors.join(" ")));
+    lines.push(("trial", format!("index {}, repeat {}{side}{seed}: {}", place.index, place.repeat, factors.join(" "))));
     let time = record.duration_s.map_or(String::new(), |time| format!(", {} s measured", figure(time, 4)));
-    lines.push(format!("traffic  {} {}{time}", record.workload, record.direction));
-    for (name, machine) in record.machines() {
+    lines.push(("traffic", format!("{} {}{time}", record.workload, record.direction)));
+    for (end, machine) in record.machines() {
         let address = machine.address.as_ref().map_or(String::new(), |address| format!(" at {address}"));
-        lines.push(format!("{name:<8} {}{address}", machine.endpoint));
+        lines.push((end.name(), format!("{}{address}", machine.endpoint)));
     }
     let asked: Vec<String> = record.asked.iter().map(|(name, level)| format!("{name}={level}")).collect();
-    let asked = broken(&asked, WIDTH as usize - 9).into_iter().enumerate();
-    lines.extend(asked.map(|(at, words)| format!("{}{words}", if at == 0 { "asked    " } else { "         " })));
-    lines.extend(record.error.iter().map(|error| format!("FAILED   {error}")));
-    lines.extend(record.doubts.iter().map(|doubt| format!("doubt    {}: {}", doubt.kind().name(), doubt)));
-    lines.iter().map(|line| format!("{}\n", sentence(line))).collect()
+    lines.push(("asked", asked.join(" ")));
+    lines.extend(record.error.iter().map(|error| ("FAILED", error.clone())));
+    lines.extend(record.doubts.iter().map(|doubt| ("doubt", format!("{}: {}", doubt.kind().name(), doubt))));
+    Table::new(["", ""], lines.into_iter().map(|(name, text)| vec![Cell::text(name), Cell::long(text)]))
 }
 
 /// A line of text for each part of a record: its name, and what stands there.
@@ -133,7 +132,7 @@ fn figures(record: &Record) -> Table {
         ..Heading::new(source.direction.unwrap_or(record.direction).name())
     };
     let headings = std::iter::once(Heading::default()).chain(sources.iter().map(heading)).collect();
-    Table { headings, rows }
+    Table { headings, rows, ..Table::default() }
 }
 
 fn streams(record: &Record) -> Table {
@@ -151,7 +150,7 @@ fn streams(record: &Record) -> Table {
     });
     let headings = columns.iter().map(|figure| super::records::heading(figure, &[record], ""));
     let headings = std::iter::once(Heading::new("stream")).chain(headings).collect();
-    Table { headings, rows: rows.collect() }
+    Table { headings, rows: rows.collect(), ..Table::default() }
 }
 
 fn latency(record: &Record) -> Table {
@@ -268,8 +267,11 @@ fn settings(record: &Record) -> Table {
     Table::new(["end"].into_iter().chain(super::settings::TITLES), rows)
 }
 
-/// Both machines side by side, so that a difference is seen.
-fn environments(record: &Record) -> Table {
+/// What there is so much of that nobody reads it where both machines have it alike.
+const FOLDED: [&str; 2] = ["sysctls.", "nic.offloads."];
+
+/// Both machines side by side, so that a difference is seen; and how many lines are left out.
+fn environments(record: &Record, all: bool) -> (Table, usize) {
     let sides = record.machines().map(|(_, machine)| {
         let mut named = BTreeMap::new();
         let value = serde_json::to_value(&machine.environment).unwrap_or_default();
@@ -277,11 +279,15 @@ fn environments(record: &Record) -> Table {
         named
     });
     let names: BTreeSet<&String> = sides.iter().flat_map(BTreeMap::keys).collect();
-    let rows = names.into_iter().map(|name| {
+    let is_folded = |name: &String| {
+        !all && FOLDED.iter().any(|prefix| name.starts_with(prefix)) && sides[0].get(name) == sides[1].get(name)
+    };
+    let (folded, shown): (Vec<&String>, Vec<&String>) = names.into_iter().partition(|name| is_folded(name));
+    let rows = shown.into_iter().map(|name| {
         let of = |side: &BTreeMap<String, String>| side.get(name).map(Cell::long).into();
         vec![Cell::text(name), of(&sides[0]), of(&sides[1])]
     });
-    Table::new(TARGET_AND_HOST, rows)
+    (Table::new(TARGET_AND_HOST, rows), folded.len())
 }
 
 /// `a.b` → value, for every value inside; an array of plain values is one line.
@@ -308,18 +314,6 @@ fn plain_text(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Words in lines of at most this many characters.
-fn broken(words: &[String], width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in words {
-        match lines.last_mut() {
-            Some(line) if line.len() + 1 + word.len() <= width => *line += &format!(" {word}"),
-            _ => lines.push(word.clone()),
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use linerate_results::sample;
@@ -328,12 +322,22 @@ mod tests {
 
     #[test]
     fn a_full_record() {
-        insta::assert_snapshot!(show(&sample::full()));
+        insta::assert_snapshot!(show(&sample::full(), Some(100), true));
     }
 
     #[test]
     fn a_failed_record() {
-        insta::assert_snapshot!(show(&sample::failed(6)));
+        insta::assert_snapshot!(show(&sample::failed(6), Some(80), false));
+    }
+
+    #[test]
+    fn what_both_machines_have_alike_is_folded() {
+        let mut record = sample::full();
+        let alike = |record: &Record| show(record, Some(80), false).matches("net.core.rmem_max").count();
+        assert_eq!(alike(&record), 0);
+        assert!(show(&record, Some(80), true).contains("net.core.rmem_max"));
+        record.host.environment.sysctls.insert("net.core.rmem_max".to_owned(), "4194304".to_owned());
+        assert_eq!(alike(&record), 1, "what differs is shown");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a run found, in sentences: how much arrived, and where the rest was lost.
 //! Says only what figures and counters show; a cause that no counter shows is called unaccounted.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use linerate_machine::end::Direction;
 use linerate_path::stage::Stage;
@@ -20,34 +20,68 @@ const BUSY: f64 = 0.95;
 /// A few sentences, one a line: for every kind of traffic and direction what arrived, the trial that lost the most
 /// and where, and which CPUs had nothing left.
 pub(crate) fn summary(records: &[Record]) -> String {
-    summary_of(records, |_| true)
-}
-
-/// The same of one record, without what its loss budget says.
-pub(super) fn summary_beside_budget(record: &Record) -> String {
-    summary_of(std::slice::from_ref(record), |workload| workload != Workload::UdpStream)
-}
-
-fn summary_of(records: &[Record], is_told: impl Fn(Workload) -> bool) -> String {
-    let mut groups: BTreeMap<(Workload, Direction), Vec<&Record>> = BTreeMap::new();
-    for record in records.iter().filter(|record| record.result.is_some() && is_told(record.workload)) {
-        groups.entry((record.workload, record.direction)).or_default().push(record);
-    }
-    let mut sentences = Vec::new();
-    for ((workload, direction), group) in groups {
-        let who =
-            format!("{workload} {}", if direction == Direction::Both { "both ways at once" } else { direction.name() });
-        match workload {
-            Workload::UdpStream => sentences.extend(datagrams(&who, &group)),
-            Workload::TcpStream => sentences.extend(stream(&who, &group)),
-            Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => sentences.extend(requests(&who, &group)),
-        }
-    }
+    let mut sentences = told(records, |who, workload, group| match workload {
+        Workload::UdpStream => datagrams(who, group),
+        workload => of_connections(who, workload, group),
+    });
     sentences.extend(busy_cpus(records));
     let failed = records.iter().filter(|record| record.result.is_none()).count();
     if failed > 0 {
         sentences.push(format!("{failed} of {} trials failed; the table says why.", records.len()));
     }
+    lines(&sentences)
+}
+
+/// The same of one record, without what its loss budget says.
+pub(super) fn summary_beside_budget(record: &Record) -> String {
+    let records = std::slice::from_ref(record);
+    let mut sentences = told(records, |who, workload, group| match workload {
+        Workload::UdpStream => Vec::new(),
+        workload => of_connections(who, workload, group),
+    });
+    sentences.extend(busy_cpus(records));
+    lines(&sentences)
+}
+
+/// What tables of these do not say: at which load the most arrived, where the most was lost, what held TCP up.
+pub(crate) fn summary_beside_tables(records: &[Record]) -> String {
+    lines(&told(records, |who, workload, group| match workload {
+        Workload::UdpStream => sweep(who, group).into_iter().collect(),
+        Workload::TcpStream => match held_up(group) {
+            held if held.is_empty() => Vec::new(),
+            held => vec![format!("{who}: {}.", held.join("; "))],
+        },
+        _ => Vec::new(),
+    }))
+}
+
+/// What is told of each kind of traffic and direction, in the plan's order.
+fn told(records: &[Record], of: impl Fn(&str, Workload, &[&Record]) -> Vec<String>) -> Vec<String> {
+    let mut groups: Vec<Vec<&Record>> = Vec::new();
+    let mut in_order: Vec<&Record> = records.iter().filter(|record| record.result.is_some()).collect();
+    in_order.sort_by_key(|record| record.trial.configuration);
+    for record in in_order {
+        let same =
+            |group: &&mut Vec<&Record>| (group[0].workload, group[0].direction) == (record.workload, record.direction);
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(record),
+            None => groups.push(vec![record]),
+        }
+    }
+    let said = |group: &Vec<&Record>| {
+        let (workload, direction) = (group[0].workload, group[0].direction);
+        let way = if direction == Direction::Both { "both ways at once" } else { direction.name() };
+        of(&format!("{workload} {way}"), workload, group)
+    };
+    groups.iter().flat_map(said).collect()
+}
+
+fn of_connections(who: &str, workload: Workload, group: &[&Record]) -> Vec<String> {
+    let said = if workload == Workload::TcpStream { stream(who, group) } else { requests(who, group) };
+    said.into_iter().collect()
+}
+
+fn lines(sentences: &[String]) -> String {
     sentences.iter().map(|sentence| format!("{}\n", super::sentence(sentence))).collect()
 }
 
@@ -69,48 +103,92 @@ fn offered(record: &Record) -> Option<f64> {
 fn at(record: &Record, group: &[&Record]) -> String {
     let mut text = match offered(record) {
         Some(mbit) => format!("at {} Mbit/s offered", figure(mbit, 4)),
-        None => "as fast as the sender could".to_owned(),
+        None => "at an unlimited rate".to_owned(),
     };
     for (name, level) in record.trial.factors.iter().filter(|(name, _)| *name != "rate") {
         if group.iter().any(|other| other.trial.factors.get(name) != Some(level)) {
-            text += &format!(" with {name} {level}");
+            text += &format!(", {name}={level}");
         }
     }
     text
 }
 
-fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
-    let mut sentences = Vec::new();
-    let through = |record: &Record| flow(record)?.throughput_bps.map(|bps| bps / 1e6);
-    let mut by_load: Vec<&Record> = group.to_vec();
-    let load = |record: &Record| offered(record).unwrap_or(f64::INFINITY);
+/// The trials of a group by their load.
+fn by_load<'a>(group: &[&'a Record]) -> Vec<&'a Record> {
+    let mut by_load = group.to_vec();
     by_load.sort_by(|a, b| load(a).total_cmp(&load(b)));
+    by_load
+}
+
+fn load(record: &Record) -> f64 {
+    offered(record).unwrap_or(f64::INFINITY)
+}
+
+fn lost(record: &Record) -> Option<u64> {
+    flow(record)?.packets_lost
+}
+
+fn most_lost<'a>(group: &[&'a Record]) -> Option<(u64, &'a Record)> {
+    group.iter().filter_map(|record| Some((lost(record)?, *record))).max_by_key(|(lost, _)| *lost)
+}
+
+fn through(record: &Record) -> Option<f64> {
+    flow(record)?.throughput_bps.map(|bps| bps / 1e6)
+}
+
+/// The trial in which the most arrived, and how much, Mbit/s.
+fn most_arrived<'a>(group: &[&'a Record]) -> Option<(&'a Record, f64)> {
     // From the highest load down, so that of equals the lowest load is named.
-    let figures = by_load.iter().rev().filter_map(|record| Some((record, through(record)?)));
-    let best = figures.max_by(|a, b| a.1.total_cmp(&b.1));
-    if let Some((best, mbit)) = best {
-        let mut text = format!(
-            "{who}: the most that arrived was {} Mbit/s of UDP payload{}, {}",
-            figure(mbit, 4),
-            by(best),
-            at(best, group)
-        );
-        if let Some((last, less)) = by_load.last().and_then(|last| Some((last, through(last)?)))
-            && less < 0.95 * mbit
-        {
-            text += &format!("; {} it was {}", at(last, group), figure(less, 4));
-        }
-        sentences.push(text + ".");
+    let figures = by_load(group).into_iter().rev().filter_map(|record| Some((record, through(record)?)));
+    figures.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn best(who: &str, group: &[&Record]) -> Option<String> {
+    let (best, mbit) = most_arrived(group)?;
+    let mut text = format!(
+        "{who}: the most that arrived was {} Mbit/s of UDP payload{}, {}",
+        figure(mbit, 4),
+        by(best),
+        at(best, group)
+    );
+    if let Some((last, less)) = by_load(group).last().and_then(|last| Some((*last, through(last)?)))
+        && less < 0.95 * mbit
+    {
+        text += &format!("; {} it was {}", at(last, group), figure(less, 4));
     }
+    Some(text + ".")
+}
+
+/// Where the most arrived and the most was lost of several loads; nothing of one.
+fn sweep(who: &str, group: &[&Record]) -> Option<String> {
+    let loads: BTreeSet<u64> = group.iter().map(|record| load(record).to_bits()).collect();
+    let (best, mbit) = most_arrived(group).filter(|_| loads.len() > 1)?;
+    let mut text = format!("{who}: the most that arrived was {} Mbit/s, {}", figure(mbit, 4), at(best, group));
+    match most_lost(group) {
+        Some((1.., worst)) => {
+            let share = flow(worst).and_then(|flow| flow.loss_ratio).map_or(String::new(), percent);
+            let lines = worst.loss_budget.iter().flatten().filter(|line| line.packets > 0);
+            let places: Vec<String> = lines.map(|line| format!("at {}", place(worst, line.stage))).collect();
+            let place = if places.is_empty() { "no counter says where".to_owned() } else { places.join(" and ") };
+            text += &format!("; {} {share} % was lost, {place}", at(worst, group));
+        }
+        // The table says it.
+        Some(_) => return None,
+        None => {}
+    }
+    Some(text + ".")
+}
+
+fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
+    let mut sentences: Vec<String> = best(who, group).into_iter().collect();
+    let by_load = by_load(group);
     if let Some(last) = by_load.last()
         && let (Some(asked), Some(sent)) = (offered(last), flow(last).and_then(|flow| flow.achieved_load_bps))
         && sent / 1e6 < 0.98 * asked
     {
         sentences.push(format!("{who} {}: the sender sent only {} Mbit/s.", at(last, group), figure(sent / 1e6, 4)));
     }
-    let lost = |record: &Record| flow(record)?.packets_lost;
-    let worst = group.iter().filter_map(|record| Some((lost(record)?, record))).max_by_key(|(lost, _)| *lost);
-    match worst {
+    match most_lost(group) {
         None => {}
         Some((0, _)) => {
             let known: Vec<_> = group.iter().filter(|record| lost(record).is_some()).collect();
@@ -201,18 +279,24 @@ fn stream(who: &str, group: &[&Record]) -> Option<String> {
             text += &format!(" ({} %)", percent(total / all));
         }
     }
+    held_up(group).iter().for_each(|held| text += &format!("; {held}"));
+    Some(text + ".")
+}
+
+/// What TCP waited for, where that was a good part of the time.
+fn held_up(group: &[&Record]) -> Vec<String> {
     type Limit = fn(&FlowFigures) -> Option<f64>;
     let limits: [(&str, Limit); 3] = [
         ("sending waited for the receiver's window", |flow| flow.tcp.as_ref()?.limited_by_receive_window),
         ("sending waited for room in the send buffer", |flow| flow.tcp.as_ref()?.limited_by_send_buffer),
         ("the application gave nothing to send", |flow| flow.tcp.as_ref()?.limited_by_application),
     ];
-    for (words, share) in limits {
-        if let Some(share) = median(&of(&share)).filter(|share| *share >= 0.1) {
-            text += &format!("; {words} {} % of the time", figure(share * 100.0, 2));
-        }
-    }
-    Some(text + ".")
+    let told = |(words, share): (&str, Limit)| {
+        let shares: Vec<f64> = group.iter().filter_map(|record| share(flow(record)?)).collect();
+        let share = median(&shares).filter(|share| *share >= 0.1)?;
+        Some(format!("{words} {} % of the time", figure(share * 100.0, 2)))
+    };
+    limits.into_iter().filter_map(told).collect()
 }
 
 fn requests(who: &str, group: &[&Record]) -> Option<String> {

@@ -1,11 +1,11 @@
 //! A table before it is drawn: typed cells under headings, and the marks of notes that are about them.
-//! Terminals and Markdown show the same table; whether a column is of numbers its cells say.
+//! Terminals (`layout.rs`) and Markdown show the same table; whether a column is of numbers its cells say.
 
 use std::borrow::Cow;
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Drawing, presets};
 use linerate_results::figure::{Digits, Figure};
 
+use super::layout::Layout;
 use super::markdown::{escaped, line};
 use super::number;
 
@@ -127,7 +127,15 @@ fn scaled(figure: &Figure, value: f64) -> f64 {
 }
 
 fn marks(marks: &[usize], behind: &str) -> String {
-    let text: String = marks.iter().map(|mark| format!("[{mark}]")).collect();
+    let mut marks = marks.to_vec();
+    marks.sort_unstable();
+    // Three or more that follow each other are a range.
+    let runs = marks.chunk_by(|a, b| a + 1 == *b).flat_map(|run| match run {
+        [first, _, .., last] => vec![format!("{first}-{last}")],
+        few => few.iter().map(usize::to_string).collect(),
+    });
+    let text = runs.collect::<Vec<_>>().join(",");
+    let text = if text.is_empty() { text } else { format!("[{text}]") };
     if text.is_empty() || behind.is_empty() { text } else { format!(" {text}") }
 }
 
@@ -169,19 +177,22 @@ impl Heading {
         Heading { unit: unit.to_owned(), ..Heading::new(name) }
     }
 
-    /// The lines for a terminal. Narrow: `UDP payload` on two, and `sendmmsg-udp-segment → plain` on three.
-    fn lines(&self) -> String {
-        let layer = self.layer.replace(' ', "\n");
-        let apis = self.apis.replace(" →", "\n→").replace("sendmmsg-", "sendmmsg-\n");
+    /// Its name, and the marks behind it.
+    pub(super) fn marked_name(&self) -> String {
         let name = super::cell(&self.name);
-        format!("{name}{}\n{}\n{layer}\n{apis}", marks(&self.marks, &name), self.unit).trim_end().to_owned()
+        format!("{name}{}", marks(&self.marks, &name))
+    }
+
+    /// The figure of the other machine stands beside it, and both share what is written above them.
+    pub(super) fn is_pair_with(&self, next: &Heading) -> bool {
+        (self.layer.as_str(), next.layer.as_str()) == ("target", "host")
+            && (&self.name, &self.unit, &self.marks) == (&next.name, &next.unit, &next.marks)
     }
 
     fn in_one_line(&self) -> String {
         let layer: Vec<&str> = [self.layer.as_str(), &self.apis].into_iter().filter(|word| !word.is_empty()).collect();
         let layer = if layer.is_empty() { String::new() } else { format!("({})", layer.join(", ")) };
-        let name = super::cell(&self.name);
-        let words = [format!("{name}{}", marks(&self.marks, &name)), self.unit.clone(), layer];
+        let words = [self.marked_name(), self.unit.clone(), layer];
         words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
     }
 }
@@ -191,6 +202,8 @@ impl Heading {
 pub(super) struct Table {
     pub(super) headings: Vec<Heading>,
     pub(super) rows: Vec<Vec<Cell>>,
+    /// What the rows from this one on are about.
+    pub(super) titles: Vec<(usize, String)>,
 }
 
 impl Table {
@@ -200,7 +213,7 @@ impl Table {
         rows: impl IntoIterator<Item = Vec<Cell>>,
     ) -> Table {
         let headings: Vec<Heading> = names.into_iter().map(|name| Heading::of(name.as_ref())).collect();
-        let mut table = Table { headings, rows: rows.into_iter().collect() };
+        let mut table = Table { headings, rows: rows.into_iter().collect(), titles: Vec::new() };
         table.rows.iter_mut().for_each(|row| row.resize(table.headings.len(), Cell::default()));
         table
     }
@@ -229,7 +242,7 @@ impl Table {
     }
 
     /// Words to the left; what is all numbers to the right.
-    fn is_number(&self, at: usize) -> bool {
+    pub(super) fn is_number(&self, at: usize) -> bool {
         let mut filled = self.rows.iter().map(|row| &row[at]).filter(|cell| !cell.is_empty()).peekable();
         filled.peek().is_some() && filled.all(Cell::is_number)
     }
@@ -249,61 +262,38 @@ impl Table {
         }
     }
 
-    /// For a terminal, with one blank between columns and no line between rows; nothing without rows. With a width,
-    /// columns are left out, and then words broken, until it fits; `left_out` is told which.
+    /// For a terminal, without lines between rows; nothing without rows. With a width, headings become narrower, columns
+    /// are left out, and then words wrapped, until it fits; `left_out` is told which.
     pub(super) fn text(&self, width: Option<u16>, left_out: &mut Vec<String>) -> String {
-        let mut drawn = self.drawn(None);
-        let Some(width) = width else { return drawn };
+        let Some(width) = width.map(usize::from) else { return Layout::of(self).drawn() };
         let mut table = Cow::Borrowed(self);
-        while drawn.lines().any(|line| line.chars().count() > usize::from(width)) {
-            let turns = table.headings.iter().enumerate().filter_map(|(at, heading)| Some((heading.left_out?, at)));
-            let Some((_, at)) = turns.min() else { return table.drawn(Some(width)) };
-            let heading = table.to_mut().remove(at);
-            let whose = if ["target", "host"].contains(&heading.layer.as_str()) { &heading.layer } else { "" };
-            let name = format!("{} {whose}", heading.name).trim_end().to_owned();
-            if !left_out.contains(&name) {
-                left_out.push(name);
+        loop {
+            let mut layout = Layout::of(&table);
+            if layout.narrow(width) {
+                return layout.drawn();
             }
-            drawn = table.drawn(None);
+            let turns = table.headings.iter().enumerate().filter_map(|(at, heading)| Some((heading.left_out?, at)));
+            match turns.min() {
+                Some((_, at)) => table.to_mut().leave_out(at, left_out),
+                // What no wrapping makes narrow enough goes from the right; the first columns say what a row is.
+                None if layout.squeeze(width) || table.headings.len() < 3 => return layout.drawn(),
+                None => {
+                    let last = table.headings.len() - 1;
+                    table.to_mut().leave_out(last, left_out);
+                }
+            }
         }
-        drawn
     }
 
-    fn drawn(&self, width: Option<u16>) -> String {
-        if self.rows.is_empty() {
-            return String::new();
-        }
-        let mut drawing = Drawing::new();
-        drawing
-            .load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()))
-            .set_content_arrangement(ContentArrangement::Disabled);
-        if let Some(width) = width {
-            drawing.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-        }
-        let numbers: Vec<bool> = (0..self.headings.len()).map(|at| self.is_number(at)).collect();
-        let aligned = |text: String, at: usize| {
-            let alignment = if numbers[at] { CellAlignment::Right } else { CellAlignment::Left };
-            comfy_table::Cell::new(text).set_alignment(alignment)
+    fn leave_out(&mut self, at: usize, left_out: &mut Vec<String>) {
+        let heading = self.remove(at);
+        let name = match heading.layer.as_str() {
+            layer @ ("target" | "host") => format!("{} ({layer})", heading.name),
+            _ => heading.name,
         };
-        let titles: Vec<String> = self.headings.iter().map(Heading::lines).collect();
-        let most = titles.iter().map(|title| title.lines().count()).max().unwrap_or(0);
-        if most > 0 {
-            drawing.set_header(titles.into_iter().enumerate().map(|(at, title)| {
-                let missing = if most > 3 { most.saturating_sub(title.lines().count()) } else { 0 };
-                aligned(format!("{title}{}", "\n".repeat(missing)), at)
-            }));
+        if !left_out.contains(&name) {
+            left_out.push(name);
         }
-        for row in &self.rows {
-            drawing.add_row(row.iter().enumerate().map(|(at, cell)| aligned(cell.shown(), at)));
-        }
-        for (at, column) in drawing.column_iter_mut().enumerate() {
-            column.set_padding((0, 1));
-            if numbers[at] {
-                column.set_constraint(ColumnConstraint::ContentWidth);
-            }
-        }
-        let lines = drawing.lines().map(|line| line.trim_end().to_owned());
-        lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
     }
 
     /// As Markdown writes tables (GitHub Flavored Markdown, section 4.10).
@@ -314,15 +304,23 @@ impl Table {
         let columns = 0..self.headings.len();
         let mut text = line(self.headings.iter().map(|heading| escaped(&heading.in_one_line())));
         text += &line(columns.map(|at| if self.is_number(at) { "---:" } else { "---" }.to_owned()));
-        self.rows.iter().for_each(|row| text += &line(row.iter().map(|cell| escaped(cell.shown().trim()))));
+        for (at, row) in self.rows.iter().enumerate() {
+            for (_, title) in self.titles.iter().filter(|(before, _)| *before == at) {
+                let blanks = std::iter::repeat_n(String::new(), self.headings.len() - 1);
+                text += &line(std::iter::once(escaped(title)).chain(blanks));
+            }
+            text += &line(row.iter().map(|cell| escaped(cell.shown().trim())));
+        }
         text
     }
 }
 
-/// A table as wide as it needs to be.
+/// A table for a terminal of this width, with an end to its last line; nothing without rows.
 pub(super) fn grid<T: AsRef<str>>(
     names: impl IntoIterator<Item = T>,
     rows: impl IntoIterator<Item = Vec<Cell>>,
+    width: Option<u16>,
 ) -> String {
-    Table::new(names, rows).drawn(None)
+    let text = Table::new(names, rows).text(width, &mut Vec::new());
+    if text.is_empty() { text } else { text + "\n" }
 }

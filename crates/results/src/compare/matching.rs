@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Judged;
 use super::verdict::{Round, Sides};
 use crate::figure::Metric;
-use crate::observation::{Around, Asked, Observation};
+use crate::observation::{Around, Asked, Name, Observation};
 use crate::record::NullSide;
 
 /// Observations of one configuration, both sides; none of failed trials.
@@ -76,14 +76,16 @@ pub(super) fn matched<'a>(
     candidate: &[&'a Observation],
     compared: &[String],
 ) -> Matched<'a> {
-    let mut names: BTreeSet<&str> = BTreeSet::new();
+    let mut names: BTreeMap<&str, Name<'_>> = BTreeMap::new();
     for side in [baseline, candidate] {
         let mut seen = BTreeSet::new();
         let asked = side.iter().map(|one| &*one.around.asked).filter(|asked| seen.insert(std::ptr::from_ref(*asked)));
-        names.extend(Asked::varying(&asked.collect::<Vec<_>>()));
+        for name in Asked::varying(&asked.collect::<Vec<_>>()) {
+            names.entry(name.name).and_modify(|one| one.is_factor |= name.is_factor).or_insert(name);
+        }
     }
-    names.retain(|name| *name != "latency_of" && !compared.iter().any(|other| other == name));
-    let names: Vec<&str> = names.into_iter().collect();
+    names.retain(|name, _| *name != "latency_of" && !compared.iter().any(|other| other == name));
+    let names: Vec<Name<'_>> = names.into_values().collect();
 
     let mut keys: HashMap<*const Asked, Arc<str>> = HashMap::new();
     let mut grouped: BTreeMap<Arc<str>, Configuration<'a>> = BTreeMap::new();
