@@ -185,7 +185,7 @@ impl Session {
         if let Some(wanted) = &prepare.registers {
             registers::allow(wanted, self.memory)?;
         }
-        let interface = interfaces::with_address(SocketAddr::new(prepare.local, 0));
+        let interface = prepare.interface.or_else(|| interfaces::with_address(SocketAddr::new(prepare.local, 0)));
         if let Some(foreign) = prepare.foreign {
             // Several interfaces may have the same link-local address.
             let interface = foreign.interface.clone().or(interface);

@@ -249,6 +249,9 @@ pub struct Prepare {
     /// Registers to read before and after the traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<Wanted>,
+    /// The interface that `local` is meant at, where it is link-local: several interfaces may have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
 }
 
 /// Another tool's server.

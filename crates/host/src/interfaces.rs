@@ -66,6 +66,18 @@ pub fn number(interface: &str) -> io::Result<u32> {
     sys::netlink::interface_index(interface)
 }
 
+/// An address at a port: a link-local one means something at an interface only.
+pub fn at(address: IpAddr, port: u16, interface: Option<&str>) -> SocketAddr {
+    let mut at = SocketAddr::new(address, port);
+    if let (SocketAddr::V6(at), Some(interface)) = (&mut at, interface)
+        && at.ip().is_unicast_link_local()
+    {
+        // Of an interface that has gone nothing can be reached, which the socket will say.
+        at.set_scope_id(number(interface).unwrap_or(0));
+    }
+    at
+}
+
 /// The name of the interface that has this address, a link-local one at its own interface; `None`: none has it.
 pub fn with_address(address: SocketAddr) -> Option<String> {
     let is_it = |one: &InterfaceAddress| match address {

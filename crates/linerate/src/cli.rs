@@ -9,7 +9,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
 use linerate_control::{Endpoint, endpoint_forms};
 use linerate_machine::printable::in_line;
 use linerate_machine::text::number;
@@ -19,28 +21,40 @@ pub(crate) use judging::*;
 pub(crate) use looking::*;
 pub(crate) use measuring::*;
 
+use crate::complete;
+
 /// Measure how well an Ethernet port works, and see where its packets go.
 #[derive(Parser, Debug)]
 #[command(name = "linerate", version, max_term_width = 100, propagate_version = false)]
 #[command(after_help = "Start with `linerate demo`: it needs no hardware and no root.\n\nExit status: 0 done, 1 a \
                         judgement failed (an expectation of run, a gate of compare), 2 the command could not do its work.")]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) shared: SharedArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Try it without hardware: two machines out of network namespaces, and a modest board's link between them
-    Demo(DemoArgs),
+    /// Try it without hardware: two machines out of network namespaces, and a modest board's link between them;
+    /// its records are kept only where --store says
+    Demo,
     /// Measure: carry a plan out between two machines
     #[command(after_help = SET_HINT, after_long_help = set_help())]
     Run(Box<RunArgs>),
+    /// Does anything come through, and if not, why not? Links, addresses, requests, large packets, in a few seconds
+    ///
+    /// Tries what a measurement needs from the bottom up, a line each: the links of both machines, their addresses,
+    /// requests over TCP and UDP asked by either, and packets as large as the links allow. Where something fails, it says
+    /// what both machines' counters saw dropped meanwhile. Keeps no record; the status is 1 where something failed.
+    Check(CheckArgs),
     /// Let other tools' clients measure against this machine; each test of theirs becomes a record
     Serve(ServeArgs),
     /// List the built-in plans, or show one
     Plans {
         /// The built-in plan, or the plan file, to show; without one, list them
+        #[arg(add = ArgValueCompleter::new(complete::plans))]
         plan: Option<String>,
     },
     /// Look at one machine, and change its settings
@@ -96,9 +110,9 @@ pub(crate) enum Command {
 /// complaint repeats words of the command line, which a script may have from anywhere.
 pub(crate) fn asked() -> Cli {
     let words: Vec<OsString> = std::env::args_os().collect();
-    Cli::try_parse_from(&words).unwrap_or_else(|complaint| {
+    parsed(words.clone()).unwrap_or_else(|complaint| {
         // Of the same words without what a terminal would obey, the same complaint; unless it was about just that.
-        match Cli::try_parse_from(words.iter().map(|word| in_line(&word.to_string_lossy(), 1000).into_owned())) {
+        match parsed(words.iter().map(|word| in_line(&word.to_string_lossy(), 1000).into_owned().into()).collect()) {
             Err(same) => with_next_step(same).exit(),
             Ok(_) => {
                 crate::output::say(format_args!("{}", complaint.render()));
@@ -144,29 +158,84 @@ fn with_next_step(mut complaint: clap::Error) -> clap::Error {
     complaint
 }
 
-/// How agents are reached.
-#[derive(Args, Debug)]
-pub(crate) struct ReachArgs {
+fn parsed(words: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(words)?;
+    if let Some((name, _)) = matches.subcommand() {
+        // A value is handed down from where it stands and not up, and a switch not at all.
+        let all: Vec<&ArgMatches> =
+            std::iter::successors(Some(&matches), |one| one.subcommand().map(|(_, inner)| inner)).collect();
+        let is_given = |option: &str| {
+            all.iter().any(|one| {
+                one.try_contains_id(option).is_ok() && one.value_source(option) == Some(ValueSource::CommandLine)
+            })
+        };
+        let options = shared();
+        let given = options.iter().map(|option| option.get_id().as_str()).filter(|option| is_given(option));
+        if let Some(option) = given.into_iter().find(|option| !means_something(option, name)) {
+            let option = option.replace('_', "-");
+            let sentence = format!("--{option} means nothing to linerate {name}; leave it out");
+            return Err(command.error(ErrorKind::UnknownArgument, sentence));
+        }
+    }
+    Cli::from_arg_matches(&matches)
+}
+
+/// The command line as it is declared above. Shared options are taken everywhere, and shown where they mean something.
+pub(crate) fn command() -> clap::Command {
+    let mut whole = Cli::command();
+    for command in whole.get_subcommands_mut() {
+        let name = command.get_name().to_owned();
+        for option in shared().into_iter().filter(|option| !means_something(option.get_id().as_str(), &name)) {
+            // Of the same name as what would be handed down, and so instead of it.
+            *command = std::mem::take(command).arg(option.hide(true));
+        }
+    }
+    whole
+}
+
+/// Options that several commands share; they may stand before the command's name too.
+#[derive(Args, Debug, Default)]
+pub(crate) struct SharedArgs {
+    /// Where records are kept [default: LINERATE_STORE, linerate.toml, or linerate/records.sqlite in the XDG data folder]
+    #[arg(long, value_name = "FILE", global = true, value_hint = ValueHint::FilePath)]
+    pub(crate) store: Option<PathBuf>,
     /// The key shared with a tcp: agent: a file of 64 hexadecimal digits, made by `linerate-agent --new-psk`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true, value_hint = ValueHint::FilePath)]
     pub(crate) psk_file: Option<PathBuf>,
     /// The agent's program on a machine that is reached over ssh; by default linerate-agent, carried there if need be
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", global = true)]
     pub(crate) remote_agent: Option<String>,
     /// Where the agents are that are carried to machines without one [default: beside this program, and
     /// linerate/agents in the XDG data folder]
-    #[arg(long, value_name = "FOLDER", conflicts_with = "remote_agent")]
+    #[arg(long, value_name = "FOLDER", global = true, conflicts_with = "remote_agent")]
     pub(crate) agents: Option<PathBuf>,
     /// Leave an agent that was carried to a machine there, and say where; without this it is removed
-    #[arg(long, conflicts_with = "remote_agent")]
+    #[arg(long, global = true, conflicts_with = "remote_agent")]
     pub(crate) keep_agent: bool,
+    /// Say nothing of progress on standard error: neither a line for each trial as it ends nor what is being done
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
 }
 
-#[derive(Args, Debug)]
-pub(crate) struct StoreArgs {
-    /// Where records are kept [default: linerate/records.sqlite in the XDG data folder]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) store: Option<PathBuf>,
+/// Of the options in [`SharedArgs`], those that say how agents are reached.
+const REACH: [&str; 4] = ["psk_file", "remote_agent", "agents", "keep_agent"];
+
+/// Whether a shared option means something to a command.
+fn means_something(option: &str, command: &str) -> bool {
+    match command {
+        "run" | "explain" => true,
+        "serve" => ["store", "quiet"].contains(&option),
+        "demo" | "records" | "compare" | "history" | "cost" => option == "store",
+        "check" => option == "quiet" || REACH.contains(&option),
+        "target" => REACH.contains(&option),
+        _ => false,
+    }
+}
+
+/// What [`SharedArgs`] declares.
+fn shared() -> Vec<Arg> {
+    SharedArgs::augment_args(clap::Command::new("")).get_arguments().cloned().collect()
 }
 
 #[derive(Args, Debug, Clone, Copy)]
@@ -190,7 +259,7 @@ impl OutputArgs {
     }
 }
 
-fn endpoint(text: &str) -> Result<Endpoint, String> {
+pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {
     text.parse().map_err(|error: linerate_control::EndpointError| error.to_string())
 }
 
@@ -208,10 +277,53 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_declarations_are_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn shared_options_are_taken_anywhere() {
+        let store = |line: &str| {
+            let words = line.split(' ').map(OsString::from).collect();
+            parsed(words).map(|cli| cli.shared.store.map(|path| path.display().to_string()))
+        };
+        for line in [
+            "linerate --store x run tcp",
+            "linerate run tcp --store x",
+            "linerate run --store x tcp",
+            "linerate --store x records list",
+            "linerate records --store x list",
+            "linerate records list --store x",
+            "linerate -q --store x explain",
+        ] {
+            assert_eq!(store(line).unwrap().as_deref(), Some("x"), "{line}");
+        }
+        for (line, option) in [
+            ("linerate --store x plans", "--store"),
+            ("linerate target local info --store x", "--store"),
+            ("linerate lab list --psk-file x", "--psk-file"),
+            ("linerate --quiet compare last last~1", "--quiet"),
+        ] {
+            let complaint = store(line).unwrap_err().to_string();
+            assert!(complaint.contains(&format!("{option} means nothing to linerate")), "{line}: {complaint}");
+        }
+    }
+
+    #[test]
+    fn shared_options_are_shown_where_they_mean_something() {
+        let help = |path: &[&str]| {
+            let mut command = command();
+            // Hands the shared options down.
+            command.build();
+            let mut one = &mut command;
+            for name in path {
+                one = one.find_subcommand_mut(name).unwrap();
+            }
+            one.render_long_help().to_string()
+        };
+        assert!(help(&["run"]).contains("--psk-file") && help(&["records", "list"]).contains("--store"));
+        assert!(!help(&["records", "list"]).contains("--psk-file") && !help(&["plans"]).contains("--store"));
     }
 }

@@ -2,6 +2,7 @@
 //! Knows which is which.
 
 mod boards;
+mod check;
 mod compare;
 mod cost;
 mod demo;
@@ -15,7 +16,7 @@ mod profile;
 mod records;
 mod registers;
 mod run;
-mod selection;
+pub(crate) mod selection;
 mod serve;
 mod settings;
 mod shell;
@@ -30,7 +31,8 @@ use linerate_results::record::Record;
 use linerate_results::store::Store;
 
 use self::run::OwnedOrder;
-use crate::cli::{Cli, Command, ReachArgs, StoreArgs};
+use crate::cli::{Cli, Command, SharedArgs};
+use crate::defaults::Defaults;
 use crate::interrupt;
 use crate::output::{self, say};
 use crate::render;
@@ -39,18 +41,21 @@ use crate::render::records::Parts;
 use linerate_plan::Report;
 
 /// Carries the command out. The status is 0 or, where a judgement failed, 1; an error is for 2.
-pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
+pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
+    fill_in(&mut cli)?;
+    let shared = &cli.shared;
     match cli.command {
-        Command::Demo(arguments) => demo::demo(&arguments),
-        Command::Run(arguments) => run::run(&arguments),
-        Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Demo => demo::demo(shared),
+        Command::Run(arguments) => run::run(&arguments, shared),
+        Command::Check(arguments) => check::check(&arguments, shared),
+        Command::Serve(arguments) => serve::serve(&arguments, shared),
         Command::Plans { plan } => plans::plans(plan.as_deref()),
-        Command::Target(arguments) => target::look(&arguments),
-        Command::Records(arguments) => records::records(&arguments.command),
-        Command::Explain(arguments) => explain::explain(&arguments),
-        Command::Compare(arguments) => compare::compare(&arguments),
-        Command::History(arguments) => history::history(&arguments),
-        Command::Cost(arguments) => cost::cost(&arguments),
+        Command::Target(arguments) => target::look(&arguments, shared),
+        Command::Records(arguments) => records::records(&arguments.command, shared),
+        Command::Explain(arguments) => explain::explain(&arguments, shared),
+        Command::Compare(arguments) => compare::compare(&arguments, shared),
+        Command::History(arguments) => history::history(&arguments, shared),
+        Command::Cost(arguments) => cost::cost(&arguments, shared),
         Command::Lab(arguments) => lab::lab(&arguments),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),
@@ -61,7 +66,30 @@ pub(crate) fn carry_out(cli: Cli) -> Result<ExitCode> {
     }
 }
 
-fn connect_options(reach: &ReachArgs) -> Result<ConnectOptions> {
+/// What the command line does not say, the environment and files may.
+fn fill_in(cli: &mut Cli) -> Result<()> {
+    let plan_folder = match &cli.command {
+        Command::Run(arguments) => linerate_plan::folder(&arguments.plan),
+        Command::Check(_) | Command::Serve(_) | Command::Target(_) | Command::Records(_) | Command::Explain(_) => None,
+        Command::Compare(_) | Command::History(_) | Command::Cost(_) => None,
+        // What they do is the same everywhere; the demo's records end with it.
+        Command::Demo | Command::Plans { .. } | Command::Lab(_) => return Ok(()),
+        Command::Completions { .. } | Command::Man { .. } | Command::Agent { .. } => return Ok(()),
+    };
+    let Defaults { target, host, store, psk_file } = Defaults::find(plan_folder)?;
+    cli.shared.store = cli.shared.store.take().or(store);
+    cli.shared.psk_file = cli.shared.psk_file.take().or(psk_file);
+    let ends = match &mut cli.command {
+        Command::Run(arguments) => (&mut arguments.target, &mut arguments.host),
+        Command::Check(arguments) => (&mut arguments.target, &mut arguments.host),
+        _ => return Ok(()),
+    };
+    *ends.0 = ends.0.take().or(target);
+    *ends.1 = ends.1.take().or(host);
+    Ok(())
+}
+
+fn connect_options(reach: &SharedArgs) -> Result<ConnectOptions> {
     let psk = reach.psk_file.as_deref().map(Psk::read).transpose()?;
     Ok(ConnectOptions {
         remote_agent: reach.remote_agent.clone(),
@@ -98,9 +126,21 @@ fn say_notes(client: &Client) {
     }
 }
 
-/// The store that the user named, or the usual one, made if it is not there.
-fn open_store(arguments: &StoreArgs) -> Result<Store> {
-    let path = match &arguments.store {
+/// The store to read from: the one that the user named, or the usual one. Nothing is made.
+fn open_store(shared: &SharedArgs) -> Result<Store> {
+    let path = shared.store.clone().map_or_else(usual_store, Ok)?;
+    Ok(Store::open_existing(&path)?)
+}
+
+/// The store that is read from if nothing else is said; `None` where there is none.
+pub(crate) fn usual_records() -> Option<Store> {
+    let path = Defaults::find(None).ok()?.store.map_or_else(usual_store, Ok).ok()?;
+    Store::open_existing(&path).ok()
+}
+
+/// The store to write to, made if it is not there.
+fn make_store(shared: &SharedArgs) -> Result<Store> {
+    let path = match &shared.store {
         Some(path) => path.clone(),
         None => {
             let path = usual_store()?;

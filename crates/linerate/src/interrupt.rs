@@ -1,21 +1,18 @@
 //! Ctrl-C and its like: the first asks for an orderly end, the second does not wait for it.
 //! Knows nothing of what is being ended.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::ExitCode;
 
-static REQUESTED: AtomicBool = AtomicBool::new(false);
-
-/// Listens for SIGINT, SIGTERM and SIGHUP from now on.
-pub(crate) fn listen() {
-    // A second call, or a system without signals, changes nothing: the agents end with this process in any case.
-    let _ = ctrlc::set_handler(|| {
-        if REQUESTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
-}
+use linerate_host::sys::signals::came;
+pub(crate) use linerate_host::sys::signals::listen;
 
 /// Whether an orderly end was asked for.
 pub(crate) fn requested() -> bool {
-    REQUESTED.load(Ordering::Relaxed)
+    came().is_some()
+}
+
+/// The status of a command that could not do its work because it was asked to end: 128 and the signal's number, as a shell
+/// tells of a program that died of it.
+pub(crate) fn status() -> Option<ExitCode> {
+    came().and_then(|signal| u8::try_from(128 + signal).ok()).map(ExitCode::from)
 }

@@ -3,6 +3,8 @@
 
 mod cli;
 mod commands;
+mod complete;
+mod defaults;
 mod interrupt;
 mod measure;
 mod output;
@@ -17,11 +19,12 @@ fn main() -> ExitCode {
     if arguments.nth(1).is_some_and(|word| word == "agent") {
         return linerate_agent::run("linerate agent", arguments);
     }
+    complete::answer();
     match commands::carry_out(cli::asked()) {
         Ok(status) => status,
         Err(error) => {
             output::say(format_args!("linerate: {error:#}"));
-            ExitCode::from(2)
+            interrupt::status().unwrap_or(ExitCode::from(2))
         }
     }
 }

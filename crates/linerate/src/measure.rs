@@ -9,6 +9,7 @@ mod abort_policy;
 pub(crate) mod boot;
 pub(crate) mod campaign;
 pub(crate) mod carrier;
+pub(crate) mod check;
 pub(crate) mod conduct;
 pub(crate) mod error;
 pub(crate) mod foreign;

@@ -134,19 +134,19 @@ fn check_resumes(bench: &Bench, plan: &str) {
     let running = Running::start(bench.run_command(plan, &["--resume"]));
     bench.wait_for_traffic(500);
     running.signal("INT");
-    running.wait(IN_TIME).check_sentence(&["interrupted"]);
+    running.wait(IN_TIME).check_interrupted(&["interrupted"]);
     assert_eq!(bench.finished(), 1, "the finished trial is not run again");
     bench.check_nothing_runs(Duration::from_millis(500));
 }
 
 #[track_caller]
-fn check_interrupt(name: &str, signal: &str) {
+fn check_interrupt(name: &str, signal: &str, status: i32) {
     let Some(mut bench) = Bench::new(name) else { return };
     let running = begin(&bench, "tcp-stream", &[]);
     let began = Instant::now();
     running.signal(signal);
     let ran = running.wait(Duration::from_secs(2));
-    ran.check_sentence(&["interrupted; the trial that finished before is kept; --resume carries on"]);
+    ran.check_ended(status, &["interrupted; the trial that finished before is kept; --resume carries on"]);
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert!(ran.stdout.contains("300ms"), "what was measured is shown: {ran:#?}");
     bench.check_nothing_runs(Duration::from_millis(100));
@@ -161,12 +161,12 @@ fn check_interrupt(name: &str, signal: &str) {
 
 #[test]
 fn ctrl_c_ends_it_in_order() {
-    check_interrupt("sigint", "INT");
+    check_interrupt("sigint", "INT", 130);
 }
 
 #[test]
 fn sigterm_ends_it_in_order() {
-    check_interrupt("sigterm", "TERM");
+    check_interrupt("sigterm", "TERM", 143);
 }
 
 /// Ctrl-C while the program waits for somebody: a machine that does not answer, and ends that do not find each other.
@@ -198,7 +198,7 @@ fn interrupt_waiting(bench: &Bench, command: std::process::Command, sentence: &s
     std::thread::sleep(Duration::from_millis(1000));
     let began = Instant::now();
     running.signal("INT");
-    running.wait(IN_TIME).check_sentence(&["interrupted", sentence]);
+    running.wait(IN_TIME).check_interrupted(&["interrupted", sentence]);
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     bench.check_nothing_runs(Duration::from_secs(2));
 }
@@ -252,7 +252,7 @@ fn a_demo_that_is_interrupted_leaves_nothing() {
         match ran.status.code() {
             None => assert!(wait_ms < 100, "{wait_ms}: {ran:#?}"),
             Some(_) => {
-                ran.check_sentence(&["interrupted"]);
+                ran.check_interrupted(&["interrupted"]);
             }
         }
         bench.check_nothing_runs(Duration::from_secs(2));

@@ -448,7 +448,10 @@ fn what_is_suggested_is_tried() {
     assert!(tried.stdout.contains("bears out qdisc-drops.\nNothing is left changed."), "{tried:#?}");
     assert_eq!(discipline(&bench), before);
     let trials = bench.records();
-    assert_eq!(trials.iter().filter(|record| record.plan == "try").count(), 12);
+    // What was measured before stays the last.
+    let shown = Running::start(bench.linerate(&["records", "show", "last", "--json"])).wait(IN_TIME);
+    assert_eq!(shown.json()[0]["id"], record.as_str());
+    assert_eq!(trials.iter().filter(|record| record.plan == "explain --try").count(), 12);
     let kept = explain(&["--try", "--repeat", "6", "--keep", "--finding", "qdisc-drops"]);
     assert!(kept.check_done().stdout.contains("host.qdisc=default stays"), "{kept:#?}");
     assert!(!discipline(&bench).contains("tbf"), "{}", discipline(&bench));

@@ -171,17 +171,17 @@ fn stores_that_cannot_be_used() {
         check(&bench, &["records", "list", "--store", path], parts);
     };
     store("/proc/linerate.sqlite", &["/proc/linerate.sqlite", "--store"]);
-    store("/nowhere/at/all.sqlite", &["there is no folder /nowhere/at", "--store"]);
+    store("/nowhere/at/all.sqlite", &["/nowhere/at", "--store"]);
     store("/", &["it is a folder"]);
     let text = bench.folder.path("letter");
     fs::write(&text, "dear diary, ".repeat(500)).unwrap();
     store(&text, &["is not a linerate store, and was left as it is"]);
     assert_eq!(fs::read(&text).unwrap().len(), 6000);
 
-    let mut command = bench.linerate(&["records", "list"]);
+    let run = ["run", "tcp-stream", "--target", "local"];
+    let mut command = bench.linerate(&run);
     command.env("XDG_DATA_HOME", "/proc");
-    let ran = Running::start(command).wait(SOON);
-    check_refusal(&ran, &["records", "list"], &["cannot make the folder /proc/linerate", "--store"]);
+    check_refusal(&Running::start(command).wait(SOON), &run, &["cannot make the folder /proc/linerate", "--store"]);
     let mut command = bench.linerate(&["records", "list"]);
     command.env_remove("XDG_DATA_HOME").env_remove("HOME");
     check_refusal(&Running::start(command).wait(SOON), &["records", "list"], &["no home folder", "--store"]);
@@ -190,7 +190,30 @@ fn stores_that_cannot_be_used() {
 #[test]
 fn records_that_are_not_there() {
     let bench = Bench::bare("records");
-    check(&bench, &["records", "show", "01ARZ3"], &["the store has no record 01ARZ3", "linerate records list"]);
+    let path = bench.store_path();
+    for words in [
+        &["records", "list"][..],
+        &["records", "campaigns"],
+        &["records", "show"],
+        &["records", "profile"],
+        &["records", "export", "--json"],
+        &["explain"],
+        &["explain", "--try"],
+        &["compare", "last", "last~1"],
+        &["history", "throughput"],
+        &["cost"],
+    ] {
+        let sentence =
+            format!("there are no records at {} yet: linerate run … makes some; --store says", path.display());
+        check(&bench, words, &[&sentence]);
+        assert!(!path.parent().unwrap().exists(), "{words:?} has made a folder");
+    }
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, "").unwrap();
+    check(&bench, &["records", "list"], &["there are no records at"]);
+    assert_eq!(fs::read(&path).unwrap(), [0; 0], "an empty file stays as it is");
+    drop(Store::open(&path).unwrap());
+    check(&bench, &["records", "show", "01ARZ3"], &["no campaign, record or plan '01ARZ3'", "linerate records list"]);
     check(&bench, &["records", "show"], &["there are no records", "linerate run"]);
     check(&bench, &["records", "export"], &["--json, --csv or --markdown"]);
     check(&bench, &["records", "list", "--since", "soon"], &["'soon' is no time"]);
@@ -204,9 +227,7 @@ fn records_that_are_not_there() {
 #[test]
 fn comparisons_of_what_is_not_there() {
     let bench = Bench::bare("comparisons");
-    check(&bench, &["compare", "last", "last~1"], &["the store has no campaign last", "linerate records list"]);
-    check(&bench, &["history", "throughput"], &["no record has a throughput"]);
-    // The first of these commands has made the folder.
+    fs::create_dir_all(bench.store_path().parent().unwrap()).unwrap();
     let mut store = Store::open(&bench.store_path()).unwrap();
     for (campaign, plan) in [(1, "tcp"), (2, "mine")] {
         let mut records: Vec<_> = (0..6).map(|repeat| sample::tcp(repeat, Direction::Rx, 900.0, false)).collect();
@@ -230,12 +251,19 @@ fn comparisons_of_what_is_not_there() {
             .unwrap();
     }
     drop(store);
+    check(&bench, &["history", "loss"], &["no record has a loss"]);
     let refused = |arguments: &[&str], parts: &[&str]| {
         let arguments = [&["compare"], arguments].concat();
         check(&bench, &arguments, parts);
     };
-    refused(&["nowhere", "last"], &["the store has no campaign nowhere"]);
-    refused(&["00000", "last"], &["2", "begin"]);
+    refused(&["nowhere", "last"], &["no campaign, record or plan 'nowhere'"]);
+    refused(
+        &["00000", "last"],
+        &["2 campaigns begin with '00000': 0000000YG (tcp), 0000001X1 (mine); give more of it"],
+    );
+    refused(&["last~7", "last"], &["there is no last~7: there are 2 campaigns"]);
+    refused(&["last~x", "last"], &["'last~x' picks nothing", "last~1"]);
+    refused(&["last:ip=4,direction=rx,mtu=9", "last"], &["none has a mtu"]);
     refused(&["last", "last"], &["6 records are on both sides", "--null last"]);
     refused(&["last:direction=tx", "last"], &["none has direction=tx; there are rx"]);
     refused(&["last:mtu=9000", "last"], &["none has a mtu; their factors are direction"]);
@@ -335,7 +363,7 @@ fn a_look_at_what_is_not_there() {
         &["get", "coalesce.rx_usecs", "--interface", "lo"],
         &["the target (local)", "coalesce.rx_usecs is not there"],
     );
-    target(&["set", "mtu=big"], &["mtu: 'big' is not allowed", "octets like 1500"]);
+    target(&["set", "mtu=big"], &["mtu: 'big' is not allowed", "bytes like 1500"]);
     target(&["set", "mtu=1500", "target.mtu=9000"], &["mtu is set twice"]);
     target(&["set", "custom.x=1"], &["custom.x is for a plan to define"]);
     let watch = |interval: &str| check(&bench, &["target", "local", "watch", "--interval", interval], &["--interval"]);

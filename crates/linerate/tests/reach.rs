@@ -242,6 +242,7 @@ fn nobody_can_point_an_agent_at_a_stranger() {
         local,
         foreign: None,
         registers: None,
+        interface: None,
     };
     assert!(matches!(agent.ask(2, Request::Prepare(Box::new(prepare))), AgentLine::Reply { .. }));
     let connect = Request::Connect { peer: TARGET_IPV4.into(), ports: vec![(0, port)] };
@@ -366,4 +367,34 @@ fn an_agent_over_ssh() {
 fn is_child(process: u32, parent: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|id| id.trim() == parent.to_string()))
+}
+
+#[test]
+fn link_local_addresses_with_and_without_their_interface() {
+    let Some(bench) = Bench::new("link-local") else { return };
+    let add = |address: &'static str| {
+        move || Command::new("ip").args(["-6", "addr", "add", address, "dev", "eth0", "nodad"]).status()
+    };
+    assert!(bench.lab().in_target(add("fe80::2/64")).unwrap().success());
+    assert!(bench.lab().in_host(add("fe80::1/64")).unwrap().success());
+    let measure = |plan: &str, more: &[&str]| {
+        let more = [&["--set", "duration=300ms"], more].concat();
+        let ran = bench.run(plan, &more, Duration::from_secs(20));
+        ran.check_done();
+        let record = bench.records().pop().unwrap();
+        assert_eq!(record.target.address.as_deref(), Some("fe80::2"), "{more:?}");
+        assert_eq!(record.host.address.as_deref(), Some("fe80::1"), "{more:?}");
+        assert!(record.result.is_some(), "{more:?}: {:?}", record.error);
+    };
+    measure("tcp-stream", &["--target-address", "fe80::2"]);
+    measure("udp-stream", &["--target-address", "fe80::2%eth0", "--set", "rate=10M", "--set", "direction=tx"]);
+    measure("tcp-crr", &["--host-address", "fe80::1"]);
+    measure("udp-rr", &["--target-address", "fe80::2", "--host-address", "fe80::1%eth0"]);
+    let refused = |address: &str, part: &str| {
+        let ran = bench.run("tcp-stream", &["--target-address", address], Duration::from_secs(20));
+        assert_eq!(ran.status.code(), Some(2), "{ran:#?}");
+        assert!(ran.stderr.contains(part), "{ran:#?}");
+    };
+    refused("fe80::2%eth7", "neither end has a link-local address at an interface eth7");
+    refused("fe80::77", "the target has no address fe80::77");
 }

@@ -189,7 +189,7 @@ fn an_interrupt_puts_settings_back() {
     let (running, before) = begin(&bench);
     running.signal("INT");
     let ran = running.wait(IN_TIME);
-    ran.check_sentence(&["interrupted"]);
+    ran.check_interrupted(&["interrupted"]);
     assert_eq!(state(&bench), before);
     bench.check_nothing_runs(Duration::from_millis(500));
 }

@@ -97,7 +97,7 @@ fn a_full_disk_is_named_and_what_was_finished_is_kept() {
     let running = Running::start(bench.run_command("udp-stream", &["--resume", "--store", &store]));
     bench.wait_until("it goes on", LONG, || records_in(store.as_ref()).len() > kept.len() + 1);
     running.signal("INT");
-    running.wait(Duration::from_secs(5)).check_sentence(&["interrupted"]);
+    running.wait(Duration::from_secs(5)).check_interrupted(&["interrupted"]);
     let indices: Vec<u32> = records_in(store.as_ref()).iter().map(|record| record.trial.index).collect();
     let each_once: Vec<u32> = (0..indices.len() as u32).collect();
     assert_eq!(indices, each_once);

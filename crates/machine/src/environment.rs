@@ -56,6 +56,18 @@ impl Environment {
     pub fn is_machine_of(&self, other: &Environment) -> bool {
         self.boot_id.is_some() && self.boot_id == other.boot_id
     }
+
+    /// What a table of many records has of it.
+    pub fn in_brief(&self) -> Environment {
+        let nic = self.nic.as_ref().map(|nic| Nic {
+            name: nic.name.clone(),
+            driver: nic.driver.clone(),
+            mtu: nic.mtu,
+            speed_mbps: nic.speed_mbps,
+            ..Nic::default()
+        });
+        Environment { kernel: self.kernel.clone(), nic, ..Environment::default() }
+    }
 }
 
 /// The processors of a machine.
@@ -185,6 +197,10 @@ pub struct Nic {
     /// Its root queueing discipline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qdisc: Option<String>,
+    /// Its queueing disciplines with their parameters, the root first: `tbf rate 100M burst 32K limit 64K`. Of those below
+    /// the root, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub qdiscs: Vec<String>,
 }
 
 /// Settings of pause frames (IEEE 802.3, annex 31B).

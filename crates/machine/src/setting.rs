@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn complaints_say_what_is_allowed() {
-        check_refused("mtu", "70000", "write octets like 1500");
+        check_refused("mtu", "70000", "write bytes like 1500");
         check_refused("gro", "maybe", "gro: 'maybe' is not allowed; write on | off");
         check_refused("coalesce.rx_usecs", "20us", "microseconds, without a unit");
         check_refused("coalesce.rx_usecs", "-1", "not allowed");

@@ -88,7 +88,7 @@ pub fn parse_size(text: &str) -> Result<u64, BadQuantity> {
     let number = lower.strip_suffix("ib").or(lower.strip_suffix('b')).unwrap_or(&lower);
     match scaled(number, 1024.0) {
         Some(value) if (0.0..=1e18).contains(&value) => Ok(value.round() as u64),
-        _ => Err(BadQuantity(format!("'{text}' is no size; write octets like 1470, 64K or 16M (K = 1024)"))),
+        _ => Err(BadQuantity(format!("'{text}' is no size; write bytes like 1470, 64K or 16M (K = 1024)"))),
     }
 }
 

@@ -699,7 +699,7 @@ mod tests {
     fn bad_overrides_are_refused() {
         check_refused(SWEEP, "rate=-5M", None, "rate: '-5M' is not allowed; write bits per second like 100M");
         check_refused(SWEEP, "rats=5M", None, "there is no option 'rats'; did you mean 'rate'?");
-        check_refused(SWEEP, "target.mtu=big", None, "target.mtu: 'big' is not allowed; write octets like 1500");
+        check_refused(SWEEP, "target.mtu=big", None, "target.mtu: 'big' is not allowed; write bytes like 1500");
         check_refused(SWEEP, "target.mtuu=9000", None, "target.mtuu: there is no setting 'mtuu'; did you mean 'mtu'?");
         check_refused(SWEEP, "host.custom.x=1", None, "the plan does not define custom.x");
         check_refused(SWEEP, "rate=5M rate=6M", None, "set twice; several levels are written rate=A,B");
@@ -757,9 +757,9 @@ mod tests {
             rates in 1usize..6, sizes in 1usize..5, streams in 1usize..4, repeat in 1u32..4,
         ) {
             let list = |n: usize, first: usize| (0..n).map(|k| (first + k).to_string()).collect::<Vec<_>>().join(",");
-            let plan = plan("workload = 'udp-stream'\n[factors]\nrate = [5]\nmessage_size = '16,17'\n");
+            let plan = plan("workload = 'udp-stream'\n[factors]\nrate = '5M'\nmessage_size = '16,17'\n");
             let overrides = sets(&format!(
-                "rate={} message_size={} streams={}", list(rates, 1), list(sizes, 16), list(streams, 1)));
+                "rate={} message_size={} streams={}", list(rates, 10_000), list(sizes, 16), list(streams, 1)));
             let trials = plan.trials(&overrides, Some(repeat)).unwrap();
             prop_assert_eq!(trials.len(), rates * sizes * streams * repeat as usize);
             // No configuration comes twice in a round.

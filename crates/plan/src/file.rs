@@ -534,7 +534,7 @@ mod tests {
         check("order = 'chance'\n", "2:9", "write plan | random");
         check("workload = 'tcp-rr'\nnull = 'all'\n", "3:8", "null: write true or false");
         check("workload = 'tcp-rr'\nexpect = 'loss'\n", "3:10", "expect: 'loss' is no expectation");
-        check("workload = 'tcp-rr'\nexpect = ['loss < 1%',\n'lost < 1%']\n", "4:1", "metrics are throughput");
+        check("workload = 'tcp-rr'\nexpect = ['loss < 1%',\n'lost < 1%']\n", "4:1", "did you mean 'loss'?");
         check("workload = 'tcp-rr'\nexpect = 5\n", "3:10", "expect: write texts like");
         check("workload = 'tcp-rr'\nexpect = 'loss < 1% with ip=5'\n", "3:10", "ip");
         check("workload = 'tcp-rr'\nexpect = 'loss < 1% with rats=5'\n", "3:10", "did you mean 'rate'?");
@@ -558,7 +558,7 @@ mod tests {
         check(&options("rate = 1979-05-27"), "4:8", "rate: write bits per second like 100M");
         check(&options("nodelay = true"), "4:1", "nodelay is for TCP; it does nothing in udp-stream");
         check(&options("request_size = 1"), "4:1", "request_size is for requests and responses");
-        check(&options("target.mtu = 'big'"), "4:14", "target.mtu: 'big' is not allowed; write octets");
+        check(&options("target.mtu = 'big'"), "4:14", "target.mtu: 'big' is not allowed; write bytes");
         check(&options("target.mtuu = 9000"), "4:8", "did you mean 'mtu'?");
         check(&options("target.custom.x = 1"), "4:15", "the plan does not define custom.x");
         check(&factors("target.mtu = [1500, '1500']"), "4:21", "the level 1500 is there twice");

@@ -158,9 +158,19 @@ pub enum PlanError {
 /// Past this a plan file is no plan file; the bound keeps `--plan /dev/zero` from filling the memory.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The built-in plan of this name, or the plan file at this path: what ends in `.toml` or has a `/` is a path.
+/// What ends in `.toml` or has a `/` is a path, and no built-in plan's name.
+fn is_path(name_or_path: &str) -> bool {
+    name_or_path.ends_with(".toml") || name_or_path.contains('/')
+}
+
+/// The folder of a plan file; a built-in plan has none.
+pub fn folder(name_or_path: &str) -> Option<&Path> {
+    Path::new(name_or_path).parent().filter(|_| is_path(name_or_path))
+}
+
+/// The built-in plan of this name, or the plan file at this path.
 pub fn find(name_or_path: &str) -> Result<Plan, PlanError> {
-    if name_or_path.ends_with(".toml") || name_or_path.contains('/') {
+    if is_path(name_or_path) {
         return read(name_or_path);
     }
     builtin::builtin(name_or_path).unwrap_or_else(|| {

@@ -9,7 +9,7 @@ use crate::changes::RegisterChanges;
 
 use super::chosen::{Chosen, Selected};
 use super::decode::{knows_layout, value};
-use super::definition::{Definitions, Place};
+use super::definition::{Access, Definitions, Field, Mode, Place, Register};
 use super::difference::difference;
 
 /// What comes with linerate; parsed once.
@@ -44,9 +44,29 @@ pub fn changes(around: AroundTrial) -> RegisterChanges {
         if item.register.clears() {
             changes.cleared.push(item.register.name.clone());
         }
+        changes.stood.extend(stood(item.register, before.now, after.now));
         changes.changed.extend(difference(item, before, after));
     }
     changes
+}
+
+/// What is set, or is a state with a name, and is the same before and after.
+fn stood(register: &Register, before: u32, after: u32) -> Vec<(String, String)> {
+    let is_set = |access: Access| !access.counter && access.mode == Mode::ReadWrite;
+    if register.fields.is_empty() {
+        let is_it = is_set(register.access) && before == after;
+        return if is_it { vec![(register.name.clone(), format!("{after:#x}"))] } else { Vec::new() };
+    }
+    let is_state = |field: &Field| field.access.mode == Mode::ReadOnly && !field.values.is_empty();
+    let fields = register.fields.iter().filter(|field| is_set(field.access) || is_state(field));
+    let value = |field: &Field| {
+        let number = field.of(after);
+        field.meaning(number).map_or_else(|| number.to_string(), |meaning| format!("{number} ({meaning})"))
+    };
+    fields
+        .filter(|field| field.of(before) == field.of(after))
+        .map(|field| (format!("{}.{}", register.name, field.name), value(field)))
+        .collect()
 }
 
 /// Why registers are missing, once each.
@@ -116,6 +136,12 @@ mod tests {
         let names: Vec<&str> = changes.changed.iter().map(|one| one.name.as_str()).collect();
         // The PHY's counter shows its value: the first reading cleared it.
         assert_eq!(names, ["ENET_RCR", "ENET_IEEE_T_FDXFC", "STAT1000"]);
+        // What is set and stood: all of the register but the field that changed.
+        let of_rcr: Vec<_> = changes.stood.iter().filter(|(name, _)| name.starts_with("ENET_RCR.")).collect();
+        assert!(of_rcr.iter().any(|(name, is)| *name == "ENET_RCR.MAX_FL" && is.starts_with("1518")), "{of_rcr:?}");
+        let fce = changes.changed[0].fields[0].name.clone();
+        assert!(!changes.stood.contains_key(&format!("ENET_RCR.{fce}")));
+        assert!(!changes.stood.keys().any(|name| name.starts_with("ENET_IEEE_T_FDXFC")), "a counter is no setting");
         assert_eq!(
             (changes.changed[0].before.as_str(), changes.changed[0].after.as_str()),
             ("0x05ee0264", "0x05ee0244")

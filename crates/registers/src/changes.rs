@@ -1,6 +1,8 @@
 //! What a trial changed in a device's registers, by their vendors' names.
 //! Knows no device and no definition: what a register is called and means was settled when the record was made.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// A machine's registers before and after a trial.
@@ -8,6 +10,10 @@ use serde::{Deserialize, Serialize};
 pub struct RegisterChanges {
     /// How many were read at both ends.
     pub compared: u32,
+    /// The fields, and the registers without fields, that are settings or states and stood alike at both ends, by their
+    /// vendors' names: `ENET_RCR.FCE`. What they are set to, in words where the definition has them.
+    #[serde(default)]
+    pub stood: BTreeMap<String, String>,
     /// Those that differ, or counted, or latched something.
     pub changed: Vec<RegisterChange>,
     /// Those that the reading before the trial cleared, so that what they show is of the trial.

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use rusqlite::ErrorCode;
 
+use crate::select::LAST;
+
 /// How long to wait for another process that writes. A transaction of ours takes milliseconds.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
@@ -99,13 +101,37 @@ pub enum StoreError {
         /// As it was given.
         id: String,
     },
+    /// There is no store, or nothing in it.
+    #[error("there are no records at {} yet: linerate run … makes some; --store says where", .0.display())]
+    NoRecords(PathBuf),
+    /// Nothing that a person could mean is called so.
+    #[error(
+        "the store has no campaign, record or plan '{0}'; 'linerate records campaigns' and 'linerate records list' show \
+         what it has"
+    )]
+    NothingCalled(String),
+    /// Fewer campaigns than were counted back over.
+    #[error(
+        "there is no {name}~{back}: there {} {campaigns} {}; 'linerate records campaigns' lists them",
+        if *campaigns == 1 { "is" } else { "are" }, campaigns_of(name, *campaigns)
+    )]
+    TooFarBack {
+        /// `last`, or a plan's name.
+        name: String,
+        /// How many before it.
+        back: u32,
+        /// How many there are.
+        campaigns: u32,
+    },
     /// More than one record or campaign begins like this.
-    #[error("{count} identifiers begin with {prefix}; give more of it")]
+    #[error("{} {what}s begin with '{prefix}': {}; give more of it", .matches.len(), first_of(.matches))]
     Ambiguous {
+        /// `record` or `campaign`.
+        what: &'static str,
         /// As it was given.
         prefix: String,
-        /// How many there are.
-        count: u64,
+        /// What begins so: as much of each identifier as tells it from the others, and its plan.
+        matches: Vec<String>,
     },
     /// Something else.
     #[error("the store {}: {source}; check the disk, and that the file is whole", path.display())]
@@ -115,6 +141,18 @@ pub enum StoreError {
         /// What SQLite said.
         source: rusqlite::Error,
     },
+}
+
+fn campaigns_of(name: &str, count: u32) -> String {
+    let campaigns = if count == 1 { "campaign" } else { "campaigns" };
+    if name == LAST { format!("{campaigns} with records") } else { format!("{campaigns} of {name} with records") }
+}
+
+/// As many as a sentence can bear.
+fn first_of(matches: &[String]) -> String {
+    const MOST: usize = 8;
+    let more = if matches.len() > MOST { ", …" } else { "" };
+    format!("{}{more}", matches[..matches.len().min(MOST)].join(", "))
 }
 
 /// What SQLite's error means to a person.

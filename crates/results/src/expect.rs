@@ -171,7 +171,7 @@ mod tests {
             ("throughput >", "is no expectation"),
             ("throughput > 900M with ", "is no expectation"),
             ("throughput > 900M with direction", "is no expectation"),
-            ("thruput > 900M", "there is no metric 'thruput'; did you mean 'throughput'? metrics are throughput, "),
+            ("thruput > 900M", "there is no metric 'thruput'; did you mean 'throughput'?"),
             ("throughput > fast", "'fast' is no value of throughput; write it in bits per second like 900M"),
             ("throughput > 10kpps", "is no value of throughput"),
             ("throughput > inf", "is no value"),

@@ -45,6 +45,8 @@ pub enum Unit {
     Share,
     Time,
     Datagrams,
+    Packets,
+    Frames,
     Segments,
     Requests,
     Bytes,
@@ -72,6 +74,8 @@ impl Unit {
             Unit::Share => ("%", 100.0, Digits::Percent),
             Unit::Time => ("µs", 1e6, Digits::Significant(3)),
             Unit::Datagrams => ("datagrams", 1.0, Digits::Whole),
+            Unit::Packets => ("packets", 1.0, Digits::Whole),
+            Unit::Frames => ("frames", 1.0, Digits::Whole),
             Unit::Segments => ("segments", 1.0, Digits::Whole),
             Unit::Requests => ("requests", 1.0, Digits::Whole),
             Unit::Bytes => ("bytes", 1.0, Digits::Whole),
@@ -439,7 +443,6 @@ mod tests {
             sample::tcp(0, Direction::Tx, 900.0, false),
             sample::rr(0, "64"),
             sample::both(0),
-            sample::full(),
         ];
         for record in records {
             let spec = record.asked_spec().unwrap();

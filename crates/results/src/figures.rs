@@ -3,15 +3,18 @@
 
 use linerate_machine::cpu::CpuShares;
 use linerate_machine::end::End::{self, Host, Target};
+use linerate_path::budget::{LossLine, PauseFrames};
+use linerate_path::stage::Stage;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::TcpSummary;
 
 use crate::figure::About::{self, CpuByOctets, CpuByPackets, Delay, Loss, Order, Rate, SentLoad};
 use crate::figure::Layer::{self, Machine, Payload, RoundTrip, Sent, Tcp};
 use crate::figure::Unit::{
-    self, BitRate, Bytes, Calls, Datagrams, PerSecond, Requests, Segments, Share, Time, UsPerKib, UsPerPacket,
+    self, BitRate, Bytes, Calls, Datagrams, Frames, Packets, PerSecond, Requests, Segments, Share, Time, UsPerKib,
+    UsPerPacket,
 };
-use crate::figure::{Better, Column, Compared, Difference, Figure, Getter};
+use crate::figure::{Better, Column, Compared, Difference, Figure, Getter, Source};
 use crate::record::{FlowFigures, Latency, ServiceDemand};
 
 /// A row: its kind with name, title, unit and so on, where the record has it, and in braces what not every figure has.
@@ -106,6 +109,23 @@ figures! {
         { column: left_out(2) };
     demand("host_us_per_packet", UsPerPacket, CpuByPackets(Host), Host, |d| d.host_us_per_packet)
         { column: left_out(1) };
+    pause("target_pause_received", "pause received", Target, |s| number(pauses(s, Target)?.received));
+    pause("host_pause_received", "pause received", Host, |s| number(pauses(s, Host)?.received));
+    pause("target_pause_sent", "pause sent", Target, |s| number(pauses(s, Target)?.sent));
+    pause("host_pause_sent", "pause sent", Host, |s| number(pauses(s, Host)?.sent));
+    lost("lost_sender_application_packets", "lost in the sender", |s| lost_at(s, Stage::SenderApplication));
+    lost("lost_sender_socket_packets", "lost at the sender's socket", |s| lost_at(s, Stage::SenderSocket));
+    lost("lost_sender_stack_packets", "lost in the sender's stack", |s| lost_at(s, Stage::SenderStack));
+    lost("lost_qdisc_packets", "lost at the qdisc", |s| lost_at(s, Stage::Qdisc));
+    lost("lost_driver_tx_ring_packets", "lost at the TX ring", |s| lost_at(s, Stage::DriverTxRing));
+    lost("lost_mac_tx_packets", "lost at MAC TX", |s| lost_at(s, Stage::MacTx));
+    lost("lost_link_packets", "lost on the link", |s| lost_at(s, Stage::Link));
+    lost("lost_mac_rx_fifo_packets", "lost at the RX FIFO", |s| lost_at(s, Stage::MacRxFifo));
+    lost("lost_driver_rx_ring_packets", "lost at the RX ring", |s| lost_at(s, Stage::DriverRxRing));
+    lost("lost_softirq_backlog_packets", "lost at the backlog", |s| lost_at(s, Stage::SoftirqBacklog));
+    lost("lost_receiver_stack_packets", "lost in the receiver's stack", |s| lost_at(s, Stage::ReceiverStack));
+    lost("lost_receiver_socket_packets", "lost at the receiver's socket", |s| lost_at(s, Stage::ReceiverSocket));
+    lost("lost_receiver_application_packets", "lost in the receiver", |s| lost_at(s, Stage::ReceiverApplication));
 }
 
 const SPEED: [&str; 2] = ["faster", "slower"];
@@ -163,10 +183,36 @@ const fn demand(name: &'static str, unit: Unit, about: About, end: End, of: Of<S
     Figure { layer: Machine(end), compared: Some(COST), ..figure }
 }
 
+type OfSource = fn(Source<'_>) -> Option<f64>;
+
+const fn pause(name: &'static str, title: &'static str, end: End, of: OfSource) -> Figure {
+    let place = if matches!(end, Target) { "target.pause_frames" } else { "host.pause_frames" };
+    let figure = figure(name, title, Frames, Rate, Getter::Source(place, of));
+    Figure { layer: Machine(end), column: SELDOM, ..figure }
+}
+
+/// Those of both directions: which of them a pause held up, no counter tells.
+fn pauses(source: Source<'_>, end: End) -> Option<&PauseFrames> {
+    source.record.machine(end).pause_frames.as_ref().filter(|_| source.direction.is_none())
+}
+
+const fn lost(name: &'static str, title: &'static str, of: OfSource) -> Figure {
+    Figure { column: SELDOM, ..figure(name, title, Packets, Loss, Getter::Source("loss_budget", of)) }
+}
+
+/// What the budget puts at this stage, whole trial; absent where it has no line, for then no counter spoke of it.
+fn lost_at(source: Source<'_>, stage: Stage) -> Option<f64> {
+    let is_it = |line: &&LossLine| line.stage == stage && source.direction.is_none_or(|way| line.direction == way);
+    let mut lines = source.record.loss_budget.as_ref()?.iter().filter(is_it).peekable();
+    lines.peek()?;
+    Some(lines.map(|line| line.packets).sum::<u64>() as f64)
+}
+
 const PLAIN: Column = Column { heading: None, spread: false, rare: false, left_out: None };
 const COLUMN: Option<Column> = Some(PLAIN);
 const SPREAD: Option<Column> = Some(Column { spread: true, ..PLAIN });
 const RARE: Option<Column> = Some(Column { rare: true, ..PLAIN });
+const SELDOM: Option<Column> = Some(Column { rare: true, left_out: Some(9), ..PLAIN });
 
 const fn left_out(turn: u8) -> Option<Column> {
     Some(Column { left_out: Some(turn), ..PLAIN })

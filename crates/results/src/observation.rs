@@ -175,6 +175,9 @@ fn machine_facts(whose: &str, machine: &Machine, facts: &mut BTreeMap<String, St
     if let Some(cpu) = &machine.cpu {
         facts.insert(format!("{whose}.cpu.method"), cpu.method.clone());
     }
+    if let Some(registers) = &machine.registers {
+        facts.extend(registers.stood.iter().map(|(name, is)| (format!("{whose}.registers.{name}"), is.clone())));
+    }
     for setting in &machine.settings {
         let is = setting.read_back.as_ref().or(setting.set.as_ref()).unwrap_or(&setting.asked);
         let text = if *is == setting.asked { is.clone() } else { format!("{is} (asked {})", setting.asked) };

@@ -104,12 +104,12 @@ impl Record {
         }
     }
 
-    /// The record without what only the record in full shows: counters, environments, time slices, histograms and
+    /// The record without what only the record in full shows: counters, most of environments, time slices, histograms and
     /// the stacks of profiles. A campaign may have a hundred thousand records, and a table of them needs little of each.
     pub fn in_brief(&self) -> Record {
         let mut brief = Record { intervals: Vec::new(), path: Vec::new(), ..self.clone() };
         for machine in [&mut brief.target, &mut brief.host] {
-            machine.environment = Environment::default();
+            machine.environment = machine.environment.in_brief();
             machine.counters = Counters::default();
             machine.drop_reasons = None;
             machine.profile = machine.profile.as_ref().map(MachineProfile::in_brief);

@@ -377,6 +377,9 @@ fn registers() -> RegisterChanges {
         compared: 115,
         changed: vec![RegisterChange { fields: vec![fce], ..rcr }, RegisterChange { what: Some(counted), ..paused }],
         cleared: vec!["BMSR".to_owned(), "STAT1000".to_owned()],
+        stood: [("ENET_RCR.MAX_FL", "1518"), ("ENET_TCR.FDEN", "1 (full duplex)")]
+            .map(|(name, is)| (name.to_owned(), is.to_owned()))
+            .into(),
         notes: vec!["PHY register 11 of eth0 cannot be read: Input/output error (os error 5); leave it out".to_owned()],
     }
 }
@@ -432,6 +435,7 @@ fn environment() -> Environment {
             irq_affinity: texts(&[("63 2188000.ethernet", "0-3")]),
             queue_length: Some(1000),
             qdisc: Some("fq_codel".to_owned()),
+            qdiscs: vec!["fq_codel limit 10240 flows 1024".to_owned()],
         }),
         sysctls: texts(&[("net.core.rmem_max", "212992"), ("net.ipv4.tcp_congestion_control", "cubic")]),
         modules: texts(&[("fec", "1F0E3D9C0B5A7E2D4C6B8A9")]),

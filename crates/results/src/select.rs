@@ -7,6 +7,9 @@ use rusqlite::types::Value;
 use crate::id;
 use crate::observation::Around;
 
+/// What a person calls the newest campaign.
+pub const LAST: &str = "last";
+
 /// What the wanted records have in common; an empty filter wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
@@ -14,10 +17,16 @@ pub struct Filter {
     pub plan: Option<String>,
     /// The campaign's identifier.
     pub campaign: Option<String>,
+    /// The record's identifier.
+    pub record: Option<String>,
+    /// Only those among these identifiers.
+    pub among: Option<Vec<String>>,
     /// What traffic.
     pub workload: Option<Workload>,
     /// Made at this time or later, milliseconds since 1970: read from the record's identifier.
     pub since_ms: Option<u64>,
+    /// Made before this time.
+    pub until_ms: Option<u64>,
     /// At most this many, the newest ones.
     pub limit: Option<u32>,
 }
@@ -26,10 +35,16 @@ impl Filter {
     /// The clauses behind `FROM records`, newest record first, and what stands for their `?N`.
     pub(crate) fn clauses(&self) -> (String, Vec<Value>) {
         let conditions = [
-            ("plan =", self.plan.clone()),
-            ("campaign =", self.campaign.clone()),
-            ("workload =", self.workload.map(|workload| workload.name().to_owned())),
-            ("id >=", self.since_ms.map(id::first_of)),
+            ("plan = ?", self.plan.clone()),
+            ("campaign = ?", self.campaign.clone()),
+            ("id = ?", self.record.clone()),
+            (
+                "id IN (SELECT value FROM json_each(?))",
+                self.among.as_ref().map(|ids| serde_json::json!(ids).to_string()),
+            ),
+            ("workload = ?", self.workload.map(|workload| workload.name().to_owned())),
+            ("id >= ?", self.since_ms.map(id::first_of)),
+            ("id < ?", self.until_ms.map(id::first_of)),
         ];
         let (mut sql, mut values) = all_of(conditions);
         sql += " ORDER BY id DESC";
@@ -46,6 +61,8 @@ impl Filter {
 pub struct Selection {
     /// Only of this campaign.
     pub campaign: Option<String>,
+    /// Only this record.
+    pub record: Option<String>,
     /// Made at this time or later, milliseconds since 1970.
     pub since_ms: Option<u64>,
     /// Made before this time.
@@ -58,9 +75,10 @@ impl Selection {
     /// The clauses behind `FROM figures`, and what stands for their `?N`.
     pub(crate) fn clauses(&self) -> (String, Vec<Value>) {
         all_of([
-            ("campaign =", self.campaign.clone()),
-            ("record >=", self.since_ms.map(id::first_of)),
-            ("record <", self.until_ms.map(id::first_of)),
+            ("campaign = ?", self.campaign.clone()),
+            ("record = ?", self.record.clone()),
+            ("record >= ?", self.since_ms.map(id::first_of)),
+            ("record < ?", self.until_ms.map(id::first_of)),
         ])
     }
 
@@ -77,7 +95,7 @@ fn all_of<const N: usize>(conditions: [(&str, Option<String>); N]) -> (String, V
         if let Some(value) = value {
             values.push(Value::Text(value));
             let word = if values.len() == 1 { "WHERE" } else { "AND" };
-            sql += &format!(" {word} {condition} ?{}", values.len());
+            sql += &format!(" {word} {}", condition.replace('?', &format!("?{}", values.len())));
         }
     }
     (sql, values)

@@ -1,10 +1,11 @@
 //! The store: one SQLite file with every record, and the campaigns they belong to.
 //! Knows no default path and no clock; where the file is and what time it is are arguments.
 
+mod campaigns;
 mod figures;
 mod packed;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,8 +13,9 @@ use linerate_trial::api::ApiUse;
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, ffi, params};
 
+pub use self::campaigns::{Picked, Summary, TRIES};
+use self::figures::Arounds;
 pub use self::figures::Point;
-use self::figures::last;
 use self::packed::Dictionary;
 pub use crate::error::StoreError;
 use crate::error::{BUSY, said};
@@ -70,6 +72,10 @@ pub struct Listed {
     pub direction: String,
     /// When it started, RFC 3339, UTC.
     pub started_at: String,
+    /// How the target's agent was reached.
+    pub target: String,
+    /// The levels that distinguish its configuration: factor → level.
+    pub factors: BTreeMap<String, String>,
     /// Payload bits per second at the receiving application.
     pub throughput_bps: Option<f64>,
     /// Lost / sent.
@@ -145,10 +151,23 @@ impl Store {
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
             return Err(StoreError::NoFolder(folder.to_owned()));
         }
+        Store::opened(path, OpenFlags::SQLITE_OPEN_CREATE)?.ready()
+    }
+
+    /// Opens the store in this file to read what it has; where there is none, nothing is made.
+    pub fn open_existing(path: &Path) -> Result<Store, StoreError> {
+        if path.try_exists().is_ok_and(|exists| !exists) {
+            return Err(StoreError::NoRecords(path.to_owned()));
+        }
+        let store = Store::opened(path, OpenFlags::empty())?;
+        if store.is_new()? { Err(StoreError::NoRecords(path.to_owned())) } else { store.ready() }
+    }
+
+    fn opened(path: &Path, more: OpenFlags) -> Result<Store, StoreError> {
         // Without SQLITE_OPEN_URI, so that a file may be called `file:x?mode=memory`.
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
         let connection = Connection::open_with_flags(path, flags).map_err(|error| said(path, error))?;
-        Store { connection, path: path.to_owned() }.ready()
+        Ok(Store { connection, path: path.to_owned() })
     }
 
     /// A store that ends with the process: for a run that asked to keep nothing, and for tests.
@@ -235,35 +254,11 @@ impl Store {
         })
     }
 
-    /// The record that is called so, or the only one whose identifier begins so, in capitals or not.
-    pub fn record(&self, prefix: &str) -> Result<Record, StoreError> {
-        let prefix = prefix.to_ascii_uppercase();
-        // `Z` is the last digit there is: every identifier that begins so lies between.
-        let last = format!("{prefix}{}", "Z".repeat(26_usize.saturating_sub(prefix.len())));
-        let mut found = self.records(
-            "SELECT id, packed FROM records WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT 2",
-            vec![Value::Text(prefix.clone()), Value::Text(last.clone())],
-        )?;
-        match (found.len(), prefix.is_empty()) {
-            (1, false) => Ok(found.remove(0)),
-            (0, _) | (_, true) => Err(StoreError::Unknown { what: "record", id: prefix }),
-            _ => {
-                let count = self.rows(
-                    "SELECT count(*) FROM records WHERE id >= ?1 AND id <= ?2",
-                    vec![Value::Text(prefix.clone()), Value::Text(last)],
-                    |row| row.get::<_, i64>(0),
-                )?;
-                Err(StoreError::Ambiguous { prefix, count: count.first().map_or(0, |&count| count as u64) })
-            }
-        }
-    }
-
-    /// The record that a person calls so: `last`, `last~1` (the one before), an identifier or its beginning.
-    pub fn record_called(&self, words: &str) -> Result<Record, StoreError> {
-        let Some(back) = last(words) else { return self.record(words) };
-        let sql = "SELECT id, packed FROM records ORDER BY id DESC LIMIT 1 OFFSET ?1";
-        let unknown = || StoreError::Unknown { what: "record", id: words.to_owned() };
-        self.records(sql, vec![Value::Integer(back.into())])?.pop().ok_or_else(unknown)
+    /// The record of this identifier.
+    pub fn record(&self, id: &str) -> Result<Record, StoreError> {
+        let mut found =
+            self.records("SELECT id, packed FROM records WHERE id = ?1", vec![Value::Text(id.to_owned())])?;
+        found.pop().ok_or_else(|| StoreError::Unknown { what: "record", id: id.to_owned() })
     }
 
     /// The campaign's records, in the order of its trials; of one trial, in the order of time.
@@ -286,12 +281,15 @@ impl Store {
     pub fn list(&self, filter: &Filter) -> Result<Vec<Listed>, StoreError> {
         let (clauses, values) = filter.clauses();
         let sql = format!(
-            "SELECT id, campaign, plan, trial_index, repeat, workload, direction, started_at, throughput_bps,
-                    loss_ratio, transactions_per_s, failed, sender_api, receiver_api FROM records{clauses}"
+            "SELECT id, campaign, plan, trial_index, repeat, workload, direction, started_at, throughput_bps, loss_ratio,
+                    transactions_per_s, failed, sender_api, receiver_api, target,
+                    (SELECT asked FROM figures WHERE record = id) FROM records{clauses}"
         );
+        let mut arounds = Arounds::of(self);
         let mut found = self.rows(&sql, values, |row| {
+            // A record that this program cannot read has no row of figures.
+            let asked = row.get::<_, Option<i64>>(15)?.map(|number| arounds.asked(number)).transpose()?;
             Ok(Listed {
-                apis: [row.get(12)?, row.get(13)?],
                 id: row.get(0)?,
                 campaign: row.get(1)?,
                 plan: row.get(2)?,
@@ -304,6 +302,9 @@ impl Store {
                 loss_ratio: row.get(9)?,
                 transactions_per_s: row.get(10)?,
                 failed: row.get(11)?,
+                apis: [row.get(12)?, row.get(13)?],
+                target: row.get(14)?,
+                factors: asked.map(|asked| asked.factors.clone()).unwrap_or_default(),
             })
         })?;
         found.reverse();
@@ -442,21 +443,8 @@ impl Store {
     }
 
     fn one_campaign(&self, clauses: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Option<Campaign>, StoreError> {
-        let columns = "id, plan, plan_text, target, host, started_at, planned, finished_at";
-        let campaign = |row: &Row<'_>| {
-            Ok(Campaign {
-                id: row.get(0)?,
-                plan: row.get(1)?,
-                plan_text: row.get(2)?,
-                target: row.get(3)?,
-                host: row.get(4)?,
-                started_at: row.get(5)?,
-                planned: row.get(6)?,
-                finished_at: row.get(7)?,
-            })
-        };
         self.connection
-            .query_row(&format!("SELECT {columns} FROM campaigns {clauses}"), values, campaign)
+            .query_row(&format!("SELECT {CAMPAIGN} FROM campaigns {clauses}"), values, campaign)
             .optional()
             .map_err(|error| said(&self.path, error))
     }
@@ -492,6 +480,22 @@ impl Store {
         let kept = self.finished_trials(campaign).map_or(0, |trials| trials.len() as u64);
         StoreError::DiskFull { path: self.path.clone(), kept }
     }
+}
+
+/// What [`campaign`] reads.
+const CAMPAIGN: &str = "id, plan, plan_text, target, host, started_at, planned, finished_at";
+
+fn campaign(row: &Row<'_>) -> Result<Campaign, rusqlite::Error> {
+    Ok(Campaign {
+        id: row.get(0)?,
+        plan: row.get(1)?,
+        plan_text: row.get(2)?,
+        target: row.get(3)?,
+        host: row.get(4)?,
+        started_at: row.get(5)?,
+        planned: row.get(6)?,
+        finished_at: row.get(7)?,
+    })
 }
 
 /// The record as text that [`read`] is sure to read again.
@@ -696,27 +700,6 @@ mod tests {
     }
 
     #[test]
-    fn campaigns_are_called_by_many_names() {
-        let mut store = Store::in_memory().unwrap();
-        for (id, plan) in [("01A", "tcp"), ("01B", "udp"), ("02C", "tcp")] {
-            store.campaign_begin(&Campaign { plan: plan.to_owned(), ..campaign(id) }).unwrap();
-        }
-        let check = |words: &str, want: Option<&str>| {
-            assert_eq!(store.campaign_called(words).ok().as_deref(), want, "{words}");
-        };
-        check("last", Some("02C"));
-        check("last~1", Some("01B"));
-        check("last~3", None);
-        check("udp", Some("01B"));
-        check("tcp", Some("02C"));
-        check("02", Some("02C"));
-        check("01b", Some("01B"));
-        check("01", None);
-        check("", None);
-        check("zebra", None);
-    }
-
-    #[test]
     fn lists_are_filtered() {
         let mut store = Store::in_memory().unwrap();
         for index in 0..5 {
@@ -736,21 +719,6 @@ mod tests {
         check(Filter { campaign: Some("x' OR 1=1 --".to_owned()), ..none() }, &[]);
         let start = 1_795_230_000_000;
         check(Filter { since_ms: Some(start + 3000), workload: Some(Workload::UdpStream), ..none() }, &[3, 4]);
-    }
-
-    #[test]
-    fn a_record_is_found_by_the_start_of_its_identifier() {
-        let mut store = Store::in_memory().unwrap();
-        let records = [sample::ttcp(0, 0), sample::ttcp(1, 1)];
-        records.iter().for_each(|record| store.insert(record).unwrap());
-        assert_eq!(store.record(&records[0].id[..10].to_lowercase()).unwrap(), records[0]);
-        assert!(matches!(store.record(&records[0].id[..4]), Err(StoreError::Ambiguous { count: 2, .. })));
-        for unknown in ["", "0", "ZZZ", "%", "7ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ", "é"] {
-            let result = store.record(unknown);
-            let found = matches!(result, Err(StoreError::Unknown { .. }))
-                || (unknown == "0" && matches!(result, Err(StoreError::Ambiguous { .. })));
-            assert!(found, "{unknown}: {result:?}");
-        }
     }
 
     #[track_caller]

@@ -51,6 +51,11 @@ impl OptionRow {
         self.field.allowed()
     }
 
+    /// The words among what may stand there.
+    pub fn words(&self) -> Vec<&'static str> {
+        self.field.words()
+    }
+
     /// A value as it is written in records (`1024` and `1K` are both `1K`).
     pub fn canonical(&self, text: &str) -> Result<String, BadOption> {
         let mut spec = Spec::new(Workload::UdpStream);

@@ -68,6 +68,7 @@ impl Pair<'_> {
                 hello: Secret(*b"xtask's one side"),
                 answer: Secret(*b"and its other sd"),
                 local: self.machines[at].address,
+                interface: None,
                 foreign: None,
                 registers: None,
             }))

@@ -13,6 +13,7 @@ use crate::ethtool::{self, BitSet, Command, content, number_in};
 use crate::files::Files;
 use crate::interfaces::{self, Link};
 use crate::netlink::Netlink;
+use crate::qdiscs;
 use crate::settings::{ACTIVE, HW};
 use crate::sys::ethtool::Ethtool;
 
@@ -34,6 +35,7 @@ pub(super) fn describe(interface: &str) -> Option<Nic> {
         mtu: link.mtu,
         queue_length: link.queue_length,
         qdisc: link.qdisc,
+        qdiscs: qdiscs::in_words(interface).unwrap_or_default(),
         ..Nic::default()
     };
     if let Ok(mut netlink) = Netlink::generic() {

@@ -29,7 +29,7 @@ mod files;
 mod link;
 mod link_modes;
 mod lost;
-mod qdisc;
+pub(crate) mod qdisc;
 mod related;
 mod sysctl;
 

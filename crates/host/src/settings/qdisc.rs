@@ -169,19 +169,26 @@ fn kind_and_parameters(told: &[Told], filters: usize, default: Option<&str>) -> 
     if below.iter().any(|one| one.handle != 0 || !made_by_itself(one) && root.kind == "mq") {
         return Err(format!("the qdisc {} has others below it; remove them first", root.kind));
     }
-    let with = |name: &str, value: u64| {
-        let mut discipline = plain(&root.kind)?;
-        discipline.set(name, value);
-        Ok(discipline)
+    parameters(root)
+}
+
+/// One discipline with its parameters, as far as its kind is known here.
+pub(crate) fn parameters(told: &Told) -> Result<Discipline, String> {
+    let plain = || {
+        let unknown = || format!("the qdisc {} could not be made again; remove it first", told.kind);
+        Discipline::new(&told.kind).ok_or_else(unknown)
     };
-    match root.kind.as_str() {
-        "pfifo" | "bfifo" => match root.options.first_chunk() {
-            Some(limit) => with("limit", u32::from_ne_bytes(*limit).into()),
-            None => plain(&root.kind),
-        },
-        "tbf" => token_bucket(&root.options),
-        "fq" | "fq_codel" => read_parameters(&root.kind, &root.options),
-        kind => plain(kind).map_err(|_| format!("the qdisc {kind} could not be made again; remove it first")),
+    match told.kind.as_str() {
+        "pfifo" | "bfifo" => {
+            let mut discipline = plain()?;
+            if let Some(limit) = told.options.first_chunk() {
+                discipline.set("limit", u32::from_ne_bytes(*limit).into());
+            }
+            Ok(discipline)
+        }
+        "tbf" => token_bucket(&told.options),
+        "fq" | "fq_codel" => read_parameters(&told.kind, &told.options),
+        _ => plain(),
     }
 }
 

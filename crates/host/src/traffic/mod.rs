@@ -47,6 +47,7 @@ use linerate_trial::spec::{CpuMethod, Spec, Workload};
 
 use crate::counters::{self, Snapshot};
 use crate::drop_reasons::Tracing;
+use crate::interfaces;
 use crate::profile::{Least, Profiler};
 use crate::registers;
 use crate::scheduling;
@@ -154,10 +155,11 @@ impl Trial {
         interface: Option<String>,
         tokens: Tokens,
     ) -> Result<Trial, TrafficError> {
+        let at = interfaces::at(local, 0, interface.as_deref());
         let waiting = Flow::of(&spec)
             .into_iter()
             .filter(|flow| flow.listener() == end)
-            .map(|flow| Ok((flow.id, Some(sockets::listen(flow, &spec, local)?))))
+            .map(|flow| Ok((flow.id, Some(sockets::listen(flow, &spec, at)?))))
             .collect::<Result<Vec<_>, TrafficError>>()?;
         let mut trial = Trial::new(spec, end, local, interface);
         (trial.waiting, trial.tokens) = (waiting, tokens);
@@ -336,7 +338,8 @@ impl Trial {
         let port = ports.iter().find(|(id, _)| *id == flow.id).map(|(_, port)| *port);
         let port =
             port.ok_or(TrafficError::NotOpened { flow: flow.id, workload: flow.workload, after: Duration::ZERO })?;
-        sockets::open(flow, &self.spec, self.local, SocketAddr::new(peer, port), &self.tokens)
+        let peer = interfaces::at(peer, port, self.interface.as_deref());
+        sockets::open(flow, &self.spec, self.local, peer, &self.tokens)
     }
 
     /// Lets the senders go.

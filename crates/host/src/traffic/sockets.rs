@@ -111,11 +111,11 @@ impl Open {
     }
 }
 
-/// A socket on a free port of `local` that waits for the other end to open `flow`.
-pub fn listen(flow: Flow, spec: &Spec, local: IpAddr) -> Result<Waiting, TrafficError> {
-    let at = |error| TrafficError::CannotListen { address: local, error };
-    let socket = make(flow.workload, spec, local)?;
-    socket.bind(&SocketAddr::new(local, 0).into()).map_err(at)?;
+/// A socket on `local`, whose port is 0 for any, that waits for the other end to open `flow`.
+pub fn listen(flow: Flow, spec: &Spec, local: SocketAddr) -> Result<Waiting, TrafficError> {
+    let at = |error| TrafficError::CannotListen { address: local.ip(), error };
+    let socket = make(flow.workload, spec, local.ip())?;
+    socket.bind(&local.into()).map_err(at)?;
     if !flow.workload.is_udp() {
         // One connection opens a flow; a connection per transaction needs room for those that come in a burst.
         let backlog = if flow.workload == Workload::TcpCrr { 1024 } else { 4 };
@@ -202,7 +202,7 @@ pub fn open(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &T
 fn open_once(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &Tokens) -> Result<Open, TrafficError> {
     let socket = make(flow.workload, spec, local)?;
     socket
-        .bind(&SocketAddr::new(local, 0).into())
+        .bind(&local_towards(local, 0, peer).into())
         .map_err(|error| TrafficError::CannotListen { address: local, error })?;
     let unreachable = |error| TrafficError::Unreachable { peer, error };
     let hello = message(HandshakeKind::Hello, flow, &tokens.hello);

@@ -4,9 +4,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 use linerate_machine::end::End;
+use linerate_results::select::LAST;
 
-use super::{OutputArgs, ReachArgs, StoreArgs};
+use super::OutputArgs;
+use crate::complete;
 
 #[derive(Args, Debug)]
 pub(crate) struct RecordsArgs {
@@ -17,47 +20,60 @@ pub(crate) struct RecordsArgs {
 #[derive(Subcommand, Debug)]
 pub(crate) enum RecordsCommand {
     /// The records, one line each
+    #[command(after_help = SELECT_HELP)]
     List {
         #[command(flatten)]
         filter: FilterArgs,
         #[command(flatten)]
-        store: StoreArgs,
+        output: OutputArgs,
+    },
+    /// The campaigns, one line each: when, between which machines, how far they came, and what varied
+    Campaigns {
+        /// Only of this plan
+        #[arg(long, add = ArgValueCompleter::new(complete::plans))]
+        plan: Option<String>,
+        /// The newest, at most this many
+        #[arg(long, value_name = "N")]
+        limit: Option<u32>,
+        /// Print a JSON object for each
+        #[arg(long)]
+        json: bool,
     },
     /// One record in full
+    #[command(after_help = SELECT_HELP)]
     Show {
-        /// Its identifier, or the beginning of it; without one, the newest
-        id: Option<String>,
+        /// The record, like 01M7Y0AB or last:direction=tx; of several, the newest
+        #[arg(value_name = "SELECTION", default_value = LAST, add = ArgValueCompleter::new(complete::selections))]
+        record: String,
         /// Print the record as it is kept
         #[arg(long)]
         json: bool,
         /// Also the sysctls and offloads that both machines have alike
         #[arg(long)]
         all: bool,
-        #[command(flatten)]
-        store: StoreArgs,
     },
     /// What the CPUs did in a record's trial, by function; as a flame graph; against another record's
     Profile(RecordsProfileArgs),
     /// Records for other programs, and tables for reports
+    #[command(after_help = SELECT_HELP)]
     Export {
         #[command(flatten)]
         filter: FilterArgs,
         #[command(flatten)]
         output: OutputArgs,
-        #[command(flatten)]
-        store: StoreArgs,
     },
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RecordsProfileArgs {
-    /// The record's identifier, or the beginning of it; without one, the newest
-    pub(crate) id: Option<String>,
+    /// The record, like 01M7Y0AB or last:direction=tx; of several, the newest
+    #[arg(value_name = "SELECTION", default_value = LAST, add = ArgValueCompleter::new(complete::selections))]
+    pub(crate) record: String,
     /// Of this machine only
     #[arg(long, value_enum, value_name = "END")]
     pub(crate) end: Option<EndArg>,
     /// Hold it against this record's profile: which kinds of work and which functions grew or shrank
-    #[arg(long, value_name = "RECORD")]
+    #[arg(long, value_name = "SELECTION", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) against: Option<String>,
     /// Draw a flame graph into this file; with --against, one of the difference
     #[arg(long, value_name = "FILE")]
@@ -65,8 +81,6 @@ pub(crate) struct RecordsProfileArgs {
     /// Print the stacks in a line each, for programs that draw them
     #[arg(long, conflicts_with = "against")]
     pub(crate) folded: bool,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
 }
 
 /// One of the two machines.
@@ -90,14 +104,14 @@ impl EndArg {
 
 #[derive(Args, Debug)]
 pub(crate) struct ExplainArgs {
-    /// The record: its identifier or the beginning of it, `last`, or `last~1` (the one before)
-    #[arg(value_name = "RECORD", default_value = "last")]
+    /// The record, like 01M7Y0AB or last:direction=tx; of several, the newest
+    #[arg(value_name = "SELECTION", default_value = LAST, add = ArgValueCompleter::new(complete::selections))]
     pub(crate) record: String,
     /// Try what the first finding with a suggestion says: an A/B in turns on the record's machines, put back afterwards
     #[arg(long)]
     pub(crate) r#try: bool,
     /// Explain, and try, this finding instead of the first
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::findings))]
     pub(crate) finding: Option<String>,
     /// How often to measure each side
     #[arg(long, value_name = "N", default_value_t = 8, requires = "try", value_parser = clap::value_parser!(u32).range(2..=1000))]
@@ -109,14 +123,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, requires = "try")]
     pub(crate) allow_exec: bool,
     #[command(flatten)]
-    pub(crate) reach: ReachArgs,
-    #[command(flatten)]
     pub(crate) output: ExplainOutputArgs,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    /// Show no progress on standard error
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 #[derive(Args, Debug, Clone, Copy)]
@@ -132,15 +139,15 @@ pub(crate) struct ExplainOutputArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// What to compare with: CAMPAIGN, CAMPAIGN:NAME=VALUE, or :NAME=VALUE of all campaigns of the last plan that ran, or of
-    /// that which :plan=NAME says
-    #[arg(value_name = "BASELINE")]
+    /// What to compare with, like last~1, last:target.mtu=1500, or :kernel=6.12 of all campaigns of the last plan that ran
+    /// (or of that which plan=NAME says)
+    #[arg(value_name = "BASELINE", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) baseline: String,
     /// What to compare with it; left out with --null, the baseline is compared with itself only
-    #[arg(value_name = "CANDIDATE", required_unless_present = "null")]
+    #[arg(value_name = "CANDIDATE", required_unless_present = "null", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) candidate: Option<String>,
     /// Judge this metric; may be given several times. By default the usual ones that both sides have
-    #[arg(long, value_name = "METRIC")]
+    #[arg(long, value_name = "METRIC", add = ArgValueCompleter::new(complete::metrics))]
     pub(crate) metric: Vec<String>,
     /// What the sides differ in on purpose beside the levels given, such as target.kernel; may be given several times
     #[arg(long, value_name = "NAME")]
@@ -152,44 +159,38 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     pub(crate) null: bool,
     /// End with status 1 if the comparison shows this, like "throughput worse 3%"; may be given several times
-    #[arg(long, value_name = "GATE")]
+    #[arg(long, value_name = "GATE", add = ArgValueCompleter::new(complete::metrics))]
     pub(crate) fail_if: Vec<String>,
     /// For git bisect run: status 0 good, 1 bad, 125 cannot tell; by --fail-if, or else by anything worse
     #[arg(long)]
     pub(crate) bisect: bool,
     #[command(flatten)]
     pub(crate) output: TableArgs,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct HistoryArgs {
     /// The metric, like throughput or latency_p99
-    #[arg(value_name = "METRIC")]
+    #[arg(value_name = "METRIC", add = ArgValueCompleter::new(complete::metrics))]
     pub(crate) metric: String,
-    /// Of which records: CAMPAIGN, CAMPAIGN:NAME=VALUE, or :NAME=VALUE of all campaigns. Where neither
-    /// a campaign nor :plan=NAME is named, of the last plan that ran
-    #[arg(value_name = "SELECTION")]
+    /// Of which records, like tcp, last:direction=tx, or :direction=tx of all campaigns. Where neither a campaign nor
+    /// plan=NAME is named, of the last plan that ran
+    #[arg(value_name = "SELECTION", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) selection: Option<String>,
     /// Only the last N campaigns of each configuration
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=2000))]
     pub(crate) last: u16,
     #[command(flatten)]
     pub(crate) output: TableArgs,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct CostArgs {
-    /// An identifier or its beginning, `last`, `last~1` (the one before), or a plan's name
-    #[arg(value_name = "CAMPAIGN")]
-    pub(crate) campaign: Option<String>,
+    /// The campaign, or a part of it, like last:direction=tx
+    #[arg(value_name = "SELECTION", default_value = LAST, add = ArgValueCompleter::new(complete::selections))]
+    pub(crate) selection: String,
     #[command(flatten)]
     pub(crate) output: TableArgs,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
 }
 
 pub(super) const COST_HELP: &str = "Measure with `linerate run packet-cost`, with --profile for what copies cost. docs/method.md says what is \
@@ -211,14 +212,17 @@ pub(crate) struct TableArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct FilterArgs {
+    /// Only these, like last, 01M7Y0 or last:direction=tx; by default all
+    #[arg(value_name = "SELECTION", add = ArgValueCompleter::new(complete::selections))]
+    pub(crate) selection: Option<String>,
     /// Only of this plan
-    #[arg(long)]
+    #[arg(long, add = ArgValueCompleter::new(complete::plans))]
     pub(crate) plan: Option<String>,
-    /// Only of this campaign
-    #[arg(long, value_name = "ID")]
+    /// Only of this campaign; the same as SELECTION
+    #[arg(long, value_name = "SELECTION", conflicts_with = "selection", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) campaign: Option<String>,
     /// Only of this workload
-    #[arg(long)]
+    #[arg(long, add = ArgValueCompleter::new(complete::workloads))]
     pub(crate) workload: Option<String>,
     /// Only since then: a time like 2026-11-21 or 2026-11-21T08:00:00Z, or an age like 2h
     #[arg(long, value_name = "TIME")]
@@ -231,6 +235,7 @@ pub(crate) struct FilterArgs {
 pub(super) const EXPLAIN_HELP: &str = "\
 Examples:
   linerate explain
+  linerate explain last:direction=tx
   linerate explain 01M7Y0 --markdown
   linerate explain last --try                             does what it suggests help?
   linerate explain last --try --finding receive-ring --keep
@@ -238,9 +243,12 @@ Examples:
 docs/findings.md says what each finding rests on.";
 
 /// How records are picked.
-pub(super) const SELECT_HELP: &str = "CAMPAIGN is an identifier or its beginning, `last`, `last~1` (the one before), or a plan's \
-                           name (its last campaign). NAME is a factor, an option, plan, since, until, or what a \
-                           record knows of a machine, such as target.kernel; several are joined by commas.";
+pub(super) const SELECT_HELP: &str = "SELECTION is `last` (the newest campaign with records), `last~1` (the one before), a \
+                           plan's name (its newest campaign), or the beginning of a campaign's or a record's \
+                           identifier (`linerate records campaigns`, `linerate records list`). Behind it, or alone for all \
+                           campaigns, :NAME=VALUE picks some of the records: NAME is a factor, an option, plan, since, \
+                           until, or what a record knows of a machine, such as target.kernel; several are joined by \
+                           commas, as in last:direction=tx,rate=100M.";
 
 fn metrics_help() -> String {
     let mut text = "Metrics (* judged by default where both sides have them):\n".to_owned();

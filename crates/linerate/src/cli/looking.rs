@@ -4,14 +4,16 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 use linerate_control::Endpoint;
 
-use super::{ReachArgs, endpoint, name_and_value};
+use super::{endpoint, name_and_value};
+use crate::complete;
 
 #[derive(Args, Debug)]
 pub(crate) struct TargetArgs {
     /// The machine: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
-    #[arg(value_name = "ENDPOINT", value_parser = endpoint)]
+    #[arg(value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) endpoint: Endpoint,
     #[command(subcommand)]
     pub(crate) look: Look,
@@ -43,7 +45,7 @@ pub(crate) enum Look {
     /// Its settings as they are
     Get {
         /// Settings like mtu, gro or coalesce.rx_usecs; all that it has, when none is named (docs/settings.md)
-        #[arg(value_name = "NAME")]
+        #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::settings))]
         names: Vec<String>,
         #[command(flatten)]
         look: LookArgs,
@@ -55,7 +57,7 @@ pub(crate) enum Look {
     /// only (`--set target.mtu=9000`), and needs neither this nor restore.
     Set {
         /// Settings and their values, like mtu=9000 gro=off; all are changed, or none
-        #[arg(value_name = "NAME=VALUE", required = true, value_parser = name_and_value)]
+        #[arg(value_name = "NAME=VALUE", required = true, value_parser = name_and_value, add = ArgValueCompleter::new(complete::changes))]
         settings: Vec<(String, String)>,
         #[command(flatten)]
         look: LookArgs,
@@ -86,8 +88,6 @@ pub(crate) struct TargetProfileArgs {
     /// Print the profile as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) reach: ReachArgs,
 }
 
 #[derive(Args, Debug)]
@@ -126,8 +126,6 @@ pub(crate) struct LookArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) reach: ReachArgs,
 }
 
 #[derive(Subcommand, Debug)]
@@ -141,6 +139,7 @@ pub(crate) enum LabArgs {
     /// while it runs; `linerate run --target board:NAME` also starts one for itself, if it does not.
     Up {
         /// The board, like sabrelite
+        #[arg(add = ArgValueCompleter::new(complete::boards))]
         name: String,
         /// Ask for newer packages, instead of using what is in the cache
         #[arg(long)]
@@ -152,16 +151,19 @@ pub(crate) enum LabArgs {
     /// The board's console, with a shell on it; Ctrl-] leaves it
     Shell {
         /// The board
+        #[arg(add = ArgValueCompleter::new(complete::boards))]
         name: String,
     },
     /// What the board's console has said so far
     Log {
         /// The board
+        #[arg(add = ArgValueCompleter::new(complete::boards))]
         name: String,
     },
     /// Pull the board's network cable, or put it back
     Cable {
         /// The board
+        #[arg(add = ArgValueCompleter::new(complete::boards))]
         name: String,
         /// What becomes of the cable
         #[arg(value_enum)]
@@ -170,6 +172,7 @@ pub(crate) enum LabArgs {
     /// End a board, or all that run
     Down {
         /// The board; without one, all
+        #[arg(add = ArgValueCompleter::new(complete::boards))]
         name: Option<String>,
     },
 }

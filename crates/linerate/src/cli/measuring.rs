@@ -7,36 +7,52 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 use linerate_control::Endpoint;
 use linerate_machine::prefix::Prefix;
 use linerate_machine::units::OfferedLoad;
 use linerate_trial::tool::Tool;
 
-use super::{OutputArgs, ReachArgs, StoreArgs, endpoint, name_and_value, whole_number};
+use super::{OutputArgs, endpoint, name_and_value, whole_number};
+use crate::complete;
+use crate::measure::route::GivenAddress;
 use linerate_plan::RoundOrder;
 
 #[derive(Args, Debug)]
-pub(crate) struct DemoArgs {
-    /// Keep the records in this store; without it they end with the demo
-    #[arg(long, value_name = "FILE")]
-    pub(crate) store: Option<PathBuf>,
+pub(crate) struct CheckArgs {
+    /// One machine: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    pub(crate) target: Option<Endpoint>,
+    /// The other; by default as for --target, else this one, or where a board's cable ends
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    pub(crate) host: Option<Endpoint>,
+    /// The target's address that is tried; found by itself where both share a subnet or SSH is the way
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) target_address: Option<GivenAddress>,
+    /// The host's address that is tried
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) host_address: Option<GivenAddress>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// A built-in plan (see `linerate plans`), or a plan file like ./mine.toml
+    #[arg(add = ArgValueCompleter::new(complete::plans))]
     pub(crate) plan: String,
     /// The machine under test: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
-    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
-    pub(crate) target: Endpoint,
-    /// The machine at the other end of the cable; by default this one, or where a board's cable ends
-    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, default_value = "local")]
-    pub(crate) host: Endpoint,
+    ///
+    /// Without it, LINERATE_TARGET in the environment says it, or `target` in a linerate.toml beside the plan file or in the
+    /// working directory (docs/plans.md).
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    pub(crate) target: Option<Endpoint>,
+    /// The machine at the other end of the cable; by default as for --target, else this one, or where a board's cable ends
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    pub(crate) host: Option<Endpoint>,
     /// Where the target is another tool's server: read its machine's counters over ssh, with a shell and cat only
     ///
     /// For iperf3:host and the like, when no agent may be copied there: [ssh:][user@]host[:port]. One ssh connection;
     /// the counters are read before and after each trial, and the loss budget is made with them (docs/peers.md).
-    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) counters: Option<Endpoint>,
     /// Where the target is an iperf3 server that wants to know who asks: the user; the password stands in the environment
     /// variable IPERF3_PASSWORD
@@ -54,7 +70,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
     pub(crate) allow_unanswered: Option<u64>,
     /// Set an option of the trials: one value, a list (1M,2M) or a range (50M..1G:50M); may be given several times
-    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value, add = ArgValueCompleter::new(complete::options))]
     pub(crate) set: Vec<(String, String)>,
     /// How often to measure each configuration; by default as the plan says
     #[arg(long, value_name = "N", value_parser = whole_number)]
@@ -79,7 +95,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) null: bool,
     /// What must be, like "throughput > 900M" or "loss < 0.1% with rate=300M"; status 1 if it is not. May be repeated
-    #[arg(long, value_name = "EXPECTATION")]
+    #[arg(long, value_name = "EXPECTATION", add = ArgValueCompleter::new(complete::metrics))]
     pub(crate) expect: Vec<String>,
     /// How CPU use is measured; the same as --set cpu_method=METHOD
     #[arg(long, value_enum, value_name = "METHOD")]
@@ -94,28 +110,21 @@ pub(crate) struct RunArgs {
     /// Measure nothing: show every trial in its order, which will be skipped and why, and the time it will all take
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
-    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way
+    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way.
+    /// A link-local one (fe80::2) may have its interface behind it, of either end: fe80::2%eth0
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target_address: Option<IpAddr>,
-    /// The host's address that test traffic uses
+    pub(crate) target_address: Option<GivenAddress>,
+    /// The host's address that test traffic uses; one of the two is enough where the other follows
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) host_address: Option<IpAddr>,
-    #[command(flatten)]
-    pub(crate) reach: ReachArgs,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
+    pub(crate) host_address: Option<GivenAddress>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Also a line a second while a stream runs, as iperf has them: time, direction, Mbit/s of payload
     ///
     /// By the receiver's count; where the target is another tool's server, also by the sender's. What was lost or
     /// retransmitted the ends tell at a trial's end: `linerate records show` has it by time slices.
-    #[arg(long, conflicts_with = "quiet")]
+    #[arg(long)]
     pub(crate) live: bool,
-    /// Say nothing of progress on standard error: by default a line for each trial as it ends, and what is being done.
-    /// Standard output has the report alone either way
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 #[derive(Args, Debug)]
@@ -160,14 +169,9 @@ pub(crate) struct ServeArgs {
     /// The private key that their passwords are decrypted with, a PEM file without a passphrase
     #[arg(long, value_name = "FILE", requires = "authorized_users")]
     pub(crate) rsa_private_key: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
     /// Print records as JSON Lines, and nothing else: one object a line (docs/record-format.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Say nothing on standard error
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 fn order() -> impl TypedValueParser<Value = RoundOrder> {

@@ -13,7 +13,7 @@ use linerate_results::observation::Observation;
 
 use super::selection::{compared, observations, of_last_plan, selection};
 use super::{open_store, width};
-use crate::cli::{CompareArgs, TableArgs};
+use crate::cli::{CompareArgs, SharedArgs, TableArgs};
 use crate::output::{beside, data, out, say};
 use crate::render;
 use crate::render::compare::Shown;
@@ -22,7 +22,7 @@ use crate::render::compare::Shown;
 const CANNOT_TELL: u8 = 125;
 
 /// Compares, shows, and judges by the gates.
-pub(crate) fn compare(arguments: &CompareArgs) -> Result<ExitCode> {
+pub(crate) fn compare(arguments: &CompareArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let metrics = arguments.metric.iter().map(|name| metric(name)).collect::<Result<Vec<_>>>()?;
     let gates = gates(&arguments.fail_if)?;
     if let Some(gate) =
@@ -37,7 +37,7 @@ pub(crate) fn compare(arguments: &CompareArgs) -> Result<ExitCode> {
         bail!("a gate is on a metric that is not judged by default; name all that shall be judged with --metric");
     }
 
-    let store = open_store(&arguments.store)?;
+    let store = open_store(shared)?;
     let wanted = of_last_plan(&store, selection(&store, &arguments.baseline)?)?;
     let baseline = observations(&store, &arguments.baseline, &wanted)?;
     let baseline: Vec<&Observation> = baseline.iter().collect();

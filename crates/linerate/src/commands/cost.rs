@@ -6,20 +6,26 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use linerate_results::cost;
 
+use super::selection::records;
 use super::{open_store, width};
-use crate::cli::{CostArgs, TableArgs};
+use crate::cli::{CostArgs, SharedArgs, TableArgs};
 use crate::output::{data, out};
 use crate::render;
 
 /// Fits and shows each configuration's cost. The status is 1 where no fit is good.
-pub(crate) fn cost(arguments: &CostArgs) -> Result<ExitCode> {
-    let store = open_store(&arguments.store)?;
-    let campaign = store.campaign_called(arguments.campaign.as_deref().unwrap_or("last"))?;
-    let costs = cost::costs(&store.records_of(&campaign)?);
+pub(crate) fn cost(arguments: &CostArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    let store = open_store(shared)?;
+    let words = &arguments.selection;
+    let mut records = records(&store, words)?;
+    let campaign = records[0].campaign.clone();
+    if records.iter().any(|record| record.campaign != campaign) {
+        bail!("'{words}' picks records of several campaigns; a cost is fitted over one, like last:direction=tx");
+    }
+    records.sort_by_key(|record| record.trial.index);
+    let costs = cost::costs(&records);
     if costs.is_empty() {
         bail!(
-            "the campaign {campaign} has no CPU time by packet; measure streams of several sizes, as linerate run \
-             packet-cost does"
+            "'{words}' has no CPU time by packet; measure streams of several sizes, as linerate run packet-cost does"
         );
     }
     match arguments.output {

@@ -12,7 +12,7 @@ use linerate_results::store::Store;
 
 use super::run::{Wanted, status};
 use super::{report, width};
-use crate::cli::DemoArgs;
+use crate::cli::SharedArgs;
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError};
 use crate::measure::pair::{GivenAddresses, Pair};
@@ -25,7 +25,7 @@ use crate::render::wrapped;
 use linerate_plan::Changes;
 
 /// Makes two machines, runs three plans between them, and says what was seen.
-pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
+pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
     // Before any thread: a user namespace is entered by a process of one thread.
     let mut lab = None;
     match privilege() {
@@ -48,7 +48,7 @@ pub(crate) fn demo(arguments: &DemoArgs) -> Result<ExitCode> {
         }
         None => (Endpoint::Local, Endpoint::Local),
     };
-    let mut store = match &arguments.store {
+    let mut store = match &shared.store {
         Some(path) => Store::open(path)?,
         None => Store::in_memory()?,
     };

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use linerate_control::ConnectOptions;
+use linerate_control::{ConnectOptions, Endpoint};
 use linerate_machine::change::{Access, Custom};
-use linerate_machine::end::End;
+use linerate_machine::end::{End, PerEnd};
 use linerate_machine::printable::in_line;
 use linerate_machine::setting::BOOT;
 use linerate_machine::units::format_duration;
@@ -26,12 +26,17 @@ use crate::render::matrix::{self as render, Matrix};
 use linerate_plan::{Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
 
 /// Shows what a run would do.
-pub(super) fn dry_run(order: &Order<'_>, arguments: &RunArgs, options: &ConnectOptions) -> Result<ExitCode> {
-    let host = boards::usual_host(&arguments.target, &arguments.host);
-    let _started = boards::start_for(&[&arguments.target, &host], &Progress::new(arguments.quiet))?;
+pub(super) fn dry_run(
+    order: &Order<'_>,
+    arguments: &RunArgs,
+    ends: &PerEnd<Endpoint>,
+    quiet: bool,
+    options: &ConnectOptions,
+) -> Result<ExitCode> {
+    let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(quiet))?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
-    let pair = Pair::connect(&arguments.target, &host, given, options)?;
+    let given = GivenAddresses { target: arguments.target_address.clone(), host: arguments.host_address.clone() };
+    let pair = Pair::connect(&ends.target, &ends.host, given, options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }

@@ -16,13 +16,13 @@ use linerate_results::figure::Metric;
 use linerate_results::findings::{Finding, Try};
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
-use linerate_results::store::Store;
+use linerate_results::store::{Store, TRIES};
 use linerate_trial::options::setting_of;
 use linerate_trial::spec::Spec;
 
 use super::run::{Wanted, drawn_seed, status};
 use super::{connect_options, say_notes, width};
-use crate::cli::ExplainArgs;
+use crate::cli::{ExplainArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign;
 use crate::measure::error::TrialError;
@@ -41,6 +41,7 @@ const BESIDE: [&str; 3] = ["throughput", "loss", "latency_p50"];
 /// Tries the first suggestion there is. The status is 0 if it helped, and 1 if it did not or cannot be told.
 pub(super) fn experiment(
     arguments: &ExplainArgs,
+    shared: &SharedArgs,
     record: &Record,
     findings: &[Finding],
     store: &mut Store,
@@ -55,7 +56,7 @@ pub(super) fn experiment(
     let [target, host] =
         [&record.target, &record.host].map(|machine| endpoint(&machine.endpoint, arguments.allow_exec));
     let (target, host) = (target?, host?);
-    let options = connect_options(&arguments.reach)?;
+    let options = connect_options(shared)?;
 
     interrupt::listen();
     let given = |address: &Option<String>| address.as_ref().and_then(|text| text.parse().ok());
@@ -73,8 +74,9 @@ pub(super) fn experiment(
     // In a balanced order left to chance, so that a drift is on both sides alike.
     let changes = Changes { seed: Some(drawn_seed()?), ..Changes::default() };
     let wanted = Wanted { name: "try".to_owned(), source: text, changes };
-    let order = wanted.begin().context("what the record was asked cannot be asked again")?;
-    let progress = Progress::new(arguments.quiet);
+    let mut order = wanted.begin().context("what the record was asked cannot be asked again")?;
+    TRIES.clone_into(&mut order.plan.name);
+    let progress = Progress::new(shared.quiet);
     let mut records = Vec::new();
     let ended = campaign::run(&order.borrow(), &mut pair, store, &progress, &mut |record: &Record| {
         records.push(Observation::of(record));

@@ -7,13 +7,14 @@ use anyhow::{Result, bail};
 use linerate_machine::text::nearest;
 use linerate_results::findings::RULES;
 
+use super::selection::one_record;
 use super::{experiment, open_store, width};
-use crate::cli::ExplainArgs;
+use crate::cli::{ExplainArgs, SharedArgs};
 use crate::output::out;
 use crate::render::explain::Explained;
 
 /// Explains a record, or tries what it suggests.
-pub(crate) fn explain(arguments: &ExplainArgs) -> Result<ExitCode> {
+pub(crate) fn explain(arguments: &ExplainArgs, shared: &SharedArgs) -> Result<ExitCode> {
     if let Some(name) = arguments.finding.as_deref().filter(|name| !RULES.iter().any(|rule| rule.name == *name)) {
         let names = RULES.iter().map(|rule| rule.name);
         match nearest(name, names) {
@@ -21,14 +22,14 @@ pub(crate) fn explain(arguments: &ExplainArgs) -> Result<ExitCode> {
             None => bail!("there is no finding '{name}'; docs/findings.md lists them all"),
         }
     }
-    let mut store = open_store(&arguments.store)?;
-    let record = store.record_called(&arguments.record)?;
+    let mut store = open_store(shared)?;
+    let record = one_record(&store, &arguments.record)?;
     let explained = Explained::of(&record, arguments.finding.as_deref());
     if let (Some(name), []) = (&arguments.finding, explained.findings()) {
         bail!("record {} does not show {name}; linerate explain {} says what it shows", record.id, record.id);
     }
     if arguments.r#try {
-        return experiment::experiment(arguments, &record, explained.findings(), &mut store);
+        return experiment::experiment(arguments, shared, &record, explained.findings(), &mut store);
     }
     match arguments.output {
         output if output.json => out!("{}", explained.json()),

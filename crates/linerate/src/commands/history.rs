@@ -10,14 +10,14 @@ use linerate_results::select::Selection;
 use super::compare::metric;
 use super::selection::{of_last_plan, selection, why_none};
 use super::{open_store, width};
-use crate::cli::{HistoryArgs, TableArgs};
+use crate::cli::{HistoryArgs, SharedArgs, TableArgs};
 use crate::output::{data, out};
 use crate::render;
 
 /// Shows the history.
-pub(crate) fn history(arguments: &HistoryArgs) -> Result<ExitCode> {
+pub(crate) fn history(arguments: &HistoryArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let metric = metric(&arguments.metric)?;
-    let store = open_store(&arguments.store)?;
+    let store = open_store(shared)?;
     let wanted = match &arguments.selection {
         Some(words) => selection(&store, words)?,
         None => Selection::default(),
@@ -25,7 +25,11 @@ pub(crate) fn history(arguments: &HistoryArgs) -> Result<ExitCode> {
     let wanted = of_last_plan(&store, wanted)?;
     let points = store.points(metric, &wanted)?;
     if points.is_empty() {
-        why_none(&store, arguments.selection.as_deref().unwrap_or_default(), &wanted)?;
+        if let Some(words) =
+            arguments.selection.as_deref().filter(|_| store.observations(&wanted).is_ok_and(|all| all.is_empty()))
+        {
+            why_none(&store, words, &wanted)?;
+        }
         bail!("no record has a {}; 'linerate records list' shows what there is", metric.short());
     }
     let series = history::history(&points, arguments.last.into());

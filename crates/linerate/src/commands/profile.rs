@@ -16,11 +16,10 @@ use linerate_machine::units::parse_duration;
 use linerate_results::profile::account::{Work, account};
 use linerate_results::profile::difference;
 use linerate_results::record::{Machine, Record};
-use linerate_results::select::Filter;
-use linerate_results::store::Store;
 
+use super::selection::one_record;
 use super::{connect_options, open_store, say_notes, width};
-use crate::cli::{RecordsProfileArgs, TargetArgs, TargetProfileArgs};
+use crate::cli::{RecordsProfileArgs, SharedArgs, TargetArgs, TargetProfileArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
@@ -32,7 +31,7 @@ use crate::render::flame;
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Profiles a machine beside no trial.
-pub(super) fn of_machine(arguments: &TargetArgs, profile: &TargetProfileArgs) -> Result<ExitCode> {
+pub(super) fn of_machine(arguments: &TargetArgs, profile: &TargetProfileArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let seconds = match profile.seconds.parse::<f64>() {
         Ok(seconds) => seconds,
         Err(_) => parse_duration(&profile.seconds).map_err(|bad| anyhow::anyhow!("SECONDS: {bad}"))?.as_secs_f64(),
@@ -41,7 +40,7 @@ pub(super) fn of_machine(arguments: &TargetArgs, profile: &TargetProfileArgs) ->
         bail!("a profile takes 10 ms to an hour; write seconds like 5, or a time like 500ms");
     }
     interrupt::listen();
-    let client = Client::connect(&arguments.endpoint, "target", &connect_options(&profile.reach)?)?;
+    let client = Client::connect(&arguments.endpoint, "target", &connect_options(shared)?)?;
     say_notes(&client);
     let driver = driver(&client)?;
     client.request(Request::Profile { hz: profile.hz, seconds }, GRACE)?;
@@ -95,12 +94,9 @@ fn wait(client: &Client, time: Duration) -> Result<Profile> {
 }
 
 /// Shows the profile of a record, or holds it against another's.
-pub(super) fn of_record(arguments: &RecordsProfileArgs) -> Result<ExitCode> {
-    let store = open_store(&arguments.store)?;
-    let record = match &arguments.id {
-        Some(id) => store.record(id)?,
-        None => newest(&store)?,
-    };
+pub(super) fn of_record(arguments: &RecordsProfileArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    let store = open_store(shared)?;
+    let record = one_record(&store, &arguments.record)?;
     let ends = match arguments.end {
         Some(end) => vec![end.end()],
         None => vec![End::Target, End::Host],
@@ -110,7 +106,7 @@ pub(super) fn of_record(arguments: &RecordsProfileArgs) -> Result<ExitCode> {
         bail!("{}", why_none(&record));
     };
     if let Some(against) = &arguments.against {
-        let before = store.record(against)?;
+        let before = one_record(&store, against)?;
         return hold_against(&before, &record, first, arguments.svg.as_deref());
     }
     if let Some(path) = &arguments.svg {
@@ -162,13 +158,6 @@ fn why_none(record: &Record) -> String {
     match why {
         Some(doubt) => format!("the record {} has no profile: {}", record.id, doubt),
         None => format!("the record {} has no profile; run its plan with --profile", record.id),
-    }
-}
-
-fn newest(store: &Store) -> Result<Record> {
-    match store.select(&Filter { limit: Some(1), ..Filter::default() })?.pop() {
-        Some(record) => Ok(record),
-        None => bail!("there are no records in {} yet; linerate run makes some", store.path().display()),
     }
 }
 

@@ -8,40 +8,53 @@ use anyhow::{Result, bail};
 use linerate_machine::units::parse_duration;
 use linerate_results::record::Record;
 use linerate_results::select::Filter;
+use linerate_results::store::{Listed, Store};
 use linerate_trial::spec::Workload;
 
+use super::selection::{self, one_record};
 use super::{open_store, profile};
-use crate::cli::{FilterArgs, OutputArgs, RecordsCommand};
+use crate::cli::{FilterArgs, OutputArgs, RecordsCommand, SharedArgs};
 use crate::output::{data, out};
 use crate::render;
 
 /// Lists, shows or exports.
-pub(crate) fn records(command: &RecordsCommand) -> Result<ExitCode> {
+pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<ExitCode> {
     match command {
-        RecordsCommand::List { filter, store } => {
-            let store = open_store(store)?;
-            let listed = store.list(&filter_of(filter)?)?;
-            out!("{}", render::list::list(&listed, store.path(), super::width()));
+        RecordsCommand::List { filter, output } if output.is_for_programs() => {
+            let store = open_store(shared)?;
+            data!("{}", exported(*output, &store.select(&filter_of(&store, filter)?)?)?);
         }
-        RecordsCommand::Show { id, json, all, store } => {
-            let store = open_store(store)?;
-            let record = match id {
-                Some(id) => store.record(id)?,
-                None => match store.select(&Filter { limit: Some(1), ..Filter::default() })?.pop() {
-                    Some(record) => record,
-                    None => bail!("there are no records in {} yet; linerate run makes some", store.path().display()),
-                },
-            };
+        RecordsCommand::List { filter, .. } => {
+            let store = open_store(shared)?;
+            let listed = store.list(&filter_of(&store, filter)?)?;
+            let ids = |of: fn(&Listed) -> &str| listed.iter().map(of).collect::<Vec<_>>();
+            let digits =
+                [store.digits_of_records(&ids(|one| &one.id))?, store.digits_of_campaigns(&ids(|one| &one.campaign))?];
+            out!("{}", render::list::list(&listed, digits, store.path(), super::width()));
+        }
+        RecordsCommand::Campaigns { plan, limit, json } => {
+            let store = open_store(shared)?;
+            let campaigns = store.campaigns(plan.as_deref(), *limit)?;
+            let digits =
+                store.digits_of_campaigns(&campaigns.iter().map(|one| one.campaign.id.as_str()).collect::<Vec<_>>())?;
+            if *json {
+                out!("{}", render::list::campaigns_json(&campaigns));
+            } else {
+                out!("{}", render::list::campaigns(&campaigns, digits, store.path(), super::width()));
+            }
+        }
+        RecordsCommand::Show { record, json, all } => {
+            let record = one_record(&open_store(shared)?, record)?;
             if *json {
                 out!("{}", render::json::json(&[record]));
             } else {
                 out!("{}", render::show::show(&record, super::width(), *all));
             }
         }
-        RecordsCommand::Profile(arguments) => return profile::of_record(arguments),
-        RecordsCommand::Export { filter, output, store } => {
-            let records = open_store(store)?.select(&filter_of(filter)?)?;
-            data!("{}", exported(*output, &records)?);
+        RecordsCommand::Profile(arguments) => return profile::of_record(arguments, shared),
+        RecordsCommand::Export { filter, output } => {
+            let store = open_store(shared)?;
+            data!("{}", exported(*output, &store.select(&filter_of(&store, filter)?)?)?);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -56,7 +69,7 @@ fn exported(output: OutputArgs, records: &[Record]) -> Result<String> {
     })
 }
 
-fn filter_of(arguments: &FilterArgs) -> Result<Filter> {
+fn filter_of(store: &Store, arguments: &FilterArgs) -> Result<Filter> {
     let workload = match &arguments.workload {
         None => None,
         Some(text) => match Workload::parse(text) {
@@ -64,12 +77,17 @@ fn filter_of(arguments: &FilterArgs) -> Result<Filter> {
             None => bail!("there is no workload '{text}'; they are {}", Workload::ALL.map(Workload::name).join(", ")),
         },
     };
+    let picked = match arguments.selection.as_ref().or(arguments.campaign.as_ref()) {
+        Some(words) => selection::filter(store, words)?,
+        None => Filter::default(),
+    };
+    let since_ms = arguments.since.as_deref().map(unix_ms).transpose()?;
     Ok(Filter {
         plan: arguments.plan.clone(),
-        campaign: arguments.campaign.clone(),
         workload,
-        since_ms: arguments.since.as_deref().map(unix_ms).transpose()?,
+        since_ms: since_ms.max(picked.since_ms),
         limit: arguments.limit,
+        ..picked
     })
 }
 

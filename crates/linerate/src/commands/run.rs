@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
-use linerate_control::Endpoint;
-use linerate_machine::end::End;
+use linerate_control::{Endpoint, endpoint_forms};
+use linerate_machine::end::{End, PerEnd};
 use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::compare::{self, Wish};
 use linerate_results::observation::Observation;
@@ -18,8 +18,8 @@ use linerate_trial::tool::Tool;
 use serde::{Deserialize, Serialize};
 
 use super::compare::percentage;
-use super::{boards, connect_options, dry_run, open_store, report, say_notes, width};
-use crate::cli::{CpuMethodArg, OutputArgs, RunArgs};
+use super::{boards, connect_options, dry_run, make_store, report, say_notes, width};
+use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
 use crate::measure::pair::{GivenAddresses, Pair};
@@ -35,9 +35,10 @@ use crate::render::records::{Parts, notes_beneath};
 use linerate_plan::{Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable};
 
 /// Carries a plan out, and shows what came of it.
-pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> {
     // Everything that can be wrong without touching a machine is found before one is touched.
     let plan = linerate_plan::find(&arguments.plan)?;
+    let ends = ends(arguments.target.as_ref(), arguments.host.as_ref())?;
     let mut overrides = arguments.set.clone();
     if let Some(method) = arguments.cpu_method {
         let method = if matches!(method, CpuMethodArg::Soak) { "soak" } else { "stat" };
@@ -46,10 +47,10 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     if let Some(hz) = arguments.profile {
         overrides.push(("profile".to_owned(), hz.to_string()));
     }
-    let options = connect_options(&arguments.reach)?;
-    check_counters(arguments)?;
-    check_unanswered(arguments)?;
-    let credentials = credentials(arguments)?;
+    let options = connect_options(shared)?;
+    check_counters(arguments, &ends.target)?;
+    check_unanswered(arguments, &ends.target)?;
+    let credentials = credentials(arguments, &ends.target)?;
     let mut changes = Changes {
         overrides,
         repeat: arguments.repeat,
@@ -68,20 +69,19 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode> {
     let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), changes };
     let fresh = wanted.begin()?;
     check_expected(&expected, &fresh.trials)?;
-    check_settings(&arguments.target, &fresh.trials)?;
+    check_settings(&ends.target, &fresh.trials)?;
     if arguments.dry_run {
-        return dry_run::dry_run(&fresh.borrow(), arguments, &options);
+        return dry_run::dry_run(&fresh.borrow(), arguments, &ends, shared.quiet, &options);
     }
-    let mut store = open_store(&arguments.store)?;
-    let order = if arguments.resume { resume(&wanted, arguments, &store)? } else { fresh };
+    let mut store = make_store(shared)?;
+    let order = if arguments.resume { resume(&wanted, arguments, &ends, &store)? } else { fresh };
 
-    let host = boards::usual_host(&arguments.target, &arguments.host);
-    let progress = Progress::new(arguments.quiet);
+    let progress = Progress::new(shared.quiet);
     // A board that has to be started for this ends with it.
-    let _started = boards::start_for(&[&arguments.target, &host], &progress)?;
+    let _started = boards::start_for(&[&ends.target, &ends.host], &progress)?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.target_address, host: arguments.host_address };
-    let mut pair = Pair::connect(&arguments.target, &host, given, &options)?;
+    let given = GivenAddresses { target: arguments.target_address.clone(), host: arguments.host_address.clone() };
+    let mut pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
     if let Some(foreign) = &mut pair.foreign {
         foreign.credentials = credentials;
         foreign.unanswered = arguments.allow_unanswered;
@@ -201,9 +201,22 @@ fn check_settings(target: &Endpoint, trials: &[PlannedTrial]) -> Result<()> {
     }
 }
 
+/// Between which machines: as the user said, or by the defaults.
+pub(super) fn ends(target: Option<&Endpoint>, host: Option<&Endpoint>) -> Result<PerEnd<Endpoint>> {
+    let Some(target) = target.cloned() else {
+        bail!(
+            "which machine is the target? Give --target ENDPOINT, set LINERATE_TARGET, or write target = \"ENDPOINT\" into \
+             linerate.toml; {}",
+            endpoint_forms()
+        )
+    };
+    let host = boards::usual_host(&target, host.unwrap_or(&Endpoint::Local));
+    Ok(PerEnd { target, host })
+}
+
 /// `--counters`: who reads them, and of whom.
-fn check_counters(arguments: &RunArgs) -> Result<()> {
-    let is_foreign = matches!(arguments.target, Endpoint::Foreign { .. });
+fn check_counters(arguments: &RunArgs, target: &Endpoint) -> Result<()> {
+    let is_foreign = matches!(target, Endpoint::Foreign { .. });
     match &arguments.counters {
         None => Ok(()),
         Some(Endpoint::Ssh { .. }) if is_foreign => Ok(()),
@@ -216,8 +229,8 @@ fn check_counters(arguments: &RunArgs) -> Result<()> {
 }
 
 /// `--allow-unanswered`: of whom.
-fn check_unanswered(arguments: &RunArgs) -> Result<()> {
-    match &arguments.target {
+fn check_unanswered(arguments: &RunArgs, target: &Endpoint) -> Result<()> {
+    match target {
         Endpoint::Foreign { tool, .. } if !tool.row().has_control => Ok(()),
         _ if arguments.allow_unanswered.is_none() => Ok(()),
         _ => bail!(
@@ -228,9 +241,9 @@ fn check_unanswered(arguments: &RunArgs) -> Result<()> {
 }
 
 /// `--username` and `--rsa-public-key`: who asks, of whom.
-fn credentials(arguments: &RunArgs) -> Result<Option<Credentials>> {
+fn credentials(arguments: &RunArgs, target: &Endpoint) -> Result<Option<Credentials>> {
     let (Some(user), Some(file)) = (&arguments.username, &arguments.rsa_public_key) else { return Ok(None) };
-    if !matches!(arguments.target, Endpoint::Foreign { tool, .. } if tool.row().has_users) {
+    if !matches!(target, Endpoint::Foreign { tool, .. } if tool.row().has_users) {
         bail!(
             "--username is for a server of {} that wants to know who asks; leave it out",
             Tool::names(|row| row.has_users)
@@ -367,9 +380,8 @@ impl Wanted {
 }
 
 /// The unfinished campaign that these words mean.
-fn resume(wanted: &Wanted, arguments: &RunArgs, store: &Store) -> Result<OwnedOrder> {
-    let host = boards::usual_host(&arguments.target, &arguments.host);
-    let (target, host) = (arguments.target.to_string(), host.to_string());
+fn resume(wanted: &Wanted, arguments: &RunArgs, ends: &PerEnd<Endpoint>, store: &Store) -> Result<OwnedOrder> {
+    let (target, host) = (ends.target.to_string(), ends.host.to_string());
     let Some(campaign) = store.latest_unfinished(&wanted.name, &target, &host)? else {
         bail!(
             "there is no unfinished campaign of the plan {} between {target} and {host} in {}; leave --resume out to \

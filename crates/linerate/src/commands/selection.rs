@@ -1,28 +1,25 @@
-//! Which records make a side of a comparison, as a person writes it: `CAMPAIGN:NAME=VALUE,NAME=VALUE`.
+//! Which records are meant, as a person writes it in every command: `last`, `last~1`, a plan's name, the beginning of an
+//! identifier, and then `:NAME=VALUE,NAME=VALUE`.
 //! Knows the words; the store knows the records.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use linerate_results::observation::Observation;
-use linerate_results::select::Selection;
-use linerate_results::store::Store;
+use linerate_results::record::Record;
+use linerate_results::select::{Filter, Selection};
+use linerate_results::store::{Picked, Store};
 
 use super::records::unix_ms;
+use crate::output::say;
 
 /// What the words pick, checked as far as it can be without records.
 pub(super) fn selection(store: &Store, words: &str) -> Result<Selection> {
-    let (campaign, levels) = match words.split_once(':') {
-        Some((campaign, levels)) => (campaign, levels),
-        None => (words, ""),
-    };
-    if campaign.is_empty() && levels.is_empty() {
-        bail!("'{words}' picks nothing; write a campaign, or :NAME=VALUE for records of all campaigns");
+    let (name, levels) = words.split_once(':').unwrap_or((words, ""));
+    if name.is_empty() && levels.is_empty() {
+        bail!("'{words}' picks nothing; write a campaign, like last, or :NAME=VALUE for records of all campaigns");
     }
-    let mut selection = Selection::default();
-    if !campaign.is_empty() {
-        selection.campaign = Some(store.campaign_called(campaign)?);
-    }
+    let mut selection = named(store, name)?;
     for level in levels.split(',').filter(|level| !level.is_empty()) {
         let (name, value) = match level.split_once('=') {
             Some((name, value)) if !name.trim().is_empty() => (name.trim(), value.trim()),
@@ -40,14 +37,76 @@ pub(super) fn selection(store: &Store, words: &str) -> Result<Selection> {
     Ok(selection)
 }
 
+/// The campaign or the record of this name; of an empty one, all.
+pub(crate) fn named(store: &Store, name: &str) -> Result<Selection> {
+    if name.is_empty() {
+        return Ok(Selection::default());
+    }
+    let (name, back) = match name.rsplit_once('~') {
+        Some((before, back)) => match back.parse() {
+            Ok(back) => (before, back),
+            Err(_) => bail!("'{name}' picks nothing; behind ~ stands how many campaigns before, like last~1"),
+        },
+        None => (name, 0),
+    };
+    Ok(match store.called(name, back)? {
+        Picked::Campaign(id) => Selection { campaign: Some(id), ..Selection::default() },
+        Picked::Record(id) => Selection { record: Some(id), ..Selection::default() },
+    })
+}
+
 /// The observations that these words pick; an error that says what there is where there are none.
 pub(super) fn observations(store: &Store, words: &str, selection: &Selection) -> Result<Vec<Observation>> {
     let found = store.observations(selection)?;
-    if !found.is_empty() {
-        return Ok(found);
+    if found.is_empty() {
+        why_none(store, words, selection)?;
     }
-    why_none(store, words, selection)?;
-    bail!("'{words}' picks no records; 'linerate records list' shows what there is")
+    Ok(found)
+}
+
+/// The same as a filter of lists.
+pub(super) fn filter(store: &Store, words: &str) -> Result<Filter> {
+    let wanted = selection(store, words)?;
+    let among = match wanted.levels.as_slice() {
+        [] => None,
+        _ => Some(observations(store, words, &wanted)?.into_iter().map(|one| one.id).collect()),
+    };
+    let Selection { campaign, record, since_ms, until_ms, .. } = wanted;
+    Ok(Filter { campaign, record, among, since_ms, until_ms, ..Filter::default() })
+}
+
+/// The one record that a command works on: of several, the newest, and a line that says so.
+pub(super) fn one_record(store: &Store, words: &str) -> Result<Record> {
+    let listed = store.list(&filter(store, words)?)?;
+    let Some(newest) = listed.last() else { bail!(no_records(words)) };
+    if listed.len() > 1 {
+        let other = listed.iter().rev().find_map(|one| {
+            let mut levels = one.factors.iter();
+            levels.find(|(name, level)| newest.factors.get(*name).is_some_and(|its| its != *level))
+        });
+        let joint = if words.contains(':') { ',' } else { ':' };
+        let example = other.map(|(name, level)| format!("'{words}{joint}{name}={level}' or ")).unwrap_or_default();
+        say(format_args!(
+            "linerate: '{words}' picks {} records, and this is the newest, {}; {example}an identifier that 'linerate \
+             records list' shows picks another",
+            listed.len(),
+            newest.id
+        ));
+    }
+    Ok(store.record(&newest.id)?)
+}
+
+/// All that these words pick, oldest first.
+pub(super) fn records(store: &Store, words: &str) -> Result<Vec<Record>> {
+    let found = store.select(&filter(store, words)?)?;
+    if found.is_empty() {
+        bail!(no_records(words));
+    }
+    Ok(found)
+}
+
+fn no_records(words: &str) -> String {
+    format!("'{words}' picks no records; 'linerate records list' shows what there is")
 }
 
 /// An error that says which of the words picks nothing, and what it could have picked.
@@ -68,7 +127,10 @@ pub(super) fn why_none(store: &Store, words: &str, selection: &Selection) -> Res
         let shown: Vec<&str> = values.into_iter().take(20).collect();
         bail!("'{words}' picks no records: none has {name}={value}; there are {}", shown.join(", "));
     }
-    Ok(())
+    match selection.levels.as_slice() {
+        [_, _, ..] if !all.is_empty() => bail!("'{words}' picks no records: none has all of these at once"),
+        _ => bail!(no_records(words)),
+    }
 }
 
 /// What the two sides are told apart by: every name whose value the two selections give differently.

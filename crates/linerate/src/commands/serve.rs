@@ -28,8 +28,8 @@ use linerate_results::store::{Campaign, Store};
 use linerate_trial::spec::{Ip, Spec};
 use linerate_trial::tool::Tool;
 
-use super::open_store;
-use crate::cli::ServeArgs;
+use super::make_store;
+use crate::cli::{ServeArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::ids::{Ids, now};
 use crate::output::{out, say};
@@ -41,7 +41,7 @@ const PLAN: &str = "serve";
 const REFUSALS_PERIOD: Duration = Duration::from_secs(1);
 
 /// Serves until Ctrl-C, or one test.
-pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
+pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let mut tools = arguments.tool.clone();
     tools.sort();
     tools.dedup();
@@ -79,8 +79,7 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
         );
     }
     let mut servers = tools.iter().map(|&tool| bind(tool, arguments, &limits)).collect::<Result<Vec<_>>>()?;
-    let refusals: Vec<_> =
-        servers.iter().map(|server| Arc::new(Refused::new(server.tool(), arguments.quiet))).collect();
+    let refusals: Vec<_> = servers.iter().map(|server| Arc::new(Refused::new(server.tool(), shared.quiet))).collect();
     for (server, refused) in servers.iter_mut().zip(&refusals) {
         let refused = refused.clone();
         server.tell_refusals(Box::new(move |peer, what| refused.tell(peer, what)));
@@ -92,14 +91,14 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
     // A stream takes some descriptors, and many clients may come at once.
     raise_open_files();
     return_large_buffers();
-    if !arguments.quiet {
+    if !shared.quiet {
         let serving = servers.iter().map(|server| Ok(format!("{} on port {}", server.tool(), server.port()?)));
         let serving = serving.collect::<Result<Vec<_>>>()?.join(", ");
         let at = arguments.bind.map_or("on every address".to_owned(), |address| format!("at {address}"));
         say(format_args!("linerate: serving {serving}, {at}, for {}; Ctrl-C ends it", limits.allow));
     }
     let desk = Mutex::new(Desk {
-        store: open_store(&arguments.store)?,
+        store: make_store(shared)?,
         ids: Ids::default(),
         campaign: None,
         tests: 0,
@@ -119,7 +118,7 @@ pub(crate) fn serve(arguments: &ServeArgs) -> Result<ExitCode> {
         let mut desk = lock(&desk);
         match desk.allowance.take(Instant::now()) {
             Allowed::Yes => {}
-            Allowed::No { said } if said || arguments.quiet => return,
+            Allowed::No { said } if said || shared.quiet => return,
             Allowed::No { .. } => return say(format_args!("linerate: {}", desk.allowance.sentence())),
         }
         let sentence = sentence(&served);

@@ -14,7 +14,7 @@ use linerate_path::stage::Counters;
 
 use super::registers::Registers;
 use super::{boards, connect_options, profile, say_notes, settings, width};
-use crate::cli::{Look, LookArgs, RegistersArgs, TargetArgs};
+use crate::cli::{Look, LookArgs, RegistersArgs, SharedArgs, TargetArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
@@ -22,9 +22,9 @@ use crate::progress::Progress;
 use crate::render;
 
 /// Looks at the machine.
-pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
+pub(crate) fn look(arguments: &TargetArgs, shared: &SharedArgs) -> Result<ExitCode> {
     if let Look::Profile(profile) = &arguments.look {
-        return profile::of_machine(arguments, profile);
+        return profile::of_machine(arguments, profile, shared);
     }
     let (Look::Info(look)
     | Look::Counters(look)
@@ -56,7 +56,7 @@ pub(crate) fn look(arguments: &TargetArgs) -> Result<ExitCode> {
         _ => boards::start_for(&[&arguments.endpoint], &Progress::new(false))?,
     };
     interrupt::listen();
-    let client = Client::connect(&arguments.endpoint, "target", &connect_options(&look.reach)?)?;
+    let client = Client::connect(&arguments.endpoint, "target", &connect_options(shared)?)?;
     say_notes(&client);
     if let Look::Restore { look } = &arguments.look {
         return settings::restore(&client, look.json);

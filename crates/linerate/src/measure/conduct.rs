@@ -97,7 +97,8 @@ fn run(
         let registers = spec.registers.then(around::wanted);
         // The stand-in needs not know who asks.
         let foreign = foreign.clone().filter(|_| end == End::Host);
-        let prepare = Prepare { spec, end, hello, answer, local, foreign, registers };
+        let interface = pair.link_local_interface(end, local).map(str::to_owned);
+        let prepare = Prepare { spec, end, hello, answer, local, foreign, registers, interface };
         pair.client(end).send(Request::Prepare(Box::new(prepare)))
     };
     let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];

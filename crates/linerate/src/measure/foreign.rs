@@ -99,7 +99,10 @@ impl ForeignTarget {
         }
         let is_it = |one: &&Address| {
             let is_link_local = matches!(one.address, IpAddr::V6(address) if address.is_unicast_link_local());
-            is_link_local && one.up && one.interface == interface && host.given.is_none_or(|given| given == one.address)
+            is_link_local
+                && one.up
+                && one.interface == interface
+                && host.given.as_ref().is_none_or(|given| given.address == one.address)
         };
         let found = host.addresses.iter().find(is_it).map(|own| Route { target, host: own.address });
         Some(found.ok_or_else(|| {

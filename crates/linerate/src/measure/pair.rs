@@ -13,7 +13,7 @@ use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
 
 use super::foreign::ForeignTarget;
-use super::route::{self, Reach};
+use super::route::{self, GivenAddress, Reach};
 use super::ssh_counters::{Look, SshCounters};
 
 /// How long an agent has for what needs no network.
@@ -37,10 +37,10 @@ pub(crate) struct Pair {
 }
 
 /// What the user said about the addresses.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct GivenAddresses {
-    pub(crate) target: Option<IpAddr>,
-    pub(crate) host: Option<IpAddr>,
+    pub(crate) target: Option<GivenAddress>,
+    pub(crate) host: Option<GivenAddress>,
 }
 
 impl Pair {
@@ -133,7 +133,7 @@ impl Pair {
     pub(crate) fn look_up_addresses(&mut self, end: End) -> Result<(), ControlError> {
         let reply = self.client(end).request(Request::Addresses, ANSWER_TIME)?;
         let known = &mut self.reach[end];
-        *known = reach(reply, &self.endpoints[end], known.given, known.is_one);
+        *known = reach(reply, &self.endpoints[end], known.given.clone(), known.is_one);
         Ok(())
     }
 
@@ -165,16 +165,26 @@ impl Pair {
         link_local.unwrap_or_else(|| route::find(&self.reach.target, &self.reach.host, ip))
     }
 
+    /// The interface of an end that its link-local address is meant at; `None` for other addresses.
+    pub(crate) fn link_local_interface(&self, end: End, address: IpAddr) -> Option<&str> {
+        let link = route::on_one_link(&self.reach.target, &self.reach.host)?.ok()?;
+        let meant = |one: &&Address| one.address == address && one.interface == link.interfaces[end];
+        self.reach[end].addresses.iter().find(meant).map(|one| one.interface.as_str())
+    }
+
     /// The interface of an end that has this address.
     pub(crate) fn interface(&self, end: End, address: IpAddr) -> Option<&str> {
         // Several interfaces may have the same link-local address.
+        if let Some(interface) = self.link_local_interface(end, address) {
+            return Some(interface);
+        }
         let at = self.foreign.as_ref().and_then(|foreign| foreign.interface.as_deref()).filter(|_| end == End::Host);
         let has_it = |one: &&Address| one.address == address && at.is_none_or(|at| one.interface == at);
         self.reach[end].addresses.iter().find(has_it).map(|one| one.interface.as_str())
     }
 }
 
-fn reach(reply: Reply, endpoint: &Endpoint, given: Option<IpAddr>, is_one: bool) -> Reach {
+fn reach(reply: Reply, endpoint: &Endpoint, given: Option<GivenAddress>, is_one: bool) -> Reach {
     let (addresses, told) = match reply {
         Reply::Addresses { addresses, reached_at } => (addresses, reached_at),
         _ => (Vec::new(), None),

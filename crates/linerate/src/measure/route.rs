@@ -2,8 +2,10 @@
 //! Knows what both machines say of their addresses; asks nobody.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use linerate_control::message::Address;
+use linerate_machine::end::{End, PerEnd};
 use linerate_machine::prefix::Prefix;
 use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
@@ -16,14 +18,133 @@ pub(crate) struct Reach {
     /// Where the controller reached it: told by SSH, or by the endpoint.
     pub(crate) reached_at: Option<IpAddr>,
     /// What the user said.
-    pub(crate) given: Option<IpAddr>,
+    pub(crate) given: Option<GivenAddress>,
     /// Both ends are one machine (one network namespace), and share its loopback.
     pub(crate) is_one: bool,
+}
+
+/// An address that the user gives: `10.0.0.2`, `fe80::1`, or `fe80::1%eth0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GivenAddress {
+    pub(crate) address: IpAddr,
+    /// The interface that a link-local one is meant at: of the machine that has it or, as ping takes it, of the other.
+    pub(crate) zone: Option<String>,
+}
+
+impl FromStr for GivenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GivenAddress, String> {
+        let (address, zone) = match text.split_once('%') {
+            Some((address, zone)) => (address, Some(zone.to_owned())),
+            None => (text, None),
+        };
+        let given = address.parse().map(|address| GivenAddress { address, zone });
+        match given {
+            Ok(given) if given.zone.is_none() || is_link_local(&given.address) => Ok(given),
+            Ok(_) => Err(format!("only a link-local address has an interface; write {address}")),
+            Err(_) => Err("write an IP address, like 10.0.0.2, 2001:db8::2 or fe80::2%eth0".to_owned()),
+        }
+    }
+}
+
+/// The link-local addresses of a trial, and the interfaces that they are meant at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OnOneLink {
+    pub(crate) route: Route,
+    pub(crate) interfaces: PerEnd<String>,
+}
+
+/// The link that a link-local address given by the user is meant on; `None`: the user gave none.
+pub(crate) fn on_one_link(target: &Reach, host: &Reach) -> Option<Result<OnOneLink, String>> {
+    let given =
+        |reach: &Reach| reach.given.clone().filter(|given| given.address.is_ipv6() && is_link_local(&given.address));
+    let (of_target, of_host) = (given(target), given(host));
+    if of_target.is_none() && of_host.is_none() {
+        return None;
+    }
+    Some(the_link([(End::Target, target, of_target), (End::Host, host, of_host)]))
+}
+
+/// Pairs of interfaces, one of each machine, with link-local addresses: there must be one pair that can be meant.
+fn the_link(ends: [(End, &Reach, Option<GivenAddress>); 2]) -> Result<OnOneLink, String> {
+    let zones: Vec<&str> = ends.iter().filter_map(|(.., given)| given.as_ref()?.zone.as_deref()).collect();
+    let mut candidates: Vec<Vec<&Address>> = Vec::new();
+    for (end, reach, given) in &ends {
+        let up = reach.addresses.iter().filter(|one| one.up && one.address.is_ipv6() && is_link_local(&one.address));
+        let is_it = |one: &&Address| given.as_ref().is_none_or(|given| given.address == one.address);
+        let found: Vec<&Address> = up.filter(is_it).collect();
+        if found.is_empty() {
+            let wanted =
+                given.as_ref().map_or("link-local address".to_owned(), |given| format!("address {}", given.address));
+            return Err(format!(
+                "the {end} has no {wanted} at an interface that is up; it has {}",
+                list(&reach.addresses)
+            ));
+        }
+        candidates.push(found);
+    }
+    if let Some(zone) = zones.iter().find(|zone| !candidates.iter().flatten().any(|one| one.interface == **zone)) {
+        return Err(format!(
+            "neither end has a link-local address at an interface {zone}; 'ip -6 address' shows those there are"
+        ));
+    }
+    let mut pairs: Vec<(&Address, &Address)> = Vec::new();
+    for target in &candidates[0] {
+        for host in &candidates[1] {
+            let has = |zone: &&str| target.interface == *zone || host.interface == *zone;
+            if zones.iter().all(has) {
+                pairs.push((target, host));
+            }
+        }
+    }
+    // Of several, those whose interfaces share a subnet are on one link.
+    if pairs.len() > 1 {
+        let shares = |(target, host): &(&Address, &Address)| {
+            let at = |reach: &Reach, interface: &str| -> Vec<Address> {
+                reach
+                    .addresses
+                    .iter()
+                    .filter(|one| one.interface == interface && !is_link_local(&one.address))
+                    .cloned()
+                    .collect()
+            };
+            let (of_target, of_host) = (at(ends[0].1, &target.interface), at(ends[1].1, &host.interface));
+            of_target.iter().any(|t| of_host.iter().any(|h| same_subnet(t, h)))
+        };
+        let sharing: Vec<_> = pairs.iter().copied().filter(shares).collect();
+        if !sharing.is_empty() {
+            pairs = sharing;
+        }
+    }
+    match pairs[..] {
+        [(target, host)] => Ok(OnOneLink {
+            route: Route { target: target.address, host: host.address },
+            interfaces: PerEnd { target: target.interface.clone(), host: host.interface.clone() },
+        }),
+        _ => {
+            let address = ends.iter().find_map(|(.., given)| Some(given.as_ref()?.address)).map(|one| one.to_string());
+            let links: Vec<String> =
+                pairs.iter().map(|(t, h)| format!("{} and {}", t.interface, h.interface)).collect();
+            Err(format!(
+                "{0} can be meant at several interfaces (target and host: {1}); say which, as {0}%{2}, or give both addresses",
+                address.unwrap_or_default(),
+                links.join(", "),
+                pairs.first().map_or("eth0", |(_, host)| host.interface.as_str())
+            ))
+        }
+    }
 }
 
 /// Finds the route for this Internet Protocol; `None`: IPv4 if there is one, else IPv6. The error is one
 /// sentence.
 pub(crate) fn find(target: &Reach, host: &Reach, ip: Option<Ip>) -> Result<Route, String> {
+    if let Some(link) = on_one_link(target, host) {
+        return match ip {
+            Some(Ip::V4) => Err("a link-local address is one of IPv6; leave ip out, or choose ip=6".to_owned()),
+            _ => link.map(|link| link.route),
+        };
+    }
     match ip {
         Some(ip) => of_version(target, host, ip),
         None => of_version(target, host, Ip::V4).or_else(|first| {
@@ -37,7 +158,7 @@ fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
     let version = |address: &IpAddr| address.is_ipv4() == (ip == Ip::V4);
     let name = if ip == Ip::V4 { "IPv4" } else { "IPv6" };
     for (reach, machine) in [(target, "target"), (host, "host")] {
-        if let Some(given) = reach.given
+        if let Some(given) = reach.given_address()
             && !reach.addresses.iter().any(|one| one.address == given)
         {
             return Err(format!("the {machine} has no address {given}; it has {}", list(&reach.addresses)));
@@ -48,7 +169,7 @@ fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
             .addresses
             .iter()
             .filter(|one| one.up && version(&one.address) && !is_link_local(&one.address))
-            .filter(|one| reach.given.is_none_or(|given| one.address == given))
+            .filter(|one| reach.given_address().is_none_or(|given| one.address == given))
             .cloned()
             .collect();
         // A loopback address reaches no other machine; it serves where there is nothing else.
@@ -68,11 +189,21 @@ fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
         return Ok(route);
     }
     // Both given: the user knows of a router between them.
-    if let (Some(target), Some(host)) = (target.given, host.given)
+    if let (Some(target), Some(host)) = (target.given_address(), host.given_address())
         && version(&target)
         && version(&host)
     {
         return Ok(Route { target, host });
+    }
+    // One given, and the other machine has one address that can be meant.
+    if target.given.is_some() || host.given.is_some() {
+        let alone = |of: &[Address]| match of.iter().filter(|one| !one.loopback).collect::<Vec<_>>()[..] {
+            [one] => Some(one.address),
+            _ => None,
+        };
+        if let (Some(target), Some(host)) = (alone(&of_target), alone(&of_host)) {
+            return Ok(Route { target, host });
+        }
     }
     let reached = target.reached_at.filter(version).filter(|at| of_target.iter().any(|one| one.address == *at));
     if let (Some(target), Some(host)) = (reached, of_host.iter().find(|one| !one.loopback)) {
@@ -102,7 +233,13 @@ fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
     ))
 }
 
-/// Addresses of one link only need an interface beside them to be used; they are left out.
+impl Reach {
+    fn given_address(&self) -> Option<IpAddr> {
+        self.given.as_ref().map(|given| given.address)
+    }
+}
+
+/// Addresses of one link only need an interface beside them to be used; they are left out unless the user gives one.
 fn is_link_local(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -205,10 +342,56 @@ mod tests {
         let mut target = reach(&["10.0.0.2/24", "10.0.1.2/24"]);
         let mut host = reach(&["10.0.0.1/24", "10.0.9.1/24"]);
         target.given = Some("10.0.1.2".parse().unwrap());
+        check(&target, &host, None, None);
+        check(&target, &reach(&["127.0.0.1/8", "10.0.9.1/24"]), None, Some(("10.0.1.2", "10.0.9.1")));
         host.given = Some("10.0.9.1".parse().unwrap());
         check(&target, &host, None, Some(("10.0.1.2", "10.0.9.1")));
         target.given = Some("10.0.5.5".parse().unwrap());
         let sentence = find(&target, &host, None).unwrap_err();
         assert!(sentence.contains("the target has no address 10.0.5.5; it has 10.0.0.2/24 on eth0"), "{sentence}");
+    }
+
+    /// Addresses as `interface address/prefix`.
+    fn at(addresses: &[&str], given: Option<&str>) -> Reach {
+        let mut made = reach(&addresses.iter().map(|one| one.split_once(' ').unwrap().1).collect::<Vec<_>>());
+        for (made, written) in made.addresses.iter_mut().zip(addresses) {
+            made.interface = written.split_once(' ').unwrap().0.to_owned();
+        }
+        made.given = given.map(|given| given.parse().unwrap());
+        made
+    }
+
+    /// Which interfaces are meant, or a part of the sentence why none is.
+    #[track_caller]
+    fn check_link(target: &Reach, host: &Reach, want: Result<[&str; 2], &str>) {
+        match (on_one_link(target, host).unwrap(), want) {
+            (Ok(found), Ok(want)) => assert_eq!([found.interfaces.target, found.interfaces.host], want),
+            (Err(sentence), Err(part)) => assert!(sentence.contains(part), "{sentence}"),
+            (found, _) => panic!("{found:?}"),
+        }
+    }
+
+    #[test]
+    fn a_link_local_address_is_meant_on_one_link() {
+        let board = |given| at(&["end0 10.0.0.2/24", "end0 fe80::1/64"], Some(given));
+        let one = at(&["eth0 10.0.0.1/24", "eth0 fe80::9/64"], None);
+        check_link(&board("fe80::1"), &one, Ok(["end0", "eth0"]));
+        check_link(&board("fe80::1%end0"), &one, Ok(["end0", "eth0"]));
+        check_link(&board("fe80::1%eth0"), &one, Ok(["end0", "eth0"]));
+        check_link(&board("fe80::1%eth7"), &one, Err("neither end has a link-local address at an interface eth7"));
+        check_link(&board("fe80::5"), &one, Err("the target has no address fe80::5 at an interface that is up"));
+        assert_eq!(find(&board("fe80::1"), &one, None).unwrap().host, "fe80::9".parse::<IpAddr>().unwrap());
+        assert!(find(&board("fe80::1"), &one, Some(Ip::V4)).unwrap_err().contains("ip=6"));
+        // A second interface, which another subnet tells apart, or nothing.
+        let two = at(&["wlan0 10.9.0.1/24", "wlan0 fe80::8/64", "eth0 10.0.0.1/24", "eth0 fe80::9/64"], None);
+        check_link(&board("fe80::1"), &two, Ok(["end0", "eth0"]));
+        check_link(&board("fe80::1%wlan0"), &two, Ok(["end0", "wlan0"]));
+        let bare = at(&["wlan0 fe80::8/64", "eth0 fe80::9/64"], None);
+        check_link(
+            &board("fe80::1"),
+            &bare,
+            Err("several interfaces (target and host: end0 and wlan0, end0 and eth0)"),
+        );
+        assert!("10.0.0.1%eth0".parse::<GivenAddress>().unwrap_err().contains("only a link-local"));
     }
 }

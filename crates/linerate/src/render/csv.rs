@@ -2,7 +2,6 @@
 //! Every figure in the unit that its column's name ends in; an empty field is unknown.
 
 use linerate_machine::end::Direction;
-use linerate_path::stage::Stage;
 use linerate_results::figure::{FIGURES, Figure, Source};
 use linerate_results::record::Record;
 use linerate_trial::options::OPTIONS;
@@ -27,7 +26,7 @@ type Value = Box<dyn Fn(&Record) -> Option<String>>;
 type Of = fn(&Record) -> Option<String>;
 
 /// What is no figure, and stands before and behind the figures.
-const BEFORE: [(&str, Of); 20] = [
+const BEFORE: [(&str, Of); 28] = [
     ("id", |r| Some(r.id.clone())),
     ("started_at", |r| Some(r.started_at.clone())),
     ("campaign", |r| Some(r.campaign.clone())),
@@ -44,6 +43,14 @@ const BEFORE: [(&str, Of); 20] = [
     ("host_endpoint", |r| Some(r.host.endpoint.clone())),
     ("target_address", |r| r.target.address.clone()),
     ("host_address", |r| r.host.address.clone()),
+    ("target_kernel", |r| r.target.environment.kernel.clone()),
+    ("host_kernel", |r| r.host.environment.kernel.clone()),
+    ("target_driver", |r| r.target.environment.nic.as_ref()?.driver.clone()),
+    ("host_driver", |r| r.host.environment.nic.as_ref()?.driver.clone()),
+    ("target_mtu_bytes", |r| text(r.target.environment.nic.as_ref()?.mtu?)),
+    ("host_mtu_bytes", |r| text(r.host.environment.nic.as_ref()?.mtu?)),
+    ("target_link_mbps", |r| text(r.target.environment.nic.as_ref()?.speed_mbps?)),
+    ("host_link_mbps", |r| text(r.host.environment.nic.as_ref()?.speed_mbps?)),
     ("duration_s", |r| text(r.duration_s?)),
     ("sender_api", |r| text(&r.result.as_ref()?.flow.sender_api.as_ref()?.name)),
     ("receiver_api", |r| text(&r.result.as_ref()?.flow.receiver_api.as_ref()?.name)),
@@ -67,10 +74,6 @@ fn columns() -> Vec<(String, Value)> {
             columns.push((format!("{way}_{}", figure.name), Box::new(one_way)));
         }
     }
-    for stage in Stage::PATH {
-        let name = format!("lost_{}_packets", stage.name().to_lowercase().replace(' ', "_"));
-        columns.push((name, Box::new(move |r| text(lost_at(r, stage)?))));
-    }
     for option in OPTIONS.iter().filter(|option| option.name != "repeat") {
         columns.push((format!("asked_{}", option.name), Box::new(|r| r.asked.get(option.name).cloned())));
     }
@@ -88,13 +91,6 @@ fn text(value: impl ToString) -> Option<String> {
 
 fn joined(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(";")
-}
-
-/// Datagrams that the budget puts at this stage; absent where it has no line, for then no counter spoke of it.
-fn lost_at(record: &Record, stage: Stage) -> Option<u64> {
-    let mut lines = record.loss_budget.as_ref()?.iter().filter(|line| line.stage == stage).peekable();
-    lines.peek()?;
-    Some(lines.map(|line| line.packets).sum())
 }
 
 /// "Fields containing line breaks (CRLF), double quotes, and commas should be enclosed in double-quotes", and a

@@ -10,7 +10,7 @@ use linerate_results::history::history;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::sample;
-use linerate_results::store::{Listed, Point};
+use linerate_results::store::{Campaign, Listed, Point, Summary};
 use linerate_trial::pace::SplitMix64;
 use serde_json::Value;
 
@@ -109,6 +109,23 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
         failed: false,
         // As forged as the rest: the store reads them out of the record's JSON.
         apis: [record.id.clone(), record.plan.clone()].map(Some),
+        target: record.target.endpoint.clone(),
+        factors: record.trial.factors.clone(),
+    };
+    let summary = Summary {
+        campaign: Campaign {
+            id: record.campaign.clone(),
+            plan: record.plan.clone(),
+            plan_text: String::new(),
+            target: record.target.endpoint.clone(),
+            host: record.host.endpoint.clone(),
+            started_at: record.started_at.clone(),
+            planned: 1,
+            finished_at: None,
+        },
+        done: 1,
+        failed: 0,
+        levels: record.trial.factors.keys().map(|name| (name.clone(), ["1", "2"].map(str::to_owned).into())).collect(),
     };
     let observed: Vec<Observation> = records.iter().map(Observation::of).collect();
     let judged = compare(&[&observed[0]], &[&observed[1]], &Wish::default());
@@ -133,7 +150,8 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
         ("ttcp", super::ttcp::ttcp(&records, width)),
         ("picture", super::picture::picture(&records, width)),
         ("show", super::show::show(record, width, true)),
-        ("list", super::list::list(&[listed], std::path::Path::new("store"), width)),
+        ("list", super::list::list(&[listed], [26; 2], std::path::Path::new("store"), width)),
+        ("campaigns", super::list::campaigns(&[summary], 26, std::path::Path::new("store"), width)),
         ("explain", explained.text(width)),
         ("three lines", in_three_lines(&[First::of(record)], width)),
         ("compare", comparison::text(&shown, width)),

@@ -1,16 +1,18 @@
-//! The records of a store, one line each.
-//! Knows what a list reads of a record, which is little.
+//! The records of a store, and its campaigns, one line each.
+//! Knows what a list reads of them, which is little.
 
 use std::path::Path;
 
-use linerate_results::store::Listed;
+use linerate_results::store::{Campaign, Listed, Summary};
+use serde_json::json;
 
 use super::apis;
 use super::forms::{self, Piece};
 use super::table_model::{Cell, Table, Value};
 
-/// The records, oldest first; where there are none, a sentence that says where they would be.
-pub(crate) fn list(listed: &[Listed], store: &Path, width: Option<u16>) -> String {
+/// The records, oldest first, with so many digits of their identifiers and of their campaigns'; where there are none, a
+/// sentence that says where they would be.
+pub(crate) fn list(listed: &[Listed], digits: [usize; 2], store: &Path, width: Option<u16>) -> String {
     if listed.is_empty() {
         return format!("No such records in {}.\n", store.display());
     }
@@ -19,17 +21,26 @@ pub(crate) fn list(listed: &[Listed], store: &Path, width: Option<u16>) -> Strin
         let is_plain = apis.iter().flatten().all(|api| *api == "plain");
         Cell::text(if is_plain { String::new() } else { apis::pair(apis) })
     };
+    let started = Started::of(listed.iter().map(|one| one.started_at.as_str()));
     let rows = listed.iter().map(|one| {
-        let started = one.started_at.get(..19).unwrap_or(&one.started_at).replace('T', " ");
-        let rate = one.throughput_bps.map(|bps| Cell::number(bps / 1e6, 4));
+        // A factor of its own says it.
+        let own = |name: &str, text: &str| Cell::text(if one.factors.contains_key(name) { "" } else { text });
+        let levels: Vec<String> = one.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
         vec![
-            Cell::text(&one.id),
-            Cell::text(started),
+            Cell::text(first(&one.id, digits[0])),
+            Cell::text(first(&one.campaign, digits[1])),
+            Cell::text(started.cell(&one.started_at)),
             Cell::text(&one.plan),
+            Cell::text(&one.target),
             Cell::text(format!("{}.{}", one.index, one.repeat)),
-            Cell::text(&one.workload),
-            Cell::text(&one.direction),
-            if one.failed { Value::Failed.into() } else { rate.into() },
+            own("workload", &one.workload),
+            own("direction", &one.direction),
+            Cell::long(levels.join(" ")),
+            if one.failed {
+                Value::Failed.into()
+            } else {
+                one.throughput_bps.map(|bps| Cell::number(bps / 1e6, 4)).into()
+            },
             one.loss_ratio.map(Cell::percent).into(),
             one.transactions_per_s.map(|rate| Cell::count(rate.round() as u64)).into(),
             api(one),
@@ -37,19 +48,84 @@ pub(crate) fn list(listed: &[Listed], store: &Path, width: Option<u16>) -> Strin
     });
     let titles = [
         "record",
-        "started",
+        "campaign",
+        &started.title(),
         "plan",
+        "target",
         "trial",
         "workload",
         "direction",
+        "what varies",
         "Mbit/s",
-        "lost",
+        "lost\n%",
         "transactions/s",
         "system calls",
     ];
     // A column for figures that need it.
-    let table = Table::new(titles, rows).filled().sparing(&["trial", "plan", "system calls", "started"]);
-    forms::text(&[Piece::Table(table)], width)
+    let sparing = ["trial", "system calls", "workload", "direction", "lost", "started"];
+    forms::text(&[Piece::Table(Table::new(titles, rows).filled().sparing(&sparing))], width)
+}
+
+/// The campaigns, oldest first, with so many digits of their identifiers.
+pub(crate) fn campaigns(campaigns: &[Summary], digits: usize, store: &Path, width: Option<u16>) -> String {
+    if campaigns.is_empty() {
+        return format!("No such campaigns in {}.\n", store.display());
+    }
+    let started = Started::of(campaigns.iter().map(|one| one.campaign.started_at.as_str()));
+    let rows = campaigns.iter().map(|one| {
+        let Campaign { id, plan, target, planned, .. } = &one.campaign;
+        let varied = one.levels.iter().filter(|(_, levels)| levels.len() > 1);
+        let varied: Vec<String> = varied.map(|(name, levels)| format!("{name}×{}", levels.len())).collect();
+        vec![
+            Cell::text(first(id, digits)),
+            Cell::text(started.cell(&one.campaign.started_at)),
+            Cell::text(plan),
+            Cell::text(target),
+            Cell::numbers(format!("{}/{planned}", one.done)),
+            if one.failed > 0 { Cell::count(one.failed) } else { Cell::default() },
+            Cell::long(varied.join(" ")),
+        ]
+    });
+    let titles = ["campaign", &started.title(), "plan", "target", "trials\ndone", "\nfailed", "what varied\n× levels"];
+    forms::text(&[Piece::Table(Table::new(titles, rows).filled())], width)
+}
+
+/// The same for programs, an object a line.
+pub(crate) fn campaigns_json(campaigns: &[Summary]) -> String {
+    let line = |one: &Summary| {
+        let Campaign { id, plan, target, host, started_at, planned, finished_at, .. } = &one.campaign;
+        super::json::line(&json!({
+            "campaign": id, "plan": plan, "target": target, "host": host, "started_at": started_at,
+            "finished_at": finished_at, "planned": planned, "done": one.done, "failed": one.failed, "factors": one.levels,
+        }))
+    };
+    campaigns.iter().map(line).collect()
+}
+
+/// The digits of an identifier that a person needs to type.
+fn first(id: &str, digits: usize) -> &str {
+    id.get(..digits).unwrap_or(id)
+}
+
+/// Times to the minute under a year that all share; else days.
+struct Started<'a> {
+    year: Option<&'a str>,
+}
+
+impl<'a> Started<'a> {
+    fn of(mut times: impl Iterator<Item = &'a str>) -> Started<'a> {
+        let year = times.next().and_then(|time| time.get(..4));
+        Started { year: year.filter(|year| times.all(|time| time.starts_with(year))) }
+    }
+
+    fn title(&self) -> String {
+        self.year.map_or("started".to_owned(), |year| format!("started\n{year}"))
+    }
+
+    fn cell(&self, time: &str) -> String {
+        let part = if self.year.is_some() { 5..16 } else { 0..10 };
+        time.get(part).unwrap_or(time).replace('T', " ")
+    }
 }
 
 #[cfg(test)]
@@ -72,18 +148,85 @@ mod tests {
             transactions_per_s: None,
             failed: false,
             apis: [sender, receiver].map(|name| name.map(str::to_owned)),
+            target: "root@board".to_owned(),
+            factors: [("direction", "rx"), ("rate", "300M")].map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
         };
         let plain = one(Some("plain"), Some("plain"));
-        let text = list(&[one(None, None), plain], Path::new("store"), None);
+        let text = list(&[one(None, None), plain], [8, 6], Path::new("store"), None);
         assert!(!text.contains("system calls") && !text.contains("plain"), "{text}");
-        let narrow = list(&[one(Some("sendmmsg"), Some("recvmmsg"))], Path::new("store"), Some(80));
+        let narrow = list(&[one(Some("sendmmsg"), Some("recvmmsg"))], [8, 6], Path::new("store"), Some(80));
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
-        let text = list(&[one(Some("plain"), Some("trunc")), one(None, Some("recvmmsg"))], Path::new("store"), None);
+        let text =
+            list(&[one(Some("plain"), Some("trunc")), one(None, Some("recvmmsg"))], [8, 6], Path::new("store"), None);
         assert!(
             text.contains("system calls")
                 && text.contains("received by trunc")
                 && text.contains("received by recvmmsg"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_terminal_of_80_columns_has_room() {
+        let of = |at: u32, factors: &[(&str, &str)], bps: Option<f64>| Listed {
+            id: format!("01M7Y{at}B7AB{at}9XK{at}"),
+            campaign: "01M7Y0A2ZZ".to_owned(),
+            plan: "udp-sweep".to_owned(),
+            index: at,
+            repeat: 0,
+            workload: "udp-stream".to_owned(),
+            direction: "rx".to_owned(),
+            started_at: format!("2026-11-21T03:0{at}:30Z"),
+            target: "root@sabrelite".to_owned(),
+            factors: factors.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect(),
+            throughput_bps: bps,
+            loss_ratio: bps.map(|_| 0.0125),
+            transactions_per_s: None,
+            failed: bps.is_none(),
+            apis: [None, None],
+        };
+        let listed = [
+            of(1, &[("direction", "rx"), ("rate", "50M")], Some(49.9e6)),
+            of(2, &[("direction", "tx"), ("rate", "1G")], None),
+        ];
+        for width in [80, 100] {
+            let text = list(&listed, [8, 6], Path::new("store"), Some(width));
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            for word in ["01M7Y1B7", "01M7Y0", "udp-sweep", "root@sabrelite", "direction=rx rate=50M", "49.9", "failed"]
+            {
+                assert!(text.contains(word), "{word}: {text}");
+            }
+        }
+        insta::assert_snapshot!(list(&listed, [8, 6], Path::new("store"), Some(100)));
+    }
+
+    #[test]
+    fn campaigns_have_a_line_each() {
+        let campaign = |id: &str, year: u32| Campaign {
+            id: id.to_owned(),
+            plan: "udp-sweep".to_owned(),
+            plan_text: String::new(),
+            target: "root@sabrelite".to_owned(),
+            host: "local".to_owned(),
+            started_at: format!("{year}-11-21T03:00:00Z"),
+            planned: 40,
+            finished_at: None,
+        };
+        let levels = |all: &[&str]| all.iter().map(|level| (*level).to_owned()).collect();
+        let one = Summary {
+            campaign: campaign("01M7Y0A2ZZ", 2026),
+            done: 38,
+            failed: 2,
+            levels: [("rate", levels(&["50M", "100M"])), ("ip", levels(&["4"])), ("direction", levels(&["tx", "rx"]))]
+                .map(|(name, levels)| (name.to_owned(), levels))
+                .into(),
+        };
+        let other = Summary { campaign: campaign("01M8Y0A2ZZ", 2027), done: 1, failed: 0, levels: Default::default() };
+        let text = campaigns(&[one.clone(), other], 6, Path::new("store"), Some(80));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+        let read: serde_json::Value = serde_json::from_str(&campaigns_json(&[one])).unwrap();
+        assert_eq!((&read["done"], &read["factors"]["ip"][0]), (&json!(38), &json!("4")));
+        assert!(campaigns(&[], 6, Path::new("store"), None).contains("No such campaigns"));
     }
 }

@@ -111,7 +111,7 @@ pub(crate) fn changes(record: &Record) -> String {
 }
 
 fn of_machine(end: &str, changes: &RegisterChanges) -> String {
-    let RegisterChanges { compared, changed, cleared, notes } = changes;
+    let RegisterChanges { compared, changed, cleared, notes, .. } = changes;
     let mut text = vec![match (compared, changed.len()) {
         (0, _) => format!("{end}: no register could be read"),
         (compared, 0) => format!("{end}: {compared} registers compared, none differs"),

@@ -254,7 +254,7 @@ fn write_value(unit: Unit, value: u64) -> String {
 fn example(unit: Unit) -> &'static str {
     match unit {
         Count => "a whole number",
-        Octets => "octets like 1514 or 32K",
+        Octets => "bytes like 1514 or 32K",
         Rate => "bits per second like 100M",
         Time => "a time with its unit, like 5ms",
         Switch => "on or off",

@@ -16,7 +16,7 @@ use crate::record::{NullSide, Record};
 use crate::select::Selection;
 
 /// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
-const DERIVATION: u32 = 2;
+const DERIVATION: u32 = 3;
 
 const COLUMNS: &str =
     "record, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines";
@@ -166,58 +166,27 @@ impl Store {
         };
         Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
-
-    /// The identifier of the campaign that these words mean: `last`, `last~2` (two before the last), a plan's name
-    /// (its last campaign), or an identifier or the beginning of it, in capitals or not.
-    pub fn campaign_called(&self, words: &str) -> Result<String, StoreError> {
-        let ids = |sql: &str, values: Vec<Value>| self.rows(sql, values, |row| row.get::<_, String>(0));
-        let unknown = || StoreError::Unknown { what: "campaign", id: words.to_owned() };
-        if let Some(back) = last(words) {
-            let sql = "SELECT id FROM campaigns ORDER BY id DESC LIMIT 1 OFFSET ?1";
-            return ids(sql, vec![Value::Integer(back.into())])?.pop().ok_or_else(unknown);
-        }
-        let of_plan = "SELECT id FROM campaigns WHERE plan = ?1 ORDER BY id DESC LIMIT 1";
-        if let Some(id) = ids(of_plan, vec![Value::Text(words.to_owned())])?.pop() {
-            return Ok(id);
-        }
-        let first = words.to_ascii_uppercase();
-        let last = format!("{first}{}", "Z".repeat(26_usize.saturating_sub(first.len())));
-        let sql = "SELECT id FROM campaigns WHERE id >= ?1 AND id <= ?2 ORDER BY id";
-        let mut found = ids(sql, vec![Value::Text(first), Value::Text(last)])?;
-        match found.len() {
-            _ if words.is_empty() => Err(unknown()),
-            0 => Err(unknown()),
-            1 => Ok(found.remove(0)),
-            count => Err(StoreError::Ambiguous { prefix: words.to_owned(), count: count as u64 }),
-        }
-    }
-}
-
-/// How many before the newest: 0 for `last`, 1 for `last~1`.
-pub(super) fn last(words: &str) -> Option<u32> {
-    match words.strip_prefix("last")? {
-        "" => Some(0),
-        rest => rest.strip_prefix('~')?.parse().ok(),
-    }
 }
 
 /// What stands around records, each part read once.
-struct Arounds<'a> {
+pub(super) struct Arounds<'a> {
     connection: &'a Connection,
     asked: HashMap<i64, Arc<Asked>>,
     machines: HashMap<i64, Arc<BTreeMap<String, String>>>,
 }
 
 impl Arounds<'_> {
-    fn of(store: &Store) -> Arounds<'_> {
+    pub(super) fn of(store: &Store) -> Arounds<'_> {
         Arounds { connection: &store.connection, asked: HashMap::new(), machines: HashMap::new() }
     }
 
+    /// What was asked, by its number.
+    pub(super) fn asked(&mut self, number: i64) -> Result<Arc<Asked>, rusqlite::Error> {
+        part(self.connection, &mut self.asked, number)
+    }
+
     fn get(&mut self, asked: i64, machines: i64) -> Result<Around, rusqlite::Error> {
-        Ok(Around {
-            asked: part(self.connection, &mut self.asked, asked)?,
-            machines: part(self.connection, &mut self.machines, machines)?,
-        })
+        Ok(Around { asked: self.asked(asked)?, machines: part(self.connection, &mut self.machines, machines)? })
     }
 }
 

@@ -13,6 +13,10 @@ use crate::spec::{Extent, Spec, USUAL_PROFILE_HZ};
 pub(crate) trait Kind<V> {
     /// What may stand there, as help and complaints say it.
     fn allowed(&self) -> String;
+    /// The words among what may stand there.
+    fn words(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
     /// The value of a text; `None` where it is not allowed.
     fn read(&self, text: &str) -> Option<V>;
     /// As [`Kind::read`] reads it; `None` where another option says it.
@@ -51,6 +55,7 @@ pub(crate) struct Field<V: 'static, K> {
 /// A [`Field`] whose type does not matter.
 pub(crate) trait Access: Sync {
     fn allowed(&self) -> String;
+    fn words(&self) -> Vec<&'static str>;
     fn scale(&self, first: &str) -> Option<Scale>;
     /// Sets it; `None` where the text is not allowed.
     fn set(&self, spec: &mut Spec, text: &str) -> Option<()>;
@@ -61,6 +66,10 @@ pub(crate) trait Access: Sync {
 impl<V, K: Kind<V> + Sync> Access for Field<V, K> {
     fn allowed(&self) -> String {
         self.kind.allowed()
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        self.kind.words()
     }
 
     fn scale(&self, first: &str) -> Option<Scale> {
@@ -89,6 +98,10 @@ impl<V, K: Kind<V>> Kind<Option<V>> for Auto<K> {
         format!("auto | {}", self.0.allowed())
     }
 
+    fn words(&self) -> Vec<&'static str> {
+        std::iter::once("auto").chain(self.0.words()).collect()
+    }
+
     fn read(&self, text: &str) -> Option<Option<V>> {
         if text == "auto" { Some(None) } else { self.0.read(text).map(Some) }
     }
@@ -111,7 +124,11 @@ pub(crate) struct Words;
 
 impl<W: Word> Kind<W> for Words {
     fn allowed(&self) -> String {
-        W::WORDS.iter().map(|one| one.word()).collect::<Vec<_>>().join(" | ")
+        Kind::<W>::words(self).join(" | ")
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        W::WORDS.iter().map(|one| one.word()).collect()
     }
 
     fn read(&self, text: &str) -> Option<W> {
@@ -134,7 +151,11 @@ pub(crate) const ON_OFF: Switch = Switch { on: "on", off: "off" };
 
 impl Kind<bool> for Switch {
     fn allowed(&self) -> String {
-        format!("{} | {}", self.on, self.off)
+        self.words().join(" | ")
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        vec![self.on, self.off]
     }
 
     fn read(&self, text: &str) -> Option<bool> {

@@ -1,0 +1,40 @@
+//! `linerate check`: does anything come through between two machines, and if not, why not?
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use super::run::ends;
+use super::{boards, connect_options, say_notes};
+use crate::cli::{CheckArgs, SharedArgs};
+use crate::interrupt;
+use crate::measure::check::{self, Step};
+use crate::measure::pair::{GivenAddresses, Pair};
+use crate::output::out;
+use crate::progress::Progress;
+use crate::render;
+
+/// Tries it from the bottom up, and prints a line each as it goes. The status is 1 where something failed.
+pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    let options = connect_options(shared)?;
+    let ends = ends(arguments.target.as_ref(), arguments.host.as_ref())?;
+    let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(shared.quiet))?;
+    interrupt::listen();
+    let given = GivenAddresses { target: arguments.target_address.clone(), host: arguments.host_address.clone() };
+    let pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
+    for client in [&pair.target, &pair.host] {
+        say_notes(client);
+    }
+    let width = usize::from(super::width().unwrap_or(100));
+    let mut first_failed = None;
+    let checked = check::check(&pair, &mut |step: &Step| {
+        out!("{}", render::check::text(step, width));
+        if step.came.is_err() && first_failed.is_none() {
+            first_failed = Some(step.probe);
+        }
+    });
+    pair.end();
+    checked?;
+    out!("{}", render::check::conclusion(first_failed));
+    Ok(if first_failed.is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}

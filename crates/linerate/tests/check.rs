@@ -1,0 +1,94 @@
+//! `linerate check` between two namespaces: all well, and with one thing broken, which it has to name.
+
+mod machines;
+
+use std::process::Command;
+use std::time::Duration;
+
+use linerate_lab::Shape;
+use machines::{Bench, Ran, Running};
+
+fn bench(name: &str) -> Option<Bench> {
+    Bench::of(name, &Shape::unshaped())
+}
+
+/// Runs shell lines in the host's or the target's namespace.
+#[track_caller]
+fn shell(netns: &std::path::Path, lines: &str) {
+    let status = Command::new("nsenter").arg(format!("--net={}", netns.display())).args(["sh", "-ec", lines]).status();
+    assert!(status.unwrap().success(), "{lines}");
+}
+
+fn check(bench: &Bench) -> Ran {
+    let (target, host) = (bench.target(), bench.host());
+    let ran =
+        Running::start(bench.linerate(&["check", "--target", &target, "--host", &host])).wait(Duration::from_secs(60));
+    assert!(ran.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ran.stdout);
+    ran
+}
+
+/// Sees that exactly these were tried and failed, the first of them first, and that all of `parts` is said.
+#[track_caller]
+fn check_failed(ran: &Ran, failed: &[&str], parts: &[&str]) {
+    let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<&str> = ran.stdout.lines().filter_map(|line| line.strip_prefix("FAILED ")).collect();
+    assert!(
+        lines.len() == failed.len() && lines.iter().zip(failed).all(|(line, name)| line.starts_with(name)),
+        "{}\nwanted {failed:?}",
+        ran.stdout
+    );
+    assert_eq!(ran.status.code(), Some(i32::from(!failed.is_empty())), "{ran:#?}");
+    for part in parts {
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+}
+
+#[test]
+fn all_is_well() {
+    let Some(bench) = bench("check-well") else { return };
+    let ran = check(&bench);
+    check_failed(
+        &ran,
+        &[],
+        &["link of the target", "eth0 (veth) is up", "MTU 1500", "TCP, host asks", "UDP, target asks"],
+    );
+    check_failed(&ran, &[], &["UDP, 1500 bytes to target", "UDP, 1500 bytes to host", "All of it passes"]);
+    assert_eq!(ran.stdout.matches("requests answered").count(), 6, "{}", ran.stdout);
+    assert!(bench.records().is_empty(), "it keeps no record");
+}
+
+#[test]
+fn a_link_that_is_down() {
+    let Some(bench) = bench("check-link") else { return };
+    // The other end's interface loses its carrier with it.
+    shell(&bench.lab().target_netns(), "ip link set eth0 down");
+    let ran = check(&bench);
+    check_failed(&ran, &["addresses"], &["eth0 (down)", "bring the target's eth0 up there: ip link set eth0 up"]);
+}
+
+#[test]
+fn a_hole_for_large_packets() {
+    let Some(bench) = bench("check-hole") else { return };
+    // A bucket that no packet of more than 1000 octets fits into, Ethernet's header included.
+    shell(&bench.lab().host_netns(), "tc qdisc replace dev eth0 root tbf rate 100mbit burst 1000 limit 100000");
+    let ran = check(&bench);
+    let parts = [
+        "packets of up to 986 bytes pass, and the links say 1500",
+        "dropped at the host's",
+        "Look at what fails first",
+    ];
+    check_failed(&ran, &["UDP, 1500 bytes to target"], &parts);
+}
+
+#[test]
+fn tcp_that_goes_nowhere() {
+    let Some(bench) = bench("check-tcp") else { return };
+    // What the target answers over TCP goes nowhere, and no counter says so.
+    shell(&bench.lab().target_netns(), "ip rule add ipproto tcp blackhole");
+    let ran = check(&bench);
+    check_failed(
+        &ran,
+        &["TCP, host asks", "TCP, target asks"],
+        &["UDP, 1500 bytes to host", "Look at what fails first: TCP, host asks"],
+    );
+}

@@ -1,0 +1,254 @@
+//! Campaigns and records by the names that people give them, and what a list of campaigns shows.
+//! Knows names and identifiers; what else is wanted of records is a [`crate::select::Selection`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::Row;
+use rusqlite::types::Value;
+
+use super::figures::Arounds;
+use super::{CAMPAIGN, Campaign, Store, StoreError, campaign};
+use crate::select::LAST;
+
+/// The plan of those campaigns that only try a suggestion. No plan of a user's has a blank in its name.
+pub const TRIES: &str = "explain --try";
+
+/// What is called by a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Picked {
+    /// The campaign of this identifier.
+    Campaign(String),
+    /// The record of this identifier.
+    Record(String),
+}
+
+/// What a list shows of a campaign.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// The campaign itself.
+    pub campaign: Campaign,
+    /// Trials with figures.
+    pub done: u32,
+    /// Trials that were tried and have none.
+    pub failed: u32,
+    /// The levels of each factor.
+    pub levels: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Store {
+    /// What a person calls so: `last`, or a plan's name for its last campaign, or so many campaigns before it; else an
+    /// identifier or the beginning of it, in capitals or not. Campaigns without records, and those that only try a suggestion,
+    /// are not counted. An identifier's beginning that one campaign has means it, whatever records begin so too.
+    pub fn called(&self, name: &str, back: u32) -> Result<Picked, StoreError> {
+        let of_plan =
+            if name == LAST { self.with_records("plan != ?1", TRIES)? } else { self.with_records("plan = ?1", name)? };
+        if let Some(id) = of_plan.get(back as usize) {
+            return Ok(Picked::Campaign(id.clone()));
+        }
+        if !of_plan.is_empty() {
+            return Err(StoreError::TooFarBack { name: name.to_owned(), back, campaigns: of_plan.len() as u32 });
+        }
+        if name == LAST {
+            return Err(StoreError::NoRecords(self.path.clone()));
+        }
+        // Only campaigns are counted back over.
+        let nothing = || StoreError::NothingCalled(if back == 0 { name.to_owned() } else { format!("{name}~{back}") });
+        if name.is_empty() || back > 0 {
+            return Err(nothing());
+        }
+        type Of = fn(String) -> Picked;
+        for (what, table, of) in
+            [("campaign", "campaigns", Picked::Campaign as Of), ("record", "records", Picked::Record as Of)]
+        {
+            let mut found = self.beginning_with(table, name)?;
+            match found.len() {
+                0 => continue,
+                1 => return Ok(of(found.remove(0).0)),
+                _ => {}
+            }
+            let ids: Vec<&str> = found.iter().map(|(id, _)| id.as_str()).collect();
+            let digits = digits_to_tell(&ids, &ids);
+            let matches = found.iter().map(|(id, plan)| format!("{} ({plan})", id.get(..digits).unwrap_or(id)));
+            return Err(StoreError::Ambiguous { what, prefix: name.to_owned(), matches: matches.collect() });
+        }
+        Err(nothing())
+    }
+
+    /// The campaigns, oldest first, and what became of their trials; with `plan` only of this one, and `limit` at most so many,
+    /// the newest.
+    pub fn campaigns(&self, plan: Option<&str>, limit: Option<u32>) -> Result<Vec<Summary>, StoreError> {
+        let (clause, mut values) = match plan {
+            Some(plan) => ("WHERE plan = ?2", vec![Value::Text(plan.to_owned())]),
+            None => ("", Vec::new()),
+        };
+        values.insert(0, Value::Integer(limit.map_or(-1, i64::from)));
+        let sql = format!(
+            "SELECT {CAMPAIGN},
+                    (SELECT count(DISTINCT trial_index) FROM records WHERE campaign = campaigns.id AND failed = 0),
+                    (SELECT count(DISTINCT trial_index) FROM records WHERE campaign = campaigns.id)
+             FROM campaigns {clause} ORDER BY id DESC LIMIT ?1"
+        );
+        let mut all = self.rows(&sql, values, |row| {
+            let (done, tried): (u32, u32) = (row.get(8)?, row.get(9)?);
+            Ok(Summary { campaign: campaign(row)?, done, failed: tried - done, levels: BTreeMap::new() })
+        })?;
+        all.reverse();
+        let mut arounds = Arounds::of(self);
+        for one in &mut all {
+            let sql = "SELECT DISTINCT asked FROM figures WHERE campaign = ?1";
+            let read = |row: &Row<'_>| arounds.asked(row.get(0)?);
+            for asked in self.rows(sql, vec![Value::Text(one.campaign.id.clone())], read)? {
+                for (factor, level) in &asked.factors {
+                    one.levels.entry(factor.clone()).or_default().insert(level.clone());
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// How many digits of these campaigns' identifiers tell each from every other campaign, so that a list can be short.
+    pub fn digits_of_campaigns(&self, ids: &[&str]) -> Result<usize, StoreError> {
+        self.digits("SELECT id FROM campaigns ORDER BY id", ids)
+    }
+
+    /// How many digits of these records' identifiers tell each from every other record, and from every campaign.
+    pub fn digits_of_records(&self, ids: &[&str]) -> Result<usize, StoreError> {
+        self.digits("SELECT id FROM campaigns UNION SELECT id FROM records ORDER BY id", ids)
+    }
+
+    fn digits(&self, sql: &str, ids: &[&str]) -> Result<usize, StoreError> {
+        let all = self.rows(sql, Vec::new(), |row| row.get::<_, String>(0))?;
+        Ok(digits_to_tell(&all.iter().map(String::as_str).collect::<Vec<_>>(), ids))
+    }
+
+    /// The campaigns with records whose plan is so, the newest first.
+    fn with_records(&self, condition: &str, plan: &str) -> Result<Vec<String>, StoreError> {
+        let sql = format!(
+            "SELECT id FROM campaigns WHERE {condition} AND EXISTS (SELECT 1 FROM records WHERE campaign = campaigns.id)
+             ORDER BY id DESC"
+        );
+        self.rows(&sql, vec![Value::Text(plan.to_owned())], |row| row.get(0))
+    }
+
+    /// Identifier and plan of what begins so.
+    fn beginning_with(&self, table: &str, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        let first = prefix.to_ascii_uppercase();
+        // `Z` is the last digit there is: every identifier that begins so lies between.
+        let last = format!("{first}{}", "Z".repeat(26_usize.saturating_sub(first.len())));
+        let sql = format!("SELECT id, plan FROM {table} WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT 1000");
+        self.rows(&sql, vec![Value::Text(first), Value::Text(last)], |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+}
+
+/// How many digits tell each of `ids` from all others of `all`, which are sorted; a few at least, which read well.
+fn digits_to_tell(all: &[&str], ids: &[&str]) -> usize {
+    let alike = |one: &str, other: &str| one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    let needed = ids.iter().map(|id| {
+        let at = all.partition_point(|other| other < id);
+        let before = at.checked_sub(1).map(|before| all[before]);
+        let after = all[at..].iter().find(|other| *other != id).copied();
+        before.into_iter().chain(after).map(|other| alike(id, other) + 1).max().unwrap_or(0)
+    });
+    needed.max().unwrap_or(0).max(LEAST_DIGITS)
+}
+
+/// Campaigns of an hour differ in the sixth digit.
+const LEAST_DIGITS: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use linerate_machine::end::Direction;
+
+    use super::*;
+    use crate::record::Record;
+    use crate::sample;
+
+    /// Campaigns of these names and plans, each with so many records.
+    fn store(campaigns: &[(&str, &str, u32)]) -> Store {
+        let mut store = Store::in_memory().unwrap();
+        let mut index = 0;
+        for (id, plan, records) in campaigns {
+            let begun = Campaign {
+                id: (*id).to_owned(),
+                plan: (*plan).to_owned(),
+                plan_text: String::new(),
+                target: "netns:b".to_owned(),
+                host: "netns:a".to_owned(),
+                started_at: "2026-11-21T03:00:00Z".to_owned(),
+                planned: 3,
+                finished_at: None,
+            };
+            store.campaign_begin(&begun).unwrap();
+            for _ in 0..*records {
+                let record = sample::udp(index, Direction::Rx, 100 * (index + 1), 100.0);
+                let (campaign, plan) = ((*id).to_owned(), (*plan).to_owned());
+                store.insert(&Record { campaign, plan, ..record }).unwrap();
+                index += 1;
+            }
+        }
+        store
+    }
+
+    #[test]
+    fn campaigns_and_records_are_called_by_many_names() {
+        let store =
+            store(&[("02A", "tcp", 2), ("02B", "udp", 1), ("03C", "tcp", 1), ("03D", TRIES, 1), ("03E", "tcp", 0)]);
+        let check = |name: &str, back: u32, want: Result<&str, &str>| {
+            let found = store.called(name, back);
+            match (&found, want) {
+                (Ok(Picked::Campaign(id) | Picked::Record(id)), Ok(want)) => assert_eq!(id, want, "{name}~{back}"),
+                (Err(error), Err(want)) => assert!(error.to_string().contains(want), "{name}~{back}: {error}"),
+                _ => panic!("{name}~{back}: {found:?}"),
+            }
+        };
+        check("last", 0, Ok("03C"));
+        check("last", 1, Ok("02B"));
+        check("last", 2, Ok("02A"));
+        check("last", 7, Err("there is no last~7: there are 3 campaigns with records; "));
+        check("udp", 0, Ok("02B"));
+        check("udp", 1, Err("there is no udp~1: there is 1 campaign of udp with records"));
+        check("tcp", 0, Ok("03C"));
+        check("tcp", 1, Ok("02A"));
+        check(TRIES, 0, Ok("03D"));
+        check("03d", 0, Ok("03D"));
+        check("02b", 0, Ok("02B"));
+        check("02", 0, Err("2 campaigns begin with '02': 02A (tcp), 02B (udp); give more of it"));
+        check("03E", 0, Ok("03E"));
+        check("02b", 1, Err("no campaign, record or plan '02b~1'"));
+        let records = store.list(&Default::default()).unwrap();
+        check(&records[1].id, 0, Ok(&records[1].id));
+        check(&records[1].id.to_lowercase(), 0, Ok(&records[1].id));
+        check(&records[0].id[..2], 0, Err("5 records begin with"));
+        for unknown in ["", "zebra", "%", "é", "7ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ", "x' OR 1=1 --"] {
+            check(unknown, 0, Err("no campaign, record or plan"));
+        }
+        let empty = Store::in_memory().unwrap();
+        assert!(matches!(empty.called("last", 0), Err(StoreError::NoRecords(_))));
+    }
+
+    #[test]
+    fn campaigns_are_summed_up() {
+        let mut store = store(&[("02A", "tcp", 2), ("02B", "udp", 0)]);
+        let failed = Record { campaign: "02A".to_owned(), ..sample::failed(2) };
+        store.insert(&failed).unwrap();
+        let all = store.campaigns(None, None).unwrap();
+        let counts: Vec<_> = all.iter().map(|one| (one.campaign.id.as_str(), one.done, one.failed)).collect();
+        assert_eq!(counts, [("02A", 2, 1), ("02B", 0, 0)]);
+        assert_eq!(all[0].levels["rate"].iter().filter(|rate| ["100M", "200M"].contains(&rate.as_str())).count(), 2);
+        let plans = |plan, limit| -> Vec<String> {
+            store.campaigns(plan, limit).unwrap().into_iter().map(|one| one.campaign.id).collect()
+        };
+        assert_eq!((plans(Some("udp"), None), plans(None, Some(1))), (vec!["02B".to_owned()], vec!["02B".to_owned()]));
+        assert!(plans(Some("nothing"), None).is_empty());
+    }
+
+    #[test]
+    fn identifiers_are_as_short_as_they_can_be() {
+        let all = ["01M7Y0AAAA", "01M7Y0AAAB", "01M7Y1AAAA", "02M7Y1AAAA"];
+        assert_eq!(digits_to_tell(&all, &all[..1]), 10);
+        assert_eq!(digits_to_tell(&all, &all[2..3]), 6);
+        assert_eq!(digits_to_tell(&all, &all[3..]), LEAST_DIGITS);
+        assert_eq!(digits_to_tell(&all[..1], &all[..1]), LEAST_DIGITS);
+        assert_eq!(digits_to_tell(&[], &[]), LEAST_DIGITS);
+    }
+}
