@@ -122,8 +122,11 @@ pub(crate) fn asked() -> Cli {
     })
 }
 
+/// An option, and what to say where it is missing.
+type Hint = (&'static str, fn() -> String);
+
 /// What an argument that is missing can be.
-const MISSING: [(&str, fn() -> String); 6] = [
+const MISSING: [Hint; 6] = [
     ("<ENDPOINT>", || format!("a machine is reached as one of: {}", endpoint_forms())),
     ("<PLAN>", || {
         "`linerate plans` lists the built-in plans; a plan file is given as a path, like ./mine.toml".to_owned()
