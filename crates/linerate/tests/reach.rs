@@ -382,8 +382,8 @@ fn link_local_addresses_with_and_without_their_interface() {
         let ran = bench.run(plan, &more, Duration::from_secs(20));
         ran.check_done();
         let record = bench.records().pop().unwrap();
-        assert_eq!(record.target.address.as_deref(), Some("fe80::2"), "{more:?}");
-        assert_eq!(record.host.address.as_deref(), Some("fe80::1"), "{more:?}");
+        assert_eq!(record.target.address.as_deref(), Some("fe80::2%eth0"), "{more:?}");
+        assert_eq!(record.host.address.as_deref(), Some("fe80::1%eth0"), "{more:?}");
         assert!(record.result.is_some(), "{more:?}: {:?}", record.error);
     };
     measure("tcp-stream", &["--target-address", "fe80::2"]);

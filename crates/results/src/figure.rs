@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use linerate_machine::cpu::CpuShares;
 use linerate_machine::end::{Direction, End};
+use linerate_path::stage::Stage;
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::{Spec, Workload};
 
@@ -121,6 +122,8 @@ pub enum Layer {
     Sent,
     /// One of the two machines.
     Machine(End),
+    /// A place on the path.
+    At(Stage),
 }
 
 /// What a figure depends on.

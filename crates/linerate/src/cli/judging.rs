@@ -139,8 +139,8 @@ pub(crate) struct ExplainOutputArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// What to compare with, like last~1, last:target.mtu=1500, or :kernel=6.12 of all campaigns of the last plan that ran
-    /// (or of that which plan=NAME says)
+    /// What to compare with, like last~1, last:target.mtu=1500, or :kernel=6.12 of all campaigns of the last plan that ran,
+    /// or of that which :plan=NAME says
     #[arg(value_name = "BASELINE", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) baseline: String,
     /// What to compare with it; left out with --null, the baseline is compared with itself only
@@ -174,7 +174,7 @@ pub(crate) struct HistoryArgs {
     #[arg(value_name = "METRIC", add = ArgValueCompleter::new(complete::metrics))]
     pub(crate) metric: String,
     /// Of which records, like tcp, last:direction=tx, or :direction=tx of all campaigns. Where neither a campaign nor
-    /// plan=NAME is named, of the last plan that ran
+    /// :plan=NAME is named, of the last plan that ran
     #[arg(value_name = "SELECTION", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) selection: Option<String>,
     /// Only the last N campaigns of each configuration

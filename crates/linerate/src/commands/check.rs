@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use super::run::ends;
-use super::{boards, connect_options, say_notes};
+use super::{boards, connect_options, say_notes, width};
 use crate::cli::{CheckArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::check::{self, Step};
@@ -25,7 +25,7 @@ pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCo
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
-    let width = usize::from(super::width().unwrap_or(100));
+    let width = usize::from(width().unwrap_or(100));
     let mut first_failed = None;
     let checked = check::check(&pair, &mut |step: &Step| {
         out!("{}", render::check::text(step, width));

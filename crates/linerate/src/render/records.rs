@@ -212,6 +212,7 @@ pub(super) fn layer(figure: &Figure, records: &[&Record]) -> &'static str {
         Layer::RoundTrip => "round trip",
         Layer::Sent => "of sent",
         Layer::Machine(end) => end.name(),
+        Layer::At(stage) => stage.name(),
         Layer::Payload => {
             let streams = || records.iter().map(|record| record.workload).filter(|workload| workload.is_stream());
             match (streams().any(Workload::is_udp), streams().any(|workload| !workload.is_udp())) {

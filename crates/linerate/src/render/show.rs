@@ -94,7 +94,8 @@ fn named(figure: &Figure, record: &Record) -> String {
     let (title, unit) = (figure.title, figure.unit.name());
     match (figure.layer, layer(figure, &[record])) {
         _ if figure.unit == Unit::Calls => format!("{unit} {title}"),
-        (_, "") | (Layer::RoundTrip | Layer::Machine(_), _) => format!("{title}, {unit}"),
+        (Layer::Machine(end), _) if matches!(figure.value, Getter::Source(..)) => format!("{title} ({end}), {unit}"),
+        (_, "") | (Layer::RoundTrip | Layer::Machine(_) | Layer::At(_), _) => format!("{title}, {unit}"),
         (Layer::Tcp, layer) => format!("{title}, {layer} {unit}"),
         (Layer::Sent, layer) => format!("{title}, {unit} {layer}"),
         (_, layer) => format!("{title}, {unit} of {layer}"),
