@@ -217,7 +217,7 @@ pub(crate) struct SharedArgs {
     /// Leave an agent that was carried to a machine there, and say where; without this it is removed
     #[arg(long, global = true, conflicts_with = "remote_agent")]
     pub(crate) keep_agent: bool,
-    /// Show no progress on standard error
+    /// Say nothing of progress on standard error: neither a line for each trial as it ends nor what is being done
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 }

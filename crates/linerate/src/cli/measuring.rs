@@ -120,7 +120,7 @@ pub(crate) struct RunArgs {
     ///
     /// By the receiver's count; where the target is another tool's server, also by the sender's. What was lost or
     /// retransmitted the ends tell at a trial's end: `linerate records show` has it by time slices.
-    #[arg(long, conflicts_with = "quiet")]
+    #[arg(long)]
     pub(crate) live: bool,
 }
 

@@ -48,6 +48,9 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
         overrides.push(("profile".to_owned(), hz.to_string()));
     }
     let options = connect_options(shared)?;
+    if arguments.live && shared.quiet {
+        bail!("--live and --quiet are opposites; leave one out");
+    }
     check_counters(arguments, &ends.target)?;
     check_unanswered(arguments, &ends.target)?;
     let credentials = credentials(arguments, &ends.target)?;
