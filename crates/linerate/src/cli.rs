@@ -27,7 +27,8 @@ use crate::complete;
 #[derive(Parser, Debug)]
 #[command(name = "linerate", version, max_term_width = 100, propagate_version = false)]
 #[command(after_help = "Start with `linerate demo`: it needs no hardware and no root.\n\nExit status: 0 done, 1 a \
-                        judgement failed (an expectation of run, a gate of compare), 2 the command could not do its work.")]
+                        judgement failed (an expectation of run, a gate of compare), 2 the command could not do its work, \
+                        130 Ctrl-C ended it.")]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) shared: SharedArgs,
@@ -122,45 +123,6 @@ pub(crate) fn asked() -> Cli {
     })
 }
 
-/// An option, and what to say where it is missing.
-type Hint = (&'static str, fn() -> String);
-
-/// What an argument that is missing can be.
-const MISSING: [Hint; 6] = [
-    ("<ENDPOINT>", || format!("a machine is reached as one of: {}", endpoint_forms())),
-    ("<PLAN>", || {
-        "`linerate plans` lists the built-in plans; a plan file is given as a path, like ./mine.toml".to_owned()
-    }),
-    ("<BASELINE>", || {
-        "`linerate records list` shows what was measured; `last` and `last~1` are the latest campaigns".to_owned()
-    }),
-    ("<CANDIDATE>", || "what the baseline is held against: `last` is the latest campaign".to_owned()),
-    ("<METRIC>", || format!("metrics are {}", METRICS.iter().map(Metric::short).collect::<Vec<_>>().join(", "))),
-    ("<NAME>", || "`linerate lab list` shows the boards".to_owned()),
-];
-
-/// A complaint, with the next step where clap knows none.
-fn with_next_step(mut complaint: clap::Error) -> clap::Error {
-    let tips: Vec<String> = match (complaint.kind(), complaint.get(ContextKind::InvalidArg)) {
-        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
-            let is_missing = |argument: &str| missing.iter().any(|one| one.ends_with(argument));
-            MISSING.iter().filter(|(argument, _)| is_missing(argument)).map(|(_, tip)| tip()).collect()
-        }
-        (ErrorKind::InvalidValue, Some(ContextValue::String(argument))) if argument.ends_with("<ENDPOINT>") => {
-            vec![(MISSING[0].1)()]
-        }
-        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if !word.starts_with('-') => {
-            vec![format!("leave '{word}' out; what has blanks in it is quoted")]
-        }
-        _ => Vec::new(),
-    };
-    if !tips.is_empty() {
-        let tips = tips.into_iter().map(Into::into).collect();
-        complaint.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
-    }
-    complaint
-}
-
 fn parsed(words: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = command();
     let matches = command.try_get_matches_from_mut(words)?;
@@ -195,6 +157,45 @@ pub(crate) fn command() -> clap::Command {
         }
     }
     whole
+}
+
+/// Made when it is needed.
+type Tip = fn() -> String;
+
+/// What an argument that is missing can be.
+const MISSING: [(&str, Tip); 6] = [
+    ("<ENDPOINT>", || format!("a machine is reached as one of: {}", endpoint_forms())),
+    ("<PLAN>", || {
+        "`linerate plans` lists the built-in plans; a plan file is given as a path, like ./mine.toml".to_owned()
+    }),
+    ("<BASELINE>", || {
+        "`linerate records list` shows what was measured; `last` and `last~1` are the latest campaigns".to_owned()
+    }),
+    ("<CANDIDATE>", || "what the baseline is held against: `last` is the latest campaign".to_owned()),
+    ("<METRIC>", || format!("metrics are {}", METRICS.iter().map(Metric::short).collect::<Vec<_>>().join(", "))),
+    ("<NAME>", || "`linerate lab list` shows the boards".to_owned()),
+];
+
+/// A complaint, with the next step where clap knows none.
+fn with_next_step(mut complaint: clap::Error) -> clap::Error {
+    let tips: Vec<String> = match (complaint.kind(), complaint.get(ContextKind::InvalidArg)) {
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
+            let is_missing = |argument: &str| missing.iter().any(|one| one.ends_with(argument));
+            MISSING.iter().filter(|(argument, _)| is_missing(argument)).map(|(_, tip)| tip()).collect()
+        }
+        (ErrorKind::InvalidValue, Some(ContextValue::String(argument))) if argument.ends_with("<ENDPOINT>") => {
+            vec![(MISSING[0].1)()]
+        }
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if !word.starts_with('-') => {
+            vec![format!("leave '{word}' out; what has blanks in it is quoted")]
+        }
+        _ => Vec::new(),
+    };
+    if !tips.is_empty() {
+        let tips = tips.into_iter().map(Into::into).collect();
+        complaint.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    complaint
 }
 
 /// Options that several commands share; they may stand before the command's name too.

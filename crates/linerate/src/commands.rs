@@ -25,15 +25,17 @@ mod target;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use linerate_control::{Client, ConnectOptions, Psk};
+use anyhow::{Context, Result, bail};
+use linerate_control::{Client, ConnectOptions, Endpoint, Psk, endpoint_forms};
+use linerate_machine::end::PerEnd;
 use linerate_results::record::Record;
 use linerate_results::store::Store;
 
 use self::run::OwnedOrder;
-use crate::cli::{Cli, Command, SharedArgs};
+use crate::cli::{Cli, Command, EndsArgs, SharedArgs};
 use crate::defaults::Defaults;
 use crate::interrupt;
+use crate::measure::pair::GivenAddresses;
 use crate::output::{self, say};
 use crate::render;
 use crate::render::doubts::Notes;
@@ -70,8 +72,8 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
 fn fill_in(cli: &mut Cli) -> Result<()> {
     let plan_folder = match &cli.command {
         Command::Run(arguments) => linerate_plan::folder(&arguments.plan),
-        Command::Check(_) | Command::Serve(_) | Command::Target(_) | Command::Records(_) | Command::Explain(_) => None,
-        Command::Compare(_) | Command::History(_) | Command::Cost(_) => None,
+        Command::Serve(_) | Command::Target(_) | Command::Records(_) | Command::Explain(_) => None,
+        Command::Compare(_) | Command::History(_) | Command::Cost(_) | Command::Check(_) => None,
         // What they do is the same everywhere; the demo's records end with it.
         Command::Demo | Command::Plans { .. } | Command::Lab(_) => return Ok(()),
         Command::Completions { .. } | Command::Man { .. } | Command::Agent { .. } => return Ok(()),
@@ -80,13 +82,31 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
     cli.shared.store = cli.shared.store.take().or(store);
     cli.shared.psk_file = cli.shared.psk_file.take().or(psk_file);
     let ends = match &mut cli.command {
-        Command::Run(arguments) => (&mut arguments.target, &mut arguments.host),
-        Command::Check(arguments) => (&mut arguments.target, &mut arguments.host),
+        Command::Run(arguments) => &mut arguments.ends,
+        Command::Check(arguments) => &mut arguments.ends,
         _ => return Ok(()),
     };
-    *ends.0 = ends.0.take().or(target);
-    *ends.1 = ends.1.take().or(host);
+    ends.target = ends.target.take().or(target);
+    ends.host = ends.host.take().or(host);
     Ok(())
+}
+
+/// The addresses that the user gave.
+fn given_addresses(ends: &EndsArgs) -> GivenAddresses {
+    GivenAddresses { target: ends.target_address.clone(), host: ends.host_address.clone() }
+}
+
+/// The two machines: as the user said, or by the defaults.
+fn machines(ends: &EndsArgs) -> Result<PerEnd<Endpoint>> {
+    let Some(target) = ends.target.clone() else {
+        bail!(
+            "which machine is the target? Give --target ENDPOINT, set LINERATE_TARGET, or write target = \"ENDPOINT\" into \
+             linerate.toml; an endpoint is one of: {}",
+            endpoint_forms()
+        )
+    };
+    let host = boards::usual_host(&target, ends.host.as_ref().unwrap_or(&Endpoint::Local));
+    Ok(PerEnd { target, host })
 }
 
 fn connect_options(reach: &SharedArgs) -> Result<ConnectOptions> {

@@ -126,7 +126,11 @@ fn what_is_not_said_has_defaults() {
         check_target(&bench, &here, words, environment, parts);
     };
     let variable = [("LINERATE_TARGET", "netns:variable")];
-    check(&["tcp"], &[], &["which machine is measured?", "--target", "LINERATE_TARGET", "linerate.toml", "board:NAME"]);
+    check(
+        &["tcp"],
+        &[],
+        &["which machine is the target?", "--target", "LINERATE_TARGET", "linerate.toml", "board:NAME"],
+    );
     fs::write(format!("{here}/linerate.toml"), "# ours\ntarget = \"netns:here\"\n").unwrap();
     check(&["tcp"], &[], &["the target (netns:here)"]);
     check(&[&plan], &[], &["the target (netns:here)"]);

@@ -116,6 +116,8 @@ const COMMANDS: &[&str] = &[
     "history",
     "history thruput",
     "cost nonsense",
+    "--quiet plans",
+    "--store x lab list",
     // One machine.
     "target",
     "target local",

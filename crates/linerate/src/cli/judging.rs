@@ -139,8 +139,8 @@ pub(crate) struct ExplainOutputArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// What to compare with, like last~1, last:target.mtu=1500, or :kernel=6.12 of all campaigns of the last plan that ran,
-    /// or of that which :plan=NAME says
+    /// What to compare with, like last~1, last:target.mtu=1500, or :target.kernel=6.12.48 of all campaigns of the last plan
+    /// that ran, or of that which :plan=NAME says
     #[arg(value_name = "BASELINE", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) baseline: String,
     /// What to compare with it; left out with --null, the baseline is compared with itself only

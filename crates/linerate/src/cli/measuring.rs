@@ -18,27 +18,9 @@ use crate::complete;
 use crate::measure::route::GivenAddress;
 use linerate_plan::RoundOrder;
 
+/// Between which machines.
 #[derive(Args, Debug)]
-pub(crate) struct CheckArgs {
-    /// One machine: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
-    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
-    pub(crate) target: Option<Endpoint>,
-    /// The other; by default as for --target, else this one, or where a board's cable ends
-    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
-    pub(crate) host: Option<Endpoint>,
-    /// The target's address that is tried; found by itself where both share a subnet or SSH is the way
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target_address: Option<GivenAddress>,
-    /// The host's address that is tried
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) host_address: Option<GivenAddress>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct RunArgs {
-    /// A built-in plan (see `linerate plans`), or a plan file like ./mine.toml
-    #[arg(add = ArgValueCompleter::new(complete::plans))]
-    pub(crate) plan: String,
+pub(crate) struct EndsArgs {
     /// The machine under test: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
     ///
     /// Without it, LINERATE_TARGET in the environment says it, or `target` in a linerate.toml beside the plan file or in the
@@ -48,6 +30,28 @@ pub(crate) struct RunArgs {
     /// The machine at the other end of the cable; by default as for --target, else this one, or where a board's cable ends
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) host: Option<Endpoint>,
+    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way.
+    /// A link-local one (fe80::2) may have its interface behind it, of either end: fe80::2%eth0
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) target_address: Option<GivenAddress>,
+    /// The host's address that test traffic uses; one of the two is enough where the other follows
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) host_address: Option<GivenAddress>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) ends: EndsArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// A built-in plan (see `linerate plans`), or a plan file like ./mine.toml
+    #[arg(add = ArgValueCompleter::new(complete::plans))]
+    pub(crate) plan: String,
+    #[command(flatten)]
+    pub(crate) ends: EndsArgs,
     /// Where the target is another tool's server: read its machine's counters over ssh, with a shell and cat only
     ///
     /// For iperf3:host and the like, when no agent may be copied there: [ssh:][user@]host[:port]. One ssh connection;
@@ -110,13 +114,6 @@ pub(crate) struct RunArgs {
     /// Measure nothing: show every trial in its order, which will be skipped and why, and the time it will all take
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
-    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way.
-    /// A link-local one (fe80::2) may have its interface behind it, of either end: fe80::2%eth0
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target_address: Option<GivenAddress>,
-    /// The host's address that test traffic uses; one of the two is enough where the other follows
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) host_address: Option<GivenAddress>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Also a line a second while a stream runs, as iperf has them: time, direction, Mbit/s of payload

@@ -4,12 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::run::ends;
-use super::{boards, connect_options, say_notes, width};
+use super::{boards, connect_options, given_addresses, machines, say_notes, width};
 use crate::cli::{CheckArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::check::{self, Step};
-use crate::measure::pair::{GivenAddresses, Pair};
+use crate::measure::pair::Pair;
 use crate::output::out;
 use crate::progress::Progress;
 use crate::render;
@@ -17,10 +16,10 @@ use crate::render;
 /// Tries it from the bottom up, and prints a line each as it goes. The status is 1 where something failed.
 pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let options = connect_options(shared)?;
-    let ends = ends(arguments.target.as_ref(), arguments.host.as_ref())?;
+    let ends = machines(&arguments.ends)?;
     let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(shared.quiet))?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.target_address.clone(), host: arguments.host_address.clone() };
+    let given = given_addresses(&arguments.ends);
     let pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);

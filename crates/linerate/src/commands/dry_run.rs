@@ -13,12 +13,12 @@ use linerate_machine::printable::in_line;
 use linerate_machine::setting::BOOT;
 use linerate_machine::units::format_duration;
 
-use super::{boards, say_notes};
+use super::{boards, given_addresses, say_notes};
 use crate::cli::{OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::boot::Boots;
 use crate::measure::campaign::Order;
-use crate::measure::pair::{GivenAddresses, Pair};
+use crate::measure::pair::Pair;
 use crate::measure::settings::foreseen;
 use crate::output::{beside, data, out};
 use crate::progress::Progress;
@@ -35,7 +35,7 @@ pub(super) fn dry_run(
 ) -> Result<ExitCode> {
     let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(quiet))?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.target_address.clone(), host: arguments.host_address.clone() };
+    let given = given_addresses(&arguments.ends);
     let pair = Pair::connect(&ends.target, &ends.host, given, options)?;
     for client in [&pair.target, &pair.host] {
         say_notes(client);

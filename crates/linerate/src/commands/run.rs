@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
-use linerate_control::{Endpoint, endpoint_forms};
+use linerate_control::Endpoint;
 use linerate_machine::end::{End, PerEnd};
 use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::compare::{self, Wish};
@@ -18,11 +18,11 @@ use linerate_trial::tool::Tool;
 use serde::{Deserialize, Serialize};
 
 use super::compare::percentage;
-use super::{boards, connect_options, dry_run, make_store, report, say_notes, width};
+use super::{boards, connect_options, dry_run, given_addresses, machines, make_store, report, say_notes, width};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
-use crate::measure::pair::{GivenAddresses, Pair};
+use crate::measure::pair::Pair;
 use crate::measure::precision::{Repeats, main_metric};
 use crate::measure::settings;
 use crate::output::{beside, data, out};
@@ -38,7 +38,7 @@ use linerate_plan::{Changes, Plan, PlannedTrial, Precision, RoundOrder, expectat
 pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> {
     // Everything that can be wrong without touching a machine is found before one is touched.
     let plan = linerate_plan::find(&arguments.plan)?;
-    let ends = ends(arguments.target.as_ref(), arguments.host.as_ref())?;
+    let ends = machines(&arguments.ends)?;
     let mut overrides = arguments.set.clone();
     if let Some(method) = arguments.cpu_method {
         let method = if matches!(method, CpuMethodArg::Soak) { "soak" } else { "stat" };
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
     // A board that has to be started for this ends with it.
     let _started = boards::start_for(&[&ends.target, &ends.host], &progress)?;
     interrupt::listen();
-    let given = GivenAddresses { target: arguments.target_address.clone(), host: arguments.host_address.clone() };
+    let given = given_addresses(&arguments.ends);
     let mut pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
     if let Some(foreign) = &mut pair.foreign {
         foreign.credentials = credentials;
@@ -202,19 +202,6 @@ fn check_settings(target: &Endpoint, trials: &[PlannedTrial]) -> Result<()> {
             tool.row().server
         ),
     }
-}
-
-/// Between which machines: as the user said, or by the defaults.
-pub(super) fn ends(target: Option<&Endpoint>, host: Option<&Endpoint>) -> Result<PerEnd<Endpoint>> {
-    let Some(target) = target.cloned() else {
-        bail!(
-            "which machine is the target? Give --target ENDPOINT, set LINERATE_TARGET, or write target = \"ENDPOINT\" into \
-             linerate.toml; {}",
-            endpoint_forms()
-        )
-    };
-    let host = boards::usual_host(&target, host.unwrap_or(&Endpoint::Local));
-    Ok(PerEnd { target, host })
 }
 
 /// `--counters`: who reads them, and of whom.
