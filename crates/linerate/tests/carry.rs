@@ -260,7 +260,8 @@ fn to_a_usual_board_and_left_there() {
     let words: Vec<&str> = ["--keep-agent"].iter().chain(&QUICK).copied().collect();
     let ran = board.run_carried(&bench, &words).wait(LONG);
     check_measured(&ran);
-    let place = ran.stderr.split("--remote-agent ").nth(1).expect(&ran.stderr).trim();
+    let place = ran.stderr.split("--remote-agent ").nth(1).expect(&ran.stderr);
+    let place = place.lines().next().unwrap_or_default().trim();
     assert!(place.starts_with("/tmp/linerate-") && board.folders().len() == 1, "{place}");
     let mode = fs::metadata(&board.folders()[0]).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);

@@ -21,8 +21,9 @@ fn shell(netns: &std::path::Path, lines: &str) {
 
 fn check(bench: &Bench) -> Ran {
     let (target, host) = (bench.target(), bench.host());
-    let ran =
-        Running::start(bench.linerate(&["check", "--target", &target, "--host", &host])).wait(Duration::from_secs(60));
+    let mut command = bench.linerate(&["check", "--target", &target, "--host", &host]);
+    command.env("COLUMNS", "100");
+    let ran = Running::start(command).wait(Duration::from_secs(60));
     assert!(ran.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ran.stdout);
     ran
 }

@@ -177,11 +177,13 @@ fn ctrl_c_is_heard_while_nothing_answers() {
     command.args(SHORT_AND_LONG);
     interrupt_waiting(&bench, command, "linerate: interrupted\n");
     // The second of a kind does not wait for anything; the status is the same.
-    let running = Running::start(bench.linerate(&["run", "tcp-stream", "--target", "exec:sleep 60"]));
+    let running = Running::start(bench.linerate(&["run", "tcp-stream", "--target", "exec:sleep 3"]));
     bench.wait_until("the target is asked", IN_TIME, || bench.processes().len() > 1);
     running.signal("INT");
     running.signal("INT");
     assert_eq!(running.wait(IN_TIME).status.code(), Some(130));
+    // A command of the user's that reads no input ends by itself.
+    bench.check_nothing_runs(Duration::from_secs(6));
 
     // The target lets nothing in that opens a flow: a route of its own swallows it.
     let swallow = "ip route add blackhole 198.18.0.1/32 && ip -6 route add blackhole 2001:2::1/128";

@@ -213,7 +213,9 @@ fn check(record: &Record, place: &str, seed: u64) {
         let forged = |line: &str| line.starts_with("=FORGED ok") || line.starts_with("=FORGED: well");
         assert!(!whole.lines().any(forged), "{}", told());
         let longest = written.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-        assert!(longest < 10_000, "a line of {longest} characters: seed {seed}, {place}, {form}");
+        // Without a width a table has all its columns, of which a record may name as many as it has factors.
+        let most = if width.is_some() { 10_000 } else { 100_000 };
+        assert!(longest < most, "a line of {longest} characters: seed {seed}, {place}, {form}");
         if form.contains("markdown") {
             let tame = written.replace("\\<", "").replace("\\|", "");
             let fenced = tame.contains("```text");
