@@ -123,11 +123,14 @@ mod tests {
     #[test]
     fn a_program_that_is_busy_is_seen() {
         let before = Others::look();
-        let mut busy = std::process::Command::new("/bin/sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        // What this process starts itself is part of a trial; its grandchild is somebody else's once the child has ended.
+        let script = "(while :; do :; done) >/dev/null 2>&1 & echo $!";
+        let busy = std::process::Command::new("/bin/sh").args(["-c", script]).output().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(800));
         let found = before.busy_since(1);
-        busy.kill().unwrap();
-        busy.wait().unwrap();
+        let number = String::from_utf8_lossy(&busy.stdout).trim().to_owned();
+        let kill = format!("kill {number}");
+        assert!(std::process::Command::new("/bin/sh").args(["-c", &kill]).status().unwrap().success());
         assert!(found.as_ref().is_some_and(|found| found.share > 0.1), "{found:?}");
     }
 }

@@ -59,13 +59,13 @@ pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
         // Open files of this process: nobody could reach them by their names, so people read these.
         pair.names = PerEnd::of(|end| format!("the lab's {end}"));
     }
-    let mut notes = Notes::default();
+    let (mut notes, mut firsts) = (Notes::default(), Vec::new());
     for (name, overrides) in linerate_plan::demo_plans() {
         let plan = linerate_plan::find(name)?;
         let changes = Changes { overrides, ..Changes::default() };
         let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), changes };
         let order = wanted.begin()?;
-        let (mut records, mut firsts) = (Vec::new(), Vec::new());
+        let mut records = Vec::new();
         let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {
             firsts.push(First::of(record));
             records.push(record.in_brief());
@@ -73,14 +73,13 @@ pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
         progress.clear();
         let lead = format!("── linerate run {name}");
         out!("\n{}", report(&order, &Parts::new(), &records, Some(&lead), &mut notes));
-        out!("{}", in_a_line(&firsts, width()));
         if matches!(ended, Err(CampaignError::Interrupted { .. })) {
             pair.end();
             bail!("interrupted; of the demo's machines and traffic nothing is left");
         }
         status(ended)?;
     }
-    out!("{}", notes_beneath(&notes, width()));
+    out!("{}{}", in_a_line(&firsts, width()), notes_beneath(&notes, width()));
     out!("On your own board: linerate run tcp --target root@board (linerate plans has all plans).\n");
     Ok(ExitCode::SUCCESS)
 }
