@@ -180,7 +180,7 @@ impl UnderWay<'_> {
         // Of a machine that does not tell its boots, being gone for a while is all there is to see.
         let (mut was_away, mut last) = (false, None);
         loop {
-            match self.pair.knock(self.end, self.left()) {
+            match self.pair.reconnect(self.end, self.left()) {
                 Ok(client) => {
                     let machine = describe(&client, &modules);
                     let boot_id = machine.as_ref().and_then(|machine| machine.boot_id.as_deref());

@@ -109,7 +109,7 @@ impl Pair {
     }
 
     /// Tries once to reach the agent of an end anew, for about so long at most.
-    pub(crate) fn knock(&self, end: End, time: Duration) -> Result<Client, ControlError> {
+    pub(crate) fn reconnect(&self, end: End, time: Duration) -> Result<Client, ControlError> {
         let time = time.max(Duration::from_secs(1));
         let options = ConnectOptions {
             connect_timeout: self.options.connect_timeout.min(time),
