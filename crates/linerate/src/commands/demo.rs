@@ -72,7 +72,9 @@ pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
         });
         progress.clear();
         let lead = format!("── linerate run {name}");
-        out!("\n{}", report(&order, &Parts::new(), &records, Some(&lead), &mut notes));
+        let is_first = firsts.len() == records.len();
+        let text = report(&order, &Parts::new(), &records, Some(&lead), &mut notes);
+        out!("{}{text}", if is_first { "" } else { "\n" });
         if matches!(ended, Err(CampaignError::Interrupted { .. })) {
             pair.end();
             bail!("interrupted; of the demo's machines and traffic nothing is left");

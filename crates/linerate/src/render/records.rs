@@ -192,6 +192,11 @@ fn counted(columns: &[&Figure], records: &[&Record]) -> Vec<String> {
 
 pub(super) fn heading(figure: &Figure, records: &[&Record], apis: &str) -> Heading {
     let is_requests = records.iter().all(|record| !record.workload.is_stream());
+    // There may be several of them, and what the trial lost in all beside them.
+    let name = match figure.layer {
+        Layer::At(stage) => format!("{} at {}", figure.heading(), stage.name()),
+        _ => figure.heading().to_owned(),
+    };
     Heading {
         unit: match figure.unit {
             Unit::UsPerPacket if is_requests => "µs/transaction".to_owned(),
@@ -200,19 +205,18 @@ pub(super) fn heading(figure: &Figure, records: &[&Record], apis: &str) -> Headi
         layer: layer(figure, records).to_owned(),
         apis: if figure.about == About::Rate { apis.to_owned() } else { String::new() },
         left_out: figure.column.and_then(|column| column.left_out),
-        ..Heading::new(figure.heading())
+        ..Heading::new(name)
     }
 }
 
 /// What a figure counts, or whose it is, in words.
 pub(super) fn layer(figure: &Figure, records: &[&Record]) -> &'static str {
     match figure.layer {
-        Layer::None => "",
+        Layer::None | Layer::At(_) => "",
         Layer::Tcp => "TCP",
         Layer::RoundTrip => "round trip",
         Layer::Sent => "of sent",
         Layer::Machine(end) => end.name(),
-        Layer::At(stage) => stage.name(),
         Layer::Payload => {
             let streams = || records.iter().map(|record| record.workload).filter(|workload| workload.is_stream());
             match (streams().any(Workload::is_udp), streams().any(|workload| !workload.is_udp())) {
