@@ -7,12 +7,14 @@ pub mod api;
 pub mod arrivals;
 pub mod departures;
 pub mod doubt;
+pub mod event;
 pub mod flow;
 pub mod histogram;
 pub mod options;
 pub mod outcome;
 pub mod pace;
 pub mod spec;
+pub mod timeline;
 pub mod tool;
 
 pub use linerate_wire as wire;

@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::api::{ApiUse, Timestamps};
 use crate::arrivals::Arrivals;
 use crate::doubt::Doubt;
+use crate::event::Event;
 use crate::histogram::Histogram;
 use crate::pace::Pacing;
+use crate::timeline::Timeline;
 
 /// What one end saw of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +29,12 @@ pub struct Outcome {
     pub cpu: Option<CpuUse>,
     /// CPU use in time slices.
     pub cpu_slices: Vec<CpuSlice>,
+    /// The measured part in short slices; empty of an agent that does not tell.
+    #[serde(default)]
+    pub timeline: Timeline,
+    /// What happened during the trial, as far as this end saw it, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
     /// What the machine's counters grew by over the whole trial, warm-up included.
     pub counters: Counters,
     /// What the kernel dropped over the whole trial and why, where that was asked for and could be traced.
@@ -53,6 +61,8 @@ impl Outcome {
             flows,
             cpu: None,
             cpu_slices: Vec::new(),
+            timeline: Timeline::default(),
+            events: Vec::new(),
             counters: Counters::default(),
             drop_reasons: None,
             registers: None,
@@ -118,6 +128,9 @@ pub struct FlowOutcome {
     pub timeouts: Option<u64>,
     /// TCP's own account at the end of the flow.
     pub tcp: Option<TcpSummary>,
+    /// Its segments over the whole connection, read when the other end had closed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<Segments>,
     /// What the socket's buffer really is, octets: the sending one of a sender, else the receiving one.
     pub socket_buffer: Option<u64>,
 }
@@ -148,6 +161,7 @@ impl FlowOutcome {
             latency: None,
             timeouts: None,
             tcp: None,
+            segments: None,
             socket_buffer: None,
         }
     }
@@ -234,6 +248,22 @@ pub struct TcpSummary {
     pub segments_received: Option<u64>,
     /// The congestion control in use.
     pub congestion_control: Option<String>,
+}
+
+/// A connection's data segments as one end counted them (struct tcp_info). Absent where the kernel does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segments {
+    /// Sent, those retransmitted included (tcpi_data_segs_out).
+    pub sent: u64,
+    /// Received (tcpi_data_segs_in).
+    pub received: u64,
+    /// Sent again (tcpi_total_retrans).
+    pub retransmitted: u64,
+    /// Of them, those that the receiver said it had already (tcpi_dsack_dups).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spurious: Option<u64>,
+    /// Sent and not acknowledged at that time (tcpi_unacked): 0 where the connection was emptied.
+    pub unacknowledged: u64,
 }
 
 /// What a thread used (getrusage(2), RUSAGE_THREAD), and what it did not get.

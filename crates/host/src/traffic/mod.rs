@@ -44,6 +44,7 @@ use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
+use linerate_trial::timeline::Timeline;
 
 use crate::counters::{self, Snapshot};
 use crate::drop_reasons::Tracing;
@@ -443,6 +444,8 @@ impl Trial {
             flows,
             cpu: sampled.cpu,
             cpu_slices: sampled.cpu_slices,
+            timeline: Timeline::default(),
+            events: Vec::new(),
             counters,
             drop_reasons,
             registers,

@@ -1,0 +1,168 @@
+//! What happened at a time in a trial: facts, and the one place that makes sentences of them.
+//! Knows nothing of how it was noticed.
+
+use std::fmt::{self, Display, Formatter};
+
+use linerate_machine::end::End;
+use serde::{Deserialize, Serialize};
+
+/// Something that happened at a time in a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When it began, seconds from the start of the measured part; negative in the warm-up.
+    pub at_s: f64,
+    /// How long it lasted, seconds; absent of what has no length, and of what had not ended at the trial's end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_s: Option<f64>,
+    /// How far `at_s` and the end may be off, seconds: about a slice.
+    #[serde(default)]
+    pub within_s: f64,
+    /// The machine that saw it; absent where it lies between the two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: Happening,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Happening {
+    /// Nothing of any flow arrived for a while, and then something did.
+    Stall,
+    /// A flow brought nothing from here on to the end.
+    FlowDied {
+        /// The flow's number.
+        flow: u16,
+    },
+    /// The interface lost its carrier.
+    CarrierLost {
+        /// Its name.
+        interface: String,
+    },
+    /// The interface got its carrier back.
+    CarrierBack {
+        /// Its name.
+        interface: String,
+    },
+    /// The interface was set down or up.
+    InterfaceSet {
+        /// Its name.
+        interface: String,
+        /// Whether it is up now.
+        up: bool,
+    },
+    /// The other end's address has another hardware address.
+    NeighbourChanged {
+        /// The address.
+        address: String,
+        /// The hardware address before.
+        from: String,
+        /// And now.
+        to: String,
+    },
+    /// Nobody answers for the other end's address (ARP, neighbour discovery) any more.
+    NeighbourLost {
+        /// The address.
+        address: String,
+    },
+    /// A route to the other end's address came, went or changed.
+    RouteChanged {
+        /// The destination.
+        destination: String,
+        /// Whether it was taken away.
+        removed: bool,
+    },
+    /// An address of the interface came or went.
+    AddressChanged {
+        /// The address.
+        address: String,
+        /// Whether it was taken away.
+        removed: bool,
+    },
+    /// The wall clock was stepped.
+    ClockStepped {
+        /// Forwards, seconds; negative backwards.
+        by_s: f64,
+    },
+    /// The agent did not run.
+    AgentStopped,
+    /// The control group's CPU quota was used up.
+    Throttled,
+    /// Others used the interface as well.
+    OthersTraffic {
+        /// Their octets a second, in or out, whichever was more.
+        octets_per_s: f64,
+    },
+}
+
+impl Happening {
+    /// The kind's name, as records write it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Happening::Stall => "stall",
+            Happening::FlowDied { .. } => "flow-died",
+            Happening::CarrierLost { .. } => "carrier-lost",
+            Happening::CarrierBack { .. } => "carrier-back",
+            Happening::InterfaceSet { .. } => "interface-set",
+            Happening::NeighbourChanged { .. } => "neighbour-changed",
+            Happening::NeighbourLost { .. } => "neighbour-lost",
+            Happening::RouteChanged { .. } => "route-changed",
+            Happening::AddressChanged { .. } => "address-changed",
+            Happening::ClockStepped { .. } => "clock-stepped",
+            Happening::AgentStopped => "agent-stopped",
+            Happening::Throttled => "throttled",
+            Happening::OthersTraffic { .. } => "others-traffic",
+        }
+    }
+}
+
+/// A clause without the time.
+impl Display for Happening {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let gone = |removed: bool| if removed { "was removed" } else { "was added or changed" };
+        match self {
+            Happening::Stall => write!(f, "nothing arrived"),
+            Happening::FlowDied { flow } => write!(f, "flow {flow} died: nothing of it arrived any more"),
+            Happening::CarrierLost { interface } => write!(f, "{interface} lost its carrier"),
+            Happening::CarrierBack { interface } => write!(f, "{interface} got its carrier back"),
+            Happening::InterfaceSet { interface, up } => {
+                write!(f, "{interface} was set {}", if *up { "up" } else { "down" })
+            }
+            Happening::NeighbourChanged { address, from, to } => {
+                write!(f, "the hardware address of {address} changed from {from} to {to}")
+            }
+            Happening::NeighbourLost { address } => write!(f, "nobody answered for {address} any more (ARP)"),
+            Happening::RouteChanged { destination, removed } => {
+                write!(f, "a route to {destination} {}", gone(*removed))
+            }
+            Happening::AddressChanged { address, removed } => write!(f, "the address {address} {}", gone(*removed)),
+            Happening::ClockStepped { by_s } => write!(f, "the wall clock was stepped by {by_s:+.3} s"),
+            Happening::AgentStopped => write!(f, "the agent did not run"),
+            Happening::Throttled => write!(f, "the control group's CPU quota was used up"),
+            Happening::OthersTraffic { octets_per_s } => {
+                write!(f, "other traffic of {:.1} Mbit/s on the interface", octets_per_s * 8.0 / 1e6)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_is_the_json_s() {
+        let event = Event {
+            at_s: 1.5,
+            for_s: None,
+            within_s: 0.05,
+            end: Some(End::Host),
+            what: Happening::CarrierLost { interface: "eth0".to_owned() },
+        };
+        let json = serde_json::to_value(&event).unwrap();
+        assert_eq!(json["kind"], event.what.name());
+        assert_eq!(serde_json::from_value::<Event>(json).unwrap(), event);
+    }
+}
