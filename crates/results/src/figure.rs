@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use linerate_machine::cpu::CpuShares;
 use linerate_machine::end::{Direction, End};
+use linerate_path::budget::LossLine;
 use linerate_path::stage::Stage;
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::{Spec, Workload};
@@ -122,8 +123,6 @@ pub enum Layer {
     Sent,
     /// One of the two machines.
     Machine(End),
-    /// A place on the path.
-    At(Stage),
 }
 
 /// What a figure depends on.
@@ -214,6 +213,8 @@ pub enum Getter {
     Latency(fn(&Latency) -> Option<f64>),
     Demand(fn(&ServiceDemand) -> Option<f64>),
     Cpu(End, fn(&CpuShares) -> f64),
+    /// What the loss budget puts at this stage, whole trial.
+    LostAt(Stage),
 }
 
 impl Getter {
@@ -227,6 +228,7 @@ impl Getter {
             Getter::Demand(_) => "result.service_demand",
             Getter::Cpu(End::Target, _) => "target.cpu",
             Getter::Cpu(End::Host, _) => "host.cpu",
+            Getter::LostAt(_) => "loss_budget",
         }
     }
 }
@@ -243,6 +245,13 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// Absent where the budget has no line of this stage, for then no counter spoke of it.
+    fn lost_at(&self, stage: Stage) -> Option<f64> {
+        let is_it = |line: &&LossLine| line.stage == stage && self.direction.is_none_or(|way| line.direction == way);
+        let lines = self.record.loss_budget.as_ref()?.iter().filter(is_it);
+        lines.map(|line| line.packets).reduce(|sum, more| sum + more).map(|packets| packets as f64)
+    }
+
     /// The record as a whole.
     pub fn whole(record: &'a Record) -> Source<'a> {
         Source { record, direction: None, flow: record.result.as_ref().map(|result| &result.flow) }
@@ -300,6 +309,7 @@ impl Figure {
                 Some(of(&source.record.machine(end).cpu.as_ref()?.machine))
             }
             Getter::Cpu(..) => None,
+            Getter::LostAt(stage) => source.lost_at(stage),
         }
     }
 
@@ -382,7 +392,7 @@ impl Metric {
                 // What is of datagrams: TCP's segments are its own.
                 Getter::Flow(_) => spec.workload == Workload::UdpStream,
                 Getter::Demand(_) if self.unit == Unit::UsPerKib => is_stream,
-                Getter::Source(..) | Getter::Demand(_) | Getter::Cpu(..) => true,
+                Getter::Source(..) | Getter::Demand(_) | Getter::Cpu(..) | Getter::LostAt(_) => true,
             }
     }
 

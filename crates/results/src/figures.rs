@@ -3,7 +3,7 @@
 
 use linerate_machine::cpu::CpuShares;
 use linerate_machine::end::End::{self, Host, Target};
-use linerate_path::budget::{LossLine, PauseFrames};
+use linerate_path::budget::PauseFrames;
 use linerate_path::stage::Stage;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::TcpSummary;
@@ -113,19 +113,19 @@ figures! {
     pause("host_pause_received", "pause received", Host, |s| number(pauses(s, Host)?.received));
     pause("target_pause_sent", "pause sent", Target, |s| number(pauses(s, Target)?.sent));
     pause("host_pause_sent", "pause sent", Host, |s| number(pauses(s, Host)?.sent));
-    lost("lost_sender_application_packets", "lost in the sender", Stage::SenderApplication, |s| lost_at(s, Stage::SenderApplication));
-    lost("lost_sender_socket_packets", "lost at the sender's socket", Stage::SenderSocket, |s| lost_at(s, Stage::SenderSocket));
-    lost("lost_sender_stack_packets", "lost in the sender's stack", Stage::SenderStack, |s| lost_at(s, Stage::SenderStack));
-    lost("lost_qdisc_packets", "lost at the qdisc", Stage::Qdisc, |s| lost_at(s, Stage::Qdisc));
-    lost("lost_driver_tx_ring_packets", "lost at the TX ring", Stage::DriverTxRing, |s| lost_at(s, Stage::DriverTxRing));
-    lost("lost_mac_tx_packets", "lost at MAC TX", Stage::MacTx, |s| lost_at(s, Stage::MacTx));
-    lost("lost_link_packets", "lost on the link", Stage::Link, |s| lost_at(s, Stage::Link));
-    lost("lost_mac_rx_fifo_packets", "lost at the RX FIFO", Stage::MacRxFifo, |s| lost_at(s, Stage::MacRxFifo));
-    lost("lost_driver_rx_ring_packets", "lost at the RX ring", Stage::DriverRxRing, |s| lost_at(s, Stage::DriverRxRing));
-    lost("lost_softirq_backlog_packets", "lost at the backlog", Stage::SoftirqBacklog, |s| lost_at(s, Stage::SoftirqBacklog));
-    lost("lost_receiver_stack_packets", "lost in the receiver's stack", Stage::ReceiverStack, |s| lost_at(s, Stage::ReceiverStack));
-    lost("lost_receiver_socket_packets", "lost at the receiver's socket", Stage::ReceiverSocket, |s| lost_at(s, Stage::ReceiverSocket));
-    lost("lost_receiver_application_packets", "lost in the receiver", Stage::ReceiverApplication, |s| lost_at(s, Stage::ReceiverApplication));
+    lost("lost_sender_application_packets", "lost in the sender", Stage::SenderApplication);
+    lost("lost_sender_socket_packets", "lost at the sender's socket", Stage::SenderSocket);
+    lost("lost_sender_stack_packets", "lost in the sender's stack", Stage::SenderStack);
+    lost("lost_qdisc_packets", "lost at the qdisc", Stage::Qdisc);
+    lost("lost_driver_tx_ring_packets", "lost at the TX ring", Stage::DriverTxRing);
+    lost("lost_mac_tx_packets", "lost at MAC TX", Stage::MacTx);
+    lost("lost_link_packets", "lost on the link", Stage::Link);
+    lost("lost_mac_rx_fifo_packets", "lost at the RX FIFO", Stage::MacRxFifo);
+    lost("lost_driver_rx_ring_packets", "lost at the RX ring", Stage::DriverRxRing);
+    lost("lost_softirq_backlog_packets", "lost at the backlog", Stage::SoftirqBacklog);
+    lost("lost_receiver_stack_packets", "lost in the receiver's stack", Stage::ReceiverStack);
+    lost("lost_receiver_socket_packets", "lost at the receiver's socket", Stage::ReceiverSocket);
+    lost("lost_receiver_application_packets", "lost in the receiver", Stage::ReceiverApplication);
 }
 
 const SPEED: [&str; 2] = ["faster", "slower"];
@@ -196,17 +196,8 @@ fn pauses(source: Source<'_>, end: End) -> Option<&PauseFrames> {
     source.record.machine(end).pause_frames.as_ref().filter(|_| source.direction.is_none())
 }
 
-const fn lost(name: &'static str, title: &'static str, stage: Stage, of: OfSource) -> Figure {
-    let column = headed("lost", SELDOM);
-    Figure { layer: Layer::At(stage), column, ..figure(name, title, Packets, Loss, Getter::Source("loss_budget", of)) }
-}
-
-/// What the budget puts at this stage, whole trial; absent where it has no line, for then no counter spoke of it.
-fn lost_at(source: Source<'_>, stage: Stage) -> Option<f64> {
-    let is_it = |line: &&LossLine| line.stage == stage && source.direction.is_none_or(|way| line.direction == way);
-    let mut lines = source.record.loss_budget.as_ref()?.iter().filter(is_it).peekable();
-    lines.peek()?;
-    Some(lines.map(|line| line.packets).sum::<u64>() as f64)
+const fn lost(name: &'static str, title: &'static str, stage: Stage) -> Figure {
+    Figure { column: SELDOM, ..figure(name, title, Packets, Loss, Getter::LostAt(stage)) }
 }
 
 const PLAIN: Column = Column { heading: None, spread: false, rare: false, left_out: None };

@@ -56,10 +56,13 @@ impl OptionRow {
         self.field.words()
     }
 
-    /// A value as it is written in records (`1024` and `1K` are both `1K`).
+    /// What somebody writes, as it is written in records (`1024` and `1K` are both `1K`).
     pub fn canonical(&self, text: &str) -> Result<String, BadOption> {
         let mut spec = Spec::new(Workload::UdpStream);
         spec.set_row(self, text)?;
+        if let ("rate", OfferedLoad::BitsPerSecond(bits @ ..LEAST_RATE)) = (self.name, spec.rate) {
+            return Err(BadOption::NoLoad(text.to_owned(), bits));
+        }
         Ok(self.field.get(&spec).unwrap_or_else(|| text.to_owned()))
     }
 }
@@ -183,7 +186,8 @@ pub enum NoRange {
     TooLong,
 }
 
-/// Bits per second. Less is a slip, as 100 for 100M: a usual datagram has 12 kbit.
+/// Bits per second. Less is a slip of who writes it, as 100 for 100M: a usual datagram has 12 kbit. Another tool's client
+/// may ask for less, and its record is read as it is.
 const LEAST_RATE: u64 = 10_000;
 
 /// How often a plan measures each configuration: no option of a trial, and set like one.
@@ -271,9 +275,6 @@ impl Spec {
     }
 
     fn set_row(&mut self, option: &OptionRow, text: &str) -> Result<(), BadOption> {
-        if let ("rate", Ok(OfferedLoad::BitsPerSecond(bits @ ..LEAST_RATE))) = (option.name, text.parse()) {
-            return Err(BadOption::NoLoad(text.to_owned(), bits));
-        }
         let bad = || BadOption::Value { name: option.name, text: text.to_owned(), allowed: option.allowed() };
         option.field.set(self, text).ok_or_else(bad)
     }
@@ -384,10 +385,18 @@ mod tests {
         check_complaint("trget.mtu", "9000", "did you mean 'target.mtu'?");
         check_complaint("hsot.grro", "off", "did you mean 'host.gro'?");
         check_complaint("mtu", "9000", "did you mean 'target.mtu' or 'host.mtu'?");
-        check_complaint("rate", "100", "100 is 100 bit/s, less than a packet a second; did you mean 100M, or 100pps?");
         check_complaint("mss", "-1", "'-1' is not allowed");
         check_complaint("repeat", "3", "belongs to the plan");
         check_complaint("message_size", "5G", "not allowed");
+    }
+
+    #[test]
+    fn a_slow_rate_is_a_slip_of_who_writes_it_and_not_of_a_record() {
+        let complaint = canonical("rate", "100").unwrap_err().to_string();
+        assert!(complaint.contains("100 is 100 bit/s, less than a packet a second; did you mean 100M, or 100pps?"));
+        // As `iperf3 -u -b 5K` asked a server of ours.
+        let asked = BTreeMap::from([("rate".to_owned(), "5K".to_owned())]);
+        assert_eq!(Spec::from_asked(Workload::UdpStream, &asked).rate, OfferedLoad::BitsPerSecond(5000));
     }
 
     #[test]

@@ -192,11 +192,6 @@ fn counted(columns: &[&Figure], records: &[&Record]) -> Vec<String> {
 
 pub(super) fn heading(figure: &Figure, records: &[&Record], apis: &str) -> Heading {
     let is_requests = records.iter().all(|record| !record.workload.is_stream());
-    // There may be several of them, and what the trial lost in all beside them.
-    let name = match figure.layer {
-        Layer::At(stage) => format!("{} at {}", figure.heading(), stage.name()),
-        _ => figure.heading().to_owned(),
-    };
     Heading {
         unit: match figure.unit {
             Unit::UsPerPacket if is_requests => "µs/transaction".to_owned(),
@@ -205,14 +200,14 @@ pub(super) fn heading(figure: &Figure, records: &[&Record], apis: &str) -> Headi
         layer: layer(figure, records).to_owned(),
         apis: if figure.about == About::Rate { apis.to_owned() } else { String::new() },
         left_out: figure.column.and_then(|column| column.left_out),
-        ..Heading::new(name)
+        ..Heading::new(figure.heading())
     }
 }
 
 /// What a figure counts, or whose it is, in words.
 pub(super) fn layer(figure: &Figure, records: &[&Record]) -> &'static str {
     match figure.layer {
-        Layer::None | Layer::At(_) => "",
+        Layer::None => "",
         Layer::Tcp => "TCP",
         Layer::RoundTrip => "round trip",
         Layer::Sent => "of sent",

@@ -95,7 +95,7 @@ fn named(figure: &Figure, record: &Record) -> String {
     match (figure.layer, layer(figure, &[record])) {
         _ if figure.unit == Unit::Calls => format!("{unit} {title}"),
         (Layer::Machine(end), _) if matches!(figure.value, Getter::Source(..)) => format!("{title} ({end}), {unit}"),
-        (_, "") | (Layer::RoundTrip | Layer::Machine(_) | Layer::At(_), _) => format!("{title}, {unit}"),
+        (_, "") | (Layer::RoundTrip | Layer::Machine(_), _) => format!("{title}, {unit}"),
         (Layer::Tcp, layer) => format!("{title}, {layer} {unit}"),
         (Layer::Sent, layer) => format!("{title}, {unit} {layer}"),
         (_, layer) => format!("{title}, {unit} of {layer}"),
@@ -118,7 +118,7 @@ fn figures(record: &Record) -> Table {
     }
     let sources = Source::all(record);
     let mut rows = figure_rows(record, &sources, |value| {
-        matches!(value, Getter::Source(..) | Getter::Flow(_) | Getter::Tcp(_) | Getter::Result(_))
+        matches!(value, Getter::Source(..) | Getter::LostAt(_) | Getter::Flow(_) | Getter::Tcp(_) | Getter::Result(_))
     });
     for (name, value) in FACTS {
         let cells: Vec<Cell> = sources.iter().map(|source| source.flow.and_then(value).into()).collect();
