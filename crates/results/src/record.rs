@@ -13,6 +13,7 @@ use linerate_path::stage::Counters;
 use linerate_registers::changes::RegisterChanges;
 use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::event::Event;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
@@ -20,6 +21,7 @@ use linerate_trial::spec::{Spec, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::profile::MachineProfile;
+use crate::time_budget::TimeLine;
 
 /// The name of this format.
 pub const FORMAT: &str = "linerate.record/1";
@@ -69,6 +71,13 @@ pub struct Record {
     /// What the receivers dropped that the trial did not send: frames for other hosts, unknown protocols.
     #[serde(default)]
     pub benign_drops: Vec<LossLine>,
+    /// Where the time of the measured part went, by what limited the stream, or by where transactions were; of each
+    /// direction the longest first. Empty where nobody looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub time_budget: Vec<TimeLine>,
+    /// What happened at a time, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
     /// Reasons not to trust a figure.
     #[serde(default)]
     pub doubts: Vec<Doubt>,
@@ -99,6 +108,8 @@ impl Record {
             loss_budget: None,
             unaccounted: None,
             benign_drops: Vec::new(),
+            time_budget: Vec::new(),
+            events: Vec::new(),
             doubts: Vec::new(),
             error: None,
         }

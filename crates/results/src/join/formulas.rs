@@ -100,6 +100,7 @@ impl Joined<'_> {
         }
         record.duration_s = main.iter().map(|pair| self.clocked(pair).elapsed_ns).max().map(|ns| ns as f64 / 1e9);
         record.intervals = self.intervals(&main);
+        self.follow_time(&main, record);
         record.doubts = doubts;
         record.result = Some(figures);
     }
