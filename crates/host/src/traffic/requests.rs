@@ -26,6 +26,10 @@ use crate::sys::thread::thread_use;
 
 /// How long a request over UDP waits for its response before it counts as lost.
 const RESPONSE_TIME_NS: u64 = 1_000_000_000;
+/// How long is waited, at the end, for responses that are under way: at least so long, and so many times the longest round
+/// trip. What is not answered then is lost as well: of a short trial, half of what is lost would be under way otherwise.
+const LINGER_NS: u64 = 200_000_000;
+const LINGER_TRIPS: u64 = 3;
 /// How long a read may block before the thread looks whether it should end.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -132,15 +136,8 @@ fn exchange(task: &Task, carrier: &mut impl Carrier) -> Result<(FlowOutcome, u64
         now = task.clock.now_ns();
         let Some(response) = response else { continue };
         outcome.calls += 1;
-        let answered = match response {
-            Response::Next => under_way.pop_front(),
-            Response::To { low, mask } => {
-                let at = under_way.iter().position(|(number, _)| number & mask == low);
-                at.and_then(|at| under_way.remove(at))
-            }
-        };
         // No match: its request was given up before, and counted as timed out.
-        let Some((_, sent_ns)) = answered else { continue };
+        let Some((_, sent_ns)) = take_answered(&mut under_way, &response) else { continue };
         outcome.messages_total += 1;
         outcome.octets_total += octets;
         if window.contains(sent_ns) && now < window.end_ns {
@@ -151,9 +148,40 @@ fn exchange(task: &Task, carrier: &mut impl Carrier) -> Result<(FlowOutcome, u64
         task.ledger.publish(outcome.octets_total, outcome.messages_total);
     }
     outcome.elapsed_ns = task.elapsed_ns(window, now);
+    if may_be_lost {
+        let longest = latency.max_ns().unwrap_or(0).saturating_mul(LINGER_TRIPS);
+        let until = now.saturating_add(longest.clamp(LINGER_NS, RESPONSE_TIME_NS));
+        while !under_way.is_empty() && now < until && !task.clock.stopped() {
+            let timeout = Duration::from_nanos(until - now).min(LOOK_AGAIN);
+            let response = match carrier.receive(timeout) {
+                Ok(response) => response,
+                Err(error) if is_lost(&error) => None,
+                Err(error) => return Err(fail(error)),
+            };
+            now = task.clock.now_ns();
+            // Received, and too late for the figures.
+            if response.and_then(|response| take_answered(&mut under_way, &response)).is_some() {
+                outcome.messages_total += 1;
+                outcome.octets_total += octets;
+            }
+        }
+        timeouts += under_way.iter().filter(|(_, sent_ns)| window.contains(*sent_ns)).count() as u64;
+    }
+    outcome.requests = Some(asked);
     outcome.latency = Some(latency);
     outcome.timeouts = may_be_lost.then_some(timeouts);
     Ok((outcome, asked))
+}
+
+/// The request that a response answers, which is under way no more.
+fn take_answered(under_way: &mut VecDeque<(u64, u64)>, response: &Response) -> Option<(u64, u64)> {
+    match *response {
+        Response::Next => under_way.pop_front(),
+        Response::To { low, mask } => {
+            let at = under_way.iter().position(|(number, _)| number & mask == low);
+            at.and_then(|at| under_way.remove(at))
+        }
+    }
 }
 
 struct TcpCarrier {
