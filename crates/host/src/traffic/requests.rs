@@ -16,6 +16,7 @@ use linerate_wire::{HANDSHAKE_LEN, HandshakeKind};
 
 use super::buffer::AlignedBuffer;
 use super::framing::Exchange;
+use super::segments::{self, SegmentCounts};
 use super::sockets::is_passing;
 use super::task::Task;
 use super::tcp_info::tcp_summary;
@@ -76,7 +77,11 @@ pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
     let (mut outcome, _) = exchange(&task, &mut carrier)?;
     outcome.thread = thread_use();
     outcome.tcp = tcp_summary(&socket, outcome.elapsed_ns as f64 / 1e9);
-    let _ = socket.shutdown(Shutdown::Write);
+    match task.framing.is_own() {
+        true => segments::leave(&carrier.stream, &task.clock),
+        false => drop(socket.shutdown(Shutdown::Write)),
+    }
+    outcome.segments = carrier.segments.finish(&socket);
     Ok(outcome)
 }
 
@@ -191,6 +196,9 @@ struct TcpCarrier {
     at: usize,
     timeout: Option<Duration>,
     exchange: Option<Exchange>,
+    segments: SegmentCounts,
+    /// Octets that went either way.
+    octets: u64,
 }
 
 impl TcpCarrier {
@@ -202,7 +210,8 @@ impl TcpCarrier {
         let head = task.framing.head();
         let len = head.len().min(request.as_slice().len());
         request.as_mut_slice()[..len].copy_from_slice(&head[..len]);
-        TcpCarrier { stream, request, response, at: 0, timeout: None, exchange: task.framing.exchange() }
+        let (exchange, segments) = (task.framing.exchange(), SegmentCounts::default());
+        TcpCarrier { stream, request, response, at: 0, timeout: None, exchange, segments, octets: 0 }
     }
 }
 
@@ -214,6 +223,8 @@ impl Carrier for TcpCarrier {
         if self.timeout.is_none() {
             self.stream.set_write_timeout(Some(Duration::from_secs(5)))?;
         }
+        self.octets += self.request.as_slice().len() as u64;
+        self.segments.handle_octets(&self.stream, self.octets);
         self.stream.write_all(self.request.as_slice())
     }
 
@@ -231,6 +242,7 @@ impl Carrier for TcpCarrier {
             Ok(0) => Err(ErrorKind::ConnectionReset.into()),
             Ok(read) => {
                 self.at += read;
+                self.octets += read as u64;
                 if self.at < self.response.as_slice().len() {
                     return Ok(None);
                 }
@@ -353,9 +365,14 @@ pub fn answer_tcp(task: Task) -> Result<FlowOutcome, TrafficError> {
     let exchange = task.framing.exchange();
     let mut at = 0;
     let mut last_ns = 0;
+    let mut segments = SegmentCounts::default();
+    let mut is_read = false;
     while !task.clock.stopped() {
         match stream.read(&mut request.as_mut_slice()[at..]) {
-            Ok(0) => break,
+            Ok(0) => {
+                is_read = true;
+                break;
+            }
             Ok(read) => at += read,
             Err(error) if is_passing(&error) => continue,
             Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
@@ -374,9 +391,14 @@ pub fn answer_tcp(task: Task) -> Result<FlowOutcome, TrafficError> {
         }
         last_ns = task.clock.now_ns();
         count(&task, &mut outcome, last_ns);
+        segments.handle_octets(&socket, outcome.octets_total);
     }
     outcome.tcp = tcp_summary(&socket, last_ns as f64 / 1e9);
     finish(&task, &mut outcome, last_ns);
+    if is_read && task.framing.is_own() {
+        segments::close(&socket, &task.clock);
+    }
+    outcome.segments = segments.finish(&socket);
     Ok(outcome)
 }
 
