@@ -101,9 +101,9 @@ pub fn carrier(interface: &str) -> Option<bool> {
 // linux/if_addr.h and linux/if_link.h.
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
-const IFF_LOWER_UP: u32 = 1 << 16;
-const IFLA_STATS: u16 = 7;
-const IFLA_STATS64: u16 = 23;
+pub(crate) const IFF_LOWER_UP: u32 = 1 << 16;
+pub(crate) const IFLA_STATS: u16 = 7;
+pub(crate) const IFLA_STATS64: u16 = 23;
 
 /// An interface, as far as counters and the environment need it.
 #[derive(Clone, Debug, Default)]
@@ -200,14 +200,14 @@ pub(crate) fn link(interface: &str) -> io::Result<Link> {
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-fn ip_of(octets: &[u8]) -> Option<IpAddr> {
+pub(crate) fn ip_of(octets: &[u8]) -> Option<IpAddr> {
     if let Ok(four) = <[u8; 4]>::try_from(octets) {
         return Some(Ipv4Addr::from(four).into());
     }
     <[u8; 16]>::try_from(octets).ok().map(|sixteen| Ipv6Addr::from(sixteen).into())
 }
 
-fn mac_text(octets: &[u8]) -> String {
+pub(crate) fn mac_text(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":")
 }
 

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use linerate_host::traffic::{Tokens, TrafficError, Trial};
 use linerate_machine::end::{Direction, End};
+use linerate_machine::units::OfferedLoad;
 use linerate_trial::outcome::{Outcome, Role};
 use linerate_trial::spec::{Extent, Spec, Workload};
+use linerate_trial::timeline::{FlowColumn, FlowTimeline, MachineColumn};
 use namespaces::{LINK, Pair, within};
 
 mod namespaces;
@@ -127,6 +129,72 @@ fn segments_that_a_shaper_dropped_are_those_that_are_lost() {
             let (fins, open) = (i64::from(streams), unacknowledged as i64);
             assert!((dropped - fins..=dropped + open).contains(&lost), "{dropped} {lost} {unacknowledged}");
             assert!(unacknowledged == 0 || !drains);
+        }
+    }
+}
+
+/// A timeline's columns as long as its slices, which cover the measured part.
+#[track_caller]
+fn check_shape(outcome: &Outcome, least: f64) {
+    let ends = &outcome.timeline.ends_ns;
+    assert!(ends.is_sorted() && *ends.last().unwrap() as f64 / 1e9 > least, "{ends:?}");
+    let machine = outcome.timeline.machine.0.values();
+    let flows = outcome.timeline.flows.iter().flat_map(|flow| flow.columns.0.values());
+    assert!(machine.chain(flows).all(|values| values.len() == ends.len()));
+    for (flow, of) in outcome.timeline.flows.iter().zip(&outcome.flows) {
+        let moved: u64 = flow.columns.0[&FlowColumn::Octets].iter().sum();
+        let sliced: u64 = of.slices.iter().map(|slice| slice.octets).sum();
+        assert!(moved.abs_diff(sliced) * 50 <= sliced, "{moved} {sliced}");
+    }
+}
+
+#[test]
+fn every_column_of_every_workload_is_there() {
+    let Some(pair) = Pair::make("columns", LINK_UP) else { return };
+    for workload in Workload::ALL {
+        let mut spec = spec(workload, Direction::Rx, 1000);
+        spec.rate = OfferedLoad::BitsPerSecond(50_000_000);
+        for outcome in both(&pair, &spec) {
+            let flow = &outcome.timeline.flows[0].columns;
+            println!("{workload} {}: {:?}", outcome.end, flow.0.keys().map(|one| one.name()).collect::<Vec<_>>());
+            check_shape(&outcome, 0.9);
+            for column in MachineColumn::ALL {
+                assert!(outcome.timeline.machine.0.contains_key(&column), "{workload} {}: {column}", outcome.end);
+            }
+            let role = outcome.flows[0].role;
+            let by_tcp = [FlowColumn::Cwnd, FlowColumn::BusyUs, FlowColumn::Spurious, FlowColumn::DeliveryRate];
+            let wanted = [
+                (&[FlowColumn::Octets, FlowColumn::Messages, FlowColumn::RunUs, FlowColumn::RunDelayUs][..], true),
+                (&by_tcp, workload == Workload::TcpRr || (workload == Workload::TcpStream && role == Role::Sender)),
+                (&[FlowColumn::Missing], workload == Workload::UdpStream && role == Role::Receiver),
+                (&[FlowColumn::Unread], workload != Workload::TcpCrr && role != Role::Sender),
+            ];
+            for (columns, are_there) in wanted {
+                for column in columns {
+                    assert_eq!(flow.0.contains_key(column), are_there, "{workload} {}: {column}", outcome.end);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_timeline_of_ten_seconds_is_short() {
+    let Some(pair) = Pair::make("size", LINK_UP) else { return };
+    for (streams, most) in [(1, 22_000), (8, 60_000)] {
+        let mut spec = spec(Workload::TcpStream, Direction::Rx, 10_000);
+        spec.streams = streams;
+        for outcome in both(&pair, &spec) {
+            check_shape(&outcome, 9.9);
+            let text = serde_json::to_string(&outcome.timeline).unwrap();
+            let columns = |one: &FlowTimeline| {
+                let size = |(name, values): (&FlowColumn, &Vec<u64>)| {
+                    (serde_json::to_string(values).unwrap().len(), name.name())
+                };
+                one.columns.0.iter().map(size).collect::<Vec<_>>()
+            };
+            println!("{streams} {}: {} octets, {:?}", outcome.end, text.len(), columns(&outcome.timeline.flows[0]));
+            assert!(text.len() <= most, "{text}");
         }
     }
 }

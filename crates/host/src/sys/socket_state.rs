@@ -8,6 +8,7 @@ use super::option;
 
 /// The octets of `struct tcp_info` (linux/tcp.h) that this kernel filled in. Kernels only ever append fields, so
 /// an older one simply has a shorter answer.
+#[derive(Clone)]
 pub struct TcpInfo {
     octets: [u8; 256],
     len: usize,
