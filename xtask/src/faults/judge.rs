@@ -61,6 +61,7 @@ pub(super) enum Kind {
 pub(super) struct Said {
     pub(super) name: String,
     pub(super) is_sure: bool,
+    sentence: String,
     sureness: String,
     machine: Option<String>,
 }
@@ -100,15 +101,14 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
         truth.place == Where::Any || one.machine.is_none() || at.is_none() || one.machine == at
     };
     let is_cause =
-        |one: &Said| truths.iter().any(|truth| truth.first.contains(&one.name.as_str()) && is_at(one, truth));
-    // A machine that others use is true of any case.
+        |one: &Said| truths.iter().any(|truth| truth.first.iter().any(|cause| one.is(cause)) && is_at(one, truth));
+    // That others use this machine is true of any case then, and no answer to what was planted.
+    let is_of_the_crowd = |one: &Said| is_crowded && CROWDED.contains(&one.name.as_str());
     let is_true = |one: &Said| {
-        let name = one.name.as_str();
-        is_cause(one)
-            || truths.iter().any(|truth| truth.also.contains(&name))
-            || (is_crowded && CROWDED.contains(&name))
-            || (kind != Kind::Healthy && LIMITS.contains(&name))
+        let also = || truths.iter().any(|truth| truth.also.iter().any(|also| one.is(also)));
+        is_cause(one) || also() || is_of_the_crowd(one) || (kind != Kind::Healthy && LIMITS.contains(&one.name.as_str()))
     };
+    let answers: Vec<&Said> = findings.iter().filter(|one| is_cause(one) || !is_of_the_crowd(one)).collect();
     let sentence = sentence(outcome);
     let relay_lost = outcome.account["overflowed"].as_u64().unwrap_or(0);
     let verdict = match kind {
@@ -118,10 +118,10 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
         Kind::Healthy => Verdict::False,
         Kind::Refused if names_cause(case, truth, outcome) => Verdict::Right,
         Kind::Refused => Verdict::Vague,
-        Kind::Fault => match findings.iter().position(is_cause) {
+        Kind::Fault => match answers.iter().position(|one| is_cause(one)) {
             Some(0) => Verdict::Right,
             Some(_) => Verdict::Later,
-            None if findings.is_empty() => Verdict::Silent,
+            None if answers.is_empty() => Verdict::Silent,
             None => Verdict::Wrong,
         },
     };
@@ -132,6 +132,12 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
 }
 
 impl Said {
+    /// Whether it is this of the table of truths: a rule's name, or `name/words` that its sentence must have.
+    fn is(&self, entry: &str) -> bool {
+        let (name, words) = entry.split_once('/').unwrap_or((entry, ""));
+        self.name == name && self.sentence.contains(words)
+    }
+
     /// For the table: name, machine, sureness.
     pub(super) fn text(&self) -> String {
         let machine = self.machine.as_ref().map(|machine| format!(" {machine}")).unwrap_or_default();
@@ -142,7 +148,13 @@ impl Said {
 fn said(finding: &Value) -> Said {
     let text = |key: &str| finding[key].as_str().map(str::to_owned);
     let sureness = text("sure").unwrap_or_default();
-    Said { name: text("name").unwrap_or_default(), is_sure: sureness == "sure", sureness, machine: text("machine") }
+    Said {
+        name: text("name").unwrap_or_default(),
+        is_sure: sureness == "sure",
+        sentence: text("sentence").unwrap_or_default(),
+        sureness,
+        machine: text("machine"),
+    }
 }
 
 /// What stands first for a user: the first finding; else what went wrong; else what was said on standard error.

@@ -15,7 +15,7 @@ pub(super) enum Where {
 pub(super) struct Truth {
     pub(super) family: &'static str,
     pub(super) is_healthy: bool,
-    /// Any of these is the cause. Of a healthy world: what may be named as its limit.
+    /// Any of these is the cause: a rule's name, or `name/words` where its sentence must have the words. Of a healthy world: what may be named as its limit.
     pub(super) first: &'static [&'static str],
     /// True besides, and no cause: may be stated as sure.
     pub(super) also: &'static [&'static str],
@@ -70,27 +70,30 @@ pub(super) const CROWDED: [&str; 9] = [
     "stall",
 ];
 
-const LOSSY_ALSO: &[&str] = &["unaccounted", "reordering", "stall", "outage"];
+/// Loss between the ends, under either name.
+const LOSSY: &[&str] = &["lossy-path", BETWEEN];
+const BETWEEN: &str = "unaccounted/between the two links";
+const LOSSY_ALSO: &[&str] = &["reordering", "stall", "outage"];
 
 /// Every family's truth.
 #[rustfmt::skip] // a table
 const TRUTHS: [Truth; 51] = [
-    fault("loss",                  &["lossy-path"],                    LOSSY_ALSO, Where::Any),
-    fault("burst-loss",            &["lossy-path"],                    LOSSY_ALSO, Where::Any),
+    fault("loss",                  LOSSY,                                   LOSSY_ALSO, Where::Any),
+    fault("burst-loss",            LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("reordering",            &["reordering"],                    &[], Where::Any),
     fault("duplicates",            &["duplicates"],                    &[], Where::Any),
-    fault("damage",                &["link-damage", "damage"],         &["lossy-path", "stack-drops"], Where::There),
+    fault("damage",                &["link-damage", "damage", "stack-drops/checksum"], &["lossy-path"], Where::There),
     fault("hole",                  &["size-hole"],                     &["flow-died", "stall", "outage", "unaccounted", "nothing-comes-through"], Where::Any),
     fault("slow-link-long-queue",  &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
-    fault("slow-link-short-queue", &["bottleneck", "lossy-path"],      &["unaccounted"], Where::Any),
-    fault("policer",               &["bottleneck", "lossy-path"],      &["unaccounted"], Where::Any),
+    fault("slow-link-short-queue", &["bottleneck", "lossy-path", BETWEEN], &[], Where::Any),
+    fault("policer",               &["bottleneck", "lossy-path", BETWEEN], &[], Where::Any),
     fault("outage",                &["outage"],                        &["stall", "requests-lost", "unaccounted", "lossy-path"], Where::Any),
     fault("dead",                  &["flow-died", "outage"],           &["stall", "requests-lost", "unaccounted", "nothing-comes-through"], Where::Any),
-    fault("fragments",             &["lossy-path"],                    &["unaccounted", "stack-drops"], Where::Any),
+    fault("fragments",             LOSSY,                             &["stack-drops"], Where::Any),
     fault("window",                &["receive-window", "send-buffer", "far-path", "small-buffer"], &[], Where::Any),
     fault("no-window-scaling",     &["receive-window", "far-path"],    &[], Where::Any),
-    fault("lossy-far-path",        &["lossy-path"],                    LOSSY_ALSO, Where::Any),
-    fault("requests-lost",         &["requests-lost", "lossy-path"],   &["unaccounted"], Where::Any),
+    fault("lossy-far-path",        LOSSY,                                   LOSSY_ALSO, Where::Any),
+    fault("requests-lost",         &["requests-lost", "lossy-path", BETWEEN], &[], Where::Any),
     fault("shaper",                &["shaper", "qdisc-drops"],         &["host-limits"], Where::There),
     fault("shaper-drops",          &["shaper", "qdisc-drops"],         &[], Where::There),
     fault("small-buffer",          &["small-buffer"],                  &["receive-buffer"], Where::There),
@@ -101,7 +104,7 @@ const TRUTHS: [Truth; 51] = [
     fault("stopped",               &["agent-stopped"],                 &["receiver-starved", "receive-buffer", "stall", "requests-lost"], Where::There),
     fault("firewall-share",        &["stack-drops"],                   &["interface-filter"], Where::There),
     fault("firewall-out",          &["stack-drops"],                   &[], Where::There),
-    fault("ingress-limit",         &["interface-filter", "stack-drops"], &[], Where::There),
+    fault("ingress-limit",         &["interface-filter", "stack-drops", "unaccounted/behind its link"], &[], Where::There),
     fault("backlog",               &["softirq-backlog"],               &[], Where::There),
     fault("mtu",                   &["mtu-mismatch"],                  &["transmit-ring", "size-hole"], Where::Any),
     fault("carrier",               &["link-down"],                     &["outage", "stall", "flow-died", "neighbours"], Where::Any),
