@@ -5,6 +5,7 @@
 pub mod compare;
 pub mod cost;
 mod error;
+mod events;
 pub mod expect;
 #[cfg(test)]
 mod faults;
@@ -25,3 +26,4 @@ pub mod sample;
 pub mod select;
 pub mod stats;
 pub mod store;
+pub mod time_budget;

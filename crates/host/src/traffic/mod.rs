@@ -21,6 +21,7 @@ pub mod reachability;
 mod requests;
 mod run;
 mod sampler;
+mod segments;
 mod sockets;
 mod task;
 mod tcp_counts;
