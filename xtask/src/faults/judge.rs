@@ -106,7 +106,10 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
     let is_of_the_crowd = |one: &Said| is_crowded && CROWDED.contains(&one.name.as_str());
     let is_true = |one: &Said| {
         let also = || truths.iter().any(|truth| truth.also.iter().any(|also| one.is(also)));
-        is_cause(one) || also() || is_of_the_crowd(one) || (kind != Kind::Healthy && LIMITS.contains(&one.name.as_str()))
+        is_cause(one)
+            || also()
+            || is_of_the_crowd(one)
+            || (kind != Kind::Healthy && LIMITS.contains(&one.name.as_str()))
     };
     let answers: Vec<&Said> = findings.iter().filter(|one| is_cause(one) || !is_of_the_crowd(one)).collect();
     let sentence = sentence(outcome);

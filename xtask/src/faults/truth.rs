@@ -58,7 +58,7 @@ pub(super) const LIMITS: [&str; 11] = [
 ];
 
 /// What is true where other programs want the CPUs.
-pub(super) const CROWDED: [&str; 9] = [
+pub(super) const CROWDED: [&str; 10] = [
     "steal",
     "sender-cpu",
     "receiver-cpu",
@@ -67,6 +67,7 @@ pub(super) const CROWDED: [&str; 9] = [
     "receive-buffer",
     "host-limits",
     "others-cpu",
+    "cpu-wait",
     "stall",
 ];
 
@@ -99,8 +100,8 @@ const TRUTHS: [Truth; 51] = [
     fault("small-buffer",          &["small-buffer"],                  &["receive-buffer"], Where::There),
     fault("hog",                   &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
     fault("real-time-hog",         &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
-    fault("quota-receiver",        &["throttled"],                     &["receiver-starved", "receive-buffer", "receiver-cpu", "stall"], Where::There),
-    fault("quota-sender",          &["throttled"],                     &["host-limits", "sender-cpu", "stall"], Where::There),
+    fault("quota-receiver",        &["cpu-quota"],                     &["receiver-starved", "receive-buffer", "receiver-cpu", "stall"], Where::There),
+    fault("quota-sender",          &["cpu-quota"],                     &["host-limits", "sender-cpu", "stall"], Where::There),
     fault("stopped",               &["agent-stopped"],                 &["receiver-starved", "receive-buffer", "stall", "requests-lost"], Where::There),
     fault("firewall-share",        &["stack-drops"],                   &["interface-filter"], Where::There),
     fault("firewall-out",          &["stack-drops"],                   &[], Where::There),
