@@ -43,6 +43,8 @@ words! {
         Reordering = "reordering",
         /// TCP's congestion window, with nothing lost: it grows by a segment a round trip.
         WindowGrowth = "window-growth",
+        /// TCP's own pacing: what BBR takes for the rate of the bottleneck.
+        Pacing = "pacing",
         /// The receiver's window, whose thread had time left.
         ReceiveWindow = "receive-window",
         /// The receiver's window, whose thread ran all the time.
@@ -108,6 +110,7 @@ impl TimeLine {
             Limit::CongestionWindow => "TCP's congestion window after loss",
             Limit::Reordering => "TCP's congestion window after reordering",
             Limit::WindowGrowth => "TCP's congestion window, which was still growing",
+            Limit::Pacing => "TCP's own pacing: what BBR takes for the bottleneck's rate",
             Limit::ReceiveWindow => "the {}'s receive window",
             Limit::ReceiverCpu => "the {}'s receiving thread, which ran all the time",
             Limit::ReceiverCpuWait => "the {}'s receiving thread, which waited for a CPU",

@@ -21,6 +21,8 @@ pub(crate) struct Stream<'a> {
     pub(crate) sending: &'a Environment,
     pub(crate) receiving: &'a Environment,
     pub(crate) is_tcp: bool,
+    /// Its congestion control goes by a rate that it has measured, not by a window (BBR).
+    pub(crate) paces: bool,
     /// What each flow was asked to send, octets of payload a second; absent of one that was to send as fast as it can.
     pub(crate) asked: Option<f64>,
     /// Octets of a message, or of a burst: so much more or less moves in a slice for no reason.
@@ -258,6 +260,7 @@ impl<'a> OneFlow<'a> {
             (Limit::Unaccounted | Limit::WindowGrowth, _) if buffer >= OFTEN * span => {
                 (Limit::SendBuffer, self.sender())
             }
+            (Limit::Unaccounted, _) if self.stream.paces => (Limit::Pacing, None),
             other => other,
         };
         sums.add(limit, end, rest);
