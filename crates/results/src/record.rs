@@ -162,6 +162,11 @@ impl Record {
         [(End::Target, &self.target), (End::Host, &self.host)]
     }
 
+    /// The losses of what is counted as this.
+    pub fn losses_of(&self, of: Counted) -> Vec<Losses> {
+        self.losses.iter().filter(|losses| losses.of == of).copied().collect()
+    }
+
     /// Whether it carries a doubt of this kind.
     pub fn has_doubt(&self, kind: DoubtKind) -> bool {
         self.doubts.iter().any(|doubt| doubt.kind() == kind)

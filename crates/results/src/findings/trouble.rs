@@ -2,6 +2,7 @@
 //! Knows what was wanted and what came; names no cause.
 
 use linerate_machine::end::Direction;
+use linerate_trial::event::Happening;
 
 use super::case::{Case, percent, tidy};
 use crate::record::Record;
@@ -28,11 +29,27 @@ fn wrong(record: &Record) -> Option<String> {
         return Some(format!("The trial failed: {error}."));
     }
     let mut clauses: Vec<String> = Vec::new();
+    let died = record.events.iter().find(|event| matches!(event.what, Happening::FlowDied { .. }));
+    clauses.extend(died.map(|event| format!("{} at {} s", event.what, tidy(event.at_s))));
+    let stalls = record.events.iter().filter(|event| event.what == Happening::Stall);
+    let stalled_s = stalls.filter_map(|event| event.for_s).sum::<f64>();
+    if stalled_s > 0.0 {
+        clauses.push(format!("nothing arrived for {} s in mid-trial", tidy(stalled_s)));
+    }
     for case in Case::of(record) {
         let way = if record.direction == Direction::Both { format!("{}: ", case.way) } else { String::new() };
         if let Some(loss) = case.loss() {
             let lost = case.flow().and_then(|flow| flow.packets_lost).unwrap_or(loss.packets);
-            clauses.push(format!("{way}{lost} datagrams, {} of those sent, were lost", percent(loss.ratio)));
+            clauses.push(format!("{way}{lost} {}, {} of those sent, were lost", case.noun(), percent(loss.ratio)));
+        }
+        if let Some((copies, share)) = case.duplicated() {
+            clauses.push(format!("{way}{copies} arrived twice, {} of the {}", percent(share), case.noun()));
+        }
+        if let Some((late, share)) = case.overtaken() {
+            clauses.push(format!("{way}{late} were overtaken, {} of the {}", percent(share), case.noun()));
+        }
+        if let Some((slow, all)) = case.waited_for_timer() {
+            clauses.push(format!("{slow} of {all} answers took 0.2 s or more"));
         }
         if let Some(share) = case.retransmitted() {
             clauses.push(format!("{way}{} of the segments were retransmitted", percent(share)));
@@ -40,6 +57,20 @@ fn wrong(record: &Record) -> Option<String> {
         clauses.extend(case.short().map(|short| format!("{way}{short}")));
     }
     (!clauses.is_empty()).then(|| format!("{}.", capital(&clauses.join("; "))))
+}
+
+/// What limits, by the time budget's largest lines of each direction: one sentence. Absent where nobody looked.
+pub fn limit(record: &Record) -> Option<String> {
+    let largest = |way: Direction| record.time_budget.iter().find(|line| line.direction == way);
+    let both = largest(Direction::Tx).is_some() && largest(Direction::Rx).is_some();
+    let clause = |way: Direction| {
+        let line = largest(way)?;
+        let of = if both { format!("{way}: ") } else { String::new() };
+        Some(format!("{of}{}, {} of the time", line.clause(), percent(line.share)))
+    };
+    let clauses: Vec<String> = [Direction::Tx, Direction::Rx].into_iter().filter_map(clause).collect();
+    let what = if record.workload.is_stream() { "What limited" } else { "Where most of the time went" };
+    (!clauses.is_empty()).then(|| format!("{what}: {}.", clauses.join("; ")))
 }
 
 fn calm(record: &Record) -> String {
@@ -66,7 +97,7 @@ fn calm(record: &Record) -> String {
     }
 }
 
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
