@@ -19,7 +19,7 @@ use linerate_control::message::{
 use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
 use linerate_host::profile::may_sample_machine;
 use linerate_host::sys::local;
-use linerate_host::traffic::{Progress, Tokens, TrafficError, Trial};
+use linerate_host::traffic::{Failed, Progress, Tokens, TrafficError, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 
 use crate::foreign;
@@ -247,9 +247,11 @@ impl Session {
             .name("trial".to_owned())
             .stack_size(256 << 10)
             .spawn(move || {
-                let event = match trial.join() {
+                let event = match trial.finish() {
                     Ok(outcome) => Event::Finished(Box::new(outcome)),
-                    Err(error) => Event::TrialFailed { message: error.to_string(), failure: failure_of(&error) },
+                    Err(Failed { error, seen }) => {
+                        Event::TrialFailed { message: error.to_string(), failure: failure_of(&error), seen: Some(seen) }
+                    }
                 };
                 outlet.event(event);
             })
@@ -268,7 +270,7 @@ impl Session {
             .spawn(move || {
                 let event = match test.run(notify(&outlet), &|| asked.load(Ordering::Relaxed)) {
                     Ok([other, own]) => Event::FinishedWith { own: Box::new(own), other: Box::new(other) },
-                    Err(message) => Event::TrialFailed { message, failure: None },
+                    Err(message) => Event::TrialFailed { message, failure: None, seen: None },
                 };
                 outlet.event(event);
             })
