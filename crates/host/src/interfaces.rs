@@ -200,14 +200,14 @@ pub(crate) fn link(interface: &str) -> io::Result<Link> {
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-fn ip_of(octets: &[u8]) -> Option<IpAddr> {
+pub(crate) fn ip_of(octets: &[u8]) -> Option<IpAddr> {
     if let Ok(four) = <[u8; 4]>::try_from(octets) {
         return Some(Ipv4Addr::from(four).into());
     }
     <[u8; 16]>::try_from(octets).ok().map(|sixteen| Ipv6Addr::from(sixteen).into())
 }
 
-fn mac_text(octets: &[u8]) -> String {
+pub(crate) fn mac_text(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":")
 }
 

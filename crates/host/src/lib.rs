@@ -15,6 +15,7 @@ pub mod interfaces;
 mod namespaces;
 mod netlink;
 mod others;
+pub mod probe;
 pub mod profile;
 mod qdiscs;
 pub mod registers;

@@ -5,6 +5,7 @@
 pub mod compare;
 pub mod cost;
 mod error;
+pub mod examination;
 pub mod expect;
 #[cfg(test)]
 mod faults;
