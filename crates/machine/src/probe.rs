@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct Way {
     /// The interface that has this machine's address.
     pub interface: Option<InterfaceState>,
+    /// This machine has the address at that interface.
+    pub has_address: Option<bool>,
     /// The Ethernet addresses of all its interfaces.
     pub hardware_addresses: Vec<String>,
     /// Duplicate address detection has found another machine with this address (IFA_F_DADFAILED), or is still looking
@@ -330,6 +332,10 @@ pub struct WitnessReport {
     pub datagrams: Vec<(u32, u32)>,
     /// Connections that came to the listening socket.
     pub connections: u32,
+    /// A connection that the other end began waits for its last handshake packet.
+    pub half_open: bool,
+    /// Why this machine did not send the answer to a datagram.
+    pub answer_refusal: Option<Refusal>,
     /// TTL or hop limit that a datagram came with.
     pub hops: Option<u8>,
     /// Packets at the interfaces; absent: the machine lets the agent see none.

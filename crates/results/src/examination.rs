@@ -154,6 +154,8 @@ pub enum Failed {
     NoCarrier { interface: String },
     /// There are no addresses to use, one sentence says why.
     NoAddresses { sentence: String },
+    /// The address is gone from its interface.
+    AddressGone { address: IpAddr, interface: String },
     /// Others answer for the address.
     Duplicate { address: IpAddr, others: Vec<String> },
     /// Duplicate address detection says so.
@@ -274,7 +276,7 @@ impl Step {
             Probe::Room { end } => format!("limits of the {end}"),
             Probe::Echo { asker } => format!("ICMP echo, {asker} asks"),
             Probe::Transport { transport, asker } => format!("{}, {asker} asks", transport.name()),
-            Probe::Size { from, octets } => format!("{octets} bytes to {}", from.other()),
+            Probe::Size { from, octets } => format!("UDP, {octets} bytes to {}", from.other()),
             Probe::Hops { from } => format!("hops, {from} to {}", from.other()),
             Probe::Requests { workload, asker, there, back } => {
                 let transport = if workload == Workload::TcpRr { "TCP" } else { "UDP" };
@@ -354,6 +356,10 @@ impl Failed {
                 )
             }
             Failed::NoAddresses { sentence } => sentence.clone(),
+            Failed::AddressGone { address, interface } => format!(
+                "the {} has the address {address} no more; give it back: ip address add {address}/… dev {interface}",
+                probe.end().map_or("machine", End::name)
+            ),
             Failed::Duplicate { address, others } => format!(
                 "another machine has {address} too: {} answers for it (ARP); give one of them another address",
                 others.join(" and ")

@@ -31,6 +31,8 @@ const TALK_TIME: Duration = Duration::from_millis(700);
 const SIZES_TWICE: u32 = 2;
 /// Between two packets of different sizes.
 const APART: Duration = Duration::from_millis(2);
+/// TTL or hop limit of echo requests, at the least.
+const ECHO_HOPS: u8 = 64;
 const MOST_SIZE_TIME: Duration = Duration::from_millis(1500);
 
 /// What is to be tried.
@@ -217,6 +219,9 @@ fn echo(order: &Order<'_>) -> Option<Tried> {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => return None,
         Err(error) => return Some(Tried { refusal: Some(refusal(&error)), ..Tried::default() }),
     };
+    // Echo gets there even where what is usual here would not, so that routers can be counted.
+    let usual = hops_of(&SockRef::from(&socket), is_ipv4).unwrap_or(0);
+    let _ = set_hops(&SockRef::from(&socket), is_ipv4, (usual < ECHO_HOPS).then_some(ECHO_HOPS));
     let (asks, answers): (u8, u8) = if is_ipv4 { (8, 0) } else { (128, 129) };
     let identifier = (std::process::id() as u16).to_be_bytes();
     let make = |number: u32| {

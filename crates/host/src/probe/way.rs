@@ -42,6 +42,7 @@ pub fn way(local: IpAddr, peer: IpAddr, interface: Option<&str>) -> Way {
     }
     let next_hop = routes.first().and_then(|route| Some((route.gateway.unwrap_or(peer), route.interface.clone()?)));
     let takes_arrivals = link.filter(|link| local.is_ipv4() && link.flags & libc::IFF_LOOPBACK as u32 == 0);
+    let flags = link.and_then(|link| address_flags(local, link.index));
     let sysctl = |name: &str| number(&format!("/proc/sys/net/{name}"));
     let filter = |of: &str| sysctl(&format!("ipv4/conf/{of}/rp_filter"));
     let hops = match (local, interface) {
@@ -54,7 +55,8 @@ pub fn way(local: IpAddr, peer: IpAddr, interface: Option<&str>) -> Way {
     Way {
         interface: link.map(state),
         hardware_addresses: links.iter().filter_map(|link| link.mac.clone()).filter(|mac| mac.len() == 17).collect(),
-        detection: link.and_then(|link| detection(local, link.index)),
+        has_address: flags.map(|flags| flags.is_some()),
+        detection: flags.flatten().and_then(detection),
         neighbour: next_hop.and_then(|(address, interface)| neighbour(address, &interface, &links)),
         routes,
         takes_arrivals: takes_arrivals.and_then(|link| takes_arrivals_at(local, peer, link.index)),
@@ -204,11 +206,12 @@ pub(super) fn neighbour(address: IpAddr, interface: &str, links: &[Link]) -> Opt
     asked.ok().map(|()| found)
 }
 
-fn detection(local: IpAddr, interface: u32) -> Option<Detection> {
+/// The flags of an address at an interface, if it is there. `None`: the kernel does not say.
+fn address_flags(local: IpAddr, interface: u32) -> Option<Option<u32>> {
     let mut request = vec![0; 8];
     request[0] = family(local);
     let wanted = octets(local);
-    let mut flags = 0;
+    let mut found = None;
     Netlink::route()
         .ok()?
         .raw_request(libc::RTM_GETADDR, libc::NLM_F_DUMP as u16, &request, |reply| {
@@ -220,10 +223,14 @@ fn detection(local: IpAddr, interface: u32) -> Option<Detection> {
             if index == interface && attributes(rest).any(is_address) {
                 let wide = attributes(rest).find(|(kind, _)| *kind == IFA_FLAGS);
                 let wide = wide.and_then(|(_, content)| content.first_chunk().map(|flags| u32::from_ne_bytes(*flags)));
-                flags = wide.unwrap_or(header[2].into());
+                found = Some(wide.unwrap_or(header[2].into()));
             }
         })
         .ok()?;
+    Some(found)
+}
+
+fn detection(flags: u32) -> Option<Detection> {
     match flags {
         flags if flags & IFA_F_DADFAILED != 0 => Some(Detection::Failed),
         flags if flags & IFA_F_TENTATIVE != 0 => Some(Detection::Tentative),

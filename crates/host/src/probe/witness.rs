@@ -2,6 +2,7 @@
 //! It answers nothing but the test's secret, with no more than came, and ends by itself.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use linerate_machine::probe::{Seen, WitnessReport};
+use linerate_machine::probe::{Refusal, Seen, WitnessReport};
 use socket2::{Domain, Socket, Type};
 
-use super::{FILLING, LEN, Secret, headers, message, packet, read};
+use super::{FILLING, LEN, Secret, headers, message, packet, read, refusal};
 use crate::sys;
 use crate::{interfaces, sys::packet::Way};
 
@@ -48,6 +49,7 @@ struct Heard {
     connections: u32,
     /// `None`: there is no packet socket.
     packets: Option<BTreeMap<Seen, u32>>,
+    answer_refusal: Option<Refusal>,
     hops: Option<u8>,
 }
 
@@ -102,10 +104,23 @@ impl Witness {
         WitnessReport {
             datagrams: heard.datagrams.iter().map(|(octets, count)| (*octets, *count)).collect(),
             connections: heard.connections,
+            half_open: has_half_open(self.shared.local, self.ports.1),
+            answer_refusal: heard.answer_refusal.clone(),
             hops: heard.hops,
             packets: packets.map(|all| all.iter().map(|(seen, count)| Seen { count: *count, ..seen.clone() }).collect()),
         }
     }
+}
+
+/// Whether a connection to this port waits for the end of its handshake: state 03 of proc_net_tcp.rst, SYN_RECV.
+fn has_half_open(local: IpAddr, port: u16) -> bool {
+    let table = if local.is_ipv4() { "tcp" } else { "tcp6" };
+    let table = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+    let port = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let mut columns = line.split_whitespace().skip(1);
+        columns.next().is_some_and(|local| local.ends_with(&port)) && columns.nth(1) == Some("03")
+    })
 }
 
 impl Drop for Witness {
@@ -144,7 +159,9 @@ impl Shared {
                     *heard.datagrams.entry(of_packet).or_default() += 1;
                     heard.hops = came.hops.or(heard.hops);
                 });
-                let _ = socket.send_to(&message(&self.secret, number, true), from);
+                if let Err(error) = socket.send_to(&message(&self.secret, number, true), from) {
+                    self.heard(|heard| heard.answer_refusal = heard.answer_refusal.take().or(Some(refusal(&error))));
+                }
             }
         }
     }
