@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{agent_size, agents, bench, ci, deny, fresh, fuzz, picture, setup, test, tidy};
+use xtask::{agent_size, agents, bench, ci, deny, faults, fresh, fuzz, picture, setup, test, tidy};
 
 const HELP: &str = "\
 cargo xtask test                            install what the tests need, then check and test everything
@@ -22,6 +22,8 @@ cargo xtask bench judging [--write]         how long compare and history take ov
 cargo xtask bench profile [--write]         the throughput that a profile of 999 samples a second takes
 cargo xtask bench drops [--write]           the throughput that counting drops by reason takes
 cargo xtask bench sleeps [--write]          what a thread takes of a CPU that only sleeps, as often as a paced sender
+cargo xtask faults [--seed N] [--cases M]    faults planted by chance, and what linerate says of each; --only NUMBER or
+                                            FAMILY, --jobs J, --keep files, --program PATH
 cargo xtask fuzz [TARGET] [--seconds N]     feed the fuzz targets, 60 s each unless told otherwise
 cargo xtask fresh                           clone the last commit and run README.md's commands there
 cargo xtask picture                         what stands on standard input, as an SVG picture of a terminal
@@ -40,6 +42,9 @@ fn main() -> ExitCode {
         "agents" => agents::run(words),
         "agent-size" => agent_size::run(words),
         "bench" => bench::run(words),
+        "faults" => faults::run(words),
+        // Hidden: faults starts it.
+        "relay" => faults::relay::run(words),
         "fuzz" => fuzz::run(words),
         "fresh" => fresh::run(words),
         "picture" => picture::run(words),

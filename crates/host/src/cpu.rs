@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::{fs, io};
 
@@ -51,6 +52,36 @@ pub struct StatReading {
     pub cpus: BTreeMap<u32, StatTimes>,
 }
 
+/// The file, kept open for whoever reads it often.
+#[derive(Debug)]
+pub struct StatFile {
+    file: fs::File,
+    octets: Vec<u8>,
+}
+
+impl StatFile {
+    /// Opens it.
+    pub fn open() -> io::Result<StatFile> {
+        Ok(StatFile { file: fs::File::open("/proc/stat")?, octets: vec![0; 16 << 10] })
+    }
+
+    /// Reads it from its beginning.
+    pub fn read(&mut self) -> io::Result<StatReading> {
+        // One read, as a rule: the lines of CPU times come first, and what follows is long on a machine of many interrupts.
+        let (octets, mut len) = (&mut self.octets, 0);
+        loop {
+            let read = self.file.read_at(&mut octets[len..], len as u64)?;
+            len += read;
+            if read == 0 || octets[..len].windows(5).any(|five| five == b"\nintr") {
+                break;
+            }
+            octets.resize(octets.len().max(2 * len), 0);
+        }
+        let text = String::from_utf8_lossy(&octets[..len]);
+        StatReading::parse(&text).ok_or_else(|| io::Error::other("/proc/stat has no line of CPU times"))
+    }
+}
+
 /// One CPU's times. Linux 2.4 has no columns for interrupts and counts their time as system time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatTimes {
@@ -63,19 +94,7 @@ pub struct StatTimes {
 impl StatReading {
     /// Reads the file.
     pub fn read() -> io::Result<StatReading> {
-        // One read, as a rule: the lines of CPU times come first, and what follows is long on a machine of many interrupts.
-        let mut file = fs::File::open("/proc/stat")?;
-        let (mut octets, mut len) = (vec![0; 16 << 10], 0);
-        loop {
-            let read = file.read(&mut octets[len..])?;
-            len += read;
-            if read == 0 || octets[..len].windows(5).any(|five| five == b"\nintr") {
-                break;
-            }
-            octets.resize(octets.len().max(2 * len), 0);
-        }
-        let text = String::from_utf8_lossy(&octets[..len]);
-        StatReading::parse(&text).ok_or_else(|| io::Error::other("/proc/stat has no line of CPU times"))
+        StatFile::open()?.read()
     }
 
     /// Reads the file's text; `None` when it holds no CPU times. Lines that make no sense are left out.

@@ -101,9 +101,9 @@ pub fn carrier(interface: &str) -> Option<bool> {
 // linux/if_addr.h and linux/if_link.h.
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
-const IFF_LOWER_UP: u32 = 1 << 16;
-const IFLA_STATS: u16 = 7;
-const IFLA_STATS64: u16 = 23;
+pub(crate) const IFF_LOWER_UP: u32 = 1 << 16;
+pub(crate) const IFLA_STATS: u16 = 7;
+pub(crate) const IFLA_STATS64: u16 = 23;
 
 /// An interface, as far as counters and the environment need it.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,7 @@
 //! A Linux machine: sockets and traffic, CPU accounting, counters, its environment.
 //! Knows nothing of the conversation with a controller, of plans or of records.
 
+mod cgroup;
 pub mod command;
 pub mod counters;
 pub mod cpu;
@@ -19,6 +20,7 @@ pub mod probe;
 pub mod profile;
 mod qdiscs;
 pub mod registers;
+mod schedstat;
 pub mod scheduling;
 pub mod settings;
 pub mod soak;

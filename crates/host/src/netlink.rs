@@ -32,6 +32,7 @@ pub(crate) struct Netlink {
     families: Vec<(&'static [u8], u16)>,
     /// What the kernel said in words about the last request.
     said: Option<String>,
+    buffer: Vec<u8>,
 }
 
 impl Netlink {
@@ -50,7 +51,7 @@ impl Netlink {
         socket.set_read_timeout(Some(PATIENCE))?;
         // Words beside the error number, since Linux 4.12; an older kernel refuses, and does without.
         let _ = sys::netlink::ask_for_words(socket.as_fd());
-        Ok(Netlink { socket, protocol, sequence: 0, families: Vec::new(), said: None })
+        Ok(Netlink { socket, protocol, sequence: 0, families: Vec::new(), said: None, buffer: Vec::new() })
     }
 
     /// What the kernel said in words when it answered the last request (NLMSGERR_ATTR_MSG): why it refused, or a
@@ -140,9 +141,10 @@ impl Netlink {
         message.extend(0u32.to_ne_bytes());
         message.extend(payload);
         self.socket.send(&message)?;
-        let mut buffer = vec![0; BUFFER_LEN];
+        self.buffer.resize(BUFFER_LEN, 0);
+        let buffer = &mut self.buffer;
         loop {
-            let length = match self.socket.recv(&mut buffer) {
+            let length = match self.socket.recv(buffer) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
@@ -168,6 +170,49 @@ impl Netlink {
                 }
             }
         }
+    }
+}
+
+/// Hears of what changes in the thread's network namespace (rtnetlink(7)).
+pub(crate) struct Subscription {
+    socket: UdpSocket,
+    buffer: Vec<u8>,
+}
+
+/// What was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// All that there was.
+    All,
+    /// More waits than is read at a time.
+    NotYetAll,
+    /// The kernel had more to say than the socket holds, and threw some of it away.
+    Missed,
+}
+
+impl Subscription {
+    /// Of these groups: RTNLGRP_… of linux/rtnetlink.h, up to 32.
+    pub(crate) fn route(groups: &[u32]) -> io::Result<Subscription> {
+        let socket = UdpSocket::from(sys::netlink::open(libc::NETLINK_ROUTE)?);
+        sys::netlink::bind(socket.as_fd(), groups.iter().fold(0, |all, group| all | 1 << (group - 1)))?;
+        socket.set_nonblocking(true)?;
+        Ok(Subscription { socket, buffer: vec![0; BUFFER_LEN] })
+    }
+
+    /// Hands type and content of what was said since the last time to `handle`, of so many reads at most. Waits for
+    /// nothing.
+    pub(crate) fn drain(&mut self, most: usize, mut handle: impl FnMut(u16, &[u8])) -> Heard {
+        for _ in 0..most {
+            let length = match self.socket.recv(&mut self.buffer) {
+                Ok(length) => length,
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => return Heard::Missed,
+                Err(_) => return Heard::All,
+            };
+            for message in messages(&self.buffer[..length]).flatten() {
+                handle(message.message_type, message.payload);
+            }
+        }
+        Heard::NotYetAll
     }
 }
 

@@ -6,7 +6,6 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -176,12 +175,12 @@ impl Lab {
     /// The target's namespace, as a file that any process of this user (or a child of a process that entered a user
     /// namespace) can open and enter while the lab is up.
     pub fn target_netns(&self) -> PathBuf {
-        path_of(&self.target)
+        self.target.path()
     }
 
     /// The host's namespace, likewise.
     pub fn host_netns(&self) -> PathBuf {
-        path_of(&self.host)
+        self.host.path()
     }
 
     /// What is not as the shape asked, a sentence each.
@@ -388,10 +387,6 @@ fn wait_until_up(link: LinkIndex, deadline: Instant) -> io::Result<bool> {
         thread::sleep(Duration::from_millis(1));
     }
     Ok(true)
-}
-
-fn path_of(namespace: &Namespace) -> PathBuf {
-    PathBuf::from(format!("/proc/{}/fd/{}", process::id(), namespace.fd()))
 }
 
 fn step<T>(doing: &str, result: io::Result<T>) -> Result<T, LabError> {

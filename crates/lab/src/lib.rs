@@ -4,6 +4,7 @@
 pub mod boards;
 mod lab;
 mod link;
+mod port;
 mod privilege;
 mod shape;
 mod sys;
@@ -12,5 +13,7 @@ pub use lab::{
     HOST_IPV4, HOST_IPV6, IPV4_PREFIX, IPV6_PREFIX, LINK_NAME, Lab, LabError, QueueCounts, RECEIVE_QUEUE_NAME,
 };
 pub use lab::{TARGET_IPV4, TARGET_IPV6};
+pub use port::Port;
 pub use privilege::{Privilege, enter_user_namespace, privilege};
 pub use shape::Shape;
+pub use sys::Namespace;

@@ -1,23 +1,26 @@
-//! Every system call of this crate that needs `unsafe`: namespaces, and children that end with us.
+//! Every system call of this crate that needs `unsafe`: namespaces, packet sockets, and children that end with us.
 //! Knows nothing of links and addresses.
 #![allow(unsafe_code)] // the one place of this crate where the kernel is called without a safe wrapper
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 /// A network namespace without a name: it lives while this (or a process or socket in it) does.
 #[derive(Debug)]
-pub(crate) struct Namespace {
+pub struct Namespace {
     file: OwnedFd,
 }
 
 impl Namespace {
     /// Makes a namespace. The calling thread stays where it is.
-    pub(crate) fn new() -> io::Result<Namespace> {
+    pub fn new() -> io::Result<Namespace> {
         on_thread(|| {
             // SAFETY: no memory is passed; unshare(2) moves this thread alone, and the thread ends below.
             check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
@@ -26,7 +29,7 @@ impl Namespace {
     }
 
     /// Runs `work` on a thread of its own inside the namespace. Sockets that it opens stay there for good.
-    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         on_thread(|| {
             // SAFETY: the descriptor is open for the whole call; setns(2) moves this thread alone, which ends below.
             check(unsafe { libc::setns(self.file.as_raw_fd(), libc::CLONE_NEWNET) })?;
@@ -36,7 +39,7 @@ impl Namespace {
 
     /// Runs `work` like [`Namespace::run`], with a /sys that shows this namespace: sysfs shows the one in which it was
     /// mounted (sysfs(5)). The mount is seen by nobody else and ends with the thread.
-    pub(crate) fn run_with_sysfs<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    pub fn run_with_sysfs<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         self.run(|| {
             // SAFETY: no memory is passed; unshare(2) moves this thread alone, which ends after `work`.
             check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
@@ -54,7 +57,7 @@ impl Namespace {
 
     /// Has a program start inside the namespace, and be killed when the thread that starts it ends, however that
     /// ends: start it from one that lives as long as the program is wanted.
-    pub(crate) fn confine(&self, command: &mut Command) -> io::Result<()> {
+    pub fn confine(&self, command: &mut Command) -> io::Result<()> {
         let namespace = self.file.try_clone()?;
         let parent = std::process::id();
         let enter = move || {
@@ -75,8 +78,79 @@ impl Namespace {
         Ok(())
     }
 
+    /// The namespace as a file that any process of this user can open and enter while this one lives.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.fd()))
+    }
+
     pub(crate) fn fd(&self) -> i32 {
         self.file.as_fd().as_raw_fd()
+    }
+}
+
+/// A socket that has every frame which arrives at an interface, and sends frames as they are (packet(7)).
+pub(crate) fn packet_socket(interface: &CStr) -> io::Result<OwnedFd> {
+    const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
+    // SAFETY: the name ends with NUL and outlives the call.
+    let index = unsafe { libc::if_nametoindex(interface.as_ptr()) };
+    if index == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no memory is passed. Protocol 0: nothing arrives before it is bound to its interface.
+    let number = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+    check(number)?;
+    // SAFETY: the kernel has just made this descriptor, and nobody else has it.
+    let socket = unsafe { OwnedFd::from_raw_fd(number) };
+    set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
+    let wanted = libc::packet_mreq {
+        mr_ifindex: index as libc::c_int,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wanted)?;
+    // A burst must find room while the reader has no CPU; without CAP_NET_ADMIN it is what the system allows.
+    let room: libc::c_int = 32 << 20;
+    let _ = set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &room);
+    let _ = set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &room);
+    // SAFETY: all-zero is a valid sockaddr_ll, a plain C struct.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = ALL;
+    address.sll_ifindex = index as libc::c_int;
+    // SAFETY: the address is a sockaddr_ll of the length that is passed, and outlives the call.
+    check(unsafe { libc::bind(number, (&raw const address).cast(), size_of_val(&address) as u32) })?;
+    Ok(socket)
+}
+
+fn set<T>(socket: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let (place, len) = (std::ptr::from_ref(value).cast(), size_of::<T>() as u32);
+    // SAFETY: `value` is a plain C value of the length that is passed, and outlives the call.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, place, len) })
+}
+
+/// Frames that arrived at a packet socket, and those that found no room in it; both since the last call.
+pub(crate) fn packet_statistics(socket: &OwnedFd) -> io::Result<(u32, u32)> {
+    let mut counts = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut len = size_of_val(&counts) as u32;
+    let place = (&raw mut counts).cast();
+    // SAFETY: `counts` is a plain C struct of the length that is passed, and outlives the call.
+    check(unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, place, &raw mut len)
+    })?;
+    Ok((counts.tp_packets, counts.tp_drops))
+}
+
+/// Waits until there is something to read, at most this long.
+pub(crate) fn wait_readable(socket: &OwnedFd, at_most: Duration) -> io::Result<()> {
+    let mut one = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let time =
+        libc::timespec { tv_sec: at_most.as_secs() as libc::time_t, tv_nsec: at_most.subsec_nanos() as libc::c_long };
+    // SAFETY: one pollfd and one timespec, both valid for the call; no signal mask.
+    match check(unsafe { libc::ppoll(&raw mut one, 1, &raw const time, std::ptr::null()) }) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        done => done,
     }
 }
 

@@ -11,12 +11,18 @@ pub mod cases;
 #[cfg(test)]
 mod page;
 
+mod agent_stopped;
 mod application_limited;
+mod bottleneck;
 mod checksum_offload;
 mod coalescing_latency;
 mod contradiction;
+mod cpu_quota;
+mod cpu_wait;
 mod duplex;
+mod duplicates;
 mod eee;
+mod far_path;
 mod fifo_overrun;
 mod governor;
 mod host_limits;
@@ -26,9 +32,12 @@ mod interrupt_storm;
 mod link_damage;
 mod link_down;
 mod link_speed;
+mod lossy_path;
 mod mss_multiple;
 mod mtu_mismatch;
 mod neighbours;
+mod others_traffic;
+mod outage;
 mod pause_storm;
 mod qdisc_drops;
 mod receive_buffer;
@@ -37,9 +46,11 @@ mod receive_window;
 mod receiver_cpu;
 mod receiver_starved;
 mod reordering;
+mod retransmission_timeout;
 mod segmentation;
 mod send_buffer;
 mod sender_cpu;
+mod shaper;
 mod small_buffer;
 mod softirq_backlog;
 mod softirq_cpu;
@@ -139,8 +150,12 @@ pub struct Rule {
 
 /// Every rule. Of findings that are equally sure and weigh the same, the one further up comes first: causes that
 /// are narrow, and named by a counter of their own, before wide ones.
-pub const RULES: [Rule; 39] = [
+pub const RULES: [Rule; 51] = [
+    agent_stopped::RULE,
+    cpu_quota::RULE,
     link_down::RULE,
+    outage::DIED,
+    outage::RULE,
     mtu_mismatch::RULE,
     duplex::RULE,
     neighbours::RULE,
@@ -160,7 +175,12 @@ pub const RULES: [Rule; 39] = [
     stack_drops::RULE,
     unaccounted::RULE,
     pause_storm::RULE,
+    shaper::RULE,
+    bottleneck::RULE,
+    lossy_path::RULE,
+    retransmission_timeout::RULE,
     reordering::RULE,
+    duplicates::RULE,
     receive_window::RULE,
     send_buffer::RULE,
     mss_multiple::RULE,
@@ -178,6 +198,9 @@ pub const RULES: [Rule; 39] = [
     eee::RULE,
     idle_states::RULE,
     coalescing_latency::RULE,
+    cpu_wait::RULE,
+    far_path::RULE,
+    others_traffic::RULE,
     contradiction::RULE,
 ];
 

@@ -23,6 +23,7 @@ use linerate_registers::around;
 
 mod formulas;
 mod packets;
+mod time;
 
 use formulas::{Joined, pairs};
 

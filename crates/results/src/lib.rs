@@ -5,6 +5,7 @@
 pub mod compare;
 pub mod cost;
 mod error;
+mod events;
 pub mod examination;
 pub mod expect;
 #[cfg(test)]
@@ -26,3 +27,4 @@ pub mod sample;
 pub mod select;
 pub mod stats;
 pub mod store;
+pub mod time_budget;

@@ -7,12 +7,14 @@ use linerate_machine::change::Changed;
 use linerate_machine::cpu::{CpuShares, CpuUse};
 use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::Environment;
+use linerate_machine::words;
 use linerate_path::budget::{LossLine, Passage, PauseFrames};
 use linerate_path::drop_reason::DropReason;
 use linerate_path::stage::Counters;
 use linerate_registers::changes::RegisterChanges;
 use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::event::Event;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
@@ -20,6 +22,7 @@ use linerate_trial::spec::{Spec, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::profile::MachineProfile;
+use crate::time_budget::TimeLine;
 
 /// The name of this format.
 pub const FORMAT: &str = "linerate.record/1";
@@ -59,16 +62,28 @@ pub struct Record {
     /// What passed each stage of the path, where a counter tells, over the whole trial, warm-up included.
     #[serde(default)]
     pub path: Vec<PathLine>,
-    /// Every lost datagram by the stage that lost it, over the whole trial, warm-up included. Of TCP, where nothing is
-    /// numbered: what counters saw dropped. Absent of requests.
+    /// What each direction sent and what of it arrived, over the whole trial, warm-up included; of TCP where both ends counted
+    /// their segments to the last one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Losses>,
+    /// Every loss by the stage that it fell to, over the whole trial, warm-up included. Of TCP what counters saw dropped,
+    /// acknowledgements included. Absent where nobody counted.
     #[serde(default)]
     pub loss_budget: Option<Vec<LossLine>>,
-    /// Lost datagrams that no counter explains; negative when counters explain more than was lost. Absent of TCP.
+    /// What was lost and no counter explains, of both directions; negative when counters explain more than was lost. Absent of
+    /// TCP whose segments are not known.
     #[serde(default)]
     pub unaccounted: Option<i64>,
     /// What the receivers dropped that the trial did not send: frames for other hosts, unknown protocols.
     #[serde(default)]
     pub benign_drops: Vec<LossLine>,
+    /// Where the time of the measured part went, by what limited the stream, or by where transactions were; of each
+    /// direction the longest first. Empty where nobody looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub time_budget: Vec<TimeLine>,
+    /// What happened at a time, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
     /// Reasons not to trust a figure.
     #[serde(default)]
     pub doubts: Vec<Doubt>,
@@ -96,9 +111,12 @@ impl Record {
             result: None,
             intervals: Vec::new(),
             path: Vec::new(),
+            losses: Vec::new(),
             loss_budget: None,
             unaccounted: None,
             benign_drops: Vec::new(),
+            time_budget: Vec::new(),
+            events: Vec::new(),
             doubts: Vec::new(),
             error: None,
         }
@@ -142,6 +160,11 @@ impl Record {
     /// Both machines, the target first.
     pub fn machines(&self) -> [(End, &Machine); 2] {
         [(End::Target, &self.target), (End::Host, &self.host)]
+    }
+
+    /// The losses of what is counted as this.
+    pub fn losses_of(&self, of: Counted) -> Vec<Losses> {
+        self.losses.iter().filter(|losses| losses.of == of).copied().collect()
     }
 
     /// Whether it carries a doubt of this kind.
@@ -253,6 +276,42 @@ pub struct Machine {
     /// What changed in the registers of its MAC and PHY over the whole trial; with `registers` on.
     #[serde(default)]
     pub registers: Option<RegisterChanges>,
+}
+
+/// What one direction sent, and what of it arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Losses {
+    /// Which way.
+    pub direction: Direction,
+    /// What is counted.
+    pub of: Counted,
+    /// Sent; of TCP with what was sent again.
+    pub sent: u64,
+    /// Of them, those that arrived at the other end's socket, each once.
+    pub arrived: u64,
+    /// Of those that did not, those that no counter explains; negative when counters explain more.
+    pub unaccounted: i64,
+}
+
+impl Losses {
+    /// Those that did not arrive.
+    pub fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.arrived)
+    }
+}
+
+words! {
+    /// What is counted one by one.
+    Counted {
+        /// Datagrams of a stream.
+        Datagrams = "datagrams",
+        /// TCP's data segments.
+        Segments = "segments",
+        /// Requests.
+        Requests = "requests",
+        /// Answers.
+        Answers = "answers",
+    }
 }
 
 /// What passed a stage of the path, in one direction.

@@ -142,6 +142,7 @@ pub fn tcp(index: u32, direction: Direction, mbit: f64, probe: bool) -> Record {
             segments_sent: Some(161_204),
             segments_received: Some(2),
             congestion_control: Some("cubic".to_owned()),
+            ..TcpSummary::default()
         }),
         sender_api: Some(ApiUse {
             name: "zerocopy".to_owned(),

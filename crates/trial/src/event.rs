@@ -95,6 +95,11 @@ pub enum Happening {
         /// Their octets a second, in or out, whichever was more.
         octets_per_s: f64,
     },
+    /// More happened than is kept.
+    More {
+        /// So many events are left out.
+        events: u64,
+    },
 }
 
 impl Happening {
@@ -114,6 +119,7 @@ impl Happening {
             Happening::AgentStopped => "agent-stopped",
             Happening::Throttled => "throttled",
             Happening::OthersTraffic { .. } => "others-traffic",
+            Happening::More { .. } => "more",
         }
     }
 }
@@ -144,6 +150,7 @@ impl Display for Happening {
             Happening::OthersTraffic { octets_per_s } => {
                 write!(f, "other traffic of {:.1} Mbit/s on the interface", octets_per_s * 8.0 / 1e6)
             }
+            Happening::More { events } => write!(f, "{events} more events, which are not kept"),
         }
     }
 }

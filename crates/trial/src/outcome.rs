@@ -124,7 +124,10 @@ pub struct FlowOutcome {
     pub end_marks: u64,
     /// Times from request to response; a requester has it.
     pub latency: Option<Histogram>,
-    /// Requests without a response in time; a requester over UDP has it.
+    /// Requests sent over the whole trial; a requester has it. Those that were answered are `messages_total`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// Requests of the measured part without a response in time, or at the end; a requester over UDP has it.
     pub timeouts: Option<u64>,
     /// TCP's own account at the end of the flow.
     pub tcp: Option<TcpSummary>,
@@ -159,6 +162,7 @@ impl FlowOutcome {
             send_retries: 0,
             end_marks: 0,
             latency: None,
+            requests: None,
             timeouts: None,
             tcp: None,
             segments: None,
@@ -248,6 +252,13 @@ pub struct TcpSummary {
     pub segments_received: Option<u64>,
     /// The congestion control in use.
     pub congestion_control: Option<String>,
+    /// Data segments that were sent and never arrived, by the counts of both ends over the whole connection; absent where
+    /// either does not tell, or some were on their way when they were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments_lost: Option<u64>,
+    /// Segments retransmitted that the receiver had already (DSACK, RFC 2883).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spurious_retransmissions: Option<u64>,
 }
 
 /// A connection's data segments as one end counted them (struct tcp_info). Absent where the kernel does not tell.

@@ -1,12 +1,18 @@
 //! What an end saw of a trial in short slices: the material of the time budget and of events.
 //! Knows what each column means, and neither sockets nor what is concluded.
 //!
-//! Columns, not rows: a trial has hundreds of slices, and names would be most of what is sent.
+//! Columns, not rows: a trial has hundreds of slices, and names would be most of what is sent. In JSON, `[n, value]` in a
+//! column is n slices with the same value.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
+use linerate_machine::word::Word;
 use linerate_machine::words;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The measured part in slices of about [`Timeline::PERIOD_NS`], by the clock of the end that saw them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,10 +29,16 @@ pub struct Timeline {
 impl Timeline {
     /// Length of a slice; longer where a trial would have more than [`Timeline::MOST_SLICES`].
     pub const PERIOD_NS: u64 = 50_000_000;
-    /// As many slices as a trial has at most.
+    /// As many slices as a trial of one flow has at most.
     pub const MOST_SLICES: u64 = 400;
     /// As many flows are watched: what limits one stream of a hundred limits the others.
     pub const MOST_FLOWS: usize = 8;
+
+    /// As many slices as a trial of so many flows has at most: a board's serial line carries a timeline in seconds.
+    pub const fn most_slices(flows: usize) -> u64 {
+        let flows = if flows > Timeline::MOST_FLOWS { Timeline::MOST_FLOWS } else { flows };
+        2 * Timeline::MOST_SLICES / (if flows == 0 { 2 } else { flows as u64 + 1 })
+    }
 }
 
 /// One flow in slices.
@@ -41,8 +53,7 @@ pub struct FlowTimeline {
 
 /// A value for each slice, by column. A column that is absent is unknown; one that is there is as long as
 /// [`Timeline::ends_ns`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Columns<C: Ord>(pub BTreeMap<C, Vec<u64>>);
 
 impl<C: Ord> Default for Columns<C> {
@@ -72,6 +83,89 @@ impl<C: Ord + Copy> Columns<C> {
         }
         self.0.retain(|_, values| values.len() == slice + 1);
     }
+}
+
+impl<C: Ord + Copy + Serialize> Serialize for Columns<C> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(column, values)| (column, Runs(values))))
+    }
+}
+
+impl<'de, C: Ord + Word> Deserialize<'de> for Columns<C> {
+    /// Columns of a later version are left out.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfColumns<C>(PhantomData<C>);
+
+        impl<'de, C: Ord + Word> Visitor<'de> for OfColumns<C> {
+            type Value = Columns<C>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("columns by their names")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Columns<C>, A::Error> {
+                let mut columns = Columns::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    match C::read(&name) {
+                        Some(column) => {
+                            let parts = map.next_value::<Vec<Part>>()?;
+                            let values = whole(&parts).ok_or_else(|| A::Error::custom("too many slices"))?;
+                            columns.0.insert(column, values);
+                        }
+                        None => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(columns)
+            }
+        }
+        deserializer.deserialize_map(OfColumns(PhantomData))
+    }
+}
+
+/// A column's values, those that repeat only once: most columns are zero most of the time.
+struct Runs<'a>(&'a [u64]);
+
+/// From so many equal values on, a run is shorter than they are.
+const LEAST_RUN: usize = 4;
+/// A column that is longer was made by nobody in good faith.
+const MOST_VALUES: u64 = 1 << 16;
+
+impl Serialize for Runs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for run in self.0.chunk_by(PartialEq::eq) {
+            if run.len() >= LEAST_RUN {
+                list.serialize_element(&(run.len(), run[0]))?;
+            } else {
+                run.iter().try_for_each(|value| list.serialize_element(value))?;
+            }
+        }
+        list.end()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Part {
+    One(u64),
+    Run(u64, u64),
+}
+
+fn whole(parts: &[Part]) -> Option<Vec<u64>> {
+    let mut values = Vec::new();
+    for part in parts {
+        match *part {
+            Part::One(value) => values.push(value),
+            Part::Run(count, value) if count <= MOST_VALUES - values.len() as u64 => {
+                values.resize(values.len() + count as usize, value);
+            }
+            Part::Run(..) => return None,
+        }
+        if values.len() as u64 > MOST_VALUES {
+            return None;
+        }
+    }
+    Some(values)
 }
 
 words! {
@@ -118,7 +212,8 @@ words! {
         Backoff = "backoff_now",
         /// Delivery rate now, octets a second (tcpi_delivery_rate).
         DeliveryRate = "delivery_rate_now",
-        /// Octets that wait in the socket for the program that reads, now (SIOCINQ, or its like).
+        /// Octets that wait in the socket for the program that reads, now (SIOCINQ); of UDP the memory that they take, as
+        /// the receive buffer counts it (SK_MEMINFO_RMEM_ALLOC).
         Unread = "unread_now",
     }
 }
@@ -185,5 +280,30 @@ mod tests {
         let json = serde_json::to_string(&flow).unwrap();
         assert_eq!(json, r#"{"id":3,"rtt_us_now":[70]}"#);
         assert_eq!(serde_json::from_str::<FlowTimeline>(&json).unwrap(), flow);
+        let later = r#"{"id":3,"rtt_us_now":[70],"of_a_later_version":[[1,2]]}"#;
+        assert_eq!(serde_json::from_str::<FlowTimeline>(later).unwrap(), flow);
+    }
+
+    #[test]
+    fn what_repeats_is_written_once() {
+        for (values, json) in [
+            (vec![], "[]"),
+            (vec![0, 0, 0], "[0,0,0]"),
+            (vec![0, 0, 0, 0, 7], "[[4,0],7]"),
+            (vec![5, 1, 1, 1, 1, 1, 1], "[5,[6,1]]"),
+        ] {
+            let columns = Columns(BTreeMap::from([(MachineColumn::Steal, values)]));
+            let text = serde_json::to_string(&columns).unwrap();
+            assert_eq!(text, format!(r#"{{"steal":{json}}}"#));
+            assert_eq!(serde_json::from_str::<Columns<MachineColumn>>(&text).unwrap(), columns);
+        }
+        for bomb in ["[[18446744073709551615,0]]", "[[65536,0],1]", "[[65536,0],[65536,0]]", "[[-1,0]]", "[[1,2,3]]"] {
+            assert!(serde_json::from_str::<Columns<MachineColumn>>(&format!(r#"{{"steal":{bomb}}}"#)).is_err());
+        }
+    }
+
+    #[test]
+    fn many_flows_have_longer_slices() {
+        assert_eq!([0, 1, 3, 8, 100].map(Timeline::most_slices), [400, 400, 200, 88, 88]);
     }
 }

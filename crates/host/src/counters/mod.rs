@@ -35,7 +35,7 @@ mod link;
 mod net_stat;
 mod pause;
 mod per_cpu;
-mod qdisc;
+pub(crate) mod qdisc;
 mod snmp;
 mod softnet;
 mod sources;

@@ -65,7 +65,7 @@ fn place(links: &[Link], interface: &Link, device: &Link, parent: u32) -> Stage 
 }
 
 /// Whether what `interface` sends goes through `device`: itself, one that it stands on, or one of its ports.
-fn carries(links: &[Link], interface: &Link, device: &Link) -> bool {
+pub(crate) fn carries(links: &[Link], interface: &Link, device: &Link) -> bool {
     let mut reached = vec![interface.index];
     let mut next = 0;
     while let Some(&at) = reached.get(next) {

@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::option;
 
@@ -16,6 +16,18 @@ pub fn open(protocol: i32) -> io::Result<OwnedFd> {
     }
     // SAFETY: `fd` was just made, is open, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Has the socket hear what the kernel tells these groups, a bit each, from now on (netlink(7)).
+pub fn bind(socket: BorrowedFd<'_>, groups: u32) -> io::Result<()> {
+    // SAFETY: a struct of integers, for which all zeroes is a value.
+    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+    address.nl_groups = groups;
+    let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+    // SAFETY: the pointer and `len` describe `address`, which outlives the call and is only read.
+    let status = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Has the kernel put words beside its error numbers, and leave the request out of its answers (NETLINK_EXT_ACK and

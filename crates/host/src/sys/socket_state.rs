@@ -8,6 +8,7 @@ use super::option;
 
 /// The octets of `struct tcp_info` (linux/tcp.h) that this kernel filled in. Kernels only ever append fields, so
 /// an older one simply has a shorter answer.
+#[derive(Clone)]
 pub struct TcpInfo {
     octets: [u8; 256],
     len: usize,
@@ -19,13 +20,18 @@ pub struct TcpInfo {
 #[allow(missing_docs, reason = "the names are the kernel's, without their tcpi_ prefix")]
 pub enum Field32 {
     SndMss = 16,
+    Unacked = 24,
     Rtt = 68,
     Rttvar = 72,
+    SndSsthresh = 76,
     SndCwnd = 80,
     TotalRetrans = 100,
+    NotsentBytes = 144,
     MinRtt = 148,
     DataSegsIn = 152,
     DataSegsOut = 156,
+    DsackDups = 216,
+    ReordSeen = 220,
     RcvOoopack = 224,
     SndWnd = 228,
 }
@@ -41,11 +47,29 @@ pub enum Field64 {
     SndbufLimited = 184,
 }
 
+/// Where a field of one octet of `struct tcp_info` stands.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+#[allow(missing_docs, reason = "the names are the kernel's, without their tcpi_ prefix")]
+pub enum Field8 {
+    State = 0,
+    CaState = 1,
+    Backoff = 4,
+}
+
+/// TCP_CLOSE of net/tcp_states.h: neither end will send anything more, and this end knows that it is so.
+pub const TCP_CLOSE: u8 = 7;
+
 impl TcpInfo {
     /// Asks the kernel. Errors where the socket is not TCP.
     pub fn of(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
         let (octets, len) = option::TCP_INFO.get_some(socket)?;
         Ok(TcpInfo { octets, len })
+    }
+
+    /// A field of one octet; `None` where this kernel has none.
+    pub fn get8(&self, field: Field8) -> Option<u8> {
+        self.octets[..self.len].get(field as usize).copied()
     }
 
     /// A 32-bit field; `None` where this kernel has none.
@@ -78,6 +102,22 @@ pub fn unacknowledged(socket: &impl AsRawFd) -> io::Result<u32> {
     // SAFETY: the kernel writes one int to `octets`, which outlives the call. SIOCOUTQ is TIOCOUTQ by another name.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut octets) };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(octets.cast_unsigned()) }
+}
+
+/// Octets that have arrived and that nobody has read: of TCP those in order (SIOCINQ, tcp(7)), of UDP those of the next
+/// datagram (udp(7)).
+pub fn unread(socket: &impl AsRawFd) -> io::Result<u32> {
+    let mut octets: libc::c_int = 0;
+    // SAFETY: the kernel writes one int to `octets`, which outlives the call. SIOCINQ is FIONREAD by another name.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONREAD, &raw mut octets) };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(octets.cast_unsigned()) }
+}
+
+/// Octets of memory that what waits to be read takes, headers included: SK_MEMINFO_RMEM_ALLOC of SO_MEMINFO (Linux
+/// 4.12). It is this that the receive buffer bounds. `None` on older kernels.
+pub fn receive_memory(socket: &impl AsRawFd) -> Option<u64> {
+    let (octets, len) = option::MEMINFO.get_some(socket).ok()?;
+    Some(u64::from(u32::from_ne_bytes(*octets[..len].first_chunk()?)))
 }
 
 /// Lets a read return, and its thread wake, only when this many octets are there, the connection ends, or the read's

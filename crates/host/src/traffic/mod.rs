@@ -17,15 +17,18 @@ mod framing;
 mod ledger;
 mod neighbour;
 mod pacing;
+mod presence;
 pub mod reachability;
 mod requests;
 mod run;
 mod sampler;
+mod segments;
 mod sockets;
 mod task;
 mod tcp_counts;
 mod tcp_info;
 mod tcp_stream;
+mod timeline;
 mod udp_stream;
 mod wait;
 
@@ -44,7 +47,6 @@ use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
-use linerate_trial::timeline::Timeline;
 
 use crate::counters::{self, Snapshot};
 use crate::drop_reasons::Tracing;
@@ -56,6 +58,7 @@ use crate::soak::Soak;
 
 use clock::TrialClock;
 use ledger::{Ledger, Reader};
+use presence::Presence;
 use sampler::{Sampled, Sampler};
 use sockets::{Open, Waiting};
 use task::Task;
@@ -294,7 +297,9 @@ impl Trial {
             self.ledgers.push(Arc::downgrade(&ledger));
             let chosen = api::choose(&self.spec, self.end, &open, self.interface.as_deref())?;
             let paced = pacing::choose(&self.spec, self.end, &open, self.interface.as_deref())?;
-            sampler.watch(flow, &open.socket, ledger.clone()).map_err(TrafficError::System)?;
+            let presence = Arc::new(Presence::default());
+            let watched = sampler.watch(flow, &open.socket, ledger.clone(), presence.clone());
+            watched.map_err(TrafficError::System)?;
             let task = Task {
                 spec: self.spec.clone(),
                 framing: self.framing.clone(),
@@ -303,6 +308,7 @@ impl Trial {
                 tokens: self.tokens,
                 clock: self.clock.clone(),
                 ledger,
+                presence,
                 open,
                 chosen,
                 paced,
@@ -444,7 +450,7 @@ impl Trial {
             flows,
             cpu: sampled.cpu,
             cpu_slices: sampled.cpu_slices,
-            timeline: Timeline::default(),
+            timeline: sampled.timeline,
             events: Vec::new(),
             counters,
             drop_reasons,

@@ -16,6 +16,7 @@ use linerate_wire::{HANDSHAKE_LEN, HandshakeKind};
 
 use super::buffer::AlignedBuffer;
 use super::framing::Exchange;
+use super::segments::{self, SegmentCounts};
 use super::sockets::is_passing;
 use super::task::Task;
 use super::tcp_info::tcp_summary;
@@ -26,6 +27,10 @@ use crate::sys::thread::thread_use;
 
 /// How long a request over UDP waits for its response before it counts as lost.
 const RESPONSE_TIME_NS: u64 = 1_000_000_000;
+/// How long is waited, at the end, for responses that are under way: at least so long, and so many times the longest round
+/// trip. What is not answered then is lost as well: of a short trial, half of what is lost would be under way otherwise.
+const LINGER_NS: u64 = 200_000_000;
+const LINGER_TRIPS: u64 = 3;
 /// How long a read may block before the thread looks whether it should end.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -72,7 +77,11 @@ pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
     let (mut outcome, _) = exchange(&task, &mut carrier)?;
     outcome.thread = thread_use();
     outcome.tcp = tcp_summary(&socket, outcome.elapsed_ns as f64 / 1e9);
-    let _ = socket.shutdown(Shutdown::Write);
+    match task.framing.is_own() {
+        true => segments::leave(&carrier.stream, &task.clock),
+        false => drop(socket.shutdown(Shutdown::Write)),
+    }
+    outcome.segments = carrier.segments.finish(&socket);
     Ok(outcome)
 }
 
@@ -132,15 +141,8 @@ fn exchange(task: &Task, carrier: &mut impl Carrier) -> Result<(FlowOutcome, u64
         now = task.clock.now_ns();
         let Some(response) = response else { continue };
         outcome.calls += 1;
-        let answered = match response {
-            Response::Next => under_way.pop_front(),
-            Response::To { low, mask } => {
-                let at = under_way.iter().position(|(number, _)| number & mask == low);
-                at.and_then(|at| under_way.remove(at))
-            }
-        };
         // No match: its request was given up before, and counted as timed out.
-        let Some((_, sent_ns)) = answered else { continue };
+        let Some((_, sent_ns)) = take_answered(&mut under_way, &response) else { continue };
         outcome.messages_total += 1;
         outcome.octets_total += octets;
         if window.contains(sent_ns) && now < window.end_ns {
@@ -151,9 +153,40 @@ fn exchange(task: &Task, carrier: &mut impl Carrier) -> Result<(FlowOutcome, u64
         task.ledger.publish(outcome.octets_total, outcome.messages_total);
     }
     outcome.elapsed_ns = task.elapsed_ns(window, now);
+    if may_be_lost {
+        let longest = latency.max_ns().unwrap_or(0).saturating_mul(LINGER_TRIPS);
+        let until = now.saturating_add(longest.clamp(LINGER_NS, RESPONSE_TIME_NS));
+        while !under_way.is_empty() && now < until && !task.clock.stopped() {
+            let timeout = Duration::from_nanos(until - now).min(LOOK_AGAIN);
+            let response = match carrier.receive(timeout) {
+                Ok(response) => response,
+                Err(error) if is_lost(&error) => None,
+                Err(error) => return Err(fail(error)),
+            };
+            now = task.clock.now_ns();
+            // Received, and too late for the figures.
+            if response.and_then(|response| take_answered(&mut under_way, &response)).is_some() {
+                outcome.messages_total += 1;
+                outcome.octets_total += octets;
+            }
+        }
+        timeouts += under_way.iter().filter(|(_, sent_ns)| window.contains(*sent_ns)).count() as u64;
+    }
+    outcome.requests = Some(asked);
     outcome.latency = Some(latency);
     outcome.timeouts = may_be_lost.then_some(timeouts);
     Ok((outcome, asked))
+}
+
+/// The request that a response answers, which is under way no more.
+fn take_answered(under_way: &mut VecDeque<(u64, u64)>, response: &Response) -> Option<(u64, u64)> {
+    match *response {
+        Response::Next => under_way.pop_front(),
+        Response::To { low, mask } => {
+            let at = under_way.iter().position(|(number, _)| number & mask == low);
+            at.and_then(|at| under_way.remove(at))
+        }
+    }
 }
 
 struct TcpCarrier {
@@ -163,6 +196,9 @@ struct TcpCarrier {
     at: usize,
     timeout: Option<Duration>,
     exchange: Option<Exchange>,
+    segments: SegmentCounts,
+    /// Octets that went either way.
+    octets: u64,
 }
 
 impl TcpCarrier {
@@ -174,7 +210,8 @@ impl TcpCarrier {
         let head = task.framing.head();
         let len = head.len().min(request.as_slice().len());
         request.as_mut_slice()[..len].copy_from_slice(&head[..len]);
-        TcpCarrier { stream, request, response, at: 0, timeout: None, exchange: task.framing.exchange() }
+        let (exchange, segments) = (task.framing.exchange(), SegmentCounts::default());
+        TcpCarrier { stream, request, response, at: 0, timeout: None, exchange, segments, octets: 0 }
     }
 }
 
@@ -186,6 +223,8 @@ impl Carrier for TcpCarrier {
         if self.timeout.is_none() {
             self.stream.set_write_timeout(Some(Duration::from_secs(5)))?;
         }
+        self.octets += self.request.as_slice().len() as u64;
+        self.segments.handle_octets(&self.stream, self.octets);
         self.stream.write_all(self.request.as_slice())
     }
 
@@ -203,6 +242,7 @@ impl Carrier for TcpCarrier {
             Ok(0) => Err(ErrorKind::ConnectionReset.into()),
             Ok(read) => {
                 self.at += read;
+                self.octets += read as u64;
                 if self.at < self.response.as_slice().len() {
                     return Ok(None);
                 }
@@ -325,9 +365,14 @@ pub fn answer_tcp(task: Task) -> Result<FlowOutcome, TrafficError> {
     let exchange = task.framing.exchange();
     let mut at = 0;
     let mut last_ns = 0;
+    let mut segments = SegmentCounts::default();
+    let mut is_read = false;
     while !task.clock.stopped() {
         match stream.read(&mut request.as_mut_slice()[at..]) {
-            Ok(0) => break,
+            Ok(0) => {
+                is_read = true;
+                break;
+            }
             Ok(read) => at += read,
             Err(error) if is_passing(&error) => continue,
             Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
@@ -346,9 +391,14 @@ pub fn answer_tcp(task: Task) -> Result<FlowOutcome, TrafficError> {
         }
         last_ns = task.clock.now_ns();
         count(&task, &mut outcome, last_ns);
+        segments.handle_octets(&socket, outcome.octets_total);
     }
     outcome.tcp = tcp_summary(&socket, last_ns as f64 / 1e9);
     finish(&task, &mut outcome, last_ns);
+    if is_read && task.framing.is_own() {
+        segments::close(&socket, &task.clock);
+    }
+    outcome.segments = segments.finish(&socket);
     Ok(outcome)
 }
 

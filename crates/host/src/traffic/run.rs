@@ -46,6 +46,9 @@ pub fn run(mut task: Task) -> Result<FlowOutcome, TrafficError> {
     // Sleeps between departures should end when asked, not 50 µs later (prctl(2), PR_SET_TIMERSLACK).
     let _ = thread::set_timer_slack_ns(1);
     let (socket, clock) = (task.open.socket.try_clone().map_err(TrafficError::System)?, task.clock.clone());
+    // Gone before the socket is closed, which the other end waits for.
+    let presence = task.presence.clone();
+    let _present = presence.enter(&socket).map_err(TrafficError::System)?;
     let is_tcp = !task.open.flow.workload.is_udp();
     if is_tcp {
         // Should the flow end anyhow but in order (a stop, a failure, SIGKILL), the kernel must not go on sending

@@ -12,13 +12,16 @@ use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{CpuSlice, Slice};
 use linerate_trial::spec::Spec;
+use linerate_trial::timeline::Timeline;
 use socket2::Socket;
 
 use super::TrafficError;
 use super::clock::{TrialClock, Window};
 use super::ledger::{Ledger, Reader};
+use super::presence::Presence;
 use super::tcp_counts::TcpCounts;
 use super::tcp_info::tcp_sample;
+use super::timeline::{Cutter, FlowSight};
 use crate::cpu::{CpuMeter, accounts_irq_by_ticks, doubt_irq_by_ticks};
 use crate::interfaces;
 use crate::others::{Busy, Others};
@@ -48,6 +51,8 @@ pub struct Sampled {
     pub slices: Vec<Vec<Slice>>,
     /// What TCP counted of each flow that this end sends, in the same order; of other flows nothing.
     pub tcp_counts: Vec<TcpCounts>,
+    /// The measured part in short slices.
+    pub timeline: Timeline,
     /// Doubts about the CPU figures.
     pub doubts: Vec<Doubt>,
     /// What the CPUs did over the measured part, not named yet.
@@ -70,6 +75,8 @@ pub struct Sampler {
     is_served: bool,
     /// Programs that take no part, before the traffic began.
     others: Option<Others>,
+    spec: Arc<Spec>,
+    sights: Vec<FlowSight>,
 }
 
 struct Watched {
@@ -101,7 +108,7 @@ const MUCH_OF_OTHERS: f64 = 0.05;
 impl Sampler {
     /// A sampler of nothing yet.
     pub fn new(
-        spec: &Spec,
+        spec: &Arc<Spec>,
         clock: Arc<TrialClock>,
         end: End,
         soak: Option<Soak>,
@@ -121,6 +128,8 @@ impl Sampler {
             watched: Vec::new(),
             is_served: false,
             others: None,
+            spec: Arc::clone(spec),
+            sights: Vec::new(),
         }
     }
 
@@ -130,7 +139,14 @@ impl Sampler {
     }
 
     /// Watches a flow too.
-    pub fn watch(&mut self, flow: Flow, socket: &Socket, ledger: Arc<Ledger>) -> io::Result<()> {
+    pub fn watch(
+        &mut self,
+        flow: Flow,
+        socket: &Socket,
+        ledger: Arc<Ledger>,
+        presence: Arc<Presence>,
+    ) -> io::Result<()> {
+        self.sights.push(FlowSight::new(flow, self.end, presence));
         let sends = flow.source == self.end;
         let tcp = (flow.workload == linerate_trial::spec::Workload::TcpStream && sends)
             .then(|| socket.try_clone())
@@ -153,6 +169,8 @@ impl Sampler {
         let mut sampled = Sampled::default();
         // Before anything is measured: it takes some milliseconds on a machine of many processes.
         self.others = (!self.is_served).then(Others::look);
+        let (sights, interface) = (std::mem::take(&mut self.sights), self.interface.clone());
+        let mut cutter = Cutter::new(&self.spec, sights, interface.as_deref(), self.soak.is_some());
         if !self.clock.wait_for_start() {
             return sampled;
         }
@@ -160,6 +178,7 @@ impl Sampler {
         self.watched.iter_mut().for_each(|watched| watched.moved_ns = started_ns);
         let mut progress_due = started_ns + self.progress_ns;
         let mut span: Option<Span> = None;
+        let mut slept_ns = 0;
         loop {
             let now = self.clock.now_ns();
             if span.is_none()
@@ -174,6 +193,14 @@ impl Sampler {
                 let slice = if self.soak.is_some() { SliceMeter::Soak(mark()) } else { SliceMeter::Stat(stat()) };
                 let (soak, whole) = (mark(), stat());
                 span = Some(Span { window, slice_start_ns: now, soak, whole, profile, slice, over: false });
+                cutter.begin(window, now, self.watched.iter().map(|watched| &watched.reader));
+            }
+            if now >= cutter.due_ns() {
+                self.catch_up(now);
+                // What this thread did itself before it slept is no lateness.
+                let late_ns = now - cutter.due_ns().max(slept_ns).min(now);
+                cutter.look(now, late_ns, self.watched.iter().map(|watched| &watched.reader));
+                cutter.handle_cost(self.clock.now_ns() - now);
             }
             if let Some(span) = &mut span
                 && !span.over
@@ -194,7 +221,9 @@ impl Sampler {
                 notify(self.progress(now - started_ns));
                 progress_due += self.progress_ns;
             }
-            match all_ended.recv_timeout(Duration::from_nanos(self.next_look(now, span.as_ref(), progress_due))) {
+            slept_ns = self.clock.now_ns();
+            let next = self.next_look(now, span.as_ref(), progress_due.min(cutter.due_ns()));
+            match all_ended.recv_timeout(Duration::from_nanos(next)) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -204,9 +233,11 @@ impl Sampler {
         {
             let now = self.clock.now_ns();
             self.catch_up(now);
+            cutter.close(now, self.watched.iter().map(|watched| &watched.reader));
             self.cut_slice(span, now, &mut sampled);
             self.close(span, &mut sampled);
         }
+        sampled.timeline = cutter.finish();
         // Of a trial that fails nothing else says how far it was.
         let now = self.clock.now_ns();
         self.catch_up(now);

@@ -15,6 +15,7 @@ use super::clock::{TrialClock, Window};
 use super::framing::Framing;
 use super::ledger::Ledger;
 use super::pacing::Paced;
+use super::presence::Presence;
 use super::sockets::{Open, Tokens};
 
 /// Everything one flow's thread needs.
@@ -27,6 +28,8 @@ pub struct Task {
     pub tokens: Tokens,
     pub clock: Arc<TrialClock>,
     pub ledger: Arc<Ledger>,
+    /// By which the sampler sees this thread.
+    pub presence: Arc<Presence>,
     pub open: Open,
     /// How its data goes through the socket.
     pub chosen: Chosen,

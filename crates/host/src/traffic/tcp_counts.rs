@@ -57,7 +57,8 @@ impl TcpCounts {
     pub fn carry_on(&self, summary: &mut TcpSummary) {
         let [retransmissions, sent, received, reordered] = self.totals;
         let full = |low: u64, total: Option<u64>| {
-            let total = total.unwrap_or(0);
+            // Nobody looked: the flow's thread has carried it on by itself (`segments`), or it is short.
+            let Some(total) = total else { return low };
             let difference = (low as u32).wrapping_sub(total as u32).cast_signed();
             total.saturating_add_signed(difference.into())
         };

@@ -31,6 +31,8 @@ pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
         segments_sent: info.get32(Field32::DataSegsOut).map(u64::from),
         segments_received: info.get32(Field32::DataSegsIn).map(u64::from),
         congestion_control,
+        segments_lost: None,
+        spurious_retransmissions: None,
     })
 }
 

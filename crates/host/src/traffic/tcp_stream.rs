@@ -1,7 +1,7 @@
 //! A TCP stream: octets one way, as fast as asked.
 //! Knows one connection; parallel streams are several of these.
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use super::TrafficError;
 use super::api::octets_in::{OctetsIn, READ};
 use super::api::octets_out::OctetsOut;
 use super::clock::Leaving;
+use super::segments::{self, SegmentCounts};
 use super::sockets::is_passing;
 use super::task::Task;
 use super::tcp_info::tcp_summary;
@@ -24,9 +25,12 @@ use crate::sys::thread::thread_use;
 
 /// How long a write or read may block before the thread looks whether it should end.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How long the sender waits for the receiver to have read everything, and how long the receiver reads on after
-/// its time is over. What is still in flight then is no part of any figure.
+/// How long the receiver reads on after its time is over, whatever comes. What is still in flight is no part of any figure.
 const DRAIN_NS: u64 = 100_000_000;
+/// How long at most while there is something to read, and for how long nothing may come meanwhile: the segments' account
+/// is exact of what was read to its end only.
+const LONG_DRAIN_NS: u64 = segments::LONGEST_NS;
+const SILENCE_NS: u64 = segments::USUAL_NS;
 
 /// Sends until the time is over, or the octets are sent.
 pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
@@ -51,6 +55,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let mut reach = Reach::new(most, task.spec.batch.is_some());
     let mut now = started_ns;
     let mut departures = Departures::default();
+    let mut segments = SegmentCounts::default();
     // Where in the message the next write starts: a write may take a part of it.
     let mut at = 0;
     while left > 0 && now < window.end_ns && !task.clock.stopped() {
@@ -86,6 +91,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
                     departures.handle_sent(called_ns, 1);
                 }
                 task.ledger.publish(outcome.octets_total, outcome.messages_total);
+                segments.handle_octets(&socket, outcome.octets_total);
             }
             Err(error) if is_passing(&error) => {
                 now = task.clock.now_ns();
@@ -107,36 +113,25 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     // The kernel's times run from the start, warm-up included.
     let open_s = now.saturating_sub(started_ns) as f64 / 1e9;
     outcome.tcp = tcp_summary(&socket, open_s);
-    let patience = if task.spec.expected_time().is_some() { 2 * DRAIN_NS } else { u64::MAX };
-    let waits = || !task.clock.stopped() && task.clock.now_ns() - now < patience;
+    let is_timed = task.spec.expected_time().is_some();
     match task.framing.is_own() {
-        true => wait_for_close(&stream, waits),
+        true => segments.wait_for_close(&stream, &task.clock, is_timed),
         // Another tool's receiver is told over its control connection, and takes an earlier end for a failure; or has
         // none, and this is how it is told. What comes the other way on the same connection is for another thread.
         false => {
             if task.framing.ends_itself() {
                 let _ = stream.shutdown(Shutdown::Write);
             }
-            wait_for_acknowledgement(&socket, waits);
+            let patience = if is_timed { segments::USUAL_NS } else { u64::MAX };
+            wait_for_acknowledgement(&socket, || !task.clock.stopped() && task.clock.now_ns() - now < patience);
         }
     }
-    if task.spec.expected_time().is_none() {
+    if !is_timed {
         // Octets decided: what was retransmitted after the last write belongs to the flow too.
         outcome.tcp = tcp_summary(&socket, open_s);
     }
+    outcome.segments = segments.finish(&socket);
     Ok(outcome)
-}
-
-/// The receiver closes when it has read the last octet, so that the end of this is the end of the flow.
-fn wait_for_close(mut stream: &TcpStream, waits: impl Fn() -> bool) {
-    let _ = stream.shutdown(Shutdown::Write);
-    let _ = stream.set_read_timeout(Some(LOOK_AGAIN));
-    while waits() {
-        match stream.read(&mut [0; 64]) {
-            Err(error) if is_passing(&error) => {}
-            Ok(_) | Err(_) => break,
-        }
-    }
 }
 
 /// Until all that was written has arrived at the other machine.
@@ -239,6 +234,9 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     socket.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let mut inward = OctetsIn::new(api, &task.spec, &socket)?;
     let mut gathering = Gathering::new();
+    let mut segments = SegmentCounts::default();
+    let is_own = task.framing.is_own();
+    let mut is_read = false;
     let ends_itself = task.framing.ends_itself();
     let by_octets = task.spec.expected_time().is_none() && !ends_itself;
     let (mut last_ns, mut looked_ns) = (0, task.clock.now_ns());
@@ -251,6 +249,7 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
             Ok(0) => {
                 // A stream that ends itself took until now, pauses at its end included.
                 last_ns = if ends_itself { task.clock.now_ns() } else { last_ns };
+                is_read = true;
                 break;
             }
             Ok(read) => {
@@ -273,15 +272,20 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
                 }
                 task.ledger.publish(outcome.octets_total, outcome.messages_total);
                 gathering.handle_read(&socket, read, now);
-                if now > window.end_ns.saturating_add(DRAIN_NS) || leaving.is_over(&task.clock, true, now) {
+                segments.handle_octets(&socket, outcome.octets_total);
+                let drain_ns = if is_own { LONG_DRAIN_NS } else { DRAIN_NS };
+                if now > window.end_ns.saturating_add(drain_ns) || leaving.is_over(&task.clock, true, now) {
                     break;
                 }
             }
             Err(error) if is_passing(&error) => {
                 let now = task.clock.now_ns();
                 looked_ns = now;
-                let over =
-                    task.clock.receiving_so_far().is_some_and(|window| now > window.end_ns.saturating_add(DRAIN_NS));
+                let is_silent = !is_own || now.saturating_sub(last_ns) > SILENCE_NS;
+                let over = task.clock.receiving_so_far().is_some_and(|window| {
+                    let drain_ns = if is_silent { DRAIN_NS } else { LONG_DRAIN_NS };
+                    now > window.end_ns.saturating_add(drain_ns)
+                });
                 if over || leaving.is_over(&task.clock, false, now) {
                     break;
                 }
@@ -308,6 +312,13 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     outcome.api = inward.api_use();
     outcome.thread = thread_use();
     outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
+    if is_own && is_read {
+        segments::close(&socket, &task.clock);
+    }
+    outcome.segments = segments.finish(&socket);
+    if let (Some(tcp), Some(segments)) = (&mut outcome.tcp, &outcome.segments) {
+        (tcp.segments_sent, tcp.segments_received) = (Some(segments.sent), Some(segments.received));
+    }
     Ok(outcome)
 }
 

@@ -119,6 +119,13 @@ pub enum Adjustment {
         /// By how much it grew.
         packets: u64,
     },
+    /// The counters are of buffers that were cut into segments only behind them.
+    Buffers {
+        /// How many buffers.
+        packets: u64,
+        /// The segments that were lost with them.
+        segments: u64,
+    },
     /// What IP received, delivered to nobody and counted as no error, as a packet filter has it.
     Undelivered {
         /// How many.
@@ -238,6 +245,9 @@ impl std::fmt::Display for Adjustment {
             Adjustment::NotOfTheTrial { packets } => write!(f, ", less {packets} that the trial did not lose"),
             Adjustment::MoreThanLost { packets } => {
                 write!(f, ", {packets} more than the trial lost: unknown protocols or other traffic")
+            }
+            Adjustment::Buffers { packets, segments } => {
+                write!(f, "; {packets} buffers of several segments each, {segments} segments in all")
             }
             Adjustment::MachineWide => f.write_str(" on the machine, more than the trial lost"),
             Adjustment::LimitedByInterface { name, packets } => write!(f, " on the machine, {name} {packets}"),

@@ -9,19 +9,23 @@ use linerate_machine::environment::Nic;
 use linerate_path::budget::{LossLine, PauseFrames, Seen, drops_seen};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
+use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::{Spec, Workload};
 use linerate_trial::wire::EthernetOverhead;
 
 use super::Sureness;
 use crate::figure::Source;
-use crate::record::{FlowFigures, Latency, Machine, Record};
+use crate::record::{Counted, FlowFigures, Latency, Losses, Machine, Record};
+use crate::time_budget::{Limit, TimeLine};
 
 /// From this part of the packets on, loss is a trouble: RFC 2544 has throughput end at the first lost frame, but on a
 /// machine that does other things too, one datagram in a thousand is what a moment of theirs costs.
 const LOSS: f64 = 0.001;
 /// Fewer are an accident.
-const FEW: u64 = 10;
+pub(super) const FEW: u64 = 10;
+/// Each request that is lost costs a time-out.
+const FEW_REQUESTS: u64 = 3;
 /// A stage with a smaller part of the loss is not what to look at first.
 const PART: f64 = 0.05;
 /// Below this part of what was asked, or of what the link carries, a trial came short. TCP over Ethernet reaches its
@@ -35,6 +39,9 @@ pub(super) const SATURATED: f64 = 0.95;
 /// A thread that worked, or waited for a CPU, for this share of the trial was what its end could do at most.
 pub(super) const THREAD_BUSY: f64 = 0.9;
 
+/// The least time after which TCP sends again what nobody acknowledged (TCP_RTO_MIN of Linux), less what a clock tick may
+/// take off it.
+const LEAST_TIMER_S: f64 = 0.19;
 /// A round trip over a gigabit cable takes a board 40 to 100 µs; twice that is slow.
 const SLOW_ANSWER_S: f64 = 200e-6;
 
@@ -96,7 +103,12 @@ impl<'a> Case<'a> {
             Direction::Rx => &[Direction::Rx],
             Direction::Both => &[Direction::Tx, Direction::Rx],
         };
-        ways.iter().map(|way| Case::one(record, *way)).collect()
+        let mut cases: Vec<Case<'a>> = ways.iter().map(|way| Case::one(record, *way)).collect();
+        // Of requests the way of the answers, where any were lost on it.
+        if let [Losses { direction, .. }, ..] = record.losses_of(Counted::Answers)[..] {
+            cases.extend(Some(Case::one(record, direction)).filter(|case| case.loss().is_some()));
+        }
+        cases
     }
 
     fn one(record: &'a Record, way: Direction) -> Case<'a> {
@@ -110,7 +122,7 @@ impl<'a> Case<'a> {
 
     fn read_drops(&self) -> Vec<LossLine> {
         if let Some(lines) = &self.record.loss_budget {
-            let both = self.record.direction == Direction::Both;
+            let both = self.record.direction == Direction::Both || !self.record.workload.is_stream();
             return lines.iter().filter(|line| !both || line.direction == self.way).cloned().collect();
         }
         // Of TCP nothing is numbered, but the same counters move: the budget's table says which they are.
@@ -177,15 +189,54 @@ impl<'a> Case<'a> {
         self.span_s().and_then(|_| self.record.whole_s())
     }
 
-    /// Datagrams that no counter explains, whole trial; absent of a trial both ways, whose record has the sum of both.
+    /// What was sent this way and what of it arrived, whole trial.
+    pub(super) fn losses(&self) -> Option<&'a Losses> {
+        self.record.losses.iter().find(|losses| losses.direction == self.way)
+    }
+
+    /// What no counter explains, whole trial; absent of a trial both ways whose record has the sum of both only.
     pub(super) fn unaccounted(&self) -> Option<i64> {
-        self.record.unaccounted.filter(|_| self.record.direction != Direction::Both)
+        let sum = || self.record.unaccounted.filter(|_| self.record.direction != Direction::Both);
+        self.losses().map(|losses| losses.unaccounted).or_else(sum)
+    }
+
+    /// What the trial counts one by one.
+    pub(super) fn noun(&self) -> &'static str {
+        self.losses().map_or("datagrams", |losses| losses.of.name())
+    }
+
+    /// The time budget of this direction, the longest line first; of transactions there is one for both.
+    pub(super) fn time(&self) -> impl Iterator<Item = &'a TimeLine> {
+        let any = !self.record.workload.is_stream();
+        self.record.time_budget.iter().filter(move |line| any || line.direction == self.way)
+    }
+
+    /// The share of time that one of these took.
+    pub(super) fn share_of(&self, limits: &[Limit]) -> f64 {
+        self.time().filter(|line| limits.contains(&line.limit)).map(|line| line.share).sum()
+    }
+
+    /// What happened in the trial.
+    pub(super) fn events(&self) -> impl Iterator<Item = &'a Event> {
+        self.record.events.iter()
+    }
+
+    /// Seconds, of the measured part, in which events of this kind held on; and how many there were.
+    pub(super) fn held(&self, is: impl Fn(&Event) -> bool) -> (f64, usize) {
+        let span = self.span_s().unwrap_or(f64::INFINITY);
+        let of = |event: &&Event| event.for_s.unwrap_or((span - event.at_s).max(0.0));
+        let events: Vec<&Event> = self.events().filter(|event| is(event)).collect();
+        (events.iter().map(of).sum(), events.len())
     }
 
     // ---- What went wrong. ----
 
-    /// Datagrams were lost, enough to matter.
+    /// Datagrams were lost, or requests or answers, enough to matter.
     pub(super) fn loss(&self) -> Option<Loss> {
+        if let Some(losses) = self.losses().filter(|losses| matches!(losses.of, Counted::Requests | Counted::Answers)) {
+            let (packets, ratio) = (losses.lost(), losses.lost() as f64 / losses.sent.max(1) as f64);
+            return (packets >= FEW_REQUESTS && ratio >= LOSS).then_some(Loss { packets, ratio });
+        }
         let flow = self.flow()?;
         let (measured, ratio) = (flow.packets_lost?, flow.loss_ratio?);
         let known: u64 = self.drops.iter().map(|line| line.packets).sum();
@@ -222,11 +273,13 @@ impl<'a> Case<'a> {
         let packets: u64 = lines.iter().map(|line| line.packets).sum();
         let all = match (self.loss(), self.retransmitted()) {
             (Some(loss), _) => loss.packets,
-            (None, Some(_)) => self.tcp()?.retransmissions,
+            (None, Some(_)) => {
+                self.tcp()?.segments_lost.filter(|lost| *lost > 0).unwrap_or(self.tcp()?.retransmissions)
+            }
             (None, None) => return None,
         };
         let part = packets as f64 / all.max(1) as f64;
-        if packets < FEW || part < PART {
+        if packets < FEW.min(all) || part < PART {
             return None;
         }
         Some(LostAt { packets, part: part.min(1.0), lines })
@@ -339,9 +392,51 @@ impl<'a> Case<'a> {
         is_late.then(|| format!("{} Mbit/s were sent, and read at {}", tidy(sent / 1e6), tidy(got / 1e6)))
     }
 
+    /// Copies that arrived beside the first one, where they are enough to matter, and their share of what arrived.
+    pub(super) fn duplicated(&self) -> Option<(u64, f64)> {
+        let copies = match self.losses() {
+            Some(losses) if losses.of == Counted::Segments => losses.arrived.saturating_sub(losses.sent),
+            _ => self.flow()?.packets_duplicated?,
+        };
+        let arrived =
+            self.flow().and_then(|flow| flow.packets_received).or(self.losses().map(|losses| losses.arrived))?;
+        let share = copies as f64 / arrived.max(1) as f64;
+        (copies >= FEW && share >= LOSS).then_some((copies, share))
+    }
+
+    /// Datagrams that others overtook, where they are enough to matter, and their share of what arrived.
+    pub(super) fn overtaken(&self) -> Option<(u64, f64)> {
+        let flow = self.flow()?;
+        let (late, arrived) = (flow.packets_reordered?, flow.packets_received?);
+        let share = late as f64 / arrived.max(1) as f64;
+        (late >= FEW && share >= LOSS).then_some((late, share))
+    }
+
+    /// Round trips over TCP in which something was sent again: how many took as long as that takes at least, and of how many.
+    pub(super) fn waited_for_timer(&self) -> Option<(u64, u64)> {
+        let latency = self.latency().filter(|_| matches!(self.record.workload, Workload::TcpRr | Workload::TcpCrr))?;
+        // Where the way alone takes long, the timer does too (RFC 6298).
+        let least = (latency.min_s? * 3.0).max(LEAST_TIMER_S);
+        let slow = latency.histogram.buckets().filter(|(ns, _)| *ns as f64 / 1e9 >= least);
+        let slow = slow.map(|(_, count)| count).sum::<u64>();
+        (slow > 0).then_some((slow, latency.count))
+    }
+
+    /// Nothing moved for a while, or from a moment on.
+    pub(super) fn stood_still(&self) -> bool {
+        self.events().any(|event| matches!(event.what, Happening::Stall | Happening::FlowDied { .. }))
+    }
+
     /// Whether anything went wrong at all.
     pub(super) fn is_troubled(&self) -> bool {
-        self.loss().is_some() || self.retransmitted().is_some() || self.short().is_some() || self.record.error.is_some()
+        self.loss().is_some()
+            || self.retransmitted().is_some()
+            || self.short().is_some()
+            || self.duplicated().is_some()
+            || self.overtaken().is_some()
+            || self.waited_for_timer().is_some()
+            || self.stood_still()
+            || self.record.error.is_some()
     }
 
     /// The metric in which trouble of this record shows.

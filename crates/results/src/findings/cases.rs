@@ -8,10 +8,13 @@ use linerate_machine::environment::{Amount, Eee, IdleState, LinkModes, Pause};
 use linerate_path::budget::{Datagrams, Seen, loss_budget};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
+use linerate_trial::spec::Workload;
 
-use crate::record::{Latency, Machine, Record};
+use crate::record::{Counted, Latency, Losses, Machine, Record};
 use crate::sample;
+use crate::time_budget::{Limit, TimeLine};
 
 /// A record, and what should be found in it.
 pub struct FaultCase {
@@ -52,7 +55,7 @@ fn clean(name: &'static str, mut record: Record, change: impl FnOnce(&mut Record
 
 /// Every case, the clean ones first.
 pub fn cases() -> Vec<FaultCase> {
-    [clean_runs(), losses(), short_streams(), out_of_cpu(), slow_answers()].into_iter().flatten().collect()
+    [clean_runs(), losses(), short_streams(), out_of_cpu(), slow_answers(), in_time()].into_iter().flatten().collect()
 }
 
 fn clean_runs() -> Vec<FaultCase> {
@@ -417,6 +420,104 @@ fn slow_answers() -> Vec<FaultCase> {
         }),
         case("coalescing of 125 µs", "coalescing-latency", &[], rr(180e-6), |r| {
             nic(&mut r.target).coalescing.insert("rx-usecs".to_owned(), 125);
+        }),
+    ]
+}
+
+/// Faults that show in time slices and in both ends' counts of what was sent.
+fn in_time() -> Vec<FaultCase> {
+    let limited = |record: &mut Record, limit: Limit, end: Option<End>, share: f64| {
+        let direction = record.direction;
+        let line = |limit, end, share| TimeLine { direction, limit, end, seconds: 2.0 * share, share };
+        record.time_budget = vec![line(limit, end, share), line(Limit::Unaccounted, None, 1.0 - share)];
+    };
+    let event = |at_s: f64, for_s: Option<f64>, end: Option<End>, what: Happening| Event {
+        at_s,
+        for_s,
+        within_s: 0.05,
+        end,
+        what,
+    };
+    let lossy = |record: &mut Record, lost: u64| {
+        let direction = record.direction;
+        let tcp = tcp_of(record);
+        (tcp.retransmissions, tcp.segments_lost) = (lost, Some(lost));
+        let sent = tcp.segments_sent.expect("a stream has them");
+        let (of, arrived, unaccounted) = (Counted::Segments, sent - lost, lost as i64);
+        record.losses = vec![Losses { direction, of, sent, arrived, unaccounted }];
+    };
+    let requests = |record: &mut Record, lost: [u64; 2]| {
+        let sent = [10_000, 10_000 - lost[0]];
+        let way = |direction, of, at: usize| {
+            let (sent, lost) = (sent[at], lost[at]);
+            Losses { direction, of, sent, arrived: sent - lost, unaccounted: lost as i64 }
+        };
+        record.losses = vec![way(Rx, Counted::Requests, 0), way(Tx, Counted::Answers, 1)];
+        (record.loss_budget, record.unaccounted) = (Some(Vec::new()), Some(lost.iter().sum::<u64>() as i64));
+    };
+    vec![
+        case("a token bucket at the sender's egress", "shaper", &[], tcp(Tx, 48.0), |r| {
+            nic(&mut r.target).qdisc = Some("tbf".to_owned());
+            limited(r, Limit::Shaper, Some(End::Target), 0.97);
+        }),
+        case("a slower link on the way", "bottleneck", &[], tcp(Tx, 95.0), |r| {
+            tcp_of(r).rtt_s = 24e-3;
+            limited(r, Limit::Path, None, 0.9);
+        }),
+        case("one segment of fifty lost on the way", "lossy-path", &[], tcp(Tx, 15.0), |r| {
+            tcp_of(r).rtt_s = 10e-3;
+            lossy(r, 51);
+        }),
+        case("packets doubled on the way", "duplicates", &[], udp(Rx, 100, 100.0), |r| {
+            r.result.as_mut().expect("figures").flow.packets_duplicated = Some(900);
+        }),
+        case("datagrams overtaken", "reordering", &[], udp(Rx, 100, 100.0), |r| {
+            r.result.as_mut().expect("figures").flow.packets_reordered = Some(700);
+        }),
+        case("half a second of nothing", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
+            lose(r, 4_200);
+            r.events = vec![event(0.7, Some(0.5), None, Happening::Stall)];
+        }),
+        case("a way that went in mid-trial", "flow-died", &["unaccounted"], udp(Rx, 100, 50.0), |r| {
+            lose(r, 8_500);
+            r.events = vec![event(1.0, None, None, Happening::FlowDied { flow: 0 })];
+        }),
+        case("a receiver that was stopped", "agent-stopped", &["receive-buffer"], udp(Rx, 300, 240.0), |r| {
+            socket_drops(r, 9_000);
+            r.events = vec![event(0.5, Some(0.4), Some(End::Target), Happening::AgentStopped)];
+        }),
+        case("a receiver with a quota", "cpu-quota", &["receive-buffer"], udp(Rx, 300, 240.0), |r| {
+            socket_drops(r, 9_000);
+            r.events = vec![event(0.1, Some(1.8), Some(End::Target), Happening::Throttled)];
+        }),
+        case("others on the link", "others-traffic", &["bottleneck"], tcp(Tx, 480.0), |r| {
+            let octets_per_s = 55e6;
+            r.events = vec![event(0.1, Some(1.9), Some(End::Target), Happening::OthersTraffic { octets_per_s })];
+        }),
+        case("two answers of a hundred lost", "unaccounted", &[], rr(300e-6), |r| requests(r, [0, 200])),
+        case("four requests of ten thousand lost", "idle-states", &[], rr(190e-6), |r| {
+            r.target.environment.cpu.idle_states =
+                vec![IdleState { name: "WAIT".to_owned(), exit_latency_us: Some(50), disabled: Some(false) }];
+            r.target.counters.add(Stage::SoftirqBacklog, "cpu idle WAIT entered", 21_000);
+            requests(r, [4, 0]);
+        }),
+        case("an answerer without a CPU", "cpu-wait", &[], rr(300e-6), |r| {
+            limited(r, Limit::ResponderWaits, Some(End::Target), 0.8);
+        }),
+        case("a way of 20 ms", "far-path", &[], rr(25e-3), |r| limited(r, Limit::OnTheWay, None, 0.95)),
+        case("answers over TCP, some lost", "retransmission-timeout", &[], rr(300e-6), |r| {
+            r.workload = Workload::TcpRr;
+            let latency = r.result.as_mut().and_then(|figures| figures.latency.as_mut()).expect("it is timed");
+            latency.histogram.record_n(300_000, 5_000);
+            latency.histogram.record_n(204_000_000, 7);
+            let way = |direction, lost: u64| Losses {
+                direction,
+                of: Counted::Segments,
+                sent: 5_007,
+                arrived: 5_007 - lost,
+                unaccounted: lost as i64,
+            };
+            r.losses = vec![way(Rx, 3), way(Tx, 4)];
         }),
     ]
 }

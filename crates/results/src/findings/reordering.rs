@@ -6,8 +6,8 @@ use super::{Finding, Rule, Sureness};
 
 pub(super) const RULE: Rule = Rule {
     name: "reordering",
-    says: "TCP sends segments again that were not lost, because packets overtake each other.",
-    rests_on: "At least 0.1 % of the segments retransmitted; no counter of either machine saw a tenth as many dropped; and the \
+    says: "Packets overtake each other; TCP sends segments again that were not lost.",
+    rests_on: "Datagrams: at least 0.1 % of those that arrived, and 10, came after one with a higher number. TCP: at least 0.1 % of the segments retransmitted; no counter of either machine saw a tenth as many dropped; and the \
                receiver said that it had at least half of them twice (DSACK), or saw at least as many out of order.",
     source: "RFC 2883 (DSACK), RFC 4737 (reordering); Linux TcpExt TCPDSACKRecv, TCPSACKReorder.",
     suggests: &["sysctl.net.ipv4.tcp_reordering"],
@@ -15,6 +15,14 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
+    if let Some((late, share)) = case.overtaken() {
+        let sentence = "Packets overtake each other on the way.".to_owned();
+        return Some(
+            RULE.finds(case, None, Sureness::Likely, 0.5, sentence)
+                .because(format!("{late} datagrams, {} of those that arrived, came after one with a higher number", percent(share)))
+                .wrong_if("It is wrong if the receiver spreads one flow over several CPUs or queues: then it overtakes there."),
+        );
+    }
     let share = case.retransmitted()?;
     let tcp = case.tcp()?;
     let again = tcp.retransmissions;
@@ -22,7 +30,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (twice, reorders) = (count("TCPDSACKRecv"), count("TCPSACKReorder") + count("TCPTSReorder"));
     let out_of_order = tcp.reordered_segments.unwrap_or(0);
     let shown = twice * 2 >= again || (out_of_order >= again && twice > 0);
-    if case.drops_seen() * 10 >= again || !shown {
+    // By both ends' counts of segments most of what was retransmitted had been lost.
+    let lost = tcp.segments_lost.is_some_and(|lost| lost * 2 >= again);
+    if case.drops_seen() * 10 >= again || !shown || lost {
         return None;
     }
     let tolerated = case.sender.sysctl_number("net.ipv4.tcp_reordering").unwrap_or(3);

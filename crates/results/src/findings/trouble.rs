@@ -2,6 +2,7 @@
 //! Knows what was wanted and what came; names no cause.
 
 use linerate_machine::end::Direction;
+use linerate_trial::event::Happening;
 
 use super::case::{Case, percent, tidy};
 use crate::record::Record;
@@ -28,11 +29,27 @@ fn wrong(record: &Record) -> Option<String> {
         return Some(format!("The trial failed: {error}."));
     }
     let mut clauses: Vec<String> = Vec::new();
+    let died = record.events.iter().find(|event| matches!(event.what, Happening::FlowDied { .. }));
+    clauses.extend(died.map(|event| format!("{} at {} s", event.what, tidy(event.at_s))));
+    let stalls = record.events.iter().filter(|event| event.what == Happening::Stall);
+    let stalled_s = stalls.filter_map(|event| event.for_s).sum::<f64>();
+    if stalled_s > 0.0 {
+        clauses.push(format!("nothing arrived for {} s in mid-trial", tidy(stalled_s)));
+    }
     for case in Case::of(record) {
         let way = if record.direction == Direction::Both { format!("{}: ", case.way) } else { String::new() };
         if let Some(loss) = case.loss() {
             let lost = case.flow().and_then(|flow| flow.packets_lost).unwrap_or(loss.packets);
-            clauses.push(format!("{way}{lost} datagrams, {} of those sent, were lost", percent(loss.ratio)));
+            clauses.push(format!("{way}{lost} {}, {} of those sent, were lost", case.noun(), percent(loss.ratio)));
+        }
+        if let Some((copies, share)) = case.duplicated() {
+            clauses.push(format!("{way}{copies} arrived twice, {} of the {}", percent(share), case.noun()));
+        }
+        if let Some((late, share)) = case.overtaken() {
+            clauses.push(format!("{way}{late} were overtaken, {} of the {}", percent(share), case.noun()));
+        }
+        if let Some((slow, all)) = case.waited_for_timer() {
+            clauses.push(format!("{slow} of {all} answers took 0.2 s or more"));
         }
         if let Some(share) = case.retransmitted() {
             clauses.push(format!("{way}{} of the segments were retransmitted", percent(share)));

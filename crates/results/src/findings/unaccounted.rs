@@ -3,7 +3,7 @@
 
 use linerate_path::stage::Stage;
 
-use super::case::{Case, percent};
+use super::case::{Case, FEW, Loss, percent, tidy};
 use super::{Finding, Rule, Sureness};
 use crate::record::PathLine;
 
@@ -25,7 +25,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let loss = case.loss()?;
     let missing = u64::try_from(case.unaccounted()?).ok()?;
     let part = missing as f64 / loss.packets as f64;
-    if missing < 10 || part < PART || case.record.loss_budget.is_none() {
+    if missing < FEW.min(loss.packets) || part < PART || case.record.loss_budget.is_none() {
         return None;
     }
     let out = case.sender.sum(Stage::DriverTxRing, |name| name == "link tx_packets");
@@ -56,7 +56,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
     Some(
         RULE.finds(case, machine, sure, part, sentence)
-            .because(format!("{missing} datagrams are unaccounted for, {} of what was lost", percent(part)))
+            .because(format!("{missing} {} are unaccounted for, {} of what was lost", case.noun(), percent(part)))
+            .because_of(pattern(case, &loss))
             .because(format!("{sender}: link tx_packets {}; {receiver}: link rx_packets {}", known(out), known(came)))
             .wrong_if(match machine {
                 Some(end) if end == sender => {
@@ -69,6 +70,35 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             }),
     )
 }
+
+/// How the loss is spread: one by one at random, at regular distances as a rate limit does, or in bursts.
+fn pattern(case: &Case<'_>, loss: &Loss) -> Option<String> {
+    let bursts = &case.flow()?.loss_bursts;
+    let runs: u64 = bursts.values().sum();
+    let lost: u64 = bursts.iter().map(|(length, count)| length * count).sum();
+    if runs < ENOUGH_RUNS || lost == 0 {
+        return None;
+    }
+    let mean = lost as f64 / runs as f64;
+    // Of losses that do not depend on each other runs are as long as this.
+    let independent = 1.0 / (1.0 - loss.ratio).max(0.01);
+    let single = bursts.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
+    Some(match () {
+        () if mean > 3.0 * independent => {
+            format!("they vanished in bursts, {} at a time on average", tidy(mean))
+        }
+        () if loss.ratio >= REGULAR_FROM && single > 1.0 - loss.ratio / 4.0 => {
+            "they vanished one by one at regular distances, as a limit of rate on the way has it: measure at half the rate"
+                .to_owned()
+        }
+        () => "they vanished at random, one by one".to_owned(),
+    })
+}
+
+/// Fewer runs have no pattern.
+const ENOUGH_RUNS: u64 = 30;
+/// Of a smaller share that is lost at random, few runs are longer than one.
+const REGULAR_FROM: f64 = 0.04;
 
 /// What the sender's socket took less what its stack is known to have dropped: so many packets should leave by its link.
 /// Not where buffers are cut apart on the way.

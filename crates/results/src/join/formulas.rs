@@ -95,11 +95,10 @@ impl Joined<'_> {
                 doubts.push(Doubted::Fragmented { octets: self.spec.message_octets(), fragments }.into());
             }
         }
-        if self.spec.workload.is_stream() {
-            doubts.extend(self.follow_packets(&main, shared, record));
-        }
+        doubts.extend(self.follow_packets(&main, shared, record));
         record.duration_s = main.iter().map(|pair| self.clocked(pair).elapsed_ns).max().map(|ns| ns as f64 / 1e9);
         record.intervals = self.intervals(&main);
+        self.follow_time(&main, record);
         record.doubts = doubts;
         record.result = Some(figures);
     }
@@ -181,6 +180,8 @@ impl Joined<'_> {
         {
             // What came out of order, the receiving end knows.
             tcp.reordered_segments = pairs.iter().map(|pair| pair.sink.tcp.as_ref()?.reordered_segments).sum();
+            tcp.segments_lost = segments_lost(pairs);
+            tcp.spurious_retransmissions = pairs.iter().map(|pair| pair.source.segments?.spurious).sum();
         }
         if !self.spec.workload.is_stream() {
             return figures;
@@ -497,7 +498,18 @@ fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
         segments_sent: sum(|one| one.segments_sent),
         segments_received: sum(|one| one.segments_received),
         congestion_control: first.congestion_control.clone(),
+        segments_lost: sum(|one| one.segments_lost),
+        spurious_retransmissions: sum(|one| one.spurious_retransmissions),
     })
+}
+
+/// Data segments of streams that were sent and never arrived: exact, where both ends counted to the last one.
+pub(super) fn segments_lost<'p>(pairs: impl IntoIterator<Item = &'p Pair<'p>>) -> Option<u64> {
+    let of = |pair: &Pair<'_>| {
+        let (source, sink) = (pair.source.segments?, pair.sink.segments?);
+        (source.unacknowledged == 0).then(|| source.sent.saturating_sub(sink.received))
+    };
+    pairs.into_iter().map(of).sum()
 }
 
 /// System calls that moved the data; another tool's end does not tell.
@@ -513,13 +525,18 @@ pub(super) fn sending<'e>(pair: &Pair<'_>, [target, host]: [&'e Environment; 2])
 /// IP fragments of each datagram, by the MTU of the sender: a receiver with a smaller one drops what is longer (RFC
 /// 791, section 3.2; RFC 8200, section 4.5: every fragment but the last carries a multiple of 8 octets).
 pub(super) fn fragments(spec: &Spec, sender: &Environment) -> u32 {
+    fragments_of(spec.message_octets(), spec.ip, sender)
+}
+
+/// The same of a datagram of so many octets.
+pub(super) fn fragments_of(octets: u32, ip: Option<Ip>, sender: &Environment) -> u32 {
     let Some(mtu) = sender.nic.as_ref().and_then(|nic| nic.mtu) else { return 1 };
-    let (ip, fragment_header) = match spec.ip {
+    let (ip, fragment_header) = match ip {
         Some(Ip::V6) => (IpVersion::V6, 8),
         _ => (IpVersion::V4, 0),
     };
     let header = ip.header_len() as u32;
-    let payload = spec.message_octets() + 8;
+    let payload = octets + 8;
     if payload + header <= mtu {
         return 1;
     }

@@ -1,51 +1,44 @@
 //! Where the packets of a stream went: the path and the loss budget of each direction, from both outcomes.
 //! Knows which machine sends; what counters mean is for `linerate_path::budget`.
 
-use linerate_machine::end::End;
+use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::Environment;
-use linerate_path::budget::{Datagrams, LossBudget, Seen, Trial, drops_seen, loss_budget, path};
+use linerate_path::budget::{Adjustment, Datagrams, LossBudget, Seen, Trial, drops_seen, loss_budget, path};
+use linerate_path::stage::Stage;
 use linerate_trial::doubt::Doubt;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Workload};
 
-use crate::record::{PathLine, Record};
+use crate::record::{Counted, Losses, PathLine, Record};
 
-use super::formulas::{Joined, Pair, fragments, sending};
+use super::formulas::{Joined, Pair, fragments, fragments_of, sending};
 
 impl Joined<'_> {
-    /// Fills in the record's path, budget and benign drops; what is doubted of them comes back.
+    /// Fills in the record's path, budget, losses and benign drops; what is doubted of them comes back.
     pub(super) fn follow_packets(&self, main: &[Pair<'_>], shared_kernel: bool, record: &mut Record) -> Vec<Doubt> {
-        let udp = self.spec.workload == Workload::UdpStream;
-        let (mut lines, mut benign, mut unaccounted, mut doubts) = (Vec::new(), Vec::new(), 0i64, Vec::new());
+        let (mut lines, mut benign, mut doubts) = (Vec::new(), Vec::new(), Vec::new());
         let environments = [record.target.environment.clone(), record.host.environment.clone()];
-        for source in [End::Target, End::Host] {
-            let pairs: Vec<&Pair<'_>> = main.iter().filter(|pair| pair.flow.source == source).collect();
-            let Some(direction) = pairs.first().map(|pair| pair.flow.direction()) else { continue };
+        for sender in End::BOTH {
+            let direction = if sender == End::Target { Direction::Tx } else { Direction::Rx };
+            let Some(passed) = self.passed(main, sender, shared_kernel, [&environments[0], &environments[1]]) else {
+                continue;
+            };
             let target = seen(End::Target, self.target, &environments[0]);
             let host = seen(End::Host, self.host, &environments[1]);
-            let (sender, receiver) = if source == End::Target { (target, host) } else { (host, target) };
-            let fragments = fragments(self.spec, sending(pairs[0], [&environments[0], &environments[1]]));
-            let datagrams = self.datagrams(&pairs, fragments, shared_kernel);
-            let trial = if udp {
-                Trial::Udp { asked: self.asked_datagrams(pairs.len()), datagrams: &datagrams }
-            } else {
-                let segments = |of: fn(&Pair<'_>) -> Option<u64>| pairs.iter().map(|pair| of(pair)).sum();
-                Trial::Tcp {
-                    sent: segments(|pair| pair.source.tcp.as_ref()?.segments_sent),
-                    received: segments(|pair| pair.sink.tcp.as_ref()?.segments_received),
-                }
+            let (sender, receiver) = if sender == End::Target { (target, host) } else { (host, target) };
+            if let Some(trial) = passed.trial(|| self.asked_datagrams(main)) {
+                record
+                    .path
+                    .extend(path(trial, &sender, &receiver).into_iter().map(|passage| PathLine { direction, passage }));
+            }
+            let budget = match &passed {
+                Passed::Datagrams { datagrams, .. } => loss_budget(datagrams, &sender, &receiver),
+                Passed::Segments { counts, .. } => segment_budget(*counts, shared_kernel, &sender, &receiver),
             };
-            record
-                .path
-                .extend(path(trial, &sender, &receiver).into_iter().map(|passage| PathLine { direction, passage }));
-            let budget = match udp {
-                true => loss_budget(&datagrams, &sender, &receiver),
-                false => drops_seen(shared_kernel, &sender, &receiver),
-            };
-            let LossBudget { lines: more, unaccounted: rest, benign_drops, disagreements } = budget;
+            let LossBudget { lines: more, unaccounted, benign_drops, disagreements } = budget;
             lines.extend(more);
             benign.extend(benign_drops);
-            unaccounted += rest;
+            record.losses.extend(passed.losses(direction, unaccounted));
             // With both directions at once each machine's counters are looked at twice.
             for doubt in disagreements.into_iter().map(Doubt::from) {
                 if !doubts.contains(&doubt) {
@@ -54,9 +47,81 @@ impl Joined<'_> {
             }
         }
         record.loss_budget = Some(lines);
-        record.unaccounted = udp.then_some(unaccounted);
+        record.unaccounted = match record.losses.is_empty() {
+            true => None,
+            false => Some(record.losses.iter().map(|losses| losses.unaccounted).sum()),
+        };
         record.benign_drops = benign;
         doubts
+    }
+
+    /// What went from this end to the other; `None`: nothing that is counted.
+    fn passed(
+        &self,
+        main: &[Pair<'_>],
+        sender: End,
+        shared_kernel: bool,
+        environments: [&Environment; 2],
+    ) -> Option<Passed> {
+        let of_sender = |pair: &&Pair<'_>| pair.flow.source == sender;
+        let there: Vec<&Pair<'_>> = main.iter().filter(of_sender).collect();
+        let back: Vec<&Pair<'_>> = main.iter().filter(|pair| !of_sender(pair)).collect();
+        let environment = if sender == End::Target { environments[0] } else { environments[1] };
+        match self.spec.workload {
+            Workload::UdpStream => {
+                let first = *there.first()?;
+                let fragments = fragments(self.spec, sending(first, environments));
+                Some(Passed::Datagrams {
+                    of: Counted::Datagrams,
+                    datagrams: self.datagrams(&there, fragments, shared_kernel),
+                })
+            }
+            Workload::TcpStream => {
+                there.first()?;
+                let segments = |of: fn(&Pair<'_>) -> Option<u64>| there.iter().map(|pair| of(pair)).sum();
+                Some(Passed::Segments {
+                    counts: segment_counts(&there),
+                    sent: segments(|pair| pair.source.tcp.as_ref()?.segments_sent),
+                    received: segments(|pair| pair.sink.tcp.as_ref()?.segments_received),
+                })
+            }
+            Workload::UdpRr => {
+                let sum = |pairs: &[&Pair<'_>], of: fn(&Pair<'_>) -> Option<u64>| -> Option<u64> {
+                    pairs.iter().map(|pair| of(pair)).sum()
+                };
+                let asked = |pair: &Pair<'_>| pair.source.requests;
+                // A request that was doubled on its way is answered twice.
+                let arrived = |pair: &Pair<'_>| Some(pair.sink.messages_total.min(pair.source.requests?));
+                let answered = |pair: &Pair<'_>| Some(pair.source.messages_total);
+                let datagrams = |of: Counted, octets: u32, sent: u64, received_unique: u64, send_errors: u64| {
+                    let fragments = fragments_of(octets, self.spec.ip, environment);
+                    let datagrams = Datagrams {
+                        sent,
+                        received_unique,
+                        send_errors,
+                        fragments,
+                        shared_kernel,
+                        ..Datagrams::default()
+                    };
+                    Some(Passed::Datagrams { of, datagrams })
+                };
+                let spec = self.spec;
+                if there.is_empty() {
+                    let errors = back.iter().map(|pair| pair.sink.send_errors).sum();
+                    let (sent, received) = (sum(&back, arrived)?, sum(&back, answered)?);
+                    return datagrams(Counted::Answers, spec.response_size, sent, received, errors)
+                        .filter(|_| sent > 0);
+                }
+                let errors = there.iter().map(|pair| pair.source.send_errors).sum();
+                datagrams(Counted::Requests, spec.request_size, sum(&there, asked)?, sum(&there, arrived)?, errors)
+            }
+            // Each way the segments of every request, or answer.
+            Workload::TcpRr => {
+                let counts = if there.is_empty() { answer_counts(&back) } else { segment_counts(&there) };
+                counts.map(|counts| Passed::Segments { counts: Some(counts), sent: None, received: None })
+            }
+            Workload::TcpCrr => None,
+        }
     }
 
     fn datagrams(&self, pairs: &[&Pair<'_>], fragments: u32, shared_kernel: bool) -> Datagrams {
@@ -74,7 +139,9 @@ impl Joined<'_> {
     }
 
     /// What a limited offered load comes to over a trial of known length.
-    fn asked_datagrams(&self, streams: usize) -> Option<u64> {
+    fn asked_datagrams(&self, main: &[Pair<'_>]) -> Option<u64> {
+        let both = if self.spec.direction == Direction::Both { 2 } else { 1 };
+        let streams = main.len() / both;
         let octets = u64::from(self.spec.message_octets());
         let per_second = self.spec.rate.bits_per_second(octets)? / (8 * octets.max(1)) as f64;
         match self.spec.extent {
@@ -86,6 +153,91 @@ impl Joined<'_> {
         }
     }
 }
+
+/// What passed from one end to the other.
+enum Passed {
+    /// Datagrams of a stream, requests or answers.
+    Datagrams { of: Counted, datagrams: Datagrams },
+    /// Data segments of TCP: sent and received over whole connections, and as the two ends' summaries have them.
+    Segments { counts: Option<(u64, u64)>, sent: Option<u64>, received: Option<u64> },
+}
+
+impl Passed {
+    /// For the path: streams only, for the stages' counters count both ways of requests.
+    fn trial(&self, asked: impl FnOnce() -> Option<u64>) -> Option<Trial<'_>> {
+        match self {
+            Passed::Datagrams { of: Counted::Datagrams, datagrams } => Some(Trial::Udp { asked: asked(), datagrams }),
+            Passed::Datagrams { .. } | Passed::Segments { sent: None, received: None, .. } => None,
+            Passed::Segments { sent, received, .. } => Some(Trial::Tcp { sent: *sent, received: *received }),
+        }
+    }
+
+    fn losses(&self, direction: Direction, unaccounted: i64) -> Option<Losses> {
+        let (of, sent, arrived) = match self {
+            Passed::Datagrams { of, datagrams } => (*of, datagrams.sent, datagrams.received_unique),
+            Passed::Segments { counts, .. } => (*counts).map(|(sent, received)| (Counted::Segments, sent, received))?,
+        };
+        Some(Losses { direction, of, sent, arrived, unaccounted })
+    }
+}
+
+/// Data segments that the senders sent and the receivers got, where both counted to the last one.
+fn segment_counts(pairs: &[&Pair<'_>]) -> Option<(u64, u64)> {
+    let of = |pair: &&Pair<'_>| {
+        let (source, sink) = (pair.source.segments?, pair.sink.segments?);
+        (source.unacknowledged == 0).then_some((source.sent, sink.received))
+    };
+    sum(pairs.iter().map(of))
+}
+
+/// The same of the answers' way.
+fn answer_counts(pairs: &[&Pair<'_>]) -> Option<(u64, u64)> {
+    let of = |pair: &&Pair<'_>| {
+        let (source, sink) = (pair.source.segments?, pair.sink.segments?);
+        (sink.unacknowledged == 0).then_some((sink.sent, source.received))
+    };
+    sum(pairs.iter().map(of))
+}
+
+fn sum(counts: impl Iterator<Item = Option<(u64, u64)>>) -> Option<(u64, u64)> {
+    counts.reduce(|all, one| all.zip(one).map(|((a, b), (c, d))| (a + c, b + d)))?
+}
+
+/// What counters saw dropped of TCP; the rest of what was lost, where that is known, is unaccounted.
+fn segment_budget(
+    counts: Option<(u64, u64)>,
+    shared_kernel: bool,
+    sender: &Seen<'_>,
+    receiver: &Seen<'_>,
+) -> LossBudget {
+    let mut budget = drops_seen(shared_kernel, sender, receiver);
+    let Some((sent, received)) = counts else { return budget };
+    let lost = sent.saturating_sub(received);
+    let seen: u64 = budget.lines.iter().map(|line| line.packets).sum();
+    let link = |seen: &Seen<'_>, stage, name| seen.counters.get(stage, name).filter(|packets| *packets > 0);
+    let buffers = [
+        link(sender, Stage::DriverTxRing, "link tx_packets").map(|packets| sent as f64 / packets as f64),
+        link(receiver, Stage::DriverRxRing, "link rx_packets").map(|packets| received as f64 / packets as f64),
+    ];
+    // A buffer that is cut into segments only behind the counter, or was put together before it, is one packet to it.
+    let per_buffer = buffers.into_iter().flatten().fold(1.0, f64::max);
+    let expected = seen as f64 * per_buffer;
+    if let [line] = budget.lines.as_mut_slice()
+        && lost > seen
+        && per_buffer >= 1.5
+        && (expected / MIXED..=expected * MIXED).contains(&(lost as f64))
+    {
+        line.adjustments.push(Adjustment::Buffers { packets: line.packets, segments: lost });
+        line.packets = lost;
+        return budget;
+    }
+    // What counters saw beyond it are acknowledgements, or other traffic.
+    budget.unaccounted = i64::try_from(lost.saturating_sub(seen)).unwrap_or(i64::MAX);
+    budget
+}
+
+/// Buffers differ in size: what is dropped may hold so many times more, or fewer, segments than the mean one.
+const MIXED: f64 = 2.5;
 
 fn seen<'a>(end: End, outcome: &'a Outcome, environment: &Environment) -> Seen<'a> {
     let driver = environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());

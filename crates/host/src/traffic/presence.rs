@@ -1,0 +1,60 @@
+//! A flow's thread, as others may look at it while it runs: its socket and its time on CPUs.
+//! Knows no traffic, and holds nothing once the thread has left: closing a socket says something.
+
+use std::fs::File;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use socket2::Socket;
+
+/// Filled by a flow's thread, read by the sampler.
+#[derive(Default)]
+pub struct Presence(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    socket: Option<Socket>,
+    schedstat: Option<File>,
+    has_left: bool,
+}
+
+/// The thread is there as long as this lives.
+pub struct Present<'a>(&'a Presence);
+
+impl Presence {
+    /// This thread moves data through `socket` from now on.
+    pub fn enter(&self, socket: &Socket) -> io::Result<Present<'_>> {
+        let mut state = self.state();
+        state.socket = Some(socket.try_clone()?);
+        // It stays this thread's, whoever reads it. Linux has the path since 3.17.
+        state.schedstat = File::open("/proc/thread-self/schedstat").ok();
+        drop(state);
+        Ok(Present(self))
+    }
+
+    /// What is to be seen of the socket, while the thread has it. The thread cannot close it meanwhile, so that `look`
+    /// must not wait.
+    pub fn look<T>(&self, look: impl FnOnce(&Socket) -> T) -> Option<T> {
+        self.state().socket.as_ref().map(look)
+    }
+
+    /// The file that tells of its time on CPUs, once.
+    pub fn take_schedstat(&self) -> Option<File> {
+        self.state().schedstat.take()
+    }
+
+    /// Whether the thread was there and is no more.
+    pub fn has_left(&self) -> bool {
+        self.state().has_left
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        *self.0.state() = State { has_left: true, ..State::default() };
+    }
+}

@@ -1,0 +1,241 @@
+//! What happened at a time in a trial, as far as both ends' time slices show it: stalls, flows that died, others' traffic.
+//! Knows nothing of what the machines noticed by themselves; those events are merged in here.
+
+use linerate_machine::end::{Direction, End};
+use linerate_trial::event::{Event, Happening};
+use linerate_trial::outcome::Outcome;
+use linerate_trial::timeline::{Columns, FlowColumn, MachineColumn, Timeline};
+
+/// A direction of the trial, for its stalls.
+pub(crate) struct Arrivals<'a> {
+    /// Its flows, by number.
+    pub(crate) flows: Vec<u16>,
+    /// What the receiver saw; of requests, the requester.
+    pub(crate) seen: &'a Timeline,
+    /// Seconds that usually pass between two messages, at the asked rate.
+    pub(crate) gap_s: f64,
+}
+
+/// Nothing for so long is a stall, seconds.
+const LONG_S: f64 = 0.2;
+/// Or for so many times what usually passes between two messages.
+const UNUSUAL: f64 = 20.0;
+/// A flow that brings nothing for so long before the trial's end has died, seconds, if that is also a twentieth of the trial.
+const DEAD_S: f64 = 0.4;
+const DEAD: f64 = 0.05;
+/// A trial that has more stalls than this has something else.
+const MOST: usize = 50;
+/// Others' traffic is worth a word from this rate on, octets a second, and from this part of the trial's own.
+const OTHERS: f64 = 250_000.0;
+const OTHERS_PART: f64 = 0.2;
+/// And for so many slices.
+const OTHERS_SLICES: usize = 2;
+
+/// Every event of a trial, in the order of time.
+pub(crate) fn events(target: &Outcome, host: &Outcome, ways: &[Arrivals<'_>]) -> Vec<Event> {
+    let mut events: Vec<Event> = target.events.iter().chain(&host.events).cloned().collect();
+    for way in ways {
+        events.extend(silences(way).into_iter().take(MOST));
+    }
+    for outcome in [target, host] {
+        events.extend(others(outcome).into_iter().take(MOST));
+    }
+    events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    events
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// The slices in which a column is zero, as runs from slice to slice.
+fn runs_of(silent: impl Iterator<Item = bool>) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (slice, _) in silent.enumerate().filter(|(_, silent)| *silent) {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == slice => *last = slice,
+            _ => runs.push((slice, slice)),
+        }
+    }
+    runs
+}
+
+fn moved(columns: &Columns<FlowColumn>) -> Option<&Vec<u64>> {
+    columns.0.get(&FlowColumn::Octets).or_else(|| columns.0.get(&FlowColumn::Messages))
+}
+
+/// Stalls of a direction, and flows that died.
+fn silences(way: &Arrivals<'_>) -> Vec<Event> {
+    let ends = &way.seen.ends_ns;
+    let flows = || way.seen.flows.iter().filter(|flow| way.flows.contains(&flow.id));
+    let columns: Vec<(u16, &Vec<u64>)> = flows().filter_map(|flow| Some((flow.id, moved(&flow.columns)?))).collect();
+    let Some(end_ns) = ends.last().filter(|_| !columns.is_empty()) else { return Vec::new() };
+    let start = |slice: usize| if slice == 0 { 0.0 } else { seconds(ends[slice - 1]) };
+    let within_s = start(1.min(ends.len() - 1)).max(seconds(ends[0]));
+    let least = LONG_S.max(UNUSUAL * way.gap_s);
+    let mut found = Vec::new();
+    let event = |at_s: f64, for_s: Option<f64>, what: Happening| Event { at_s, for_s, within_s, end: None, what };
+    // A flow that died.
+    let mut alive = Vec::new();
+    for (flow, octets) in &columns {
+        let last = octets.iter().rposition(|octets| *octets > 0);
+        let Some(last) = last else { continue };
+        let died_s = seconds(ends[last.min(ends.len() - 1)]);
+        let silent = seconds(*end_ns) - died_s;
+        if silent >= least.max(DEAD_S) && silent >= DEAD * seconds(*end_ns) {
+            found.push(event(died_s, None, Happening::FlowDied { flow: *flow }));
+        } else {
+            alive.push(*octets);
+        }
+    }
+    // All of those that live stood still at once.
+    if alive.is_empty() {
+        alive = columns.iter().map(|(_, octets)| *octets).collect();
+    }
+    let silent = (0..ends.len()).map(|slice| alive.iter().all(|octets| octets.get(slice) == Some(&0)));
+    for (first, last) in runs_of(silent) {
+        let (from, to) = (start(first), seconds(ends[last]));
+        // What began late, or ended early, is no stall.
+        if first > 0 && last + 1 < ends.len() && to - from >= least {
+            found.push(event(from, Some(to - from), Happening::Stall));
+        }
+    }
+    found
+}
+
+/// Times in which others used an end's interface: what it counted beyond the trial's own.
+fn others(outcome: &Outcome) -> Vec<Event> {
+    let timeline = &outcome.timeline;
+    let ends = &timeline.ends_ns;
+    let machine = |column, slice| timeline.machine.get(column, slice);
+    let (Some(first), true) = (ends.first(), timeline.flows.len() == outcome.flows.len()) else { return Vec::new() };
+    // What the trial may have moved either way at most: headers, acknowledgements and retransmissions included.
+    let own = |slice: usize| -> Option<f64> {
+        let mut sum = 0.0;
+        for flow in &timeline.flows {
+            let octets = flow.columns.get(FlowColumn::Octets, slice)? as f64;
+            let messages = flow.columns.get(FlowColumn::Messages, slice)? as f64;
+            sum += octets * 1.1 + messages.min(octets) * 120.0;
+        }
+        Some(sum)
+    };
+    // Traffic comes in trains, and slices of flows and of interfaces are not cut at the same moment.
+    let with_next = |slice: usize| {
+        let around = slice.saturating_sub(1)..(slice + 2).min(ends.len());
+        around.map(own).collect::<Option<Vec<f64>>>().map(|own| own.into_iter().fold(0.0, f64::max))
+    };
+    let excess = |slice: usize| -> f64 {
+        let from = if slice == 0 { 0 } else { ends[slice - 1] };
+        let span = seconds(ends[slice].saturating_sub(from)).max(1e-6);
+        let Some(own) = with_next(slice) else { return 0.0 };
+        let counted = [MachineColumn::RxOctets, MachineColumn::TxOctets].map(|column| machine(column, slice));
+        let most = counted.into_iter().flatten().max().unwrap_or(0) as f64;
+        let more = (most - own) / span;
+        if more >= OTHERS && most - own >= OTHERS_PART * own { more } else { 0.0 }
+    };
+    let excesses: Vec<f64> = (0..ends.len()).map(excess).collect();
+    let runs = runs_of(excesses.iter().map(|more| *more > 0.0));
+    let runs = runs.into_iter().filter(|(first, last)| last + 1 - first >= OTHERS_SLICES);
+    runs.map(|(from, to)| {
+        let start = if from == 0 { 0.0 } else { seconds(ends[from - 1]) };
+        let mean = excesses[from..=to].iter().sum::<f64>() / (to + 1 - from) as f64;
+        Event {
+            at_s: start,
+            for_s: Some(seconds(ends[to]) - start),
+            within_s: seconds(*first),
+            end: Some(outcome.end),
+            what: Happening::OthersTraffic { octets_per_s: mean.round() },
+        }
+    })
+    .collect()
+}
+
+/// The flows of a direction, of the end that knows what arrived: the receiver's, or the requester's.
+pub(crate) fn arrivals<'a>(
+    is_stream: bool,
+    direction: Direction,
+    flows: Vec<u16>,
+    target: &'a Outcome,
+    host: &'a Outcome,
+    gap_s: f64,
+) -> Arrivals<'a> {
+    let receiver = if direction == Direction::Tx { End::Host } else { End::Target };
+    let knows = if is_stream { receiver } else { receiver.other() };
+    let seen = if knows == End::Target { &target.timeline } else { &host.timeline };
+    Arrivals { flows, seen, gap_s }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::timeline::FlowTimeline;
+
+    use super::*;
+
+    const SLICE: u64 = 50_000_000;
+
+    fn timeline(flows: &[&[u64]]) -> Timeline {
+        let mut timeline = Timeline::default();
+        timeline.ends_ns = (1..=flows[0].len() as u64).map(|k| k * SLICE).collect();
+        for (id, octets) in flows.iter().enumerate() {
+            let mut flow = FlowTimeline { id: id as u16, ..FlowTimeline::default() };
+            for (slice, octets) in octets.iter().enumerate() {
+                let values = [(FlowColumn::Octets, Some(*octets)), (FlowColumn::Messages, Some(octets / 1000))];
+                flow.columns.push(slice, values);
+            }
+            timeline.flows.push(flow);
+        }
+        timeline
+    }
+
+    fn silences_of(flows: &[&[u64]], gap_s: f64) -> Vec<(String, f64, Option<f64>)> {
+        let seen = timeline(flows);
+        let way = Arrivals { flows: (0..flows.len() as u16).collect(), seen: &seen, gap_s };
+        let told =
+            |event: Event| (event.what.name().to_owned(), event.at_s, event.for_s.map(|s| (s * 1e3).round() / 1e3));
+        silences(&way).into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn stalls_lie_between_arrivals() {
+        let stall = |at, seconds| vec![("stall".to_owned(), at, Some(seconds))];
+        assert_eq!(silences_of(&[&[9, 0, 0, 0, 0, 9]], 0.0), stall(0.05, 0.2));
+        assert_eq!(silences_of(&[&[9, 0, 0, 0, 9, 9]], 0.0), [], "150 ms a busy machine may take");
+        assert_eq!(silences_of(&[&[0, 0, 0, 0, 0, 9]], 0.0), [], "it began late");
+        assert_eq!(silences_of(&[&[9, 0, 0, 0, 0, 9]], 0.02), [], "twenty a second, in trains");
+        // One of two streams moves on.
+        assert_eq!(silences_of(&[&[9, 0, 0, 0, 0, 9], &[9, 9, 9, 9, 9, 9]], 0.0), []);
+    }
+
+    #[test]
+    fn a_flow_that_never_comes_back_has_died() {
+        let mut dead = vec![9; 10];
+        dead.extend([0; 10]);
+        let died = vec![("flow-died".to_owned(), 0.5, None)];
+        assert_eq!(silences_of(&[&dead], 0.0), died);
+        assert_eq!(silences_of(&[&dead, &[9; 20]], 0.0), died);
+        assert_eq!(silences_of(&[&[0; 20]], 0.0), [], "it never lived");
+        let ended = [&[9; 15][..], &[0; 5]].concat();
+        assert_eq!(silences_of(&[&ended], 0.0), [], "a quarter of a second before the end");
+    }
+
+    #[test]
+    fn others_traffic_is_what_the_interface_counted_beyond_the_trial_s() {
+        let mut outcome = Outcome::of_flows(End::Target, vec![]);
+        outcome.flows = vec![linerate_trial::outcome::FlowOutcome::new(0, linerate_trial::outcome::Role::Receiver)];
+        outcome.timeline = timeline(&[&[1_000_000; 8]]);
+        let count = |outcome: &mut Outcome, octets: [u64; 8]| {
+            outcome.timeline.machine = Columns::default();
+            for (slice, octets) in octets.into_iter().enumerate() {
+                outcome.timeline.machine.push(slice, [(MachineColumn::RxOctets, Some(octets))]);
+            }
+        };
+        count(&mut outcome, [1_060_000; 8]);
+        assert_eq!(others(&outcome), []);
+        count(&mut outcome, [1_060_000, 1_060_000, 3_000_000, 3_000_000, 3_000_000, 1_060_000, 1_060_000, 1_060_000]);
+        let found = others(&outcome);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].at_s, found[0].for_s, found[0].end), (0.1, Some(0.15), Some(End::Target)));
+        let Happening::OthersTraffic { octets_per_s } = found[0].what else { panic!() };
+        assert!((30e6..40e6).contains(&octets_per_s), "{octets_per_s}");
+    }
+}

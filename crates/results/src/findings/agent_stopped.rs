@@ -1,0 +1,54 @@
+//! An end's program did not run for a while: stopped, or not scheduled at all.
+//! Knows the event that the agent tells when it runs again.
+
+use linerate_trial::event::Happening;
+
+use super::case::{Case, percent, tidy};
+use super::{Finding, Rule, Sureness};
+
+pub(super) const RULE: Rule = Rule {
+    name: "agent-stopped",
+    says: "The program at one end did not run for a while: it was stopped (SIGSTOP, a debugger, a suspended machine), or a \
+           real-time thread had its CPU.",
+    rests_on: "The event agent-stopped, in a trial that lost something or came short.",
+    source: "signal(7), SIGSTOP; sched(7).",
+    suggests: &[],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let stopped = |event: &&_| -> bool { is_stopped(event) };
+    let end = case.events().find(stopped).filter(|_| case.is_troubled())?.end?;
+    let (seconds, times) = case.held(|event| is_stopped(event) && event.end == Some(end));
+    let first = case.events().find(stopped)?;
+    let share = seconds / case.span_s()?;
+    let sentence = format!("The {end}'s agent did not run for {} s.", tidy(seconds));
+    Some(
+        RULE.finds(case, Some(end), Sureness::Likely, (share * 10.0).clamp(0.3, 1.0), sentence)
+            .because(format!(
+                "it stood still {times} times, {} of the trial, for the first time at {} s",
+                percent(share),
+                tidy(first.at_s)
+            ))
+            .because_of(case.short())
+            .wrong_if("It is wrong if as much is lost in a trial without the event agent-stopped.")
+            .explains(&[
+                "receive-buffer",
+                "receiver-starved",
+                "small-buffer",
+                "outage",
+                "flow-died",
+                "unaccounted",
+                "receive-window",
+                "application-limited",
+                "receiver-cpu",
+                "sender-cpu",
+                "host-limits",
+                "retransmission-timeout",
+            ]),
+    )
+}
+
+fn is_stopped(event: &linerate_trial::event::Event) -> bool {
+    event.what == Happening::AgentStopped
+}

@@ -1,0 +1,38 @@
+//! Threads that answer, or ask, wait for a CPU.
+//! Knows the time budget of transactions.
+
+use super::case::{Case, percent, tidy};
+use super::{Finding, Rule, Sureness};
+use crate::time_budget::Limit;
+
+/// From this share of the transactions' time on.
+const SHARE: f64 = 0.2;
+
+pub(super) const RULE: Rule = Rule {
+    name: "cpu-wait",
+    says: "A thread that answers, or asks, could run and has no CPU: other programs have it.",
+    rests_on: "At least 20 % of the transactions' time in the time budget's lines requester-waits-for-cpu or \
+               responder-waits-for-cpu.",
+    source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay).",
+    suggests: &["receiver_scheduling"],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let latency = case.latency().filter(|_| !case.record.workload.is_stream())?;
+    let waits = |line: &&_| -> bool {
+        let line: &crate::time_budget::TimeLine = line;
+        matches!(line.limit, Limit::RequesterWaits | Limit::ResponderWaits) && line.share >= SHARE
+    };
+    let line = case.time().find(waits)?;
+    let end = line.end?;
+    let who = if line.limit == Limit::RequesterWaits { "asks" } else { "answers" };
+    let sentence = format!("The {end}'s thread that {who} waits for a CPU that others have.");
+    Some(
+        RULE.finds(case, Some(end), Sureness::Likely, line.share, sentence)
+            .because(format!("it could run and had no CPU {} of the transactions' time", percent(line.share)))
+            .because_of(latency.mean_s.map(|mean| format!("a transaction took {} µs on average", tidy(mean * 1e6))))
+            .wrong_if("It is wrong if answers take as long on a machine on which nothing else runs.")
+            .explains(&["idle-states", "coalescing-latency"]),
+    )
+}

@@ -1,0 +1,96 @@
+//! Segments are lost between the two ends, and TCP goes as fast as such a loss lets it.
+//! Knows both ends' segment counts, and how fast TCP can go at a loss and a round trip.
+
+use super::case::{Case, FEW, percent, tidy};
+use super::{Finding, Rule, Sureness};
+
+/// Of what was lost, so much must be unaccounted for at the ends.
+const BETWEEN: f64 = 0.5;
+/// What loss permits is known to a factor: a trial that reaches no more than so many times it is limited by it.
+const ABOUT: f64 = 3.0;
+
+pub(super) const RULE: Rule = Rule {
+    name: "lossy-path",
+    says: "Segments of TCP are lost between the two ends, and TCP goes no faster than such a loss permits.",
+    rests_on: "At least 0.1 % of the segments lost, by both ends' counts of them (or retransmitted, where those are not known), no \
+               more than half of them dropped by counters of either machine, and no reordering that explains it. What loss \
+               permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %.",
+    source: "Mathis et al. 1997, The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm; RFC 9438, section 5.1.2 \
+             (CUBIC); RFC 4015 (spurious retransmissions).",
+    suggests: &["congestion_control"],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let share = case.retransmitted()?;
+    let tcp = case.tcp()?;
+    let lost = tcp.segments_lost.unwrap_or_else(|| tcp.retransmissions - tcp.spurious_retransmissions.unwrap_or(0));
+    let between = match case.losses() {
+        Some(losses) => u64::try_from(losses.unaccounted).unwrap_or(0),
+        None => lost.saturating_sub(case.drops_seen()),
+    };
+    if lost < FEW || between < FEW || (between as f64) < BETWEEN * lost as f64 {
+        return None;
+    }
+    let sent = case.losses().map(|losses| losses.sent).or(tcp.segments_sent)?;
+    let ratio = lost as f64 / sent.max(1) as f64;
+    let permitted = permitted_bps(tcp.congestion_control.as_deref(), ratio, tcp.rtt_s, f64::from(tcp.mss));
+    let got = case.throughput_bps()?;
+    let limits = permitted.is_some_and(|permitted| got <= permitted * case.streams() * ABOUT);
+    let sentence = match limits {
+        true => "Segments are lost between the two ends, and TCP goes as fast as that lets it.".to_owned(),
+        false => "Segments are lost between the two ends.".to_owned(),
+    };
+    let weight = if limits { 0.8 } else { 0.5 };
+    let kind = tcp.congestion_control.as_deref().unwrap_or("TCP");
+    Some(
+        RULE.finds(case, None, Sureness::Likely, weight, sentence)
+            .because(format!("{lost} of {sent} segments never arrived, {}", percent(ratio)))
+            .because(format!("counters of both machines saw {} packets dropped", case.drops_seen()))
+            .because(format!("{} of the segments were retransmitted", percent(share)))
+            .because_of(permitted.map(|bps| {
+                format!(
+                    "{kind} reaches about {} Mbit/s at this loss and a round trip of {} ms, and {} came through",
+                    tidy(bps * case.streams() / 1e6),
+                    tidy(tcp.rtt_s * 1e3),
+                    tidy(got / 1e6)
+                )
+            }))
+            .wrong_if(
+                "It is wrong if udp-stream at this rate loses nothing; if it loses nothing at half the rate, a policer or a \
+                 short queue on the way is the cause, not a bad cable.",
+            )
+            .explains(&["sender-cpu", "host-limits", "application-limited"]),
+    )
+}
+
+/// Payload bits per second that a congestion control reaches at a loss ratio and a round trip; absent of one that does not go
+/// by loss.
+fn permitted_bps(kind: Option<&str>, ratio: f64, rtt_s: f64, mss: f64) -> Option<f64> {
+    if ratio <= 0.0 || rtt_s <= 0.0 || mss <= 0.0 || kind.is_some_and(|kind| kind.starts_with("bbr")) {
+        return None;
+    }
+    // Segments in a window, by Mathis with delayed acknowledgements off, as Linux has it at a loss.
+    let reno = (1.5 / ratio).sqrt();
+    // RFC 9438, equation 6, with C = 0.4 and beta = 0.7.
+    let cubic = 1.054 * (rtt_s / ratio).powf(0.75);
+    let window = if kind == Some("cubic") { reno.max(cubic) } else { reno };
+    Some(window * mss * 8.0 / rtt_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_loss_permits() {
+        let mbit = |kind, ratio, rtt_s| permitted_bps(Some(kind), ratio, rtt_s, 1448.0).map(|bps| (bps / 1e6).round());
+        // Mathis: 1448 octets, 10 ms, 1 %: 1.22 / 0.1 = 12.2 segments a round trip.
+        assert_eq!(mbit("reno", 0.01, 0.01), Some(14.0));
+        // RFC 9438, table 1 (100 ms, 1e-6): 38,000 segments, as against Reno's 1,200.
+        let cubic = permitted_bps(Some("cubic"), 1e-6, 0.1, 1448.0).unwrap() * 0.1 / 8.0 / 1448.0;
+        assert!((5_000.0..50_000.0).contains(&cubic), "{cubic}");
+        assert_eq!(mbit("bbr", 0.01, 0.01), None);
+        assert_eq!(mbit("reno", 0.0, 0.01), None);
+    }
+}

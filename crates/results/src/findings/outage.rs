@@ -1,0 +1,110 @@
+//! Nothing passed for a while, or from a moment on, though no link was down.
+//! Knows events; a carrier that was lost is another rule.
+
+use linerate_trial::event::{Event, Happening};
+
+use super::case::{Case, percent, tidy};
+use super::{Finding, Rule, Sureness};
+use crate::outage::carrier_changes;
+
+pub(super) const RULE: Rule = Rule {
+    name: "outage",
+    says: "Nothing passed for a while, and then something did again: an outage on the way, or an end that stood still.",
+    rests_on: "The event stall: no flow of a direction brought anything for at least 0.2 s in mid-trial, with no carrier that \
+               changed. Sure that it stood still; where, the events of the two ends say, if any does.",
+    source: "RFC 2680, section 2.5 (loss in periods of outage).",
+    suggests: &[],
+    find,
+};
+
+pub(super) const DIED: Rule = Rule {
+    name: "flow-died",
+    says: "A flow brought nothing any more from a moment on: the way went, or the program at one end did.",
+    rests_on: "The event flow-died: nothing arrived of it for at least 0.4 s, and 5 % of the trial, before the trial's end.",
+    source: "RFC 2680, section 2.5.",
+    suggests: &[],
+    find: find_died,
+};
+
+fn near<'a>(case: &Case<'a>, at_s: f64) -> Vec<String> {
+    let others = case.events().filter(|event| {
+        !matches!(event.what, Happening::Stall | Happening::FlowDied { .. }) && (event.at_s - at_s).abs() <= 1.0
+    });
+    let said = |event: &Event| {
+        let whose = event.end.map_or(String::new(), |end| format!("{end}: "));
+        format!("{whose}{} at {} s", event.what, tidy(event.at_s))
+    };
+    others.map(said).take(4).collect()
+}
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let is_stall = |event: &Event| event.what == Happening::Stall;
+    let (seconds, times) = case.held(is_stall);
+    let first = case.events().find(|event| is_stall(event))?;
+    if !carrier_changes(case.record).is_empty() || times == 0 {
+        return None;
+    }
+    let share = (seconds / case.span_s()?).min(1.0);
+    // Of a steady stream as much is lost, or missing, as there was silence.
+    let part = match (case.loss(), case.missing_share()) {
+        (Some(loss), _) => (share / loss.ratio.max(1e-9)).min(1.0),
+        (None, Some(missing)) => (share / missing).min(1.0),
+        (None, None) => share.max(0.3),
+    };
+    if part < 0.05 {
+        return None;
+    }
+    let sentence = match times {
+        1 => format!("Nothing passed for {} s, from {} s on.", tidy(seconds), tidy(first.at_s)),
+        _ => format!("Nothing passed for {} s in all, {times} times, first at {} s.", tidy(seconds), tidy(first.at_s)),
+    };
+    Some(
+        RULE.finds(case, None, Sureness::Likely, part.max(0.7), sentence)
+            .because(format!("nothing arrived for {} of the measured time", percent(share)))
+            .because_of(near(case, first.at_s))
+            .because_of(case.short())
+            .wrong_if("It is wrong if no slice is without arrivals in the next trial, and as much is lost.")
+            .explains(&[
+                "unaccounted",
+                "lossy-path",
+                "stack-drops",
+                "neighbours",
+                "retransmission-timeout",
+                "receive-window",
+                "send-buffer",
+                "application-limited",
+                "bottleneck",
+                "host-limits",
+            ]),
+    )
+}
+
+fn find_died(case: &Case<'_>) -> Option<Finding> {
+    let died: Vec<&Event> = case.events().filter(|event| matches!(event.what, Happening::FlowDied { .. })).collect();
+    let first = died.first()?;
+    let what = match died.len() {
+        1 => "A flow".to_owned(),
+        many => format!("{many} flows"),
+    };
+    let sentence = format!("{what} died in mid-trial: nothing arrived from {} s on.", tidy(first.at_s));
+    Some(
+        DIED.finds(case, None, Sureness::Likely, 1.0, sentence)
+            .because(format!("the trial went on for {} s", tidy(case.span_s()? - first.at_s)))
+            .because_of(near(case, first.at_s))
+            .wrong_if("It is wrong if the flow brings as much to its end in the next trial.")
+            .explains(&[
+                "unaccounted",
+                "lossy-path",
+                "stack-drops",
+                "neighbours",
+                "outage",
+                "retransmission-timeout",
+                "receive-window",
+                "send-buffer",
+                "application-limited",
+                "bottleneck",
+                "host-limits",
+                "contradiction",
+            ]),
+    )
+}

@@ -1,0 +1,57 @@
+//! Round trips over TCP that waited for the retransmission timer.
+//! Knows the histogram of round trips, and both ends' segment counts.
+
+use linerate_trial::spec::Workload;
+
+use super::case::{Case, percent, tidy};
+use super::{Finding, Rule, Sureness};
+
+pub(super) const RULE: Rule = Rule {
+    name: "retransmission-timeout",
+    says: "Some round trips took as long as TCP waits before it sends a lost segment again, or SYN: a few losses, long waits.",
+    rests_on: "Round trips of tcp-rr or tcp-crr of 0.2 s or more, and three times the shortest; likely with segments that were lost or \
+               retransmitted, else possible.",
+    source: "RFC 6298 (retransmission timer; 1 s for SYN); Linux TCP_RTO_MIN, 200 ms.",
+    suggests: &[],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let (slow, all) = case.waited_for_timer()?;
+    let again: u64 = case.sides().iter().filter_map(|side| side.counter("Tcp RetransSegs")).sum();
+    let syn: u64 = case.sides().iter().filter_map(|side| side.counter("TcpExt TCPSynRetrans")).sum();
+    let lost: u64 = case.record.losses.iter().map(|losses| losses.lost()).sum();
+    let sure = if again + lost > 0 { Sureness::Likely } else { Sureness::Possible };
+    let what = if case.is(Workload::TcpCrr) && syn > 0 { "connections or answers" } else { "answers" };
+    let ways: Vec<String> = case
+        .record
+        .losses
+        .iter()
+        .filter(|losses| losses.lost() > 0)
+        .map(|losses| {
+            let (from, to) = if losses.direction == linerate_machine::end::Direction::Tx {
+                ("target", "host")
+            } else {
+                ("host", "target")
+            };
+            format!("{} of {} segments from the {from} to the {to} were lost", losses.lost(), losses.sent)
+        })
+        .collect();
+    let sentence = format!("Packets are lost, and {slow} of {all} {what} waited until TCP sent them again.");
+    Some(
+        RULE.finds(case, None, sure, 0.8, sentence)
+            .because(format!(
+                "{slow} round trips took 0.2 s or more, {} of them",
+                percent(slow as f64 / all.max(1) as f64)
+            ))
+            .because_of(ways)
+            .because(format!("{again} segments were retransmitted, {syn} SYNs among them"))
+            .because_of(
+                case.latency()
+                    .and_then(|latency| latency.max_s)
+                    .map(|s| format!("the longest took {} ms", tidy(s * 1e3))),
+            )
+            .wrong_if("It is wrong if udp-rr loses no request at this rate.")
+            .explains(&["idle-states", "coalescing-latency", "cpu-wait", "far-path"]),
+    )
+}

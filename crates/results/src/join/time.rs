@@ -1,0 +1,82 @@
+//! Where the time of a trial went, and what happened in it: both ends' slices, put together.
+//! Knows which end sends; what slices mean is for `time_budget` and `events`.
+
+use linerate_machine::end::{Direction, End};
+use linerate_path::budget::Seen;
+use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::Workload;
+
+use crate::events::{Arrivals, arrivals, events};
+use crate::record::Record;
+use crate::time_budget::{Stream, TimeLine, Transactions, stream, transactions};
+
+use super::formulas::{Joined, Pair};
+
+/// The least time after which TCP sends again what was not acknowledged (TCP_RTO_MIN of Linux), seconds.
+const LEAST_RETRANSMISSION_S: f64 = 0.2;
+
+impl Joined<'_> {
+    /// Fills in the record's time budget and events.
+    pub(super) fn follow_time(&self, main: &[Pair<'_>], record: &mut Record) {
+        let mut ways: Vec<Arrivals<'_>> = Vec::new();
+        for source in End::BOTH {
+            let pairs: Vec<&Pair<'_>> = main.iter().filter(|pair| pair.flow.source == source).collect();
+            let Some(direction) = pairs.first().map(|pair| pair.flow.direction()) else { continue };
+            let lines = match self.spec.workload.is_stream() {
+                true => self.stream_time(direction, source, &pairs, record),
+                false => self.transaction_time(direction, source, &pairs),
+            };
+            record.time_budget.extend(lines);
+            let flows = pairs.iter().map(|pair| pair.flow.id).collect();
+            let gap_s = self.spec.rate.gap_ns(self.spec.message_octets().into()).unwrap_or(0.0) / 1e9;
+            let gap_s = gap_s * f64::from(self.spec.burst);
+            ways.push(arrivals(self.spec.workload.is_stream(), direction, flows, self.target, self.host, gap_s));
+        }
+        record.events = events(self.target, self.host, &ways);
+    }
+
+    fn outcome(&self, end: End) -> &Outcome {
+        if end == End::Target { self.target } else { self.host }
+    }
+
+    fn stream_time(&self, direction: Direction, sender: End, pairs: &[&Pair<'_>], record: &Record) -> Vec<TimeLine> {
+        let octets = self.spec.message_octets();
+        let outcome = self.outcome(sender);
+        let sending = &record.machine(sender).environment;
+        let driver = sending.nic.as_ref().and_then(|nic| nic.driver.as_deref());
+        let stalled_s = Seen::new(sender, &outcome.counters, driver).pause().and_then(|pause| pause.stalled_s);
+        let whole_s = pairs.iter().map(|pair| pair.source.elapsed_ns).max().unwrap_or(0) as f64 / 1e9
+            + self.spec.warmup.as_secs_f64();
+        stream(&Stream {
+            direction,
+            sender,
+            flows: pairs.iter().map(|pair| pair.flow.id).collect(),
+            sent: &outcome.timeline,
+            received: &self.outcome(sender.other()).timeline,
+            sending,
+            receiving: &record.machine(sender.other()).environment,
+            is_tcp: self.spec.workload == Workload::TcpStream,
+            asked: self.spec.rate.bits_per_second(octets.into()).map(|bps| bps / 8.0),
+            grain: f64::from(octets) * f64::from(self.spec.burst),
+            paused: stalled_s.filter(|_| whole_s > 0.0).map_or(0.0, |stalled_s| (stalled_s / whole_s).min(1.0)),
+        })
+    }
+
+    fn transaction_time(&self, direction: Direction, requester: End, pairs: &[&Pair<'_>]) -> Vec<TimeLine> {
+        let mut latency = linerate_trial::histogram::Histogram::default();
+        pairs.iter().filter_map(|pair| pair.source.latency.as_ref()).for_each(|one| latency.merge(one));
+        let threads = |of: fn(&Pair<'_>) -> linerate_trial::outcome::ThreadUse| {
+            pairs.iter().map(|pair| of(pair)).reduce(|a, b| a + b).unwrap_or_default()
+        };
+        transactions(&Transactions {
+            direction,
+            requester,
+            latency: &latency,
+            asking: threads(|pair| pair.source.thread),
+            answering: threads(|pair| pair.sink.thread),
+            whole: pairs.iter().map(|pair| pair.source.messages_total).sum(),
+            lost_s: pairs.iter().map(|pair| pair.source.timeouts.unwrap_or(0)).sum::<u64>() as f64,
+            retransmission_s: (self.spec.workload != Workload::UdpRr).then_some(LEAST_RETRANSMISSION_S),
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! The time budget: every moment of a stream by what limited it, every moment of a transaction by where it was spent.
+//! Knows both ends' time slices and what was asked; measures nothing, and makes no sentences.
+//!
+//! Conservation: the lines of a direction sum to its measured time, `unaccounted` among them.
+
+use linerate_machine::end::{Direction, End};
+use linerate_machine::words;
+use serde::{Deserialize, Serialize};
+
+pub(crate) mod slices;
+mod stream;
+mod transaction;
+
+pub(crate) use stream::{Stream, stream};
+pub(crate) use transaction::{Transactions, transactions};
+
+words! {
+    /// What limits a stream at a moment, or where a transaction is.
+    Limit {
+        /// The rate that was asked for was reached.
+        AskedRate = "asked-rate",
+        /// The sending program had nothing to send, and did not wait for a CPU.
+        SendingApplication = "sending-application",
+        /// The sending thread ran all the time.
+        SenderCpu = "sender-cpu",
+        /// The sending thread could have run and had no CPU.
+        SenderCpuWait = "sender-cpu-wait",
+        /// The sending socket's buffer was full and held less than is on its way.
+        SendBuffer = "send-buffer",
+        /// A queueing discipline of the sender that keeps to a rate held frames back.
+        Shaper = "shaper",
+        /// Frames waited in the sender's queue for its interface.
+        Qdisc = "qdisc",
+        /// The sender's link, or the receiver's, was full.
+        LinkRate = "link-rate",
+        /// A queue stood between the two ends: what empties it is the limit.
+        Path = "path",
+        /// TCP's congestion window was still growing for the first time.
+        SlowStart = "slow-start",
+        /// TCP's congestion window, after loss.
+        CongestionWindow = "congestion-window",
+        /// TCP's congestion window, after packets overtook each other.
+        Reordering = "reordering",
+        /// TCP's congestion window, with nothing lost: it grows by a segment a round trip.
+        WindowGrowth = "window-growth",
+        /// The receiver's window, whose thread had time left.
+        ReceiveWindow = "receive-window",
+        /// The receiver's window, whose thread ran all the time.
+        ReceiverCpu = "receiver-cpu",
+        /// The receiver's window, whose thread could have run and had no CPU.
+        ReceiverCpuWait = "receiver-cpu-wait",
+        /// Softirqs had no CPU time left.
+        Softirq = "softirq",
+        /// Pause frames held the sender back.
+        Pause = "pause",
+        /// Nothing passed, though there was something to send.
+        Outage = "outage",
+        /// Of a transaction: the asking thread ran.
+        RequesterRuns = "requester-runs",
+        /// It could have run and had no CPU.
+        RequesterWaits = "requester-waits-for-cpu",
+        /// The answering thread ran.
+        ResponderRuns = "responder-runs",
+        /// It could have run and had no CPU.
+        ResponderWaits = "responder-waits-for-cpu",
+        /// On the way there and back, wake-ups included: what the quickest one took beside the threads.
+        OnTheWay = "on-the-way",
+        /// What others took longer than that: queues, sleeping CPUs, coalescing.
+        Queues = "queues",
+        /// Waiting for answers that never came, or that a retransmission brought.
+        LostAndWaited = "lost-and-waited",
+        /// None of these.
+        Unaccounted = "unaccounted",
+    }
+}
+
+/// How long one thing limited a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimeLine {
+    /// Which way; of transactions, which way the requests went.
+    pub direction: Direction,
+    /// What.
+    pub limit: Limit,
+    /// At which machine; absent where it lies between them, or is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+    /// For how long, seconds: of a stream, the mean of its flows; of transactions, of all their time.
+    pub seconds: f64,
+    /// Of the direction's time, 0 to 1.
+    pub share: f64,
+}
+
+/// Sums of time by what it went to, in the order of [`Limit`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sums(Vec<(Limit, Option<End>, f64)>);
+
+impl Sums {
+    pub(crate) fn add(&mut self, limit: Limit, end: Option<End>, seconds: f64) {
+        if seconds <= 0.0 {
+            return;
+        }
+        match self.0.iter_mut().find(|(other, at, _)| (*other, *at) == (limit, end)) {
+            Some((.., sum)) => *sum += seconds,
+            None => self.0.push((limit, end, seconds)),
+        }
+    }
+
+    /// The lines, the longest first, each divided by `over`.
+    pub(crate) fn lines(mut self, direction: Direction, over: f64) -> Vec<TimeLine> {
+        let all: f64 = self.0.iter().map(|(.., seconds)| seconds).sum();
+        if all <= 0.0 {
+            return Vec::new();
+        }
+        self.0.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+        let line = |(limit, end, seconds): (Limit, Option<End>, f64)| TimeLine {
+            direction,
+            limit,
+            end,
+            seconds: round(seconds / over),
+            share: round(seconds / all),
+        };
+        let lines = self.0.into_iter().map(line);
+        // A tenth of a per mille is no line.
+        lines.filter(|line| line.share >= 0.0001).collect()
+    }
+}
+
+/// To a microsecond, and to a millionth: what follows is noise, and costs room in records.
+fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}

@@ -1,0 +1,56 @@
+//! Both ends' slices of one flow, side by side.
+//! Knows how columns of two clocks are held against each other: both count from the start of the measured part.
+
+use linerate_trial::timeline::{Columns, FlowColumn, MachineColumn, Timeline};
+
+/// One end's slices of a flow, with its machine's.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub(crate) ends_ns: &'a [u64],
+    /// Absent where this flow is not among those that were watched.
+    flow: Option<&'a Columns<FlowColumn>>,
+    machine: &'a Columns<MachineColumn>,
+}
+
+impl<'a> Seen<'a> {
+    /// What this end saw of the flow of this number.
+    pub(crate) fn of(timeline: &'a Timeline, id: u16) -> Seen<'a> {
+        let flow = timeline.flows.iter().find(|flow| flow.id == id).map(|flow| &flow.columns);
+        Seen { ends_ns: &timeline.ends_ns, flow, machine: &timeline.machine }
+    }
+
+    /// Whether the flow was watched.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.flow.is_some_and(|flow| !flow.0.is_empty()) && !self.ends_ns.is_empty()
+    }
+
+    /// Where a slice begins and ends, nanoseconds.
+    pub(crate) fn span(&self, slice: usize) -> (u64, u64) {
+        (slice.checked_sub(1).map_or(0, |before| self.ends_ns[before]), self.ends_ns[slice])
+    }
+
+    /// How long a slice is, seconds.
+    pub(crate) fn seconds(&self, slice: usize) -> f64 {
+        let (start, end) = self.span(slice);
+        end.saturating_sub(start) as f64 / 1e9
+    }
+
+    /// The slice at this moment; the last one of what lies behind it.
+    pub(crate) fn at(&self, moment_ns: u64) -> Option<usize> {
+        let slice = self.ends_ns.partition_point(|end| *end <= moment_ns);
+        (!self.ends_ns.is_empty()).then(|| slice.min(self.ends_ns.len() - 1))
+    }
+
+    pub(crate) fn flow(&self, column: FlowColumn, slice: usize) -> Option<u64> {
+        self.flow?.get(column, slice)
+    }
+
+    /// A column of microseconds, as seconds.
+    pub(crate) fn flow_s(&self, column: FlowColumn, slice: usize) -> Option<f64> {
+        self.flow(column, slice).map(|us| us as f64 / 1e6)
+    }
+
+    pub(crate) fn machine(&self, column: MachineColumn, slice: usize) -> Option<u64> {
+        self.machine.get(column, slice)
+    }
+}

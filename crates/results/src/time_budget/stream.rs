@@ -1,0 +1,368 @@
+//! What limited a stream in each slice.
+//! Knows tcp_info's times, threads' times and queues; every slice is divided up without a rest, and what nothing shows is
+//! unaccounted.
+
+use linerate_machine::end::{Direction, End};
+use linerate_machine::environment::Environment;
+use linerate_trial::timeline::{FlowColumn, MachineColumn, Timeline};
+
+use super::slices::Seen;
+use super::{Limit, Sums, TimeLine};
+
+/// A direction of a stream, as both ends saw it.
+pub(crate) struct Stream<'a> {
+    pub(crate) direction: Direction,
+    pub(crate) sender: End,
+    /// The flows' numbers.
+    pub(crate) flows: Vec<u16>,
+    pub(crate) sent: &'a Timeline,
+    pub(crate) received: &'a Timeline,
+    /// The sender's machine and the receiver's.
+    pub(crate) sending: &'a Environment,
+    pub(crate) receiving: &'a Environment,
+    pub(crate) is_tcp: bool,
+    /// What each flow was asked to send, octets of payload a second; absent of one that was to send as fast as it can.
+    pub(crate) asked: Option<f64>,
+    /// Octets of a message, or of a burst: so much more or less moves in a slice for no reason.
+    pub(crate) grain: f64,
+    /// The share of the sender's time that pause frames held its MAC back, where it tells.
+    pub(crate) paused: f64,
+}
+
+/// A thread that ran, or wanted to, for this share of a slice had no time left.
+const NO_TIME_LEFT: f64 = 0.85;
+/// A rate counts as reached from this share on.
+const REACHED: f64 = 0.97;
+/// A CPU has nothing left for softirqs from this share of a slice on, per mille.
+const SATURATED: u64 = 930;
+/// From this share of what its speed allows an interface is full, preambles and gaps included.
+const FULL: f64 = 0.95;
+/// A round trip that takes so many times the shortest has a queue in it, if that makes a millisecond or more besides: less,
+/// a busy receiver makes.
+const QUEUED: f64 = 1.5;
+const QUEUED_US: u64 = 1000;
+/// A window is full when so many segments are missing in it at most, or an eighth: segments are sent in trains.
+const NEARLY: u64 = 3;
+/// After a loss TCP's window is what loss made of it for so many round trips, or slices.
+const AFTER_LOSS: usize = 40;
+/// Queueing disciplines that keep to a rate (tc(8)).
+const SHAPERS: [&str; 5] = ["tbf", "htb", "hfsc", "cake", "netem"];
+/// Preamble, start of frame, frame check sequence and gap (IEEE 802.3): octets that interfaces do not count.
+const UNCOUNTED: f64 = 24.0;
+
+/// The time budget of one direction; empty where nobody looked.
+pub(crate) fn stream(stream: &Stream<'_>) -> Vec<TimeLine> {
+    let mut sums = Sums::default();
+    let mut seconds: f64 = 0.0;
+    let mut flows = 0;
+    for id in &stream.flows {
+        let flow = OneFlow::new(stream, *id);
+        if !flow.sent.is_watched() {
+            continue;
+        }
+        flows += 1;
+        for slice in 0..flow.sent.ends_ns.len() {
+            flow.divide(slice, &mut sums);
+            seconds = seconds.max(flow.sent.span(slice).1 as f64 / 1e9);
+        }
+    }
+    if flows == 0 { Vec::new() } else { sums.lines(stream.direction, f64::from(flows)) }
+}
+
+struct OneFlow<'a> {
+    stream: &'a Stream<'a>,
+    sent: Seen<'a>,
+    received: Seen<'a>,
+    shapes: bool,
+    /// Octets a second that the slower of the two links carries, where both ends tell.
+    link: Option<f64>,
+    /// The slice after which no retransmission was seen any more, for each slice the last one with any.
+    lossy: Vec<Option<usize>>,
+    reordered: Vec<Option<usize>>,
+}
+
+impl<'a> OneFlow<'a> {
+    fn new(stream: &'a Stream<'a>, id: u16) -> OneFlow<'a> {
+        let (sent, received) = (Seen::of(stream.sent, id), Seen::of(stream.received, id));
+        let nic = stream.sending.nic.as_ref();
+        let is_shaper = |text: &str| SHAPERS.contains(&text.split(' ').next().unwrap_or_default());
+        let shapes = nic.is_some_and(|nic| {
+            nic.qdisc.as_deref().is_some_and(is_shaper) || nic.qdiscs.iter().any(|one| is_shaper(one))
+        });
+        let speed = |environment: &Environment| {
+            let nic = environment.nic.as_ref().filter(|nic| nic.kind.is_none())?;
+            nic.speed_mbps.map(|mbit| f64::from(mbit) * 1e6 / 8.0)
+        };
+        let link = [speed(stream.sending), speed(stream.receiving)].into_iter().flatten().reduce(f64::min);
+        let last = |column: FlowColumn| -> Vec<Option<usize>> {
+            let mut last = None;
+            let step = |slice: usize| {
+                last = sent.flow(column, slice).filter(|count| *count > 0).map(|_| slice).or(last);
+                last
+            };
+            (0..sent.ends_ns.len()).map(step).collect()
+        };
+        let (lossy, reordered) = (last(FlowColumn::Retransmitted), last(FlowColumn::Reordering));
+        OneFlow { stream, sent, received, shapes, link, lossy, reordered }
+    }
+
+    fn sender(&self) -> Option<End> {
+        Some(self.stream.sender)
+    }
+
+    fn receiver(&self) -> Option<End> {
+        Some(self.stream.sender.other())
+    }
+
+    /// The receiver's slice at the same time.
+    fn beside(&self, slice: usize) -> Option<usize> {
+        let (start, end) = self.sent.span(slice);
+        self.received.at(start + (end - start) / 2)
+    }
+
+    fn at_receiver(&self, column: FlowColumn, slice: usize) -> Option<u64> {
+        self.received.flow(column, self.beside(slice)?)
+    }
+
+    fn at_receiving_machine(&self, column: MachineColumn, slice: usize) -> Option<u64> {
+        self.received.machine(column, self.beside(slice)?)
+    }
+
+    /// Gives a slice's time to what limited the flow in it.
+    fn divide(&self, slice: usize, sums: &mut Sums) {
+        let span = self.sent.seconds(slice);
+        let octets = self.sent.flow(FlowColumn::Octets, slice).unwrap_or(0) as f64;
+        if let Some(asked) = self.stream.asked
+            && octets + 2.0 * self.stream.grain >= asked * span * REACHED
+        {
+            return sums.add(Limit::AskedRate, None, span);
+        }
+        if self.is_outage(slice, octets) {
+            return sums.add(Limit::Outage, None, span);
+        }
+        match self.stream.is_tcp.then(|| self.tcp_times(slice, span)).flatten() {
+            Some([idle, window, buffer, rest]) => {
+                self.divide_idle(slice, span, idle, sums);
+                self.divide_window(slice, window, sums);
+                sums.add(Limit::SendBuffer, self.sender(), buffer);
+                self.divide_rest(slice, span, rest, sums);
+            }
+            // Of UDP, and of a TCP that does not tell: by what the thread did.
+            None if self.stream.is_tcp => self.divide_rest(slice, span, span, sums),
+            None => self.divide_datagrams(slice, span, sums),
+        }
+    }
+
+    /// Nothing to send or on its way; limited by the receive window; by the send buffer; the rest. They sum to the slice.
+    fn tcp_times(&self, slice: usize, span: f64) -> Option<[f64; 4]> {
+        let of = |column| self.sent.flow_s(column, slice);
+        let busy = of(FlowColumn::BusyUs)?.min(span);
+        let window = of(FlowColumn::ReceiveWindowUs).unwrap_or(0.0).min(busy);
+        let buffer = of(FlowColumn::SendBufferUs).unwrap_or(0.0).min(busy - window);
+        Some([span - busy, window, buffer, busy - window - buffer])
+    }
+
+    /// Nothing was acknowledged or arrived, though the sender had something to send.
+    fn is_outage(&self, slice: usize, octets: f64) -> bool {
+        let is_down = |changes: Option<u64>| changes.is_some_and(|changes| changes > 0);
+        if is_down(self.sent.machine(MachineColumn::CarrierChanges, slice))
+            || is_down(self.at_receiving_machine(MachineColumn::CarrierChanges, slice))
+        {
+            return true;
+        }
+        let arrived = self.at_receiver(FlowColumn::Octets, slice);
+        if !self.stream.is_tcp {
+            // A receiver that has no CPU, or is stopped, is no outage of the path.
+            return octets > 2.0 * self.stream.grain
+                && arrived == Some(0)
+                && !self.receiver_had_no_cpu(slice)
+                && self.at_receiving_machine(MachineColumn::LateUs, slice).is_none_or(|late| late < 20_000);
+        }
+        let waits = self.sent.flow(FlowColumn::InFlight, slice).is_some_and(|segments| segments > 0);
+        let timed_out = self.sent.flow(FlowColumn::Backoff, slice).is_some_and(|backoff| backoff > 0)
+            || self.sent.flow(FlowColumn::CongestionState, slice) == Some(4);
+        waits && timed_out && arrived.map_or(octets == 0.0, |octets| octets == 0)
+    }
+
+    /// The sending program gave TCP nothing.
+    fn divide_idle(&self, slice: usize, span: f64, idle: f64, sums: &mut Sums) {
+        let of = |column| self.sent.flow_s(column, slice).unwrap_or(0.0).min(span) / span.max(1e-9);
+        let (run, delay) = (of(FlowColumn::RunUs), of(FlowColumn::RunDelayUs));
+        let held = self.held_by_quota(slice, span);
+        let waited = (delay.max(held) * span).min(idle);
+        sums.add(Limit::SenderCpuWait, self.sender(), waited);
+        let worked = (run * span).min(idle - waited);
+        sums.add(Limit::SenderCpu, self.sender(), worked);
+        sums.add(Limit::SendingApplication, self.sender(), idle - waited - worked);
+    }
+
+    /// The share of the slice in which the sender's control group had no CPU.
+    fn held_by_quota(&self, slice: usize, span: f64) -> f64 {
+        let us = self.sent.machine(MachineColumn::ThrottledUs, slice).unwrap_or(0);
+        (us as f64 / 1e6 / span.max(1e-9)).min(1.0)
+    }
+
+    fn receiver_had_no_cpu(&self, slice: usize) -> bool {
+        let Some(beside) = self.beside(slice) else { return false };
+        let span = self.received.seconds(beside).max(1e-9);
+        let delay = self.received.flow_s(FlowColumn::RunDelayUs, beside).unwrap_or(0.0) / span;
+        let quota = self.received.machine(MachineColumn::ThrottledUs, beside).unwrap_or(0) as f64 / 1e6 / span;
+        delay.max(quota) >= 0.5
+    }
+
+    /// The receiver's window was full: by its thread, or by its size.
+    fn divide_window(&self, slice: usize, window: f64, sums: &mut Sums) {
+        if window <= 0.0 {
+            return;
+        }
+        let Some(beside) = self.beside(slice) else { return sums.add(Limit::ReceiveWindow, self.receiver(), window) };
+        let span = self.received.seconds(beside).max(1e-9);
+        let of = |column| (self.received.flow_s(column, beside).unwrap_or(0.0) / span).min(1.0);
+        let (run, delay) = (of(FlowColumn::RunUs), of(FlowColumn::RunDelayUs));
+        let quota = self.received.machine(MachineColumn::ThrottledUs, beside).unwrap_or(0) as f64 / 1e6 / span;
+        let delay = delay.max(quota.min(1.0));
+        if run + delay < NO_TIME_LEFT {
+            // What the window holds is the limit, but for the time in which its reader waited for a CPU.
+            let waited = if delay >= 0.1 { window * delay } else { 0.0 };
+            sums.add(Limit::ReceiverCpuWait, self.receiver(), waited);
+            return sums.add(Limit::ReceiveWindow, self.receiver(), window - waited);
+        }
+        let waited = window * delay / (run + delay);
+        sums.add(Limit::ReceiverCpuWait, self.receiver(), waited);
+        sums.add(Limit::ReceiverCpu, self.receiver(), window - waited);
+    }
+
+    /// Data was there and both windows were open, or nobody tells: the path, the CPUs, or the congestion window.
+    fn divide_rest(&self, slice: usize, span: f64, mut rest: f64, sums: &mut Sums) {
+        if rest <= 0.0 {
+            return;
+        }
+        let paused = rest * self.stream.paused.min(1.0);
+        sums.add(Limit::Pause, self.sender(), paused);
+        rest -= paused;
+        let of = |column| (self.sent.flow_s(column, slice).unwrap_or(0.0) / span.max(1e-9)).min(1.0);
+        let (run, delay) = (of(FlowColumn::RunUs), of(FlowColumn::RunDelayUs).max(self.held_by_quota(slice, span)));
+        if run + delay >= NO_TIME_LEFT && !self.is_full_link(slice) {
+            let waited = rest * delay / (run + delay);
+            sums.add(Limit::SenderCpuWait, self.sender(), waited);
+            return sums.add(Limit::SenderCpu, self.sender(), rest - waited);
+        }
+        let (limit, end) = self.network_limit(slice);
+        sums.add(limit, end, rest);
+    }
+
+    /// What kept back data that was ready to be sent.
+    fn network_limit(&self, slice: usize) -> (Limit, Option<End>) {
+        if self.is_full_link(slice) {
+            return (Limit::LinkRate, None);
+        }
+        if let Some(limit) = self.local_queue(slice) {
+            return (limit, self.sender());
+        }
+        let machine = |column| self.sent.machine(column, slice);
+        if machine(MachineColumn::BusiestSoftirq).is_some_and(|share| share >= SATURATED) {
+            return (Limit::Softirq, self.sender());
+        }
+        let at_receiver = self.at_receiving_machine(MachineColumn::BusiestSoftirq, slice);
+        if at_receiver.is_some_and(|share| share >= SATURATED) {
+            return (Limit::Softirq, self.receiver());
+        }
+        let receiver_run = self.beside(slice).and_then(|beside| {
+            let span = self.received.seconds(beside).max(1e-9);
+            Some(self.received.flow_s(FlowColumn::RunUs, beside)? / span)
+        });
+        if receiver_run.is_some_and(|run| run >= NO_TIME_LEFT) {
+            return (Limit::ReceiverCpu, self.receiver());
+        }
+        if !self.stream.is_tcp {
+            return (Limit::Unaccounted, None);
+        }
+        if self.queue_stands(slice) {
+            return (Limit::Path, None);
+        }
+        let flow = |column| self.sent.flow(column, slice);
+        let recent = |last: &[Option<usize>]| last[slice].is_some_and(|last| slice - last <= AFTER_LOSS);
+        let is_window_full = match (flow(FlowColumn::InFlight), flow(FlowColumn::Cwnd)) {
+            (Some(on_way), Some(cwnd)) => on_way + NEARLY.max(cwnd / 8) >= cwnd,
+            _ => false,
+        };
+        let state = flow(FlowColumn::CongestionState).unwrap_or(0);
+        if recent(&self.reordered) && !self.lost_more_than_reordered(slice) {
+            return (Limit::Reordering, None);
+        }
+        if recent(&self.lossy) && (is_window_full || state >= 2) {
+            return (Limit::CongestionWindow, None);
+        }
+        if is_window_full {
+            let grows = flow(FlowColumn::Cwnd) < flow(FlowColumn::Ssthresh);
+            let limit = if grows { Limit::SlowStart } else { Limit::WindowGrowth };
+            return (limit, None);
+        }
+        (Limit::Unaccounted, None)
+    }
+
+    /// Most of what was retransmitted up to here was lost, and not merely late.
+    fn lost_more_than_reordered(&self, slice: usize) -> bool {
+        let sum = |column| (0..=slice).filter_map(|slice| self.sent.flow(column, slice)).sum::<u64>();
+        let (again, spurious) = (sum(FlowColumn::Retransmitted), sum(FlowColumn::Spurious));
+        2 * spurious < again
+    }
+
+    /// The sender's interface, or the receiver's, carried what its speed allows.
+    fn is_full_link(&self, slice: usize) -> bool {
+        let Some(link) = self.link else { return false };
+        let full = |octets: Option<u64>, packets: Option<u64>, span: f64| {
+            let (Some(octets), Some(packets)) = (octets, packets) else { return false };
+            (octets as f64 + packets as f64 * UNCOUNTED) / span.max(1e-9) >= link * FULL
+        };
+        let machine = |column| self.sent.machine(column, slice);
+        let sent = full(machine(MachineColumn::TxOctets), machine(MachineColumn::TxPackets), self.sent.seconds(slice));
+        let Some(beside) = self.beside(slice) else { return sent };
+        let machine = |column| self.received.machine(column, beside);
+        sent || full(machine(MachineColumn::RxOctets), machine(MachineColumn::RxPackets), self.received.seconds(beside))
+    }
+
+    /// What stands at the sender's own egress: a discipline that keeps to a rate, or a queue for the interface.
+    fn local_queue(&self, slice: usize) -> Option<Limit> {
+        let machine = |column| self.sent.machine(column, slice);
+        let held = machine(MachineColumn::QdiscOverlimits).is_some_and(|times| times > 0);
+        let stands = machine(MachineColumn::Backlog).is_some_and(|octets| octets > 0);
+        let dropped = machine(MachineColumn::QdiscDropped).is_some_and(|frames| frames > 0);
+        match (self.shapes && (held || stands), stands || dropped) {
+            (true, _) => Some(Limit::Shaper),
+            (false, true) => Some(Limit::Qdisc),
+            (false, false) => None,
+        }
+    }
+
+    /// Round trips take long because something waits between the ends.
+    fn queue_stands(&self, slice: usize) -> bool {
+        let flow = |column| self.sent.flow(column, slice);
+        let (Some(now), Some(least)) = (flow(FlowColumn::RttUs), flow(FlowColumn::MinRttUs)) else { return false };
+        now as f64 >= least as f64 * QUEUED && now >= least + QUEUED_US
+    }
+
+    /// A sender of datagrams that is slower than asked, or has no rate to keep to.
+    fn divide_datagrams(&self, slice: usize, span: f64, sums: &mut Sums) {
+        let of = |column| self.sent.flow_s(column, slice).map(|seconds| seconds.min(span));
+        let Some(run) = of(FlowColumn::RunUs) else { return sums.add(Limit::Unaccounted, None, span) };
+        let held = self.held_by_quota(slice, span) * span;
+        let delay = of(FlowColumn::RunDelayUs).unwrap_or(0.0).max(held).min(span - run);
+        sums.add(Limit::SenderCpu, self.sender(), run);
+        sums.add(Limit::SenderCpuWait, self.sender(), delay);
+        let slept = span - run - delay;
+        if slept < 0.02 * span {
+            return sums.add(Limit::SenderCpu, self.sender(), slept);
+        }
+        // A thread that sends as fast as it can sleeps for nothing but room in its socket.
+        let late = self.sent.machine(MachineColumn::LateUs, slice).is_some_and(|late| late as f64 / 1e6 >= slept / 2.0);
+        let (limit, end) = match self.local_queue(slice) {
+            _ if self.is_full_link(slice) => (Limit::LinkRate, None),
+            Some(limit) => (limit, self.sender()),
+            None if late => (Limit::SenderCpuWait, self.sender()),
+            None if self.stream.asked.is_none() => (Limit::Qdisc, self.sender()),
+            None => (Limit::SendingApplication, self.sender()),
+        };
+        sums.add(limit, end, slept);
+    }
+}

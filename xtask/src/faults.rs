@@ -1,0 +1,167 @@
+//! `cargo xtask faults`: worlds drawn by a seed, with a fault planted or none, and what linerate says of each held against
+//! the truth. Knows the order of things; each thing is a file.
+
+mod case;
+mod draw;
+mod families;
+mod judge;
+pub mod relay;
+mod table;
+mod trial;
+mod truth;
+mod world;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use linerate_lab::{Privilege, privilege};
+
+use crate::program::{cargo, is_installed, must, root};
+use case::Case;
+use judge::Judged;
+
+/// The programs that make worlds, and the Debian packages that they are in.
+const NEEDED: [(&str, &str); 6] = [
+    ("ip", "iproute2"),
+    ("tc", "iproute2"),
+    ("ethtool", "ethtool"),
+    ("nft", "nftables"),
+    ("setpriv", "util-linux"),
+    ("taskset", "util-linux"),
+];
+
+/// What the command line asks.
+struct Asked {
+    seed: u64,
+    cases: u64,
+    only: Vec<u64>,
+    family: Option<String>,
+    jobs: usize,
+    keep: bool,
+    program: Option<PathBuf>,
+}
+
+/// Draws cases, carries them out, prints a table, and fails where goals are missed.
+pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
+    let asked = Asked::read(words)?;
+    if privilege() != Privilege::Root {
+        return Err("faults are planted in network namespaces, which needs root".to_owned());
+    }
+    if let Some((program, package)) = NEEDED.iter().find(|(program, _)| !is_installed(program)) {
+        return Err(format!("faults needs {program}(8), of Debian's package {package}"));
+    }
+    let program = match &asked.program {
+        Some(program) => program.clone(),
+        None => {
+            must(&mut cargo(&["build", "--quiet", "-p", "linerate", "--features", "authentication"]))?;
+            root().join("target/debug/linerate")
+        }
+    };
+    let program = program.canonicalize().map_err(|error| format!("{}: {error}", program.display()))?;
+    let numbers: Vec<u64> = if asked.only.is_empty() { (1..=asked.cases).collect() } else { asked.only.clone() };
+    let cases: Vec<Case> =
+        numbers.iter().map(|number| draw::case(asked.seed, *number, asked.family.as_deref())).collect();
+    say(&table::heading(asked.seed));
+    let mut judged = Vec::new();
+    let mut broken = 0;
+    let (next, (done, results)) = (AtomicUsize::new(0), mpsc::channel());
+    thread::scope(|scope| {
+        for _ in 0..asked.jobs {
+            let (done, cases, next, program, asked) = (done.clone(), &cases, &next, &program, &asked);
+            scope.spawn(move || {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if done.send(carry_out(case, program, asked)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        for (row, result) in results {
+            say(&row);
+            match result {
+                Some(one) => judged.push(one),
+                None => broken += 1,
+            }
+        }
+    });
+    let summary = table::summary(&judged, broken);
+    say(&format!("\n{}", summary.text));
+    if summary.is_met { Ok(()) } else { Err("goals are missed".to_owned()) }
+}
+
+fn carry_out(case: &Case, program: &Path, asked: &Asked) -> (String, Option<Judged>) {
+    let folder = std::env::temp_dir().join(format!("linerate-faults-{}-{}", std::process::id(), case.number));
+    let made = fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()));
+    let outcome = made.and_then(|()| trial::carry_out(case, program, &folder));
+    match &outcome {
+        Ok(outcome) => {
+            let judged = judge::judge(case, outcome);
+            let row = table::row(case, outcome, &judged);
+            if asked.keep {
+                let _ = fs::write(folder.join("account.json"), outcome.account.to_string());
+                let _ = fs::write(folder.join("explanation.json"), outcome.explanation.to_string());
+            }
+            finish(row, Some(judged), &folder, asked.keep)
+        }
+        Err(why) => finish(table::broken(case, why), None, &folder, asked.keep),
+    }
+}
+
+fn finish(mut row: String, judged: Option<Judged>, folder: &Path, keep: bool) -> (String, Option<Judged>) {
+    if keep {
+        row.push_str(&format!("\n       kept:    {}", folder.display()));
+    } else {
+        let _ = fs::remove_dir_all(folder);
+    }
+    (row, judged)
+}
+
+/// A closed screen must not end what cleans up.
+fn say(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
+}
+
+impl Asked {
+    fn read(words: impl Iterator<Item = OsString>) -> Result<Asked, String> {
+        let mut asked =
+            Asked { seed: 1, cases: 20, only: Vec::new(), family: None, jobs: 1, keep: false, program: None };
+        let mut parser = lexopt::Parser::from_args(words);
+        let wrong = |error: lexopt::Error| error.to_string();
+        let number = |parser: &mut lexopt::Parser| {
+            parser.value().and_then(|value| lexopt::ValueExt::parse::<u64>(&value)).map_err(wrong)
+        };
+        while let Some(argument) = parser.next().map_err(wrong)? {
+            use lexopt::prelude::*;
+            match argument {
+                Long("seed") => asked.seed = number(&mut parser)?,
+                Long("cases") => asked.cases = number(&mut parser)?,
+                Long("jobs") => asked.jobs = number(&mut parser)?.clamp(1, 64) as usize,
+                Long("keep") => asked.keep = true,
+                Long("only") => {
+                    let value = parser.value().and_then(|value| value.string()).map_err(wrong)?;
+                    match value.parse() {
+                        Ok(number) => asked.only.push(number),
+                        Err(_) => asked.family = Some(known(value)?),
+                    }
+                }
+                Long("program") => asked.program = Some(parser.value().map_err(wrong)?.into()),
+                other => return Err(wrong(other.unexpected())),
+            }
+        }
+        Ok(asked)
+    }
+}
+
+fn known(name: String) -> Result<String, String> {
+    let names = || families::FAULTS.iter().chain(&families::HEALTHY).map(|family| family.name);
+    if names().any(|one| one == name) {
+        return Ok(name);
+    }
+    Err(format!("--only takes a case's number, or a family: {}", names().collect::<Vec<_>>().join(", ")))
+}

@@ -1,0 +1,108 @@
+//! Families of faults, and of healthy worlds: what each draws. A family is a row here and a row in `truth`.
+//! Knows no findings.
+
+mod ends;
+mod healthy;
+mod paths;
+mod refused;
+
+use super::draw::Draft;
+
+/// A kind of fault, or of health.
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    /// How often it is drawn, beside the others.
+    pub(super) weight: u64,
+    pub(super) draw: fn(&mut Draft),
+}
+
+const fn family(name: &'static str, weight: u64, draw: fn(&mut Draft)) -> Family {
+    Family { name, weight, draw }
+}
+
+/// Worlds in which something is wrong.
+pub(super) const FAULTS: [Family; 42] = [
+    family("loss", 4, paths::loss),
+    family("burst-loss", 3, paths::burst_loss),
+    family("reordering", 3, paths::reordering),
+    family("duplicates", 3, paths::duplicates),
+    family("damage", 3, paths::damage),
+    family("hole", 3, paths::hole),
+    family("slow-link-long-queue", 3, paths::long_queue),
+    family("slow-link-short-queue", 3, paths::short_queue),
+    family("policer", 3, paths::policer),
+    family("outage", 4, paths::outage),
+    family("dead", 3, paths::dead),
+    family("fragments", 2, paths::fragments),
+    family("window", 3, paths::window),
+    family("no-window-scaling", 2, paths::no_window_scaling),
+    family("lossy-far-path", 3, paths::lossy_far_path),
+    family("requests-lost", 3, paths::requests_lost),
+    family("shaper", 4, ends::shaper),
+    family("shaper-drops", 3, ends::shaper_drops),
+    family("small-buffer", 3, ends::small_buffer),
+    family("hog", 3, ends::hog),
+    family("real-time-hog", 2, ends::real_time_hog),
+    family("quota-receiver", 3, ends::quota_receiver),
+    family("quota-sender", 3, ends::quota_sender),
+    family("stopped", 4, ends::stopped),
+    family("firewall-share", 3, ends::firewall_share),
+    family("firewall-out", 2, ends::firewall_out),
+    family("ingress-limit", 2, ends::ingress_limit),
+    family("backlog", 1, ends::backlog),
+    family("mtu", 2, ends::mtu),
+    family("carrier", 3, ends::carrier),
+    family("neighbour", 2, ends::neighbour),
+    family("others-traffic", 2, ends::others_traffic),
+    family("router-shaper", 2, ends::router_shaper),
+    family("firewall-drop", 4, refused::firewall_drop),
+    family("firewall-reject", 3, refused::firewall_reject),
+    family("no-route", 3, refused::no_route),
+    family("blackhole", 2, refused::blackhole),
+    family("wrong-neighbour", 2, refused::wrong_neighbour),
+    family("interface-down", 2, refused::interface_down),
+    family("no-forwarding", 2, refused::no_forwarding),
+    family("reverse-path", 2, refused::reverse_path),
+    family("hole-for-data", 2, refused::hole_for_data),
+];
+
+/// Worlds in which nothing is wrong.
+pub(super) const HEALTHY: [Family; 9] = [
+    family("clean-udp", 4, healthy::udp),
+    family("clean-udp-many", 2, healthy::udp_many),
+    family("clean-bursts", 2, healthy::bursts),
+    family("clean-tcp-paced", 4, healthy::tcp_paced),
+    family("clean-tcp-greedy", 3, healthy::tcp_greedy),
+    family("clean-requests", 4, healthy::requests),
+    family("clean-far", 3, healthy::far),
+    family("clean-shaped", 3, healthy::shaped),
+    family("clean-shaped-udp", 2, healthy::shaped_udp),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::{draw, truth};
+    use super::*;
+
+    #[test]
+    fn each_family_has_its_truth_and_a_witness() {
+        for family in FAULTS.iter().chain(&HEALTHY) {
+            let is_healthy = truth::of(family.name).is_healthy;
+            assert_eq!(is_healthy, family.name.starts_with("clean"), "{}", family.name);
+            for number in 0..40 {
+                let case = draw::case(7, number, Some(family.name));
+                assert_eq!(case.families, [family.name]);
+                assert_eq!(case.witnesses.is_empty(), is_healthy, "{}", family.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_case_is_drawn_from_its_seed_and_number() {
+        for number in 0..50 {
+            let [one, same, another] = [3, 3, 4].map(|seed| format!("{:?}", draw::case(seed, number, None)));
+            assert_eq!(one, same);
+            assert_ne!(one, another);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Faults at the ends: shapers, buffers, CPU time, firewalls, carriers, neighbours.
+//! Knows no findings.
+
+use linerate_machine::end::End;
+
+use super::super::case::{Between, Place, What, other, way_of};
+use super::super::draw::Draft;
+
+const PLAIN: [Between; 3] = [Between::Cable, Between::Cable, Between::Router];
+
+/// What the discipline at the root dropped.
+const QDISC_DROPS: &str = "tc -s qdisc show dev eth0 root | sed -n 's/.*dropped \\([0-9]*\\),.*/\\1/p' | head -n 1";
+/// How often a discipline held a packet back.
+const OVERLIMITS: &str = "tc -s qdisc show dev eth0 root | sed -n 's/.*overlimits \\([0-9]*\\) .*/\\1/p' | head -n 1";
+/// Datagrams that found no room in a socket's buffer, over IPv4 and IPv6.
+const NO_ROOM: &str =
+    "awk '/^Udp: [0-9]/ {print $6}' /proc/self/net/snmp; awk '/^Udp6RcvbufErrors/ {print $2}' /proc/self/net/snmp6";
+/// What a rule that counts threw away.
+const FIREWALL: &str = "nft list ruleset | sed -n 's/.*counter packets \\([0-9]*\\) .*/\\1/p'";
+
+pub(super) fn shaper(draft: &mut Draft) {
+    draft.lies_between(&PLAIN);
+    draft.lasts(1500, 2500);
+    let mbps = draft.scaled(10, 100);
+    let sender = draft.one_way();
+    draft.case.at = Some(sender);
+    if draft.one_in(3) {
+        draft.udp(20, 40);
+        draft.case.set.retain(|set| !set.starts_with("rate"));
+        let more = mbps * draft.between(13, 20) / 10;
+        draft.set("rate", format!("{more}M"));
+    } else {
+        draft.tcp(None);
+    }
+    let kind = draft.of(&["tbf", "tbf", "htb"]);
+    draft.say(format!("{kind} of {mbps} Mbit/s with a long queue at the {sender}"));
+    let burst = (mbps * 50).max(6056);
+    draft.before(
+        sender,
+        if kind == "tbf" {
+            format!("tc qdisc replace dev eth0 root tbf rate {mbps}mbit burst {burst} limit 8000000")
+        } else {
+            format!(
+                "tc qdisc replace dev eth0 root handle 1: htb default 1\n\
+                 tc class add dev eth0 parent 1: classid 1:1 htb rate {mbps}mbit burst {burst}\n\
+                 tc qdisc add dev eth0 parent 1:1 bfifo limit 8000000"
+            )
+        },
+    );
+    draft.witness(sender, OVERLIMITS, 50, "overlimits");
+}
+
+pub(super) fn shaper_drops(draft: &mut Draft) {
+    draft.lies_between(&PLAIN);
+    draft.lasts(1500, 2500);
+    let mbps = draft.scaled(10, 60);
+    let sender = draft.one_way();
+    draft.case.at = Some(sender);
+    if draft.one_in(2) {
+        draft.udp(20, 40);
+        draft.case.set.retain(|set| !set.starts_with("rate"));
+        let more = mbps * draft.between(13, 20) / 10;
+        draft.set("rate", format!("{more}M"));
+    } else {
+        draft.tcp(None);
+    }
+    let limit = draft.scaled(12_000, 40_000);
+    draft.say(format!("TBF of {mbps} Mbit/s with a queue of {limit} bytes at the {sender}"));
+    // A bare veth hands over trains of 64 KiB, which such a bucket would not take at all.
+    draft.before(sender, "ethtool -K eth0 tso off gso off >/dev/null");
+    draft.before(sender, format!("tc qdisc replace dev eth0 root tbf rate {mbps}mbit burst 8k limit {limit}"));
+    draft.witness(sender, QDISC_DROPS, 10, "qdisc drops");
+}
+
+/// Somebody else's flood through the same shaper.
+pub(super) fn others_traffic(draft: &mut Draft) {
+    draft.lies_between(&[Between::Cable]);
+    draft.lasts(1800, 2500);
+    let mbps = draft.between(20, 50);
+    if draft.one_in(2) {
+        draft.udp(5, 8);
+        draft.case.set.retain(|set| !set.starts_with("rate"));
+        draft.set("rate", format!("{}M", mbps * 8 / 10));
+    } else {
+        draft.tcp(None);
+    }
+    let sender = draft.one_way();
+    draft.case.at = Some(sender);
+    draft.say(format!("others flood the {sender}'s TBF of {mbps} Mbit/s"));
+    draft.before(sender, "ethtool -K eth0 tso off gso off >/dev/null");
+    draft.before(sender, format!("tc qdisc replace dev eth0 root tbf rate {mbps}mbit burst 10k limit 60000"));
+    // To an address of the link that nobody has: no answer, and no ICMP.
+    let flood = "ip neigh replace 198.18.0.9 lladdr 02:00:00:00:00:99 dev eth0\n\
+                 timeout 5 sh -c 'while :; do dd if=/dev/zero bs=1200 count=300 2>/dev/null | \
+                 timeout 1 bash -c \"cat >/dev/udp/198.18.0.9/9\"; done' >/dev/null 2>&1 &";
+    draft.after(200, What::Shell(sender.into(), flood.to_owned()));
+    draft.witness(sender, QDISC_DROPS, 10, "qdisc drops");
+}
+
+/// A router between shapes what it forwards; neither end can see its queue.
+pub(super) fn router_shaper(draft: &mut Draft) {
+    draft.lies_between(&[Between::Router]);
+    draft.lasts(1800, 2500);
+    draft.tcp(None);
+    let mbps = draft.scaled(10, 80);
+    let sender = draft.one_way();
+    let link = if sender == End::Target { "far" } else { "near" };
+    draft.say(format!("the router shapes to {mbps} Mbit/s"));
+    let limit = mbps * 125 * draft.between(30, 150);
+    draft
+        .before(Place::Router, format!("tc qdisc replace dev {link} root tbf rate {mbps}mbit burst 20k limit {limit}"));
+    let overlimits = OVERLIMITS.replace("eth0", link);
+    draft.witness(Place::Router, &overlimits, 50, "overlimits");
+}
+
+pub(super) fn small_buffer(draft: &mut Draft) {
+    draft.lies_between(&PLAIN);
+    draft.lasts(1000, 2000);
+    draft.udp(30, 80);
+    let burst = draft.of(&[50, 100, 200]);
+    draft.set("burst", burst);
+    draft.set("sender_api", "sendmmsg");
+    let sender = draft.one_way();
+    let receiver = other(sender);
+    draft.case.at = Some(receiver);
+    if draft.one_in(2) {
+        let buffer = draft.of(&["4K", "8K", "12K"]);
+        draft.set("socket_buffer", buffer);
+        draft.say(format!("a socket buffer of {buffer} under bursts of {burst}"));
+    } else {
+        let most = draft.of(&[4096, 8192, 12288]);
+        draft.before(receiver, format!("sysctl -qw net.core.rmem_max={most} net.core.rmem_default={most}"));
+        draft.set("socket_buffer", "1M");
+        draft.say(format!("rmem_max of {most} under bursts of {burst}"));
+    }
+    draft.witness(receiver, NO_ROOM, 20, "RcvbufErrors");
+}
+
+/// Programs that want the CPU on which the receiver has to run.
+fn hogged(draft: &mut Draft, priority: &'static str, count: usize, say: &str) {
+    draft.lies_between(&PLAIN);
+    draft.lasts(1500, 2500);
+    draft.udp(20, 50);
+    draft.set("sender_api", "sendmmsg");
+    draft.set("socket_buffer", "64K");
+    let sender = draft.one_way();
+    let receiver = other(sender);
+    draft.case.at = Some(receiver);
+    draft.case.starts[way_of(receiver)].words = "taskset -c 1".to_owned();
+    draft.case.starts[way_of(sender)].words = "taskset -c 0".to_owned();
+    for _ in 0..count {
+        draft.after(100, What::Hog(1, priority));
+    }
+    draft.say(format!("{say} on the {receiver}'s CPU"));
+    draft.witness(receiver, NO_ROOM, 20, "RcvbufErrors");
+}
+
+pub(super) fn hog(draft: &mut Draft) {
+    hogged(draft, "nice -n -19", 2, "two urgent programs");
+}
+
+pub(super) fn real_time_hog(draft: &mut Draft) {
+    hogged(draft, "chrt -f 50", 1, "a real-time program");
+}
+
+/// What the kernel says of a control group of this program's: how often it held one back.
+const THROTTLED: &str = "cat /sys/fs/cgroup/cpu/linerate-faults-*/cpu.stat /sys/fs/cgroup/linerate-faults-*/cpu.stat \
+                         2>/dev/null | awk '/^nr_throttled/ {print $2}'";
+
+fn quota(draft: &mut Draft, of: fn(End) -> End) {
+    draft.lies_between(&PLAIN);
+    draft.lasts(1500, 2500);
+    if draft.one_in(2) {
+        draft.tcp(None);
+    } else {
+        draft.udp(40, 80);
+        draft.case.set.retain(|set| !set.starts_with("message_size"));
+        let message = draft.of(&[200, 400]);
+        draft.set("message_size", message);
+    }
+    let sender = draft.one_way();
+    let end = of(sender);
+    draft.case.at = Some(end);
+    let percent = draft.between(4, 12) as u32;
+    draft.case.starts[way_of(end)].quota = Some(percent);
+    draft.say(format!("a quota of {percent} % of a CPU for the {end}'s agent"));
+    draft.witness(end, THROTTLED, 3, "throttled");
+}
+
+pub(super) fn quota_receiver(draft: &mut Draft) {
+    quota(draft, other);
+}
+
+pub(super) fn quota_sender(draft: &mut Draft) {
+    quota(draft, |sender| sender);
+}
+
+/// An agent does not run for a while.
+pub(super) fn stopped(draft: &mut Draft) {
+    draft.lies_between(&PLAIN);
+    draft.lasts(2000, 3000);
+    match draft.of(&[0, 1, 2]) {
+        0 => draft.udp(8, 40),
+        1 => {
+            let mbps = draft.scaled(10, 60);
+            draft.tcp(Some(mbps));
+        }
+        _ => draft.requests(&["udp-rr", "tcp-rr"]),
+    }
+    draft.one_way();
+    let end = draft.of(&[End::Target, End::Host]);
+    draft.case.at = Some(end);
+    let (at, length) = (draft.between(200, 800), draft.scaled(300, 1000));
+    draft.after(at, What::Stop(end, length));
+    draft.say(format!("the {end}'s agent is stopped for {length} ms"));
+    // Nothing else counts it: a stopped program is one that is not run.
+    draft.witness(end, "cut -d. -f1 /proc/uptime", 1, "seconds");
+}
+
+fn firewall(draft: &mut Draft, hook: &'static str, end: fn(&Draft) -> End) {
+    draft.lies_between(&PLAIN);
+    draft.lasts(1500, 2500);
+    if draft.one_in(2) {
+        draft.udp(8, 40);
+    } else {
+        let mbps = draft.scaled(10, 60);
+        draft.tcp(Some(mbps));
+    }
+    draft.one_way();
+    let end = end(draft);
+    draft.case.at = Some(end);
+    let share = draft.between(2, 20);
+    draft.say(format!("a firewall at the {end} ({hook}) drops {share} %"));
+    // Longer than a handshake and any acknowledgement.
+    draft.before(
+        end,
+        format!(
+            "nft add table inet t\nnft 'add chain inet t c {{ type filter hook {hook} priority 0; }}'\n\
+             nft add rule inet t c meta l4proto '{{ tcp, udp }}' meta length '>' 300 numgen random mod 100 '<' {share} \
+             counter drop"
+        ),
+    );
+    draft.witness(end, FIREWALL, 10, "dropped by nft");
+}
+
+pub(super) fn firewall_share(draft: &mut Draft) {
+    firewall(draft, "input", Draft::receiver);
+}
+
+pub(super) fn firewall_out(draft: &mut Draft) {
+    firewall(draft, "output", Draft::sender);
+}
+
+/// What comes above a rate is dropped at the receiver's interface, before its stack.
+pub(super) fn ingress_limit(draft: &mut Draft) {
+    draft.lies_between(&PLAIN);
+    draft.lasts(1500, 2500);
+    draft.udp(15, 40);
+    draft.one_way();
+    let end = draft.receiver();
+    draft.case.at = Some(end);
+    let rate = draft.per_s * 6 / 10;
+    draft.say(format!("a filter at the {end}'s interface drops above {rate} packets/s"));
+    draft.before(
+        end,
+        format!(
+            "nft add table netdev t\n\
+             nft 'add chain netdev t c {{ type filter hook ingress device eth0 priority 0; }}'\n\
+             nft add rule netdev t c meta protocol '{{ ip, ip6 }}' limit rate over {rate}/second burst 20 packets counter drop"
+        ),
+    );
+    draft.witness(end, FIREWALL, 20, "dropped by nft");
+}
+
+pub(super) fn backlog(draft: &mut Draft) {
+    draft.lies_between(&[Between::Cable]);
+    draft.lasts(1000, 1500);
+    draft.udp(20, 40);
+    draft.case.set.retain(|set| !set.starts_with("message_size"));
+    draft.set("message_size", 1000);
+    draft.set("sender_api", "udp-segment");
+    draft.set("burst", 60);
+    let sender = draft.one_way();
+    let receiver = other(sender);
+    draft.case.at = Some(receiver);
+    draft.set(&format!("{sender}.udp_segmentation"), "off");
+    let most = draft.between(20, 45);
+    draft.case.deeds.push(super::super::case::Deed {
+        after_ms: None,
+        what: What::Machine("/proc/sys/net/core/netdev_max_backlog", most),
+    });
+    draft.say(format!("a backlog of {most} packets"));
+    draft.witness(receiver, "awk '{print strtonum(\"0x\" $2)}' /proc/net/softnet_stat", 20, "softnet dropped");
+}
+
+/// The receiver's interface takes less than the sender sends.
+pub(super) fn mtu(draft: &mut Draft) {
+    draft.lies_between(&[Between::Cable]);
+    draft.lasts(1000, 1500);
+    draft.udp(5, 40);
+    draft.case.set.retain(|set| !set.starts_with("message_size"));
+    let sender = draft.one_way();
+    let receiver = other(sender);
+    draft.case.at = Some(receiver);
+    let mtu = draft.of(&[1300, 1400, 1450]);
+    draft.say(format!("an MTU of {mtu} at the {receiver}"));
+    draft.before(receiver, format!("ip link set eth0 mtu {mtu}"));
+    draft.witness(sender, "cat /proc/self/net/dev | awk '/eth0:/ {print $13}'", 10, "tx dropped");
+}
+
+pub(super) fn carrier(draft: &mut Draft) {
+    draft.lies_between(&[Between::Cable]);
+    draft.lasts(3000, 4000);
+    if draft.one_in(2) {
+        draft.udp(8, 40);
+    } else {
+        let mbps = draft.scaled(10, 60);
+        draft.tcp(Some(mbps));
+    }
+    draft.one_way();
+    let end = draft.of(&[End::Target, End::Host]);
+    let (at, length) = (draft.between(300, 800), draft.scaled(400, 1200));
+    draft.after(at, What::Shell(end.into(), "ip link set eth0 down".to_owned()));
+    draft.after(at + length, What::Shell(end.into(), "ip link set eth0 up".to_owned()));
+    draft.say(format!("the {end}'s link is down for {length} ms"));
+    draft.witness(other(end), "ip -s -s link show eth0 | tail -n 1 | awk '{print $NF}'", 2, "carrier changes");
+}
+
+/// The neighbour's address in the sender's table is somebody else's for a while.
+pub(super) fn neighbour(draft: &mut Draft) {
+    draft.lies_between(&[Between::Cable]);
+    draft.lasts(2500, 3500);
+    if draft.one_in(2) {
+        draft.udp(8, 40);
+    } else {
+        let mbps = draft.scaled(10, 60);
+        draft.tcp(Some(mbps));
+    }
+    let sender = draft.one_way();
+    draft.case.at = Some(sender);
+    let last = if sender == End::Target { 1 } else { 2 };
+    let (at, length) = (draft.between(300, 800), draft.scaled(400, 1200));
+    let replace = format!(
+        "for one in 198.18.0.{last} 2001:2:0:0::{last}; do ip neigh replace $one lladdr 02:00:00:00:00:77 dev eth0; done"
+    );
+    let forget = format!("for one in 198.18.0.{last} 2001:2:0:0::{last}; do ip neigh del $one dev eth0 || true; done");
+    draft.after(at, What::Shell(sender.into(), replace));
+    draft.after(at + length, What::Shell(sender.into(), forget));
+    draft.say(format!("the {sender} sends to a wrong hardware address for {length} ms"));
+    let receiver = other(sender);
+    // Frames for another are seen by the interface and by no stack: OtherHost drops have no counter of their own.
+    draft.witness(receiver, "cat /proc/self/net/dev | awk '/eth0:/ {print $3}'", 30, "frames");
+}

@@ -1,0 +1,299 @@
+//! Faults between the ends: what the relay does to packets.
+//! Knows no findings.
+
+use linerate_machine::end::End;
+
+use super::super::case::{Between, other};
+use super::super::draw::Draft;
+
+const RELAYS: [Between; 4] = [Between::Relay, Between::Relay, Between::Relay, Between::Routers];
+
+fn percent(ppm: u64) -> String {
+    format!("{:.2} %", ppm as f64 / 1e4)
+}
+
+/// A stream one way over the relay, TCP or UDP; who sends.
+fn stream(draft: &mut Draft) -> End {
+    draft.lies_between(&RELAYS);
+    draft.lasts(1500, 2500);
+    match draft.of(&[0, 0, 1, 2]) {
+        0 => draft.udp(8, 50),
+        1 => {
+            // What the path carries must be known, or the CPUs are the limit.
+            draft.tcp(None);
+            limit(draft, 40, 120);
+        }
+        _ => {
+            let mbps = draft.scaled(10, 60);
+            draft.tcp(Some(mbps));
+        }
+    }
+    if draft.one_in(4) {
+        draft.set("streams", 2);
+    }
+    if draft.one_in(3) {
+        draft.far(500, 20_000);
+    }
+    draft.one_way()
+}
+
+/// A slow link with a queue that TCP fills without harm: about 20 ms.
+fn limit(draft: &mut Draft, least_mbps: u64, most_mbps: u64) -> u64 {
+    let mbps = draft.scaled(least_mbps, most_mbps);
+    for impairment in &mut draft.case.impairments {
+        impairment.rate_bps = mbps * 1_000_000;
+        impairment.queue_octets = (mbps * 2_500).max(30_000);
+    }
+    mbps
+}
+
+pub(super) fn loss(draft: &mut Draft) {
+    let sender = stream(draft);
+    let ppm = draft.scaled(2_000, 50_000);
+    let ppm = draft.enough_ppm(ppm, 40);
+    draft.say(format!("{} lost at random", percent(ppm)));
+    draft.impair(sender, |path| (path.loss_ppm, path.after_packets) = (ppm, 30), &["lost"], 8);
+}
+
+pub(super) fn burst_loss(draft: &mut Draft) {
+    let sender = stream(draft);
+    let begins = draft.scaled(500, 4_000);
+    let begins = draft.enough_ppm(begins, 5);
+    let length = draft.between(4, 20);
+    draft.say(format!("bursts of about {length} lost, {} begin one", percent(begins)));
+    let ends = 1_000_000 / length;
+    let change = |path: &mut super::super::relay::Impairment| {
+        (path.burst_begins_ppm, path.burst_ends_ppm, path.after_packets) = (begins, ends, 30);
+    };
+    draft.impair(sender, change, &["in_bursts"], 10);
+}
+
+pub(super) fn reordering(draft: &mut Draft) {
+    let sender = stream(draft);
+    let ppm = draft.scaled(10_000, 100_000);
+    let ppm = draft.enough_ppm(ppm, 60);
+    let gap_us = 1_000_000 / draft.per_s.max(1);
+    let held = draft.between(2, 8) * gap_us.max(300);
+    draft.say(format!("{} held back by {:.1} ms", percent(ppm), held as f64 / 1e3));
+    let change = |path: &mut super::super::relay::Impairment| {
+        (path.reorder_ppm, path.reorder_us, path.after_packets) = (ppm, held, 30);
+    };
+    draft.impair(sender, change, &["reordered"], 20);
+}
+
+pub(super) fn duplicates(draft: &mut Draft) {
+    let sender = stream(draft);
+    let ppm = draft.scaled(10_000, 100_000);
+    let ppm = draft.enough_ppm(ppm, 40);
+    draft.say(format!("{} doubled", percent(ppm)));
+    draft.impair(sender, |path| (path.duplicate_ppm, path.after_packets) = (ppm, 30), &["duplicated"], 15);
+}
+
+pub(super) fn damage(draft: &mut Draft) {
+    let sender = stream(draft);
+    let ppm = draft.scaled(3_000, 50_000);
+    let ppm = draft.enough_ppm(ppm, 40);
+    draft.case.at = Some(other(sender));
+    draft.say(format!("{} damaged behind the checksum", percent(ppm)));
+    draft.impair(sender, |path| (path.damage_ppm, path.after_packets) = (ppm, 30), &["damaged"], 10);
+}
+
+/// Packets above a size vanish once the trial runs.
+pub(super) fn hole(draft: &mut Draft) {
+    draft.lies_between(&RELAYS);
+    draft.lasts(1500, 2500);
+    if draft.one_in(2) {
+        draft.udp(8, 40);
+        draft.case.set.retain(|set| !set.starts_with("message_size"));
+        let message = draft.of(&[1300, 1432]);
+        draft.set("message_size", message);
+    } else {
+        let mbps = draft.scaled(10, 60);
+        draft.tcp(Some(mbps));
+    }
+    let sender = draft.one_way();
+    let size = draft.between(600, 1250);
+    let after = draft.of(&[0, 0, 200]);
+    draft.say(format!("IP packets above {size} bytes vanish{}", if after > 0 { " after a while" } else { "" }));
+    draft.impair(sender, |path| (path.hole_octets, path.after_packets) = (size, after), &["in_hole"], 5);
+}
+
+pub(super) fn long_queue(draft: &mut Draft) {
+    let mbps = slow_link(draft);
+    let sender = draft.one_way();
+    let queue_ms = draft.scaled(60, 300);
+    draft.say(format!("{mbps} Mbit/s behind a queue of {queue_ms} ms"));
+    let change = |path: &mut super::super::relay::Impairment| {
+        (path.rate_bps, path.queue_octets) = (mbps * 1_000_000, (mbps * 125 * queue_ms).max(20_000));
+    };
+    draft.impair(sender, change, &["longest_queue_us"], 15_000);
+}
+
+pub(super) fn short_queue(draft: &mut Draft) {
+    let mbps = slow_link(draft);
+    let sender = draft.one_way();
+    let packets = draft.between(8, 40);
+    draft.say(format!("{mbps} Mbit/s behind a queue of {packets} packets"));
+    let change = |path: &mut super::super::relay::Impairment| {
+        (path.rate_bps, path.queue_octets) = (mbps * 1_000_000, packets * 1514);
+    };
+    draft.impair(sender, change, &["queue_full"], 10);
+}
+
+/// TCP that fills the link, or UDP that is offered above its rate; the rate.
+fn slow_link(draft: &mut Draft) -> u64 {
+    draft.lies_between(&RELAYS);
+    draft.lasts(1800, 2800);
+    let mbps = draft.scaled(8, 60);
+    if draft.one_in(2) {
+        draft.tcp(None);
+        if draft.one_in(3) {
+            draft.far(500, 10_000);
+        }
+    } else {
+        draft.udp(20, 40);
+        let more = mbps * draft.between(13, 20) / 10;
+        draft.case.set.retain(|set| !set.starts_with("rate"));
+        draft.set("rate", format!("{more}M"));
+    }
+    mbps
+}
+
+pub(super) fn policer(draft: &mut Draft) {
+    let mbps = slow_link(draft);
+    let sender = draft.one_way();
+    let depth = draft.scaled(5_000, 40_000);
+    draft.say(format!("a policer of {mbps} Mbit/s, {depth} bytes"));
+    let change = |path: &mut super::super::relay::Impairment| {
+        (path.police_bps, path.police_octets) = (mbps * 1_000_000, depth);
+    };
+    draft.impair(sender, change, &["policed"], 10);
+}
+
+/// Nothing passes for a while, one way or both.
+pub(super) fn outage(draft: &mut Draft) {
+    draft.lies_between(&RELAYS);
+    draft.lasts(2500, 3500);
+    match draft.of(&[0, 1, 2]) {
+        0 => draft.udp(8, 40),
+        1 => {
+            let mbps = draft.scaled(10, 60);
+            draft.tcp(Some(mbps));
+        }
+        _ => draft.requests(&["udp-rr", "tcp-rr"]),
+    }
+    let sender = draft.one_way();
+    let (at, length) = (draft.between(300, 900), draft.scaled(300, 1300));
+    let is_both = draft.one_in(2);
+    draft.say(format!("nothing passes {} for {length} ms", if is_both { "both ways" } else { "one way" }));
+    let change = |path: &mut super::super::relay::Impairment| {
+        (path.outage_at_us, path.outage_for_us) = (at * 1000, length * 1000);
+    };
+    draft.impair(sender, change, &["in_outage"], 1);
+    if is_both {
+        change(&mut draft.case.impairments[super::super::case::way_of(other(sender))]);
+    }
+}
+
+/// Nothing passes any more, from a moment on.
+pub(super) fn dead(draft: &mut Draft) {
+    draft.lies_between(&RELAYS);
+    draft.lasts(2000, 3000);
+    match draft.of(&[0, 1, 2]) {
+        0 => draft.udp(8, 40),
+        1 => {
+            let mbps = draft.scaled(10, 60);
+            draft.tcp(Some(mbps));
+        }
+        _ => draft.requests(&["udp-rr", "tcp-rr", "tcp-crr"]),
+    }
+    let sender = draft.one_way();
+    let at = draft.between(300, 1200);
+    draft.say(format!("nothing passes from {at} ms on"));
+    let change = |path: &mut super::super::relay::Impairment| {
+        (path.outage_at_us, path.outage_for_us) = (at * 1000, 3_600_000_000);
+    };
+    draft.impair(sender, change, &["in_outage"], 1);
+    if draft.one_in(2) {
+        change(&mut draft.case.impairments[super::super::case::way_of(other(sender))]);
+    }
+}
+
+pub(super) fn fragments(draft: &mut Draft) {
+    draft.lies_between(&[Between::Relay]);
+    draft.lasts(1500, 2500);
+    draft.udp(10, 40);
+    draft.case.set.retain(|set| !set.starts_with("message_size"));
+    let message = draft.of(&[2000, 4000, 8000]);
+    draft.set("message_size", message);
+    let sender = draft.one_way();
+    let ppm = draft.scaled(20_000, 100_000);
+    draft.say(format!("{} of the later fragments lost", percent(ppm)));
+    draft.impair(sender, |path| path.fragment_loss_ppm = ppm, &["lost_fragments"], 10);
+}
+
+/// A socket buffer that holds less than a round trip of the path.
+pub(super) fn window(draft: &mut Draft) {
+    draft.lies_between(&RELAYS);
+    draft.lasts(2000, 3000);
+    draft.tcp(None);
+    let delay_us = draft.scaled(5_000, 30_000);
+    for impairment in &mut draft.case.impairments {
+        impairment.delay_us = delay_us;
+    }
+    let buffer = draft.of(&["32K", "64K", "128K"]);
+    draft.set("socket_buffer", buffer);
+    let sender = draft.one_way();
+    draft.say(format!("{} ms each way and a socket buffer of {buffer}", delay_us as f64 / 1e3));
+    draft.impair(sender, |_| {}, &["tcp_data"], 20);
+}
+
+pub(super) fn no_window_scaling(draft: &mut Draft) {
+    draft.lies_between(&RELAYS);
+    draft.lasts(2000, 3000);
+    draft.tcp(None);
+    let delay_us = draft.scaled(5_000, 30_000);
+    for impairment in &mut draft.case.impairments {
+        impairment.delay_us = delay_us;
+    }
+    let sender = draft.one_way();
+    let end = draft.of(&[End::Target, End::Host]);
+    draft.before(end, "sysctl -qw net.ipv4.tcp_window_scaling=0");
+    draft.case.at = Some(end);
+    draft.say(format!("{} ms each way, the {end} scales no window", delay_us as f64 / 1e3));
+    draft.impair(sender, |_| {}, &["tcp_data"], 20);
+}
+
+/// Little loss, and a round trip that lets TCP recover slowly.
+pub(super) fn lossy_far_path(draft: &mut Draft) {
+    draft.lies_between(&RELAYS);
+    draft.lasts(2500, 3500);
+    draft.tcp(None);
+    limit(draft, 60, 120);
+    draft.far(3_000, 20_000);
+    let control = draft.of(&["auto", "auto", "reno", "cubic"]);
+    if control != "auto" {
+        draft.set("congestion_control", control);
+    }
+    let sender = draft.one_way();
+    if draft.one_in(3) {
+        draft.before(sender, "sysctl -qw net.ipv4.tcp_sack=0");
+        draft.say("no SACK");
+    }
+    let ppm = draft.scaled(4_000, 30_000);
+    draft.say(format!("{} lost at random, {control}", percent(ppm)));
+    draft.impair(sender, |path| (path.loss_ppm, path.after_packets) = (ppm, 30), &["lost"], 3);
+}
+
+/// Requests, answers, or both do not arrive.
+pub(super) fn requests_lost(draft: &mut Draft) {
+    draft.lies_between(&RELAYS);
+    draft.lasts(2000, 3000);
+    draft.requests(&["udp-rr", "tcp-rr", "tcp-crr"]);
+    draft.one_way();
+    let end = draft.of(&[End::Target, End::Host]);
+    let ppm = draft.scaled(5_000, 50_000);
+    let ppm = draft.enough_ppm(ppm, 15);
+    draft.say(format!("{} of what the {end} sends lost", percent(ppm)));
+    draft.impair(end, |path| (path.loss_ppm, path.after_packets) = (ppm, 10), &["lost"], 4);
+}

@@ -1,0 +1,144 @@
+//! What is right to say of each family: the findings that are its cause, those that are true besides, and the words that a
+//! sentence must have. A row a family, so that names are changed here alone.
+
+/// On which machine the cause is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// A finding that names a machine must name the case's.
+    There,
+    /// Between the ends, or wherever it shows.
+    Any,
+}
+
+/// What is right to say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Truth {
+    pub(super) family: &'static str,
+    pub(super) is_healthy: bool,
+    /// Any of these is the cause: a rule's name, or `name/words` where its sentence must have the words. Of a healthy world: what may be named as its limit.
+    pub(super) first: &'static [&'static str],
+    /// True besides, and no cause: may be stated as sure.
+    pub(super) also: &'static [&'static str],
+    pub(super) place: Where,
+    /// Where the trial cannot begin: of each group, one of its words (small letters, parted by `|`) must be said.
+    /// `{at}` is the machine that the fault is at.
+    pub(super) words: &'static [&'static str],
+}
+
+const fn fault(
+    family: &'static str,
+    first: &'static [&'static str],
+    also: &'static [&'static str],
+    place: Where,
+) -> Truth {
+    Truth { family, is_healthy: false, first, also, place, words: &[] }
+}
+
+const fn refused(family: &'static str, words: &'static [&'static str]) -> Truth {
+    Truth { family, is_healthy: false, first: &["nothing-comes-through"], also: &[], place: Where::Any, words }
+}
+
+const fn healthy(family: &'static str, limits: &'static [&'static str]) -> Truth {
+    Truth { family, is_healthy: true, first: limits, also: &[], place: Where::Any, words: &[] }
+}
+
+/// What limits any transfer that goes as fast as it can: no fault, and true of these worlds without offloads.
+pub(super) const LIMITS: [&str; 11] = [
+    "sender-cpu",
+    "receiver-cpu",
+    "softirq-cpu",
+    "segmentation",
+    "checksum-offload",
+    "unaligned",
+    "application-limited",
+    "link-full",
+    "send-buffer",
+    "receive-window",
+    "far-path",
+];
+
+/// What is true where other programs want the CPUs.
+pub(super) const CROWDED: [&str; 9] = [
+    "steal",
+    "sender-cpu",
+    "receiver-cpu",
+    "softirq-cpu",
+    "receiver-starved",
+    "receive-buffer",
+    "host-limits",
+    "others-cpu",
+    "stall",
+];
+
+/// Loss between the ends, under either name.
+const LOSSY: &[&str] = &["lossy-path", BETWEEN];
+const BETWEEN: &str = "unaccounted/between the two links";
+const LOSSY_ALSO: &[&str] = &["reordering", "stall", "outage"];
+
+/// Every family's truth.
+#[rustfmt::skip] // a table
+const TRUTHS: [Truth; 51] = [
+    fault("loss",                  LOSSY,                                   LOSSY_ALSO, Where::Any),
+    fault("burst-loss",            LOSSY,                                   LOSSY_ALSO, Where::Any),
+    fault("reordering",            &["reordering"],                    &[], Where::Any),
+    fault("duplicates",            &["duplicates"],                    &[], Where::Any),
+    fault("damage",                &["link-damage", "damage", "stack-drops/checksum"], &["lossy-path"], Where::There),
+    fault("hole",                  &["size-hole"],                     &["flow-died", "stall", "outage", "unaccounted", "nothing-comes-through"], Where::Any),
+    fault("slow-link-long-queue",  &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
+    fault("slow-link-short-queue", &["bottleneck", "lossy-path", BETWEEN], &[], Where::Any),
+    fault("policer",               &["bottleneck", "lossy-path", BETWEEN], &[], Where::Any),
+    fault("outage",                &["outage"],                        &["stall", "requests-lost", "unaccounted", "lossy-path"], Where::Any),
+    fault("dead",                  &["flow-died", "outage"],           &["stall", "requests-lost", "unaccounted", "nothing-comes-through"], Where::Any),
+    fault("fragments",             LOSSY,                             &["stack-drops"], Where::Any),
+    fault("window",                &["receive-window", "send-buffer", "far-path", "small-buffer"], &[], Where::Any),
+    fault("no-window-scaling",     &["receive-window", "far-path"],    &[], Where::Any),
+    fault("lossy-far-path",        LOSSY,                                   LOSSY_ALSO, Where::Any),
+    fault("requests-lost",         &["requests-lost", "lossy-path", BETWEEN], &[], Where::Any),
+    fault("shaper",                &["shaper", "qdisc-drops"],         &["host-limits"], Where::There),
+    fault("shaper-drops",          &["shaper", "qdisc-drops"],         &[], Where::There),
+    fault("small-buffer",          &["small-buffer"],                  &["receive-buffer"], Where::There),
+    fault("hog",                   &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
+    fault("real-time-hog",         &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
+    fault("quota-receiver",        &["throttled"],                     &["receiver-starved", "receive-buffer", "receiver-cpu", "stall"], Where::There),
+    fault("quota-sender",          &["throttled"],                     &["host-limits", "sender-cpu", "stall"], Where::There),
+    fault("stopped",               &["agent-stopped"],                 &["receiver-starved", "receive-buffer", "stall", "requests-lost"], Where::There),
+    fault("firewall-share",        &["stack-drops"],                   &["interface-filter"], Where::There),
+    fault("firewall-out",          &["stack-drops"],                   &[], Where::There),
+    fault("ingress-limit",         &["interface-filter", "stack-drops", "unaccounted/behind its link"], &[], Where::There),
+    fault("backlog",               &["softirq-backlog"],               &[], Where::There),
+    fault("mtu",                   &["mtu-mismatch"],                  &["transmit-ring", "size-hole"], Where::Any),
+    fault("carrier",               &["link-down"],                     &["outage", "stall", "flow-died", "neighbours"], Where::Any),
+    fault("neighbour",             &["neighbours", "outage"],          &["stall", "unaccounted"], Where::Any),
+    fault("others-traffic",        &["others-traffic", "shaper", "qdisc-drops"], &[], Where::There),
+    fault("router-shaper",         &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
+    refused("firewall-drop",       &["firewall|filter|silently|drops|dropped", "{at}"]),
+    refused("firewall-reject",     &["firewall|reject|refuse|prohibited|reset|administratively", "{at}"]),
+    refused("no-route",            &["route|unreachable", "{at}"]),
+    refused("blackhole",           &["route|blackhole|prohibit|unreachable|forward|on the way|between"]),
+    refused("wrong-neighbour",     &["neighbour|hardware address|mac address", "{at}"]),
+    refused("interface-down",      &["down|no carrier", "{at}"]),
+    refused("no-forwarding",       &["router|forward|hop|gateway|on the way|between"]),
+    refused("reverse-path",        &["reverse path|rp_filter", "{at}"]),
+    refused("hole-for-data",       &["bytes|size|mtu|large"]),
+    healthy("clean-udp",           &[]),
+    healthy("clean-udp-many",      &[]),
+    healthy("clean-bursts",        &[]),
+    healthy("clean-tcp-paced",     &[]),
+    healthy("clean-tcp-greedy",    &LIMITS),
+    healthy("clean-requests",      &[]),
+    healthy("clean-far",           &[]),
+    healthy("clean-shaped",        &["shaper", "link-full", "bottleneck", "qdisc-drops", "host-limits"]),
+    healthy("clean-shaped-udp",    &[]),
+];
+
+/// Of this family. Every one has a row: a test holds the two lists against each other.
+pub(super) fn of(family: &str) -> &'static Truth {
+    TRUTHS.iter().find(|truth| truth.family == family).expect("every family has its truth")
+}
+
+impl Truth {
+    /// Whether a trial of this family cannot begin.
+    pub(super) fn is_refused(&self) -> bool {
+        !self.words.is_empty()
+    }
+}
