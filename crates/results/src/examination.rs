@@ -137,6 +137,8 @@ pub enum Passed {
     Room,
     /// So many were answered, half of them within this time.
     Answered { answered: u64, median_s: Option<f64> },
+    /// A connection opens in this time, and full segments pass.
+    Connected { handshake_s: Option<f64> },
     /// So large a packet passes; where it is smaller than what the link allows, by this machine's word.
     Size { octets: u32, told_by: Option<IpAddr> },
     /// So many routers.
@@ -330,6 +332,10 @@ impl Passed {
             Passed::Answered { answered, median_s } => {
                 let median = median_s.map(|median| format!(", half of them within {:.0} µs", median * 1e6));
                 format!("{answered} requests answered{}", median.unwrap_or_default())
+            }
+            Passed::Connected { handshake_s } => {
+                let within = handshake_s.map(|within| format!(" in {:.0} µs", within * 1e6)).unwrap_or_default();
+                format!("connects{within}, and full segments pass")
             }
             Passed::Size { told_by: None, .. } => "passes whole".to_owned(),
             Passed::Size { octets, told_by: Some(by) } => {

@@ -118,8 +118,17 @@ pub enum TrafficError {
     Stalled { silent_s: f64, no_carrier: Option<(End, String)> },
     #[error("the trial was stopped")]
     Stopped,
-    #[error("the system refused a socket or a thread: {0}")]
+    #[error("{}", refused_by_system(.0))]
     System(io::Error),
+}
+
+fn refused_by_system(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => "the agent has no descriptor left for another socket (EMFILE); raise the limit there (ulimit -n), \
+                               or take fewer streams"
+            .to_owned(),
+        _ => format!("the system refused a socket or a thread: {error}"),
+    }
 }
 
 /// One end of a trial.

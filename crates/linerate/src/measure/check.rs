@@ -139,7 +139,9 @@ impl Checker<'_> {
                 let median = |flow: &FlowOutcome| Some(flow.latency.as_ref()?.percentile_ns(50.0)? as f64 / 1e9);
                 Ok(Ok(flow.map_or((0, None), |flow| (flow.messages, median(flow)))))
             }
-            Err(TrialError::Traffic(sentence) | TrialError::Refused(sentence)) => Ok(Err(sentence)),
+            Err(TrialError::NotOpened(sentence) | TrialError::Traffic(sentence) | TrialError::Refused(sentence)) => {
+                Ok(Err(sentence))
+            }
             Err(error) => Err(error),
         }
     }

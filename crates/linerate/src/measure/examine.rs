@@ -14,12 +14,14 @@ use linerate_path::stage::Counters;
 use linerate_results::examination::{
     Came, Examination, Failed, FullRoom, Passed, PerEndMtu, Place, Probe, Step, Unknown,
 };
-use linerate_results::join::Route;
+use linerate_results::join::{Conducted, Route};
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Ip, Spec, Workload};
 
 use super::error::{TrialError, of_control};
 use super::pair::Pair;
 use crate::interrupt;
+use crate::progress::Progress;
 
 /// How long an agent has to look at its own machine, and for probes.
 const LOOK_TIME: Duration = Duration::from_secs(3);
@@ -56,6 +58,83 @@ impl Scope {
             hops: spec.ttl,
         }
     }
+}
+
+/// What examinations of a campaign have found: the same failure is examined once.
+#[derive(Default)]
+pub(crate) struct Examined {
+    known: Vec<(Scope, Option<Route>, Examination)>,
+}
+
+impl Examined {
+    /// Examines why nothing came through, where nothing did and it is not known why. The first step that explains it becomes
+    /// the trial's error.
+    pub(crate) fn of(
+        &mut self,
+        pair: &Pair,
+        conducted: &mut Conducted<TrialError>,
+        progress: &Progress,
+    ) -> Option<Examination> {
+        let why = match &conducted.outcomes {
+            Ok(outcomes) if nothing_arrived(outcomes) => None,
+            Ok(_) => {
+                self.known.clear();
+                return None;
+            }
+            Err(error @ (TrialError::NotOpened(_) | TrialError::Traffic(_))) => Some(error.clone()),
+            // Of what is refused, only that there are no addresses is the network's doing.
+            Err(error @ TrialError::Refused(_)) if conducted.route.is_none() => {
+                pair.route(conducted.spec.ip).is_err().then(|| error.clone())?.into()
+            }
+            Err(_) => return None,
+        };
+        if interrupt::requested() {
+            return None;
+        }
+        let (scope, route) = (Scope::of(&conducted.spec), conducted.route);
+        let known = self.known.iter().find(|(other, there, _)| (*other, *there) == (scope, route));
+        let examination = match known {
+            Some((.., examination)) => examination.clone(),
+            None => {
+                progress.line("nothing came through; trying the way from the bottom up");
+                match examine(pair, conducted.spec.ip, Some(scope), &mut |_| {}) {
+                    Ok(examination) => examination,
+                    Err(error) => {
+                        // A machine that is lost meanwhile is the news.
+                        conducted.outcomes = Err(error);
+                        return None;
+                    }
+                }
+            }
+        };
+        if known.is_none() {
+            self.known.push((scope, route, examination.clone()));
+        }
+        if let (Some(why), Some(cause)) = (why, examination.cause()) {
+            conducted.outcomes = Err(match why {
+                TrialError::NotOpened(_) => TrialError::NotOpened(cause.sentence()),
+                // What was said when it died says already that a link is down.
+                TrialError::Traffic(sentence) if !matches!(cause.probe, Probe::Link { .. }) => {
+                    TrialError::Traffic(format!("{sentence}; {}", cause.sentence()))
+                }
+                why => why,
+            });
+        }
+        Some(examination)
+    }
+}
+
+/// Whether a flow that should have carried something carried nothing at all.
+fn nothing_arrived(outcomes: &[Outcome; 2]) -> bool {
+    let flows = || outcomes.iter().flat_map(|outcome| &outcome.flows);
+    let sends = |flow: &&FlowOutcome| matches!(flow.role, Role::Sender | Role::Requester) && flow.messages_total > 0;
+    let is_other = |one: &FlowOutcome, other: &FlowOutcome| {
+        one.id == other.id && matches!(other.role, Role::Receiver | Role::Responder)
+    };
+    flows().filter(sends).any(|flow| {
+        let unanswered = flow.role == Role::Requester && flow.messages_total == flow.timeouts.unwrap_or(0);
+        unanswered || flows().filter(|other| is_other(flow, other)).any(|other| other.octets_total == 0)
+    })
 }
 
 /// Whether an end's agent can look and probe.
@@ -751,7 +830,7 @@ impl Evidence {
         let found = match transport {
             Protocol::Tcp => report.tcp.as_ref().map(|tcp| {
                 if tcp.reached == TcpReached::Filled {
-                    return Ok((1, tcp.handshake_ns));
+                    return Ok((0, tcp.handshake_ns));
                 }
                 Err(self.lost_tcp(asker, tcp))
             }),
@@ -764,6 +843,7 @@ impl Evidence {
         };
         match found {
             None => Came::Unknown(Unknown::NotTried),
+            Some(Ok((0, ns))) => Came::Passed(Passed::Connected { handshake_s: ns.map(|ns| ns as f64 / 1e9) }),
             Some(Ok((answered, ns))) => Came::Passed(Passed::Answered {
                 answered: answered.into(),
                 median_s: ns.map(|ns| ns as f64 / 1e9),
