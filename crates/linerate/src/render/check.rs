@@ -2,21 +2,24 @@
 
 use std::fmt::Write as _;
 
-use linerate_results::examination::{Came, Step};
+use linerate_results::examination::{Came, Examination, Step};
 
 use super::{sentence, wrapped};
 
 /// How far sentences are indented below the name of what was tried.
 const NAMES: usize = 34;
 
-/// The line, or lines, of a step.
-pub(crate) fn text(step: &Step, width: usize) -> String {
-    let word = match &step.came {
+fn word(step: &Step) -> &'static str {
+    match step.came {
         Came::Passed(_) => "ok",
         Came::Failed(_) => "FAILED",
         Came::Unknown(_) => "-",
-    };
-    let name = format!("{word:7}{}", step.name());
+    }
+}
+
+/// The line, or lines, of a step.
+pub(crate) fn text(step: &Step, width: usize) -> String {
+    let name = format!("{:7}{}", word(step), step.name());
     let room = u16::try_from(width.saturating_sub(NAMES).max(30)).ok();
     let mut text = String::new();
     for (number, line) in wrapped(&sentence(&step.sentence()), room).lines().enumerate() {
@@ -24,6 +27,12 @@ pub(crate) fn text(step: &Step, width: usize) -> String {
         let _ = writeln!(text, "{:NAMES$}{}", if number == 0 { name.as_str() } else { "" }, line.trim_start());
     }
     text
+}
+
+/// The steps of an examination, a line each, for those who read a record.
+pub(crate) fn lines(examination: &Examination) -> Vec<String> {
+    let of = |step: &Step| format!("{:7}{}: {}", word(step), step.name(), step.sentence());
+    examination.steps.iter().map(of).collect()
 }
 
 /// The closing line.

@@ -13,6 +13,7 @@ use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
+use crate::examination::{Came, Examination, Failed, Passed, Place, Probe, Step};
 use crate::record::{Counted, Latency, Losses, Machine, Record};
 use crate::sample;
 use crate::time_budget::{Limit, TimeLine};
