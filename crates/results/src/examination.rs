@@ -167,7 +167,7 @@ pub enum Failed {
     /// Packets go nowhere.
     Route { to: IpAddr, kind: RouteKind, protocol: Option<Protocol> },
     /// Nobody answers for the next hop; whether that is the other end.
-    NoNeighbour { address: IpAddr, interface: String, is_router: bool },
+    NoNeighbour { address: IpAddr, interface: String, is_router: bool, expected: Option<String> },
     /// Another Ethernet address than the other end's answers.
     WrongNeighbour { address: IpAddr, interface: String, mac: String, permanent: bool, right: Vec<String> },
     /// The kernel refuses what comes from the other end at this interface.
@@ -381,7 +381,14 @@ impl Failed {
                 format!("both ends have the address {address}; give one of them another")
             }
             Failed::Route { to, kind, protocol } => self::route(probe, *to, *kind, *protocol),
-            Failed::NoNeighbour { address, interface, is_router } => {
+            Failed::NoNeighbour { address, interface, expected: Some(expected), .. } => {
+                let from = probe.end().map_or("machine", End::name);
+                format!(
+                    "the {from}'s route leads to {interface}, where nobody answers for {address}, and its own address is at \
+                     {expected}; see `ip route get {address}` there"
+                )
+            }
+            Failed::NoNeighbour { address, interface, is_router, expected: None } => {
                 let how = if address.is_ipv4() { "ARP" } else { "neighbour discovery" };
                 let who = if *is_router { ", the router on the way" } else { "" };
                 format!(

@@ -1,5 +1,5 @@
-//! Who on the link answers for an IPv4 address: ARP requests without a sender's address, which change no table of
-//! neighbours (RFC 5227, section 2.1.1).
+//! Who on the link answers for an IPv4 address. Of one's own, ARP requests without a sender's address ask, which change no
+//! table of neighbours (RFC 5227, section 2.1.1).
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -14,10 +14,11 @@ const EVERY: Duration = Duration::from_millis(120);
 const TIMES: u32 = 2;
 const PATIENCE: Duration = Duration::from_millis(350);
 
-/// The Ethernet addresses that answer for each of these addresses at an interface, whose own is `mac`.
+/// The Ethernet addresses that answer for each of these addresses at an interface, whose own are `mac` and `own`.
 pub(super) fn ask<const N: usize>(
     interface: u32,
     mac: [u8; 6],
+    own: Ipv4Addr,
     addresses: [Ipv4Addr; N],
 ) -> io::Result<[Vec<String>; N]> {
     let socket = sys::packet::open(ETHERTYPE)?;
@@ -28,7 +29,7 @@ pub(super) fn ask<const N: usize>(
         if asked < TIMES && began.elapsed() >= asked * EVERY {
             asked += 1;
             for address in addresses {
-                sys::packet::send(&socket, interface, ETHERTYPE, BROADCAST, &request(mac, address))?;
+                sys::packet::send(&socket, interface, ETHERTYPE, BROADCAST, &request(mac, own, address))?;
             }
         }
         sys::poll::wait_readable(&socket, Duration::from_millis(20))?;
@@ -51,10 +52,13 @@ pub(super) fn ask<const N: usize>(
 }
 
 /// RFC 826: Ethernet, IPv4, their lengths, a request; who asks, and of whom.
-fn request(mac: [u8; 6], address: Ipv4Addr) -> [u8; 28] {
+fn request(mac: [u8; 6], own: Ipv4Addr, address: Ipv4Addr) -> [u8; 28] {
     let mut octets = [0; 28];
     octets[..8].copy_from_slice(&[0, 1, 8, 0, 6, 4, 0, 1]);
     octets[8..14].copy_from_slice(&mac);
+    if address != own {
+        octets[14..18].copy_from_slice(&own.octets());
+    }
     octets[24..].copy_from_slice(&address.octets());
     octets
 }

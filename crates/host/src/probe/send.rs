@@ -369,8 +369,8 @@ fn ask_arp(order: &Order<'_>, next_hop: Option<&Neighbour>, links: &[Link]) -> O
     let mac = link.mac.as_deref().filter(|_| link.flags & flags == 0).and_then(octets_of)?;
     let hop = next_hop.filter(|hop| hop.interface == link.name).map(|hop| hop.address);
     let answers = match hop {
-        Some(IpAddr::V4(hop)) => arp::ask(link.index, mac, [hop, own]),
-        _ => arp::ask(link.index, mac, [own]).map(|[own]| [Vec::new(), own]),
+        Some(IpAddr::V4(hop)) => arp::ask(link.index, mac, own, [hop, own]),
+        _ => arp::ask(link.index, mac, own, [own]).map(|[own]| [Vec::new(), own]),
     };
     answers.ok()
 }

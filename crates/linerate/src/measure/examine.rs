@@ -37,6 +37,8 @@ const USUAL: [u32; 16] =
 const AT_ONCE: u32 = 18;
 /// The loopback's packets are larger than any that a trial sends.
 const LARGEST: u32 = 65_000;
+/// Where answers come within this time, those of ARP would have come too.
+const SOON_NS: u64 = 100_000_000;
 /// An agent that has fewer descriptors left cannot open what a trial needs.
 const SPARE_DESCRIPTORS: u64 = 12;
 
@@ -395,14 +397,14 @@ impl Examiner<'_> {
         for from in End::BOTH.into_iter().filter(|end| able[*end]) {
             self.say(Probe::Route { from }, evidence.of_route(from, both));
         }
-        for from in End::BOTH.into_iter().filter(|end| !is_one && able[*end]) {
-            if let Some(came) = evidence.of_neighbour(from, able[from.other()]) {
-                self.say(Probe::Neighbour { from }, came);
-            }
-        }
         for end in End::BOTH.into_iter().filter(|_| !is_one && both) {
             if let Some(came) = self.arrivals(evidence, end, interfaces)? {
                 self.say(Probe::Arrivals { end }, came);
+            }
+        }
+        for from in End::BOTH.into_iter().filter(|end| !is_one && able[*end]) {
+            if let Some(came) = evidence.of_neighbour(from, able[from.other()]) {
+                self.say(Probe::Neighbour { from }, came);
             }
         }
         for end in End::BOTH.into_iter().filter(|end| able[*end]) {
@@ -773,9 +775,19 @@ impl Evidence {
         let (address, interface) = (neighbour.address, neighbour.interface.clone());
         let is_router = address != self.address(from.other());
         let passes = self.arrives(from.other()) || self.is_answered(from, Protocol::Echo);
-        let Some(mac) = neighbour.mac.clone() else {
-            return (!passes).then_some(Came::Failed(Failed::NoNeighbour { address, interface, is_router }));
+        let silent = || {
+            let expected = self.interface(from).filter(|own| *own != interface);
+            Some(Came::Failed(Failed::NoNeighbour { address, interface: interface.clone(), is_router, expected }))
         };
+        let Some(mac) = neighbour.mac.clone() else { return (!passes).then(silent).flatten() };
+        // The entry may be there because the other end has asked: it does not last if nobody answers.
+        let report = &self.reports[from];
+        let soon = report.echo.as_ref().and_then(|echo| echo.median_ns).is_some_and(|ns| ns < SOON_NS);
+        let unanswered = report.asked_arp && report.answer_for_next_hop.is_empty();
+        let is_here = self.interface(from).as_ref() == Some(&interface);
+        if unanswered && soon && is_here && !neighbour.permanent {
+            return silent();
+        }
         let right = self.ways[from.other()].as_ref().map(|way| &way.hardware_addresses);
         let right = right.filter(|_| knows_other && !is_router && !passes);
         match right.filter(|right| !right.is_empty() && !right.contains(&mac)) {
