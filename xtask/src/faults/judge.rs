@@ -164,6 +164,13 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
     }
 }
 
+impl Judged {
+    /// Whether nothing of it misses a goal.
+    pub(super) fn is_good(&self) -> bool {
+        self.verdict == Verdict::Right && self.sure_and_wrong.is_empty()
+    }
+}
+
 impl Said {
     /// Whether it is this of the table of truths: a rule's name, or `name/words` that its sentence must have.
     fn is(&self, entry: &str) -> bool {
@@ -220,17 +227,19 @@ fn names_cause(case: &Case, truth: &Truth, outcome: &Outcome) -> bool {
     let explanation = &outcome.explanation;
     let first = &explanation["findings"][0];
     let texts = [first["sentence"].as_str(), explanation["trouble"].as_str(), Some(&outcome.said)];
-    let mut text = without_brackets(&texts.into_iter().flatten().collect::<Vec<_>>().join(" ")).to_lowercase();
+    let mut text = without_endpoints(&texts.into_iter().flatten().collect::<Vec<_>>().join(" ")).to_lowercase();
     truth::FITS_ALL.iter().for_each(|all| text = text.replace(all, ""));
     let at = case.at.map(|end| end.to_string()).unwrap_or_default();
     truth.words.iter().all(|group| group.split('|').any(|word| text.contains(&word.replace("{at}", &at))))
 }
 
-/// Endpoints and the like, which name both machines.
-fn without_brackets(text: &str) -> String {
-    let mut left = String::new();
-    for part in text.split(" (") {
-        left.push_str(if left.is_empty() { part } else { part.split_once(')').map_or("", |(_, rest)| rest) });
+/// Endpoints in brackets, which name both machines whatever is wrong.
+fn without_endpoints(text: &str) -> String {
+    const BEGIN: [&str; 2] = [" (netns:", " (exec:"];
+    let mut left = text.to_owned();
+    while let Some(at) = BEGIN.iter().filter_map(|begin| left.find(begin)).min() {
+        let end = left[at..].find(')').map_or(left.len(), |end| at + end + 1);
+        left.replace_range(at..end, "");
     }
     left
 }
@@ -248,4 +257,28 @@ fn time(budget: &Value) -> (Option<(String, f64)>, Option<f64>) {
     let unaccounted = lines.iter().filter(|(name, _)| name.starts_with("unaccounted")).map(|(_, share)| *share);
     let unaccounted = largest.is_some().then(|| unaccounted.fold(0.0, f64::max));
     (largest, unaccounted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_both_machines_is_left_out() {
+        let said = "the host (netns:/proc/1/fd/4) did not connect (down)";
+        assert_eq!(without_endpoints(said), "the host did not connect (down)");
+        assert_eq!(without_endpoints("a (exec:x"), "a");
+        assert_eq!(without_endpoints("a"), "a");
+    }
+
+    #[test]
+    fn a_rate_is_found_in_words() {
+        let findings = serde_json::json!([
+            { "name": "lossy-path", "sentence": "About 50 Mbit/s.", "evidence": [] },
+            { "name": "shaper", "sentence": "It lets 47.9 Mbit/s pass.", "evidence": ["93 Mbit/s were asked"] },
+        ]);
+        assert_eq!(told_rate(&findings, 50.0), Some((47.9, true)));
+        assert_eq!(told_rate(&findings, 80.0), Some((93.0, false)));
+        assert_eq!(told_rate(&serde_json::json!([]), 80.0), None);
+    }
 }

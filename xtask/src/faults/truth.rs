@@ -111,7 +111,7 @@ const TRUTHS: [Truth; 53] = [
     fault("ingress-limit",         &["interface-filter", "stack-drops", "unaccounted/behind its link"], &[], Where::There),
     fault("backlog",               &["softirq-backlog"],               &[], Where::There),
     fault("mtu",                   &["mtu-mismatch"],                  &["transmit-ring", "size-hole"], Where::Any),
-    fault("carrier",               &["link-down"],                     &["outage", "stall", "flow-died", "neighbours"], Where::Any),
+    fault("carrier",               &["link-down"],                     &["outage", "stall", "flow-died", "neighbours", "stack-drops"], Where::Any),
     fault("neighbour",             &["neighbours", "outage"],          &["stall", "unaccounted"], Where::Any),
     fault("others-traffic",        &["others-traffic", "shaper", "qdisc-drops"], &[], Where::There),
     fault("router-shaper",         &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
@@ -137,7 +137,7 @@ const TRUTHS: [Truth; 53] = [
     healthy("clean-shaped-udp",    &[]),
 ];
 
-/// Sentences that fit every trial that cannot begin, and name no cause: small letters, without what stands in brackets.
+/// Sentences that fit every trial that cannot begin, and name no cause: small letters, without endpoints.
 pub(super) const FITS_ALL: [&str; 6] = [
     "check the cable, the addresses and firewalls between the two ends",
     "check the cable and the other end",
