@@ -43,6 +43,8 @@ words! {
         Reordering = "reordering",
         /// TCP's congestion window, with nothing lost: it grows by a segment a round trip.
         WindowGrowth = "window-growth",
+        /// TCP's own pacing: what BBR takes for the rate of the bottleneck.
+        Pacing = "pacing",
         /// The receiver's window, whose thread had time left.
         ReceiveWindow = "receive-window",
         /// The receiver's window, whose thread ran all the time.
@@ -88,6 +90,44 @@ pub struct TimeLine {
     pub seconds: f64,
     /// Of the direction's time, 0 to 1.
     pub share: f64,
+}
+
+impl TimeLine {
+    /// What it went to, a clause: `a shaper at the host's egress`.
+    pub fn clause(&self) -> String {
+        let whose = self.end.map_or("an end", End::name);
+        let text = match self.limit {
+            Limit::AskedRate => "the rate that was asked",
+            Limit::SendingApplication => "the {}'s sending program, which had nothing to send",
+            Limit::SenderCpu => "the {}'s sending thread, which ran all the time",
+            Limit::SenderCpuWait => "the {}'s sending thread, which waited for a CPU",
+            Limit::SendBuffer => "the {}'s send buffer",
+            Limit::Shaper => "a shaper at the {}'s egress",
+            Limit::Qdisc => "the queue at the {}'s egress",
+            Limit::LinkRate => "the link, which was full",
+            Limit::Path => "a queue between the two ends",
+            Limit::SlowStart => "TCP's window in slow start",
+            Limit::CongestionWindow => "TCP's congestion window after loss",
+            Limit::Reordering => "TCP's congestion window after reordering",
+            Limit::WindowGrowth => "TCP's congestion window, which was still growing",
+            Limit::Pacing => "TCP's own pacing: what BBR takes for the bottleneck's rate",
+            Limit::ReceiveWindow => "the {}'s receive window",
+            Limit::ReceiverCpu => "the {}'s receiving thread, which ran all the time",
+            Limit::ReceiverCpuWait => "the {}'s receiving thread, which waited for a CPU",
+            Limit::Softirq => "softirqs on a CPU of the {}",
+            Limit::Pause => "pause frames that held the {} back",
+            Limit::Outage => "an outage: nothing passed",
+            Limit::RequesterRuns => "the {}'s thread that asks, running",
+            Limit::RequesterWaits => "the {}'s thread that asks, waiting for a CPU",
+            Limit::ResponderRuns => "the {}'s thread that answers, running",
+            Limit::ResponderWaits => "the {}'s thread that answers, waiting for a CPU",
+            Limit::OnTheWay => "the way there and back, wake-ups included",
+            Limit::Queues => "queues and slow wake-ups beyond the quickest round trip",
+            Limit::LostAndWaited => "waiting for what was lost",
+            Limit::Unaccounted => "unaccounted",
+        };
+        text.replace("{}", whose)
+    }
 }
 
 /// Sums of time by what it went to, in the order of [`Limit`].

@@ -13,6 +13,7 @@ mod api;
 mod buffer;
 mod clock;
 mod connections;
+mod events;
 mod framing;
 mod ledger;
 mod neighbour;
@@ -451,7 +452,7 @@ impl Trial {
             cpu: sampled.cpu,
             cpu_slices: sampled.cpu_slices,
             timeline: sampled.timeline,
-            events: Vec::new(),
+            events: sampled.events,
             counters,
             drop_reasons,
             registers,

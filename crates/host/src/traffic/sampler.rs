@@ -2,6 +2,7 @@
 //! Knows what the flows publish, not what they do.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -9,14 +10,16 @@ use std::time::Duration;
 use linerate_machine::cpu::CpuUse;
 use linerate_machine::end::End;
 use linerate_trial::doubt::{Doubt, Doubted};
+use linerate_trial::event::Event;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{CpuSlice, Slice};
 use linerate_trial::spec::Spec;
 use linerate_trial::timeline::Timeline;
-use socket2::Socket;
+use socket2::{SockAddr, Socket};
 
 use super::TrafficError;
 use super::clock::{TrialClock, Window};
+use super::events::Watcher;
 use super::ledger::{Ledger, Reader};
 use super::presence::Presence;
 use super::tcp_counts::TcpCounts;
@@ -53,6 +56,8 @@ pub struct Sampled {
     pub tcp_counts: Vec<TcpCounts>,
     /// The measured part in short slices.
     pub timeline: Timeline,
+    /// What happened meanwhile.
+    pub events: Vec<Event>,
     /// Doubts about the CPU figures.
     pub doubts: Vec<Doubt>,
     /// What the CPUs did over the measured part, not named yet.
@@ -77,6 +82,8 @@ pub struct Sampler {
     others: Option<Others>,
     spec: Arc<Spec>,
     sights: Vec<FlowSight>,
+    /// This end's and the other end's, of the test traffic.
+    addresses: Option<(IpAddr, IpAddr)>,
 }
 
 struct Watched {
@@ -130,6 +137,7 @@ impl Sampler {
             others: None,
             spec: Arc::clone(spec),
             sights: Vec::new(),
+            addresses: None,
         }
     }
 
@@ -147,6 +155,8 @@ impl Sampler {
         presence: Arc<Presence>,
     ) -> io::Result<()> {
         self.sights.push(FlowSight::new(flow, self.end, presence));
+        let ip = |address: io::Result<SockAddr>| Some(address.ok()?.as_socket()?.ip());
+        self.addresses = self.addresses.or_else(|| ip(socket.local_addr()).zip(ip(socket.peer_addr())));
         let sends = flow.source == self.end;
         let tcp = (flow.workload == linerate_trial::spec::Workload::TcpStream && sends)
             .then(|| socket.try_clone())
@@ -175,6 +185,7 @@ impl Sampler {
             return sampled;
         }
         let started_ns = self.clock.now_ns();
+        let mut watcher = Watcher::begin(self.end, interface.as_deref(), self.addresses, started_ns);
         self.watched.iter_mut().for_each(|watched| watched.moved_ns = started_ns);
         let mut progress_due = started_ns + self.progress_ns;
         let mut span: Option<Span> = None;
@@ -199,7 +210,8 @@ impl Sampler {
                 self.catch_up(now);
                 // What this thread did itself before it slept is no lateness.
                 let late_ns = now - cutter.due_ns().max(slept_ns).min(now);
-                cutter.look(now, late_ns, self.watched.iter().map(|watched| &watched.reader));
+                let signs = cutter.look(now, late_ns, self.watched.iter().map(|watched| &watched.reader));
+                watcher.look(now, late_ns, signs);
                 cutter.handle_cost(self.clock.now_ns() - now);
             }
             if let Some(span) = &mut span
@@ -233,11 +245,14 @@ impl Sampler {
         {
             let now = self.clock.now_ns();
             self.catch_up(now);
-            cutter.close(now, self.watched.iter().map(|watched| &watched.reader));
+            let signs = cutter.close(now, self.watched.iter().map(|watched| &watched.reader));
+            signs.into_iter().for_each(|signs| watcher.look(now, 0, signs));
             self.cut_slice(span, now, &mut sampled);
             self.close(span, &mut sampled);
         }
         sampled.timeline = cutter.finish();
+        let window = span.map(|span| span.window).or_else(|| self.window()).unwrap_or_else(|| self.clock.sending());
+        sampled.events = watcher.finish(window.start_ns);
         // Of a trial that fails nothing else says how far it was.
         let now = self.clock.now_ns();
         self.catch_up(now);

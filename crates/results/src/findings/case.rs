@@ -39,6 +39,8 @@ pub(super) const SATURATED: f64 = 0.95;
 /// A thread that worked, or waited for a CPU, for this share of the trial was what its end could do at most.
 pub(super) const THREAD_BUSY: f64 = 0.9;
 
+/// CPUs that limited a smaller part of a stream's time are not what to look at.
+const CPU_PART: f64 = 0.2;
 /// The least time after which TCP sends again what nobody acknowledged (TCP_RTO_MIN of Linux), less what a clock tick may
 /// take off it.
 const LEAST_TIMER_S: f64 = 0.19;
@@ -214,6 +216,23 @@ impl<'a> Case<'a> {
     /// The share of time that one of these took.
     pub(super) fn share_of(&self, limits: &[Limit]) -> f64 {
         self.time().filter(|line| limits.contains(&line.limit)).map(|line| line.share).sum()
+    }
+
+    /// Whether CPU time can have been the limit: by the time budget of a TCP stream, where it has one.
+    pub(super) fn may_be_cpu(&self) -> bool {
+        if !self.is(Workload::TcpStream) || self.time().next().is_none() {
+            return true;
+        }
+        let of_cpu = [
+            Limit::SenderCpu,
+            Limit::SenderCpuWait,
+            Limit::ReceiverCpu,
+            Limit::ReceiverCpuWait,
+            Limit::Softirq,
+            Limit::SendingApplication,
+            Limit::Unaccounted,
+        ];
+        self.share_of(&of_cpu) >= CPU_PART
     }
 
     /// What happened in the trial.
@@ -528,6 +547,9 @@ impl<'a> Side<'a> {
         if let Some((number, cpu)) = self.busiest().filter(|(_, cpu)| cpu.busy >= SATURATED) {
             most = most.max(cpu.busy);
             clauses.push(format!("the {}'s CPU {number} was busy {} of the time", self.end, percent(cpu.busy)));
+        }
+        if !case.may_be_cpu() {
+            return None;
         }
         // A busy CPU beside an idle thread is somebody else's; of two ends on one machine, either may have kept it busy.
         let wants = |side: &Side<'_>| side.thread_shares(case).is_none_or(|(worked, waited)| worked + waited >= 0.5);

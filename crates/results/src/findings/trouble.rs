@@ -59,6 +59,20 @@ fn wrong(record: &Record) -> Option<String> {
     (!clauses.is_empty()).then(|| format!("{}.", capital(&clauses.join("; "))))
 }
 
+/// What limits, by the time budget's largest lines of each direction: one sentence. Absent where nobody looked.
+pub fn limit(record: &Record) -> Option<String> {
+    let largest = |way: Direction| record.time_budget.iter().find(|line| line.direction == way);
+    let both = largest(Direction::Tx).is_some() && largest(Direction::Rx).is_some();
+    let clause = |way: Direction| {
+        let line = largest(way)?;
+        let of = if both { format!("{way}: ") } else { String::new() };
+        Some(format!("{of}{}, {} of the time", line.clause(), percent(line.share)))
+    };
+    let clauses: Vec<String> = [Direction::Tx, Direction::Rx].into_iter().filter_map(clause).collect();
+    let what = if record.workload.is_stream() { "What limited" } else { "Where most of the time went" };
+    (!clauses.is_empty()).then(|| format!("{what}: {}.", clauses.join("; ")))
+}
+
 fn calm(record: &Record) -> String {
     let case = &Case::of(record)[0];
     match (case.asked_bps(), case.throughput_bps(), case.line_bps()) {
@@ -83,7 +97,7 @@ fn calm(record: &Record) -> String {
     }
 }
 
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
