@@ -119,7 +119,7 @@ pub enum TrafficError {
     Stalled { silent_s: f64, no_carrier: Option<(End, String)> },
     #[error("the trial was stopped")]
     Stopped,
-    #[error("the system refused a socket or a thread: {0}")]
+    #[error("{}", refused_by_system(.0))]
     System(io::Error),
 }
 
@@ -130,6 +130,17 @@ pub struct Failed {
     pub error: TrafficError,
     /// What this end saw until then; of its flows no more than their slices tell.
     pub seen: Box<Outcome>,
+}
+
+fn refused_by_system(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => {
+            "the agent has no descriptor left for another socket (EMFILE); raise the limit there (ulimit -n), \
+                               or take fewer streams"
+                .to_owned()
+        }
+        _ => format!("the system refused a socket or a thread: {error}"),
+    }
 }
 
 /// One end of a trial.

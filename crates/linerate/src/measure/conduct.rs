@@ -15,7 +15,7 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec};
 
 use super::carrier::{self, Down};
-use super::error::{TrialError, of_control};
+use super::error::{TrialError, of_connecting, of_control};
 use super::live::SoFar;
 use super::pair::{ANSWER_TIME, Pair};
 use super::settings::Settings;
@@ -189,13 +189,13 @@ fn drive(
         && !matches!((of_target, of_host), (ControlError::Lost { .. }, _) | (_, ControlError::Lost { .. }))
     {
         // Neither found the other: one sentence about both, with what each sees of its link.
-        return Err(TrialError::Traffic(with_links(pair, route, (host.unwrap_err().to_string(), None))));
+        return Err(TrialError::NotOpened(with_links(pair, route, (host.unwrap_err().to_string(), None))));
     }
     // A machine that is gone is the news; the other only misses it.
     let is_lost = |connected: &Result<Reply, ControlError>| matches!(connected, Err(ControlError::Lost { .. }));
     let connected = if is_lost(&host) { [host, target] } else { [target, host] };
     for connected in connected {
-        connected.map_err(of_control)?;
+        connected.map_err(of_connecting)?;
     }
     wait_both([pair.target.send(Request::Start), pair.host.send(Request::Start)])?;
     watch(pair, conducted, route, progress, partial)
