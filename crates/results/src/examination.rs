@@ -180,6 +180,8 @@ pub enum Failed {
     Size { largest: u32, mtus: PerEndMtu, place: Option<Place>, drops: Vec<LossLine> },
     /// Packets with so many hops to live do not get over so many routers.
     Hops { sent: u8, routers: u8, asked: bool },
+    /// The agent got no socket for the other end's probes, in its words.
+    NoSocket { sentence: String },
     /// Not one request of the engine was answered.
     Requests { sentence: Option<String>, largest: Option<u32>, drops: Vec<LossLine> },
 }
@@ -242,6 +244,8 @@ pub enum Unknown {
     EchoIgnored { end: End },
     /// Echo is not answered, and other traffic passes.
     EchoFiltered,
+    /// Echo is not answered, and it is not known what else passes.
+    NotAnswered,
     /// What comes before does not pass.
     NotTried,
     /// The kernel does not say.
@@ -436,6 +440,7 @@ impl Failed {
                 let s = if *routers == 1 { "" } else { "s" };
                 format!("{who} does not get over the {routers} router{s} between the ends; {next}")
             }
+            Failed::NoSocket { sentence } => sentence.clone(),
             Failed::Requests { sentence, largest, drops } => {
                 let mut text = sentence.clone().unwrap_or_else(|| "not one request was answered".to_owned());
                 match (probe, largest) {
@@ -651,7 +656,8 @@ fn too_large(probe: Probe, largest: u32, mtus: PerEndMtu, place: Option<&Place>)
     let mtus = PerEnd { target: mtus.target, host: mtus.host };
     let text = format!("packets of more than {largest} bytes do not pass from the {from} to the {to}");
     match (mtus[to], place) {
-        (Some(theirs), _) if theirs == largest && theirs < octets => format!(
+        // What a link takes is a VLAN's header or two larger than what it says.
+        (Some(theirs), _) if (theirs..theirs + 16).contains(&largest) && largest < octets => format!(
             "{text}: the {to}'s MTU is {theirs}, and the {from}'s is {octets}; give both the same"
         ),
         (_, Some(Place::NotOut { interface })) => {
@@ -694,6 +700,7 @@ impl Unknown {
             Unknown::NotPermitted { end } => format!("not known: the {end} does not permit its agent (CAP_NET_RAW)"),
             Unknown::EchoIgnored { end } => format!("not answered: the {end} is set to ignore it (icmp_echo_ignore_all)"),
             Unknown::EchoFiltered => "not answered, which is no fault: other traffic passes".to_owned(),
+            Unknown::NotAnswered => "not answered: a filter may drop it, or nothing comes through".to_owned(),
             Unknown::NotTried => "not tried: what comes before does not pass".to_owned(),
             Unknown::NotTold => "not known: the kernel does not say".to_owned(),
         }

@@ -78,7 +78,7 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
         Failed::WrongNeighbour { permanent: true, .. } => ("wrong-neighbour", Sure),
         Failed::WrongNeighbour { .. } => ("wrong-neighbour", Likely),
         Failed::Arrivals { .. } => ("reverse-path-filter", Sure),
-        Failed::Full { .. } => ("no-room", Sure),
+        Failed::Full { .. } | Failed::NoSocket { .. } => ("no-room", Sure),
         Failed::Lost { place, .. } => match place {
             Place::Refused { .. } => ("refused-by-sender", Sure),
             Place::NotOut { .. } => ("lost-in-sender", Likely),
