@@ -48,7 +48,9 @@ impl Probing {
             return Err(Refusal(RefusalKind::BadRequest, sentence));
         }
         if !order.sizes.is_empty() && self.proven != Some(order.peer) {
-            return Err(out_of_order("large packets go to an address that has answered small ones; probe with those first"));
+            return Err(out_of_order(
+                "large packets go to an address that has answered small ones; probe with those first",
+            ));
         }
         let wait = self.last.map(|last| APART.saturating_sub(last.elapsed()));
         thread::sleep(wait.unwrap_or_default());

@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use linerate_control::message::{
-    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, MACHINE_PROFILE, PROBE, Prepare, REGISTERS, RefusalKind,
-    Reply, Request, RequestLine, SETTINGS,
+    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, MACHINE_PROFILE, PROBE, Prepare, REGISTERS,
+    RefusalKind, Reply, Request, RequestLine, SETTINGS,
 };
 use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
 use linerate_host::profile::may_sample_machine;
 use linerate_host::sys::local;
-use linerate_host::traffic::{Progress, Tokens, TrafficError, Trial};
+use linerate_host::traffic::{Failed, Progress, Tokens, TrafficError, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 
 use crate::foreign;
@@ -50,7 +50,15 @@ impl Permissions {
 pub fn converse(link: Link, program: &str, permissions: Permissions) {
     let Permissions { commands, memory, unanswered } = permissions;
     let settings = SettingsOf::new(program, commands);
-    let mut session = Session { lease: None, trial: TrialState::None, profile: None, probing: Probing::default(), settings, memory, unanswered };
+    let mut session = Session {
+        lease: None,
+        trial: TrialState::None,
+        profile: None,
+        probing: Probing::default(),
+        settings,
+        memory,
+        unanswered,
+    };
     let mut server = Server::new(concat!("linerate-agent ", env!("CARGO_PKG_VERSION")));
     server.capabilities.push(SETTINGS.to_owned());
     if commands == Commands::Allowed {
@@ -264,9 +272,11 @@ impl Session {
             .name("trial".to_owned())
             .stack_size(256 << 10)
             .spawn(move || {
-                let event = match trial.join() {
+                let event = match trial.finish() {
                     Ok(outcome) => Event::Finished(Box::new(outcome)),
-                    Err(error) => Event::TrialFailed { message: error.to_string(), failure: failure_of(&error) },
+                    Err(Failed { error, seen }) => {
+                        Event::TrialFailed { message: error.to_string(), failure: failure_of(&error), seen: Some(seen) }
+                    }
                 };
                 outlet.event(event);
             })
@@ -285,7 +295,7 @@ impl Session {
             .spawn(move || {
                 let event = match test.run(notify(&outlet), &|| asked.load(Ordering::Relaxed)) {
                     Ok([other, own]) => Event::FinishedWith { own: Box::new(own), other: Box::new(other) },
-                    Err(message) => Event::TrialFailed { message, failure: None },
+                    Err(message) => Event::TrialFailed { message, failure: None, seen: None },
                 };
                 outlet.event(event);
             })

@@ -492,6 +492,9 @@ pub enum Event {
         /// What is known of it besides.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
+        /// What this end saw until then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seen: Option<Box<Outcome>>,
     },
 }
 

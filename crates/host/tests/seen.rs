@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_host::traffic::{Tokens, TrafficError, Trial};
 use linerate_machine::end::{Direction, End};
@@ -196,5 +196,83 @@ fn a_timeline_of_ten_seconds_is_short() {
             println!("{streams} {}: {} octets, {:?}", outcome.end, text.len(), columns(&outcome.timeline.flows[0]));
             assert!(text.len() <= most, "{text}");
         }
+    }
+}
+
+/// When and how long, by the start of the measured part; for a wait of `at_ms` and a change that lasts `for_ms`.
+struct Planted {
+    commands: &'static str,
+    undo: &'static str,
+    /// Events of the target's, in order: kind, whether at the change (or when it is undone), whether it has a length.
+    want: &'static [(&'static str, bool, bool)],
+}
+
+#[test]
+fn what_happens_to_the_link_is_told_with_its_time() {
+    let Some(pair) = Pair::make("events", LINK_UP) else { return };
+    for planted in [
+        Planted {
+            commands: "ip -n $B link set $LINK down",
+            undo: "ip -n $B link set $LINK up",
+            want: &[("carrier-lost", true, true), ("carrier-back", false, false)],
+        },
+        Planted {
+            commands: "ip -n $A link set $LINK down",
+            undo: "ip -n $A link set $LINK up",
+            want: &[("interface-set", true, true), ("interface-set", false, false), ("route-changed", false, false)],
+        },
+        Planted {
+            commands: "ip -n $A neigh replace 198.18.77.2 lladdr 02:00:00:00:00:99 dev $LINK nud reachable",
+            undo: "ip -n $A neigh replace 198.18.77.2 lladdr 02:00:00:00:00:98 dev $LINK nud reachable",
+            want: &[("neighbour-changed", true, false), ("neighbour-changed", false, false)],
+        },
+        Planted {
+            commands: "ip -n $A route add 198.18.77.2/32 dev $LINK; ip -n $A route add 203.0.113.0/24 dev $LINK",
+            undo: "ip -n $A route del 198.18.77.2/32 dev $LINK; ip -n $A route del 203.0.113.0/24 dev $LINK",
+            want: &[("route-changed", true, false), ("route-changed", false, false)],
+        },
+        Planted {
+            commands: "ip -n $A addr add 198.18.77.2/32 dev lo; ip -n $A addr add 203.0.113.1/32 dev lo",
+            undo: "ip -n $A addr del 198.18.77.2/32 dev lo; ip -n $A addr del 203.0.113.1/32 dev lo",
+            want: &[("address-changed", true, false), ("address-changed", false, false)],
+        },
+        // A storm of routes that are none of the trial's.
+        Planted {
+            commands: "seq 1 800 | sed 's/.*/route add 203.0.113.1 dev $LINK metric &/' | \
+                sed \"s/\\$LINK/$LINK/\" | ip -n $A -force -batch - && \
+                ip -n $A route add 198.18.77.2/32 dev $LINK",
+            undo: "ip -n $A route del 198.18.77.2/32 dev $LINK; ip -n $A route flush 203.0.113.1/32",
+            want: &[("route-changed", true, false), ("route-changed", false, false)],
+        },
+    ] {
+        let mut spec = spec(Workload::UdpStream, Direction::Rx, 2000);
+        spec.rate = OfferedLoad::BitsPerSecond(10_000_000);
+        let mut times = [0.0; 2];
+        let (target, host) = run(&pair, &spec, || {
+            let began = Instant::now();
+            thread::sleep(Duration::from_millis(700));
+            times[0] = began.elapsed().as_secs_f64();
+            pair.must(planted.commands);
+            thread::sleep(Duration::from_millis(500));
+            times[1] = began.elapsed().as_secs_f64();
+            pair.must(planted.undo);
+        });
+        println!("{}: {times:?}\n{:?}\n{:?}", planted.commands, target.as_ref().map(|one| &one.events), host.is_ok());
+        let events = target.unwrap().events;
+        let kinds: Vec<_> = events.iter().map(|event| event.what.name()).collect();
+        assert_eq!(kinds, planted.want.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), "{events:?}");
+        for (event, (_, first, lasts)) in events.iter().zip(planted.want) {
+            let at = times[usize::from(!first)];
+            // A command takes some time, and the start of a trial as well.
+            assert!(event.at_s > at - 0.1 && event.at_s < at + 0.2, "{event:?} {times:?}");
+            let length = times[1] - times[0];
+            assert!(
+                event.for_s.is_some() == *lasts && event.for_s.is_none_or(|s| (s - length).abs() < 0.2),
+                "{event:?}"
+            );
+            assert_eq!(event.end, Some(End::Target));
+        }
+        // The neighbour's right address again.
+        pair.must("ip -n $A neigh flush dev $LINK; ip -n $A addr show");
     }
 }

@@ -34,6 +34,7 @@ pub(crate) mod settings;
 pub(crate) mod show;
 pub(crate) mod summary;
 mod table_model;
+mod time;
 pub(crate) mod ttcp;
 #[cfg(test)]
 mod widths;

@@ -160,27 +160,55 @@ const HOLE: &str = "
     on $M nft 'add table inet f; add chain inet f c { type filter hook output priority 0; }; add rule inet f c meta l4proto icmp drop'";
 
 const FILTERS: [Case; 12] = [
-    case("input drops all", Kind::Direct, nft!("T", "input", "drop"), "ICMP echo, host asks", &[
-        "packets from the host arrive at the target's eth0 and no socket gets them: the target's input filter",
-    ]),
-    case("input drops UDP", Kind::Direct, nft!("T", "input", "meta l4proto udp drop"), "UDP, host asks", &[
-        "UDP datagrams from the host arrive at the target's eth0 and no socket gets them: the target's input filter",
-    ]),
-    case("input drops TCP", Kind::Direct, nft!("T", "input", "meta l4proto tcp drop"), "TCP, host asks", &[
-        "TCP segments from the host arrive at the target's eth0 and no socket gets them: the target's input filter",
-    ]),
-    case("output drops UDP", Kind::Direct, nft!("H", "output", "meta l4proto udp drop"), "UDP, host asks", &[
-        "the host refuses to send UDP datagrams to the target (EPERM): a rule of its own output filter",
-    ]),
-    case("output drops TCP", Kind::Direct, nft!("H", "output", "meta l4proto tcp drop"), "TCP, host asks", &[
-        "the host's kernel takes TCP segments to the target and none leaves by eth0: its output filter",
-    ]),
-    case("answers are dropped", Kind::Direct, nft!("T", "output", "meta l4proto tcp drop"), "TCP, host asks", &[
-        "the target's kernel takes TCP answers to the host and none leaves by eth0: its output filter",
-    ]),
-    case("input rejects UDP", Kind::Direct, nft!("T", "input", "meta l4proto udp reject"), "UDP, host asks", &[
-        "the target rejects UDP datagrams from the host (ICMP port unreachable), though a socket is open there",
-    ]),
+    case(
+        "input drops all",
+        Kind::Direct,
+        nft!("T", "input", "drop"),
+        "ICMP echo, host asks",
+        &["packets from the host arrive at the target's eth0 and no socket gets them: the target's input filter"],
+    ),
+    case(
+        "input drops UDP",
+        Kind::Direct,
+        nft!("T", "input", "meta l4proto udp drop"),
+        "UDP, host asks",
+        &["UDP datagrams from the host arrive at the target's eth0 and no socket gets them: the target's input filter"],
+    ),
+    case(
+        "input drops TCP",
+        Kind::Direct,
+        nft!("T", "input", "meta l4proto tcp drop"),
+        "TCP, host asks",
+        &["TCP segments from the host arrive at the target's eth0 and no socket gets them: the target's input filter"],
+    ),
+    case(
+        "output drops UDP",
+        Kind::Direct,
+        nft!("H", "output", "meta l4proto udp drop"),
+        "UDP, host asks",
+        &["the host refuses to send UDP datagrams to the target (EPERM): a rule of its own output filter"],
+    ),
+    case(
+        "output drops TCP",
+        Kind::Direct,
+        nft!("H", "output", "meta l4proto tcp drop"),
+        "TCP, host asks",
+        &["the host's kernel takes TCP segments to the target and none leaves by eth0: its output filter"],
+    ),
+    case(
+        "answers are dropped",
+        Kind::Direct,
+        nft!("T", "output", "meta l4proto tcp drop"),
+        "TCP, host asks",
+        &["the target's kernel takes TCP answers to the host and none leaves by eth0: its output filter"],
+    ),
+    case(
+        "input rejects UDP",
+        Kind::Direct,
+        nft!("T", "input", "meta l4proto udp reject"),
+        "UDP, host asks",
+        &["the target rejects UDP datagrams from the host (ICMP port unreachable), though a socket is open there"],
+    ),
     case(
         "input resets TCP",
         Kind::Direct,
@@ -214,29 +242,55 @@ const FILTERS: [Case; 12] = [
         Kind::Routed,
         nft!("M", "forward", "meta l4proto udp drop"),
         "UDP, host asks",
-        &["UDP datagrams leave the host by eth0 and do not arrive at the target's eth0: a filter, a router that does not"],
+        &[
+            "UDP datagrams leave the host by eth0 and do not arrive at the target's eth0: a filter, a router that does not",
+        ],
     ),
 ];
 
 const ADDRESSES: [Case; 13] = [
-    case("blackhole", Kind::Direct, "ip -n $T route add blackhole 198.18.0.1/32", "route, target to host", &[
-        "a blackhole route of the target swallows packets to 198.18.0.1",
-    ]),
-    case("unreachable", Kind::Direct, "ip -n $H route add unreachable 198.18.0.2/32", "route, host to target", &[
-        "an unreachable route of the host refuses packets to 198.18.0.2",
-    ]),
-    case("prohibit", Kind::Direct, "ip -n $H route add prohibit 198.18.0.2/32", "route, host to target", &[
-        "a prohibit route of the host refuses packets to 198.18.0.2",
-    ]),
-    case("a rule for UDP", Kind::Direct, "ip -n $H rule add ipproto udp blackhole", "route, host to target", &[
-        "a blackhole route, by a policy rule of the host swallows packets of UDP",
-    ]),
-    case("no route back", Kind::Routed, "ip -n $T route del default", "route, target to host", &[
-        "the target has no route for packets to 10.1.0.1",
-    ]),
-    case("missing address", Kind::Direct, "ip -n $T addr flush dev eth0 scope global", "addresses", &[
-        "share no IPv4 subnet: the target has fe80",
-    ]),
+    case(
+        "blackhole",
+        Kind::Direct,
+        "ip -n $T route add blackhole 198.18.0.1/32",
+        "route, target to host",
+        &["a blackhole route of the target swallows packets to 198.18.0.1"],
+    ),
+    case(
+        "unreachable",
+        Kind::Direct,
+        "ip -n $H route add unreachable 198.18.0.2/32",
+        "route, host to target",
+        &["an unreachable route of the host refuses packets to 198.18.0.2"],
+    ),
+    case(
+        "prohibit",
+        Kind::Direct,
+        "ip -n $H route add prohibit 198.18.0.2/32",
+        "route, host to target",
+        &["a prohibit route of the host refuses packets to 198.18.0.2"],
+    ),
+    case(
+        "a rule for UDP",
+        Kind::Direct,
+        "ip -n $H rule add ipproto udp blackhole",
+        "route, host to target",
+        &["a blackhole route, by a policy rule of the host swallows packets of UDP"],
+    ),
+    case(
+        "no route back",
+        Kind::Routed,
+        "ip -n $T route del default",
+        "route, target to host",
+        &["the target has no route for packets to 10.1.0.1"],
+    ),
+    case(
+        "missing address",
+        Kind::Direct,
+        "ip -n $T addr flush dev eth0 scope global",
+        "addresses",
+        &["share no IPv4 subnet: the target has fe80"],
+    ),
     case(
         "wrong netmask",
         Kind::Direct,
@@ -258,9 +312,13 @@ const ADDRESSES: [Case; 13] = [
         "neighbour of the target",
         &["the target has a permanent neighbour entry that says 2001:db8::1 is at 02:00:00:00:00:99"],
     ),
-    case("nobody answers", Kind::Direct, "on $T sysctl -qw net.ipv4.conf.all.arp_ignore=8", "neighbour of the host", &[
-        "nobody on eth0 answers for 198.18.0.2 (ARP)",
-    ]),
+    case(
+        "nobody answers",
+        Kind::Direct,
+        "on $T sysctl -qw net.ipv4.conf.all.arp_ignore=8",
+        "neighbour of the host",
+        &["nobody on eth0 answers for 198.18.0.2 (ARP)"],
+    ),
     case(
         "duplicate address",
         Kind::Bridged,
@@ -268,12 +326,20 @@ const ADDRESSES: [Case; 13] = [
         "address of the target",
         &["another machine has 198.18.0.2 too: 02:00:00:00:00:77 answers for it (ARP)"],
     ),
-    case("interface down", Kind::Direct, "ip -n $T link set eth0 down", "addresses", &[
-        "bring the target's eth0 up there: ip link set eth0 up",
-    ]),
-    case("no carrier", Kind::Bridged, "ip -n $M link set p1 down", "link of the target", &[
-        "the target's eth0 has no carrier",
-    ]),
+    case(
+        "interface down",
+        Kind::Direct,
+        "ip -n $T link set eth0 down",
+        "addresses",
+        &["bring the target's eth0 up there: ip link set eth0 up"],
+    ),
+    case(
+        "no carrier",
+        Kind::Bridged,
+        "ip -n $M link set p1 down",
+        "link of the target",
+        &["the target's eth0 has no carrier"],
+    ),
 ];
 
 const WAYS: [Case; 9] = [
@@ -335,18 +401,34 @@ const HEALTHY: [Case; 9] = [
     case("IPv6 only", Kind::Six, "", "", &["2001:db8::2 is at"]),
     case("bridged", Kind::Bridged, "", "", &[]),
     case("routed", Kind::Routed, "", "", &["1 router between"]),
-    case("echo is ignored", Kind::Direct, "on $T sysctl -qw net.ipv4.icmp_echo_ignore_all=1", "", &[
-        "not answered: the target is set to ignore it",
-    ]),
-    case("ICMP is filtered", Kind::Direct, nft!("T", "input", "meta l4proto icmp drop"), "", &[
-        "not answered, which is no fault",
-    ]),
-    case("large frames on both ends", Kind::Direct, "ip -n $H link set eth0 mtu 9000; ip -n $T link set eth0 mtu 9000", "", &[
-        "UDP, 9000 bytes to target",
-    ]),
-    case("a smaller MTU that is told", Kind::Routed, "ip -n $M route replace 10.2.0.0/24 dev p1 mtu lock 1400", "", &[
-        "the path's MTU is 1400, which 10.1.0.254 says by ICMP",
-    ]),
+    case(
+        "echo is ignored",
+        Kind::Direct,
+        "on $T sysctl -qw net.ipv4.icmp_echo_ignore_all=1",
+        "",
+        &["not answered: the target is set to ignore it"],
+    ),
+    case(
+        "ICMP is filtered",
+        Kind::Direct,
+        nft!("T", "input", "meta l4proto icmp drop"),
+        "",
+        &["not answered, which is no fault"],
+    ),
+    case(
+        "large frames on both ends",
+        Kind::Direct,
+        "ip -n $H link set eth0 mtu 9000; ip -n $T link set eth0 mtu 9000",
+        "",
+        &["UDP, 9000 bytes to target"],
+    ),
+    case(
+        "a smaller MTU that is told",
+        Kind::Routed,
+        "ip -n $M route replace 10.2.0.0/24 dev p1 mtu lock 1400",
+        "",
+        &["the path's MTU is 1400, which 10.1.0.254 says by ICMP"],
+    ),
     case(
         "a slow link",
         Kind::Direct,
@@ -469,7 +551,8 @@ fn few_descriptors_are_named() {
     let bench = Bench::bare("examine-descriptors");
     let script = bench.folder.0.join("agent.sh");
     let agent = env!("CARGO_BIN_EXE_linerate");
-    std::fs::write(&script, format!("ulimit -n 14; exec ip netns exec {} {agent} agent --stdio\n", net.name("T"))).unwrap();
+    std::fs::write(&script, format!("ulimit -n 14; exec ip netns exec {} {agent} agent --stdio\n", net.name("T")))
+        .unwrap();
     let target = format!("exec:sh {}", script.display());
     let host = format!("netns:/run/netns/{}", net.name("H"));
     let mut command = bench.linerate(&["check", "--target", &target, "--host", &host]);

@@ -122,7 +122,13 @@ pub enum Came {
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Passed {
     /// The interface is up.
-    Link { interface: String, driver: Option<String>, speed_mbps: Option<u32>, duplex: Option<String>, mtu: Option<u32> },
+    Link {
+        interface: String,
+        driver: Option<String>,
+        speed_mbps: Option<u32>,
+        duplex: Option<String>,
+        mtu: Option<u32>,
+    },
     /// These are used.
     Addresses { target: IpAddr, host: IpAddr },
     /// Nobody else answers for it.
@@ -343,7 +349,9 @@ impl Passed {
             }
             Passed::Size { told_by: None, .. } => "passes whole".to_owned(),
             Passed::Size { octets, told_by: Some(by) } => {
-                format!("the path's MTU is {octets}, which {by} says by ICMP: larger packets are fragmented or made smaller")
+                format!(
+                    "the path's MTU is {octets}, which {by} says by ICMP: larger packets are fragmented or made smaller"
+                )
             }
             Passed::Hops { routers: 0 } => "no router between".to_owned(),
             Passed::Hops { routers: 1 } => "1 router between".to_owned(),
@@ -435,8 +443,10 @@ impl Failed {
                 text
             }
             Failed::Hops { sent, routers, asked } => {
-                let who = if *asked { format!("the trial's ttl={sent}") } else { format!("the sender's TTL of {sent}") };
-                let next = if *asked { "ask for a larger ttl" } else { "raise net.ipv4.ip_default_ttl or hop_limit there" };
+                let who =
+                    if *asked { format!("the trial's ttl={sent}") } else { format!("the sender's TTL of {sent}") };
+                let next =
+                    if *asked { "ask for a larger ttl" } else { "raise net.ipv4.ip_default_ttl or hop_limit there" };
                 let s = if *routers == 1 { "" } else { "s" };
                 format!("{who} does not get over the {routers} router{s} between the ends; {next}")
             }
@@ -585,17 +595,14 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
                 IcmpError::TooBig => "they are too large for the next link",
                 _ => "a filter there rejects it",
             };
-            format!(
-                "{by} on the way rejects {what} from the {from} to the {to} (ICMP {}): {next}",
-                said.what.words()
-            )
+            format!("{by} on the way rejects {what} from the {from} to the {to} (ICMP {}): {next}", said.what.words())
         }
         Place::Reset { end: Some(end) } => {
             format!("the {end} resets connections though a socket listens there: {} does", input(*end))
         }
-        Place::Reset { end: None } => format!(
-            "connections from the {from} to the {to} are reset, and not by the {to}: a filter on the way does"
-        ),
+        Place::Reset { end: None } => {
+            format!("connections from the {from} to the {to} are reset, and not by the {to}: a filter on the way does")
+        }
         Place::Between { left_by, expected, arrives_at } => {
             let by = left_by.join(" and ");
             let astray = expected.as_deref().filter(|expected| !left_by.iter().any(|by| by == expected));
@@ -657,9 +664,9 @@ fn too_large(probe: Probe, largest: u32, mtus: PerEndMtu, place: Option<&Place>)
     let text = format!("packets of more than {largest} bytes do not pass from the {from} to the {to}");
     match (mtus[to], place) {
         // What a link takes is a VLAN's header or two larger than what it says.
-        (Some(theirs), _) if (theirs..theirs + 16).contains(&largest) && largest < octets => format!(
-            "{text}: the {to}'s MTU is {theirs}, and the {from}'s is {octets}; give both the same"
-        ),
+        (Some(theirs), _) if (theirs..theirs + 16).contains(&largest) && largest < octets => {
+            format!("{text}: the {to}'s MTU is {theirs}, and the {from}'s is {octets}; give both the same")
+        }
         (_, Some(Place::NotOut { interface })) => {
             let at = interface.as_deref().unwrap_or("its interface");
             format!(
@@ -698,7 +705,9 @@ impl Unknown {
             }
             Unknown::NoAgent { end } => format!("not known: the {end} has no agent"),
             Unknown::NotPermitted { end } => format!("not known: the {end} does not permit its agent (CAP_NET_RAW)"),
-            Unknown::EchoIgnored { end } => format!("not answered: the {end} is set to ignore it (icmp_echo_ignore_all)"),
+            Unknown::EchoIgnored { end } => {
+                format!("not answered: the {end} is set to ignore it (icmp_echo_ignore_all)")
+            }
             Unknown::EchoFiltered => "not answered, which is no fault: other traffic passes".to_owned(),
             Unknown::NotAnswered => "not answered: a filter may drop it, or nothing comes through".to_owned(),
             Unknown::NotTried => "not tried: what comes before does not pass".to_owned(),

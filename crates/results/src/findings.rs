@@ -70,7 +70,7 @@ use serde::Serialize;
 use crate::record::Record;
 pub use absent::{Absent, absent};
 use case::Case;
-pub use trouble::{Trouble, trouble};
+pub use trouble::{Trouble, limit, trouble};
 
 /// Something that a record shows, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

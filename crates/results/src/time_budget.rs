@@ -43,6 +43,8 @@ words! {
         Reordering = "reordering",
         /// TCP's congestion window, with nothing lost: it grows by a segment a round trip.
         WindowGrowth = "window-growth",
+        /// TCP's own pacing: what BBR takes for the rate of the bottleneck.
+        Pacing = "pacing",
         /// The receiver's window, whose thread had time left.
         ReceiveWindow = "receive-window",
         /// The receiver's window, whose thread ran all the time.
@@ -84,10 +86,48 @@ pub struct TimeLine {
     /// At which machine; absent where it lies between them, or is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
-    /// For how long, seconds: of a stream, the mean of its flows; of transactions, of all their time.
+    /// For how long, seconds: of a stream, the mean of its flows; of a transaction, the mean.
     pub seconds: f64,
     /// Of the direction's time, 0 to 1.
     pub share: f64,
+}
+
+impl TimeLine {
+    /// What it went to, a clause: `a shaper at the host's egress`.
+    pub fn clause(&self) -> String {
+        let whose = self.end.map_or("an end", End::name);
+        let text = match self.limit {
+            Limit::AskedRate => "the rate that was asked",
+            Limit::SendingApplication => "the {}'s sending program, which had nothing to send",
+            Limit::SenderCpu => "the {}'s sending thread, which ran all the time",
+            Limit::SenderCpuWait => "the {}'s sending thread, which waited for a CPU",
+            Limit::SendBuffer => "the {}'s send buffer",
+            Limit::Shaper => "a shaper at the {}'s egress",
+            Limit::Qdisc => "the queue at the {}'s egress",
+            Limit::LinkRate => "the link, which was full",
+            Limit::Path => "a queue between the two ends",
+            Limit::SlowStart => "TCP's window in slow start",
+            Limit::CongestionWindow => "TCP's congestion window after loss",
+            Limit::Reordering => "TCP's congestion window after reordering",
+            Limit::WindowGrowth => "TCP's congestion window, which was still growing",
+            Limit::Pacing => "TCP's own pacing: what BBR takes for the bottleneck's rate",
+            Limit::ReceiveWindow => "the {}'s receive window",
+            Limit::ReceiverCpu => "the {}'s receiving thread, which ran all the time",
+            Limit::ReceiverCpuWait => "the {}'s receiving thread, which waited for a CPU",
+            Limit::Softirq => "softirqs on a CPU of the {}",
+            Limit::Pause => "pause frames that held the {} back",
+            Limit::Outage => "an outage: nothing passed",
+            Limit::RequesterRuns => "the {}'s thread that asks, running",
+            Limit::RequesterWaits => "the {}'s thread that asks, waiting for a CPU",
+            Limit::ResponderRuns => "the {}'s thread that answers, running",
+            Limit::ResponderWaits => "the {}'s thread that answers, waiting for a CPU",
+            Limit::OnTheWay => "the way there and back, wake-ups included",
+            Limit::Queues => "queues and slow wake-ups beyond the quickest round trip",
+            Limit::LostAndWaited => "waiting for what was lost",
+            Limit::Unaccounted => "unaccounted",
+        };
+        text.replace("{}", whose)
+    }
 }
 
 /// Sums of time by what it went to, in the order of [`Limit`].
@@ -116,8 +156,8 @@ impl Sums {
             direction,
             limit,
             end,
-            seconds: round(seconds / over),
-            share: round(seconds / all),
+            seconds: round(seconds / over, 1e9),
+            share: round(seconds / all, 1e5),
         };
         let lines = self.0.into_iter().map(line);
         // A tenth of a per mille is no line.
@@ -125,7 +165,7 @@ impl Sums {
     }
 }
 
-/// To a microsecond, and to a millionth: what follows is noise, and costs room in records.
-fn round(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
+/// What follows is noise, and costs room in records.
+fn round(value: f64, parts: f64) -> f64 {
+    (value * parts).round() / parts
 }

@@ -124,6 +124,21 @@ impl Happening {
     }
 }
 
+/// One sentence, with the time.
+impl Display for Event {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} s: ", self.at_s)?;
+        if let Some(end) = self.end {
+            write!(f, "{end}: ")?;
+        }
+        write!(f, "{}", self.what)?;
+        match self.for_s {
+            Some(seconds) => write!(f, ", for {seconds:.2} s"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A clause without the time.
 impl Display for Happening {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -82,6 +82,8 @@ pub(super) enum Witness {
     Relay(usize, &'static [&'static str], u64),
     /// What sh(1) prints in the namespace, after less before, is at least so much; with a name for the table.
     Shell(Place, String, u64, &'static str),
+    /// The agent was seen stopped for so many milliseconds.
+    Stopped(u64),
     /// The trial has no figures.
     Failed,
 }
@@ -116,6 +118,10 @@ pub(super) struct Case {
     pub(super) sender: Option<End>,
     /// The machine that the fault is at, if it is at one.
     pub(super) at: Option<End>,
+    /// What the slowest part of the way carries, in bits per second of frames: of a relay, a shaper, a policer.
+    pub(super) carries_bps: Option<u64>,
+    /// The direction that the fault is in, where traffic goes both ways.
+    pub(super) way: Option<&'static str>,
     pub(super) is_ipv6: bool,
 }
 

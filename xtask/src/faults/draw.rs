@@ -26,6 +26,14 @@ pub(super) fn case(seed: u64, number: u64, only_family: Option<&str>) -> Case {
     } else {
         let family = draft.weighted(&families::FAULTS);
         draft.plant(family);
+        // Of two faults either may be named first, on whichever machine.
+        if draft.takes_another() && draft.one_in(6) {
+            let second = draft.weighted(&families::SECOND);
+            if second.name != family.name {
+                draft.plant(second);
+                draft.case.at = None;
+            }
+        }
     }
     draft.case
 }
@@ -61,9 +69,17 @@ impl Draft {
             set: Vec::new(),
             sender: Some(End::Host),
             at: None,
+            carries_bps: None,
+            way: None,
             is_ipv6: false,
         };
         Draft { case, chance, per_s: 0, duration_ms: 0, message: 0, rate_bps: None }
+    }
+
+    /// A stream one way over the relay that is not over at once.
+    fn takes_another(&self) -> bool {
+        let families = ["loss", "burst-loss", "reordering", "duplicates", "damage", "policer", "lossy-far-path"];
+        families.contains(&self.case.families[0]) && self.case.way.is_none()
     }
 
     fn weighted(&mut self, families: &'static [Family]) -> &'static Family {

@@ -21,7 +21,7 @@ const fn family(name: &'static str, weight: u64, draw: fn(&mut Draft)) -> Family
 }
 
 /// Worlds in which something is wrong.
-pub(super) const FAULTS: [Family; 42] = [
+pub(super) const FAULTS: [Family; 44] = [
     family("loss", 4, paths::loss),
     family("burst-loss", 3, paths::burst_loss),
     family("reordering", 3, paths::reordering),
@@ -64,6 +64,15 @@ pub(super) const FAULTS: [Family; 42] = [
     family("no-forwarding", 2, refused::no_forwarding),
     family("reverse-path", 2, refused::reverse_path),
     family("hole-for-data", 2, refused::hole_for_data),
+    family("router-firewall", 2, refused::router_firewall),
+    family("no-address", 2, refused::no_address),
+];
+
+/// Faults that are planted beside another one, in the world and the trial that it has drawn.
+pub(super) const SECOND: [Family; 3] = [
+    family("stopped", 1, ends::stop),
+    family("firewall-share", 1, ends::drop_a_share),
+    family("outage", 1, paths::interrupt),
 ];
 
 /// Worlds in which nothing is wrong.
@@ -95,6 +104,14 @@ mod tests {
                 assert_eq!(case.witnesses.is_empty(), is_healthy, "{}", family.name);
             }
         }
+    }
+
+    #[test]
+    fn two_faults_are_two_families_and_each_has_its_witness() {
+        let cases = (0..4000).map(|number| draw::case(5, number, None));
+        let two: Vec<_> = cases.filter(|case| case.families.len() == 2).collect();
+        assert!(two.len() > 50, "{}", two.len());
+        assert!(two.iter().all(|case| case.witnesses.len() >= 2 && case.between.has_relay()));
     }
 
     #[test]

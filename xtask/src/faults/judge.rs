@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::case::Case;
 use super::trial::Outcome;
-use super::truth::{self, CROWDED, LIMITS, Truth, Where};
+use super::truth::{self, CROWDED, LIMITS, RATES, Truth, Where};
 
 /// What came of a case, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +64,14 @@ pub(super) struct Said {
     sentence: String,
     sureness: String,
     machine: Option<String>,
+    direction: String,
 }
 
 /// A case judged.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
+    pub(super) number: u64,
+    pub(super) family: String,
     pub(super) kind: Kind,
     pub(super) verdict: Verdict,
     /// Findings that are not true, and are stated as sure.
@@ -80,7 +83,14 @@ pub(super) struct Judged {
     /// The first sentence that a user reads.
     pub(super) sentence: String,
     pub(super) is_crowded: bool,
+    /// Of a finding that names the rate of a slow part: the nearest rate that it tells, in Mbit/s, and whether that is it.
+    pub(super) rate: Option<(f64, bool)>,
 }
+
+/// From this share of what the way carries on, that is what limits.
+const REACHED: f64 = 0.85;
+/// A rate is named if it is told within this share: payload is some percent less than frames.
+const NEAR: f64 = 0.08;
 
 /// From so much of one CPU on, others' programs are felt.
 const CROWD: f64 = 0.25;
@@ -94,11 +104,13 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
         truth if truth.is_refused() => Kind::Refused,
         _ => Kind::Fault,
     };
-    let findings: Vec<Said> = outcome.explanation["findings"].as_array().into_iter().flatten().map(said).collect();
+    let explained = &outcome.explanation["findings"];
+    let findings: Vec<Said> = explained.as_array().into_iter().flatten().map(said).collect();
     let is_crowded = outcome.others_cpu > CROWD;
     let is_at = |one: &Said, truth: &Truth| {
         let at = case.at.map(|end| end.to_string());
-        truth.place == Where::Any || one.machine.is_none() || at.is_none() || one.machine == at
+        let is_there = truth.place == Where::Any || one.machine.is_none() || at.is_none() || one.machine == at;
+        is_there && case.way.is_none_or(|way| one.direction == way)
     };
     let is_cause =
         |one: &Said| truths.iter().any(|truth| truth.first.iter().any(|cause| one.is(cause)) && is_at(one, truth));
@@ -106,9 +118,16 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
     let is_of_the_crowd = |one: &Said| is_crowded && CROWDED.contains(&one.name.as_str());
     let is_true = |one: &Said| {
         let also = || truths.iter().any(|truth| truth.also.iter().any(|also| one.is(also)));
-        is_cause(one) || also() || is_of_the_crowd(one) || (kind != Kind::Healthy && LIMITS.contains(&one.name.as_str()))
+        is_cause(one)
+            || also()
+            || is_of_the_crowd(one)
+            || (kind != Kind::Healthy && LIMITS.contains(&one.name.as_str()))
     };
-    let answers: Vec<&Said> = findings.iter().filter(|one| is_cause(one) || !is_of_the_crowd(one)).collect();
+    let got_bps = outcome.record["result"]["throughput_bps"].as_f64().unwrap_or(0.0);
+    let reaches = case.carries_bps.is_some_and(|carries| got_bps >= REACHED * carries as f64);
+    let is_its_limit = |one: &Said| reaches && RATES.contains(&one.name.as_str());
+    let is_beside = |one: &Said| is_of_the_crowd(one) || is_its_limit(one);
+    let answers: Vec<&Said> = findings.iter().filter(|one| is_cause(one) || !is_beside(one)).collect();
     let sentence = sentence(outcome);
     let relay_lost = outcome.account["overflowed"].as_u64().unwrap_or(0);
     let verdict = match kind {
@@ -128,7 +147,28 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
     let wrong = findings.iter().filter(|one| one.is_sure && !is_true(one) && verdict.counts());
     let sure_and_wrong = wrong.map(|one| one.name.clone()).collect();
     let (largest_time, unaccounted_time) = time(&outcome.record["time_budget"]);
-    Judged { kind, verdict, sure_and_wrong, findings, largest_time, unaccounted_time, sentence, is_crowded }
+    let rate = case.carries_bps.and_then(|bps| told_rate(explained, bps as f64 / 1e6));
+    let (number, family) = (case.number, case.families.join("+"));
+    Judged {
+        number,
+        family,
+        kind,
+        verdict,
+        sure_and_wrong,
+        findings,
+        largest_time,
+        unaccounted_time,
+        sentence,
+        is_crowded,
+        rate,
+    }
+}
+
+impl Judged {
+    /// Whether nothing of it misses a goal.
+    pub(super) fn is_good(&self) -> bool {
+        self.verdict == Verdict::Right && self.sure_and_wrong.is_empty()
+    }
 }
 
 impl Said {
@@ -154,7 +194,24 @@ fn said(finding: &Value) -> Said {
         sentence: text("sentence").unwrap_or_default(),
         sureness,
         machine: text("machine"),
+        direction: text("direction").unwrap_or_default(),
     }
+}
+
+/// The rate nearest to `mbps` that the first finding of a slow part tells, in its sentence or its evidence.
+fn told_rate(findings: &Value, mbps: f64) -> Option<(f64, bool)> {
+    let names_rates = |finding: &&Value| finding["name"].as_str().is_some_and(|name| RATES.contains(&name));
+    let finding = findings.as_array()?.iter().find(names_rates)?;
+    let evidence = finding["evidence"].as_array().into_iter().flatten();
+    let texts = evidence.chain([&finding["sentence"]]).filter_map(Value::as_str);
+    let rates = texts.flat_map(|text| {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let tells = |two: &[&str]| two[1].starts_with("Mbit/s").then(|| two[0].parse::<f64>().ok()).flatten();
+        words.windows(2).filter_map(tells).collect::<Vec<_>>()
+    });
+    let off = |rate: f64| (rate / mbps - 1.0).abs();
+    let nearest = rates.min_by(|a, b| off(*a).total_cmp(&off(*b)));
+    Some(nearest.map_or((0.0, false), |rate| (rate, off(rate) <= NEAR)))
 }
 
 /// What stands first for a user: the first finding; else what went wrong; else what was said on standard error.
@@ -170,9 +227,21 @@ fn names_cause(case: &Case, truth: &Truth, outcome: &Outcome) -> bool {
     let explanation = &outcome.explanation;
     let first = &explanation["findings"][0];
     let texts = [first["sentence"].as_str(), explanation["trouble"].as_str(), Some(&outcome.said)];
-    let text = texts.into_iter().flatten().collect::<Vec<_>>().join(" ").to_lowercase();
+    let mut text = without_endpoints(&texts.into_iter().flatten().collect::<Vec<_>>().join(" ")).to_lowercase();
+    truth::FITS_ALL.iter().for_each(|all| text = text.replace(all, ""));
     let at = case.at.map(|end| end.to_string()).unwrap_or_default();
     truth.words.iter().all(|group| group.split('|').any(|word| text.contains(&word.replace("{at}", &at))))
+}
+
+/// Endpoints in brackets, which name both machines whatever is wrong.
+fn without_endpoints(text: &str) -> String {
+    const BEGIN: [&str; 2] = [" (netns:", " (exec:"];
+    let mut left = text.to_owned();
+    while let Some(at) = BEGIN.iter().filter_map(|begin| left.find(begin)).min() {
+        let end = left[at..].find(')').map_or(left.len(), |end| at + end + 1);
+        left.replace_range(at..end, "");
+    }
+    left
 }
 
 /// The largest line of a time budget, of all that have one direction or none, and the unaccounted share.
@@ -188,4 +257,28 @@ fn time(budget: &Value) -> (Option<(String, f64)>, Option<f64>) {
     let unaccounted = lines.iter().filter(|(name, _)| name.starts_with("unaccounted")).map(|(_, share)| *share);
     let unaccounted = largest.is_some().then(|| unaccounted.fold(0.0, f64::max));
     (largest, unaccounted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_both_machines_is_left_out() {
+        let said = "the host (netns:/proc/1/fd/4) did not connect (down)";
+        assert_eq!(without_endpoints(said), "the host did not connect (down)");
+        assert_eq!(without_endpoints("a (exec:x"), "a");
+        assert_eq!(without_endpoints("a"), "a");
+    }
+
+    #[test]
+    fn a_rate_is_found_in_words() {
+        let findings = serde_json::json!([
+            { "name": "lossy-path", "sentence": "About 50 Mbit/s.", "evidence": [] },
+            { "name": "shaper", "sentence": "It lets 47.9 Mbit/s pass.", "evidence": ["93 Mbit/s were asked"] },
+        ]);
+        assert_eq!(told_rate(&findings, 50.0), Some((47.9, true)));
+        assert_eq!(told_rate(&findings, 80.0), Some((93.0, false)));
+        assert_eq!(told_rate(&serde_json::json!([]), 80.0), None);
+    }
 }

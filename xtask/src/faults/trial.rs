@@ -95,6 +95,7 @@ pub(super) fn carry_out(case: &Case, program: &Path, folder: &Path) -> Result<Ou
     let records = fs::read_to_string(folder.join("out")).unwrap_or_default();
     let record = records.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or(Value::Null);
     let after: Vec<u64> = case.witnesses.iter().map(|witness| shell_figure(witness, &world)).collect();
+    let stopped_ms = kept.seen_stopped_ms;
     drop(kept);
     let account = world.account()?;
     let others_cpu = Cpu::now().others_since(before_cpu, began.elapsed());
@@ -105,7 +106,10 @@ pub(super) fn carry_out(case: &Case, program: &Path, folder: &Path) -> Result<Ou
     let explanation = serde_json::from_slice(&explained.stdout).unwrap_or(Value::Null);
     let failed = record["result"].is_null() || !record["error"].is_null();
     let figures = before.iter().zip(&after).map(|(before, after)| after.saturating_sub(*before));
-    let bites = case.witnesses.iter().zip(figures).map(|(witness, figure)| bite(witness, figure, &account, failed));
+    let bites = case.witnesses.iter().zip(figures).map(|(witness, figure)| match witness {
+        Witness::Stopped(least) => (format!("stopped {stopped_ms} ms"), stopped_ms >= *least),
+        witness => bite(witness, figure, &account, failed),
+    });
     Ok(Outcome { explanation, record, said, bites: bites.collect(), account, others_cpu })
 }
 
@@ -116,6 +120,7 @@ fn bite(witness: &Witness, figure: u64, account: &Value, failed: bool) -> (Strin
             (format!("{} {done}", counts.join("+")), done >= *least)
         }
         Witness::Shell(.., least, name) => (format!("{name} {figure}"), figure >= *least),
+        Witness::Stopped(_) => (String::new(), false),
         Witness::Failed => (if failed { "failed" } else { "did not fail" }.to_owned(), failed),
     }
 }
@@ -163,6 +168,9 @@ impl Drop for Running {
 struct Kept {
     hogs: Vec<Child>,
     stopped: Vec<(u32, Instant)>,
+    /// For so many milliseconds an agent was seen stopped (proc_pid_stat(5), state T).
+    seen_stopped_ms: u64,
+    glanced: Option<Instant>,
     guardians: Vec<Child>,
 }
 
@@ -198,6 +206,12 @@ impl Kept {
     /// Lets those run on whose time has come.
     fn wake(&mut self) {
         let now = Instant::now();
+        let passed = self.glanced.replace(now).map_or(0, |before| (now - before).as_millis() as u64);
+        let is_stopped = |(process, _): &(u32, Instant)| {
+            let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+            stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+        };
+        self.seen_stopped_ms += if self.stopped.iter().any(is_stopped) { passed } else { 0 };
         self.stopped.retain(|(process, until)| {
             if *until <= now {
                 signal(*process, "CONT");

@@ -57,8 +57,11 @@ pub(super) const LIMITS: [&str; 11] = [
     "far-path",
 ];
 
+/// What names the rate that a slow part of the way carries: true of whatever reaches it.
+pub(super) const RATES: [&str; 3] = ["bottleneck", "shaper", "link-full"];
+
 /// What is true where other programs want the CPUs.
-pub(super) const CROWDED: [&str; 9] = [
+pub(super) const CROWDED: [&str; 10] = [
     "steal",
     "sender-cpu",
     "receiver-cpu",
@@ -67,6 +70,7 @@ pub(super) const CROWDED: [&str; 9] = [
     "receive-buffer",
     "host-limits",
     "others-cpu",
+    "cpu-wait",
     "stall",
 ];
 
@@ -77,7 +81,7 @@ const LOSSY_ALSO: &[&str] = &["reordering", "stall", "outage"];
 
 /// Every family's truth.
 #[rustfmt::skip] // a table
-const TRUTHS: [Truth; 51] = [
+const TRUTHS: [Truth; 53] = [
     fault("loss",                  LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("burst-loss",            LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("reordering",            &["reordering"],                    &[], Where::Any),
@@ -93,21 +97,21 @@ const TRUTHS: [Truth; 51] = [
     fault("window",                &["receive-window", "send-buffer", "far-path", "small-buffer"], &[], Where::Any),
     fault("no-window-scaling",     &["receive-window", "far-path"],    &[], Where::Any),
     fault("lossy-far-path",        LOSSY,                                   LOSSY_ALSO, Where::Any),
-    fault("requests-lost",         &["requests-lost", "lossy-path", BETWEEN], &[], Where::Any),
+    fault("requests-lost",         &["requests-lost", "lossy-path", "retransmission-timeout", BETWEEN], &["outage", "stall"], Where::Any),
     fault("shaper",                &["shaper", "qdisc-drops"],         &["host-limits"], Where::There),
     fault("shaper-drops",          &["shaper", "qdisc-drops"],         &[], Where::There),
     fault("small-buffer",          &["small-buffer"],                  &["receive-buffer"], Where::There),
     fault("hog",                   &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
     fault("real-time-hog",         &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
-    fault("quota-receiver",        &["throttled"],                     &["receiver-starved", "receive-buffer", "receiver-cpu", "stall"], Where::There),
-    fault("quota-sender",          &["throttled"],                     &["host-limits", "sender-cpu", "stall"], Where::There),
+    fault("quota-receiver",        &["cpu-quota"],                     &["receiver-starved", "receive-buffer", "receiver-cpu", "stall"], Where::There),
+    fault("quota-sender",          &["cpu-quota"],                     &["host-limits", "sender-cpu", "stall"], Where::There),
     fault("stopped",               &["agent-stopped"],                 &["receiver-starved", "receive-buffer", "stall", "requests-lost"], Where::There),
     fault("firewall-share",        &["stack-drops"],                   &["interface-filter"], Where::There),
     fault("firewall-out",          &["stack-drops"],                   &[], Where::There),
     fault("ingress-limit",         &["interface-filter", "stack-drops", "unaccounted/behind its link"], &[], Where::There),
     fault("backlog",               &["softirq-backlog"],               &[], Where::There),
     fault("mtu",                   &["mtu-mismatch"],                  &["transmit-ring", "size-hole"], Where::Any),
-    fault("carrier",               &["link-down"],                     &["outage", "stall", "flow-died", "neighbours"], Where::Any),
+    fault("carrier",               &["link-down"],                     &["outage", "stall", "flow-died", "neighbours", "stack-drops"], Where::Any),
     fault("neighbour",             &["neighbours", "outage"],          &["stall", "unaccounted"], Where::Any),
     fault("others-traffic",        &["others-traffic", "shaper", "qdisc-drops"], &[], Where::There),
     fault("router-shaper",         &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
@@ -120,15 +124,27 @@ const TRUTHS: [Truth; 51] = [
     refused("no-forwarding",       &["router|forward|hop|gateway|on the way|between"]),
     refused("reverse-path",        &["reverse path|rp_filter", "{at}"]),
     refused("hole-for-data",       &["bytes|size|mtu|large"]),
+    refused("router-firewall",     &["router|forward|hop|gateway|on the way|between|firewall|prohibited"]),
+    refused("no-address",          &["address|subnet", "{at}"]),
     healthy("clean-udp",           &[]),
     healthy("clean-udp-many",      &[]),
     healthy("clean-bursts",        &[]),
     healthy("clean-tcp-paced",     &[]),
     healthy("clean-tcp-greedy",    &LIMITS),
     healthy("clean-requests",      &[]),
-    healthy("clean-far",           &[]),
+    healthy("clean-far",           &["far-path"]),
     healthy("clean-shaped",        &["shaper", "link-full", "bottleneck", "qdisc-drops", "host-limits"]),
     healthy("clean-shaped-udp",    &[]),
+];
+
+/// Sentences that fit every trial that cannot begin, and name no cause: small letters, without endpoints.
+pub(super) const FITS_ALL: [&str; 6] = [
+    "check the cable, the addresses and firewalls between the two ends",
+    "check the cable and the other end",
+    "the trial failed: the host did not connect",
+    "the trial failed: the target did not connect",
+    "the host did not connect",
+    "the target did not connect",
 ];
 
 /// Of this family. Every one has a row: a test holds the two lists against each other.

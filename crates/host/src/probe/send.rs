@@ -126,12 +126,7 @@ fn open(order: &Order<'_>, kind: Type, protocol: Protocol, port: u16) -> io::Res
 }
 
 /// Requests on a connected socket, until enough are answered. `make` makes one of this number, `number` reads an answer's.
-fn ask(
-    socket: &Socket,
-    is_ipv4: bool,
-    make: impl Fn(u32) -> Vec<u8>,
-    number: impl Fn(&[u8]) -> Option<u32>,
-) -> Tried {
+fn ask(socket: &Socket, is_ipv4: bool, make: impl Fn(u32) -> Vec<u8>, number: impl Fn(&[u8]) -> Option<u32>) -> Tried {
     let mut tried = Tried { hops_sent: hops_of(&SockRef::from(socket), is_ipv4), ..Tried::default() };
     let began = Instant::now();
     let mut sent_at: Vec<Instant> = Vec::new();
@@ -360,7 +355,6 @@ fn sizes(order: &Order<'_>, port: u16) -> Vec<SizeTried> {
                 break;
             }
         }
-        
     }
     tried
 }
@@ -412,10 +406,14 @@ mod tests {
         let began = Instant::now();
         let report = probe(&order);
         assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
-        assert!(report.udp.as_ref().is_some_and(|udp| udp.answered >= ENOUGH && udp.hops_sent == Some(64)), "{report:?}");
+        assert!(
+            report.udp.as_ref().is_some_and(|udp| udp.answered >= ENOUGH && udp.hops_sent == Some(64)),
+            "{report:?}"
+        );
         assert!(report.echo.as_ref().is_none_or(|echo| echo.answered >= ENOUGH), "{report:?}");
         assert_eq!(report.tcp.unwrap().reached, TcpReached::Filled);
-        let sizes = probe(&Order { sizes: &[1500, 60, 200_000], echo: false, arp: false, tcp: None, ..order.clone() }).sizes;
+        let sizes =
+            probe(&Order { sizes: &[1500, 60, 200_000], echo: false, arp: false, tcp: None, ..order.clone() }).sizes;
         assert_eq!(sizes.iter().map(|one| one.sent).collect::<Vec<_>>(), [1, 1, 0], "{sizes:?}");
         let heard = witness.report();
         assert!(heard.datagrams.iter().any(|(octets, _)| *octets == 1500), "{heard:?}");

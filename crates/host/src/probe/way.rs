@@ -147,8 +147,7 @@ fn read_route(reply: &[u8], protocol: Option<Protocol>, links: &[Link]) -> Optio
         match attribute {
             RTA_OIF => {
                 let index = content.first_chunk().map(|index| u32::from_ne_bytes(*index));
-                route.interface =
-                    links.iter().find(|link| Some(link.index) == index).map(|link| link.name.clone());
+                route.interface = links.iter().find(|link| Some(link.index) == index).map(|link| link.name.clone());
             }
             RTA_GATEWAY => route.gateway = interfaces::ip_of(content),
             // An address behind its family's two octets.
@@ -217,9 +216,8 @@ fn address_flags(local: IpAddr, interface: u32) -> Option<Option<u32>> {
         .raw_request(libc::RTM_GETADDR, libc::NLM_F_DUMP as u16, &request, |reply| {
             let (Some(header), Some(rest)) = (reply.get(..8), reply.get(8..)) else { return };
             let index = u32::from_ne_bytes([header[4], header[5], header[6], header[7]]);
-            let is_address = |(kind, content): (u16, &[u8])| {
-                (kind == IFA_LOCAL || kind == IFA_ADDRESS) && content == wanted
-            };
+            let is_address =
+                |(kind, content): (u16, &[u8])| (kind == IFA_LOCAL || kind == IFA_ADDRESS) && content == wanted;
             if index == interface && attributes(rest).any(is_address) {
                 let wide = attributes(rest).find(|(kind, _)| *kind == IFA_FLAGS);
                 let wide = wide.and_then(|(_, content)| content.first_chunk().map(|flags| u32::from_ne_bytes(*flags)));
@@ -273,7 +271,10 @@ mod tests {
     #[test]
     fn a_route_s_answer_is_read_whatever_it_is() {
         for garbage in [&[][..], &[0; 7], &[1; 12], &[0xff; 40]] {
-            assert_eq!(read_route(garbage, None, &[]).map(|route| route.kind), (garbage.len() == 12).then_some(RouteKind::Unicast));
+            assert_eq!(
+                read_route(garbage, None, &[]).map(|route| route.kind),
+                (garbage.len() == 12).then_some(RouteKind::Unicast)
+            );
         }
     }
 }

@@ -107,7 +107,8 @@ impl Witness {
             half_open: has_half_open(self.shared.local, self.ports.1),
             answer_refusal: heard.answer_refusal.clone(),
             hops: heard.hops,
-            packets: packets.map(|all| all.iter().map(|(seen, count)| Seen { count: *count, ..seen.clone() }).collect()),
+            packets: packets
+                .map(|all| all.iter().map(|(seen, count)| Seen { count: *count, ..seen.clone() }).collect()),
         }
     }
 }
@@ -235,7 +236,11 @@ impl Shared {
                 }
                 let name = names.entry(passed.interface).or_insert_with(|| {
                     let links = interfaces::links().unwrap_or_default();
-                    links.into_iter().find(|link| link.index == passed.interface).map(|link| link.name).unwrap_or_default()
+                    links
+                        .into_iter()
+                        .find(|link| link.index == passed.interface)
+                        .map(|link| link.name)
+                        .unwrap_or_default()
                 });
                 let seen = Seen {
                     interface: name.clone(),

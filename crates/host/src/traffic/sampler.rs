@@ -2,6 +2,7 @@
 //! Knows what the flows publish, not what they do.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -9,14 +10,16 @@ use std::time::Duration;
 use linerate_machine::cpu::CpuUse;
 use linerate_machine::end::End;
 use linerate_trial::doubt::{Doubt, Doubted};
+use linerate_trial::event::Event;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{CpuSlice, Slice};
 use linerate_trial::spec::Spec;
 use linerate_trial::timeline::Timeline;
-use socket2::Socket;
+use socket2::{SockAddr, Socket};
 
 use super::TrafficError;
 use super::clock::{TrialClock, Window};
+use super::events::Watcher;
 use super::ledger::{Ledger, Reader};
 use super::presence::Presence;
 use super::tcp_counts::TcpCounts;
@@ -47,18 +50,30 @@ pub struct Sampled {
     pub cpu: Option<CpuUse>,
     /// CPU use in slices.
     pub cpu_slices: Vec<CpuSlice>,
-    /// Each flow's slices, in the order in which they were watched.
-    pub slices: Vec<Vec<Slice>>,
-    /// What TCP counted of each flow that this end sends, in the same order; of other flows nothing.
-    pub tcp_counts: Vec<TcpCounts>,
+    /// Each flow, in the order in which they were watched.
+    pub flows: Vec<SampledFlow>,
     /// The measured part in short slices.
     pub timeline: Timeline,
+    /// What happened meanwhile.
+    pub events: Vec<Event>,
     /// Doubts about the CPU figures.
     pub doubts: Vec<Doubt>,
     /// What the CPUs did over the measured part, not named yet.
     pub profile: Option<Taken>,
     /// Set when the sampler stopped the trial because nothing moved.
     pub stalled: Option<TrafficError>,
+}
+
+/// What was seen of a flow.
+pub struct SampledFlow {
+    /// Its slices.
+    pub slices: Vec<Slice>,
+    /// What it has moved in all.
+    pub octets: u64,
+    /// And in how many messages.
+    pub messages: u64,
+    /// What TCP counted, where this end sends; of others nothing.
+    pub tcp_counts: TcpCounts,
 }
 
 /// The thread that samples.
@@ -77,6 +92,8 @@ pub struct Sampler {
     others: Option<Others>,
     spec: Arc<Spec>,
     sights: Vec<FlowSight>,
+    /// This end's and the other end's, of the test traffic.
+    addresses: Option<(IpAddr, IpAddr)>,
 }
 
 struct Watched {
@@ -130,6 +147,7 @@ impl Sampler {
             others: None,
             spec: Arc::clone(spec),
             sights: Vec::new(),
+            addresses: None,
         }
     }
 
@@ -147,6 +165,8 @@ impl Sampler {
         presence: Arc<Presence>,
     ) -> io::Result<()> {
         self.sights.push(FlowSight::new(flow, self.end, presence));
+        let ip = |address: io::Result<SockAddr>| Some(address.ok()?.as_socket()?.ip());
+        self.addresses = self.addresses.or_else(|| ip(socket.local_addr()).zip(ip(socket.peer_addr())));
         let sends = flow.source == self.end;
         let tcp = (flow.workload == linerate_trial::spec::Workload::TcpStream && sends)
             .then(|| socket.try_clone())
@@ -175,6 +195,7 @@ impl Sampler {
             return sampled;
         }
         let started_ns = self.clock.now_ns();
+        let mut watcher = Watcher::begin(self.end, interface.as_deref(), self.addresses, started_ns);
         self.watched.iter_mut().for_each(|watched| watched.moved_ns = started_ns);
         let mut progress_due = started_ns + self.progress_ns;
         let mut span: Option<Span> = None;
@@ -199,7 +220,8 @@ impl Sampler {
                 self.catch_up(now);
                 // What this thread did itself before it slept is no lateness.
                 let late_ns = now - cutter.due_ns().max(slept_ns).min(now);
-                cutter.look(now, late_ns, self.watched.iter().map(|watched| &watched.reader));
+                let signs = cutter.look(now, late_ns, self.watched.iter().map(|watched| &watched.reader));
+                watcher.look(now, late_ns, signs);
                 cutter.handle_cost(self.clock.now_ns() - now);
             }
             if let Some(span) = &mut span
@@ -233,17 +255,25 @@ impl Sampler {
         {
             let now = self.clock.now_ns();
             self.catch_up(now);
-            cutter.close(now, self.watched.iter().map(|watched| &watched.reader));
+            let signs = cutter.close(now, self.watched.iter().map(|watched| &watched.reader));
+            signs.into_iter().for_each(|signs| watcher.look(now, 0, signs));
             self.cut_slice(span, now, &mut sampled);
             self.close(span, &mut sampled);
         }
         sampled.timeline = cutter.finish();
+        let window = span.map(|span| span.window).or_else(|| self.window()).unwrap_or_else(|| self.clock.sending());
+        sampled.events = watcher.finish(window.start_ns);
         // Of a trial that fails nothing else says how far it was.
         let now = self.clock.now_ns();
         self.catch_up(now);
         notify(self.progress(now - started_ns));
-        (sampled.slices, sampled.tcp_counts) =
-            self.watched.into_iter().map(|watched| (watched.slices, watched.tcp_counts)).unzip();
+        let flow = |Watched { slices, reader, tcp_counts, .. }| SampledFlow {
+            slices,
+            octets: reader.octets,
+            messages: reader.messages,
+            tcp_counts,
+        };
+        sampled.flows = self.watched.into_iter().map(flow).collect();
         sampled
     }
 

@@ -10,8 +10,8 @@ use linerate_control::{ControlError, Pending};
 use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
 use linerate_machine::probe::{
-    IcmpError, IcmpSaid, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind, Seen, TcpReached, TcpTried,
-    Tried, Way, WitnessReport,
+    IcmpError, IcmpSaid, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind, Seen, TcpReached,
+    TcpTried, Tried, Way, WitnessReport,
 };
 use linerate_path::budget::{LossLine, Seen as SeenDrops, drops_seen};
 use linerate_path::stage::Counters;
@@ -84,11 +84,7 @@ pub(crate) struct Examined {
 impl Examined {
     /// Examines why nothing came through, where nothing did and it is not known why. The first step that explains it becomes
     /// the trial's error.
-    pub(crate) fn of(
-        &mut self,
-        pair: &Pair,
-        conducted: &mut Conducted<TrialError>,
-    ) -> Option<Examination> {
+    pub(crate) fn of(&mut self, pair: &Pair, conducted: &mut Conducted<TrialError>) -> Option<Examination> {
         let why = match &conducted.outcomes {
             Ok(outcomes) if nothing_arrived(outcomes) => None,
             Ok(_) => {
@@ -222,9 +218,8 @@ impl Examiner<'_> {
     fn run(&mut self, route: Route) -> Result<(), TrialError> {
         let able = PerEnd::of(|end| is_able(self.pair, end));
         let interfaces = PerEnd::of(|end| self.pair.interface(end, Self::address(route, end)).map(str::to_owned));
-        let described = self.ask(|end| {
-            Some(Request::Describe { interface: interfaces[end].clone(), modules: Vec::new() })
-        });
+        let described =
+            self.ask(|end| Some(Request::Describe { interface: interfaces[end].clone(), modules: Vec::new() }));
         let looked = self.ask(|end| able[end].then(|| self.look(route, end, interfaces[end].clone())));
         let described = [described.target, described.host].map(|one| Self::wait(one, LOOK_TIME));
         let looked = [looked.target, looked.host].map(|one| Self::wait(one, LOOK_TIME));
@@ -357,13 +352,7 @@ impl Examiner<'_> {
         Ok(evidence)
     }
 
-    fn order(
-        &self,
-        evidence: &Evidence,
-        end: End,
-        interfaces: &PerEnd<Option<String>>,
-        secret: Secret,
-    ) -> ProbeOrder {
+    fn order(&self, evidence: &Evidence, end: End, interfaces: &PerEnd<Option<String>>, secret: Secret) -> ProbeOrder {
         ProbeOrder {
             local: Self::address(evidence.route, end),
             peer: Self::address(evidence.route, end.other()),
@@ -390,8 +379,7 @@ impl Examiner<'_> {
     }
 
     fn counters(&self, interfaces: &PerEnd<Option<String>>) -> Result<PerEnd<Counters>, TrialError> {
-        let asked =
-            self.ask(|end| Some(Request::Counters { interface: interfaces[end].clone().unwrap_or_default() }));
+        let asked = self.ask(|end| Some(Request::Counters { interface: interfaces[end].clone().unwrap_or_default() }));
         let [target, host] = [asked.target, asked.host].map(|one| Self::wait(one, LOOK_TIME));
         let of = |reply: Option<Reply>| match reply {
             Some(Reply::Counters { counters, .. }) => counters,
@@ -486,8 +474,7 @@ impl Examiner<'_> {
 
     /// The largest packets that pass each way.
     fn sizes(&mut self, evidence: &Evidence, interfaces: &PerEnd<Option<String>>) -> Result<(), TrialError> {
-        let passes_small =
-            |end: End| evidence.reports[end].udp.as_ref().is_some_and(|udp| udp.answered > 0);
+        let passes_small = |end: End| evidence.reports[end].udp.as_ref().is_some_and(|udp| udp.answered > 0);
         let mtu = |end: End| evidence.ways[end].as_ref()?.interface.as_ref()?.mtu;
         let mtus = PerEndMtu { target: mtu(End::Target), host: mtu(End::Host) };
         let small = if evidence.route.target.is_ipv4() { 68 } else { 88 };
@@ -559,7 +546,8 @@ impl Examiner<'_> {
             self.steps.iter().enumerate().filter(|(_, step)| matters(step)).find_map(failed)
         };
         // What the trial needed most of all; then what else does not pass of its transport.
-        let of_transport = |step: &Step| matches!(step.probe, Probe::Transport { transport, .. } if transport == scope.transport);
+        let of_transport =
+            |step: &Step| matches!(step.probe, Probe::Transport { transport, .. } if transport == scope.transport);
         first(&matters).or_else(|| first(&of_transport))
     }
 }
@@ -766,8 +754,12 @@ impl Evidence {
             _ if route.kind.leads_somewhere() => false,
             None => !passes,
             Some(Protocol::Echo) => self.reports[from].echo.as_ref().is_none_or(|echo| echo.answered == 0),
-            Some(Protocol::Udp) => !both || self.heard[from.other()].datagrams.is_empty() || !self.is_answered(from.other(), Protocol::Udp),
-            Some(Protocol::Tcp) => !both || !self.is_answered(from, Protocol::Tcp) || !self.is_answered(from.other(), Protocol::Tcp),
+            Some(Protocol::Udp) => {
+                !both || self.heard[from.other()].datagrams.is_empty() || !self.is_answered(from.other(), Protocol::Udp)
+            }
+            Some(Protocol::Tcp) => {
+                !both || !self.is_answered(from, Protocol::Tcp) || !self.is_answered(from.other(), Protocol::Tcp)
+            }
         };
         let general = way.routes.iter().find(|route| route.protocol.is_none());
         if let Some(route) = way.routes.iter().find(fails) {
@@ -825,14 +817,19 @@ impl Evidence {
 
     fn of_room(&self, end: End, both: bool) -> Option<Came> {
         let way = self.ways[end].as_ref()?;
-        let all_pass = both && End::BOTH.iter().all(|asker| {
-            self.is_answered(*asker, Protocol::Udp) && self.is_answered(*asker, Protocol::Tcp)
-        });
+        let all_pass = both
+            && End::BOTH
+                .iter()
+                .all(|asker| self.is_answered(*asker, Protocol::Udp) && self.is_answered(*asker, Protocol::Tcp));
         if let Some(room) = way.descriptors.filter(|room| room.used + SPARE_DESCRIPTORS > room.of) {
             return Some(Came::Failed(Failed::Full { room: FullRoom::Descriptors, used: room.used, of: room.of }));
         }
         if let Some(room) = way.tracked_connections.filter(|room| room.used >= room.of && !all_pass) {
-            return Some(Came::Failed(Failed::Full { room: FullRoom::TrackedConnections, used: room.used, of: room.of }));
+            return Some(Came::Failed(Failed::Full {
+                room: FullRoom::TrackedConnections,
+                used: room.used,
+                of: room.of,
+            }));
         }
         if let Some((_, sentence)) = self.refused.iter().find(|(one, _)| *one == end) {
             return Some(Came::Failed(Failed::NoSocket { sentence: sentence.clone() }));
@@ -880,10 +877,9 @@ impl Evidence {
         match found {
             None => Came::Unknown(Unknown::NotTried),
             Some(Ok((0, ns))) => Came::Passed(Passed::Connected { handshake_s: ns.map(|ns| ns as f64 / 1e9) }),
-            Some(Ok((answered, ns))) => Came::Passed(Passed::Answered {
-                answered: answered.into(),
-                median_s: ns.map(|ns| ns as f64 / 1e9),
-            }),
+            Some(Ok((answered, ns))) => {
+                Came::Passed(Passed::Answered { answered: answered.into(), median_s: ns.map(|ns| ns as f64 / 1e9) })
+            }
             Some(Err((from, is_answer, place))) => self.lost(from, is_answer, place, transport),
         }
     }
@@ -949,12 +945,8 @@ impl Evidence {
                 Place::NotOut { interface: by.or_else(|| self.interface(from)) }
             }
             (_, Some(came)) if came.is_empty() => {
-                let mut left_by: Vec<String> = self
-                    .seen(from, true, is)
-                    .unwrap_or_default()
-                    .iter()
-                    .map(|seen| seen.interface.clone())
-                    .collect();
+                let mut left_by: Vec<String> =
+                    self.seen(from, true, is).unwrap_or_default().iter().map(|seen| seen.interface.clone()).collect();
                 left_by.sort();
                 left_by.dedup();
                 if left_by.is_empty() {
@@ -984,7 +976,8 @@ impl Evidence {
             let place = icmp.unwrap_or_else(|| self.place(answerer, |what| what == Packet::DatagramAnswer));
             return (answerer, true, place);
         }
-        if let Some(refusal @ (Refusal::NotPermitted | Refusal::NoDescriptors | Refusal::NoPort)) = udp.refusal.clone() {
+        if let Some(refusal @ (Refusal::NotPermitted | Refusal::NoDescriptors | Refusal::NoPort)) = udp.refusal.clone()
+        {
             return (asker, false, Place::Refused { refusal });
         }
         let icmp = self.icmp_said(udp).or_else(|| self.icmp_about(asker, Protocol::Udp));

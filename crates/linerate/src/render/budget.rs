@@ -37,12 +37,15 @@ fn rows(record: &Record) -> Vec<Vec<Cell>> {
     let mut row = |stage: &str, passed: Cell, lost: Cell, evidence: &str| {
         rows.push(vec![Cell::text(stage), passed, lost, Cell::long(evidence)]);
     };
-    let both = record.direction == Direction::Both;
+    let both = record.direction == Direction::Both || record.losses.len() > 1;
     for direction in [Direction::Tx, Direction::Rx] {
         let path: Vec<&PathLine> = record.path.iter().filter(|line| line.direction == direction).collect();
         let lost: Vec<&LossLine> =
             record.loss_budget.iter().flatten().filter(|line| line.direction == direction).collect();
-        if both && !(path.is_empty() && lost.is_empty()) {
+        let losses = record.losses.iter().find(|losses| losses.direction == direction);
+        // Of requests that all came back nothing is to be said.
+        let losses = losses.filter(|losses| !path.is_empty() || !lost.is_empty() || losses.lost() > 0);
+        if both && !(path.is_empty() && lost.is_empty() && losses.is_none()) {
             let title = format!("{direction}, {}", who_sends(direction));
             row(&title, Cell::default(), Cell::default(), "");
         }
@@ -55,19 +58,38 @@ fn rows(record: &Record) -> Vec<Vec<Cell>> {
                 row(stage.name(), Cell::default(), Cell::count(line.packets), &line.evidence());
             }
         }
+        if let Some(losses) = losses {
+            let said = format!("of {} {} that were sent", count(losses.sent), losses.of);
+            row("unaccounted", Cell::default(), Cell::numbers(signed(losses.unaccounted)), why(losses.unaccounted));
+            row("lost in all", Cell::default(), Cell::numbers(count(losses.lost())), &said);
+        }
     }
+    if !record.losses.is_empty() {
+        return named_once(rows);
+    }
+    // A record of an earlier version, or counters of drops alone.
     let known: i64 = record.loss_budget.iter().flatten().map(|line| line.packets as i64).sum();
     let nothing = record.path.is_empty() && record.loss_budget.iter().flatten().next().is_none();
     if let Some(rest) = record.unaccounted.filter(|rest| !(nothing && *rest == 0)) {
-        let why = if rest < 0 { "counters explain more than was lost" } else { "no counter explains these" };
-        let why = if rest == 0 { "" } else { why };
-        row("unaccounted", Cell::default(), Cell::numbers(signed(rest)), why);
+        row("unaccounted", Cell::default(), Cell::numbers(signed(rest)), why(rest));
         row("lost in all", Cell::default(), Cell::numbers(signed(known + rest)), "");
     } else if let Some(tcp) = record.result.as_ref().and_then(|result| result.flow.tcp.as_ref()) {
         let said = "segments that TCP retransmitted; not each of them had been lost";
         row("retransmitted", Cell::default(), Cell::count(tcp.retransmissions), said);
     }
-    // A stage is named once.
+    named_once(rows)
+}
+
+fn why(unaccounted: i64) -> &'static str {
+    match unaccounted {
+        0 => "",
+        ..0 => "counters explain more than was lost",
+        _ => "no counter explains these",
+    }
+}
+
+/// A stage's name stands in the first of its rows.
+fn named_once(mut rows: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
     for at in (1..rows.len()).rev() {
         if rows[at][0] == rows[at - 1][0] {
             rows[at][0] = Cell::default();

@@ -1,12 +1,12 @@
 //! What a record shows, for people and programs: what went wrong, where the packets went, what limits it, what to try.
 //! Concludes nothing; findings come from `results`.
 
-use linerate_results::findings::{Absent, Finding, Trouble, absent, findings, trouble};
+use linerate_results::findings::{Absent, Finding, Trouble, absent, findings, limit, trouble};
 use linerate_results::record::Record;
 
 use super::forms::{self, Piece};
 use super::summary::summary_beside_budget;
-use super::{budget, check, json, registers, sentence, wrapped};
+use super::{budget, check, json, registers, sentence, time, wrapped};
 
 /// A record explained.
 pub(crate) struct Explained<'a> {
@@ -43,6 +43,9 @@ impl<'a> Explained<'a> {
             "format": "linerate.explanation/1",
             "record": self.record.id,
             "trouble": trouble(self.record).sentence,
+            "limit": limit(self.record),
+            "time_budget": self.record.time_budget,
+            "events": self.record.events,
             "findings": self.findings,
             "absent": self.absent,
         });
@@ -57,10 +60,12 @@ impl<'a> Explained<'a> {
             record.workload, record.direction, record.target.endpoint, record.host.endpoint, record.id
         ))];
         let mut lines = vec![trouble(record).sentence];
+        lines.extend(limit(record));
         // Of datagrams the budget says the same, and better.
         lines.extend(summary_beside_budget(record).lines().map(str::to_owned));
         pieces.push(Piece::Lines(lines));
         pieces.extend(budget::pieces(record));
+        pieces.extend(time::pieces(record));
         self.say_findings(&mut pieces);
         let doubts = record.doubts.iter().map(|doubt| format!("{}: {}", doubt.kind().name(), doubt));
         let absent = self.absent.iter().map(|absent| format!("{}: {}.", capital(&absent.what), absent.how));
@@ -114,7 +119,7 @@ impl<'a> Explained<'a> {
 
 fn nothing(record: &Record) -> String {
     match trouble(record) {
-        Trouble { is_there: false, .. } => "Nothing that a rule knows (docs/findings.md).".to_owned(),
+        Trouble { is_there: false, .. } => "Nothing that is wrong (docs/findings.md).".to_owned(),
         Trouble { is_there: true, .. } => {
             "Nothing in the record says. 'linerate records show' has every counter that moved.".to_owned()
         }
@@ -130,6 +135,7 @@ fn capital(text: &str) -> String {
 pub(crate) struct First {
     pub(crate) record: String,
     pub(crate) failed: bool,
+    pub(crate) limit: Option<String>,
     pub(crate) finding: Option<Finding>,
 }
 
@@ -138,6 +144,7 @@ impl First {
         First {
             record: record.id.clone(),
             failed: record.result.is_none(),
+            limit: limit(record),
             finding: findings(record).into_iter().next(),
         }
     }
@@ -148,7 +155,11 @@ impl First {
 pub(crate) fn in_three_lines(firsts: &[First], width: Option<u16>) -> String {
     let Some(last) = firsts.last() else { return String::new() };
     let Some((first, finding)) = strongest(firsts) else {
-        let said = if last.failed { "The last trial has no figures." } else { "No rule found anything that limits." };
+        let said = match (&last.limit, last.failed) {
+            (_, true) => "The last trial has no figures.",
+            (Some(limit), false) => limit,
+            (None, false) => "No rule found anything that limits.",
+        };
         let more = format!("linerate explain {} shows what is known.", last.record);
         return wrapped(&format!("{}\n", sentence(&format!("{said} {more}"))), width);
     };

@@ -2,6 +2,7 @@
 //! Knows the time budget and round trips; what stands there nobody at the ends can see.
 
 use super::case::{Case, percent, tidy};
+use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
 
@@ -12,13 +13,31 @@ pub(super) const RULE: Rule = Rule {
     name: "bottleneck",
     says: "A queue stands between the two ends: a slower link, a shaper or a busy switch on the way limits, not the ends.",
     rests_on: "The time budget's line path with at least 30 % of the time: round trips took 1.5 times the shortest and 1 ms more, \
-               while nothing stood at the sender's egress and both ends had CPU time left.",
+               while nothing stood at the sender's egress and both ends had CPU time left. Of datagrams: a loss between the two links whose runs are \
+               shorter than chance makes.",
     source: "RFC 6349, section 3.2 (bottleneck bandwidth, buffer delay); tcp_info's rtt and min_rtt.",
     suggests: &[],
     find,
 };
 
+/// Datagrams that vanish between the ends at regular distances: more is offered than passes.
+fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
+    let missing = Missing::of(case).filter(Missing::is_between)?;
+    let pattern = Pattern::of(case, &missing.loss).filter(|pattern| matches!(pattern, Pattern::Regular))?;
+    let mbit = case.throughput_bps()? / 1e6;
+    let sentence = format!("A limit of rate between the two ends drops what is above about {} Mbit/s.", tidy(mbit));
+    Some(
+        RULE.finds(case, None, Sureness::Likely, missing.part, sentence)
+            .because_of(missing.evidence(case))
+            .because(pattern.clause())
+            .wrong_if("It is wrong if as large a share is lost at half the rate: then it is no limit of rate."),
+    )
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
+    if let Some(found) = find_datagrams(case) {
+        return Some(found);
+    }
     let line = case.time().find(|line| line.limit == Limit::Path && line.share >= SHARE)?;
     let short = case.short()?;
     let tcp = case.tcp()?;
@@ -29,7 +48,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         format!("a round trip took {} ms at last, and {} ms at least", tidy(tcp.rtt_s * 1e3), tidy(least * 1e3))
     });
     Some(
-        RULE.finds(case, None, Sureness::Likely, line.share.max(0.6), sentence)
+        RULE.finds(case, None, Sureness::Likely, line.share * 0.8, sentence)
             .because(format!("a queue stood on the way {} of the time", percent(line.share)))
             .because_of(trips)
             .because(short)

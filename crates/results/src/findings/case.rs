@@ -39,6 +39,8 @@ pub(super) const SATURATED: f64 = 0.95;
 /// A thread that worked, or waited for a CPU, for this share of the trial was what its end could do at most.
 pub(super) const THREAD_BUSY: f64 = 0.9;
 
+/// CPUs that limited a smaller part of a stream's time are not what to look at.
+const CPU_PART: f64 = 0.2;
 /// The least time after which TCP sends again what nobody acknowledged (TCP_RTO_MIN of Linux), less what a clock tick may
 /// take off it.
 const LEAST_TIMER_S: f64 = 0.19;
@@ -216,6 +218,23 @@ impl<'a> Case<'a> {
         self.time().filter(|line| limits.contains(&line.limit)).map(|line| line.share).sum()
     }
 
+    /// Whether CPU time can have been the limit: by the time budget of a TCP stream, where it has one.
+    pub(super) fn may_be_cpu(&self) -> bool {
+        if !self.is(Workload::TcpStream) || self.time().next().is_none() {
+            return true;
+        }
+        let of_cpu = [
+            Limit::SenderCpu,
+            Limit::SenderCpuWait,
+            Limit::ReceiverCpu,
+            Limit::ReceiverCpuWait,
+            Limit::Softirq,
+            Limit::SendingApplication,
+            Limit::Unaccounted,
+        ];
+        self.share_of(&of_cpu) >= CPU_PART
+    }
+
     /// What happened in the trial.
     pub(super) fn events(&self) -> impl Iterator<Item = &'a Event> {
         self.record.events.iter()
@@ -302,6 +321,14 @@ impl<'a> Case<'a> {
         } else {
             Sureness::Sure
         }
+    }
+
+    /// Packets that the sender's queueing discipline dropped beyond what the trial lost, where that is what counters have too many
+    /// of: others' packets.
+    pub(super) fn surplus_at_qdisc(&self) -> Option<u64> {
+        let surplus = self.unaccounted()?.min(0).unsigned_abs();
+        let at_qdisc: u64 = self.drops.iter().filter(|line| line.stage == Stage::Qdisc).map(|line| line.packets).sum();
+        (surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64 && at_qdisc >= surplus).then_some(surplus)
     }
 
     /// Drops that any counter saw, of either machine.
@@ -528,6 +555,9 @@ impl<'a> Side<'a> {
         if let Some((number, cpu)) = self.busiest().filter(|(_, cpu)| cpu.busy >= SATURATED) {
             most = most.max(cpu.busy);
             clauses.push(format!("the {}'s CPU {number} was busy {} of the time", self.end, percent(cpu.busy)));
+        }
+        if !case.may_be_cpu() {
+            return None;
         }
         // A busy CPU beside an idle thread is somebody else's; of two ends on one machine, either may have kept it busy.
         let wants = |side: &Side<'_>| side.thread_shares(case).is_none_or(|(worked, waited)| worked + waited >= 0.5);

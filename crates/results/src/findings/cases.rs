@@ -57,7 +57,10 @@ fn clean(name: &'static str, mut record: Record, change: impl FnOnce(&mut Record
 
 /// Every case, the clean ones first.
 pub fn cases() -> Vec<FaultCase> {
-    [clean_runs(), nothing_through(), losses(), short_streams(), out_of_cpu(), slow_answers(), in_time()].into_iter().flatten().collect()
+    [clean_runs(), nothing_through(), losses(), short_streams(), out_of_cpu(), slow_answers(), in_time()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn clean_runs() -> Vec<FaultCase> {
@@ -250,7 +253,7 @@ fn losses() -> Vec<FaultCase> {
             let lost = lose(r, 1_700);
             r.target.counters.add(Stage::ReceiverStack, "Udp InCsumErrors", lost);
         }),
-        case("a switch that drops", "unaccounted", &[], udp(Rx, 300, 200.0), |r| {
+        case("a switch that drops", "lossy-path", &[], udp(Rx, 300, 200.0), |r| {
             let lost = lose(r, 17_000);
             r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 51_030);
             r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 51_030 - lost);
@@ -527,7 +530,12 @@ fn in_time() -> Vec<FaultCase> {
         case("an answerer without a CPU", "cpu-wait", &[], rr(300e-6), |r| {
             limited(r, Limit::ResponderWaits, Some(End::Target), 0.8);
         }),
-        case("a way of 20 ms", "far-path", &[], rr(25e-3), |r| limited(r, Limit::OnTheWay, None, 0.95)),
+        clean("requests over a way of 20 ms", rr(25e-3), |r| limited(r, Limit::OnTheWay, None, 0.95)),
+        case("TCP over a way of 20 ms", "far-path", &[], tcp(Tx, 95.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.rtt_s, tcp.min_rtt_s) = (20.5e-3, Some(20e-3));
+            limited(r, Limit::SlowStart, None, 0.7);
+        }),
         case("answers over TCP, some lost", "retransmission-timeout", &[], rr(300e-6), |r| {
             r.workload = Workload::TcpRr;
             let latency = r.result.as_mut().and_then(|figures| figures.latency.as_mut()).expect("it is timed");

@@ -18,7 +18,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let noun = case.noun();
     let sentence = format!("Packets arrive twice: {} of the {noun} were doubled on the way.", percent(share));
     Some(
-        RULE.finds(case, None, Sureness::Likely, 0.6, sentence)
+        RULE.finds(case, None, Sureness::Likely, 0.9, sentence)
             .because(format!("{copies} copies arrived beside the first ones"))
             .wrong_if("It is wrong if the sender's interface counts as many more packets than it was given: then it sends them.")
             .explains(&["contradiction", "reordering"]),

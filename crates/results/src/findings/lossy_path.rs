@@ -2,6 +2,8 @@
 //! Knows both ends' segment counts, and how fast TCP can go at a loss and a round trip.
 
 use super::case::{Case, FEW, percent, tidy};
+use super::trouble::capital;
+use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
 
 /// Of what was lost, so much must be unaccounted for at the ends.
@@ -11,8 +13,9 @@ const ABOUT: f64 = 3.0;
 
 pub(super) const RULE: Rule = Rule {
     name: "lossy-path",
-    says: "Segments of TCP are lost between the two ends, and TCP goes no faster than such a loss permits.",
-    rests_on: "At least 0.1 % of the segments lost, by both ends' counts of them (or retransmitted, where those are not known), no \
+    says: "Packets are lost between the two ends; TCP goes no faster than such a loss permits.",
+    rests_on: "Datagrams, requests, answers: at least 10 % of the loss unaccounted for, and the sender's link tx_packets less the \
+               receiver's link rx_packets agree with it to a fifth. TCP: at least 0.1 % of the segments lost, by both ends' counts of them (or retransmitted, where those are not known), no \
                more than half of them dropped by counters of either machine, and no reordering that explains it. What loss \
                permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %.",
     source: "Mathis et al. 1997, The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm; RFC 9438, section 5.1.2 \
@@ -21,7 +24,29 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
+/// Datagrams, requests or answers that left the sender's link and never reached the receiver's.
+fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
+    let missing = Missing::of(case).filter(Missing::is_between)?;
+    let pattern = Pattern::of(case, &missing.loss);
+    if matches!(pattern, Some(Pattern::Regular)) {
+        return None;
+    }
+    let sentence = format!(
+        "{} are lost between the two ends: a switch, the cable, or a MAC that does not count what it drops.",
+        capital(case.noun())
+    );
+    Some(
+        RULE.finds(case, None, Sureness::Likely, missing.part, sentence)
+            .because_of(missing.evidence(case))
+            .because_of(pattern.map(|pattern| pattern.clause()))
+            .wrong_if("It is wrong if as many vanish over a cable from one end to the other, with nothing between."),
+    )
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
+    if let Some(found) = find_datagrams(case) {
+        return Some(found);
+    }
     let share = case.retransmitted()?;
     let tcp = case.tcp()?;
     let lost = tcp.segments_lost.unwrap_or_else(|| tcp.retransmissions - tcp.spurious_retransmissions.unwrap_or(0));

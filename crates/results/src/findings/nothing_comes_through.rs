@@ -3,7 +3,7 @@
 
 use super::case::Case;
 use super::{Finding, RULES, Rule, Sureness};
-use crate::examination::{Failed, Came, Place, Probe};
+use crate::examination::{Came, Failed, Place, Probe};
 
 pub(super) const RULE: Rule = Rule {
     name: "nothing-comes-through",
@@ -24,7 +24,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let Came::Failed(failed) = &step.came else { return None };
     let (kind, sure) = kind(failed);
     let machine = match failed {
-        Failed::Lost { place: Place::Between { .. } | Place::Unseen, .. } | Failed::Size { .. } | Failed::Hops { .. } => None,
+        Failed::Lost { place: Place::Between { .. } | Place::Unseen, .. }
+        | Failed::Size { .. }
+        | Failed::Hops { .. } => None,
         Failed::Lost { place: Place::Icmp { end, .. } | Place::Reset { end }, .. } => *end,
         Failed::Lost { place: Place::NotUp { .. } | Place::ForAnother { .. }, from, .. } => Some(from.other()),
         Failed::Lost { from, .. } => Some(*from),

@@ -18,7 +18,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if let Some((late, share)) = case.overtaken() {
         let sentence = "Packets overtake each other on the way.".to_owned();
         return Some(
-            RULE.finds(case, None, Sureness::Likely, 0.5, sentence)
+            RULE.finds(case, None, Sureness::Likely, 0.9, sentence)
                 .because(format!("{late} datagrams, {} of those that arrived, came after one with a higher number", percent(share)))
                 .wrong_if("It is wrong if the receiver spreads one flow over several CPUs or queues: then it overtakes there."),
         );

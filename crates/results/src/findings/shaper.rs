@@ -26,7 +26,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let kinds = if nic.qdiscs.is_empty() { nic.qdisc.clone() } else { Some(nic.qdiscs.join(", ")) };
     let sentence = format!("A shaper at the {}'s own egress limits.", side.end);
     Some(
-        RULE.finds(case, Some(side.end), Sureness::Likely, line.share.max(0.6), sentence)
+        RULE.finds(case, Some(side.end), Sureness::Likely, line.share * 0.85, sentence)
             .because(format!("frames waited in it {} of the time", percent(line.share)))
             .because_of(kinds.map(|kinds| format!("the discipline is {kinds}")))
             .because_of(case.throughput_bps().map(|bps| format!("{} Mbit/s came through", tidy(bps / 1e6))))

@@ -17,7 +17,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    if !case.is_troubled() {
+    if !case.is_troubled() || !case.may_be_cpu() {
         return None;
     }
     case.sides().into_iter().find_map(|side| {

@@ -12,8 +12,8 @@ const PART: f64 = 0.1;
 
 pub(super) const RULE: Rule = Rule {
     name: "unaccounted",
-    says: "Packets vanished where no counter sees: before the sender's link (its stack), between the two links (a switch, a \
-           cable, a MAC that counts nothing), or behind the receiver's (a firewall, an XDP program).",
+    says: "Packets vanished where no counter sees: before the sender's link (its stack), or behind the receiver's (a firewall, an \
+           XDP program). Between the two links is lossy-path, or bottleneck.",
     rests_on: "At least 10 datagrams, and 10 % of what was lost, unaccounted for. Where: the sender's link tx_packets against \
                the receiver's link rx_packets, which must agree with it to a fifth, and what the sender's socket took against its link tx_packets.",
     source: "Linux Documentation/networking/statistics.rst, rx_packets and tx_packets.",
@@ -21,28 +21,64 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
-fn find(case: &Case<'_>) -> Option<Finding> {
-    let loss = case.loss()?;
-    let missing = u64::try_from(case.unaccounted()?).ok()?;
-    let part = missing as f64 / loss.packets as f64;
-    if missing < FEW.min(loss.packets) || part < PART || case.record.loss_budget.is_none() {
-        return None;
+/// What no counter explains of a loss, and where the two links' counts put it.
+pub(super) struct Missing {
+    pub(super) loss: Loss,
+    pub(super) packets: u64,
+    /// Of what was lost.
+    pub(super) part: f64,
+    /// Of what is missing, what vanished in the sender before its link, and between the two links.
+    before: Option<f64>,
+    between: Option<f64>,
+    counted: String,
+}
+
+impl Missing {
+    pub(super) fn of(case: &Case<'_>) -> Option<Missing> {
+        let loss = case.loss()?;
+        let packets = u64::try_from(case.unaccounted()?).ok()?;
+        let part = packets as f64 / loss.packets as f64;
+        if packets < FEW.min(loss.packets) || part < PART || case.record.loss_budget.is_none() {
+            return None;
+        }
+        let out = case.sender.sum(Stage::DriverTxRing, |name| name == "link tx_packets");
+        let came = case.receiver.sum(Stage::DriverRxRing, |name| name == "link rx_packets");
+        let share = |from: Option<u64>, to: Option<u64>| Some(from?.saturating_sub(to?) as f64 / packets as f64);
+        let before = share(before_the_link(case), out);
+        let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
+        let counted = format!(
+            "{}: link tx_packets {}; {}: link rx_packets {}",
+            case.sender.end,
+            known(out),
+            case.receiver.end,
+            known(came)
+        );
+        Some(Missing { loss, packets, part, before, between: share(out, came), counted })
     }
-    let out = case.sender.sum(Stage::DriverTxRing, |name| name == "link tx_packets");
-    let came = case.receiver.sum(Stage::DriverRxRing, |name| name == "link rx_packets");
-    let before = before_the_link(case).zip(out).map(|(taken, out)| taken.saturating_sub(out) as f64 / missing as f64);
-    let between = out.zip(came).map(|(out, came)| out.saturating_sub(came) as f64 / missing as f64);
+
+    fn is_before(&self) -> bool {
+        self.before.is_some_and(|before| before >= 0.5)
+    }
+
+    /// Whether it vanished between the two links: these count other packets too, so it is at least as many.
+    pub(super) fn is_between(&self) -> bool {
+        !self.is_before() && self.between.is_some_and(|between| between >= 0.8)
+    }
+
+    pub(super) fn evidence(&self, case: &Case<'_>) -> [String; 2] {
+        let missing =
+            format!("{} {} are unaccounted for, {} of what was lost", self.packets, case.noun(), percent(self.part));
+        [missing, self.counted.clone()]
+    }
+}
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let missing = Missing::of(case).filter(|missing| !missing.is_between())?;
     let (sender, receiver) = (case.sender.end, case.receiver.end);
-    let (machine, sentence) = match between {
-        // The link counts other packets too, so this is at least what is missing there.
-        _ if before.is_some_and(|before| before >= 0.5) => (
+    let (machine, sentence) = match missing.between {
+        _ if missing.is_before() => (
             Some(sender),
             format!("Packets vanished in the {sender} before its link: in its stack, where no counter saw them."),
-        ),
-        Some(between) if between >= 0.8 => (
-            None,
-            "Packets vanished between the two links: a switch, the cable, or a MAC that does not count what it drops."
-                .to_owned(),
         ),
         Some(between) if between <= 0.2 => (
             Some(receiver),
@@ -52,13 +88,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         ),
         _ => (None, "Packets vanished, and no counter says where.".to_owned()),
     };
-    let sure = if between.is_some() { Sureness::Likely } else { Sureness::Possible };
-    let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
+    let sure = if missing.between.is_some() { Sureness::Likely } else { Sureness::Possible };
     Some(
-        RULE.finds(case, machine, sure, part, sentence)
-            .because(format!("{missing} {} are unaccounted for, {} of what was lost", case.noun(), percent(part)))
-            .because_of(pattern(case, &loss))
-            .because(format!("{sender}: link tx_packets {}; {receiver}: link rx_packets {}", known(out), known(came)))
+        RULE.finds(case, machine, sure, missing.part, sentence)
+            .because_of(missing.evidence(case))
+            .because_of(Pattern::of(case, &missing.loss).map(|pattern| pattern.clause()))
             .wrong_if(match machine {
                 Some(end) if end == sender => {
                     "It is wrong if its kernel traces no drops of its own (drop_reasons=on) while as many vanish."
@@ -71,28 +105,42 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
-/// How the loss is spread: one by one at random, at regular distances as a rate limit does, or in bursts.
-fn pattern(case: &Case<'_>, loss: &Loss) -> Option<String> {
-    let bursts = &case.flow()?.loss_bursts;
-    let runs: u64 = bursts.values().sum();
-    let lost: u64 = bursts.iter().map(|(length, count)| length * count).sum();
-    if runs < ENOUGH_RUNS || lost == 0 {
-        return None;
+/// How a loss of datagrams is spread.
+pub(super) enum Pattern {
+    /// So many at a time, on average.
+    Bursts(f64),
+    /// One by one, at distances more regular than chance makes.
+    Regular,
+    /// Each by chance.
+    Random,
+}
+
+impl Pattern {
+    pub(super) fn of(case: &Case<'_>, loss: &Loss) -> Option<Pattern> {
+        let bursts = &case.flow()?.loss_bursts;
+        let runs: u64 = bursts.values().sum();
+        let lost: u64 = bursts.iter().map(|(length, count)| length * count).sum();
+        if runs < ENOUGH_RUNS {
+            return None;
+        }
+        let mean = lost as f64 / runs as f64;
+        // Of losses that do not depend on each other runs are as long as this.
+        let independent = 1.0 / (1.0 - loss.ratio).max(0.01);
+        let single = bursts.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
+        Some(match () {
+            () if mean > 3.0 * independent => Pattern::Bursts(mean),
+            () if loss.ratio >= REGULAR_FROM && single > 1.0 - loss.ratio / 4.0 => Pattern::Regular,
+            () => Pattern::Random,
+        })
     }
-    let mean = lost as f64 / runs as f64;
-    // Of losses that do not depend on each other runs are as long as this.
-    let independent = 1.0 / (1.0 - loss.ratio).max(0.01);
-    let single = bursts.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
-    Some(match () {
-        () if mean > 3.0 * independent => {
-            format!("they vanished in bursts, {} at a time on average", tidy(mean))
+
+    pub(super) fn clause(&self) -> String {
+        match self {
+            Pattern::Bursts(mean) => format!("they vanished in bursts, {} at a time on average", tidy(*mean)),
+            Pattern::Regular => "they vanished one by one, at more regular distances than chance makes".to_owned(),
+            Pattern::Random => "they vanished one by one, as chance has it".to_owned(),
         }
-        () if loss.ratio >= REGULAR_FROM && single > 1.0 - loss.ratio / 4.0 => {
-            "they vanished one by one at regular distances, as a limit of rate on the way has it: measure at half the rate"
-                .to_owned()
-        }
-        () => "they vanished at random, one by one".to_owned(),
-    })
+    }
 }
 
 /// Fewer runs have no pattern.

@@ -56,6 +56,10 @@ impl Joined<'_> {
             sending,
             receiving: &record.machine(sender.other()).environment,
             is_tcp: self.spec.workload == Workload::TcpStream,
+            paces: pairs.iter().any(|pair| {
+                let tcp = pair.source.tcp.as_ref().and_then(|tcp| tcp.congestion_control.as_deref());
+                tcp.is_some_and(|name| name.starts_with("bbr"))
+            }),
             asked: self.spec.rate.bits_per_second(octets.into()).map(|bps| bps / 8.0),
             grain: f64::from(octets) * f64::from(self.spec.burst),
             paused: stalled_s.filter(|_| whole_s > 0.0).map_or(0.0, |stalled_s| (stalled_s / whole_s).min(1.0)),

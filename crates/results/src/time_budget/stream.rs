@@ -21,6 +21,8 @@ pub(crate) struct Stream<'a> {
     pub(crate) sending: &'a Environment,
     pub(crate) receiving: &'a Environment,
     pub(crate) is_tcp: bool,
+    /// Its congestion control goes by a rate that it has measured, not by a window (BBR).
+    pub(crate) paces: bool,
     /// What each flow was asked to send, octets of payload a second; absent of one that was to send as fast as it can.
     pub(crate) asked: Option<f64>,
     /// Octets of a message, or of a burst: so much more or less moves in a slice for no reason.
@@ -45,6 +47,8 @@ const QUEUED_US: u64 = 1000;
 const NEARLY: u64 = 3;
 /// After a loss TCP's window is what loss made of it for so many round trips, or slices.
 const AFTER_LOSS: usize = 40;
+/// What limited so much of a slice limits the rest of it too, if nothing else shows.
+const OFTEN: f64 = 0.05;
 /// Queueing disciplines that keep to a rate (tc(8)).
 const SHAPERS: [&str; 5] = ["tbf", "htb", "hfsc", "cake", "netem"];
 /// Preamble, start of frame, frame check sequence and gap (IEEE 802.3): octets that interfaces do not count.
@@ -145,10 +149,10 @@ impl<'a> OneFlow<'a> {
                 self.divide_idle(slice, span, idle, sums);
                 self.divide_window(slice, window, sums);
                 sums.add(Limit::SendBuffer, self.sender(), buffer);
-                self.divide_rest(slice, span, rest, sums);
+                self.divide_rest(slice, [window, buffer, rest], sums);
             }
             // Of UDP, and of a TCP that does not tell: by what the thread did.
-            None if self.stream.is_tcp => self.divide_rest(slice, span, span, sums),
+            None if self.stream.is_tcp => self.divide_rest(slice, [0.0, 0.0, span], sums),
             None => self.divide_datagrams(slice, span, sums),
         }
     }
@@ -233,7 +237,8 @@ impl<'a> OneFlow<'a> {
     }
 
     /// Data was there and both windows were open, or nobody tells: the path, the CPUs, or the congestion window.
-    fn divide_rest(&self, slice: usize, span: f64, mut rest: f64, sums: &mut Sums) {
+    fn divide_rest(&self, slice: usize, [window, buffer, mut rest]: [f64; 3], sums: &mut Sums) {
+        let span = self.sent.seconds(slice);
         if rest <= 0.0 {
             return;
         }
@@ -247,7 +252,17 @@ impl<'a> OneFlow<'a> {
             sums.add(Limit::SenderCpuWait, self.sender(), waited);
             return sums.add(Limit::SenderCpu, self.sender(), rest - waited);
         }
-        let (limit, end) = self.network_limit(slice);
+        let (limit, end) = match self.network_limit(slice) {
+            // Between two fits of it: a window, or a buffer, that limits is full only until the next acknowledgement.
+            (Limit::Unaccounted | Limit::WindowGrowth, _) if window >= OFTEN * span => {
+                (Limit::ReceiveWindow, self.receiver())
+            }
+            (Limit::Unaccounted | Limit::WindowGrowth, _) if buffer >= OFTEN * span => {
+                (Limit::SendBuffer, self.sender())
+            }
+            (Limit::Unaccounted, _) if self.stream.paces => (Limit::Pacing, None),
+            other => other,
+        };
         sums.add(limit, end, rest);
     }
 

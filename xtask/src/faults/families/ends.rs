@@ -3,7 +3,7 @@
 
 use linerate_machine::end::End;
 
-use super::super::case::{Between, Place, What, other, way_of};
+use super::super::case::{Between, Place, What, Witness, other, way_of};
 use super::super::draw::Draft;
 
 const PLAIN: [Between; 3] = [Between::Cable, Between::Cable, Between::Router];
@@ -22,6 +22,7 @@ pub(super) fn shaper(draft: &mut Draft) {
     draft.lies_between(&PLAIN);
     draft.lasts(1500, 2500);
     let mbps = draft.scaled(10, 100);
+    draft.case.carries_bps = Some(mbps * 1_000_000);
     let sender = draft.one_way();
     draft.case.at = Some(sender);
     if draft.one_in(3) {
@@ -54,6 +55,7 @@ pub(super) fn shaper_drops(draft: &mut Draft) {
     draft.lies_between(&PLAIN);
     draft.lasts(1500, 2500);
     let mbps = draft.scaled(10, 60);
+    draft.case.carries_bps = Some(mbps * 1_000_000);
     let sender = draft.one_way();
     draft.case.at = Some(sender);
     if draft.one_in(2) {
@@ -65,10 +67,22 @@ pub(super) fn shaper_drops(draft: &mut Draft) {
         draft.tcp(None);
     }
     let limit = draft.scaled(12_000, 40_000);
-    draft.say(format!("TBF of {mbps} Mbit/s with a queue of {limit} bytes at the {sender}"));
+    draft.say(format!("a shaper of {mbps} Mbit/s with a queue of {limit} bytes at the {sender}"));
     // A bare veth hands over trains of 64 KiB, which such a bucket would not take at all.
     draft.before(sender, "ethtool -K eth0 tso off gso off >/dev/null");
-    draft.before(sender, format!("tc qdisc replace dev eth0 root tbf rate {mbps}mbit burst 8k limit {limit}"));
+    if draft.one_in(2) {
+        draft.before(sender, format!("tc qdisc replace dev eth0 root tbf rate {mbps}mbit burst 8k limit {limit}"));
+    } else {
+        draft.before(
+            sender,
+            format!(
+                "tc qdisc replace dev eth0 root handle 1: htb default 1\n\
+                 tc class add dev eth0 parent 1: classid 1:1 htb rate {mbps}mbit burst 8k\n\
+                 tc qdisc add dev eth0 parent 1:1 pfifo limit {}",
+                limit / 1514
+            ),
+        );
+    }
     draft.witness(sender, QDISC_DROPS, 10, "qdisc drops");
 }
 
@@ -103,6 +117,7 @@ pub(super) fn router_shaper(draft: &mut Draft) {
     draft.lasts(1800, 2500);
     draft.tcp(None);
     let mbps = draft.scaled(10, 80);
+    draft.case.carries_bps = Some(mbps * 1_000_000);
     let sender = draft.one_way();
     let link = if sender == End::Target { "far" } else { "near" };
     draft.say(format!("the router shapes to {mbps} Mbit/s"));
@@ -129,9 +144,8 @@ pub(super) fn small_buffer(draft: &mut Draft) {
         draft.say(format!("a socket buffer of {buffer} under bursts of {burst}"));
     } else {
         let most = draft.of(&[4096, 8192, 12288]);
-        draft.before(receiver, format!("sysctl -qw net.core.rmem_max={most} net.core.rmem_default={most}"));
-        draft.set("socket_buffer", "1M");
-        draft.say(format!("rmem_max of {most} under bursts of {burst}"));
+        draft.before(receiver, format!("sysctl -qw net.core.rmem_default={most}"));
+        draft.say(format!("rmem_default of {most} under bursts of {burst}"));
     }
     draft.witness(receiver, NO_ROOM, 20, "RcvbufErrors");
 }
@@ -208,19 +222,24 @@ pub(super) fn stopped(draft: &mut Draft) {
         _ => draft.requests(&["udp-rr", "tcp-rr"]),
     }
     draft.one_way();
+    stop(draft);
+}
+
+/// An agent does not run for a while, in a trial that is drawn already.
+pub(super) fn stop(draft: &mut Draft) {
     let end = draft.of(&[End::Target, End::Host]);
     draft.case.at = Some(end);
-    let (at, length) = (draft.between(200, 800), draft.scaled(300, 1000));
+    let (at, length) = (draft.between(200, 600), draft.scaled(300, 800));
     draft.after(at, What::Stop(end, length));
     draft.say(format!("the {end}'s agent is stopped for {length} ms"));
-    // Nothing else counts it: a stopped program is one that is not run.
-    draft.witness(end, "cut -d. -f1 /proc/uptime", 1, "seconds");
+    draft.case.witnesses.push(Witness::Stopped(length * 8 / 10));
 }
 
 fn firewall(draft: &mut Draft, hook: &'static str, end: fn(&Draft) -> End) {
     draft.lies_between(&PLAIN);
     draft.lasts(1500, 2500);
-    if draft.one_in(2) {
+    // What TCP's own machine refuses it to send, it sends again at once, and nothing is lost.
+    if hook == "output" || draft.one_in(2) {
         draft.udp(8, 40);
     } else {
         let mbps = draft.scaled(10, 60);
@@ -228,6 +247,16 @@ fn firewall(draft: &mut Draft, hook: &'static str, end: fn(&Draft) -> End) {
     }
     draft.one_way();
     let end = end(draft);
+    filter(draft, hook, end);
+}
+
+/// The receiver drops a share, in a trial that is drawn already.
+pub(super) fn drop_a_share(draft: &mut Draft) {
+    let end = draft.receiver();
+    filter(draft, "input", end);
+}
+
+fn filter(draft: &mut Draft, hook: &'static str, end: End) {
     draft.case.at = Some(end);
     let share = draft.between(2, 20);
     draft.say(format!("a firewall at the {end} ({hook}) drops {share} %"));
@@ -290,7 +319,12 @@ pub(super) fn backlog(draft: &mut Draft) {
         what: What::Machine("/proc/sys/net/core/netdev_max_backlog", most),
     });
     draft.say(format!("a backlog of {most} packets"));
-    draft.witness(receiver, "awk '{print strtonum(\"0x\" $2)}' /proc/net/softnet_stat", 20, "softnet dropped");
+    draft.witness(
+        receiver,
+        "while read one two rest; do echo $((0x$two)); done </proc/net/softnet_stat",
+        20,
+        "softnet dropped",
+    );
 }
 
 /// The receiver's interface takes less than the sender sends.

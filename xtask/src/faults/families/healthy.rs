@@ -107,6 +107,7 @@ pub(super) fn shaped(draft: &mut Draft) {
     draft.lasts(1500, 2500);
     draft.tcp(None);
     let mbps = draft.scaled(10, 150);
+    draft.case.carries_bps = Some(mbps * 1_000_000);
     let sender = draft.one_way();
     draft.say(format!("TBF of {mbps} Mbit/s at the {sender}"));
     draft.before(

@@ -3,8 +3,9 @@
 
 use linerate_machine::end::End;
 
-use super::super::case::{Between, other};
+use super::super::case::{Between, other, way_of};
 use super::super::draw::Draft;
+use super::super::relay::{Impairment, WAYS};
 
 const RELAYS: [Between; 4] = [Between::Relay, Between::Relay, Between::Relay, Between::Routers];
 
@@ -12,11 +13,20 @@ fn percent(ppm: u64) -> String {
     format!("{:.2} %", ppm as f64 / 1e4)
 }
 
-/// A stream one way over the relay, TCP or UDP; who sends.
+/// A stream over the relay, TCP or UDP, mostly one way; who sends what is impaired.
 fn stream(draft: &mut Draft) -> End {
+    stream_of(draft, &[0, 0, 1, 2])
+}
+
+/// The same, and never as fast as it goes: what limits then is the way, whatever else is done to it.
+fn paced_stream(draft: &mut Draft) -> End {
+    stream_of(draft, &[0, 2])
+}
+
+fn stream_of(draft: &mut Draft, kinds: &[u8]) -> End {
     draft.lies_between(&RELAYS);
     draft.lasts(1500, 2500);
-    match draft.of(&[0, 0, 1, 2]) {
+    match draft.of(kinds) {
         0 => draft.udp(8, 50),
         1 => {
             // What the path carries must be known, or the CPUs are the limit.
@@ -34,12 +44,19 @@ fn stream(draft: &mut Draft) -> End {
     if draft.one_in(3) {
         draft.far(500, 20_000);
     }
+    if draft.one_in(6) {
+        draft.both_ways();
+        let sender = draft.of(&[End::Target, End::Host]);
+        draft.case.way = Some(WAYS[way_of(sender)]);
+        return sender;
+    }
     draft.one_way()
 }
 
 /// A slow link with a queue that TCP fills without harm: about 20 ms.
 fn limit(draft: &mut Draft, least_mbps: u64, most_mbps: u64) -> u64 {
     let mbps = draft.scaled(least_mbps, most_mbps);
+    draft.case.carries_bps = Some(mbps * 1_000_000);
     for impairment in &mut draft.case.impairments {
         impairment.rate_bps = mbps * 1_000_000;
         impairment.queue_octets = (mbps * 2_500).max(30_000);
@@ -62,27 +79,27 @@ pub(super) fn burst_loss(draft: &mut Draft) {
     let length = draft.between(4, 20);
     draft.say(format!("bursts of about {length} lost, {} begin one", percent(begins)));
     let ends = 1_000_000 / length;
-    let change = |path: &mut super::super::relay::Impairment| {
+    let change = |path: &mut Impairment| {
         (path.burst_begins_ppm, path.burst_ends_ppm, path.after_packets) = (begins, ends, 30);
     };
     draft.impair(sender, change, &["in_bursts"], 10);
 }
 
 pub(super) fn reordering(draft: &mut Draft) {
-    let sender = stream(draft);
+    let sender = paced_stream(draft);
     let ppm = draft.scaled(10_000, 100_000);
     let ppm = draft.enough_ppm(ppm, 60);
     let gap_us = 1_000_000 / draft.per_s.max(1);
     let held = draft.between(2, 8) * gap_us.max(300);
     draft.say(format!("{} held back by {:.1} ms", percent(ppm), held as f64 / 1e3));
-    let change = |path: &mut super::super::relay::Impairment| {
+    let change = |path: &mut Impairment| {
         (path.reorder_ppm, path.reorder_us, path.after_packets) = (ppm, held, 30);
     };
     draft.impair(sender, change, &["reordered"], 20);
 }
 
 pub(super) fn duplicates(draft: &mut Draft) {
-    let sender = stream(draft);
+    let sender = paced_stream(draft);
     let ppm = draft.scaled(10_000, 100_000);
     let ppm = draft.enough_ppm(ppm, 40);
     draft.say(format!("{} doubled", percent(ppm)));
@@ -102,7 +119,13 @@ pub(super) fn damage(draft: &mut Draft) {
 pub(super) fn hole(draft: &mut Draft) {
     draft.lies_between(&RELAYS);
     draft.lasts(1500, 2500);
-    if draft.one_in(2) {
+    let is_requests = draft.one_in(4);
+    if is_requests {
+        draft.requests(&["udp-rr", "tcp-rr"]);
+        draft.case.set.retain(|set| !set.contains("_size"));
+        draft.set("request_size", 1300);
+        draft.set("response_size", 1300);
+    } else if draft.one_in(2) {
         draft.udp(8, 40);
         draft.case.set.retain(|set| !set.starts_with("message_size"));
         let message = draft.of(&[1300, 1432]);
@@ -123,7 +146,7 @@ pub(super) fn long_queue(draft: &mut Draft) {
     let sender = draft.one_way();
     let queue_ms = draft.scaled(60, 300);
     draft.say(format!("{mbps} Mbit/s behind a queue of {queue_ms} ms"));
-    let change = |path: &mut super::super::relay::Impairment| {
+    let change = |path: &mut Impairment| {
         (path.rate_bps, path.queue_octets) = (mbps * 1_000_000, (mbps * 125 * queue_ms).max(20_000));
     };
     draft.impair(sender, change, &["longest_queue_us"], 15_000);
@@ -134,7 +157,7 @@ pub(super) fn short_queue(draft: &mut Draft) {
     let sender = draft.one_way();
     let packets = draft.between(8, 40);
     draft.say(format!("{mbps} Mbit/s behind a queue of {packets} packets"));
-    let change = |path: &mut super::super::relay::Impairment| {
+    let change = |path: &mut Impairment| {
         (path.rate_bps, path.queue_octets) = (mbps * 1_000_000, packets * 1514);
     };
     draft.impair(sender, change, &["queue_full"], 10);
@@ -145,6 +168,7 @@ fn slow_link(draft: &mut Draft) -> u64 {
     draft.lies_between(&RELAYS);
     draft.lasts(1800, 2800);
     let mbps = draft.scaled(8, 60);
+    draft.case.carries_bps = Some(mbps * 1_000_000);
     if draft.one_in(2) {
         draft.tcp(None);
         if draft.one_in(3) {
@@ -164,7 +188,7 @@ pub(super) fn policer(draft: &mut Draft) {
     let sender = draft.one_way();
     let depth = draft.scaled(5_000, 40_000);
     draft.say(format!("a policer of {mbps} Mbit/s, {depth} bytes"));
-    let change = |path: &mut super::super::relay::Impairment| {
+    let change = |path: &mut Impairment| {
         (path.police_bps, path.police_octets) = (mbps * 1_000_000, depth);
     };
     draft.impair(sender, change, &["policed"], 10);
@@ -182,16 +206,20 @@ pub(super) fn outage(draft: &mut Draft) {
         }
         _ => draft.requests(&["udp-rr", "tcp-rr"]),
     }
-    let sender = draft.one_way();
-    let (at, length) = (draft.between(300, 900), draft.scaled(300, 1300));
+    draft.one_way();
+    interrupt(draft);
+}
+
+/// An outage in a trial that is drawn already.
+pub(super) fn interrupt(draft: &mut Draft) {
+    let sender = draft.sender();
+    let (at, length) = (draft.between(300, 700), draft.scaled(300, draft.duration_ms.min(2600) / 2));
     let is_both = draft.one_in(2);
     draft.say(format!("nothing passes {} for {length} ms", if is_both { "both ways" } else { "one way" }));
-    let change = |path: &mut super::super::relay::Impairment| {
-        (path.outage_at_us, path.outage_for_us) = (at * 1000, length * 1000);
-    };
+    let change = |path: &mut Impairment| (path.outage_at_us, path.outage_for_us) = (at * 1000, length * 1000);
     draft.impair(sender, change, &["in_outage"], 1);
     if is_both {
-        change(&mut draft.case.impairments[super::super::case::way_of(other(sender))]);
+        change(&mut draft.case.impairments[way_of(other(sender))]);
     }
 }
 
@@ -210,12 +238,12 @@ pub(super) fn dead(draft: &mut Draft) {
     let sender = draft.one_way();
     let at = draft.between(300, 1200);
     draft.say(format!("nothing passes from {at} ms on"));
-    let change = |path: &mut super::super::relay::Impairment| {
+    let change = |path: &mut Impairment| {
         (path.outage_at_us, path.outage_for_us) = (at * 1000, 3_600_000_000);
     };
     draft.impair(sender, change, &["in_outage"], 1);
     if draft.one_in(2) {
-        change(&mut draft.case.impairments[super::super::case::way_of(other(sender))]);
+        change(&mut draft.case.impairments[way_of(other(sender))]);
     }
 }
 
@@ -295,5 +323,5 @@ pub(super) fn requests_lost(draft: &mut Draft) {
     let ppm = draft.scaled(5_000, 50_000);
     let ppm = draft.enough_ppm(ppm, 15);
     draft.say(format!("{} of what the {end} sends lost", percent(ppm)));
-    draft.impair(end, |path| (path.loss_ppm, path.after_packets) = (ppm, 10), &["lost"], 4);
+    draft.impair(end, |path| (path.loss_ppm, path.after_packets) = (ppm, 10), &["lost"], 2);
 }

@@ -148,3 +148,26 @@ pub(super) fn hole_for_data(draft: &mut Draft) {
     }
     draft.impair(sender, |_| {}, &["in_hole"], 1);
 }
+
+/// Who asks a router's firewall gets no answer from it, or a refusal that names no end.
+pub(super) fn router_firewall(draft: &mut Draft) {
+    trial(draft, &ROUTED);
+    let protocol = if is_tcp(draft) { "tcp" } else { "udp" };
+    let verdict = draft.of(&["drop", "drop", "reject with icmpx type admin-prohibited"]);
+    draft.say(format!("the router's firewall ({protocol}): {verdict}"));
+    draft.before(
+        Place::Router,
+        format!(
+            "nft add table inet t\nnft 'add chain inet t c {{ type filter hook forward priority 0; }}'\n\
+             nft add rule inet t c meta l4proto {protocol} counter {verdict}"
+        ),
+    );
+}
+
+/// One end has no address of the network that both share.
+pub(super) fn no_address(draft: &mut Draft) {
+    trial(draft, &[Between::Cable, Between::Relay]);
+    let end = an_end(draft);
+    draft.say(format!("the {end} has no address"));
+    draft.before(end, "ip address flush dev eth0 scope global");
+}

@@ -328,3 +328,114 @@ impl Way {
         Some(self.rate_free_us as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A UDP datagram over IPv4 with so many octets of payload.
+    fn datagram(payload: usize) -> Vec<u8> {
+        let mut frame = vec![0; 14 + 28 + payload];
+        frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+        frame[16..18].copy_from_slice(&(28 + payload as u16).to_be_bytes());
+        frame[23] = 17;
+        frame
+    }
+
+    /// Sends a datagram of 1000 octets each millisecond, and returns when each that came out did.
+    fn send(asked: Impairment, count: u64) -> (Way, Vec<(u64, Vec<u8>)>) {
+        let mut way = Way::new(asked, 3, Arc::new(Start::default()));
+        let mut out = Vec::new();
+        let mut frame = datagram(1000);
+        for now in 0..count * 1000 + 1_000_000 {
+            if now % 1000 == 0 && now < count * 1000 {
+                frame[42..50].copy_from_slice(&(now / 1000).to_be_bytes());
+                way.handle_frame(now, &frame);
+            }
+            while let Some(frame) = way.poll_frame(now) {
+                out.push((now, frame));
+            }
+        }
+        (way, out)
+    }
+
+    fn count(way: &Way, name: &str) -> u64 {
+        way.account()[name].as_u64().unwrap()
+    }
+
+    #[test]
+    fn nothing_asked_is_nothing_done() {
+        let (way, out) = send(Impairment { delay_us: 700, ..Impairment::default() }, 500);
+        assert!(out.iter().enumerate().all(|(at, (now, _))| *now == at as u64 * 1000 + 700));
+        assert_eq!((out.len(), count(&way, "udp")), (500, 500));
+        let done = ["lost", "in_bursts", "in_hole", "policed", "queue_full", "in_outage", "duplicated", "reordered"];
+        assert!(done.iter().all(|name| count(&way, name) == 0), "{}", way.account());
+    }
+
+    #[test]
+    fn what_is_counted_is_what_was_done() {
+        let asked =
+            Impairment { loss_ppm: 100_000, duplicate_ppm: 100_000, after_packets: 100, ..Impairment::default() };
+        let (way, out) = send(asked, 2000);
+        let (lost, doubled) = (count(&way, "lost"), count(&way, "duplicated"));
+        assert_eq!(out.len() as u64, 2000 - lost + doubled);
+        assert!((130..=250).contains(&lost) && (110..=230).contains(&doubled), "{lost} {doubled}");
+        assert!(out.iter().take(100).enumerate().all(|(at, (now, _))| *now == at as u64 * 1000));
+        // A burst is longer than a loss at random, and ends.
+        let asked = Impairment { burst_begins_ppm: 10_000, burst_ends_ppm: 100_000, ..Impairment::default() };
+        let (way, out) = send(asked, 2000);
+        assert_eq!(out.len() as u64, 2000 - count(&way, "in_bursts"));
+        assert!((60..=400).contains(&count(&way, "in_bursts")), "{}", way.account());
+    }
+
+    #[test]
+    fn what_is_held_back_is_overtaken_and_what_is_damaged_keeps_its_length() {
+        let (way, out) = send(Impairment { reorder_ppm: 50_000, reorder_us: 2500, ..Impairment::default() }, 1000);
+        let number = |frame: &[u8]| u64::from_be_bytes(frame[42..50].try_into().unwrap());
+        let mut newest = 0;
+        let late = out.iter().filter(|(_, frame)| {
+            newest = newest.max(number(frame));
+            number(frame) < newest
+        });
+        assert_eq!(late.count() as u64, count(&way, "reordered"));
+        assert!(count(&way, "reordered") > 20, "{}", way.account());
+        let (way, out) = send(Impairment { damage_ppm: 1_000_000, ..Impairment::default() }, 10);
+        assert!(out.iter().all(|(_, frame)| frame.len() == datagram(1000).len()));
+        assert_eq!(count(&way, "damaged"), 10);
+    }
+
+    #[test]
+    fn a_hole_an_outage_and_a_policer() {
+        let (way, out) = send(Impairment { hole_octets: 1027, after_packets: 5, ..Impairment::default() }, 50);
+        assert_eq!((out.len(), count(&way, "in_hole")), (5, 45));
+        let (_, out) = send(Impairment { hole_octets: 1028, ..Impairment::default() }, 50);
+        assert_eq!(out.len(), 50);
+        // The test begins with its twentieth packet.
+        let asked = Impairment { outage_at_us: 100_000, outage_for_us: 30_000, ..Impairment::default() };
+        let (way, out) = send(asked, 500);
+        assert_eq!((out.len(), count(&way, "in_outage")), (470, 30));
+        let asked = Impairment { police_bps: 4_168_000, police_octets: 3000, ..Impairment::default() };
+        let (way, out) = send(asked, 1000);
+        assert!((495..=510).contains(&out.len()), "{}", out.len());
+        assert_eq!(out.len() as u64 + count(&way, "policed"), 1000);
+    }
+
+    #[test]
+    fn a_slow_link_has_its_rate_and_its_queue() {
+        // Half of what comes: 1042 octets each millisecond.
+        let asked = Impairment { rate_bps: 4_168_000, queue_octets: 20_840, ..Impairment::default() };
+        let (way, out) = send(asked, 1000);
+        let gaps: Vec<u64> = out.windows(2).map(|two| two[1].0 - two[0].0).collect();
+        assert!(gaps.iter().all(|gap| (1999..=2001).contains(gap)), "{gaps:?}");
+        assert!((36_000..=40_000).contains(&count(&way, "longest_queue_us")), "{}", way.account());
+        assert_eq!(out.len() as u64 + count(&way, "queue_full"), 1000);
+    }
+
+    #[test]
+    fn an_impairment_is_what_was_written() {
+        let asked = Impairment { delay_us: 5, police_octets: 7, ..Impairment::default() };
+        assert_eq!(Impairment::read(&asked.write()), Ok(asked));
+        assert!(Impairment::read(&json!({ "losses": 1 })).unwrap_err().contains("'losses'"));
+        assert!(Impairment::read(&json!({ "delay_us": "x" })).is_err());
+    }
+}

@@ -126,6 +126,13 @@ pub struct MachineLook {
     /// The CPUs' columns, where they were read now, and how many slices they are of.
     pub cpus: Option<([(MachineColumn, u64); 3], u32)>,
     knows_cpus: bool,
+    /// What tells of events.
+    pub signs: Signs,
+}
+
+/// What tells of events.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Signs {
     /// The interface; `None` where it cannot be asked, or is gone.
     pub link: Option<LinkState>,
     /// Time in which a quota was used up, µs.
@@ -184,10 +191,12 @@ impl MachineReading {
         MachineLook {
             columns,
             knows_cpus: self.cpus.is_some(),
-            link: self.link.as_ref().map(|link| link.state),
-            throttled_us: throttled_us.unwrap_or(0),
-            steal: share(2).unwrap_or(0),
-            busiest: share(0),
+            signs: Signs {
+                link: self.link.as_ref().map(|link| link.state),
+                throttled_us: throttled_us.unwrap_or(0),
+                steal: share(2).unwrap_or(0),
+                busiest: share(0),
+            },
             cpus,
         }
     }
@@ -408,7 +417,7 @@ mod tests {
         assert_eq!((get(MachineColumn::Backlog), get(MachineColumn::LateUs)), (Some(0), Some(3)));
         let every = MachineColumn::ALL.iter().all(|column| columns.iter().any(|(one, _)| one == column));
         assert!(every && columns.len() == MachineColumn::ALL.len());
-        assert!(look.link.unwrap().is_up);
+        assert!(look.signs.link.unwrap().is_up);
     }
 
     #[test]
@@ -419,7 +428,7 @@ mod tests {
         for column in [MachineColumn::RxPackets, MachineColumn::Backlog, MachineColumn::BusiestCpu] {
             assert!(look.columns(0).contains(&(column, None)), "{column}");
         }
-        assert_eq!((look.link, look.cpus.is_none()), (None, true));
+        assert_eq!((look.signs.link, look.cpus.is_none()), (None, true));
     }
 
     #[test]

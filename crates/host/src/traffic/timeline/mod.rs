@@ -11,8 +11,8 @@ use super::clock::Window;
 use super::ledger::Reader;
 
 pub use flow::FlowSight;
-pub use machine::{LinkState, MachineLook};
-use machine::{MachineReading, MachineSight};
+pub use machine::{LinkState, Signs};
+use machine::{MachineLook, MachineReading, MachineSight};
 
 /// Looks at flows and machine, in the measured part and around it.
 pub struct Cutter {
@@ -38,7 +38,7 @@ struct Span {
 /// A look may take such a part of the time until the next one; on a slow machine there are fewer.
 const MOST_COST: u64 = 250;
 /// Slices are no longer than this for what they cost.
-const LONGEST_FOR_COST_NS: u64 = 200_000_000;
+const LONGEST_FOR_COST_NS: u64 = 400_000_000;
 
 impl Cutter {
     /// A cutter of a trial that is about to begin. `is_soaked`: threads of ours fill the idle time of the CPUs.
@@ -74,7 +74,7 @@ impl Cutter {
     }
 
     /// Looks, `late_ns` after the time for which the thread had gone to sleep. In the measured part a slice ends here.
-    pub fn look<'a>(&mut self, now_ns: u64, late_ns: u64, counts: impl Iterator<Item = &'a Reader>) -> MachineLook {
+    pub fn look<'a>(&mut self, now_ns: u64, late_ns: u64, counts: impl Iterator<Item = &'a Reader>) -> Signs {
         let is_last = self.span.as_ref().is_some_and(|span| span.is_over || now_ns >= span.window.end_ns);
         let reading = self.machine.read(self.period_ns, is_last);
         let look = reading.since(&self.before);
@@ -87,7 +87,7 @@ impl Cutter {
         }
         self.before = reading;
         self.due_ns = self.next_due(now_ns);
-        look
+        look.signs
     }
 
     /// A look took so long.
@@ -104,17 +104,17 @@ impl Cutter {
     }
 
     /// The flows have ended: the slice that was under way ends with them.
-    pub fn close<'a>(&mut self, now_ns: u64, counts: impl Iterator<Item = &'a Reader>) -> Option<MachineLook> {
+    pub fn close<'a>(&mut self, now_ns: u64, counts: impl Iterator<Item = &'a Reader>) -> Option<Signs> {
         let span = self.span.as_mut().filter(|span| !span.is_over)?;
         span.window.end_ns = now_ns;
-        let look = self.look(now_ns, 0, counts);
+        let signs = self.look(now_ns, 0, counts);
         let ends = &self.timeline.ends_ns;
         let length = |slice: usize| ends[slice] - slice.checked_sub(1).map_or(0, |before| ends[before]);
         if ends.len() > 1 && length(ends.len() - 1) < self.period_ns / 2 {
             let last = ends.len() - 1;
             self.merge(|slice| slice == last);
         }
-        Some(look)
+        Some(signs)
     }
 
     /// What was seen.
@@ -304,6 +304,6 @@ mod tests {
         (0..100).for_each(|_| cutter.handle_cost(350_000));
         assert_eq!(cutter.period_ns, 100 * MS);
         (0..100).for_each(|_| cutter.handle_cost(5 * MS));
-        assert_eq!(cutter.period_ns, 200 * MS);
+        assert_eq!(cutter.period_ns, 400 * MS);
     }
 }
