@@ -346,10 +346,12 @@ const WAYS: [Case; 9] = [
     case(
         "reverse path filter",
         Kind::Direct,
-        "ip -n $T link add d0 type veth peer name d1; ip -n $T link set d0 up; ip -n $T link set d1 up; ip -n $T route add 198.18.0.1/32 dev d0
+        "ip -n $H link add eth1 type veth peer name eth1 netns $T; ip -n $H link set eth1 up; ip -n $T link set eth1 up
+         ip -n $T route add 198.18.0.1/32 dev eth1
+         on $H sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth0.rp_filter=0 net.ipv4.conf.eth1.rp_filter=0
          on $T sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.eth0.rp_filter=1",
         "arrivals at the target",
-        &["the target's reverse path filter (rp_filter=1) drops what arrives at eth0: answers would leave by d0"],
+        &["the target's reverse path filter (rp_filter=1) drops what arrives at eth0: answers would leave by eth1"],
     ),
     case(
         "astray",
@@ -357,8 +359,8 @@ const WAYS: [Case; 9] = [
         "ip -n $T link add d0 type veth peer name d1; ip -n $T link set d0 up; ip -n $T link set d1 up; ip -n $T route add 198.18.0.1/32 dev d0
          ip -n $T neigh add 198.18.0.1 lladdr 02:00:00:00:00:55 dev d0 nud permanent
          on $T sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth0.rp_filter=0",
-        "ICMP echo, host asks",
-        &["leave the target by d0 and do not arrive at the host", "its address is at eth0"],
+        "route, target to host",
+        &["the target's route to 198.18.0.1 leads to d0, its own address is at eth0, and nothing arrives"],
     ),
     case("no forwarding", Kind::Routed, "on $M sysctl -qw net.ipv4.ip_forward=0", "ICMP echo, host asks", &[
         "packets leave the host by eth0 and do not arrive at the target's eth0: a filter, a router that does not forward",

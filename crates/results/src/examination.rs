@@ -172,8 +172,10 @@ pub enum Failed {
     SameAddress { address: IpAddr },
     /// Packets go nowhere.
     Route { to: IpAddr, kind: RouteKind, protocol: Option<Protocol> },
+    /// Packets leave by another interface than the one that has the address, and do not arrive.
+    Astray { to: IpAddr, interface: String, expected: String },
     /// Nobody answers for the next hop; whether that is the other end.
-    NoNeighbour { address: IpAddr, interface: String, is_router: bool, expected: Option<String> },
+    NoNeighbour { address: IpAddr, interface: String, is_router: bool },
     /// Another Ethernet address than the other end's answers.
     WrongNeighbour { address: IpAddr, interface: String, mac: String, permanent: bool, right: Vec<String> },
     /// The kernel refuses what comes from the other end at this interface.
@@ -392,15 +394,13 @@ impl Failed {
             Failed::SameAddress { address } => {
                 format!("both ends have the address {address}; give one of them another")
             }
+            Failed::Astray { to, interface, expected } => format!(
+                "the {}'s route to {to} leads to {interface}, its own address is at {expected}, and nothing arrives; see \
+                 `ip route get {to}` there",
+                probe.end().map_or("machine", End::name)
+            ),
             Failed::Route { to, kind, protocol } => self::route(probe, *to, *kind, *protocol),
-            Failed::NoNeighbour { address, interface, expected: Some(expected), .. } => {
-                let from = probe.end().map_or("machine", End::name);
-                format!(
-                    "the {from}'s route leads to {interface}, where nobody answers for {address}, and its own address is at \
-                     {expected}; see `ip route get {address}` there"
-                )
-            }
-            Failed::NoNeighbour { address, interface, is_router, expected: None } => {
+            Failed::NoNeighbour { address, interface, is_router } => {
                 let how = if address.is_ipv4() { "ARP" } else { "neighbour discovery" };
                 let who = if *is_router { ", the router on the way" } else { "" };
                 format!(

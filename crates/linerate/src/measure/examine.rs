@@ -420,18 +420,15 @@ impl Examiner<'_> {
                 self.say(Probe::Room { end }, came);
             }
         }
-        for asker in [End::Host, End::Target].into_iter().filter(|end| able[*end]) {
-            let came = evidence.of_echo(asker, both);
-            self.say(Probe::Echo { asker }, came);
-        }
-        if !both {
-            return Ok(());
-        }
         let asked = self.scope.and_then(|scope| scope.hops).is_some();
-        for from in End::BOTH.into_iter().filter(|_| !is_one) {
+        for from in End::BOTH.into_iter().filter(|_| !is_one && both) {
             if let Some(came) = evidence.of_hops(from, asked) {
                 self.say(Probe::Hops { from }, came);
             }
+        }
+        for asker in [End::Host, End::Target].into_iter().filter(|end| able[*end]) {
+            let came = evidence.of_echo(asker, both);
+            self.say(Probe::Echo { asker }, came);
         }
         Ok(())
     }
@@ -765,6 +762,11 @@ impl Evidence {
         if let Some(route) = way.routes.iter().find(fails) {
             return Came::Failed(Failed::Route { to, kind: route.kind, protocol: route.protocol });
         }
+        let own = self.interface(from).filter(|_| both && !passes);
+        let astray = general.and_then(|route| Some((route.interface.clone()?, own?)));
+        if let Some((interface, expected)) = astray.filter(|(by, own)| by != own) {
+            return Came::Failed(Failed::Astray { to, interface, expected });
+        }
         match general {
             Some(route) => Came::Passed(Passed::Route {
                 interface: route.interface.clone(),
@@ -789,10 +791,7 @@ impl Evidence {
         let (address, interface) = (neighbour.address, neighbour.interface.clone());
         let is_router = address != self.address(from.other());
         let passes = self.arrives(from.other()) || self.is_answered(from, Protocol::Echo);
-        let silent = || {
-            let expected = self.interface(from).filter(|own| *own != interface);
-            Some(Came::Failed(Failed::NoNeighbour { address, interface: interface.clone(), is_router, expected }))
-        };
+        let silent = || Some(Came::Failed(Failed::NoNeighbour { address, interface: interface.clone(), is_router }));
         let Some(mac) = neighbour.mac.clone() else { return (!passes).then(silent).flatten() };
         // The entry may be there because the other end has asked: it does not last if nobody answers.
         let report = &self.reports[from];

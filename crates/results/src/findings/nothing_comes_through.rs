@@ -76,6 +76,7 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
         Failed::NoAddresses { .. } | Failed::AddressGone { .. } | Failed::SameAddress { .. } => ("addresses", Sure),
         Failed::Duplicate { .. } | Failed::Detection { .. } => ("duplicate-address", Sure),
         Failed::Route { .. } => ("route", Sure),
+        Failed::Astray { .. } => ("route", Likely),
         Failed::NoNeighbour { .. } => ("no-neighbour", Likely),
         Failed::WrongNeighbour { permanent: true, .. } => ("wrong-neighbour", Sure),
         Failed::WrongNeighbour { .. } => ("wrong-neighbour", Likely),
