@@ -7,6 +7,7 @@
 mod arguments;
 mod foreign;
 mod output;
+mod probe;
 mod profile;
 mod refusal;
 mod registers;

@@ -13,16 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use linerate_control::message::{
-    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, MACHINE_PROFILE, Prepare, REGISTERS, RefusalKind,
-    Reply, Request, RequestLine, SETTINGS,
+    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, MACHINE_PROFILE, PROBE, Prepare, REGISTERS,
+    RefusalKind, Reply, Request, RequestLine, SETTINGS,
 };
 use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
 use linerate_host::profile::may_sample_machine;
 use linerate_host::sys::local;
-use linerate_host::traffic::{Progress, Tokens, TrafficError, Trial};
+use linerate_host::traffic::{Failed, Progress, Tokens, TrafficError, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 
 use crate::foreign;
+use crate::probe::Probing;
 use crate::profile::Profiling;
 use crate::refusal::{Refusal, failed, out_of_order};
 use crate::registers::{self, DeviceMemory};
@@ -49,13 +50,22 @@ impl Permissions {
 pub fn converse(link: Link, program: &str, permissions: Permissions) {
     let Permissions { commands, memory, unanswered } = permissions;
     let settings = SettingsOf::new(program, commands);
-    let mut session = Session { lease: None, trial: TrialState::None, profile: None, settings, memory, unanswered };
+    let mut session = Session {
+        lease: None,
+        trial: TrialState::None,
+        profile: None,
+        probing: Probing::default(),
+        settings,
+        memory,
+        unanswered,
+    };
     let mut server = Server::new(concat!("linerate-agent ", env!("CARGO_PKG_VERSION")));
     server.capabilities.push(SETTINGS.to_owned());
     if commands == Commands::Allowed {
         server.capabilities.push(CUSTOM_SETTINGS.to_owned());
     }
     server.capabilities.push(REGISTERS.to_owned());
+    server.capabilities.push(PROBE.to_owned());
     if may_sample_machine() {
         server.capabilities.push(MACHINE_PROFILE.to_owned());
     }
@@ -70,6 +80,7 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
     serve(link, &server, |line, outlet| session.handle(line, outlet));
     session.end_trial();
     session.profile = None;
+    session.probing.end();
     session.settings.end();
 }
 
@@ -77,6 +88,7 @@ struct Session {
     lease: Option<Lease>,
     trial: TrialState,
     profile: Option<Profiling>,
+    probing: Probing,
     settings: SettingsOf,
     memory: DeviceMemory,
     unanswered: Option<u64>,
@@ -120,6 +132,7 @@ impl Session {
             }
             Request::Release => {
                 self.end_trial();
+                self.probing.end();
                 self.settings.end();
                 self.lease = None;
                 Ok(Reply::Done)
@@ -146,6 +159,7 @@ impl Session {
             Request::Start => self.start(outlet),
             Request::Stop => {
                 self.end_trial();
+                self.probing.end();
                 if let Some(profile) = &self.profile {
                     profile.stop();
                 }
@@ -172,6 +186,17 @@ impl Session {
             Request::Confirm => self.settings.confirm(),
             Request::Keep => self.settings.keep(),
             Request::Restore { names, kept } => Ok(self.settings.restore(&names, kept)),
+            Request::Way { local, peer, interface } => {
+                Ok(Reply::Way(Box::new(linerate_host::probe::way(local, peer, interface.as_deref()))))
+            }
+            Request::Witness { .. } | Request::Probe(_) if self.lease.is_none() => {
+                Err(out_of_order("probes need the lease; ask for it first"))
+            }
+            Request::Witness { local, peer, interface, secret } => {
+                self.probing.witness(local, peer, interface.as_deref(), secret)
+            }
+            Request::Probe(order) => self.probing.probe(&order),
+            Request::Heard => self.probing.heard(),
             Request::Ping => Ok(Reply::Done),
         }
     }
@@ -247,9 +272,11 @@ impl Session {
             .name("trial".to_owned())
             .stack_size(256 << 10)
             .spawn(move || {
-                let event = match trial.join() {
+                let event = match trial.finish() {
                     Ok(outcome) => Event::Finished(Box::new(outcome)),
-                    Err(error) => Event::TrialFailed { message: error.to_string(), failure: failure_of(&error) },
+                    Err(Failed { error, seen }) => {
+                        Event::TrialFailed { message: error.to_string(), failure: failure_of(&error), seen: Some(seen) }
+                    }
                 };
                 outlet.event(event);
             })
@@ -268,7 +295,7 @@ impl Session {
             .spawn(move || {
                 let event = match test.run(notify(&outlet), &|| asked.load(Ordering::Relaxed)) {
                     Ok([other, own]) => Event::FinishedWith { own: Box::new(own), other: Box::new(other) },
-                    Err(message) => Event::TrialFailed { message, failure: None },
+                    Err(message) => Event::TrialFailed { message, failure: None, seen: None },
                 };
                 outlet.event(event);
             })

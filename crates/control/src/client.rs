@@ -361,7 +361,7 @@ impl Shared {
                 Ok(Unknown::Event(Named { name })) if name == "finished" => {
                     let message =
                         format!("the outcome cannot be read ({error}); install the same version on both ends");
-                    return self.handle_event(Event::TrialFailed { message, failure: None });
+                    return self.handle_event(Event::TrialFailed { message, failure: None, seen: None });
                 }
                 Ok(Unknown::Event(_)) => (),
                 Err(_) => {

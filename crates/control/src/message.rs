@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use linerate_machine::change::{Change, Changed, Custom, PutBack, Reading};
 use linerate_machine::end::End;
 use linerate_machine::environment::Environment;
+use linerate_machine::probe::{ProbeReport, Way, WitnessReport};
 use linerate_machine::profile::Profile;
 use linerate_machine::registers::{Readings, Wanted};
 use linerate_path::stage::Counters;
@@ -53,6 +54,9 @@ pub const MACHINE_PROFILE: &str = "machine-profile";
 pub const REGISTERS: &str = "registers";
 /// The capability to read registers in physical memory too, for this controller.
 pub const DEVICE_MEMORY: &str = "device-memory";
+
+/// The capability to look at the way to the other end, to send it a handful of probes, and to hear the other end's.
+pub const PROBE: &str = "probe";
 
 impl Hello {
     /// Reads a first line of any version: only [`Hello::linerate`] is certain to keep its meaning.
@@ -171,13 +175,40 @@ pub enum Request {
         /// For so long; [`Request::Stop`] ends it before.
         seconds: f64,
     },
+    /// What this machine knows of its way to an address. Sends nothing.
+    Way {
+        /// The address of this machine.
+        local: IpAddr,
+        /// The other end's.
+        peer: IpAddr,
+        /// The interface that has the address, or at which packets from the other end arrive.
+        #[serde(default)]
+        interface: Option<String>,
+    },
+    /// To listen for probes of the other end, and to watch what passes the interfaces, for 20 s or until [`Request::Stop`].
+    /// Needs the lease.
+    Witness {
+        /// The address of this machine.
+        local: IpAddr,
+        /// The other end's: nobody else is heard.
+        peer: IpAddr,
+        /// The interface that has the address.
+        #[serde(default)]
+        interface: Option<String>,
+        /// What probes have to say.
+        secret: Secret,
+    },
+    /// To send probes. Needs the lease.
+    Probe(Box<ProbeOrder>),
+    /// What the witness has heard until now. Needs one.
+    Heard,
     /// A sign of life; answered at once.
     Ping,
 }
 
 impl Request {
     /// The names of all requests, as [`Request::name`] gives them.
-    pub const NAMES: [&str; 17] = [
+    pub const NAMES: [&str; 21] = [
         "lease",
         "release",
         "describe",
@@ -195,6 +226,10 @@ impl Request {
         "restore",
         "profile",
         "registers",
+        "way",
+        "witness",
+        "probe",
+        "heard",
     ];
 
     /// The request's name, as the line says it.
@@ -217,6 +252,10 @@ impl Request {
             Request::Restore { .. } => Request::NAMES[14],
             Request::Profile { .. } => Request::NAMES[15],
             Request::Registers { .. } => Request::NAMES[16],
+            Request::Way { .. } => Request::NAMES[17],
+            Request::Witness { .. } => Request::NAMES[18],
+            Request::Probe(_) => Request::NAMES[19],
+            Request::Heard => Request::NAMES[20],
         }
     }
 }
@@ -252,6 +291,42 @@ pub struct Prepare {
     /// The interface that `local` is meant at, where it is link-local: several interfaces may have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
+}
+
+/// Which probes an agent is to send to the other end: a handful of packets, all at the same time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbeOrder {
+    /// The address of this machine.
+    pub local: IpAddr,
+    /// The other end's.
+    pub peer: IpAddr,
+    /// The interface that has the address.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// Known to the other end's witness.
+    pub secret: Secret,
+    /// Echo requests.
+    #[serde(default)]
+    pub echo: bool,
+    /// ARP: who answers for the next hop, and for this machine's own address.
+    #[serde(default)]
+    pub arp: bool,
+    /// The witness's port for datagrams.
+    #[serde(default)]
+    pub udp: Option<u16>,
+    /// The witness's port for connections.
+    #[serde(default)]
+    pub tcp: Option<u16>,
+    /// Instead of a few small datagrams: packets of so many octets that may not be fragmented, 20 sizes at most. Only to an
+    /// address that has answered small ones.
+    #[serde(default)]
+    pub sizes: Vec<u32>,
+    /// How long to wait for answers to these, seconds.
+    #[serde(default)]
+    pub size_time_s: f64,
+    /// TTL or hop limit of datagrams and of the connection.
+    #[serde(default)]
+    pub hops: Option<u8>,
 }
 
 /// Another tool's server.
@@ -330,6 +405,19 @@ pub enum Reply {
     },
     /// To [`Request::Registers`].
     Registers(Box<Readings>),
+    /// To [`Request::Way`].
+    Way(Box<Way>),
+    /// To [`Request::Witness`].
+    Witnessing {
+        /// The port for datagrams.
+        udp: u16,
+        /// The port for connections.
+        tcp: u16,
+    },
+    /// To [`Request::Probe`].
+    Probed(Box<ProbeReport>),
+    /// To [`Request::Heard`].
+    Heard(Box<WitnessReport>),
     /// To [`Request::Prepare`].
     Prepared {
         /// The ports on which this end listens: (flow, port).
@@ -404,6 +492,9 @@ pub enum Event {
         /// What is known of it besides.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
+        /// What this end saw until then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seen: Option<Box<Outcome>>,
     },
 }
 

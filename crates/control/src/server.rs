@@ -138,7 +138,7 @@ impl Outlet {
         {
             // The controller waits for the end of the trial and must hear of it.
             let message = format!("the outcome cannot be sent: {error}; take a longer interval or fewer streams");
-            let _ = self.send(&AgentLine::Event(Event::TrialFailed { message, failure: None }));
+            let _ = self.send(&AgentLine::Event(Event::TrialFailed { message, failure: None, seen: None }));
         }
     }
 

@@ -16,6 +16,7 @@ pub mod interfaces;
 mod namespaces;
 mod netlink;
 mod others;
+pub mod probe;
 pub mod profile;
 mod qdiscs;
 pub mod registers;

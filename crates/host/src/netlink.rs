@@ -14,10 +14,13 @@ use netlink_bindings::nlctrl;
 use netlink_bindings::traits::{NetlinkRequest, Protocol};
 
 use crate::sys;
+use crate::sys::option::RECEIVE_BUFFER_FORCED;
 
 const HEADER_LEN: usize = 16;
 /// The kernel fills dumps up to what the reader offers, 32 KiB at most (netlink_dump in net/netlink).
 const BUFFER_LEN: usize = 32 * 1024;
+/// The most that waits to be heard, as the kernel accounts for it.
+const SUBSCRIPTION_LEN: libc::c_int = 1 << 20;
 /// The kernel answers within the call; this bounds a kernel that never does.
 const PATIENCE: Duration = Duration::from_secs(2);
 const NETLINK_GENERIC: u16 = libc::NETLINK_GENERIC as u16;
@@ -196,6 +199,9 @@ impl Subscription {
         let socket = UdpSocket::from(sys::netlink::open(libc::NETLINK_ROUTE)?);
         sys::netlink::bind(socket.as_fd(), groups.iter().fold(0, |all, group| all | 1 << (group - 1)))?;
         socket.set_nonblocking(true)?;
+        // What changes on a busy router within a slice is more than a socket holds by default; who may not have more
+        // misses some of it, and hears that.
+        let _ = RECEIVE_BUFFER_FORCED.set(&socket, SUBSCRIPTION_LEN);
         Ok(Subscription { socket, buffer: vec![0; BUFFER_LEN] })
     }
 

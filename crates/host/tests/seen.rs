@@ -238,7 +238,7 @@ fn what_happens_to_the_link_is_told_with_its_time() {
         },
         // A storm of routes that are none of the trial's.
         Planted {
-            commands: "seq 1 3000 | sed 's/.*/route add 203.0.113.1 dev $LINK metric &/' | \
+            commands: "seq 1 800 | sed 's/.*/route add 203.0.113.1 dev $LINK metric &/' | \
                 sed \"s/\\$LINK/$LINK/\" | ip -n $A -force -batch - && \
                 ip -n $A route add 198.18.77.2/32 dev $LINK",
             undo: "ip -n $A route del 198.18.77.2/32 dev $LINK; ip -n $A route flush 203.0.113.1/32",

@@ -12,6 +12,7 @@ pub(crate) mod carrier;
 pub(crate) mod check;
 pub(crate) mod conduct;
 pub(crate) mod error;
+pub(crate) mod examine;
 pub(crate) mod foreign;
 pub(crate) mod ids;
 pub(crate) mod live;

@@ -11,6 +11,7 @@ pub mod environment;
 pub mod pattern;
 pub mod prefix;
 pub mod printable;
+pub mod probe;
 pub mod profile;
 pub mod registers;
 pub mod setting;

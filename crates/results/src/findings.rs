@@ -36,6 +36,7 @@ mod lossy_path;
 mod mss_multiple;
 mod mtu_mismatch;
 mod neighbours;
+mod nothing_comes_through;
 mod others_traffic;
 mod outage;
 mod pause_storm;
@@ -76,6 +77,9 @@ pub use trouble::{Trouble, limit, trouble};
 pub struct Finding {
     /// The rule that found it, such as `receive-ring`.
     pub name: &'static str,
+    /// Which of the kinds that the rule tells apart; absent where it tells none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
     /// How far the evidence carries.
     pub sure: Sureness,
     /// Which way the traffic went that it concerns.
@@ -150,7 +154,8 @@ pub struct Rule {
 
 /// Every rule. Of findings that are equally sure and weigh the same, the one further up comes first: causes that
 /// are narrow, and named by a counter of their own, before wide ones.
-pub const RULES: [Rule; 51] = [
+pub const RULES: [Rule; 52] = [
+    nothing_comes_through::RULE,
     agent_stopped::RULE,
     cpu_quota::RULE,
     link_down::RULE,
@@ -247,6 +252,7 @@ impl Rule {
     fn finds(&self, case: &Case<'_>, machine: Option<End>, sure: Sureness, weight: f64, sentence: String) -> Finding {
         Finding {
             name: self.name,
+            kind: None,
             sure,
             direction: case.way,
             machine,
@@ -263,6 +269,11 @@ impl Rule {
 impl Finding {
     fn because(mut self, clause: impl Into<String>) -> Finding {
         self.evidence.push(clause.into());
+        self
+    }
+
+    fn of_kind(mut self, kind: &'static str) -> Finding {
+        self.kind = Some(kind);
         self
     }
 

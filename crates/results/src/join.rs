@@ -51,6 +51,8 @@ pub struct Conducted<E> {
     pub host: Environment,
     /// What each end saw, target and host, or why there is nothing.
     pub outcomes: Result<Box<[Outcome; 2]>, E>,
+    /// What each end saw of a trial that failed, until then.
+    pub partial: PerEnd<Option<Box<Outcome>>>,
 }
 
 impl<E> Conducted<E> {
@@ -63,6 +65,7 @@ impl<E> Conducted<E> {
             target: Environment::default(),
             host: Environment::default(),
             outcomes: Err(error),
+            partial: PerEnd::default(),
         }
     }
 }
@@ -101,7 +104,7 @@ fn addresses(route: Option<Route>, target: &Environment, host: &Environment) -> 
 
 /// Makes the record.
 pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
-    let Conducted { spec, route, settings, target, host, outcomes } = conducted;
+    let Conducted { spec, route, settings, target, host, outcomes, partial } = conducted;
     let Label { id, started_at, campaign, plan, trial, endpoints } = label;
     let PerEnd { target: target_endpoint, host: host_endpoint } = endpoints;
     let [target_address, host_address] = addresses(route, &target, &host);
@@ -122,7 +125,10 @@ pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
     let mut record = Record { id, started_at, campaign, plan, ..Record::blank(&spec, trial, target, host) };
     [record.target.settings, record.host.settings] = settings;
     match outcomes {
-        Err(error) => record.error = Some(error.to_string()),
+        Err(error) => {
+            record.error = Some(error.to_string());
+            keep_partial(&spec, &mut record, partial);
+        }
         Ok(outcomes) => {
             let [mut target, mut host] = *outcomes;
             for (machine, outcome) in [(&mut record.target, &mut target), (&mut record.host, &mut host)] {
@@ -140,24 +146,42 @@ pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
             record.target.profile = joined.profile(&target, &record.target.environment);
             record.host.profile = joined.profile(&host, &record.host.environment);
             doubt_settings(&mut record);
-            let ends = [(End::Target, &mut record.target, target), (End::Host, &mut record.host, host)];
-            for (end, machine, outcome) in ends {
-                let driver = machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
-                let seen = Seen::new(end, &outcome.counters, driver);
-                machine.pause_frames = seen.pause();
-                machine.counters = seen.counters;
-                machine.cpu = outcome.cpu;
-                machine.drop_reasons = outcome.drop_reasons;
-                machine.registers = spec.registers.then(|| registers(outcome.registers));
-                machine.threads =
-                    Some(outcome.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
-            }
+            [target, host].into_iter().for_each(|outcome| keep_machine(&spec, &mut record, outcome));
         }
     }
     record.doubts.extend(outage::doubt(&record));
     // Of a failed trial as well: why it failed may be QEMU's doing.
     doubt_boards(&mut record);
     record
+}
+
+/// Of a trial that failed: what both ends saw until then, in time and by counters. It has no figures.
+fn keep_partial(spec: &Spec, record: &mut Record, partial: PerEnd<Option<Box<Outcome>>>) {
+    if partial.target.is_none() && partial.host.is_none() {
+        return;
+    }
+    let nothing = |end| Outcome::of_flows(end, Vec::new());
+    let blank = [nothing(End::Target), nothing(End::Host)];
+    let target = partial.target.as_deref().unwrap_or(&blank[0]);
+    let host = partial.host.as_deref().unwrap_or(&blank[1]);
+    Joined { spec, pairs: pairs(spec, target, host), target, host }.fill_partial(record);
+    for outcome in [partial.target, partial.host].into_iter().flatten() {
+        keep_machine(spec, record, *outcome);
+    }
+}
+
+/// What an end saw of its machine.
+fn keep_machine(spec: &Spec, record: &mut Record, outcome: Outcome) {
+    let end = outcome.end;
+    let machine = if end == End::Target { &mut record.target } else { &mut record.host };
+    let driver = machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
+    let seen = Seen::new(end, &outcome.counters, driver);
+    machine.pause_frames = seen.pause();
+    machine.counters = seen.counters;
+    machine.cpu = outcome.cpu.filter(CpuUse::is_told);
+    machine.drop_reasons = outcome.drop_reasons;
+    machine.registers = spec.registers.then(|| registers(outcome.registers));
+    machine.threads = Some(outcome.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
 }
 
 /// Doubts every figure of a machine that is emulated.

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod cost;
 mod error;
 mod events;
+pub mod examination;
 pub mod expect;
 #[cfg(test)]
 mod faults;

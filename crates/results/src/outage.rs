@@ -4,6 +4,7 @@
 use linerate_machine::end::End;
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, Doubted, Silence};
+use linerate_trial::event::Happening;
 
 use crate::record::{FlowFigures, Interval, Machine, Record};
 
@@ -33,7 +34,12 @@ pub fn silence(record: &Record, flow: &FlowFigures) -> Option<Silence> {
         let seconds = gaps.max_ns()? as f64 / 1e9;
         (seconds >= UNUSUAL * usual_s).then_some(Silence { seconds, at_least: false })
     };
-    let silence = by_gaps().or_else(|| longest_without(&record.intervals))?;
+    let stalls = record.events.iter().filter(|event| event.what == Happening::Stall);
+    let by_events = || {
+        let seconds = stalls.filter_map(|event| event.for_s).reduce(f64::max)?;
+        Some(Silence { seconds, at_least: false })
+    };
+    let silence = by_gaps().or_else(by_events).or_else(|| longest_without(&record.intervals))?;
     (silence.seconds >= least_s).then_some(silence)
 }
 

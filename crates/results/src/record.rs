@@ -21,6 +21,7 @@ use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Spec, Workload};
 use serde::{Deserialize, Serialize};
 
+use crate::examination::Examination;
 use crate::profile::MachineProfile;
 use crate::time_budget::TimeLine;
 
@@ -90,6 +91,9 @@ pub struct Record {
     /// Why the trial has no figures: one sentence.
     #[serde(default)]
     pub error: Option<String>,
+    /// What was tried right after nothing came through, from the bottom up.
+    #[serde(default)]
+    pub examination: Option<Examination>,
 }
 
 impl Record {
@@ -119,6 +123,7 @@ impl Record {
             events: Vec::new(),
             doubts: Vec::new(),
             error: None,
+            examination: None,
         }
     }
 

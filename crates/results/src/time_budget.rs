@@ -86,7 +86,7 @@ pub struct TimeLine {
     /// At which machine; absent where it lies between them, or is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
-    /// For how long, seconds: of a stream, the mean of its flows; of transactions, of all their time.
+    /// For how long, seconds: of a stream, the mean of its flows; of a transaction, the mean.
     pub seconds: f64,
     /// Of the direction's time, 0 to 1.
     pub share: f64,
@@ -156,8 +156,8 @@ impl Sums {
             direction,
             limit,
             end,
-            seconds: round(seconds / over),
-            share: round(seconds / all),
+            seconds: round(seconds / over, 1e9),
+            share: round(seconds / all, 1e5),
         };
         let lines = self.0.into_iter().map(line);
         // A tenth of a per mille is no line.
@@ -165,7 +165,7 @@ impl Sums {
     }
 }
 
-/// To a microsecond, and to a millionth: what follows is noise, and costs room in records.
-fn round(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
+/// What follows is noise, and costs room in records.
+fn round(value: f64, parts: f64) -> f64 {
+    (value * parts).round() / parts
 }

@@ -3,6 +3,7 @@
 
 use linerate_machine::end::{Direction, End};
 
+use crate::outcome::Role;
 use crate::spec::{Spec, Workload};
 
 /// One conversation of test traffic: a stream, or a series of requests and responses.
@@ -23,6 +24,16 @@ impl Flow {
     /// does, for boards seldom have a firewall and engineers' machines often do.
     pub const fn listener(&self) -> End {
         if self.workload.is_stream() { End::Target } else { self.source.other() }
+    }
+
+    /// What an end does in it.
+    pub fn role(&self, end: End) -> Role {
+        match (self.workload.is_stream(), end == self.source) {
+            (true, true) => Role::Sender,
+            (true, false) => Role::Receiver,
+            (false, true) => Role::Requester,
+            (false, false) => Role::Responder,
+        }
     }
 
     /// The direction of this flow, seen from the target.

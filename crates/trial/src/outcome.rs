@@ -171,6 +171,20 @@ impl FlowOutcome {
     }
 }
 
+impl FlowOutcome {
+    /// The flow did not come to its end: of a thread that told nothing, what its slices and counts tell.
+    pub fn handle_unfinished(&mut self, slices: &[Slice], octets: u64, messages: u64) {
+        if self.messages_total == 0 {
+            (self.octets_total, self.messages_total) = (octets, messages);
+            self.octets = slices.iter().map(|slice| slice.octets).sum();
+            self.messages = slices.iter().map(|slice| slice.messages).sum();
+        }
+        if self.elapsed_ns == 0 {
+            self.elapsed_ns = slices.last().map_or(0, |slice| slice.end_ns);
+        }
+    }
+}
+
 /// What an end does in a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -131,6 +131,14 @@ pub const IPV6_MTU: Int = SocketOption::new(libc::IPPROTO_IPV6, libc::IPV6_MTU);
 pub const IP_RECVERR: Int = SocketOption::new(libc::IPPROTO_IP, libc::IP_RECVERR);
 /// The same (ipv6(7)).
 pub const IPV6_RECVERR: Int = SocketOption::new(libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
+/// Whether packets may be fragmented, and whether what is known of the path's MTU holds (ip(7)).
+pub const IP_MTU_DISCOVER: Int = SocketOption::new(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
+/// The same (ipv6(7)).
+pub const IPV6_MTU_DISCOVER: Int = SocketOption::new(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER);
+/// Messages tell the TTL that they arrived with.
+pub const IP_RECVTTL: Int = SocketOption::new(libc::IPPROTO_IP, libc::IP_RECVTTL);
+/// The same of the hop limit.
+pub const IPV6_RECVHOPLIMIT: Int = SocketOption::new(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT);
 /// Netlink answers without the request in them.
 pub const NETLINK_CAP_ACK: Int = SocketOption::new(libc::SOL_NETLINK, 10);
 /// Netlink answers with words.

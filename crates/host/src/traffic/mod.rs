@@ -119,8 +119,28 @@ pub enum TrafficError {
     Stalled { silent_s: f64, no_carrier: Option<(End, String)> },
     #[error("the trial was stopped")]
     Stopped,
-    #[error("the system refused a socket or a thread: {0}")]
+    #[error("{}", refused_by_system(.0))]
     System(io::Error),
+}
+
+/// A trial that failed.
+#[derive(Debug)]
+pub struct Failed {
+    /// Why.
+    pub error: TrafficError,
+    /// What this end saw until then; of its flows no more than their slices tell.
+    pub seen: Box<Outcome>,
+}
+
+fn refused_by_system(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => {
+            "the agent has no descriptor left for another socket (EMFILE); raise the limit there (ulimit -n), \
+                               or take fewer streams"
+                .to_owned()
+        }
+        _ => format!("the system refused a socket or a thread: {error}"),
+    }
 }
 
 /// One end of a trial.
@@ -387,41 +407,43 @@ impl Trial {
     }
 
     /// Waits until this end has finished, and tells what it saw. The first flow that failed fails the trial.
-    pub fn join(mut self) -> Result<Outcome, TrafficError> {
+    pub fn join(self) -> Result<Outcome, TrafficError> {
+        self.finish().map_err(|failed| failed.error)
+    }
+
+    /// The same; of a trial that failed, with what was seen of it until then.
+    pub fn finish(mut self) -> Result<Outcome, Failed> {
         let mut flows = Vec::new();
         let mut failed = None;
-        for (_, thread) in self.running.drain(..) {
-            match thread.join() {
-                Ok(Ok(outcome)) => flows.push(outcome),
-                Ok(Err(error)) => {
-                    // The others would run to their end for nothing.
-                    self.clock.stop();
-                    failed.get_or_insert(error);
+        for (flow, thread) in self.running.drain(..) {
+            let error = match thread.join() {
+                Ok(Ok(outcome)) => {
+                    flows.push(outcome);
+                    continue;
                 }
-                Err(_) => {
-                    self.clock.stop();
-                    failed.get_or_insert(TrafficError::System(io::Error::other("a thread of the trial panicked")));
-                }
+                Ok(Err(error)) => error,
+                Err(_) => TrafficError::System(io::Error::other("a thread of the trial panicked")),
+            };
+            // The others would run to their end for nothing.
+            self.clock.stop();
+            // The others are stopped, and do not know why.
+            if matches!(failed, None | Some(TrafficError::Stopped)) {
+                failed = Some(error);
             }
+            flows.push(FlowOutcome::new(flow.id, flow.role(self.end)));
         }
-        let sampled = match self.sampler.take() {
+        let mut sampled = match self.sampler.take() {
             Some(sampler) => sampler.join().unwrap_or_default(),
             None => Sampled::default(),
         };
-        if let Some(stall) = sampled.stalled {
-            return Err(stall);
-        }
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        if self.clock.aborted() {
-            return Err(TrafficError::Stopped);
-        }
-        for (flow, slices) in flows.iter_mut().zip(sampled.slices) {
-            flow.slices = slices;
-        }
-        for (flow, counts) in flows.iter_mut().zip(sampled.tcp_counts) {
-            flow.tcp.iter_mut().for_each(|summary| counts.carry_on(summary));
+        let stopped = || self.clock.aborted().then_some(TrafficError::Stopped);
+        let error = sampled.stalled.take().or(failed).or_else(stopped);
+        for (flow, seen) in flows.iter_mut().zip(sampled.flows) {
+            if error.is_some() {
+                flow.handle_unfinished(&seen.slices, seen.octets, seen.messages);
+            }
+            flow.slices = seen.slices;
+            flow.tcp.iter_mut().for_each(|summary| seen.tcp_counts.carry_on(summary));
         }
         let mut doubts = sampled.doubts;
         let mut counters = linerate_path::stage::Counters::default();
@@ -446,7 +468,7 @@ impl Trial {
         if let (Some(around), Some(interface)) = (&mut registers, &self.interface) {
             around.after = registers::read(interface, &around.wanted);
         }
-        Ok(Outcome {
+        let outcome = Outcome {
             end: self.end,
             flows,
             cpu: sampled.cpu,
@@ -459,7 +481,11 @@ impl Trial {
             doubts,
             profile,
             told: None,
-        })
+        };
+        match error {
+            None => Ok(outcome),
+            Some(error) => Err(Failed { error, seen: Box::new(outcome) }),
+        }
     }
 
     /// What the kernel dropped since the flows were opened.

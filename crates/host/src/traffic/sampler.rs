@@ -50,10 +50,8 @@ pub struct Sampled {
     pub cpu: Option<CpuUse>,
     /// CPU use in slices.
     pub cpu_slices: Vec<CpuSlice>,
-    /// Each flow's slices, in the order in which they were watched.
-    pub slices: Vec<Vec<Slice>>,
-    /// What TCP counted of each flow that this end sends, in the same order; of other flows nothing.
-    pub tcp_counts: Vec<TcpCounts>,
+    /// Each flow, in the order in which they were watched.
+    pub flows: Vec<SampledFlow>,
     /// The measured part in short slices.
     pub timeline: Timeline,
     /// What happened meanwhile.
@@ -64,6 +62,18 @@ pub struct Sampled {
     pub profile: Option<Taken>,
     /// Set when the sampler stopped the trial because nothing moved.
     pub stalled: Option<TrafficError>,
+}
+
+/// What was seen of a flow.
+pub struct SampledFlow {
+    /// Its slices.
+    pub slices: Vec<Slice>,
+    /// What it has moved in all.
+    pub octets: u64,
+    /// And in how many messages.
+    pub messages: u64,
+    /// What TCP counted, where this end sends; of others nothing.
+    pub tcp_counts: TcpCounts,
 }
 
 /// The thread that samples.
@@ -257,8 +267,13 @@ impl Sampler {
         let now = self.clock.now_ns();
         self.catch_up(now);
         notify(self.progress(now - started_ns));
-        (sampled.slices, sampled.tcp_counts) =
-            self.watched.into_iter().map(|watched| (watched.slices, watched.tcp_counts)).unzip();
+        let flow = |Watched { slices, reader, tcp_counts, .. }| SampledFlow {
+            slices,
+            octets: reader.octets,
+            messages: reader.messages,
+            tcp_counts,
+        };
+        sampled.flows = self.watched.into_iter().map(flow).collect();
         sampled
     }
 

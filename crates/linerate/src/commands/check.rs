@@ -7,11 +7,12 @@ use anyhow::Result;
 use super::{boards, connect_options, given_addresses, machines, say_notes, width};
 use crate::cli::{CheckArgs, SharedArgs};
 use crate::interrupt;
-use crate::measure::check::{self, Step};
+use crate::measure::check;
 use crate::measure::pair::Pair;
 use crate::output::out;
 use crate::progress::Progress;
 use crate::render;
+use linerate_results::examination::Step;
 
 /// Tries it from the bottom up, and prints a line each as it goes. The status is 1 where something failed.
 pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCode> {
@@ -25,15 +26,11 @@ pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCo
         say_notes(client);
     }
     let width = usize::from(width().unwrap_or(100));
-    let mut first_failed = None;
     let checked = check::check(&pair, &mut |step: &Step| {
         out!("{}", render::check::text(step, width));
-        if step.came.is_err() && first_failed.is_none() {
-            first_failed = Some(step.probe);
-        }
     });
     pair.end();
-    checked?;
-    out!("{}", render::check::conclusion(first_failed));
+    let first_failed = checked?;
+    out!("{}", render::check::conclusion(first_failed.as_ref()));
     Ok(if first_failed.is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -237,7 +237,10 @@ fn keep(pair: &Pair, suggestion: &Try) -> Result<()> {
     let client = pair.client(end);
     settings::set(client, interface(pair, end)?, vec![change], settings::may_cut(setting)).map_err(
         |error| match error {
-            TrialError::Refused(sentence) | TrialError::Traffic(sentence) | TrialError::Lost(sentence) => {
+            TrialError::Refused(sentence)
+            | TrialError::NotOpened(sentence)
+            | TrialError::Traffic(sentence)
+            | TrialError::Lost(sentence) => {
                 anyhow!(sentence)
             }
             TrialError::Interrupted => anyhow!("interrupted; nothing is changed"),

@@ -371,6 +371,7 @@ fn conducted(served: ServedTest) -> Conducted<linerate_peers::error::Error> {
         target,
         host: Environment::default(),
         outcomes: ended,
+        partial: PerEnd::default(),
     }
 }
 

@@ -74,7 +74,10 @@ pub(super) fn set(client: &Client, interface: String, changes: Vec<Change>, json
     lease(client)?;
     let cut = changes.iter().any(|change| settings::may_cut(&change.name));
     let changed = settings::set(client, Some(interface), changes, cut).map_err(|error| match error {
-        TrialError::Refused(sentence) | TrialError::Traffic(sentence) | TrialError::Lost(sentence) => anyhow!(sentence),
+        TrialError::Refused(sentence)
+        | TrialError::NotOpened(sentence)
+        | TrialError::Traffic(sentence)
+        | TrialError::Lost(sentence) => anyhow!(sentence),
         TrialError::Interrupted => anyhow!("interrupted; nothing is changed"),
     })?;
     client.request(Request::Keep, ANSWER_TIME)?;

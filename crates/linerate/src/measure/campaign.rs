@@ -15,6 +15,7 @@ use super::boot::Boots;
 use super::carrier::{self, Waited};
 use super::conduct::{Heard, conduct};
 use super::error::TrialError;
+use super::examine::Examined;
 use super::ids::{Ids, now};
 use super::live::Live;
 use super::pair::Pair;
@@ -134,6 +135,7 @@ fn trials(
     let mut policy = AbortPolicy::new(worked);
     let (mut finished, mut failed) = (done.len(), 0);
     let varied = varied(&order.trials);
+    let mut examined = Examined::default();
     progress.begin(todo.len(), pace.left());
     for (place, trial) in todo.iter().enumerate() {
         if repeats.as_ref().is_some_and(|repeats| repeats.has_enough(trial)) {
@@ -165,6 +167,7 @@ fn trials(
         for (end, told) in End::BOTH.into_iter().zip(&mut conducted.settings) {
             told.splice(0..0, boots.changed(end).cloned());
         }
+        let examination = examined.of(pair, &mut conducted, progress);
         let error = conducted.outcomes.as_ref().err().cloned();
         if matches!(error, Some(TrialError::Interrupted)) {
             return Err(CampaignError::Interrupted { finished });
@@ -185,7 +188,8 @@ fn trials(
             },
             endpoints: endpoints.clone(),
         };
-        let record = join::record(label, conducted);
+        let mut record = join::record(label, conducted);
+        record.examination = examination;
         store.insert(&record)?;
         if record.error.is_none() {
             progress.line(&format!(
@@ -211,7 +215,7 @@ fn trials(
                 let sentence = error.to_string();
                 match error {
                     TrialError::Lost(_) => return Err(CampaignError::Lost { sentence, finished }),
-                    TrialError::Traffic(_) => {
+                    TrialError::NotOpened(_) | TrialError::Traffic(_) => {
                         let say =
                             |what: &str| progress.say(&format!("linerate: {}: {sentence}; {what}", trial.words()));
                         let more = place + 1 < todo.len();

@@ -1,17 +1,18 @@
-//! Whether anything comes through between two machines, from the bottom up: links, addresses, then requests of both
-//! transports, small and as large as the links allow. Measures nothing, and keeps no record.
+//! Whether anything comes through between two machines, from the bottom up: what an examination tries and, where an end's
+//! agent sends no probes, requests of the traffic engine. Measures nothing, and keeps no record.
 
 use linerate_control::message::{Reply, Request};
 use linerate_machine::end::{Direction, End, PerEnd};
-use linerate_machine::environment::Nic;
-use linerate_path::budget::{LossLine, Seen, drops_seen};
+use linerate_path::budget::LossLine;
 use linerate_path::stage::Counters;
+use linerate_results::examination::{Came, Examination, Failed, Passed, Probe, Step, Unknown};
 use linerate_results::join::Route;
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Spec, Workload};
 
 use super::conduct::conduct;
 use super::error::TrialError;
+use super::examine::{self, examine, is_able};
 use super::pair::{ANSWER_TIME, Pair};
 use super::settings::Settings;
 
@@ -28,109 +29,63 @@ struct PerVersion {
     v6: u32,
 }
 
-/// Something that was tried.
-#[derive(Debug)]
-pub(crate) struct Step {
-    pub(crate) probe: Probe,
-    pub(crate) came: Result<Passed, Failed>,
-}
-
-/// What was tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Probe {
-    /// The interface of an end.
-    Link(End),
-    /// Whether the ends have addresses that reach each other.
-    Addresses,
-    /// Requests over this transport, asked by this end, in packets of so many octets each way.
-    Requests { transport: Workload, asker: End, there: u32, back: u32 },
-}
-
-/// What came of it.
-#[derive(Debug)]
-pub(crate) enum Passed {
-    /// The interface is as the machine says.
-    Link(Option<Box<Nic>>),
-    /// These are used.
-    Addresses(Route),
-    /// So many were answered, half of them within this time, seconds.
-    Requests { answered: u64, median_s: Option<f64> },
-}
-
-/// Why nothing came of it.
-#[derive(Debug)]
-pub(crate) enum Failed {
-    /// The link is down.
-    NoCarrier { interface: String },
-    /// One sentence.
-    Said(String),
-    /// Nothing was answered. What counters of both ends saw dropped meanwhile, and the largest packet that did pass, if
-    /// smaller ones were tried.
-    Nothing { said: Option<String>, drops: Vec<LossLine>, largest: Option<u32> },
-}
-
-/// Tries everything that makes sense after what came before; `heard` gets each step as it is done.
-pub(crate) fn check(pair: &Pair, heard: &mut dyn FnMut(&Step)) -> Result<(), TrialError> {
-    let mut checker = Checker { pair, heard };
-    let route = match pair.route(None) {
-        Ok(route) => route,
-        Err(sentence) => {
-            checker.tell(Probe::Addresses, Err(Failed::Said(sentence)));
-            return Ok(());
-        }
-    };
-    let Some(mtu) = checker.links(route) else { return Ok(()) };
-    checker.tell(Probe::Addresses, Ok(Passed::Addresses(route)));
-    let headers = if route.target.is_ipv4() { HEADERS.v4 } else { HEADERS.v6 };
-    let small = SMALL + headers;
-    let askers = [End::Host, End::Target];
-    for asker in askers {
-        checker.requests(route, Workload::TcpRr, asker, small, small, headers)?;
+/// Tries everything that makes sense after what came before; `heard` gets each step as it is done. Returns the first that
+/// failed.
+pub(crate) fn check(pair: &Pair, heard: &mut dyn FnMut(&Step)) -> Result<Option<Step>, TrialError> {
+    let mut examination = examine(pair, None, None, heard)?;
+    let unable = End::BOTH.into_iter().find(|end| !is_able(pair, *end));
+    if let (Some(end), Ok(route), None) = (unable, pair.route(None), examination.cause()) {
+        let foreign = pair.foreign.is_some() && end == End::Target;
+        let mtu = smallest_mtu(&examination);
+        let mut checker = Checker { pair, heard, steps: Vec::new() };
+        let unknown = if foreign { Unknown::NoAgent { end } } else { Unknown::OldAgent { end } };
+        checker.tell(Probe::Route { from: end }, Came::Unknown(unknown));
+        checker.all(route, mtu)?;
+        examination.steps.extend(checker.steps);
+        examination.cause = examination.steps.iter().position(Step::has_failed);
     }
-    let mut small_pass = true;
-    for asker in askers {
-        small_pass &= checker.requests(route, Workload::UdpRr, asker, small, small, headers)?;
-    }
-    if let Some(full) = mtu.filter(|mtu| small_pass && *mtu > small) {
-        checker.requests(route, Workload::UdpRr, End::Host, full, small, headers)?;
-        checker.requests(route, Workload::UdpRr, End::Host, small, full, headers)?;
-    }
-    Ok(())
+    Ok(examination.cause().cloned())
+}
+
+/// The largest packet that both links carry, where they say so.
+fn smallest_mtu(examination: &Examination) -> Option<u32> {
+    let mtus = examination.steps.iter().filter_map(|step| match &step.came {
+        Came::Passed(Passed::Link { mtu, .. }) => *mtu,
+        _ => None,
+    });
+    // The loopback's packets are larger than any that a trial sends.
+    mtus.min().map(|mtu| mtu.min(65_000))
 }
 
 struct Checker<'a> {
     pair: &'a Pair,
     heard: &'a mut dyn FnMut(&Step),
+    steps: Vec<Step>,
 }
 
 impl Checker<'_> {
-    fn tell(&mut self, probe: Probe, came: Result<Passed, Failed>) {
-        (self.heard)(&Step { probe, came });
+    fn tell(&mut self, probe: Probe, came: Came) {
+        let step = Step { probe, came };
+        (self.heard)(&step);
+        self.steps.push(step);
     }
 
-    /// Both links; the largest packet that both carry, where both say so. `None`: one is down.
-    fn links(&mut self, route: Route) -> Option<Option<u32>> {
-        let asked = [(End::Target, route.target), (End::Host, route.host)].map(|(end, address)| {
-            let interface = self.pair.interface(end, address).map(str::to_owned);
-            let request = Request::Describe { interface, modules: Vec::new() };
-            (end, self.pair.client(end).send(request))
-        });
-        let (mut mtus, mut up) = (Vec::new(), true);
-        for (end, pending) in asked {
-            let nic = match pending.wait(ANSWER_TIME) {
-                Ok(Reply::Environment(environment)) => environment.nic,
-                _ => None,
-            };
-            mtus.push(nic.as_ref().and_then(|nic| nic.mtu));
-            let came = match nic {
-                Some(nic) if nic.link_detected == Some(false) => Err(Failed::NoCarrier { interface: nic.name }),
-                nic => Ok(Passed::Link(nic.map(Box::new))),
-            };
-            up &= came.is_ok();
-            self.tell(Probe::Link(end), came);
+    fn all(&mut self, route: Route, mtu: Option<u32>) -> Result<(), TrialError> {
+        let headers = if route.target.is_ipv4() { HEADERS.v4 } else { HEADERS.v6 };
+        let small = SMALL + headers;
+        let askers = [End::Host, End::Target];
+        for asker in askers {
+            self.requests(route, Workload::TcpRr, asker, small, small, headers)?;
         }
-        // The loopback's packets are larger than any that a trial sends.
-        up.then(|| mtus.into_iter().min().flatten().map(|mtu| mtu.min(65_000)))
+        let mut small_pass = true;
+        for asker in askers {
+            small_pass &= self.requests(route, Workload::UdpRr, asker, small, small, headers)?;
+        }
+        if let Some(full) = mtu.filter(|mtu| small_pass && *mtu > small) {
+            self.requests(route, Workload::UdpRr, End::Host, full, small, headers)?;
+            self.requests(route, Workload::UdpRr, End::Host, small, full, headers)?;
+        }
+        Ok(())
     }
 
     /// Whether requests of this kind are answered.
@@ -143,20 +98,20 @@ impl Checker<'_> {
         back: u32,
         headers: u32,
     ) -> Result<bool, TrialError> {
-        let probe = Probe::Requests { transport, asker, there, back };
+        let probe = Probe::Requests { workload: transport, asker, there, back };
         let before = self.counters(route);
         let tried = self.answered(transport, asker, there - headers, back - headers)?;
         let said = match tried {
             Ok((answered, median_s)) if answered > 0 => {
-                self.tell(probe, Ok(Passed::Requests { answered, median_s }));
+                self.tell(probe, Came::Passed(Passed::Answered { answered, median_s }));
                 return Ok(true);
             }
             Ok(_) => None,
             Err(sentence) => Some(sentence),
         };
-        let drops = self.drops(before, self.counters(route));
+        let drops: Vec<LossLine> = examine::drops(&before, &self.counters(route));
         let largest = if there.max(back) > SMALL + headers { self.largest(asker, there, back, headers)? } else { None };
-        self.tell(probe, Err(Failed::Nothing { said, drops, largest }));
+        self.tell(probe, Came::Failed(Failed::Requests { sentence: said, largest, drops }));
         Ok(false)
     }
 
@@ -184,7 +139,9 @@ impl Checker<'_> {
                 let median = |flow: &FlowOutcome| Some(flow.latency.as_ref()?.percentile_ns(50.0)? as f64 / 1e9);
                 Ok(Ok(flow.map_or((0, None), |flow| (flow.messages, median(flow)))))
             }
-            Err(TrialError::Traffic(sentence) | TrialError::Refused(sentence)) => Ok(Err(sentence)),
+            Err(TrialError::NotOpened(sentence) | TrialError::Traffic(sentence) | TrialError::Refused(sentence)) => {
+                Ok(Err(sentence))
+            }
             Err(error) => Err(error),
         }
     }
@@ -216,18 +173,5 @@ impl Checker<'_> {
             _ => Counters::default(),
         });
         PerEnd { target, host }
-    }
-
-    /// What both ends saw dropped in between, whichever way it went.
-    fn drops(&self, before: PerEnd<Counters>, after: PerEnd<Counters>) -> Vec<LossLine> {
-        let seen = |end: End| Seen::new(end, &after[end].since(&before[end]), None);
-        let (target, host) = (seen(End::Target), seen(End::Host));
-        let mut lines = drops_seen(false, &host, &target);
-        let back = drops_seen(false, &target, &host);
-        lines.lines.extend(back.lines);
-        lines.lines.extend(lines.benign_drops);
-        lines.lines.extend(back.benign_drops);
-        lines.lines.dedup();
-        lines.lines
     }
 }

@@ -15,7 +15,7 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec};
 
 use super::carrier::{self, Down};
-use super::error::{TrialError, of_control};
+use super::error::{TrialError, of_connecting, of_control};
 use super::live::SoFar;
 use super::pair::{ANSWER_TIME, Pair};
 use super::settings::Settings;
@@ -24,6 +24,8 @@ use crate::interrupt;
 use linerate_plan::WantedSetting;
 
 type Conducted = linerate_results::join::Conducted<TrialError>;
+/// What each end saw of a trial that failed.
+type Partial = PerEnd<Option<Box<Outcome>>>;
 
 /// Opening flows takes the agents up to five seconds before they give up.
 const CONNECT_TIME: Duration = Duration::from_secs(12);
@@ -110,7 +112,8 @@ fn run(
     if let Some(Ok(look)) = &before {
         conducted.target = look.environment.clone();
     }
-    let mut ended = drive(pair, conducted, route, target_ports, host_ports, progress);
+    let mut partial = Partial::default();
+    let mut ended = drive(pair, conducted, route, [target_ports, host_ports], progress, &mut partial);
     if let (Ok(outcomes), Some(before)) = (&mut ended, before) {
         let after = pair.look(route.target).expect("somebody has looked before");
         compare_looks(&mut outcomes[0], before, after);
@@ -120,8 +123,28 @@ fn run(
         for stop in [pair.target.send(Request::Stop), pair.host.send(Request::Stop)] {
             let _ = stop.wait(Duration::from_secs(3));
         }
+        // An end answers when its trial is over, and has told before what it saw.
+        for end in End::BOTH {
+            while let Ok(event) = pair.client(end).events().try_recv() {
+                keep(&mut partial, end, event);
+            }
+        }
+        conducted.partial = partial;
     }
     ended
+}
+
+/// Keeps what an end saw of a trial that failed.
+fn keep(partial: &mut Partial, end: End, event: AgentEvent) {
+    match event {
+        AgentEvent::Event(Event::TrialFailed { seen: Some(seen), .. } | Event::Finished(seen)) => {
+            partial[end] = Some(seen);
+        }
+        AgentEvent::Event(Event::FinishedWith { own, other }) => {
+            (partial[end], partial[end.other()]) = (Some(own), Some(other));
+        }
+        _ => {}
+    }
 }
 
 /// What the target's counters grew by between two readings over ssh, or why that is not known.
@@ -150,9 +173,9 @@ fn drive(
     pair: &Pair,
     conducted: &Conducted,
     route: Route,
-    target_ports: Vec<(u16, u16)>,
-    host_ports: Vec<(u16, u16)>,
+    [target_ports, host_ports]: [Vec<(u16, u16)>; 2],
     progress: &dyn Fn(Heard),
+    partial: &mut Partial,
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let connects = [
         pair.target.send(Request::Connect { peer: route.host, ports: host_ports }),
@@ -166,16 +189,16 @@ fn drive(
         && !matches!((of_target, of_host), (ControlError::Lost { .. }, _) | (_, ControlError::Lost { .. }))
     {
         // Neither found the other: one sentence about both, with what each sees of its link.
-        return Err(TrialError::Traffic(with_links(pair, route, (host.unwrap_err().to_string(), None))));
+        return Err(TrialError::NotOpened(with_links(pair, route, (host.unwrap_err().to_string(), None))));
     }
     // A machine that is gone is the news; the other only misses it.
     let is_lost = |connected: &Result<Reply, ControlError>| matches!(connected, Err(ControlError::Lost { .. }));
     let connected = if is_lost(&host) { [host, target] } else { [target, host] };
     for connected in connected {
-        connected.map_err(of_control)?;
+        connected.map_err(of_connecting)?;
     }
     wait_both([pair.target.send(Request::Start), pair.host.send(Request::Start)])?;
-    watch(pair, conducted, route, progress)
+    watch(pair, conducted, route, progress, partial)
 }
 
 /// Waits until both ends have finished.
@@ -184,10 +207,10 @@ fn watch(
     conducted: &Conducted,
     route: Route,
     progress: &dyn Fn(Heard),
+    outcomes: &mut Partial,
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let began = Instant::now();
     let expected = conducted.spec.expected_time();
-    let mut outcomes: PerEnd<Option<Outcome>> = PerEnd::default();
     let mut end = End::Target;
     loop {
         if interrupt::requested() {
@@ -214,20 +237,24 @@ fn watch(
             end = end.other();
         }
         match pair.client(end).events().recv_timeout(if far { FAR } else { NEAR }) {
-            Ok(AgentEvent::Event(Event::Finished(outcome))) => outcomes[end] = Some(*outcome),
+            Ok(AgentEvent::Event(Event::Finished(outcome))) => outcomes[end] = Some(outcome),
             Ok(AgentEvent::Event(Event::FinishedWith { own, other })) => {
-                outcomes[end.other()] = Some(*other);
-                outcomes[end] = Some(*own);
+                outcomes[end.other()] = Some(other);
+                outcomes[end] = Some(own);
             }
             Ok(AgentEvent::Event(Event::Progress { elapsed_ns, octets_sent, octets_received })) => {
                 progress(Heard::SoFar(end, SoFar { elapsed_ns, octets_sent, octets_received }));
             }
             Ok(AgentEvent::Event(Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {}
-            Ok(AgentEvent::Event(Event::TrialFailed { message, failure })) => {
+            Ok(AgentEvent::Event(Event::TrialFailed { message, failure, seen })) => {
+                outcomes[end] = seen;
                 // When a machine goes, the other may feel it first; the one that is gone is the news.
                 return Err(match lost_machine(pair) {
                     Some(lost) => lost,
-                    None => TrialError::Traffic(with_links(pair, route, why_it_failed(pair, end, &message, failure))),
+                    None => {
+                        let why = why_it_failed(pair, end, &message, failure, outcomes);
+                        TrialError::Traffic(with_links(pair, route, why))
+                    }
                 });
             }
             Ok(AgentEvent::Lost(error)) => return Err(of_control(error)),
@@ -235,16 +262,24 @@ fn watch(
                 return Err(TrialError::Lost(format!("{} was lost", pair.client(end).machine())));
             }
         }
-        outcomes = match outcomes {
-            PerEnd { target: Some(target), host: Some(host) } => return Ok(Box::new([target, host])),
-            waiting => waiting,
-        };
+        if outcomes.target.is_some()
+            && outcomes.host.is_some()
+            && let (Some(target), Some(host)) = (outcomes.target.take(), outcomes.host.take())
+        {
+            return Ok(Box::new([*target, *host]));
+        }
     }
 }
 
 /// Why traffic ended, by the end that ended it: one that sees nothing arrive for long closes its connections, and all that
 /// the other end knows is that they broke.
-fn why_it_failed(pair: &Pair, end: End, message: &str, failure: Option<Failure>) -> (String, Option<Failure>) {
+fn why_it_failed(
+    pair: &Pair,
+    end: End,
+    message: &str,
+    failure: Option<Failure>,
+    outcomes: &mut Partial,
+) -> (String, Option<Failure>) {
     let broke = Some(Failure::ConnectionBroke);
     let said = (format!("the {end}: {message}"), failure);
     if failure != broke {
@@ -253,11 +288,16 @@ fn why_it_failed(pair: &Pair, end: End, message: &str, failure: Option<Failure>)
     let deadline = Instant::now() + SIGN_OF_LIFE;
     loop {
         match pair.client(end.other()).events().recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(AgentEvent::Event(Event::TrialFailed { message, failure })) if failure != broke => {
+            Ok(AgentEvent::Event(Event::TrialFailed { message, failure, seen })) if failure != broke => {
+                outcomes[end.other()] = seen;
                 return (format!("the {}: {message}", end.other()), failure);
             }
             Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) => {}
-            _ => return said,
+            Ok(event) => {
+                keep(outcomes, end.other(), event);
+                return said;
+            }
+            Err(_) => return said,
         }
     }
 }

@@ -9,6 +9,9 @@ pub(crate) enum TrialError {
     /// A machine refused this trial; others may go.
     #[error("{0}")]
     Refused(String),
+    /// The ends did not find each other: no traffic began.
+    #[error("{0}")]
+    NotOpened(String),
     /// Traffic did not pass, or ended early.
     #[error("{0}")]
     Traffic(String),
@@ -18,6 +21,14 @@ pub(crate) enum TrialError {
     /// The user wants no more.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// Why flows were not opened.
+pub(super) fn of_connecting(error: ControlError) -> TrialError {
+    match error {
+        ControlError::Refused { .. } => TrialError::NotOpened(error.to_string()),
+        _ => of_control(error),
+    }
 }
 
 pub(super) fn of_control(error: ControlError) -> TrialError {

@@ -220,6 +220,17 @@ fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
         of_version.map(move |one| format!("bring the {machine}'s {0} up there: ip link set {0} up", one.interface))
     });
     let down: Vec<String> = down.collect();
+    let masks = of_target.iter().find_map(|t| {
+        let near = |h: &&Address| h.prefix_len != t.prefix_len && !t.loopback && !h.loopback && has_both(t, h);
+        of_host.iter().find(near).map(|h| (t, h))
+    });
+    if let Some((target, host)) = masks {
+        return Err(format!(
+            "the prefix lengths of both ends differ, so that they share no {name} subnet: the target has {}/{} on {}, the host \
+             has {}/{} on {}; give both the same",
+            target.address, target.prefix_len, target.interface, host.address, host.prefix_len, host.interface
+        ));
+    }
     let next = if down.is_empty() {
         "give both ends addresses in one subnet, or say which to use with --target-address and --host-address"
             .to_owned()
@@ -249,6 +260,12 @@ fn is_link_local(address: &IpAddr) -> bool {
 
 fn same_subnet(a: &Address, b: &Address) -> bool {
     a.prefix_len == b.prefix_len && Prefix::new(a.address, a.prefix_len).contains(b.address)
+}
+
+/// One of the two subnets has both addresses.
+fn has_both(a: &Address, b: &Address) -> bool {
+    let shortest = a.prefix_len.min(b.prefix_len);
+    Prefix::new(a.address, shortest).contains(b.address)
 }
 
 fn list(addresses: &[Address]) -> String {
@@ -310,6 +327,14 @@ mod tests {
         check(&target, &down, None, None);
         let sentence = find(&target, &down, None).unwrap_err();
         assert!(sentence.ends_with("(down); bring the host's eth0 up there: ip link set eth0 up"), "{sentence}");
+    }
+
+    #[test]
+    fn a_wrong_netmask_is_said() {
+        let (target, host) = (reach(&["10.0.0.130/25"]), reach(&["10.0.0.1/24"]));
+        let sentence = find(&target, &host, None).unwrap_err();
+        assert!(sentence.starts_with("the prefix lengths of both ends differ"), "{sentence}");
+        assert!(find(&reach(&["10.9.0.2/24"]), &host, None).unwrap_err().starts_with("target and host share no IPv4"));
     }
 
     #[test]

@@ -43,6 +43,8 @@ fn rows(record: &Record) -> Vec<Vec<Cell>> {
         let lost: Vec<&LossLine> =
             record.loss_budget.iter().flatten().filter(|line| line.direction == direction).collect();
         let losses = record.losses.iter().find(|losses| losses.direction == direction);
+        // Of requests that all came back nothing is to be said.
+        let losses = losses.filter(|losses| !path.is_empty() || !lost.is_empty() || losses.lost() > 0);
         if both && !(path.is_empty() && lost.is_empty() && losses.is_none()) {
             let title = format!("{direction}, {}", who_sends(direction));
             row(&title, Cell::default(), Cell::default(), "");

@@ -6,7 +6,7 @@ use linerate_results::record::Record;
 
 use super::forms::{self, Piece};
 use super::summary::summary_beside_budget;
-use super::{budget, json, registers, sentence, time, wrapped};
+use super::{budget, check, json, registers, sentence, time, wrapped};
 
 /// A record explained.
 pub(crate) struct Explained<'a> {
@@ -69,7 +69,9 @@ impl<'a> Explained<'a> {
         self.say_findings(&mut pieces);
         let doubts = record.doubts.iter().map(|doubt| format!("{}: {}", doubt.kind().name(), doubt));
         let absent = self.absent.iter().map(|absent| format!("{}: {}.", capital(&absent.what), absent.how));
+        let tried = record.examination.as_ref().map(check::lines).unwrap_or_default();
         let last = [
+            ("What was tried right after", Piece::Lines(tried)),
             ("What the CPUs did, measured part", Piece::Text(super::profile::of_record(record, None))),
             ("What changed in registers, whole trial", Piece::Text(registers::changes(record))),
             ("What to doubt", Piece::Lines(doubts.collect())),

@@ -13,6 +13,7 @@ use linerate_trial::outcome::ThreadUse;
 
 use super::apis;
 use super::budget;
+use super::check;
 use super::forms::{self, Piece};
 use super::number::figure;
 use super::records::{is_shown, layer};
@@ -66,6 +67,7 @@ fn head(record: &Record) -> Table {
     let asked: Vec<String> = record.asked.iter().map(|(name, level)| format!("{name}={level}")).collect();
     lines.push(("asked", asked.join(" ")));
     lines.extend(record.error.iter().map(|error| ("FAILED", error.clone())));
+    lines.extend(record.examination.iter().flat_map(check::lines).map(|line| ("tried", line)));
     lines.extend(record.doubts.iter().map(|doubt| ("doubt", format!("{}: {}", doubt.kind().name(), doubt))));
     Table::new(["", ""], lines.into_iter().map(|(name, text)| vec![Cell::text(name), Cell::long(text)]))
 }

@@ -323,6 +323,14 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Packets that the sender's queueing discipline dropped beyond what the trial lost, where that is what counters have too many
+    /// of: others' packets.
+    pub(super) fn surplus_at_qdisc(&self) -> Option<u64> {
+        let surplus = self.unaccounted()?.min(0).unsigned_abs();
+        let at_qdisc: u64 = self.drops.iter().filter(|line| line.stage == Stage::Qdisc).map(|line| line.packets).sum();
+        (surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64 && at_qdisc >= surplus).then_some(surplus)
+    }
+
     /// Drops that any counter saw, of either machine.
     pub(super) fn drops_seen(&self) -> u64 {
         self.drops.iter().map(|line| line.packets).sum()

@@ -5,6 +5,7 @@ use linerate_machine::cpu::CpuShares;
 use linerate_machine::end::Direction::{self, Rx, Tx};
 use linerate_machine::end::End;
 use linerate_machine::environment::{Amount, Eee, IdleState, LinkModes, Pause};
+use linerate_machine::probe::{Protocol, Refusal};
 use linerate_path::budget::{Datagrams, Seen, loss_budget};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, DoubtKind};
@@ -12,6 +13,7 @@ use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
+use crate::examination::{Came, Examination, Failed, Passed, Place, Probe, Step};
 use crate::record::{Counted, Latency, Losses, Machine, Record};
 use crate::sample;
 use crate::time_budget::{Limit, TimeLine};
@@ -55,7 +57,10 @@ fn clean(name: &'static str, mut record: Record, change: impl FnOnce(&mut Record
 
 /// Every case, the clean ones first.
 pub fn cases() -> Vec<FaultCase> {
-    [clean_runs(), losses(), short_streams(), out_of_cpu(), slow_answers(), in_time()].into_iter().flatten().collect()
+    [clean_runs(), nothing_through(), losses(), short_streams(), out_of_cpu(), slow_answers(), in_time()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn clean_runs() -> Vec<FaultCase> {
@@ -89,6 +94,27 @@ fn clean_runs() -> Vec<FaultCase> {
         }),
         clean("a neighbour of the machine, and nothing lost", udp(Rx, 100, 100.0), |r| {
             r.target.cpu.as_mut().expect("it is there").machine.steal = 0.09;
+        }),
+    ]
+}
+
+fn nothing_through() -> Vec<FaultCase> {
+    let examined = |r: &mut Record, from: End, place: Place| {
+        let passed = Came::Passed(Passed::Route { interface: Some("eth0".to_owned()), gateway: None, local: false });
+        let lost = Failed::Lost { from, is_answer: false, place, everything: false, drops: Vec::new() };
+        let steps = vec![
+            Step { probe: Probe::Route { from }, came: passed },
+            Step { probe: Probe::Transport { transport: Protocol::Udp, asker: from }, came: Came::Failed(lost) },
+        ];
+        (r.result, r.error) = (None, Some("udp-stream flow 0 was not opened within 5 s".to_owned()));
+        r.examination = Some(Examination { seconds: 1.3, steps, cause: Some(1) });
+    };
+    vec![
+        case("an input filter that says nothing", "nothing-comes-through", &[], udp(Rx, 300, 0.0), move |r| {
+            examined(r, End::Host, Place::NotUp { interface: "eth0".to_owned(), expected: None });
+        }),
+        case("an output filter", "nothing-comes-through", &[], udp(Tx, 300, 0.0), move |r| {
+            examined(r, End::Target, Place::Refused { refusal: Refusal::NotPermitted });
         }),
     ]
 }

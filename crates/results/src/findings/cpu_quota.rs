@@ -12,16 +12,13 @@ const SHARE: f64 = 0.05;
 pub(super) const RULE: Rule = Rule {
     name: "cpu-quota",
     says: "The control group of one end's agent used up its CPU quota, and had no CPU until the next period.",
-    rests_on: "The event throttled for at least 5 % of the trial, in a trial that lost something or came short.",
+    rests_on: "The event throttled for at least 5 % of the trial.",
     source: "Linux Documentation/admin-guide/cgroup-v2.rst, cpu.max and cpu.stat (throttled_usec).",
     suggests: &[],
     find,
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    if !case.is_troubled() && case.latency().is_none() {
-        return None;
-    }
     case.sides().into_iter().rev().find_map(|side| {
         let (seconds, times) = case.held(|event| event.what == Happening::Throttled && event.end == Some(side.end));
         let share = (seconds / case.span_s()?).min(1.0);

@@ -23,6 +23,20 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if !case.is_troubled() {
         return None;
     }
+    if let Some(surplus) = case.surplus_at_qdisc() {
+        let end = case.sender.end;
+        let sentence = format!("Other traffic fills the queue at the {end}'s egress as well.");
+        return Some(
+            RULE.finds(case, Some(end), Sureness::Likely, 0.9, sentence)
+                .because(format!(
+                    "the queueing discipline dropped {} packets, {surplus} more than the trial lost",
+                    case.drops_seen()
+                ))
+                .because_of(case.short())
+                .wrong_if("It is wrong if it drops as many more with nothing else on the interface.")
+                .explains(&["qdisc-drops", "contradiction", "host-limits"]),
+        );
+    }
     let rate = |what: &Happening| match what {
         Happening::OthersTraffic { octets_per_s } => Some(*octets_per_s),
         _ => None,

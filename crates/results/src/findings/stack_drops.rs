@@ -26,8 +26,12 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             || line.has_reason("NETFILTER_DROP")
             || line.is_dropped_by("nf_hook_slow")
     };
+    let is_damaged_tcp = |line: &LossLine| {
+        line.cause == Some(DropCause::TcpErrors)
+            && side.counter("Tcp InCsumErrors").is_some_and(|errors| errors * 2 >= line.packets)
+    };
     let why = match () {
-        () if counted("InCsumErrors") => "its checksums were wrong",
+        () if counted("InCsumErrors") || at.any(is_damaged_tcp) => "its checksums were wrong",
         () if counted("NoPorts") => "nobody listened at the port",
         () if counted("unresolved_discards") || at.any(|line| line.has_reason("NEIGH_*")) => {
             "its neighbour's hardware address was not known"

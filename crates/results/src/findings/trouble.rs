@@ -2,7 +2,7 @@
 //! Knows what was wanted and what came; names no cause.
 
 use linerate_machine::end::Direction;
-use linerate_trial::event::Happening;
+use linerate_trial::event::{Event, Happening};
 
 use super::case::{Case, percent, tidy};
 use crate::record::Record;
@@ -73,27 +73,26 @@ pub fn limit(record: &Record) -> Option<String> {
     (!clauses.is_empty()).then(|| format!("{what}: {}.", clauses.join("; ")))
 }
 
+/// What came through of a trial in which nothing went wrong; what happened in it, though it did no harm, is said.
 fn calm(record: &Record) -> String {
     let case = &Case::of(record)[0];
-    match (case.asked_bps(), case.throughput_bps(), case.line_bps()) {
+    let (got, of) = match (case.asked_bps(), case.throughput_bps(), case.line_bps()) {
         (Some(asked), Some(got), _) if asked.is_finite() => {
-            format!(
-                "Nothing went wrong: {} of {} Mbit/s that were asked came through.",
-                tidy(got / 1e6),
-                tidy(asked / 1e6)
-            )
+            (got, format!("{} Mbit/s that were asked", tidy(asked / 1e6)))
         }
-        (Some(_), Some(got), Some(line)) => {
-            format!(
-                "Nothing went wrong: {} of the {} Mbit/s that the link carries came through.",
-                tidy(got / 1e6),
-                tidy(line / 1e6)
-            )
+        (Some(_), Some(got), Some(line)) => (got, format!("the {} Mbit/s that the link carries", tidy(line / 1e6))),
+        _ => {
+            return match case.latency().and_then(|latency| latency.percentiles.get("p50")) {
+                Some(median) => format!("Half of the answers came within {} µs.", tidy(median * 1e6)),
+                None => "There is nothing to explain.".to_owned(),
+            };
         }
-        _ => match case.latency().and_then(|latency| latency.percentiles.get("p50")) {
-            Some(median) => format!("Half of the answers came within {} µs.", tidy(median * 1e6)),
-            None => "There is nothing to explain.".to_owned(),
-        },
+    };
+    let came = format!("{} of {of} came through", tidy(got / 1e6));
+    let harmless = |event: &&Event| matches!(event.what, Happening::ClockStepped { .. } | Happening::More { .. });
+    match record.events.iter().find(|event| !harmless(event)) {
+        Some(event) => format!("{came}. But at {event}."),
+        None => format!("Nothing went wrong: {came}."),
     }
 }
 

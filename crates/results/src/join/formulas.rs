@@ -103,6 +103,15 @@ impl Joined<'_> {
         record.result = Some(figures);
     }
 
+    /// Of a trial that failed: what there is in time.
+    pub(super) fn fill_partial(&self, record: &mut Record) {
+        let main: Vec<Pair<'_>> = self.pairs.iter().copied().filter(|pair| !pair.flow.probe).collect();
+        let unknown = FlowOutcome::new(0, Role::Sender);
+        let pairs = if main.is_empty() { self.received_only(&unknown) } else { main };
+        record.intervals = self.intervals(&pairs);
+        self.follow_time(&pairs, record);
+    }
+
     /// Flows of which one end has told: another tool does not say what it received.
     fn one_sided(&self) -> impl Iterator<Item = &FlowOutcome> {
         self.target.flows.iter().chain(&self.host.flows)

@@ -62,7 +62,10 @@ impl Made {
         };
         let outcomes: Result<_, String> = Ok(Box::new([self.target, self.host]));
         let settings = [Vec::new(), Vec::new()];
-        record(label, Conducted { spec: self.spec, route: None, settings, target, host, outcomes })
+        record(
+            label,
+            Conducted { spec: self.spec, route: None, settings, target, host, outcomes, partial: PerEnd::default() },
+        )
     }
 
     /// What the record says of its load.

@@ -19,6 +19,7 @@ pub struct Network {
     neighbours: Vec<Neighbour>,
     /// How many bits the route has by which the other end is reached; a shorter one says nothing of it.
     route_bits: Option<u8>,
+    router: Option<IpAddr>,
 }
 
 struct Address {
@@ -45,7 +46,7 @@ pub enum Lasts {
 }
 
 /// A storm of messages is read in parts: as many reads a look, of a few messages each.
-const MOST_READS: usize = 64;
+const MOST_READS: usize = 512;
 
 // linux/rtnetlink.h.
 const GROUPS: [u32; 5] = [3, 5, 7, 9, 11];
@@ -81,8 +82,10 @@ impl Network {
             peer: Address { address: peer, is_here: local == peer },
             neighbours: Vec::new(),
             route_bits: None,
+            router: None,
         };
-        let router = network.ask_route();
+        (network.route_bits, network.router) = network.ask_route();
+        let router = network.router;
         let addresses = [Some(peer), router.filter(|router| *router != peer)];
         network.neighbours = addresses.into_iter().flatten().map(Neighbour::new).collect();
         network.ask_neighbours(&mut |_, _| ());
@@ -91,7 +94,7 @@ impl Network {
 
     /// Tells what has changed since the last time.
     pub fn look(&mut self, mut tell: impl FnMut(Happening, Lasts)) {
-        let Network { subscription, index, local, peer, neighbours, route_bits } = self;
+        let Network { subscription, index, local, peer, neighbours, route_bits, .. } = self;
         let heard = subscription.drain(MOST_READS, |kind, message| match kind {
             libc::RTM_NEWNEIGH => {
                 if let Some(entry) = Entry::parse(message).filter(|entry| index.is_none_or(|own| own == entry.index)) {
@@ -124,13 +127,21 @@ impl Network {
         });
         if heard == Heard::Missed {
             self.ask_neighbours(&mut tell);
+            let now = self.ask_route();
+            if now != (self.route_bits, self.router) {
+                (self.route_bits, self.router) = now;
+                let peer = self.peer.address;
+                let destination = format!("{peer}/{}", bits_of(peer));
+                tell(Happening::RouteChanged { destination, removed: false }, Lasts::No);
+            }
         }
     }
 
-    /// Which way packets to the other end go: the router, if there is one.
-    fn ask_route(&mut self) -> Option<IpAddr> {
+    /// Which way packets to the other end go: how many bits the route has, as far as that can be known, and the router, if
+    /// there is one.
+    fn ask_route(&self) -> (Option<u8>, Option<IpAddr>) {
         let peer = self.peer.address;
-        let mut netlink = Netlink::route().ok()?;
+        let Ok(mut netlink) = Netlink::route() else { return (None, None) };
         let mut ask = |flags: u32| {
             // struct rtmsg: family, bits of destination and source, TOS, table, protocol, scope, type; flags.
             let mut request = vec![family(peer), bits_of(peer), 0, 0, 0, 0, 0, 0];
@@ -145,8 +156,8 @@ impl Network {
         };
         let router = ask(0).and_then(|route| route.gateway);
         // A kernel before 4.20 knows no such question and answers the other: with all bits.
-        self.route_bits = ask(RTM_F_FIB_MATCH).map(|route| route.bits).filter(|bits| *bits < bits_of(peer));
-        router
+        let bits = ask(RTM_F_FIB_MATCH).map(|route| route.bits).filter(|bits| *bits < bits_of(peer));
+        (bits, router)
     }
 
     fn ask_neighbours(&mut self, tell: &mut dyn FnMut(Happening, Lasts)) {

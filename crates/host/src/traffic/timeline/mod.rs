@@ -38,7 +38,7 @@ struct Span {
 /// A look may take such a part of the time until the next one; on a slow machine there are fewer.
 const MOST_COST: u64 = 250;
 /// Slices are no longer than this for what they cost.
-const LONGEST_FOR_COST_NS: u64 = 200_000_000;
+const LONGEST_FOR_COST_NS: u64 = 400_000_000;
 
 impl Cutter {
     /// A cutter of a trial that is about to begin. `is_soaked`: threads of ours fill the idle time of the CPUs.
@@ -304,6 +304,6 @@ mod tests {
         (0..100).for_each(|_| cutter.handle_cost(350_000));
         assert_eq!(cutter.period_ns, 100 * MS);
         (0..100).for_each(|_| cutter.handle_cost(5 * MS));
-        assert_eq!(cutter.period_ns, 200 * MS);
+        assert_eq!(cutter.period_ns, 400 * MS);
     }
 }

@@ -1,0 +1,427 @@
+//! Probes to the other end: echo requests, datagrams, a connection, ARP, and datagrams of several sizes; all at the same
+//! time, some fifty packets at most, and none to any other address.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_machine::probe::{
+    IcmpError, IcmpSaid, Neighbour, ProbeReport, Refusal, SizeTried, TcpReached, TcpTried, ToldMtu, Tried,
+};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use super::{FILLING, LEN, Secret, arp, headers, icmp_error, message, read, refusal, way};
+use crate::interfaces::{self, Link};
+use crate::sys;
+use crate::sys::message::{Message, ORIGIN_ICMP, ORIGIN_ICMP6, QueuedError};
+use crate::sys::socket_state::report_icmp_errors;
+
+/// Sizes that one order tries at most.
+pub const MOST_SIZES: usize = 20;
+/// When requests are sent, until enough are answered. The first may wait for ARP.
+const SENT_AT_MS: [u64; 6] = [0, 5, 10, 100, 300, 600];
+const ENOUGH: u32 = 3;
+/// How long their answers are waited for.
+const PATIENCE: Duration = Duration::from_millis(1000);
+/// A SYN that is lost is sent again after a second (RFC 6298).
+const CONNECT_TIME: Duration = Duration::from_millis(1300);
+const TALK_TIME: Duration = Duration::from_millis(700);
+/// Sizes that are not answered are sent again after this part of the time for them.
+const SIZES_TWICE: u32 = 2;
+/// Between two packets of different sizes.
+const APART: Duration = Duration::from_millis(2);
+/// TTL or hop limit of echo requests, at the least.
+const ECHO_HOPS: u8 = 64;
+const MOST_SIZE_TIME: Duration = Duration::from_millis(1500);
+
+/// What is to be tried.
+#[derive(Clone, Debug)]
+pub struct Order<'a> {
+    /// The address of this machine.
+    pub local: IpAddr,
+    /// The other end's.
+    pub peer: IpAddr,
+    /// Where this machine's address is.
+    pub interface: Option<&'a str>,
+    /// Known to the other end's witness.
+    pub secret: Secret,
+    /// Echo requests.
+    pub echo: bool,
+    /// ARP.
+    pub arp: bool,
+    /// The port of the witness of datagrams.
+    pub udp: Option<u16>,
+    /// The port of the witness of connections.
+    pub tcp: Option<u16>,
+    /// Octets of packets to try, with IP's header, that may not be fragmented.
+    pub sizes: &'a [u32],
+    /// How long to wait for answers to these.
+    pub size_time: Duration,
+    /// TTL or hop limit of datagrams and of the connection.
+    pub hops: Option<u8>,
+}
+
+/// Tries it all. Takes 1.5 s at most where nothing is answered.
+pub fn probe(order: &Order<'_>) -> ProbeReport {
+    let links = interfaces::links().unwrap_or_default();
+    let next_hop = next_hop(order);
+    let mut report = thread::scope(|scope| {
+        let echo = order.echo.then(|| scope.spawn(|| echo(order)));
+        let tcp = order.tcp.map(|port| scope.spawn(move || connect(order, port)));
+        let arp = order.arp.then(|| scope.spawn(|| ask_arp(order, next_hop.as_ref(), &links)));
+        let udp = order.udp.filter(|_| order.sizes.is_empty()).map(|port| datagrams(order, port));
+        let sizes = order.udp.filter(|_| !order.sizes.is_empty()).map(|port| sizes(order, port));
+        let arp = arp.and_then(|arp| arp.join().ok().flatten());
+        let [answer_for_next_hop, answer_for_own] = arp.clone().unwrap_or_default();
+        ProbeReport {
+            echo: echo.and_then(|echo| echo.join().ok().flatten()),
+            udp,
+            tcp: tcp.and_then(|tcp| tcp.join().ok()),
+            sizes: sizes.unwrap_or_default(),
+            answer_for_next_hop,
+            answer_for_own,
+            asked_arp: arp.is_some(),
+            neighbour: None,
+        }
+    });
+    report.neighbour = next_hop.and_then(|hop| way::neighbour(hop.address, &hop.interface, &links));
+    report
+}
+
+/// Where packets go first, by the kernel's own look-up.
+fn next_hop(order: &Order<'_>) -> Option<Neighbour> {
+    way(order.local, order.peer, order.interface).neighbour
+}
+
+fn local_at(order: &Order<'_>) -> SocketAddr {
+    interfaces::at(order.local, 0, order.interface)
+}
+
+fn peer_at(order: &Order<'_>, port: u16) -> SocketAddr {
+    interfaces::at(order.peer, port, order.interface)
+}
+
+fn set_hops(socket: &SockRef<'_>, is_ipv4: bool, hops: Option<u8>) -> io::Result<()> {
+    match hops.map(u32::from) {
+        Some(hops) if is_ipv4 => socket.set_ttl_v4(hops),
+        Some(hops) => socket.set_unicast_hops_v6(hops),
+        None => Ok(()),
+    }
+}
+
+fn hops_of(socket: &SockRef<'_>, is_ipv4: bool) -> Option<u8> {
+    let hops = if is_ipv4 { socket.ttl_v4() } else { socket.unicast_hops_v6() };
+    hops.ok().and_then(|hops| u8::try_from(hops).ok())
+}
+
+/// A connected socket of datagrams, whose errors ICMP tells.
+fn open(order: &Order<'_>, kind: Type, protocol: Protocol, port: u16) -> io::Result<Socket> {
+    let (local, peer) = (local_at(order), peer_at(order, port));
+    let socket = Socket::new(Domain::for_address(local), kind, Some(protocol))?;
+    report_icmp_errors(&socket, local.is_ipv4())?;
+    socket.bind(&local.into())?;
+    socket.connect(&peer.into())?;
+    Ok(socket)
+}
+
+/// Requests on a connected socket, until enough are answered. `make` makes one of this number, `number` reads an answer's.
+fn ask(socket: &Socket, is_ipv4: bool, make: impl Fn(u32) -> Vec<u8>, number: impl Fn(&[u8]) -> Option<u32>) -> Tried {
+    let mut tried = Tried { hops_sent: hops_of(&SockRef::from(socket), is_ipv4), ..Tried::default() };
+    let began = Instant::now();
+    let mut sent_at: Vec<Instant> = Vec::new();
+    let mut times: Vec<u64> = Vec::new();
+    let mut octets = [0; 2048];
+    while tried.answered < ENOUGH && began.elapsed() < PATIENCE {
+        let next = SENT_AT_MS.get(sent_at.len()).map(|at| Duration::from_millis(*at));
+        if next.is_some_and(|next| began.elapsed() >= next) {
+            let request = make(sent_at.len() as u32);
+            sent_at.push(Instant::now());
+            match socket.send(&request) {
+                Ok(_) => tried.sent += 1,
+                Err(error) => note(&mut tried, refusal(&error)),
+            }
+        }
+        let next = SENT_AT_MS.get(sent_at.len()).map_or(PATIENCE, |at| Duration::from_millis(*at));
+        let wait = next.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
+        if sys::poll::wait_readable(socket, wait).is_err() {
+            break;
+        }
+        while let Some(error) = take_error(socket, &mut octets) {
+            note_error(&mut tried, &error);
+        }
+        loop {
+            match sys::message::receive(socket, &mut octets, false) {
+                Ok(Message { len, .. }) => {
+                    let Some(number) = number(&octets[..len.min(octets.len())]) else { continue };
+                    let Some(sent) = sent_at.get(number as usize) else { continue };
+                    times.push(sent.elapsed().as_nanos() as u64);
+                    tried.answered += 1;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    note(&mut tried, refusal(&error));
+                    break;
+                }
+            }
+        }
+    }
+    times.sort_unstable();
+    tried.median_ns = times.get(times.len() / 2).copied();
+    tried
+}
+
+/// The first refusal is kept.
+fn note(tried: &mut Tried, why: Refusal) {
+    tried.refusal.get_or_insert(why);
+}
+
+fn take_error(socket: &Socket, octets: &mut [u8]) -> Option<QueuedError> {
+    sys::message::receive(socket, octets, true).ok()?.error
+}
+
+fn icmp_of(error: &QueuedError) -> Option<IcmpSaid> {
+    let is_ipv4 = match error.origin {
+        ORIGIN_ICMP => true,
+        ORIGIN_ICMP6 => false,
+        _ => return None,
+    };
+    icmp_error(error.kind, error.code, is_ipv4).map(|what| IcmpSaid { by: error.offender, what })
+}
+
+fn note_error(tried: &mut Tried, error: &QueuedError) {
+    match icmp_of(error) {
+        Some(said) if !tried.icmp.contains(&said) && tried.icmp.len() < 8 => tried.icmp.push(said),
+        Some(_) => {}
+        None => note(tried, refusal(&io::Error::from_raw_os_error(error.errno))),
+    }
+}
+
+/// `None`: this machine lets the agent send none.
+fn echo(order: &Order<'_>) -> Option<Tried> {
+    let is_ipv4 = order.local.is_ipv4();
+    let protocol = if is_ipv4 { Protocol::ICMPV4 } else { Protocol::ICMPV6 };
+    // Ping's own kind of socket is for those whom net.ipv4.ping_group_range names, the other one for root.
+    let opened = open(order, Type::DGRAM, protocol, 0).map(|socket| (socket, false));
+    let opened = opened.or_else(|error| match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM | libc::EPROTONOSUPPORT) => {
+            open(order, Type::RAW, protocol, 0).map(|socket| (socket, true))
+        }
+        _ => Err(error),
+    });
+    let (socket, is_raw) = match opened {
+        Ok(opened) => opened,
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => return None,
+        Err(error) => return Some(Tried { refusal: Some(refusal(&error)), ..Tried::default() }),
+    };
+    // Echo gets there even where what is usual here would not, so that routers can be counted.
+    let usual = hops_of(&SockRef::from(&socket), is_ipv4).unwrap_or(0);
+    let _ = set_hops(&SockRef::from(&socket), is_ipv4, (usual < ECHO_HOPS).then_some(ECHO_HOPS));
+    let (asks, answers): (u8, u8) = if is_ipv4 { (8, 0) } else { (128, 129) };
+    let identifier = (std::process::id() as u16).to_be_bytes();
+    let make = |number: u32| {
+        let sequence = (number as u16).to_be_bytes();
+        let mut request = vec![asks, 0, 0, 0, identifier[0], identifier[1], sequence[0], sequence[1]];
+        request.extend(message(&order.secret, number, false));
+        // The kernel fills it in of ICMPv6, and of ping's sockets.
+        if is_raw && is_ipv4 {
+            let sum = checksum(&request).to_be_bytes();
+            request[2..4].copy_from_slice(&sum);
+        }
+        request
+    };
+    let number = |octets: &[u8]| {
+        let header = if is_raw && is_ipv4 { usize::from(octets.first()? & 15) * 4 } else { 0 };
+        let octets = octets.get(header..)?;
+        (*octets.first()? == answers).then_some(())?;
+        Some(read(octets.get(8..)?, &order.secret)?.0)
+    };
+    Some(ask(&socket, is_ipv4, make, number))
+}
+
+/// RFC 1071.
+fn checksum(octets: &[u8]) -> u16 {
+    let words = octets.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    !(sum as u16)
+}
+
+fn datagrams(order: &Order<'_>, port: u16) -> Tried {
+    let is_ipv4 = order.local.is_ipv4();
+    let socket = match open(order, Type::DGRAM, Protocol::UDP, port) {
+        Ok(socket) => socket,
+        Err(error) => return Tried { refusal: Some(refusal(&error)), ..Tried::default() },
+    };
+    let _ = set_hops(&SockRef::from(&socket), is_ipv4, order.hops);
+    let number = |octets: &[u8]| read(octets, &order.secret).filter(|(_, is_answer)| *is_answer).map(|(one, _)| one);
+    ask(&socket, is_ipv4, |number| message(&order.secret, number, false).to_vec(), number)
+}
+
+fn connect(order: &Order<'_>, port: u16) -> TcpTried {
+    let mut tried = TcpTried { reached: TcpReached::Nothing, refusal: None, handshake_ns: None, port: None };
+    if let Err(error) = talk(order, port, &mut tried) {
+        tried.refusal = Some(refusal(&error));
+    }
+    tried
+}
+
+fn talk(order: &Order<'_>, port: u16, tried: &mut TcpTried) -> io::Result<()> {
+    let (local, peer) = (local_at(order), peer_at(order, port));
+    let socket = Socket::new(Domain::for_address(local), Type::STREAM, Some(Protocol::TCP))?;
+    set_hops(&SockRef::from(&socket), local.is_ipv4(), order.hops)?;
+    // Nothing stays behind of a connection over which nothing passes.
+    socket.set_linger(Some(Duration::ZERO))?;
+    socket.bind(&local.into())?;
+    tried.port = socket.local_addr()?.as_socket().map(|at| at.port());
+    let began = Instant::now();
+    socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
+    tried.reached = TcpReached::Open;
+    tried.handshake_ns = Some(began.elapsed().as_nanos() as u64);
+    let mut stream: TcpStream = socket.into();
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(TALK_TIME))?;
+    stream.set_read_timeout(Some(TALK_TIME))?;
+    stream.write_all(&message(&order.secret, 0, false))?;
+    let mut answer = [0; LEN];
+    stream.read_exact(&mut answer)?;
+    if read(&answer, &order.secret) != Some((0, true)) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    tried.reached = TcpReached::Answered;
+    stream.write_all(&vec![0; FILLING])?;
+    stream.read_exact(&mut [0])?;
+    tried.reached = TcpReached::Filled;
+    // All has been said, and acknowledged.
+    SockRef::from(&stream).set_linger(None)?;
+    Ok(())
+}
+
+/// Datagrams of these sizes, each until it is answered, twice at most.
+fn sizes(order: &Order<'_>, port: u16) -> Vec<SizeTried> {
+    let is_ipv4 = order.local.is_ipv4();
+    let wanted = &order.sizes[..order.sizes.len().min(MOST_SIZES)];
+    let blank = |octets: &u32| SizeTried { octets: *octets, sent: 0, too_large: false, told_mtu: None };
+    let mut tried: Vec<SizeTried> = wanted.iter().map(blank).collect();
+    let Ok(socket) = open(order, Type::DGRAM, Protocol::UDP, port) else { return tried };
+    let _ = set_hops(&SockRef::from(&socket), is_ipv4, order.hops);
+    if sys::message::never_fragment(&socket, is_ipv4).is_err() {
+        return tried;
+    }
+    let mut answered = vec![false; tried.len()];
+    let mut octets = [0; 2048];
+    let time = order.size_time.min(MOST_SIZE_TIME);
+    for round in 1..=SIZES_TWICE {
+        let until = Instant::now() + time / SIZES_TWICE;
+        for (number, one) in tried.iter_mut().enumerate() {
+            let payload = one.octets.saturating_sub(headers(is_ipv4)) as usize;
+            if answered[number] || one.too_large || payload < LEN || payload > 1 << 16 {
+                continue;
+            }
+            let mut datagram = message(&order.secret, number as u32, false).to_vec();
+            datagram.resize(payload, 0);
+            match socket.send(&datagram) {
+                Ok(_) => one.sent += 1,
+                Err(error) => one.too_large = error.raw_os_error() == Some(libc::EMSGSIZE),
+            }
+            thread::sleep(APART);
+        }
+        loop {
+            while let Ok(Message { error: Some(error), .. }) = sys::message::receive(&socket, &mut octets, true) {
+                let is_too_big = icmp_of(&error).is_some_and(|said| said.what == IcmpError::TooBig);
+                let told = ToldMtu { octets: error.info, by: error.offender };
+                for one in tried.iter_mut().filter(|one| is_too_big && one.octets > told.octets) {
+                    one.told_mtu = Some(told);
+                }
+            }
+            while let Ok(Message { len, .. }) = sys::message::receive(&socket, &mut octets, false) {
+                let number = read(&octets[..len.min(octets.len())], &order.secret).map(|(number, _)| number as usize);
+                if let Some(answered) = number.and_then(|number| answered.get_mut(number)) {
+                    *answered = true;
+                }
+            }
+            let settled = tried.iter().zip(&answered).all(|(one, answered)| *answered || one.too_large);
+            let left = until.saturating_duration_since(Instant::now());
+            if settled || left.is_zero() || sys::poll::wait_readable(&socket, left).is_err() {
+                if settled {
+                    return tried;
+                }
+                break;
+            }
+        }
+        debug_assert!(round <= SIZES_TWICE);
+    }
+    tried
+}
+
+/// Who answers for the next hop, and for this machine's own address; `None`: not to be asked.
+fn ask_arp(order: &Order<'_>, next_hop: Option<&Neighbour>, links: &[Link]) -> Option<[Vec<String>; 2]> {
+    let IpAddr::V4(own) = order.local else { return None };
+    let link = links.iter().find(|link| Some(link.name.as_str()) == order.interface)?;
+    let flags = (libc::IFF_LOOPBACK | libc::IFF_NOARP) as u32;
+    let mac = link.mac.as_deref().filter(|_| link.flags & flags == 0).and_then(octets_of)?;
+    let hop = next_hop.filter(|hop| hop.interface == link.name).map(|hop| hop.address);
+    let answers = match hop {
+        Some(IpAddr::V4(hop)) => arp::ask(link.index, mac, own, [hop, own]),
+        _ => arp::ask(link.index, mac, own, [own]).map(|[own]| [Vec::new(), own]),
+    };
+    answers.ok()
+}
+
+fn octets_of(mac: &str) -> Option<[u8; 6]> {
+    let octets: Option<Vec<u8>> = mac.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
+    octets?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Witness;
+    use super::*;
+
+    const SECRET: Secret = [9; 16];
+
+    #[test]
+    fn a_machine_hears_itself() {
+        let here: IpAddr = "127.0.0.1".parse().unwrap();
+        let witness = Witness::open(here, here, Some("lo"), SECRET, Duration::from_secs(5)).unwrap();
+        let (udp, tcp) = witness.ports;
+        let order = Order {
+            local: here,
+            peer: here,
+            interface: Some("lo"),
+            secret: SECRET,
+            echo: true,
+            arp: true,
+            udp: Some(udp),
+            tcp: Some(tcp),
+            sizes: &[],
+            size_time: Duration::from_millis(300),
+            hops: None,
+        };
+        let began = Instant::now();
+        let report = probe(&order);
+        assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+        assert!(
+            report.udp.as_ref().is_some_and(|udp| udp.answered >= ENOUGH && udp.hops_sent == Some(64)),
+            "{report:?}"
+        );
+        assert!(report.echo.as_ref().is_none_or(|echo| echo.answered >= ENOUGH), "{report:?}");
+        assert_eq!(report.tcp.unwrap().reached, TcpReached::Filled);
+        let sizes =
+            probe(&Order { sizes: &[1500, 60, 200_000], echo: false, arp: false, tcp: None, ..order.clone() }).sizes;
+        assert_eq!(sizes.iter().map(|one| one.sent).collect::<Vec<_>>(), [1, 1, 0], "{sizes:?}");
+        let heard = witness.report();
+        assert!(heard.datagrams.iter().any(|(octets, _)| *octets == 1500), "{heard:?}");
+        assert_eq!((heard.connections, heard.hops), (1, Some(64)));
+        // A stranger's secret is answered by nobody.
+        let stranger = Order { secret: [1; 16], echo: false, arp: false, ..order };
+        let report = probe(&stranger);
+        assert_eq!((report.udp.unwrap().answered, report.tcp.unwrap().reached), (0, TcpReached::Open));
+        drop(witness);
+        let report = probe(&stranger);
+        assert_eq!(report.udp.unwrap().icmp.first().map(|said| said.what), Some(IcmpError::PortUnreachable));
+        assert_eq!(report.tcp.unwrap().refusal, Some(Refusal::Refused));
+    }
+}

@@ -1,0 +1,402 @@
+//! What a machine knows of its way to another, and what came of a handful of probes between the two.
+//! Knows not how it is found out, nor what it means.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a machine knows of its way to an address, without sending anything there. Absent means unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Way {
+    /// The interface that has this machine's address.
+    pub interface: Option<InterfaceState>,
+    /// This machine has the address at that interface.
+    pub has_address: Option<bool>,
+    /// The Ethernet addresses of all its interfaces.
+    pub hardware_addresses: Vec<String>,
+    /// Duplicate address detection has found another machine with this address (IFA_F_DADFAILED), or is still looking
+    /// (IFA_F_TENTATIVE).
+    pub detection: Option<Detection>,
+    /// How packets leave for the other end: in general, then by protocol.
+    pub routes: Vec<Route>,
+    /// The kernel would take packets from the other end that arrive at the interface.
+    pub takes_arrivals: Option<bool>,
+    /// rp_filter as it works at the interface: the larger one of its own and that of all.
+    pub reverse_path_filter: Option<u8>,
+    /// Who answers for the next hop.
+    pub neighbour: Option<Neighbour>,
+    /// TTL or hop limit of what it sends, unless a program says otherwise.
+    pub hops: Option<u8>,
+    /// Echo requests are not answered (icmp_echo_ignore_all).
+    pub ignores_echo: Option<bool>,
+    /// Connections that are tracked, and how many may be.
+    pub tracked_connections: Option<Room>,
+    /// Descriptors that the agent has open, and may have.
+    pub descriptors: Option<Room>,
+}
+
+/// An interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InterfaceState {
+    /// Its name.
+    pub name: String,
+    /// It is set up (IFF_UP).
+    pub up: bool,
+    /// It has a carrier.
+    pub carrier: Option<bool>,
+    /// The largest packet.
+    pub mtu: Option<u32>,
+    /// Its Ethernet address.
+    pub mac: Option<String>,
+}
+
+/// What duplicate address detection says of an address (RFC 4862, section 5.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Detection {
+    /// Another machine has it.
+    Failed,
+    /// It is not finished: the address is not used yet.
+    Tentative,
+}
+
+/// What is tried over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// ICMP's echo.
+    Echo,
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+}
+
+impl Protocol {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Echo => "ICMP",
+            Protocol::Udp => "UDP",
+            Protocol::Tcp => "TCP",
+        }
+    }
+}
+
+/// How packets leave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// Those of this protocol; absent: those that no rule tells apart.
+    #[serde(default)]
+    pub protocol: Option<Protocol>,
+    /// What becomes of them.
+    pub kind: RouteKind,
+    /// By this interface.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// To this machine first.
+    #[serde(default)]
+    pub gateway: Option<IpAddr>,
+    /// The largest packet that the route says or has learnt.
+    #[serde(default)]
+    pub mtu: Option<u32>,
+}
+
+/// What a route does with packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouteKind {
+    /// They leave.
+    Unicast,
+    /// They stay on this machine.
+    Local,
+    /// They are swallowed.
+    Blackhole,
+    /// They are refused: the host is unreachable.
+    Unreachable,
+    /// They are refused: it is prohibited.
+    Prohibit,
+    /// There is none.
+    None,
+}
+
+impl RouteKind {
+    /// Whether packets get anywhere.
+    pub const fn leads_somewhere(self) -> bool {
+        matches!(self, RouteKind::Unicast | RouteKind::Local)
+    }
+}
+
+/// An entry of the table of neighbours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbour {
+    /// Whose: the other end, or the router on the way there.
+    pub address: IpAddr,
+    /// At this interface.
+    pub interface: String,
+    /// The Ethernet address that answers for it; absent: nobody does.
+    #[serde(default)]
+    pub mac: Option<String>,
+    /// The entry was made by hand and is not asked for again.
+    #[serde(default)]
+    pub permanent: bool,
+}
+
+/// How much is used, and how much may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// Used.
+    pub used: u64,
+    /// At most.
+    pub of: u64,
+}
+
+/// What came of the probes that an end sent. Absent: not tried, or the machine does not permit it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProbeReport {
+    /// ICMP echo requests.
+    pub echo: Option<Tried>,
+    /// Datagrams that ask for an answer.
+    pub udp: Option<Tried>,
+    /// A connection.
+    pub tcp: Option<TcpTried>,
+    /// Datagrams that may not be fragmented, by size.
+    pub sizes: Vec<SizeTried>,
+    /// Ethernet addresses that answered for the next hop (ARP).
+    pub answer_for_next_hop: Vec<String>,
+    /// Ethernet addresses that answered for this machine's own address.
+    pub answer_for_own: Vec<String>,
+    /// ARP was asked.
+    pub asked_arp: bool,
+    /// The entry of the table of neighbours for the next hop, after all that.
+    pub neighbour: Option<Neighbour>,
+}
+
+/// Requests over ICMP or UDP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tried {
+    /// Handed to the kernel.
+    pub sent: u32,
+    /// Answered.
+    pub answered: u32,
+    /// The middle one of the times until an answer came.
+    pub median_ns: Option<u64>,
+    /// Why the kernel would not send, or what it says became of what it sent.
+    pub refusal: Option<Refusal>,
+    /// What ICMP said of them.
+    pub icmp: Vec<IcmpSaid>,
+    /// TTL or hop limit of what was sent.
+    pub hops_sent: Option<u8>,
+}
+
+/// A connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpTried {
+    /// How far it came.
+    pub reached: TcpReached,
+    /// What ended it.
+    #[serde(default)]
+    pub refusal: Option<Refusal>,
+    /// The time of the handshake.
+    #[serde(default)]
+    pub handshake_ns: Option<u64>,
+    /// The local port, where there was one.
+    #[serde(default)]
+    pub port: Option<u16>,
+}
+
+/// How far a connection came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TcpReached {
+    /// Not opened.
+    Nothing,
+    /// Opened.
+    Open,
+    /// A few octets went there and back.
+    Answered,
+    /// Full segments went there too.
+    Filled,
+}
+
+/// A size that was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeTried {
+    /// Of the packet, IP's header included.
+    pub octets: u32,
+    /// Handed to the kernel.
+    pub sent: u32,
+    /// The kernel would not: larger than the interface's MTU, or than what it has learnt of the path.
+    #[serde(default)]
+    pub too_large: bool,
+    /// Somebody says by ICMP that packets may have so many octets at most.
+    #[serde(default)]
+    pub told_mtu: Option<ToldMtu>,
+}
+
+/// A "fragmentation needed" or "packet too big".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldMtu {
+    /// At most.
+    pub octets: u32,
+    /// Who says so.
+    #[serde(default)]
+    pub by: Option<IpAddr>,
+}
+
+/// An ICMP error.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct IcmpSaid {
+    /// Who says so.
+    #[serde(default)]
+    pub by: Option<IpAddr>,
+    /// What.
+    pub what: IcmpError,
+}
+
+/// What an ICMP error says (RFC 792, RFC 1812, RFC 4443).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IcmpError {
+    /// Nobody there has this port.
+    PortUnreachable,
+    /// Nobody there has this protocol.
+    ProtocolUnreachable,
+    /// The router finds no host of this address.
+    HostUnreachable,
+    /// The router has no route.
+    NetUnreachable,
+    /// A filter says so.
+    Prohibited,
+    /// Too many routers on the way.
+    TimeExceeded,
+    /// The packet is larger than the next link takes.
+    TooBig,
+    /// Another one.
+    Other,
+}
+
+impl IcmpError {
+    /// In the words of the standards.
+    pub const fn words(self) -> &'static str {
+        match self {
+            IcmpError::PortUnreachable => "port unreachable",
+            IcmpError::ProtocolUnreachable => "protocol unreachable",
+            IcmpError::HostUnreachable => "host unreachable",
+            IcmpError::NetUnreachable => "network unreachable",
+            IcmpError::Prohibited => "administratively prohibited",
+            IcmpError::TimeExceeded => "time exceeded",
+            IcmpError::TooBig => "packet too big",
+            IcmpError::Other => "an error",
+        }
+    }
+}
+
+/// Why the kernel did not send, or says that it was in vain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refusal {
+    /// EPERM: the machine's own filter.
+    NotPermitted,
+    /// ECONNREFUSED: nobody listens, or a filter says so.
+    Refused,
+    /// EHOSTUNREACH.
+    HostUnreachable,
+    /// ENETUNREACH.
+    NetUnreachable,
+    /// EACCES: a route or a filter prohibits it.
+    Prohibited,
+    /// EINVAL: a blackhole, where a route was looked for.
+    Invalid,
+    /// ECONNRESET.
+    Reset,
+    /// Nothing came in time.
+    TimedOut,
+    /// EMFILE, ENFILE.
+    NoDescriptors,
+    /// EADDRINUSE, EADDRNOTAVAIL.
+    NoPort,
+    /// Another error, in the system's words.
+    Other(String),
+}
+
+/// What a machine heard while the other end probed, and on the interface what it sent itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WitnessReport {
+    /// Datagrams that came to the socket: octets of the packet and how many.
+    pub datagrams: Vec<(u32, u32)>,
+    /// Connections that came to the listening socket.
+    pub connections: u32,
+    /// A connection that the other end began waits for its last handshake packet.
+    pub half_open: bool,
+    /// Why this machine did not send the answer to a datagram.
+    pub answer_refusal: Option<Refusal>,
+    /// TTL or hop limit that a datagram came with.
+    pub hops: Option<u8>,
+    /// Packets at the interfaces; absent: the machine lets the agent see none.
+    pub packets: Option<Vec<Seen>>,
+}
+
+/// Packets of one kind at an interface.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Seen {
+    /// Where.
+    pub interface: String,
+    /// They left; else they came.
+    pub left: bool,
+    /// What they are.
+    pub what: Packet,
+    /// Their TTL or hop limit.
+    pub hops: u8,
+    /// They are addressed to another Ethernet address than the interface's.
+    #[serde(default)]
+    pub for_another: bool,
+    /// How many.
+    pub count: u32,
+}
+
+/// What a packet between the two ends is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Packet {
+    /// An echo request of a probe.
+    EchoRequest,
+    /// The answer to it.
+    EchoReply,
+    /// A datagram of a probe, of so many octets with IP's header.
+    Datagram {
+        /// With IP's header.
+        octets: u32,
+    },
+    /// The answer to one.
+    DatagramAnswer,
+    /// A SYN to this port.
+    Syn {
+        /// Of the listening socket.
+        port: u16,
+    },
+    /// A SYN and ACK from this port.
+    SynAck {
+        /// Of the listening socket.
+        port: u16,
+    },
+    /// A RST from this port.
+    Reset {
+        /// Of its sender.
+        port: u16,
+    },
+    /// An ICMP error about a packet of this protocol that this machine sent.
+    Error {
+        /// Its sender.
+        by: IpAddr,
+        /// What it says.
+        what: IcmpError,
+        /// Of what.
+        about: Option<Protocol>,
+    },
+}

@@ -1,0 +1,99 @@
+//! Nothing came through, and what was tried right after says why.
+//! Knows an examination's steps; what they mean is said beside them.
+
+use super::case::Case;
+use super::{Finding, RULES, Rule, Sureness};
+use crate::examination::{Came, Failed, Place, Probe};
+
+pub(super) const RULE: Rule = Rule {
+    name: "nothing-comes-through",
+    says: "No traffic passed, or none in one direction: a link, an address, a route, a neighbour, a filter on either end or \
+           between, or a packet size that the path does not carry.",
+    rests_on: "The examination that runs when a trial cannot begin, dies, or moves nothing: its first step that failed. Sure where \
+               the kernel or an ICMP message names it itself, likely where packets were seen on one side of a place and not on \
+               the other.",
+    source: "RFC 792, RFC 1122 (sections 3.2.2, 3.3.1), RFC 1191, RFC 2923 (section 2.1), RFC 3704, RFC 5227; Linux \
+             Documentation/networking/ip-sysctl.rst.",
+    suggests: &[],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let examination = case.record.examination.as_ref()?;
+    let step = examination.cause()?;
+    let Came::Failed(failed) = &step.came else { return None };
+    let (kind, sure) = kind(failed);
+    let machine = match failed {
+        Failed::Lost { place: Place::Between { .. } | Place::Unseen, .. }
+        | Failed::Size { .. }
+        | Failed::Hops { .. } => None,
+        Failed::Lost { place: Place::Icmp { end, .. } | Place::Reset { end }, .. } => *end,
+        Failed::Lost { place: Place::NotUp { .. } | Place::ForAnother { .. }, from, .. } => Some(from.other()),
+        Failed::Lost { from, .. } => Some(*from),
+        _ => step.probe.end(),
+    };
+    let mut sentence = step.sentence();
+    if let Some(first) = sentence.get(..1).map(str::to_uppercase) {
+        sentence.replace_range(..1, &first);
+    }
+    let passed = examination.steps.iter().filter(|step| matches!(step.came, Came::Passed(_))).count();
+    let failed_too = examination.steps.iter().filter(|step| step.has_failed()).count();
+    let size = matches!(step.probe, Probe::Size { .. });
+    Some(
+        RULE.finds(case, machine, sure, 1.0, format!("{sentence}."))
+            .of_kind(kind)
+            .because(format!(
+                "of {} steps that were tried in {:.1} s, {passed} passed and {failed_too} failed, first \"{}\"",
+                examination.steps.len(),
+                examination.seconds,
+                step.name()
+            ))
+            .wrong_if(if size {
+                "It is wrong if packets of that size pass by another way (ping -M do -s)."
+            } else {
+                "It is wrong if linerate check between the same ends passes this step while trials still fail."
+            })
+            .explains(&EVERYTHING),
+    )
+}
+
+/// What else is found of a trial in which nothing passed is a consequence.
+const EVERYTHING: [&str; RULES.len()] = {
+    let mut names = [""; RULES.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = RULES[at].name;
+        at += 1;
+    }
+    names
+};
+
+fn kind(failed: &Failed) -> (&'static str, Sureness) {
+    use Sureness::{Likely, Sure};
+    match failed {
+        Failed::SetDown { .. } => ("set-down", Sure),
+        Failed::NoCarrier { .. } => ("no-carrier", Sure),
+        Failed::NoAddresses { .. } | Failed::AddressGone { .. } | Failed::SameAddress { .. } => ("addresses", Sure),
+        Failed::Duplicate { .. } | Failed::Detection { .. } => ("duplicate-address", Sure),
+        Failed::Route { .. } => ("route", Sure),
+        Failed::NoNeighbour { .. } => ("no-neighbour", Likely),
+        Failed::WrongNeighbour { permanent: true, .. } => ("wrong-neighbour", Sure),
+        Failed::WrongNeighbour { .. } => ("wrong-neighbour", Likely),
+        Failed::Arrivals { .. } => ("reverse-path-filter", Sure),
+        Failed::Full { .. } => ("no-room", Sure),
+        Failed::Lost { place, .. } => match place {
+            Place::Refused { .. } => ("refused-by-sender", Sure),
+            Place::NotOut { .. } => ("lost-in-sender", Likely),
+            Place::Icmp { .. } => ("rejected", Sure),
+            Place::Reset { .. } => ("reset", Likely),
+            Place::Between { .. } => ("lost-between", Likely),
+            Place::ForAnother { .. } => ("wrong-neighbour", Likely),
+            Place::NotUp { .. } => ("lost-in-receiver", Likely),
+            Place::Stalled { .. } => ("stalled", Likely),
+            Place::Unseen => ("lost", Likely),
+        },
+        Failed::Size { .. } => ("packet-size", Likely),
+        Failed::Hops { .. } => ("hops", Sure),
+        Failed::Requests { .. } => ("requests", Likely),
+    }
+}
