@@ -27,7 +27,7 @@ pub(super) fn case(seed: u64, number: u64, only_family: Option<&str>) -> Case {
         let family = draft.weighted(&families::FAULTS);
         draft.plant(family);
         // Of two faults either may be named first, on whichever machine.
-        if draft.takes_another() && draft.one_in(6) {
+        if draft.takes_another() && draft.one_in(3) {
             let second = draft.weighted(&families::SECOND);
             if second.name != family.name {
                 draft.plant(second);

@@ -106,7 +106,7 @@ const TRUTHS: [Truth; 53] = [
     fault("quota-receiver",        &["cpu-quota"],                     &["receiver-starved", "receive-buffer", "receiver-cpu", "stall"], Where::There),
     fault("quota-sender",          &["cpu-quota"],                     &["host-limits", "sender-cpu", "stall"], Where::There),
     fault("stopped",               &["agent-stopped"],                 &["receiver-starved", "receive-buffer", "stall", "requests-lost"], Where::There),
-    fault("firewall-share",        &["stack-drops"],                   &["interface-filter"], Where::There),
+    fault("firewall-share",        &["stack-drops", "unaccounted/behind its link"], &["interface-filter"], Where::There),
     fault("firewall-out",          &["stack-drops"],                   &[], Where::There),
     fault("ingress-limit",         &["interface-filter", "stack-drops", "unaccounted/behind its link"], &[], Where::There),
     fault("backlog",               &["softirq-backlog"],               &[], Where::There),
