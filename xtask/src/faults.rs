@@ -35,6 +35,10 @@ const NEEDED: [(&str, &str); 6] = [
     ("taskset", "util-linux"),
 ];
 
+/// What the folder of a case is called, and of one whose files are wanted.
+const FOLDER: &str = "linerate-faults-";
+const KEPT: &str = "linerate-kept-faults-";
+
 /// What the command line asks.
 struct Asked {
     seed: u64,
@@ -68,6 +72,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     let numbers: Vec<u64> = if asked.only.is_empty() { (1..=asked.cases).collect() } else { asked.only.clone() };
     let cases: Vec<Case> =
         numbers.iter().map(|number| draw::case(asked.seed, *number, asked.family.as_deref())).collect();
+    remove_what_was_left();
     say(&table::heading(asked.seed));
     let mut judged = Vec::new();
     let mut broken = 0;
@@ -106,7 +111,8 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
 }
 
 fn carry_out(case: &Case, program: &Path, asked: &Asked) -> (String, Option<Judged>) {
-    let folder = std::env::temp_dir().join(format!("linerate-faults-{}-{}", std::process::id(), case.number));
+    let prefix = if asked.keep { KEPT } else { FOLDER };
+    let folder = std::env::temp_dir().join(format!("{prefix}{}-{}", std::process::id(), case.number));
     let made = fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()));
     let outcome = made.and_then(|()| trial::carry_out(case, program, &folder));
     match &outcome {
@@ -130,6 +136,17 @@ fn finish(mut row: String, judged: Option<Judged>, folder: &Path, keep: bool) ->
         let _ = fs::remove_dir_all(folder);
     }
     (row, judged)
+}
+
+/// Folders of runs that were killed: all else ends with its process.
+fn remove_what_was_left() {
+    for folder in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let name = folder.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix(FOLDER).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if owner.is_some_and(|owner| !Path::new(&format!("/proc/{owner}")).exists()) {
+            let _ = fs::remove_dir_all(folder.path());
+        }
+    }
 }
 
 /// A closed screen must not end what cleans up.
