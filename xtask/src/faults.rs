@@ -5,7 +5,7 @@ mod case;
 mod draw;
 mod families;
 mod judge;
-pub mod relay;
+mod relay;
 mod table;
 mod trial;
 mod truth;
@@ -54,6 +54,11 @@ struct Asked {
 
 /// Draws cases, carries them out, prints a table, and fails where goals are missed.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
+    let mut words = words.peekable();
+    // Hidden: what this starts between two machines.
+    if words.next_if(|word| word == relay::COMMAND).is_some() {
+        return relay::run(words);
+    }
     let asked = Asked::read(words)?;
     if privilege() != Privilege::Root {
         return Err("faults are planted in network namespaces, which needs root".to_owned());
@@ -70,8 +75,12 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     };
     let program = program.canonicalize().map_err(|error| format!("{}: {error}", program.display()))?;
     let numbers: Vec<u64> = if asked.only.is_empty() { (1..=asked.cases).collect() } else { asked.only.clone() };
-    let cases: Vec<Case> =
+    let mut cases: Vec<Case> =
         numbers.iter().map(|number| draw::case(asked.seed, *number, asked.family.as_deref())).collect();
+    if !Path::new("/proc/net/if_inet6").exists() {
+        say("this kernel has no IPv6: what would go over it goes over IPv4");
+        cases.iter_mut().for_each(Case::without_ipv6);
+    }
     remove_what_was_left();
     say(&table::heading(asked.seed));
     let mut judged = Vec::new();
