@@ -54,7 +54,8 @@ fn all_is_well() {
         &["link of the target", "eth0 (veth) is up", "MTU 1500", "TCP, host asks", "UDP, target asks"],
     );
     check_failed(&ran, &[], &["UDP, 1500 bytes to target", "UDP, 1500 bytes to host", "All of it passes"]);
-    assert_eq!(ran.stdout.matches("requests answered").count(), 6, "{}", ran.stdout);
+    // Echo and UDP, either way.
+    assert_eq!(ran.stdout.matches("requests answered").count(), 4, "{}", ran.stdout);
     assert!(bench.records().is_empty(), "it keeps no record");
 }
 
@@ -78,7 +79,7 @@ fn a_hole_for_large_packets() {
         "dropped at the host's",
         "Look at what fails first",
     ];
-    check_failed(&ran, &["UDP, 1500 bytes to target"], &parts);
+    check_failed(&ran, &["UDP, 1500 bytes to target", "TCP, host asks"], &parts);
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn tcp_that_goes_nowhere() {
     let ran = check(&bench);
     check_failed(
         &ran,
-        &["TCP, host asks", "TCP, target asks"],
-        &["UDP, 1500 bytes to host", "Look at what fails first: TCP, host asks"],
+        &["route, target to host", "TCP, host asks", "TCP, target asks"],
+        &["UDP, 1500 bytes to host", "Look at what fails first: route, target to host"],
     );
 }

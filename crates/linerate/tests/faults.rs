@@ -196,7 +196,7 @@ fn ctrl_c_is_heard_while_nothing_answers() {
     interrupt_waiting(&bench, command, "--resume carries on");
     let began = Instant::now();
     let ran = bench.run("tcp-stream", &["--set", "duration=1s"], IN_TIME);
-    ran.check_sentence(&["check the cable, the addresses and firewalls"]);
+    ran.check_sentence(&["a blackhole route of the target swallows packets to 198.18.0.1"]);
     assert!(began.elapsed() < IN_TIME);
 }
 
@@ -275,9 +275,10 @@ fn a_demo_that_is_interrupted_leaves_nothing() {
 /// A wrong address, or a board that is off: nobody answers ARP, and the sentence says so rather than guess at a firewall.
 #[test]
 fn an_address_that_nobody_has_is_said_to() {
-    let Some(bench) = Bench::new("no-neighbour") else { return };
-    bench.lab().in_target(|| std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "8")).unwrap();
     for plan in ["udp-stream", "tcp-stream"] {
+        // The examination's probes make the target ask for the host, which learns its address by that: two machines each.
+        let Some(bench) = Bench::new("no-neighbour") else { return };
+        bench.lab().in_target(|| std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "8")).unwrap();
         let ran = bench.run(plan, &["--set", "duration=300ms"], 2 * IN_TIME);
         ran.check_sentence(&["nobody on eth0 answers for 198.18.0.2 (ARP)", "check the cable and the addresses"]);
     }

@@ -172,8 +172,10 @@ pub enum Failed {
     SameAddress { address: IpAddr },
     /// Packets go nowhere.
     Route { to: IpAddr, kind: RouteKind, protocol: Option<Protocol> },
+    /// Packets leave by another interface than the one that has the address, and do not arrive.
+    Astray { to: IpAddr, interface: String, expected: String },
     /// Nobody answers for the next hop; whether that is the other end.
-    NoNeighbour { address: IpAddr, interface: String, is_router: bool, expected: Option<String> },
+    NoNeighbour { address: IpAddr, interface: String, is_router: bool },
     /// Another Ethernet address than the other end's answers.
     WrongNeighbour { address: IpAddr, interface: String, mac: String, permanent: bool, right: Vec<String> },
     /// The kernel refuses what comes from the other end at this interface.
@@ -186,6 +188,8 @@ pub enum Failed {
     Size { largest: u32, mtus: PerEndMtu, place: Option<Place>, drops: Vec<LossLine> },
     /// Packets with so many hops to live do not get over so many routers.
     Hops { sent: u8, routers: u8, asked: bool },
+    /// The agent got no socket for the other end's probes, in its words.
+    NoSocket { sentence: String },
     /// Not one request of the engine was answered.
     Requests { sentence: Option<String>, largest: Option<u32>, drops: Vec<LossLine> },
 }
@@ -248,6 +252,8 @@ pub enum Unknown {
     EchoIgnored { end: End },
     /// Echo is not answered, and other traffic passes.
     EchoFiltered,
+    /// Echo is not answered, and it is not known what else passes.
+    NotAnswered,
     /// What comes before does not pass.
     NotTried,
     /// The kernel does not say.
@@ -388,15 +394,13 @@ impl Failed {
             Failed::SameAddress { address } => {
                 format!("both ends have the address {address}; give one of them another")
             }
+            Failed::Astray { to, interface, expected } => format!(
+                "the {}'s route to {to} leads to {interface}, its own address is at {expected}, and nothing arrives; see \
+                 `ip route get {to}` there",
+                probe.end().map_or("machine", End::name)
+            ),
             Failed::Route { to, kind, protocol } => self::route(probe, *to, *kind, *protocol),
-            Failed::NoNeighbour { address, interface, expected: Some(expected), .. } => {
-                let from = probe.end().map_or("machine", End::name);
-                format!(
-                    "the {from}'s route leads to {interface}, where nobody answers for {address}, and its own address is at \
-                     {expected}; see `ip route get {address}` there"
-                )
-            }
-            Failed::NoNeighbour { address, interface, is_router, expected: None } => {
+            Failed::NoNeighbour { address, interface, is_router } => {
                 let how = if address.is_ipv4() { "ARP" } else { "neighbour discovery" };
                 let who = if *is_router { ", the router on the way" } else { "" };
                 format!(
@@ -446,6 +450,7 @@ impl Failed {
                 let s = if *routers == 1 { "" } else { "s" };
                 format!("{who} does not get over the {routers} router{s} between the ends; {next}")
             }
+            Failed::NoSocket { sentence } => sentence.clone(),
             Failed::Requests { sentence, largest, drops } => {
                 let mut text = sentence.clone().unwrap_or_else(|| "not one request was answered".to_owned());
                 match (probe, largest) {
@@ -658,7 +663,8 @@ fn too_large(probe: Probe, largest: u32, mtus: PerEndMtu, place: Option<&Place>)
     let mtus = PerEnd { target: mtus.target, host: mtus.host };
     let text = format!("packets of more than {largest} bytes do not pass from the {from} to the {to}");
     match (mtus[to], place) {
-        (Some(theirs), _) if theirs == largest && theirs < octets => {
+        // What a link takes is a VLAN's header or two larger than what it says.
+        (Some(theirs), _) if (theirs..theirs + 16).contains(&largest) && largest < octets => {
             format!("{text}: the {to}'s MTU is {theirs}, and the {from}'s is {octets}; give both the same")
         }
         (_, Some(Place::NotOut { interface })) => {
@@ -703,6 +709,7 @@ impl Unknown {
                 format!("not answered: the {end} is set to ignore it (icmp_echo_ignore_all)")
             }
             Unknown::EchoFiltered => "not answered, which is no fault: other traffic passes".to_owned(),
+            Unknown::NotAnswered => "not answered: a filter may drop it, or nothing comes through".to_owned(),
             Unknown::NotTried => "not tried: what comes before does not pass".to_owned(),
             Unknown::NotTold => "not known: the kernel does not say".to_owned(),
         }

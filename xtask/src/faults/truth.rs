@@ -116,7 +116,7 @@ const TRUTHS: [Truth; 53] = [
     fault("quota-receiver",        &["cpu-quota"],                     &["receiver-starved", "receive-buffer", "receiver-cpu", "stall"], Where::There).or_told("throttled|quota"),
     fault("quota-sender",          &["cpu-quota"],                     &["host-limits", "sender-cpu", "stall"], Where::There).or_told("throttled|quota"),
     fault("stopped",               &["agent-stopped"],                 &["receiver-starved", "receive-buffer", "stall", "requests-lost"], Where::There).or_told("did not run"),
-    fault("firewall-share",        &["stack-drops"],                   &["interface-filter"], Where::There),
+    fault("firewall-share",        &["stack-drops", "unaccounted/behind its link"], &["interface-filter"], Where::There),
     fault("firewall-out",          &["stack-drops"],                   &[], Where::There),
     fault("ingress-limit",         &["interface-filter", "stack-drops", "unaccounted/behind its link"], &[], Where::There),
     fault("backlog",               &["softirq-backlog"],               &[], Where::There),

@@ -167,7 +167,7 @@ fn trials(
         for (end, told) in End::BOTH.into_iter().zip(&mut conducted.settings) {
             told.splice(0..0, boots.changed(end).cloned());
         }
-        let examination = examined.of(pair, &mut conducted, progress);
+        let examination = examined.of(pair, &mut conducted);
         let error = conducted.outcomes.as_ref().err().cloned();
         if matches!(error, Some(TrialError::Interrupted)) {
             return Err(CampaignError::Interrupted { finished });

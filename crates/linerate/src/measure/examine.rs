@@ -2,13 +2,17 @@
 //! a handful of probes and hear the other's, and what each saw is put together.
 //! Knows no sentences; steps are facts.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use linerate_control::message::{PROBE, ProbeOrder, Reply, Request, Secret};
 use linerate_control::{ControlError, Pending};
 use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
-use linerate_machine::probe::{Packet, ProbeReport, Protocol, Refusal, TcpReached, Way, WitnessReport};
+use linerate_machine::probe::{
+    IcmpError, IcmpSaid, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind, Seen, TcpReached,
+    TcpTried, Tried, Way, WitnessReport,
+};
 use linerate_path::budget::{LossLine, Seen as SeenDrops, drops_seen};
 use linerate_path::stage::Counters;
 use linerate_results::examination::{
@@ -21,7 +25,6 @@ use linerate_trial::spec::{Ip, Spec, Workload};
 use super::error::{TrialError, of_control};
 use super::pair::Pair;
 use crate::interrupt;
-use crate::progress::Progress;
 
 /// How long an agent has to look at its own machine, and for probes.
 const LOOK_TIME: Duration = Duration::from_secs(3);
@@ -47,16 +50,26 @@ const SPARE_DESCRIPTORS: u64 = 12;
 pub(crate) struct Scope {
     transport: Protocol,
     asker: End,
+    direction: Direction,
+    is_stream: bool,
     hops: Option<u8>,
 }
 
 impl Scope {
+    /// Whether an end sends large packets in the trial, or may.
+    fn has_sender(self, end: End) -> bool {
+        let way = if end == End::Target { Direction::Tx } else { Direction::Rx };
+        !self.is_stream || [way, Direction::Both].contains(&self.direction)
+    }
+
     pub(crate) fn of(spec: &Spec) -> Scope {
         let of_requests = matches!(spec.workload, Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr);
         Scope {
             transport: if spec.workload.is_udp() { Protocol::Udp } else { Protocol::Tcp },
             // The target listens for streams, whichever way they go.
             asker: if of_requests && spec.direction == Direction::Tx { End::Target } else { End::Host },
+            direction: spec.direction,
+            is_stream: !of_requests,
             hops: spec.ttl,
         }
     }
@@ -71,12 +84,7 @@ pub(crate) struct Examined {
 impl Examined {
     /// Examines why nothing came through, where nothing did and it is not known why. The first step that explains it becomes
     /// the trial's error.
-    pub(crate) fn of(
-        &mut self,
-        pair: &Pair,
-        conducted: &mut Conducted<TrialError>,
-        progress: &Progress,
-    ) -> Option<Examination> {
+    pub(crate) fn of(&mut self, pair: &Pair, conducted: &mut Conducted<TrialError>) -> Option<Examination> {
         let why = match &conducted.outcomes {
             Ok(outcomes) if nothing_arrived(outcomes) => None,
             Ok(_) => {
@@ -98,7 +106,6 @@ impl Examined {
         let examination = match known {
             Some((.., examination)) => examination.clone(),
             None => {
-                progress.line("nothing came through; trying the way from the bottom up");
                 match examine(pair, conducted.spec.ip, Some(scope), &mut |_| {}) {
                     Ok(examination) => examination,
                     Err(error) => {
@@ -178,6 +185,8 @@ struct Evidence {
     heard: PerEnd<WitnessReport>,
     ports: PerEnd<(u16, u16)>,
     drops: Vec<LossLine>,
+    /// Ends that have no socket for the other's probes, and why.
+    refused: Vec<(End, String)>,
 }
 
 impl Examiner<'_> {
@@ -187,7 +196,7 @@ impl Examiner<'_> {
         self.steps.push(step);
     }
 
-    fn address(route: Route, end: End) -> std::net::IpAddr {
+    fn address(route: Route, end: End) -> IpAddr {
         if end == End::Target { route.target } else { route.host }
     }
 
@@ -243,7 +252,10 @@ impl Examiner<'_> {
         let evidence = self.probe(route, ways, &interfaces, &able)?;
         self.conclude(&evidence, &interfaces, &able)?;
         if able.target && able.host {
+            self.transports(&evidence, Protocol::Udp);
             self.sizes(&evidence, &interfaces)?;
+            // Last, for a connection moves full segments too.
+            self.transports(&evidence, Protocol::Tcp);
         }
         // Witnesses end.
         for stop in End::BOTH.map(|end| able[end].then(|| self.pair.client(end).send(Request::Stop))) {
@@ -295,6 +307,7 @@ impl Examiner<'_> {
             heard: PerEnd::default(),
             ports: PerEnd::default(),
             drops: Vec::new(),
+            refused: Vec::new(),
         };
         let secret = secret()?;
         let mut listening = false;
@@ -303,10 +316,13 @@ impl Examiner<'_> {
                 let (local, peer) = (Self::address(route, end), Self::address(route, end.other()));
                 Some(Request::Witness { local, peer, interface: interfaces[end].clone(), secret })
             });
-            let mut ports = [witnesses.target, witnesses.host].map(|one| Self::wait(one, LOOK_TIME)).into_iter();
-            for end in End::BOTH {
-                if let Some(Reply::Witnessing { udp, tcp }) = ports.next().expect("one for each end")? {
-                    evidence.ports = replaced(evidence.ports, end, (udp, tcp));
+            for (end, witness) in [(End::Target, witnesses.target), (End::Host, witnesses.host)] {
+                let Some(witness) = witness else { continue };
+                match witness.wait_unless(LOOK_TIME, interrupt::requested) {
+                    Ok(Reply::Witnessing { udp, tcp }) => evidence.ports = replaced(evidence.ports, end, (udp, tcp)),
+                    Ok(_) | Err(ControlError::Timeout { .. }) => {}
+                    Err(ControlError::Refused { message, .. }) => evidence.refused.push((end, message)),
+                    Err(error) => return Err(of_control(error)),
                 }
             }
             listening = evidence.ports.target.0 != 0 && evidence.ports.host.0 != 0;
@@ -404,26 +420,24 @@ impl Examiner<'_> {
                 self.say(Probe::Room { end }, came);
             }
         }
-        for asker in End::BOTH.into_iter().filter(|end| able[*end]) {
-            let came = evidence.of_echo(asker, both);
-            self.say(Probe::Echo { asker }, came);
-        }
-        if !both {
-            return Ok(());
-        }
         let asked = self.scope.and_then(|scope| scope.hops).is_some();
-        for from in End::BOTH.into_iter().filter(|_| !is_one) {
+        for from in End::BOTH.into_iter().filter(|_| !is_one && both) {
             if let Some(came) = evidence.of_hops(from, asked) {
                 self.say(Probe::Hops { from }, came);
             }
         }
-        for transport in [Protocol::Tcp, Protocol::Udp] {
-            for asker in [End::Host, End::Target] {
-                let came = evidence.of_transport(transport, asker);
-                self.say(Probe::Transport { transport, asker }, came);
-            }
+        for asker in [End::Host, End::Target].into_iter().filter(|end| able[*end]) {
+            let came = evidence.of_echo(asker, both);
+            self.say(Probe::Echo { asker }, came);
         }
         Ok(())
+    }
+
+    fn transports(&mut self, evidence: &Evidence, transport: Protocol) {
+        for asker in [End::Host, End::Target] {
+            let came = evidence.of_transport(transport, asker);
+            self.say(Probe::Transport { transport, asker }, came);
+        }
     }
 
     /// Whether the kernel of an end takes what comes from the other end, at the interface where it comes.
@@ -522,6 +536,7 @@ impl Examiner<'_> {
             (Probe::Transport { transport, asker }, _) => transport == scope.transport && asker == scope.asker,
             (_, Came::Failed(Failed::Route { protocol: Some(protocol), .. })) => *protocol == scope.transport,
             (Probe::Echo { .. }, _) => false,
+            (Probe::Size { from, .. }, _) => scope.has_sender(from),
             _ => true,
         };
         let first = |matters: &dyn Fn(&Step) -> bool| {
@@ -590,7 +605,7 @@ struct Search {
     passes: u32,
     fails: u32,
     /// What ICMP says, and who.
-    told: Option<(u32, Option<std::net::IpAddr>)>,
+    told: Option<(u32, Option<IpAddr>)>,
     /// To try next; none: it is known.
     sizes: Vec<u32>,
 }
@@ -667,7 +682,7 @@ impl Search {
 }
 
 impl Evidence {
-    fn address(&self, end: End) -> std::net::IpAddr {
+    fn address(&self, end: End) -> IpAddr {
         Examiner::address(self.route, end)
     }
 
@@ -679,8 +694,7 @@ impl Evidence {
     fn arrives(&self, end: End) -> bool {
         let heard = &self.heard[end];
         let report = &self.reports[end];
-        let answered =
-            |tried: &Option<_>| tried.as_ref().is_some_and(|tried: &linerate_machine::probe::Tried| tried.answered > 0);
+        let answered = |tried: &Option<_>| tried.as_ref().is_some_and(|tried: &Tried| tried.answered > 0);
         !heard.datagrams.is_empty()
             || heard.connections > 0
             || answered(&report.udp)
@@ -689,7 +703,7 @@ impl Evidence {
     }
 
     /// How many packets of a kind an end saw; `None`: it sees none.
-    fn seen(&self, end: End, left: bool, is: impl Fn(Packet) -> bool) -> Option<Vec<&linerate_machine::probe::Seen>> {
+    fn seen(&self, end: End, left: bool, is: impl Fn(Packet) -> bool) -> Option<Vec<&Seen>> {
         let packets = self.heard[end].packets.as_ref()?;
         Some(packets.iter().filter(|seen| seen.left == left && is(seen.what)).collect())
     }
@@ -705,7 +719,7 @@ impl Evidence {
     fn of_address(&self, end: End) -> Option<Came> {
         let address = self.address(end);
         let way = self.ways[end].as_ref()?;
-        if let Some(detection) = way.detection {
+        if let Some(detection) = way.detection.filter(|_| !self.arrives(end)) {
             return Some(Came::Failed(Failed::Detection { address, detection }));
         }
         let report = &self.reports[end];
@@ -733,7 +747,7 @@ impl Evidence {
         let Some(way) = &self.ways[from] else { return Came::Unknown(Unknown::NotTold) };
         let to = self.address(from.other());
         let passes = both && self.arrives(from.other());
-        let fails = |route: &&linerate_machine::probe::Route| match route.protocol {
+        let fails = |route: &&KernelRoute| match route.protocol {
             _ if route.kind.leads_somewhere() => false,
             None => !passes,
             Some(Protocol::Echo) => self.reports[from].echo.as_ref().is_none_or(|echo| echo.answered == 0),
@@ -748,11 +762,16 @@ impl Evidence {
         if let Some(route) = way.routes.iter().find(fails) {
             return Came::Failed(Failed::Route { to, kind: route.kind, protocol: route.protocol });
         }
+        let own = self.interface(from).filter(|_| both && !passes);
+        let astray = general.and_then(|route| Some((route.interface.clone()?, own?)));
+        if let Some((interface, expected)) = astray.filter(|(by, own)| by != own) {
+            return Came::Failed(Failed::Astray { to, interface, expected });
+        }
         match general {
             Some(route) => Came::Passed(Passed::Route {
                 interface: route.interface.clone(),
                 gateway: route.gateway,
-                local: route.kind == linerate_machine::probe::RouteKind::Local,
+                local: route.kind == RouteKind::Local,
             }),
             None => Came::Unknown(Unknown::NotTold),
         }
@@ -772,10 +791,7 @@ impl Evidence {
         let (address, interface) = (neighbour.address, neighbour.interface.clone());
         let is_router = address != self.address(from.other());
         let passes = self.arrives(from.other()) || self.is_answered(from, Protocol::Echo);
-        let silent = || {
-            let expected = self.interface(from).filter(|own| *own != interface);
-            Some(Came::Failed(Failed::NoNeighbour { address, interface: interface.clone(), is_router, expected }))
-        };
+        let silent = || Some(Came::Failed(Failed::NoNeighbour { address, interface: interface.clone(), is_router }));
         let Some(mac) = neighbour.mac.clone() else { return (!passes).then(silent).flatten() };
         // The entry may be there because the other end has asked: it does not last if nobody answers.
         let report = &self.reports[from];
@@ -814,6 +830,9 @@ impl Evidence {
                 of: room.of,
             }));
         }
+        if let Some((_, sentence)) = self.refused.iter().find(|(one, _)| *one == end) {
+            return Some(Came::Failed(Failed::NoSocket { sentence: sentence.clone() }));
+        }
         way.descriptors.map(|_| Came::Passed(Passed::Room))
     }
 
@@ -832,8 +851,7 @@ impl Evidence {
             return Came::Unknown(Unknown::EchoFiltered);
         }
         if !both {
-            // Who has no agent may answer no echo, and what it is that fails is not known from here.
-            return Came::Unknown(Unknown::EchoFiltered);
+            return Came::Unknown(Unknown::NotAnswered);
         }
         let (from, is_answer, place) = self.lost_echo(asker, echo);
         self.lost(from, is_answer, place, Protocol::Echo)
@@ -888,24 +906,30 @@ impl Evidence {
     }
 
     /// Who sent an ICMP error.
-    fn sayer(&self, by: Option<std::net::IpAddr>) -> Option<End> {
+    fn sayer(&self, by: Option<IpAddr>) -> Option<End> {
         End::BOTH.into_iter().find(|end| Some(self.address(*end)) == by)
     }
 
-    /// An ICMP error that an end saw about its packets of this protocol.
+    /// An ICMP error that an end saw about its packets of this protocol; or, of what is no matter of protocols, about any of
+    /// them: routers send few such errors a second (RFC 1812, section 4.3.2.8).
     fn icmp_about(&self, end: End, protocol: Protocol) -> Option<Place> {
-        let errors =
-            self.seen(end, false, |what| matches!(what, Packet::Error { about, .. } if about == Some(protocol)))?;
+        let of_routing =
+            |what| matches!(what, IcmpError::NetUnreachable | IcmpError::HostUnreachable | IcmpError::TimeExceeded);
+        let is_about = |packet: Packet| match packet {
+            Packet::Error { about, what, .. } => about == Some(protocol) || of_routing(what),
+            _ => false,
+        };
+        let errors = self.seen(end, false, is_about)?;
         errors.iter().find_map(|seen| match seen.what {
             Packet::Error { by, what, .. } => {
-                let said = linerate_machine::probe::IcmpSaid { by: Some(by), what };
+                let said = IcmpSaid { by: Some(by), what };
                 Some(Place::Icmp { end: self.sayer(Some(by)), said })
             }
             _ => None,
         })
     }
 
-    fn icmp_said(&self, tried: &linerate_machine::probe::Tried) -> Option<Place> {
+    fn icmp_said(&self, tried: &Tried) -> Option<Place> {
         let said = tried.icmp.first()?.clone();
         Some(Place::Icmp { end: self.sayer(said.by), said })
     }
@@ -941,7 +965,7 @@ impl Evidence {
         }
     }
 
-    fn lost_udp(&self, asker: End, udp: &linerate_machine::probe::Tried) -> (End, bool, Place) {
+    fn lost_udp(&self, asker: End, udp: &Tried) -> (End, bool, Place) {
         let answerer = asker.other();
         if !self.heard[answerer].datagrams.is_empty() {
             if let Some(refusal) = self.heard[answerer].answer_refusal.clone() {
@@ -964,7 +988,7 @@ impl Evidence {
         (asker, false, place)
     }
 
-    fn lost_tcp(&self, asker: End, tcp: &linerate_machine::probe::TcpTried) -> (End, bool, Place) {
+    fn lost_tcp(&self, asker: End, tcp: &TcpTried) -> (End, bool, Place) {
         let answerer = asker.other();
         let port = self.ports[answerer].1;
         if tcp.reached > TcpReached::Nothing {
@@ -1003,11 +1027,12 @@ impl Evidence {
         (asker, false, self.place(asker, move |what| what == Packet::Syn { port }))
     }
 
-    fn lost_echo(&self, asker: End, echo: &linerate_machine::probe::Tried) -> (End, bool, Place) {
+    fn lost_echo(&self, asker: End, echo: &Tried) -> (End, bool, Place) {
         let answerer = asker.other();
         let replies = self.seen(answerer, true, |what| what == Packet::EchoReply);
         if replies.is_some_and(|replies| !replies.is_empty()) {
-            return (answerer, true, self.place(answerer, |what| what == Packet::EchoReply));
+            let icmp = self.icmp_about(answerer, Protocol::Echo);
+            return (answerer, true, icmp.unwrap_or_else(|| self.place(answerer, |what| what == Packet::EchoReply)));
         }
         let icmp = self.icmp_said(echo).or_else(|| self.icmp_about(asker, Protocol::Echo));
         let place = match (icmp, echo.refusal.clone()) {

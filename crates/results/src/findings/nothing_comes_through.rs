@@ -76,11 +76,12 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
         Failed::NoAddresses { .. } | Failed::AddressGone { .. } | Failed::SameAddress { .. } => ("addresses", Sure),
         Failed::Duplicate { .. } | Failed::Detection { .. } => ("duplicate-address", Sure),
         Failed::Route { .. } => ("route", Sure),
+        Failed::Astray { .. } => ("route", Likely),
         Failed::NoNeighbour { .. } => ("no-neighbour", Likely),
         Failed::WrongNeighbour { permanent: true, .. } => ("wrong-neighbour", Sure),
         Failed::WrongNeighbour { .. } => ("wrong-neighbour", Likely),
         Failed::Arrivals { .. } => ("reverse-path-filter", Sure),
-        Failed::Full { .. } => ("no-room", Sure),
+        Failed::Full { .. } | Failed::NoSocket { .. } => ("no-room", Sure),
         Failed::Lost { place, .. } => match place {
             Place::Refused { .. } => ("refused-by-sender", Sure),
             Place::NotOut { .. } => ("lost-in-sender", Likely),
