@@ -4,7 +4,7 @@
 use linerate_machine::end::End;
 use linerate_trial::pace::SplitMix64;
 
-use super::case::{Between, Case, Deed, Place, Start, What, Witness, other, way_of};
+use super::case::{Between, Case, Deed, IPV6, Place, Start, What, Witness, other, way_of};
 use super::families::{self, Family};
 use super::relay::Impairment;
 
@@ -128,7 +128,7 @@ impl Draft {
         self.case.between = self.of(choices);
         self.case.is_ipv6 = self.one_in(5);
         if self.case.is_ipv6 {
-            self.set("ip", 6);
+            self.case.set.push(IPV6.to_owned());
         }
     }
 

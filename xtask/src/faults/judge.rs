@@ -140,6 +140,7 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
         Kind::Fault => match answers.iter().position(|one| is_cause(one)) {
             Some(0) => Verdict::Right,
             Some(_) => Verdict::Later,
+            None if answers.is_empty() && truths.iter().any(|truth| is_told(truth, outcome)) => Verdict::Right,
             None if answers.is_empty() => Verdict::Silent,
             None => Verdict::Wrong,
         },
@@ -237,6 +238,12 @@ fn names_cause(case: &Case, truth: &Truth, outcome: &Outcome) -> bool {
     truth::FITS_ALL.iter().for_each(|all| text = text.replace(all, ""));
     let at = case.at.map(|end| end.to_string()).unwrap_or_default();
     truth.words.iter().all(|group| group.split('|').any(|word| text.contains(&word.replace("{at}", &at))))
+}
+
+/// Whether what stands first, where nothing was lost, has the words of the cause.
+fn is_told(truth: &Truth, outcome: &Outcome) -> bool {
+    let trouble = outcome.explanation["trouble"].as_str().unwrap_or_default().to_lowercase();
+    !truth.told.is_empty() && truth.told.split('|').any(|word| trouble.contains(word))
 }
 
 /// Endpoints in brackets, which name both machines whatever is wrong.
