@@ -5,7 +5,7 @@ mod case;
 mod draw;
 mod families;
 mod judge;
-pub mod relay;
+mod relay;
 mod table;
 mod trial;
 mod truth;
@@ -35,6 +35,10 @@ const NEEDED: [(&str, &str); 6] = [
     ("taskset", "util-linux"),
 ];
 
+/// What the folder of a case is called, and of one whose files are wanted.
+const FOLDER: &str = "linerate-faults-";
+const KEPT: &str = "linerate-kept-faults-";
+
 /// What the command line asks.
 struct Asked {
     seed: u64,
@@ -50,6 +54,11 @@ struct Asked {
 
 /// Draws cases, carries them out, prints a table, and fails where goals are missed.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
+    let mut words = words.peekable();
+    // Hidden: what this starts between two machines.
+    if words.next_if(|word| word == relay::COMMAND).is_some() {
+        return relay::run(words);
+    }
     let asked = Asked::read(words)?;
     if privilege() != Privilege::Root {
         return Err("faults are planted in network namespaces, which needs root".to_owned());
@@ -66,8 +75,13 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     };
     let program = program.canonicalize().map_err(|error| format!("{}: {error}", program.display()))?;
     let numbers: Vec<u64> = if asked.only.is_empty() { (1..=asked.cases).collect() } else { asked.only.clone() };
-    let cases: Vec<Case> =
+    let mut cases: Vec<Case> =
         numbers.iter().map(|number| draw::case(asked.seed, *number, asked.family.as_deref())).collect();
+    if !Path::new("/proc/net/if_inet6").exists() {
+        say("this kernel has no IPv6: what would go over it goes over IPv4");
+        cases.iter_mut().for_each(Case::without_ipv6);
+    }
+    remove_what_was_left();
     say(&table::heading(asked.seed));
     let mut judged = Vec::new();
     let mut broken = 0;
@@ -106,7 +120,8 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
 }
 
 fn carry_out(case: &Case, program: &Path, asked: &Asked) -> (String, Option<Judged>) {
-    let folder = std::env::temp_dir().join(format!("linerate-faults-{}-{}", std::process::id(), case.number));
+    let prefix = if asked.keep { KEPT } else { FOLDER };
+    let folder = std::env::temp_dir().join(format!("{prefix}{}-{}", std::process::id(), case.number));
     let made = fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()));
     let outcome = made.and_then(|()| trial::carry_out(case, program, &folder));
     match &outcome {
@@ -130,6 +145,17 @@ fn finish(mut row: String, judged: Option<Judged>, folder: &Path, keep: bool) ->
         let _ = fs::remove_dir_all(folder);
     }
     (row, judged)
+}
+
+/// Folders of runs that were killed: all else ends with its process.
+fn remove_what_was_left() {
+    for folder in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let name = folder.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix(FOLDER).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if owner.is_some_and(|owner| !Path::new(&format!("/proc/{owner}")).exists()) {
+            let _ = fs::remove_dir_all(folder.path());
+        }
+    }
 }
 
 /// A closed screen must not end what cleans up.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::{Tokens, TrafficError, Trial};
+use linerate_host::traffic::{Failed, Tokens, TrafficError, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_machine::units::OfferedLoad;
 use linerate_trial::outcome::{Outcome, Role};
@@ -22,7 +22,7 @@ const LINK_UP: &str = "ip link add $LINK netns $A type veth peer name $LINK netn
     ip -n $A addr add 198.18.77.1/24 dev $LINK; ip -n $B addr add 198.18.77.2/24 dev $LINK; \
     ip -n $A link set $LINK up; ip -n $B link set $LINK up; ip -n $A link set lo up; ip -n $B link set lo up";
 
-type Ended = Result<Outcome, TrafficError>;
+type Ended = Result<Outcome, Failed>;
 
 /// Runs a trial, the target in $A and the host in $B, and `meanwhile` from its start.
 fn run(pair: &Pair, spec: &Spec, meanwhile: impl FnOnce() + Send) -> (Ended, Ended) {
@@ -34,9 +34,9 @@ fn run(pair: &Pair, spec: &Spec, meanwhile: impl FnOnce() + Send) -> (Ended, End
     let (target, host) = (prepare(&pair.a, End::Target, TARGET), prepare(&pair.b, End::Host, HOST));
     let (target_ports, host_ports) = (target.ports().unwrap(), host.ports().unwrap());
     let carry_out = |mut end: Trial, peer: &str, ports: &[(u16, u16)]| -> Ended {
-        end.connect(address(peer), ports, |_| {})?;
+        end.connect(address(peer), ports, |_| {}).unwrap();
         end.start();
-        end.join()
+        end.finish()
     };
     thread::scope(|scope| {
         let host = scope.spawn(|| within(&pair.b, || carry_out(host, TARGET, &target_ports)));
@@ -257,7 +257,8 @@ fn what_happens_to_the_link_is_told_with_its_time() {
             times[1] = began.elapsed().as_secs_f64();
             pair.must(planted.undo);
         });
-        println!("{}: {times:?}\n{:?}\n{:?}", planted.commands, target.as_ref().map(|one| &one.events), host.is_ok());
+        println!("{}: {times:?}", planted.commands);
+        host.unwrap();
         let events = target.unwrap().events;
         let kinds: Vec<_> = events.iter().map(|event| event.what.name()).collect();
         assert_eq!(kinds, planted.want.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), "{events:?}");
@@ -275,4 +276,67 @@ fn what_happens_to_the_link_is_told_with_its_time() {
         // The neighbour's right address again.
         pair.must("ip -n $A neigh flush dev $LINK; ip -n $A addr show");
     }
+}
+
+#[test]
+fn a_trial_that_fails_tells_what_it_saw() {
+    let Some(pair) = Pair::make("fails", LINK_UP) else { return };
+    for workload in [Workload::TcpStream, Workload::UdpStream, Workload::TcpRr] {
+        let mut spec = spec(workload, Direction::Rx, 8000);
+        spec.interval = Duration::from_millis(500);
+        if workload == Workload::UdpStream {
+            spec.rate = OfferedLoad::BitsPerSecond(10_000_000);
+        }
+        let (target, host) = run(&pair, &spec, || {
+            thread::sleep(Duration::from_millis(1500));
+            pair.must("ip -n $B link set $LINK down");
+            thread::sleep(Duration::from_millis(6200));
+            pair.must("ip -n $B link set $LINK up; ip -n $B neigh flush dev $LINK");
+        });
+        let Failed { error, seen } = target.expect_err("nothing arrives for six seconds");
+        assert!(matches!(error, TrafficError::Stalled { no_carrier: Some((End::Target, _)), .. }), "{error}");
+        let mut both = vec![*seen];
+        both.extend(host.map_err(|failed| println!("{workload}, the host: {}", failed.error)));
+        for outcome in &both {
+            check_shape(outcome, 5.0);
+            let flow = &outcome.flows[0];
+            assert!(flow.octets > 0 && flow.octets_total >= flow.octets && flow.elapsed_ns > 5_000_000_000, "{flow:?}");
+            assert!(flow.slices.len() >= 10 && !outcome.counters.0.is_empty() && outcome.cpu.is_some());
+            assert!(outcome.events.iter().any(|event| (event.at_s - 1.5).abs() < 0.5), "{:?}", outcome.events);
+        }
+    }
+}
+
+#[test]
+fn a_trial_that_is_stopped_tells_what_it_saw() {
+    let Some(pair) = Pair::make("stopped", LINK_UP) else { return };
+    let spec = spec(Workload::TcpStream, Direction::Rx, 8000);
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    let prepare = |name: &str, end, local: &str| {
+        within(name, || Trial::prepare(spec.clone(), end, address(local), Some(LINK.to_owned()), TOKENS).unwrap())
+    };
+    let (mut target, mut host) = (prepare(&pair.a, End::Target, TARGET), prepare(&pair.b, End::Host, HOST));
+    let (target_ports, host_ports) = (target.ports().unwrap(), host.ports().unwrap());
+    thread::scope(|scope| {
+        let (a, b) = (&pair.a, &pair.b);
+        let connect = scope.spawn(|| within(b, || host.connect(address(TARGET), &target_ports, |_| {}).unwrap()));
+        within(a, || target.connect(address(HOST), &host_ports, |_| {}).unwrap());
+        connect.join().unwrap();
+    });
+    target.start();
+    host.start();
+    thread::sleep(Duration::from_millis(1200));
+    let stopped = Instant::now();
+    target.stop();
+    host.stop();
+    for end in [target, host] {
+        let Failed { error, seen } = end.finish().expect_err("it was stopped");
+        assert!(
+            matches!(error, TrafficError::Stopped | TrafficError::Moving { .. } | TrafficError::Broke(_)),
+            "{error}"
+        );
+        check_shape(&seen, 0.8);
+        assert!(seen.flows[0].octets > 0, "{:?}", seen.flows[0]);
+    }
+    assert!(stopped.elapsed() < Duration::from_secs(2), "{:?}", stopped.elapsed());
 }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) mod slices;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod transaction;
 
 pub(crate) use stream::{Stream, stream};

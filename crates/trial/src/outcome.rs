@@ -179,9 +179,8 @@ impl FlowOutcome {
             self.octets = slices.iter().map(|slice| slice.octets).sum();
             self.messages = slices.iter().map(|slice| slice.messages).sum();
         }
-        if self.elapsed_ns == 0 {
-            self.elapsed_ns = slices.last().map_or(0, |slice| slice.end_ns);
-        }
+        // It lasted until it was given up, whenever the last octet came.
+        self.elapsed_ns = self.elapsed_ns.max(slices.last().map_or(0, |slice| slice.end_ns));
     }
 }
 

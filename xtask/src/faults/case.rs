@@ -125,6 +125,17 @@ pub(super) struct Case {
     pub(super) is_ipv6: bool,
 }
 
+impl Case {
+    /// The same over IPv4.
+    pub(super) fn without_ipv6(&mut self) {
+        self.is_ipv6 = false;
+        self.set.retain(|set| set != IPV6);
+    }
+}
+
+/// What asks for IPv6.
+pub(super) const IPV6: &str = "ip=6";
+
 /// The other machine.
 pub(super) const fn other(end: End) -> End {
     match end {

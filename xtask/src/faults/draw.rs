@@ -4,7 +4,7 @@
 use linerate_machine::end::End;
 use linerate_trial::pace::SplitMix64;
 
-use super::case::{Between, Case, Deed, Place, Start, What, Witness, other, way_of};
+use super::case::{Between, Case, Deed, IPV6, Place, Start, What, Witness, other, way_of};
 use super::families::{self, Family};
 use super::relay::Impairment;
 
@@ -27,7 +27,7 @@ pub(super) fn case(seed: u64, number: u64, only_family: Option<&str>) -> Case {
         let family = draft.weighted(&families::FAULTS);
         draft.plant(family);
         // Of two faults either may be named first, on whichever machine.
-        if draft.takes_another() && draft.one_in(6) {
+        if draft.takes_another() && draft.one_in(3) {
             let second = draft.weighted(&families::SECOND);
             if second.name != family.name {
                 draft.plant(second);
@@ -128,7 +128,7 @@ impl Draft {
         self.case.between = self.of(choices);
         self.case.is_ipv6 = self.one_in(5);
         if self.case.is_ipv6 {
-            self.set("ip", 6);
+            self.case.set.push(IPV6.to_owned());
         }
     }
 

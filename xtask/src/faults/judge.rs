@@ -89,8 +89,8 @@ pub(super) struct Judged {
 
 /// From this share of what the way carries on, that is what limits.
 const REACHED: f64 = 0.85;
-/// A rate is named if it is told within this share: payload is some percent less than frames.
-const NEAR: f64 = 0.08;
+/// A rate is named if it is told within this share.
+const NEAR: f64 = 0.06;
 
 /// From so much of one CPU on, others' programs are felt.
 const CROWD: f64 = 0.25;
@@ -140,6 +140,7 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
         Kind::Fault => match answers.iter().position(|one| is_cause(one)) {
             Some(0) => Verdict::Right,
             Some(_) => Verdict::Later,
+            None if answers.is_empty() && truths.iter().any(|truth| is_told(truth, outcome)) => Verdict::Right,
             None if answers.is_empty() => Verdict::Silent,
             None => Verdict::Wrong,
         },
@@ -147,7 +148,13 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
     let wrong = findings.iter().filter(|one| one.is_sure && !is_true(one) && verdict.counts());
     let sure_and_wrong = wrong.map(|one| one.name.clone()).collect();
     let (largest_time, unaccounted_time) = time(&outcome.record["time_budget"]);
-    let rate = case.carries_bps.and_then(|bps| told_rate(explained, bps as f64 / 1e6));
+    let payload = case.set.iter().find_map(|set| set.strip_prefix("message_size=")?.parse().ok()).unwrap_or(1448.0);
+    // Ethernet's header, that of IP, and of UDP: either is a rate of this way, that of frames and that of payload.
+    let share = payload / (payload + if case.is_ipv6 { 62.0 } else { 42.0 });
+    let rate = case.carries_bps.and_then(|bps| {
+        let told = |mbps| told_rate(explained, mbps);
+        told(bps as f64 / 1e6).filter(|(_, is_it)| *is_it).or_else(|| told(bps as f64 / 1e6 * share))
+    });
     let (number, family) = (case.number, case.families.join("+"));
     Judged {
         number,
@@ -231,6 +238,12 @@ fn names_cause(case: &Case, truth: &Truth, outcome: &Outcome) -> bool {
     truth::FITS_ALL.iter().for_each(|all| text = text.replace(all, ""));
     let at = case.at.map(|end| end.to_string()).unwrap_or_default();
     truth.words.iter().all(|group| group.split('|').any(|word| text.contains(&word.replace("{at}", &at))))
+}
+
+/// Whether what stands first, where nothing was lost, has the words of the cause.
+fn is_told(truth: &Truth, outcome: &Outcome) -> bool {
+    let trouble = outcome.explanation["trouble"].as_str().unwrap_or_default().to_lowercase();
+    !truth.told.is_empty() && truth.told.split('|').any(|word| trouble.contains(word))
 }
 
 /// Endpoints in brackets, which name both machines whatever is wrong.

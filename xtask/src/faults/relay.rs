@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 pub(super) use way::Impairment;
 use way::{Start, Way};
 
+/// What follows `faults` on its command line.
+pub(super) const COMMAND: &str = "relay";
 /// The relay's two interfaces: towards the target, and towards the host.
 pub(super) const PORTS: [&str; 2] = ["left", "right"];
 /// The names of its two ways in its account: what the target sends, and what it receives.
@@ -31,9 +33,9 @@ const BATCH: usize = 32;
 /// Longer than any frame that an interface of 9000 octets makes.
 const ROOM: usize = 16 * 1024;
 
-/// `cargo xtask relay SEED TX RX`, started by `faults` in the relay's namespace: forwards until standard input ends,
+/// `cargo xtask faults relay SEED TX RX`, started by `faults` in the relay's namespace: forwards until standard input ends,
 /// then prints its account.
-pub fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
+pub(super) fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
     let mut word = || words.next().and_then(|word| word.into_string().ok()).ok_or("the relay is for faults to start");
     let seed: u64 = word()?.parse().map_err(|_| "the relay's seed is no number")?;
     let impairments = [word()?, word()?].map(|text| {

@@ -168,7 +168,7 @@ pub(super) fn summary(judged: &[Judged], broken: usize) -> Summary {
     let later = verdict(Kind::Fault, Verdict::Later);
     let wrong = verdict(Kind::Fault, Verdict::Wrong);
     let _ = writeln!(text, "of the faults, the true cause stands later in {later}, another was named in {wrong}");
-    let _ = writeln!(text, "of {told} findings of a slow part of the way, {named} tell its rate within 8 %");
+    let _ = writeln!(text, "of {told} findings of a slow part of the way, {named} tell its rate within 6 %");
     let _ = writeln!(text, "of the right ones, {only_place} name only where packets vanished, and no pattern");
     let mut missed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for one in judged.iter().filter(|one| one.verdict.counts() && one.verdict != Verdict::Right) {

@@ -23,6 +23,8 @@ pub(super) struct Truth {
     /// Where the trial cannot begin: of each group, one of its words (small letters, parted by `|`) must be said.
     /// `{at}` is the machine that the fault is at.
     pub(super) words: &'static [&'static str],
+    /// Where nothing was lost there is no finding: then one of these words in what is said first is the answer.
+    pub(super) told: &'static str,
 }
 
 const fn fault(
@@ -31,15 +33,23 @@ const fn fault(
     also: &'static [&'static str],
     place: Where,
 ) -> Truth {
-    Truth { family, is_healthy: false, first, also, place, words: &[] }
+    Truth { family, is_healthy: false, first, also, place, words: &[], told: "" }
 }
 
 const fn refused(family: &'static str, words: &'static [&'static str]) -> Truth {
-    Truth { family, is_healthy: false, first: &["nothing-comes-through"], also: &[], place: Where::Any, words }
+    Truth {
+        family,
+        is_healthy: false,
+        first: &["nothing-comes-through"],
+        also: &[],
+        place: Where::Any,
+        words,
+        told: "",
+    }
 }
 
 const fn healthy(family: &'static str, limits: &'static [&'static str]) -> Truth {
-    Truth { family, is_healthy: true, first: limits, also: &[], place: Where::Any, words: &[] }
+    Truth { family, is_healthy: true, first: limits, also: &[], place: Where::Any, words: &[], told: "" }
 }
 
 /// What limits any transfer that goes as fast as it can: no fault, and true of these worlds without offloads.
@@ -87,11 +97,11 @@ const TRUTHS: [Truth; 53] = [
     fault("reordering",            &["reordering"],                    &[], Where::Any),
     fault("duplicates",            &["duplicates"],                    &[], Where::Any),
     fault("damage",                &["link-damage", "damage", "stack-drops/checksum"], &["lossy-path"], Where::There),
-    fault("hole",                  &["size-hole"],                     &["flow-died", "stall", "outage", "unaccounted", "nothing-comes-through"], Where::Any),
+    fault("hole",                  &["size-hole", "nothing-comes-through/bytes do not pass"],                     &["flow-died", "stall", "outage", "unaccounted", "nothing-comes-through"], Where::Any),
     fault("slow-link-long-queue",  &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
     fault("slow-link-short-queue", &["bottleneck", "lossy-path", BETWEEN], &[], Where::Any),
     fault("policer",               &["bottleneck", "lossy-path", BETWEEN], &[], Where::Any),
-    fault("outage",                &["outage"],                        &["stall", "requests-lost", "unaccounted", "lossy-path"], Where::Any),
+    fault("outage",                &["outage"],                        &["stall", "requests-lost", "unaccounted", "lossy-path"], Where::Any).or_told("nothing arrived|nothing passed"),
     fault("dead",                  &["flow-died", "outage"],           &["stall", "requests-lost", "unaccounted", "nothing-comes-through"], Where::Any),
     fault("fragments",             LOSSY,                             &["stack-drops"], Where::Any),
     fault("window",                &["receive-window", "send-buffer", "far-path", "small-buffer"], &[], Where::Any),
@@ -103,20 +113,20 @@ const TRUTHS: [Truth; 53] = [
     fault("small-buffer",          &["small-buffer"],                  &["receive-buffer"], Where::There),
     fault("hog",                   &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
     fault("real-time-hog",         &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
-    fault("quota-receiver",        &["cpu-quota"],                     &["receiver-starved", "receive-buffer", "receiver-cpu", "stall"], Where::There),
-    fault("quota-sender",          &["cpu-quota"],                     &["host-limits", "sender-cpu", "stall"], Where::There),
-    fault("stopped",               &["agent-stopped"],                 &["receiver-starved", "receive-buffer", "stall", "requests-lost"], Where::There),
-    fault("firewall-share",        &["stack-drops"],                   &["interface-filter"], Where::There),
+    fault("quota-receiver",        &["cpu-quota"],                     &["receiver-starved", "receive-buffer", "receiver-cpu", "stall"], Where::There).or_told("throttled|quota"),
+    fault("quota-sender",          &["cpu-quota"],                     &["host-limits", "sender-cpu", "stall"], Where::There).or_told("throttled|quota"),
+    fault("stopped",               &["agent-stopped"],                 &["receiver-starved", "receive-buffer", "stall", "requests-lost"], Where::There).or_told("did not run"),
+    fault("firewall-share",        &["stack-drops", "unaccounted/behind its link"], &["interface-filter"], Where::There),
     fault("firewall-out",          &["stack-drops"],                   &[], Where::There),
     fault("ingress-limit",         &["interface-filter", "stack-drops", "unaccounted/behind its link"], &[], Where::There),
     fault("backlog",               &["softirq-backlog"],               &[], Where::There),
     fault("mtu",                   &["mtu-mismatch"],                  &["transmit-ring", "size-hole"], Where::Any),
-    fault("carrier",               &["link-down"],                     &["outage", "stall", "flow-died", "neighbours", "stack-drops"], Where::Any),
+    fault("carrier",               &["link-down"],                     &["outage", "stall", "flow-died", "neighbours", "stack-drops"], Where::Any).or_told("link went down|carrier"),
     fault("neighbour",             &["neighbours", "outage"],          &["stall", "unaccounted"], Where::Any),
     fault("others-traffic",        &["others-traffic", "shaper", "qdisc-drops"], &[], Where::There),
     fault("router-shaper",         &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
     refused("firewall-drop",       &["firewall|filter|silently|drops|dropped", "{at}"]),
-    refused("firewall-reject",     &["firewall|reject|refuse|prohibited|reset|administratively", "{at}"]),
+    refused("firewall-reject",     &["firewall|filter|reject|refuse|prohibited|reset|administratively", "{at}"]),
     refused("no-route",            &["route|unreachable", "{at}"]),
     refused("blackhole",           &["route|blackhole|prohibit|unreachable|forward|on the way|between"]),
     refused("wrong-neighbour",     &["neighbour|hardware address|mac address", "{at}"]),
@@ -153,6 +163,10 @@ pub(super) fn of(family: &str) -> &'static Truth {
 }
 
 impl Truth {
+    const fn or_told(self, told: &'static str) -> Truth {
+        Truth { told, ..self }
+    }
+
     /// Whether a trial of this family cannot begin.
     pub(super) fn is_refused(&self) -> bool {
         !self.words.is_empty()

@@ -12,7 +12,7 @@ use linerate_machine::end::End;
 use serde_json::Value;
 
 use super::case::{Between, Case, Place};
-use super::relay::{PORTS, READY};
+use super::relay::{COMMAND, PORTS, READY};
 
 /// The interface of both ends.
 pub(super) const LINK: &str = "eth0";
@@ -65,7 +65,7 @@ impl World {
             }
             if let Some(router) = router {
                 lines.push_str(&format!(
-                    "ip route add default via 198.18.{net}.{router}\nip -6 route add default via 2001:2:0:{net}::{router}\n"
+                    "ip route add default via 198.18.{net}.{router}\nsix ip -6 route add default via 2001:2:0:{net}::{router}\n"
                 ));
             }
             lines
@@ -91,7 +91,7 @@ impl World {
         }
         shell(target, &end(target_net, 2, routed))?;
         shell(&world.host, &end(host_net, if routed.is_some() { 2 } else { 1 }, routed))?;
-        let forwards = "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1\n";
+        let forwards = "sysctl -qw net.ipv4.ip_forward=1\nsix sysctl -qw net.ipv6.conf.all.forwarding=1\n";
         if let Some(router) = &world.router {
             let (net, last) = if between == Between::Routers { (MIDDLE_NET, 1) } else { (HOST_NET, 254) };
             let mut lines = format!("{forwards}{}{}", address("near", TARGET_NET, 254), address("far", net, last));
@@ -99,7 +99,7 @@ impl World {
                 lines.push_str(&plain("far"));
                 lines.push_str(&plain("near"));
                 lines.push_str(&format!("ip route add 198.18.{HOST_NET}.0/24 via 198.18.{MIDDLE_NET}.2\n"));
-                lines.push_str(&format!("ip -6 route add 2001:2:0:{HOST_NET}::/64 via 2001:2:0:{MIDDLE_NET}::2\n"));
+                lines.push_str(&format!("six ip -6 route add 2001:2:0:{HOST_NET}::/64 via 2001:2:0:{MIDDLE_NET}::2\n"));
             }
             shell(router, &lines)?;
         }
@@ -108,12 +108,12 @@ impl World {
             lines.push_str(&plain("far"));
             lines.push_str(&plain("near"));
             lines.push_str(&format!("ip route add 198.18.{TARGET_NET}.0/24 via 198.18.{MIDDLE_NET}.1\n"));
-            lines.push_str(&format!("ip -6 route add 2001:2:0:{TARGET_NET}::/64 via 2001:2:0:{MIDDLE_NET}::1\n"));
+            lines.push_str(&format!("six ip -6 route add 2001:2:0:{TARGET_NET}::/64 via 2001:2:0:{MIDDLE_NET}::1\n"));
             shell(second, &lines)?;
         }
         if let Some(middle) = middle {
             let quiet = PORTS.map(|port| {
-                format!("sysctl -qw net.ipv6.conf.{port}.disable_ipv6=1\n{}ip link set {port} up\n", plain(port))
+                format!("six sysctl -qw net.ipv6.conf.{port}.disable_ipv6=1\n{}ip link set {port} up\n", plain(port))
             });
             shell(&middle, &quiet.concat())?;
             let relay = start_relay(&middle, case)?;
@@ -210,18 +210,21 @@ fn cable(one: &Namespace, one_name: &str, other: &Namespace, other_name: &str) -
 /// Lines that give an interface its addresses and set it up.
 fn address(link: &str, net: u8, last: u8) -> String {
     format!(
-        "echo 0 >/proc/sys/net/ipv6/conf/{link}/accept_dad\n\
-         echo 1 >/proc/sys/net/ipv6/conf/{link}/keep_addr_on_down\n\
+        "six sysctl -qw net.ipv6.conf.{link}.accept_dad=0 net.ipv6.conf.{link}.keep_addr_on_down=1\n\
          ip address add 198.18.{net}.{last}/24 dev {link}\n\
-         ip address add 2001:2:0:{net}::{last}/64 dev {link} nodad\n\
+         six ip address add 2001:2:0:{net}::{last}/64 dev {link} nodad\n\
          ip link set {link} up\n"
     )
 }
 
+/// `six COMMAND` does what a kernel without IPv6 cannot.
+const PRELUDE: &str = "six() { [ ! -e /proc/net/if_inet6 ] || \"$@\"; }\n";
+
 /// Lines for sh(1) in a namespace; what they print. /proc/sys/net is that of the shell's namespace.
 fn shell(namespace: &Namespace, lines: &str) -> Result<String, String> {
+    let script = format!("{PRELUDE}{lines}");
     let done = namespace
-        .run(|| Command::new("timeout").args(["20", "sh", "-ec", lines]).stdin(Stdio::null()).output())
+        .run(|| Command::new("timeout").args(["20", "sh", "-ec", &script]).stdin(Stdio::null()).output())
         .map_err(|error| format!("sh: {error}"))?;
     if !done.status.success() {
         return Err(format!("{}: {}", lines.trim(), String::from_utf8_lossy(&done.stderr).trim()));
@@ -233,7 +236,7 @@ fn start_relay(middle: &Namespace, case: &Case) -> Result<Child, String> {
     let itself = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
     // Before all that shares the CPUs: a cable waits for no CPU.
     let mut command = Command::new("chrt");
-    command.args(["-f", "10"]).arg(itself).args(["relay", &case.seed.to_string()]);
+    command.args(["-f", "10"]).arg(itself).args(["faults", COMMAND, &case.seed.to_string()]);
     command.args(case.impairments.map(|impairment| impairment.write().to_string()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     middle.confine(&mut command).map_err(|error| format!("the relay's namespace: {error}"))?;

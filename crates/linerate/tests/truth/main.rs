@@ -13,3 +13,4 @@ mod pace;
 mod peers;
 mod rig;
 mod shaped;
+mod stops;

@@ -10,7 +10,7 @@ pub(super) const RULE: Rule = Rule {
     name: "agent-stopped",
     says: "The program at one end did not run for a while: it was stopped (SIGSTOP, a debugger, a suspended machine), or a \
            real-time thread had its CPU.",
-    rests_on: "The event agent-stopped, in a trial that lost something or came short.",
+    rests_on: "The event agent-stopped.",
     source: "signal(7), SIGSTOP; sched(7).",
     suggests: &[],
     find,
@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let stopped = |event: &&_| -> bool { is_stopped(event) };
-    let end = case.events().find(stopped).filter(|_| case.is_troubled())?.end?;
+    let end = case.events().find(stopped)?.end?;
     let (seconds, times) = case.held(|event| is_stopped(event) && event.end == Some(end));
     let first = case.events().find(stopped)?;
     let share = seconds / case.span_s()?;

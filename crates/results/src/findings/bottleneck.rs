@@ -1,6 +1,8 @@
 //! A queue stands between the two ends: something on the way is slower than both.
 //! Knows the time budget and round trips; what stands there nobody at the ends can see.
 
+use linerate_trial::spec::Workload;
+
 use super::case::{Case, percent, tidy};
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
@@ -8,6 +10,8 @@ use crate::time_budget::Limit;
 
 /// From this share of the time on.
 const SHARE: f64 = 0.3;
+/// From this share on a queue was seen at all.
+const SEEN: f64 = 0.1;
 
 pub(super) const RULE: Rule = Rule {
     name: "bottleneck",
@@ -35,10 +39,16 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    if let Some(found) = find_datagrams(case) {
-        return Some(found);
+    if !case.is(Workload::TcpStream) {
+        return find_datagrams(case);
     }
-    let line = case.time().find(|line| line.limit == Limit::Path && line.share >= SHARE)?;
+    let queued = case.share_of(&[Limit::Path]);
+    // BBR empties the queue that it finds, and keeps to the rate that it found.
+    let share = queued + if queued >= SEEN { case.share_of(&[Limit::Pacing]) } else { 0.0 };
+    let of_cpu = [Limit::SenderCpu, Limit::SenderCpuWait, Limit::ReceiverCpu, Limit::ReceiverCpuWait];
+    if share < SHARE || share < case.share_of(&of_cpu) {
+        return None;
+    }
     let short = case.short()?;
     let tcp = case.tcp()?;
     let mbit = case.throughput_bps()? / 1e6;
@@ -48,8 +58,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         format!("a round trip took {} ms at last, and {} ms at least", tidy(tcp.rtt_s * 1e3), tidy(least * 1e3))
     });
     Some(
-        RULE.finds(case, None, Sureness::Likely, line.share * 0.8, sentence)
-            .because(format!("a queue stood on the way {} of the time", percent(line.share)))
+        RULE.finds(case, None, Sureness::Likely, share * 0.8, sentence)
+            .because(format!("a queue stood on the way {} of the time", percent(queued)))
             .because_of(trips)
             .because(short)
             .wrong_if("It is wrong if round trips are as long without any traffic, or as much comes through several ways at once.")

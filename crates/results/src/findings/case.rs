@@ -270,6 +270,13 @@ impl<'a> Case<'a> {
         self.flow()?.loss_ratio
     }
 
+    /// The share of TCP's segments that the way lost, by both ends' counts, where that matters.
+    pub(super) fn tcp_loss(&self) -> Option<f64> {
+        let losses = self.losses().filter(|losses| losses.of == Counted::Segments)?;
+        let ratio = losses.lost() as f64 / losses.sent.max(1) as f64;
+        (losses.lost() >= FEW && ratio >= LOSS).then_some(ratio)
+    }
+
     /// The share of TCP's segments that were retransmitted, where that matters.
     pub(super) fn retransmitted(&self) -> Option<f64> {
         let tcp = self.tcp().filter(|_| self.is(Workload::TcpStream))?;

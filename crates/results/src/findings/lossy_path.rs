@@ -1,6 +1,8 @@
 //! Segments are lost between the two ends, and TCP goes as fast as such a loss lets it.
 //! Knows both ends' segment counts, and how fast TCP can go at a loss and a round trip.
 
+use linerate_trial::spec::Workload;
+
 use super::case::{Case, FEW, percent, tidy};
 use super::trouble::capital;
 use super::unaccounted::{Missing, Pattern};
@@ -44,8 +46,8 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    if let Some(found) = find_datagrams(case) {
-        return Some(found);
+    if !case.is(Workload::TcpStream) {
+        return find_datagrams(case);
     }
     let share = case.retransmitted()?;
     let tcp = case.tcp()?;
@@ -55,6 +57,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         None => lost.saturating_sub(case.drops_seen()),
     };
     if lost < FEW || between < FEW || (between as f64) < BETWEEN * lost as f64 {
+        return None;
+    }
+    // Behind the receiver's link, or before the sender's, is another rule's.
+    if Missing::of(case).is_some_and(|missing| !missing.is_between()) {
         return None;
     }
     let sent = case.losses().map(|losses| losses.sent).or(tcp.segments_sent)?;

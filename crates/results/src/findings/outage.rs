@@ -54,30 +54,39 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if part < 0.05 {
         return None;
     }
+    // TCP that loses segments all the time stands still by itself, until its timer runs out.
+    let by_loss = case.waited_for_timer().is_some_and(|(slow, _)| slow as usize >= 2 * times)
+        || case.tcp_loss().is_some_and(|ratio| ratio >= MUCH && share < 0.5);
     let sentence = match times {
         1 => format!("Nothing passed for {} s, from {} s on.", tidy(seconds), tidy(first.at_s)),
         _ => format!("Nothing passed for {} s in all, {times} times, first at {} s.", tidy(seconds), tidy(first.at_s)),
     };
+    let weight = if by_loss { 0.3 } else { part.max(0.7) };
     Some(
-        RULE.finds(case, None, Sureness::Likely, part.max(0.7), sentence)
+        RULE.finds(case, None, Sureness::Likely, weight, sentence)
             .because(format!("nothing arrived for {} of the measured time", percent(share)))
             .because_of(near(case, first.at_s))
             .because_of(case.short())
             .wrong_if("It is wrong if no slice is without arrivals in the next trial, and as much is lost.")
-            .explains(&[
-                "unaccounted",
-                "lossy-path",
-                "stack-drops",
-                "neighbours",
-                "retransmission-timeout",
-                "receive-window",
-                "send-buffer",
-                "application-limited",
-                "bottleneck",
-                "host-limits",
-            ]),
+            .explains(if by_loss { &[] } else { &EXPLAINS }),
     )
 }
+
+/// What an outage looks like besides.
+const EXPLAINS: [&str; 10] = [
+    "unaccounted",
+    "lossy-path",
+    "stack-drops",
+    "neighbours",
+    "retransmission-timeout",
+    "receive-window",
+    "send-buffer",
+    "application-limited",
+    "bottleneck",
+    "host-limits",
+];
+/// A share of lost segments that is no single outage's.
+const MUCH: f64 = 0.02;
 
 fn find_died(case: &Case<'_>) -> Option<Finding> {
     let died: Vec<&Event> = case.events().filter(|event| matches!(event.what, Happening::FlowDied { .. })).collect();

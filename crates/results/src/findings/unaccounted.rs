@@ -5,7 +5,7 @@ use linerate_path::stage::Stage;
 
 use super::case::{Case, FEW, Loss, percent, tidy};
 use super::{Finding, Rule, Sureness};
-use crate::record::PathLine;
+use crate::record::{Counted, PathLine};
 
 /// From this part of the loss on.
 const PART: f64 = 0.1;
@@ -31,11 +31,13 @@ pub(super) struct Missing {
     before: Option<f64>,
     between: Option<f64>,
     counted: String,
+    of_segments: bool,
 }
 
 impl Missing {
     pub(super) fn of(case: &Case<'_>) -> Option<Missing> {
-        let loss = case.loss()?;
+        let of_tcp = || Some(Loss { packets: case.losses()?.lost(), ratio: case.tcp_loss()? });
+        let loss = case.loss().or_else(of_tcp)?;
         let packets = u64::try_from(case.unaccounted()?).ok()?;
         let part = packets as f64 / loss.packets as f64;
         if packets < FEW.min(loss.packets) || part < PART || case.record.loss_budget.is_none() {
@@ -53,16 +55,27 @@ impl Missing {
             case.receiver.end,
             known(came)
         );
-        Some(Missing { loss, packets, part, before, between: share(out, came), counted })
+        // Where one interface counts buffers and the other segments, nothing is to be held against each other.
+        let is_comparable = |out: u64, came: u64| came as f64 <= out as f64 * 1.02 && came as f64 >= out as f64 * 0.5;
+        let of_segments = case.losses().is_some_and(|losses| losses.of == Counted::Segments);
+        let comparable = out.zip(came).is_some_and(|(out, came)| !of_segments || is_comparable(out, came));
+        let between = share(out, came).filter(|_| comparable);
+        Some(Missing { loss, packets, part, before, between, counted, of_segments })
     }
 
     fn is_before(&self) -> bool {
         self.before.is_some_and(|before| before >= 0.5)
     }
 
-    /// Whether it vanished between the two links: these count other packets too, so it is at least as many.
+    /// Whether it vanished between the two links: these count other packets too, so it is at least as many. What is missing of
+    /// TCP has no other place, unless the links say so.
     pub(super) fn is_between(&self) -> bool {
-        !self.is_before() && self.between.is_some_and(|between| between >= 0.8)
+        !self.is_before() && self.between.map_or(self.of_segments, |between| between >= self.least())
+    }
+
+    /// Fragments and acknowledgements blur the counts of segments more than those of datagrams.
+    fn least(&self) -> f64 {
+        if self.of_segments { 0.3 } else { 0.8 }
     }
 
     pub(super) fn evidence(&self, case: &Case<'_>) -> [String; 2] {
@@ -153,6 +166,9 @@ const REGULAR_FROM: f64 = 0.04;
 fn before_the_link(case: &Case<'_>) -> Option<u64> {
     let segments = case.flow()?.sender_api.as_ref().and_then(|api| api.segments).unwrap_or(1);
     let of_socket = |line: &&PathLine| line.direction == case.way && line.passage.stage == Stage::SenderSocket;
+    if case.losses().is_some_and(|losses| losses.of == Counted::Segments) {
+        return None;
+    }
     let taken = case.record.path.iter().find(of_socket).filter(|_| segments <= 1)?.passage.packets;
     Some(taken.saturating_sub(case.dropped_between(Stage::SenderStack, Stage::DriverTxRing)))
 }

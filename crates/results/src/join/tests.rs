@@ -8,6 +8,7 @@ use linerate_machine::cpu::{CpuShares, PROC_STAT};
 use linerate_machine::end::{Direction, PerEnd};
 use linerate_machine::environment::Nic;
 use linerate_machine::units::OfferedLoad;
+use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::outcome::{CpuSlice, FlowOutcome, Role, Slice, TcpSummary};
 use linerate_trial::spec::{Extent, Workload};
@@ -44,28 +45,8 @@ fn made(workload: Workload, mbit: u64) -> Made {
 
 impl Made {
     fn record(self) -> Record {
-        let [target, host] = self.environments;
-        let label = Label {
-            id: "1".to_owned(),
-            started_at: String::new(),
-            campaign: String::new(),
-            plan: String::new(),
-            trial: TrialPlace {
-                index: 0,
-                repeat: 0,
-                factors: BTreeMap::new(),
-                configuration: None,
-                order_seed: None,
-                null_side: None,
-            },
-            endpoints: PerEnd { target: "netperf:10.0.0.2".to_owned(), host: "local".to_owned() },
-        };
-        let outcomes: Result<_, String> = Ok(Box::new([self.target, self.host]));
-        let settings = [Vec::new(), Vec::new()];
-        record(
-            label,
-            Conducted { spec: self.spec, route: None, settings, target, host, outcomes, partial: PerEnd::default() },
-        )
+        let outcomes = Ok(Box::new([self.target, self.host]));
+        joined(self.spec, self.environments, outcomes, PerEnd::default())
     }
 
     /// What the record says of its load.
@@ -73,6 +54,53 @@ impl Made {
         let doubts = self.record().doubts;
         let doubt = doubts.into_iter().find(|doubt| doubt.kind() == DoubtKind::SenderFellBehind);
         doubt.map_or(String::new(), |doubt| doubt.to_string())
+    }
+}
+
+fn joined(
+    spec: Spec,
+    [target, host]: [Environment; 2],
+    outcomes: Result<Box<[Outcome; 2]>, String>,
+    partial: PerEnd<Option<Box<Outcome>>>,
+) -> Record {
+    let label = Label {
+        id: "1".to_owned(),
+        started_at: String::new(),
+        campaign: String::new(),
+        plan: String::new(),
+        trial: TrialPlace {
+            index: 0,
+            repeat: 0,
+            factors: BTreeMap::new(),
+            configuration: None,
+            order_seed: None,
+            null_side: None,
+        },
+        endpoints: PerEnd { target: "netperf:10.0.0.2".to_owned(), host: "local".to_owned() },
+    };
+    let settings = [Vec::new(), Vec::new()];
+    record(label, Conducted { spec, route: None, settings, target, host, outcomes, partial })
+}
+
+#[test]
+fn a_failed_trial_keeps_what_each_end_saw() {
+    for (has_target, has_host) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut made = made(Workload::TcpStream, 100);
+        made.target.cpu = Some(used(3.0, false));
+        for outcome in [&mut made.target, &mut made.host] {
+            outcome.counters.add(Stage::Link, "link carrier_changes", 1);
+            outcome.flows[0].slices = (0..3)
+                .map(|s| Slice { start_ns: s * SECOND, end_ns: (s + 1) * SECOND, octets: 1_000, ..Slice::default() })
+                .collect();
+        }
+        let partial =
+            PerEnd { target: has_target.then(|| Box::new(made.target)), host: has_host.then(|| Box::new(made.host)) };
+        let record = joined(made.spec, made.environments, Err("it broke".to_owned()), partial);
+        assert_eq!((record.error.as_deref(), record.result.is_none()), (Some("it broke"), true));
+        assert_eq!(record.intervals.len(), if has_target { 3 } else { 0 }, "{has_target} {has_host}");
+        assert_eq!(record.intervals.first().map(|one| one.throughput_bps), has_target.then_some(Some(8_000.0)));
+        assert_eq!((!record.target.counters.0.is_empty(), !record.host.counters.0.is_empty()), (has_target, has_host));
+        assert_eq!(record.target.cpu.is_some(), has_target);
     }
 }
 

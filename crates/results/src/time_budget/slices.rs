@@ -26,7 +26,9 @@ impl<'a> Seen<'a> {
 
     /// Where a slice begins and ends, nanoseconds.
     pub(crate) fn span(&self, slice: usize) -> (u64, u64) {
-        (slice.checked_sub(1).map_or(0, |before| self.ends_ns[before]), self.ends_ns[slice])
+        let end = self.ends_ns[slice];
+        // A clock that runs backwards is a liar's.
+        (slice.checked_sub(1).map_or(0, |before| self.ends_ns[before].min(end)), end)
     }
 
     /// How long a slice is, seconds.

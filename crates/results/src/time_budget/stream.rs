@@ -47,6 +47,8 @@ const QUEUED_US: u64 = 1000;
 const NEARLY: u64 = 3;
 /// After a loss TCP's window is what loss made of it for so many round trips, or slices.
 const AFTER_LOSS: usize = 40;
+/// A thread that waits for a CPU for this share of a slice makes round trips long.
+const STARVED: f64 = 0.15;
 /// What limited so much of a slice limits the rest of it too, if nothing else shows.
 const OFTEN: f64 = 0.05;
 /// Queueing disciplines that keep to a rate (tc(8)).
@@ -293,12 +295,13 @@ impl<'a> OneFlow<'a> {
             return (Limit::Unaccounted, None);
         }
         if self.queue_stands(slice) {
-            return (Limit::Path, None);
+            // Packets wait as long for a thread, or for the softirqs of a CPU, that others have.
+            return self.starved(slice).unwrap_or((Limit::Path, None));
         }
         let flow = |column| self.sent.flow(column, slice);
         let recent = |last: &[Option<usize>]| last[slice].is_some_and(|last| slice - last <= AFTER_LOSS);
         let is_window_full = match (flow(FlowColumn::InFlight), flow(FlowColumn::Cwnd)) {
-            (Some(on_way), Some(cwnd)) => on_way + NEARLY.max(cwnd / 8) >= cwnd,
+            (Some(on_way), Some(cwnd)) => on_way.saturating_add(NEARLY.max(cwnd / 8)) >= cwnd,
             _ => false,
         };
         let state = flow(FlowColumn::CongestionState).unwrap_or(0);
@@ -316,11 +319,26 @@ impl<'a> OneFlow<'a> {
         (Limit::Unaccounted, None)
     }
 
+    /// The end whose thread waited for a CPU more than by chance.
+    fn starved(&self, slice: usize) -> Option<(Limit, Option<End>)> {
+        let share = |seen: &Seen<'_>, slice: usize| {
+            seen.flow_s(FlowColumn::RunDelayUs, slice).unwrap_or(0.0) / seen.seconds(slice).max(1e-9)
+        };
+        let sender = share(&self.sent, slice);
+        let receiver = self.beside(slice).map_or(0.0, |slice| share(&self.received, slice));
+        match (sender >= STARVED, receiver >= STARVED) {
+            (false, false) => None,
+            _ if sender >= receiver => Some((Limit::SenderCpuWait, self.sender())),
+            _ => Some((Limit::ReceiverCpuWait, self.receiver())),
+        }
+    }
+
     /// Most of what was retransmitted up to here was lost, and not merely late.
     fn lost_more_than_reordered(&self, slice: usize) -> bool {
-        let sum = |column| (0..=slice).filter_map(|slice| self.sent.flow(column, slice)).sum::<u64>();
-        let (again, spurious) = (sum(FlowColumn::Retransmitted), sum(FlowColumn::Spurious));
-        2 * spurious < again
+        let sum = |column| {
+            (0..=slice).filter_map(|slice| self.sent.flow(column, slice)).map(|count| count as f64).sum::<f64>()
+        };
+        2.0 * sum(FlowColumn::Spurious) < sum(FlowColumn::Retransmitted)
     }
 
     /// The sender's interface, or the receiver's, carried what its speed allows.
@@ -354,7 +372,7 @@ impl<'a> OneFlow<'a> {
     fn queue_stands(&self, slice: usize) -> bool {
         let flow = |column| self.sent.flow(column, slice);
         let (Some(now), Some(least)) = (flow(FlowColumn::RttUs), flow(FlowColumn::MinRttUs)) else { return false };
-        now as f64 >= least as f64 * QUEUED && now >= least + QUEUED_US
+        now as f64 >= least as f64 * QUEUED && now >= least.saturating_add(QUEUED_US)
     }
 
     /// A sender of datagrams that is slower than asked, or has no rate to keep to.

@@ -13,8 +13,7 @@ const QDISC_DROPS: &str = "tc -s qdisc show dev eth0 root | sed -n 's/.*dropped 
 /// How often a discipline held a packet back.
 const OVERLIMITS: &str = "tc -s qdisc show dev eth0 root | sed -n 's/.*overlimits \\([0-9]*\\) .*/\\1/p' | head -n 1";
 /// Datagrams that found no room in a socket's buffer, over IPv4 and IPv6.
-const NO_ROOM: &str =
-    "awk '/^Udp: [0-9]/ {print $6}' /proc/self/net/snmp; awk '/^Udp6RcvbufErrors/ {print $2}' /proc/self/net/snmp6";
+const NO_ROOM: &str = "awk '/^Udp: [0-9]/ {print $6}' /proc/self/net/snmp; awk '/^Udp6RcvbufErrors/ {print $2}' /proc/self/net/snmp6 2>/dev/null || true";
 /// What a rule that counts threw away.
 const FIREWALL: &str = "nft list ruleset | sed -n 's/.*counter packets \\([0-9]*\\) .*/\\1/p'";
 
@@ -375,7 +374,8 @@ pub(super) fn neighbour(draft: &mut Draft) {
     let last = if sender == End::Target { 1 } else { 2 };
     let (at, length) = (draft.between(300, 800), draft.scaled(400, 1200));
     let replace = format!(
-        "for one in 198.18.0.{last} 2001:2:0:0::{last}; do ip neigh replace $one lladdr 02:00:00:00:00:77 dev eth0; done"
+        "ip neigh replace 198.18.0.{last} lladdr 02:00:00:00:00:77 dev eth0\n\
+         six ip neigh replace 2001:2:0:0::{last} lladdr 02:00:00:00:00:77 dev eth0"
     );
     let forget = format!("for one in 198.18.0.{last} 2001:2:0:0::{last}; do ip neigh del $one dev eth0 || true; done");
     draft.after(at, What::Shell(sender.into(), replace));

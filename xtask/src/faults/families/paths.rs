@@ -138,7 +138,7 @@ pub(super) fn hole(draft: &mut Draft) {
     let size = draft.between(600, 1250);
     let after = draft.of(&[0, 0, 200]);
     draft.say(format!("IP packets above {size} bytes vanish{}", if after > 0 { " after a while" } else { "" }));
-    draft.impair(sender, |path| (path.hole_octets, path.after_packets) = (size, after), &["in_hole"], 5);
+    draft.impair(sender, |path| (path.hole_octets, path.after_packets) = (size, after), &["in_hole"], 1);
 }
 
 pub(super) fn long_queue(draft: &mut Draft) {

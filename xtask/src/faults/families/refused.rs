@@ -65,7 +65,7 @@ pub(super) fn no_route(draft: &mut Draft) {
     trial(draft, &ROUTED);
     let end = an_end(draft);
     draft.say(format!("the {end} has no route"));
-    draft.before(end, "ip route del default\nip -6 route del default");
+    draft.before(end, "ip route del default\nsix ip -6 route del default");
 }
 
 pub(super) fn blackhole(draft: &mut Draft) {
@@ -79,7 +79,10 @@ pub(super) fn blackhole(draft: &mut Draft) {
     }
     let net = if end == End::Target { 2 } else { 1 };
     draft.say(format!("a {kind} route to the {end} at the {place:?}"));
-    draft.before(place, format!("ip route add {kind} 198.18.{net}.2/32\nip -6 route add {kind} 2001:2:0:{net}::2/128"));
+    draft.before(
+        place,
+        format!("ip route add {kind} 198.18.{net}.2/32\nsix ip -6 route add {kind} 2001:2:0:{net}::2/128"),
+    );
 }
 
 pub(super) fn wrong_neighbour(draft: &mut Draft) {
@@ -91,7 +94,7 @@ pub(super) fn wrong_neighbour(draft: &mut Draft) {
         end,
         format!(
             "ip neigh replace 198.18.0.{last} lladdr 02:00:00:00:00:77 dev eth0 nud permanent\n\
-             ip neigh replace 2001:2:0:0::{last} lladdr 02:00:00:00:00:77 dev eth0 nud permanent"
+             six ip neigh replace 2001:2:0:0::{last} lladdr 02:00:00:00:00:77 dev eth0 nud permanent"
         ),
     );
 }
@@ -106,7 +109,7 @@ pub(super) fn interface_down(draft: &mut Draft) {
 pub(super) fn no_forwarding(draft: &mut Draft) {
     trial(draft, &ROUTED);
     draft.say("the router does not forward");
-    draft.before(Place::Router, "sysctl -qw net.ipv4.ip_forward=0 net.ipv6.conf.all.forwarding=0");
+    draft.before(Place::Router, "sysctl -qw net.ipv4.ip_forward=0\nsix sysctl -qw net.ipv6.conf.all.forwarding=0");
 }
 
 /// What comes would be answered over another interface, and the reverse path filter takes it for forged.

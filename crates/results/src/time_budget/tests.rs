@@ -1,0 +1,204 @@
+//! Slices of made-up trials whose limit is known by how they were made.
+
+use linerate_machine::end::{Direction, End};
+use linerate_machine::environment::Environment;
+use linerate_trial::timeline::{FlowColumn, FlowTimeline, MachineColumn, Timeline};
+
+use super::stream::{Stream, stream};
+use super::{Limit, TimeLine};
+
+const SLICE_US: u64 = 50_000;
+/// A tenth of a gigabit.
+const OCTETS: u64 = 625_000;
+
+type Flow<'a> = &'a [(FlowColumn, u64)];
+type Machine<'a> = &'a [(MachineColumn, u64)];
+
+/// As many slices, all alike.
+fn timeline(slices: usize, flow: Flow<'_>, machine: Machine<'_>) -> Timeline {
+    let mut made =
+        Timeline { ends_ns: (1..=slices as u64).map(|k| k * SLICE_US * 1000).collect(), ..Timeline::default() };
+    let mut one = FlowTimeline::default();
+    for slice in 0..slices {
+        one.columns.push(slice, flow.iter().map(|(column, value)| (*column, Some(*value))));
+        made.machine.push(slice, machine.iter().map(|(column, value)| (*column, Some(*value))));
+    }
+    made.flows.push(one);
+    made
+}
+
+/// A sender that is busy all the time and whose thread sleeps most of it, with more columns; and a receiver that is not.
+fn lines(
+    is_tcp: bool,
+    asked: Option<f64>,
+    sender: Flow<'_>,
+    machine: Machine<'_>,
+    receiver: Flow<'_>,
+) -> Vec<TimeLine> {
+    let usual = [
+        (FlowColumn::Octets, OCTETS),
+        (FlowColumn::BusyUs, SLICE_US),
+        (FlowColumn::RunUs, 5_000),
+        (FlowColumn::RunDelayUs, 0),
+        (FlowColumn::RttUs, 300),
+        (FlowColumn::MinRttUs, 290),
+        (FlowColumn::Cwnd, 100),
+        (FlowColumn::InFlight, 40),
+    ];
+    let usual = usual.into_iter().filter(|(column, _)| !sender.iter().any(|(other, _)| other == column));
+    let sender: Vec<_> = usual.chain(sender.iter().copied()).collect();
+    let receiver: Vec<_> = [(FlowColumn::Octets, OCTETS)].into_iter().chain(receiver.iter().copied()).collect();
+    let mut sending = Environment::default();
+    sending.nic = Some(linerate_machine::environment::Nic {
+        name: "eth0".to_owned(),
+        qdisc: Some("tbf".to_owned()),
+        ..Default::default()
+    });
+    stream(&Stream {
+        direction: Direction::Tx,
+        sender: End::Target,
+        flows: vec![0],
+        sent: &timeline(20, &sender, machine),
+        received: &timeline(20, &receiver, &[]),
+        sending: &sending,
+        receiving: &Environment::default(),
+        is_tcp,
+        paces: false,
+        asked,
+        grain: 1448.0,
+        paused: 0.0,
+    })
+}
+
+#[track_caller]
+fn check(lines: &[TimeLine], want: &[(Limit, Option<End>, f64)]) {
+    let got: Vec<_> = lines.iter().map(|line| (line.limit, line.end, (line.share * 1000.0).round() / 1000.0)).collect();
+    assert_eq!(got, want);
+    let (sum, seconds) = lines.iter().fold((0.0, 0.0), |(a, b), line| (a + line.share, b + line.seconds));
+    assert!((sum - 1.0).abs() < 1e-3 && (seconds - 1.0).abs() < 1e-3, "{sum} of {seconds} s");
+}
+
+#[test]
+fn each_limit_has_its_signs() {
+    use FlowColumn as F;
+    let (target, host) = (Some(End::Target), Some(End::Host));
+    let tcp = |sender: Flow<'_>, machine: Machine<'_>, receiver: Flow<'_>| lines(true, None, sender, machine, receiver);
+    check(&tcp(&[(F::RunUs, 48_000)], &[], &[]), &[(Limit::SenderCpu, target, 1.0)]);
+    check(
+        &tcp(&[(F::RunUs, 25_000), (F::RunDelayUs, 25_000)], &[], &[]),
+        &[(Limit::SenderCpu, target, 0.5), (Limit::SenderCpuWait, target, 0.5)],
+    );
+    check(&tcp(&[(F::ReceiveWindowUs, 40_000)], &[], &[]), &[(Limit::ReceiveWindow, host, 1.0)]);
+    check(
+        &tcp(&[(F::ReceiveWindowUs, 50_000)], &[], &[(F::RunUs, 49_000), (F::RunDelayUs, 0)]),
+        &[(Limit::ReceiverCpu, host, 1.0)],
+    );
+    check(
+        &tcp(&[(F::ReceiveWindowUs, 50_000)], &[], &[(F::RunUs, 10_000), (F::RunDelayUs, 40_000)]),
+        &[(Limit::ReceiverCpuWait, host, 0.8), (Limit::ReceiverCpu, host, 0.2)],
+    );
+    check(&tcp(&[(F::SendBufferUs, 50_000)], &[], &[]), &[(Limit::SendBuffer, target, 1.0)]);
+    check(&tcp(&[], &[(MachineColumn::QdiscOverlimits, 30)], &[]), &[(Limit::Shaper, target, 1.0)]);
+    check(&tcp(&[(F::RttUs, 9_000)], &[], &[]), &[(Limit::Path, None, 1.0)]);
+    let full = [(F::InFlight, 99), (F::Ssthresh, 50)];
+    check(&tcp(&full, &[], &[]), &[(Limit::WindowGrowth, None, 1.0)]);
+    check(&tcp(&[(F::InFlight, 99), (F::Ssthresh, 9_999)], &[], &[]), &[(Limit::SlowStart, None, 1.0)]);
+    check(&tcp(&[full[0], full[1], (F::Retransmitted, 1)], &[], &[]), &[(Limit::CongestionWindow, None, 1.0)]);
+    let overtaken = [full[0], (F::Retransmitted, 2), (F::Spurious, 2), (F::Reordering, 1)];
+    check(&tcp(&overtaken, &[], &[]), &[(Limit::Reordering, None, 1.0)]);
+    check(
+        &tcp(&[(F::BusyUs, 10_000)], &[], &[]),
+        &[(Limit::SendingApplication, target, 0.7), (Limit::Unaccounted, None, 0.2), (Limit::SenderCpu, target, 0.1)],
+    );
+    check(&tcp(&[], &[], &[]), &[(Limit::Unaccounted, None, 1.0)]);
+}
+
+#[test]
+fn a_rate_that_is_reached_limits_and_one_that_is_not_does_not() {
+    use FlowColumn as F;
+    let asked = Some(OCTETS as f64 * 20.0);
+    check(&lines(true, asked, &[], &[], &[]), &[(Limit::AskedRate, None, 1.0)]);
+    let short = [(F::Octets, OCTETS / 2), (F::RunUs, 49_000)];
+    check(&lines(true, asked, &short, &[], &[]), &[(Limit::SenderCpu, Some(End::Target), 1.0)]);
+    check(&lines(false, asked, &[], &[], &[]), &[(Limit::AskedRate, None, 1.0)]);
+    let starved = [(F::Octets, OCTETS / 2), (F::RunUs, 10_000), (F::RunDelayUs, 40_000)];
+    check(
+        &lines(false, asked, &starved, &[], &[]),
+        &[(Limit::SenderCpuWait, Some(End::Target), 0.8), (Limit::SenderCpu, Some(End::Target), 0.2)],
+    );
+    // As fast as it can, held back by its own queue.
+    check(
+        &lines(false, None, &[(F::RunUs, 10_000)], &[(MachineColumn::Backlog, 9_000)], &[]),
+        &[(Limit::Shaper, Some(End::Target), 0.8), (Limit::SenderCpu, Some(End::Target), 0.2)],
+    );
+}
+
+#[test]
+fn nobody_who_looked_makes_no_lines() {
+    assert_eq!(lines(true, None, &[], &[], &[]).len(), 1);
+    let empty = Timeline::default();
+    let none = stream(&Stream {
+        direction: Direction::Rx,
+        sender: End::Host,
+        flows: vec![0, 1],
+        sent: &empty,
+        received: &empty,
+        sending: &Environment::default(),
+        receiving: &Environment::default(),
+        is_tcp: true,
+        paces: false,
+        asked: None,
+        grain: 1.0,
+        paused: 0.0,
+    });
+    assert_eq!(none, []);
+}
+
+/// Whatever a hostile agent tells, nothing is divided into more than there is.
+#[test]
+fn columns_of_any_length_and_size_come_to_a_whole() {
+    let mut chance = 88_172_645_463_325_252_u64;
+    let mut draw = move || {
+        chance ^= chance << 13;
+        chance ^= chance >> 7;
+        chance ^= chance << 17;
+        chance
+    };
+    for _ in 0..2_000 {
+        let mut made = [Timeline::default(), Timeline::default()];
+        for timeline in &mut made {
+            let slices = draw() % 6;
+            timeline.ends_ns = (0..slices).map(|_| draw() % 1_000_000_000).collect();
+            let mut flow = FlowTimeline::default();
+            for column in FlowColumn::ALL {
+                let value = |draw: &mut dyn FnMut() -> u64| if draw() % 8 == 0 { u64::MAX } else { draw() % 200_000 };
+                let len = draw() % 7;
+                flow.columns.0.insert(column, (0..len).map(|_| value(&mut draw)).collect());
+            }
+            for column in MachineColumn::ALL {
+                let len = draw() % 7;
+                timeline.machine.0.insert(column, (0..len).map(|_| draw() % 2_000).collect());
+            }
+            timeline.flows.push(flow);
+        }
+        for (is_tcp, asked) in [(true, None), (true, Some(1e6)), (false, Some(1e6)), (false, None)] {
+            let lines = stream(&Stream {
+                direction: Direction::Rx,
+                sender: End::Host,
+                flows: vec![0],
+                sent: &made[0],
+                received: &made[1],
+                sending: &Environment::default(),
+                receiving: &Environment::default(),
+                is_tcp,
+                paces: draw() % 2 == 0,
+                asked,
+                grain: 1000.0,
+                paused: 0.3,
+            });
+            let sum: f64 = lines.iter().map(|line| line.share).sum();
+            assert!(lines.is_empty() || (sum - 1.0).abs() < 1e-2, "{lines:?}");
+            assert!(lines.iter().all(|line| line.seconds >= 0.0 && line.seconds.is_finite()), "{lines:?}");
+        }
+    }
+}
