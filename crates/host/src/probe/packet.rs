@@ -167,7 +167,8 @@ mod tests {
         assert_eq!((read.packet, read.hops), (Packet::Datagram { octets: 49 }, 63));
         assert_eq!(parse(&of_udp, &[8; 16]), None, "another secret");
         let mut syn = [0; 20];
-        (syn[2..4].copy_from_slice(&[0x13, 0x88]), syn[13] = 2);
+        syn[2..4].copy_from_slice(&[0x13, 0x88]);
+        syn[13] = 2;
         assert_eq!(parse(&ipv4(6, &syn), &SECRET).unwrap().packet, Packet::Syn { port: 5000 });
         let error = [&[3, 13, 0, 0, 0, 0, 0, 0][..], &of_udp[..28]].concat();
         let read = parse(&ipv4(1, &error), &SECRET).unwrap();

@@ -319,7 +319,7 @@ fn sizes(order: &Order<'_>, port: u16) -> Vec<SizeTried> {
         let until = Instant::now() + time / SIZES_TWICE;
         for (number, one) in tried.iter_mut().enumerate() {
             let payload = one.octets.saturating_sub(headers(is_ipv4)) as usize;
-            if answered[number] || one.too_large || payload < LEN || payload > 1 << 16 {
+            if answered[number] || one.too_large || !(LEN..=1 << 16).contains(&payload) {
                 continue;
             }
             let mut datagram = message(&order.secret, number as u32, false).to_vec();

@@ -1,0 +1,412 @@
+//! Everything that both ends know of the way and saw of each other's probes, and what each step comes to by it.
+//! Asks nobody.
+
+use std::net::IpAddr;
+
+use linerate_machine::end::{End, PerEnd};
+use linerate_machine::probe::{
+    IcmpError, IcmpSaid, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind, Seen, TcpReached,
+    TcpTried, Tried, Way, WitnessReport,
+};
+use linerate_path::budget::LossLine;
+use linerate_results::examination::{Came, Failed, FullRoom, Passed, Place, Unknown};
+use linerate_results::join::Route;
+
+/// Where answers come within this time, those of ARP would have come too.
+const SOON_NS: u64 = 100_000_000;
+/// An agent that has fewer descriptors left cannot open what a trial needs.
+const SPARE_DESCRIPTORS: u64 = 12;
+
+/// Everything that both ends know and saw.
+pub(super) struct Evidence {
+    pub(super) route: Route,
+    pub(super) ways: PerEnd<Option<Way>>,
+    pub(super) reports: PerEnd<ProbeReport>,
+    pub(super) heard: PerEnd<WitnessReport>,
+    pub(super) ports: PerEnd<(u16, u16)>,
+    pub(super) drops: Vec<LossLine>,
+    /// Ends that have no socket for the other's probes, and why.
+    pub(super) refused: Vec<(End, String)>,
+}
+
+impl Evidence {
+    fn address(&self, end: End) -> IpAddr {
+        super::Examiner::address(self.route, end)
+    }
+
+    fn interface(&self, end: End) -> Option<String> {
+        self.ways[end].as_ref()?.interface.as_ref().map(|interface| interface.name.clone())
+    }
+
+    /// Anything at all came from the other end to a socket of this one.
+    pub(super) fn arrives(&self, end: End) -> bool {
+        let heard = &self.heard[end];
+        let report = &self.reports[end];
+        let answered = |tried: &Option<_>| tried.as_ref().is_some_and(|tried: &Tried| tried.answered > 0);
+        !heard.datagrams.is_empty()
+            || heard.connections > 0
+            || answered(&report.udp)
+            || answered(&report.echo)
+            || report.tcp.as_ref().is_some_and(|tcp| tcp.reached > TcpReached::Nothing)
+    }
+
+    /// How many packets of a kind an end saw; `None`: it sees none.
+    fn seen(&self, end: End, left: bool, is: impl Fn(Packet) -> bool) -> Option<Vec<&Seen>> {
+        let packets = self.heard[end].packets.as_ref()?;
+        Some(packets.iter().filter(|seen| seen.left == left && is(seen.what)).collect())
+    }
+
+    /// The interface at which packets from the other end come in, where that is not the usual one only.
+    pub(super) fn arrives_at(&self, end: End) -> Option<String> {
+        let came = self.seen(end, false, |what| !matches!(what, Packet::Error { .. }))?;
+        let own = self.interface(end);
+        let usual = came.iter().any(|seen| Some(&seen.interface) == own.as_ref());
+        came.first().filter(|_| !usual).map(|seen| seen.interface.clone())
+    }
+
+    pub(super) fn of_address(&self, end: End) -> Option<Came> {
+        let address = self.address(end);
+        let way = self.ways[end].as_ref()?;
+        if let Some(detection) = way.detection.filter(|_| !self.arrives(end)) {
+            return Some(Came::Failed(Failed::Detection { address, detection }));
+        }
+        let report = &self.reports[end];
+        let mut others: Vec<String> = Vec::new();
+        let foreign = |mac: &&String| !way.hardware_addresses.contains(mac);
+        others.extend(report.answer_for_own.iter().filter(foreign).cloned());
+        // The other end asked for this one's address too, unless a router is between.
+        let theirs = &self.reports[end.other()];
+        let asked_for_it = theirs.neighbour.as_ref().is_some_and(|neighbour| neighbour.address == address);
+        let answers = &theirs.answer_for_next_hop;
+        if asked_for_it && answers.iter().any(|mac| !foreign(&mac)) {
+            others.extend(answers.iter().filter(foreign).cloned());
+        }
+        others.sort();
+        others.dedup();
+        match (others.is_empty(), report.asked_arp) {
+            (false, _) => Some(Came::Failed(Failed::Duplicate { address, others })),
+            (true, true) => Some(Came::Passed(Passed::Address { address })),
+            (true, false) if address.is_ipv6() => Some(Came::Passed(Passed::Address { address })),
+            (true, false) => Some(Came::Unknown(Unknown::NotPermitted { end })),
+        }
+    }
+
+    pub(super) fn of_route(&self, from: End, both: bool) -> Came {
+        let Some(way) = &self.ways[from] else { return Came::Unknown(Unknown::NotTold) };
+        let to = self.address(from.other());
+        let passes = both && self.arrives(from.other());
+        let fails = |route: &&KernelRoute| match route.protocol {
+            _ if route.kind.leads_somewhere() => false,
+            None => !passes,
+            Some(Protocol::Echo) => self.reports[from].echo.as_ref().is_none_or(|echo| echo.answered == 0),
+            Some(Protocol::Udp) => {
+                !both || self.heard[from.other()].datagrams.is_empty() || !self.is_answered(from.other(), Protocol::Udp)
+            }
+            Some(Protocol::Tcp) => {
+                !both || !self.is_answered(from, Protocol::Tcp) || !self.is_answered(from.other(), Protocol::Tcp)
+            }
+        };
+        let general = way.routes.iter().find(|route| route.protocol.is_none());
+        if let Some(route) = way.routes.iter().find(fails) {
+            return Came::Failed(Failed::Route { to, kind: route.kind, protocol: route.protocol });
+        }
+        let own = self.interface(from).filter(|_| both && !passes);
+        let astray = general.and_then(|route| Some((route.interface.clone()?, own?)));
+        if let Some((interface, expected)) = astray.filter(|(by, own)| by != own) {
+            return Came::Failed(Failed::Astray { to, interface, expected });
+        }
+        match general {
+            Some(route) => Came::Passed(Passed::Route {
+                interface: route.interface.clone(),
+                gateway: route.gateway,
+                local: route.kind == RouteKind::Local,
+            }),
+            None => Came::Unknown(Unknown::NotTold),
+        }
+    }
+
+    fn is_answered(&self, asker: End, transport: Protocol) -> bool {
+        let report = &self.reports[asker];
+        match transport {
+            Protocol::Echo => report.echo.as_ref().is_some_and(|echo| echo.answered > 0),
+            Protocol::Udp => report.udp.as_ref().is_some_and(|udp| udp.answered > 0),
+            Protocol::Tcp => report.tcp.as_ref().is_some_and(|tcp| tcp.reached >= TcpReached::Answered),
+        }
+    }
+
+    pub(super) fn of_neighbour(&self, from: End, knows_other: bool) -> Option<Came> {
+        let neighbour = self.reports[from].neighbour.as_ref()?;
+        let (address, interface) = (neighbour.address, neighbour.interface.clone());
+        let is_router = address != self.address(from.other());
+        let passes = self.arrives(from.other()) || self.is_answered(from, Protocol::Echo);
+        let silent = || Some(Came::Failed(Failed::NoNeighbour { address, interface: interface.clone(), is_router }));
+        let Some(mac) = neighbour.mac.clone() else { return (!passes).then(silent).flatten() };
+        // The entry may be there because the other end has asked: it does not last if nobody answers.
+        let report = &self.reports[from];
+        let soon = report.echo.as_ref().and_then(|echo| echo.median_ns).is_some_and(|ns| ns < SOON_NS);
+        let unanswered = report.asked_arp && report.answer_for_next_hop.is_empty();
+        let is_here = self.interface(from).as_ref() == Some(&interface);
+        if unanswered && soon && is_here && !neighbour.permanent {
+            return silent();
+        }
+        let right = self.ways[from.other()].as_ref().map(|way| &way.hardware_addresses);
+        let right = right.filter(|_| knows_other && !is_router && !passes);
+        match right.filter(|right| !right.is_empty() && !right.contains(&mac)) {
+            None => Some(Came::Passed(Passed::Neighbour { address, mac })),
+            Some(all) => {
+                let own = self.ways[from.other()].as_ref().and_then(|way| way.interface.as_ref()?.mac.clone());
+                let right = own.map_or_else(|| all.clone(), |own| vec![own]);
+                let permanent = neighbour.permanent;
+                Some(Came::Failed(Failed::WrongNeighbour { address, interface, mac, permanent, right }))
+            }
+        }
+    }
+
+    pub(super) fn of_room(&self, end: End, both: bool) -> Option<Came> {
+        let way = self.ways[end].as_ref()?;
+        let all_pass = both
+            && End::BOTH
+                .iter()
+                .all(|asker| self.is_answered(*asker, Protocol::Udp) && self.is_answered(*asker, Protocol::Tcp));
+        if let Some(room) = way.descriptors.filter(|room| room.used + SPARE_DESCRIPTORS > room.of) {
+            return Some(Came::Failed(Failed::Full { room: FullRoom::Descriptors, used: room.used, of: room.of }));
+        }
+        if let Some(room) = way.tracked_connections.filter(|room| room.used >= room.of && !all_pass) {
+            return Some(Came::Failed(Failed::Full {
+                room: FullRoom::TrackedConnections,
+                used: room.used,
+                of: room.of,
+            }));
+        }
+        if let Some((_, sentence)) = self.refused.iter().find(|(one, _)| *one == end) {
+            return Some(Came::Failed(Failed::NoSocket { sentence: sentence.clone() }));
+        }
+        way.descriptors.map(|_| Came::Passed(Passed::Room))
+    }
+
+    pub(super) fn of_echo(&self, asker: End, both: bool) -> Came {
+        let answerer = asker.other();
+        let Some(echo) = &self.reports[asker].echo else { return Came::Unknown(Unknown::NotPermitted { end: asker }) };
+        if echo.answered > 0 {
+            let median_s = echo.median_ns.map(|ns| ns as f64 / 1e9);
+            return Came::Passed(Passed::Answered { answered: echo.answered.into(), median_s });
+        }
+        if self.ways[answerer].as_ref().is_some_and(|way| way.ignores_echo == Some(true)) {
+            return Came::Unknown(Unknown::EchoIgnored { end: answerer });
+        }
+        let passes = [Protocol::Udp, Protocol::Tcp].into_iter().any(|one| self.is_answered(asker, one));
+        if passes {
+            return Came::Unknown(Unknown::EchoFiltered);
+        }
+        if !both {
+            return Came::Unknown(Unknown::NotAnswered);
+        }
+        let (from, is_answer, place) = self.lost_echo(asker, echo);
+        self.lost(from, is_answer, place, Protocol::Echo)
+    }
+
+    pub(super) fn of_transport(&self, transport: Protocol, asker: End) -> Came {
+        let report = &self.reports[asker];
+        let found = match transport {
+            Protocol::Tcp => report.tcp.as_ref().map(|tcp| {
+                if tcp.reached == TcpReached::Filled {
+                    return Ok((0, tcp.handshake_ns));
+                }
+                Err(self.lost_tcp(asker, tcp))
+            }),
+            _ => report.udp.as_ref().map(|udp| {
+                if udp.answered > 0 {
+                    return Ok((udp.answered, udp.median_ns));
+                }
+                Err(self.lost_udp(asker, udp))
+            }),
+        };
+        match found {
+            None => Came::Unknown(Unknown::NotTried),
+            Some(Ok((0, ns))) => Came::Passed(Passed::Connected { handshake_s: ns.map(|ns| ns as f64 / 1e9) }),
+            Some(Ok((answered, ns))) => {
+                Came::Passed(Passed::Answered { answered: answered.into(), median_s: ns.map(|ns| ns as f64 / 1e9) })
+            }
+            Some(Err((from, is_answer, place))) => self.lost(from, is_answer, place, transport),
+        }
+    }
+
+    fn lost(&self, from: End, is_answer: bool, place: Place, of: Protocol) -> Came {
+        let everything = self.is_everything(from, &place, of);
+        let drops = self.drops.clone();
+        Came::Failed(Failed::Lost { from, is_answer, place, everything, drops })
+    }
+
+    /// Whether all that goes this way is lost in the same kind of place.
+    fn is_everything(&self, from: End, place: &Place, of: Protocol) -> bool {
+        let same = |(end, _, other): (End, bool, Place)| {
+            end == from && std::mem::discriminant(&other) == std::mem::discriminant(place)
+        };
+        let report = &self.reports[from];
+        let udp = report.udp.as_ref().filter(|udp| udp.answered == 0).is_some_and(|udp| same(self.lost_udp(from, udp)));
+        let tcp = report.tcp.as_ref().filter(|tcp| tcp.reached == TcpReached::Nothing);
+        let tcp = tcp.is_some_and(|tcp| same(self.lost_tcp(from, tcp)));
+        let echo = report.echo.as_ref().is_none_or(|echo| echo.answered == 0);
+        match of {
+            _ if !echo => false,
+            _ => udp && tcp,
+        }
+    }
+
+    /// Who sent an ICMP error.
+    fn sayer(&self, by: Option<IpAddr>) -> Option<End> {
+        End::BOTH.into_iter().find(|end| Some(self.address(*end)) == by)
+    }
+
+    /// An ICMP error that an end saw about its packets of this protocol; or, of what is no matter of protocols, about any of
+    /// them: routers send few such errors a second (RFC 1812, section 4.3.2.8).
+    fn icmp_about(&self, end: End, protocol: Protocol) -> Option<Place> {
+        let of_routing =
+            |what| matches!(what, IcmpError::NetUnreachable | IcmpError::HostUnreachable | IcmpError::TimeExceeded);
+        let is_about = |packet: Packet| match packet {
+            Packet::Error { about, what, .. } => about == Some(protocol) || of_routing(what),
+            _ => false,
+        };
+        let errors = self.seen(end, false, is_about)?;
+        errors.iter().find_map(|seen| match seen.what {
+            Packet::Error { by, what, .. } => {
+                let said = IcmpSaid { by: Some(by), what };
+                Some(Place::Icmp { end: self.sayer(Some(by)), said })
+            }
+            _ => None,
+        })
+    }
+
+    fn icmp_said(&self, tried: &Tried) -> Option<Place> {
+        let said = tried.icmp.first()?.clone();
+        Some(Place::Icmp { end: self.sayer(said.by), said })
+    }
+
+    /// Where packets were lost that one end sent and the other did not get, by what both saw of them.
+    fn place(&self, from: End, is: impl Fn(Packet) -> bool + Copy) -> Place {
+        let to = from.other();
+        let (left, came) = (self.seen(from, true, is), self.seen(to, false, is));
+        match (left, came) {
+            (Some(left), _) if left.is_empty() => {
+                let by = self.ways[from].as_ref().and_then(|way| way.routes.first()?.interface.clone());
+                Place::NotOut { interface: by.or_else(|| self.interface(from)) }
+            }
+            (_, Some(came)) if came.is_empty() => {
+                let mut left_by: Vec<String> =
+                    self.seen(from, true, is).unwrap_or_default().iter().map(|seen| seen.interface.clone()).collect();
+                left_by.sort();
+                left_by.dedup();
+                if left_by.is_empty() {
+                    return Place::Unseen;
+                }
+                Place::Between { left_by, expected: self.interface(from), arrives_at: self.interface(to) }
+            }
+            (_, Some(came)) if came.iter().all(|seen| seen.for_another) => {
+                Place::ForAnother { interface: came[0].interface.clone() }
+            }
+            (_, Some(came)) => {
+                let own = self.interface(to);
+                let at = came.iter().find(|seen| Some(&seen.interface) == own.as_ref()).unwrap_or(&came[0]);
+                Place::NotUp { interface: at.interface.clone(), expected: own }
+            }
+            (_, None) => Place::Unseen,
+        }
+    }
+
+    fn lost_udp(&self, asker: End, udp: &Tried) -> (End, bool, Place) {
+        let answerer = asker.other();
+        if !self.heard[answerer].datagrams.is_empty() {
+            if let Some(refusal) = self.heard[answerer].answer_refusal.clone() {
+                return (answerer, true, Place::Refused { refusal });
+            }
+            let icmp = self.icmp_about(answerer, Protocol::Udp);
+            let place = icmp.unwrap_or_else(|| self.place(answerer, |what| what == Packet::DatagramAnswer));
+            return (answerer, true, place);
+        }
+        if let Some(refusal @ (Refusal::NotPermitted | Refusal::NoDescriptors | Refusal::NoPort)) = udp.refusal.clone()
+        {
+            return (asker, false, Place::Refused { refusal });
+        }
+        let icmp = self.icmp_said(udp).or_else(|| self.icmp_about(asker, Protocol::Udp));
+        let place = match (icmp, udp.refusal.clone()) {
+            (Some(place), _) => place,
+            (None, Some(refusal)) => Place::Refused { refusal },
+            (None, None) => self.place(asker, |what| matches!(what, Packet::Datagram { .. })),
+        };
+        (asker, false, place)
+    }
+
+    fn lost_tcp(&self, asker: End, tcp: &TcpTried) -> (End, bool, Place) {
+        let answerer = asker.other();
+        let port = self.ports[answerer].1;
+        if tcp.reached > TcpReached::Nothing {
+            return (asker, false, Place::Stalled { reached: tcp.reached });
+        }
+        let icmp = self.icmp_about(asker, Protocol::Tcp);
+        let refusal = tcp.refusal.clone().filter(|refusal| *refusal != Refusal::TimedOut);
+        if let Some(refusal @ (Refusal::NotPermitted | Refusal::NoDescriptors | Refusal::NoPort)) = refusal {
+            return (asker, false, Place::Refused { refusal });
+        }
+        if let Some(icmp) = icmp {
+            return (asker, false, icmp);
+        }
+        let is_reset = |what: Packet| what == Packet::Reset { port };
+        if matches!(refusal, Some(Refusal::Refused | Refusal::Reset)) {
+            let sees = self.seen(answerer, true, is_reset);
+            let end = match sees {
+                Some(resets) => (!resets.is_empty()).then_some(answerer),
+                None => Some(answerer),
+            };
+            return (asker, false, Place::Reset { end });
+        }
+        if let Some(refusal) = refusal {
+            return (asker, false, Place::Refused { refusal });
+        }
+        let answers = self.seen(answerer, true, |what| what == Packet::SynAck { port });
+        if answers.is_some_and(|answers| !answers.is_empty()) {
+            let icmp = self.icmp_about(answerer, Protocol::Tcp);
+            let place = icmp.unwrap_or_else(|| self.place(answerer, move |what| what == Packet::SynAck { port }));
+            return (answerer, true, place);
+        }
+        if self.heard[answerer].half_open {
+            let interface = self.ways[answerer].as_ref().and_then(|way| way.routes.first()?.interface.clone());
+            return (answerer, true, Place::NotOut { interface });
+        }
+        (asker, false, self.place(asker, move |what| what == Packet::Syn { port }))
+    }
+
+    fn lost_echo(&self, asker: End, echo: &Tried) -> (End, bool, Place) {
+        let answerer = asker.other();
+        let replies = self.seen(answerer, true, |what| what == Packet::EchoReply);
+        if replies.is_some_and(|replies| !replies.is_empty()) {
+            let icmp = self.icmp_about(answerer, Protocol::Echo);
+            return (answerer, true, icmp.unwrap_or_else(|| self.place(answerer, |what| what == Packet::EchoReply)));
+        }
+        let icmp = self.icmp_said(echo).or_else(|| self.icmp_about(asker, Protocol::Echo));
+        let place = match (icmp, echo.refusal.clone()) {
+            (Some(place), _) => place,
+            (None, Some(refusal)) => Place::Refused { refusal },
+            (None, None) => self.place(asker, |what| what == Packet::EchoRequest),
+        };
+        (asker, false, place)
+    }
+
+    /// Routers between, and whether what an end sends gets over them; `None`: it is not known.
+    pub(super) fn of_hops(&self, from: End, asked: bool) -> Option<Came> {
+        let to = from.other();
+        let udp = self.reports[from].udp.as_ref()?;
+        let by_udp = udp.hops_sent.zip(self.heard[to].hops).map(|(sent, left)| sent.saturating_sub(left));
+        // Echo requests have TTL enough, whatever the trial asks.
+        let by_echo = || {
+            let sent = self.reports[from].echo.as_ref()?.hops_sent?;
+            let seen = self.seen(to, false, |what| what == Packet::EchoRequest)?;
+            Some(sent.saturating_sub(seen.first()?.hops))
+        };
+        let routers = by_udp.or_else(by_echo)?;
+        let sent = udp.hops_sent?;
+        if by_udp.is_none() && sent <= routers {
+            return Some(Came::Failed(Failed::Hops { sent, routers, asked }));
+        }
+        Some(Came::Passed(Passed::Hops { routers }))
+    }
+}

@@ -1,0 +1,402 @@
+//! What the steps of an examination say, each in a sentence without a full stop.
+//! Knows no step's place among others.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use linerate_machine::end::{End, PerEnd};
+use linerate_machine::probe::{Detection, IcmpError, Protocol, Refusal, RouteKind, TcpReached};
+use linerate_path::budget::LossLine;
+
+use super::{Failed, FullRoom, Passed, PerEndMtu, Place, Probe, Unknown};
+
+impl Passed {
+    pub(super) fn sentence(&self) -> String {
+        match self {
+            Passed::Link { interface, driver, speed_mbps, duplex, mtu } => {
+                let driver = driver.as_deref().map(|driver| format!(" ({driver})")).unwrap_or_default();
+                let mut text = format!("{interface}{driver} is up");
+                if let Some(speed) = speed_mbps {
+                    let _ = write!(text, ", {speed} Mbit/s");
+                }
+                if let Some(duplex) = duplex {
+                    let _ = write!(text, " {duplex} duplex");
+                }
+                if let Some(mtu) = mtu {
+                    let _ = write!(text, ", MTU {mtu}");
+                }
+                text
+            }
+            Passed::Addresses { target, host } => format!("target {target}, host {host}"),
+            Passed::Address { address } => format!("nobody else answers for {address}"),
+            Passed::Route { local: true, .. } => "on the machine itself".to_owned(),
+            Passed::Route { interface, gateway, .. } => {
+                let by = interface.as_deref().map_or("directly".to_owned(), |interface| format!("by {interface}"));
+                gateway.map_or(by.clone(), |gateway| format!("{by}, over {gateway}"))
+            }
+            Passed::Neighbour { address, mac } => format!("{address} is at {mac}"),
+            Passed::Arrivals { filter: Some(filter @ 1..) } => format!("taken, rp_filter={filter} included"),
+            Passed::Arrivals { .. } => "taken".to_owned(),
+            Passed::Room => "room for more connections and descriptors".to_owned(),
+            Passed::Answered { answered, median_s } => {
+                let median = median_s.map(|median| format!(", half of them within {:.0} µs", median * 1e6));
+                format!("{answered} requests answered{}", median.unwrap_or_default())
+            }
+            Passed::Connected { handshake_s } => {
+                let within = handshake_s.map(|within| format!(" in {:.0} µs", within * 1e6)).unwrap_or_default();
+                format!("connects{within}, and full segments pass")
+            }
+            Passed::Size { told_by: None, .. } => "passes whole".to_owned(),
+            Passed::Size { octets, told_by: Some(by) } => {
+                format!(
+                    "the path's MTU is {octets}, which {by} says by ICMP: larger packets are fragmented or made smaller"
+                )
+            }
+            Passed::Hops { routers: 0 } => "no router between".to_owned(),
+            Passed::Hops { routers: 1 } => "1 router between".to_owned(),
+            Passed::Hops { routers } => format!("{routers} routers between"),
+        }
+    }
+}
+
+impl Failed {
+    pub(super) fn sentence(&self, probe: Probe) -> String {
+        match self {
+            Failed::SetDown { interface } => {
+                let end = probe.end().map_or(String::new(), |end| format!("the {end}'s "));
+                format!("{end}{interface} is set down; bring it up there: ip link set {interface} up")
+            }
+            Failed::NoCarrier { interface } => {
+                let end = probe.end().map_or(String::new(), |end| format!("the {end}'s "));
+                format!(
+                    "{end}{interface} has no carrier: see the cable, the other end's port, and `ip link set {interface} up`"
+                )
+            }
+            Failed::NoAddresses { sentence } => sentence.clone(),
+            Failed::AddressGone { address, interface } => format!(
+                "the {} has the address {address} no more; give it back: ip address add {address}/… dev {interface}",
+                probe.end().map_or("machine", End::name)
+            ),
+            Failed::Duplicate { address, others } => format!(
+                "another machine has {address} too: {} answers for it (ARP); give one of them another address",
+                others.join(" and ")
+            ),
+            Failed::Detection { address, detection: Detection::Failed } => format!(
+                "another machine has {address} too, says duplicate address detection, so it is not used; give one of them \
+                 another address"
+            ),
+            Failed::Detection { address, detection: Detection::Tentative } => {
+                format!("{address} is not used yet, since duplicate address detection goes on; try again in 2 s")
+            }
+            Failed::SameAddress { address } => {
+                format!("both ends have the address {address}; give one of them another")
+            }
+            Failed::Astray { to, interface, expected } => format!(
+                "the {}'s route to {to} leads to {interface}, its own address is at {expected}, and nothing arrives; see \
+                 `ip route get {to}` there",
+                probe.end().map_or("machine", End::name)
+            ),
+            Failed::Route { to, kind, protocol } => route(probe, *to, *kind, *protocol),
+            Failed::NoNeighbour { address, interface, is_router } => {
+                let how = if address.is_ipv4() { "ARP" } else { "neighbour discovery" };
+                let who = if *is_router { ", the router on the way" } else { "" };
+                format!(
+                    "nobody on {interface} answers for {address} ({how}){who}: the machine that has it is off, is at another \
+                     cable, has another address, or a filter drops its answers; check the cable and the addresses of both ends"
+                )
+            }
+            Failed::WrongNeighbour { address, interface, mac, permanent, right } => {
+                let right = right.join(" or ");
+                match probe.end().filter(|_| *permanent) {
+                    Some(from) => format!(
+                        "the {from} has a permanent neighbour entry that says {address} is at {mac}, and it is at {right}; \
+                         remove it: ip neigh del {address} dev {interface}"
+                    ),
+                    None => format!(
+                        "{mac} answers for {address} on {interface}, and the machine that is meant is {right}: another machine \
+                         has that address, or answers for it (proxy ARP)"
+                    ),
+                }
+            }
+            Failed::Arrivals { interface, filter, back_by } => arrivals(probe, interface, *filter, back_by.as_deref()),
+            Failed::Full { room: FullRoom::TrackedConnections, used, of } => format!(
+                "the {} tracks {used} connections of {of} that it may, and drops what would be another; raise \
+                 net.netfilter.nf_conntrack_max",
+                probe.end().map_or("machine", End::name)
+            ),
+            Failed::Full { room: FullRoom::Descriptors, used, of } => format!(
+                "the {}'s agent has {used} descriptors open of {of} that it may; raise the limit there (ulimit -n), or take \
+                 fewer streams",
+                probe.end().map_or("machine", End::name)
+            ),
+            Failed::Lost { from, is_answer, place, everything, drops } => {
+                let mut text = lost(probe, *from, *is_answer, place, *everything);
+                text.push_str(&dropped(drops));
+                text
+            }
+            Failed::Size { largest, mtus, place, drops } => {
+                let mut text = too_large(probe, *largest, *mtus, place.as_ref());
+                text.push_str(&dropped(drops));
+                text
+            }
+            Failed::Hops { sent, routers, asked } => {
+                let who =
+                    if *asked { format!("the trial's ttl={sent}") } else { format!("the sender's TTL of {sent}") };
+                let next =
+                    if *asked { "ask for a larger ttl" } else { "raise net.ipv4.ip_default_ttl or hop_limit there" };
+                let s = if *routers == 1 { "" } else { "s" };
+                format!("{who} does not get over the {routers} router{s} between the ends; {next}")
+            }
+            Failed::NoSocket { sentence } => sentence.clone(),
+            Failed::Requests { sentence, largest, drops } => {
+                let mut text = sentence.clone().unwrap_or_else(|| "not one request was answered".to_owned());
+                match (probe, largest) {
+                    (Probe::Requests { there, back, .. }, Some(largest)) => {
+                        let _ = write!(text, "; {}", smaller_mtu(*largest, there.max(back)));
+                    }
+                    (Probe::Requests { .. }, None) if drops.is_empty() => text.push_str(
+                        "; no counter of either end saw a drop: see firewalls, and what is between the two machines",
+                    ),
+                    _ => {}
+                }
+                text.push_str(&dropped(drops));
+                text
+            }
+        }
+    }
+}
+
+impl Probe {
+    /// What is sent.
+    fn packets(self) -> &'static str {
+        match self {
+            Probe::Echo { .. } => "ICMP echo requests",
+            Probe::Transport { transport: Protocol::Tcp, .. } => "TCP segments",
+            Probe::Transport { .. } => "UDP datagrams",
+            _ => "packets",
+        }
+    }
+}
+
+fn route(probe: Probe, to: IpAddr, kind: RouteKind, protocol: Option<Protocol>) -> String {
+    let from = probe.end().map_or("machine", End::name);
+    let what = protocol.map_or(String::new(), |protocol| format!(" of {}", protocol.name()));
+    let rule = if protocol.is_some() { ", by a policy rule" } else { "" };
+    let look = if protocol.is_some() { "ip rule" } else { "ip route get" };
+    let look = if protocol.is_some() { look.to_owned() } else { format!("{look} {to}") };
+    match kind {
+        RouteKind::Blackhole => {
+            format!("a blackhole route{rule} of the {from} swallows packets{what} to {to}; see `{look}` there")
+        }
+        RouteKind::Unreachable => {
+            format!("an unreachable route{rule} of the {from} refuses packets{what} to {to}; see `{look}` there")
+        }
+        RouteKind::Prohibit => {
+            format!("a prohibit route{rule} of the {from} refuses packets{what} to {to}; see `{look}` there")
+        }
+        _ => format!(
+            "the {from} has no route for packets{what} to {to}; give both ends addresses in one subnet, or add a route there: \
+             ip route add"
+        ),
+    }
+}
+
+fn arrivals(probe: Probe, interface: &str, filter: Option<u8>, back_by: Option<&str>) -> String {
+    let end = probe.end().map_or("machine", End::name);
+    match filter {
+        Some(filter @ 1..) => {
+            let back = match back_by {
+                Some(back) => format!("answers would leave by {back}"),
+                None => "no route leads back".to_owned(),
+            };
+            format!(
+                "the {end}'s reverse path filter (rp_filter={filter}) drops what arrives at {interface}: {back}; correct the \
+                 route, or set net.ipv4.conf.{interface}.rp_filter and .all.rp_filter to 0 (2 where a route leads back)"
+            )
+        }
+        _ => format!(
+            "the {end}'s kernel takes nothing from the other end's address at {interface}: it counts as impossible there (a \
+             martian); see that no address is on both machines"
+        ),
+    }
+}
+
+fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: bool) -> String {
+    let to = from.other();
+    let what = match probe {
+        _ if everything => "packets".to_owned(),
+        Probe::Transport { transport, .. } if is_answer => format!("{} answers", transport.name()),
+        Probe::Echo { .. } if is_answer => "ICMP echo replies".to_owned(),
+        probe => probe.packets().to_owned(),
+    };
+    let input = |end: End| format!("the {end}'s input filter (nft list ruleset, iptables -nvL INPUT)");
+    match place {
+        Place::Refused { refusal: Refusal::NotPermitted } => format!(
+            "the {from} refuses to send {what} to the {to} (EPERM): a rule of its own output filter does (nft list ruleset, \
+             iptables -nvL OUTPUT)"
+        ),
+        Place::Refused { refusal: Refusal::NoDescriptors } => format!(
+            "the {from}'s agent has no descriptor left for a socket (EMFILE); raise the limit there (ulimit -n)"
+        ),
+        Place::Refused { refusal: Refusal::NoPort } => format!(
+            "the {from} has no local port left, or not this address (EADDRINUSE, EADDRNOTAVAIL); see \
+             net.ipv4.ip_local_port_range and `ss -s` there"
+        ),
+        Place::Refused { refusal } => {
+            let why = match refusal {
+                Refusal::Refused => "connection refused".to_owned(),
+                Refusal::HostUnreachable => "host unreachable".to_owned(),
+                Refusal::NetUnreachable => "network unreachable".to_owned(),
+                Refusal::Prohibited => "permission denied".to_owned(),
+                Refusal::Invalid => "invalid argument, as of a blackhole route".to_owned(),
+                Refusal::Reset => "connection reset".to_owned(),
+                Refusal::TimedOut => "timed out".to_owned(),
+                Refusal::Other(words) => words.clone(),
+                Refusal::NotPermitted | Refusal::NoDescriptors | Refusal::NoPort => String::new(),
+            };
+            format!("the {from} cannot send {what} to the {to}: {why}; see its routes and filters")
+        }
+        Place::NotOut { interface } => {
+            let at = interface.as_deref().unwrap_or("an interface");
+            format!(
+                "the {from}'s kernel takes {what} to the {to} and none leaves by {at}: its output filter or a queueing \
+                 discipline drops them (nft list ruleset, iptables -nvL OUTPUT; tc -s qdisc show dev {at})"
+            )
+        }
+        Place::Icmp { said, end: Some(end) } if said.what == IcmpError::PortUnreachable && *end == to => format!(
+            "the {to} rejects {what} from the {from} (ICMP port unreachable), though a socket is open there: {} does",
+            input(to)
+        ),
+        Place::Icmp { said, end: Some(end) } => {
+            format!("the {end} rejects {what} from the {from} (ICMP {}): see its filters and routes", said.what.words())
+        }
+        Place::Icmp { said, end: None } => {
+            let by = said.by.map_or("a machine on the way".to_owned(), |by| by.to_string());
+            let next = match said.what {
+                IcmpError::Prohibited => "a filter there forbids it",
+                IcmpError::NetUnreachable => "it has no route there",
+                IcmpError::HostUnreachable => "it finds nobody who has that address",
+                IcmpError::TimeExceeded => "their TTL is too small, or they go in a circle (traceroute)",
+                IcmpError::TooBig => "they are too large for the next link",
+                _ => "a filter there rejects it",
+            };
+            format!("{by} on the way rejects {what} from the {from} to the {to} (ICMP {}): {next}", said.what.words())
+        }
+        Place::Reset { end: Some(end) } => {
+            format!("the {end} resets connections though a socket listens there: {} does", input(*end))
+        }
+        Place::Reset { end: None } => {
+            format!("connections from the {from} to the {to} are reset, and not by the {to}: a filter on the way does")
+        }
+        Place::Between { left_by, expected, arrives_at } => {
+            let by = left_by.join(" and ");
+            let astray = expected.as_deref().filter(|expected| !left_by.iter().any(|by| by == expected));
+            let at = arrives_at.as_deref().map_or(String::new(), |at| format!("'s {at}"));
+            let next = match astray {
+                Some(expected) => {
+                    format!("its address is at {expected}, so they leave by another way; see `ip route get` there")
+                }
+                None => "a filter, a router that does not forward, or a switch between the two drops them".to_owned(),
+            };
+            let be = if astray.is_some() { "the sender's route decides: " } else { "" };
+            format!("{what} leave the {from} by {by} and do not arrive at the {to}{at}: {be}{next}")
+        }
+        Place::ForAnother { interface } => format!(
+            "{what} arrive at the {to}'s {interface} addressed to another Ethernet address: the neighbour entry on the way, of \
+             the {from} or of a router, is wrong (ip neigh)"
+        ),
+        Place::NotUp { interface, expected } => {
+            let elsewhere = expected.as_ref().filter(|expected| *expected != interface);
+            match elsewhere {
+                Some(expected) => format!(
+                    "{what} from the {from} arrive at the {to}'s {interface}, its address is at {expected}, and no socket gets \
+                     them: {} or rp_filter drops them",
+                    input(to)
+                ),
+                None => format!(
+                    "{what} from the {from} arrive at the {to}'s {interface} and no socket gets them: {} drops them, and says \
+                     nothing",
+                    input(to)
+                ),
+            }
+        }
+        Place::Stalled { reached: TcpReached::Open } => format!(
+            "a TCP connection from the {from} to the {to} opens, and nothing passes over it: a filter or a middlebox between \
+             the two lets the handshake through alone"
+        ),
+        Place::Stalled { .. } => format!(
+            "a TCP connection from the {from} to the {to} opens and small segments pass, full ones do not: see the MTU on the \
+             way"
+        ),
+        Place::Unseen => format!(
+            "{what} from the {from} to the {to} come to nothing, and nobody says why; an agent with CAP_NET_RAW on both ends \
+             can tell where. See firewalls, and what is between the two machines"
+        ),
+    }
+}
+
+fn smaller_mtu(largest: u32, size: u32) -> String {
+    format!(
+        "packets of up to {largest} bytes pass, and the links say {size}: something on the way has a smaller MTU and drops \
+         what is larger without a word; find it, or set the MTU of both ends to {largest}"
+    )
+}
+
+fn too_large(probe: Probe, largest: u32, mtus: PerEndMtu, place: Option<&Place>) -> String {
+    let Probe::Size { from, octets } = probe else { return smaller_mtu(largest, largest) };
+    let to = from.other();
+    let mtus = PerEnd { target: mtus.target, host: mtus.host };
+    let text = format!("packets of more than {largest} bytes do not pass from the {from} to the {to}");
+    match (mtus[to], place) {
+        // What a link takes is a VLAN's header or two larger than what it says.
+        (Some(theirs), _) if (theirs..theirs + 16).contains(&largest) && largest < octets => {
+            format!("{text}: the {to}'s MTU is {theirs}, and the {from}'s is {octets}; give both the same")
+        }
+        (_, Some(Place::NotOut { interface })) => {
+            let at = interface.as_deref().unwrap_or("its interface");
+            format!(
+                "{text}: packets of up to {largest} bytes pass, and the links say {octets}; larger ones do not leave the \
+                 {from}'s {at}: see its queueing discipline and output filter (tc -s qdisc show dev {at}, nft list ruleset)"
+            )
+        }
+        (_, Some(Place::NotUp { interface, .. })) => format!(
+            "{text}: packets of up to {largest} bytes pass, and the links say {octets}; larger ones arrive at {interface} and \
+             no socket gets them: see the {to}'s input filter (nft list ruleset, iptables -nvL INPUT)"
+        ),
+        _ => format!("{text}, and no ICMP says so: {}", smaller_mtu(largest, octets)),
+    }
+}
+
+fn dropped(lines: &[LossLine]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        let _ = write!(
+            text,
+            "; meanwhile {} packets were dropped at the {}'s {}: {}",
+            line.packets,
+            line.end,
+            line.stage,
+            line.evidence()
+        );
+    }
+    text
+}
+
+impl Unknown {
+    pub(super) fn sentence(&self) -> String {
+        match self {
+            Unknown::OldAgent { end } => {
+                format!("not known: the {end}'s agent is of an older version; install this one there")
+            }
+            Unknown::NoAgent { end } => format!("not known: the {end} has no agent"),
+            Unknown::NotPermitted { end } => format!("not known: the {end} does not permit its agent (CAP_NET_RAW)"),
+            Unknown::EchoIgnored { end } => {
+                format!("not answered: the {end} is set to ignore it (icmp_echo_ignore_all)")
+            }
+            Unknown::EchoFiltered => "not answered, which is no fault: other traffic passes".to_owned(),
+            Unknown::NotAnswered => "not answered: a filter may drop it, or nothing comes through".to_owned(),
+            Unknown::NotTried => "not tried: what comes before does not pass".to_owned(),
+            Unknown::NotTold => "not known: the kernel does not say".to_owned(),
+        }
+    }
+}
