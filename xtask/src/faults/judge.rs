@@ -85,12 +85,16 @@ pub(super) struct Judged {
     pub(super) is_crowded: bool,
     /// Of a finding that names the rate of a slow part: the nearest rate that it tells, in Mbit/s, and whether that is it.
     pub(super) rate: Option<(f64, bool)>,
+    /// Of an outage or a stop whose length is known: the nearest length of an event, in seconds, and whether that is it.
+    pub(super) length: Option<(f64, bool)>,
 }
 
 /// From this share of what the way carries on, that is what limits.
 const REACHED: f64 = 0.85;
 /// A rate is named if it is told within this share.
 const NEAR: f64 = 0.06;
+/// A length is told if it is off by no more: slices are as coarse, and a program under load comes as late.
+const NEAR_S: f64 = 0.1;
 
 /// From so much of one CPU on, others' programs are felt.
 const CROWD: f64 = 0.25;
@@ -155,6 +159,7 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
         let told = |mbps| told_rate(explained, mbps);
         told(bps as f64 / 1e6).filter(|(_, is_it)| *is_it).or_else(|| told(bps as f64 / 1e6 * share))
     });
+    let length = case.lasts_ms.map(|ms| told_length(&outcome.record["events"], ms as f64 / 1e3));
     let (number, family) = (case.number, case.families.join("+"));
     Judged {
         number,
@@ -168,6 +173,7 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
         sentence,
         is_crowded,
         rate,
+        length,
     }
 }
 
@@ -219,6 +225,14 @@ fn told_rate(findings: &Value, mbps: f64) -> Option<(f64, bool)> {
     let off = |rate: f64| (rate / mbps - 1.0).abs();
     let nearest = rates.min_by(|a, b| off(*a).total_cmp(&off(*b)));
     Some(nearest.map_or((0.0, false), |rate| (rate, off(rate) <= NEAR)))
+}
+
+/// The length nearest to `seconds` of any event; 0 where there is none.
+fn told_length(events: &Value, seconds: f64) -> (f64, bool) {
+    let off = |length: f64| (length - seconds).abs();
+    let lengths = events.as_array().into_iter().flatten().filter_map(|event| event["for_s"].as_f64());
+    let nearest = lengths.min_by(|a, b| off(*a).total_cmp(&off(*b))).unwrap_or(0.0);
+    (nearest, off(nearest) <= NEAR_S)
 }
 
 /// What stands first for a user: the first finding; else what went wrong; else what was said on standard error.
