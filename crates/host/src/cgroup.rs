@@ -4,19 +4,19 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The control groups of this process that may have a CPU quota, its own and those above it, their files kept open.
 pub(crate) struct Throttling {
     /// The text of /proc/self/cgroup that they were found by.
     membership: String,
     files: Vec<File>,
-    /// Readings until the membership is looked at again.
-    fresh: u32,
+    looked: Instant,
     buffer: Vec<u8>,
 }
 
-/// As many readings are made before anybody could have moved this process elsewhere unnoticed.
-const READINGS: u32 = 20;
+/// Whoever moves this process elsewhere is noticed after so long.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Groups nest a few levels deep; more are not looked at.
 const MOST_FILES: usize = 16;
 const MEMBERSHIP: &str = "/proc/self/cgroup";
@@ -26,14 +26,13 @@ impl Throttling {
     pub(crate) fn open() -> Option<Throttling> {
         let membership = fs::read_to_string(MEMBERSHIP).ok()?;
         let files = open_files(&membership);
-        Some(Throttling { membership, files, fresh: READINGS, buffer: vec![0; 4096] })
+        Some(Throttling { membership, files, looked: Instant::now(), buffer: vec![0; 4096] })
     }
 
     /// Time in which a quota of theirs was used up, µs, all CPUs together; it falls when the process has moved.
     pub(crate) fn read_us(&mut self) -> u64 {
-        self.fresh = self.fresh.saturating_sub(1);
-        if self.fresh == 0 {
-            self.fresh = READINGS;
+        if self.looked.elapsed() >= LOOK_AGAIN {
+            self.looked = Instant::now();
             if let Some(membership) = fs::read_to_string(MEMBERSHIP).ok().filter(|now| *now != self.membership) {
                 (self.files, self.membership) = (open_files(&membership), membership);
             }

@@ -323,10 +323,12 @@ fn a_trial_that_is_stopped_tells_what_it_saw() {
         within(a, || target.connect(address(HOST), &host_ports, |_| {}).unwrap());
         connect.join().unwrap();
     });
-    (target.start(), host.start());
+    target.start();
+    host.start();
     thread::sleep(Duration::from_millis(1200));
     let stopped = Instant::now();
-    (target.stop(), host.stop());
+    target.stop();
+    host.stop();
     for end in [target, host] {
         let Failed { error, seen } = end.finish().expect_err("it was stopped");
         assert!(

@@ -251,7 +251,7 @@ words! {
         TimeSqueeze = "time_squeeze",
         /// Time in which this program's control group had no CPU because of its quota, µs (cpu.stat, throttled_usec).
         ThrottledUs = "throttled_us",
-        /// How much later than planned the slice was cut, µs: this program did not run meanwhile.
+        /// How much later than planned the slice was cut, µs: this program did not run meanwhile. Below 1000 it is 0.
         LateUs = "late_us",
     }
 }

@@ -2,7 +2,6 @@
 //! Knows no traffic, and holds nothing once the thread has left: closing a socket says something.
 
 use std::fs::File;
-use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use socket2::Socket;
@@ -15,21 +14,20 @@ pub struct Presence(Mutex<State>);
 struct State {
     socket: Option<Socket>,
     schedstat: Option<File>,
-    has_left: bool,
 }
 
 /// The thread is there as long as this lives.
 pub struct Present<'a>(&'a Presence);
 
 impl Presence {
-    /// This thread moves data through `socket` from now on.
-    pub fn enter(&self, socket: &Socket) -> io::Result<Present<'_>> {
+    /// This thread moves data through `socket` from now on. Without a descriptor left nothing is to be seen of it.
+    pub fn enter(&self, socket: &Socket) -> Present<'_> {
         let mut state = self.state();
-        state.socket = Some(socket.try_clone()?);
+        state.socket = socket.try_clone().ok();
         // It stays this thread's, whoever reads it. Linux has the path since 3.17.
         state.schedstat = File::open("/proc/thread-self/schedstat").ok();
         drop(state);
-        Ok(Present(self))
+        Present(self)
     }
 
     /// What is to be seen of the socket, while the thread has it. The thread cannot close it meanwhile, so that `look`
@@ -43,11 +41,6 @@ impl Presence {
         self.state().schedstat.take()
     }
 
-    /// Whether the thread was there and is no more.
-    pub fn has_left(&self) -> bool {
-        self.state().has_left
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,6 +48,6 @@ impl Presence {
 
 impl Drop for Present<'_> {
     fn drop(&mut self) {
-        *self.0.state() = State { has_left: true, ..State::default() };
+        *self.0.state() = State::default();
     }
 }

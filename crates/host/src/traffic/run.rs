@@ -8,6 +8,7 @@ use linerate_machine::units::OfferedLoad;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{PROBE_PPS, Spec, Workload};
+use linerate_trial::timeline::Timeline;
 
 use super::api::Chosen;
 use super::task::Task;
@@ -48,7 +49,7 @@ pub fn run(mut task: Task) -> Result<FlowOutcome, TrafficError> {
     let (socket, clock) = (task.open.socket.try_clone().map_err(TrafficError::System)?, task.clock.clone());
     // Gone before the socket is closed, which the other end waits for.
     let presence = task.presence.clone();
-    let _present = presence.enter(&socket).map_err(TrafficError::System)?;
+    let _present = (task.index < Timeline::MOST_FLOWS).then(|| presence.enter(&socket));
     let is_tcp = !task.open.flow.workload.is_udp();
     if is_tcp {
         // Should the flow end anyhow but in order (a stop, a failure, SIGKILL), the kernel must not go on sending

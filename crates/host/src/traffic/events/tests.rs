@@ -81,3 +81,18 @@ fn a_storm_is_a_hundred_events_and_a_count() {
     let events = events(&looks);
     assert_eq!((events.len(), events[100].2), (101, "more"));
 }
+
+#[test]
+fn a_step_of_the_wall_clock_is_told_and_slewing_is_not() {
+    for (moved_ns, want) in [(-2_500_000_000, vec![2.5]), (30_000_000, vec![-0.03]), (9_000_000, vec![]), (0, vec![])] {
+        let mut watcher = watcher();
+        watcher.clocks = watcher.clocks.map(|apart| apart + moved_ns);
+        watcher.look(SLICE, 0, look(None));
+        watcher.look(2 * SLICE, 0, look(None));
+        let steps = watcher.finish(0).into_iter().map(|event| match event.what {
+            Happening::ClockStepped { by_s } => by_s,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(steps.map(|by_s| (by_s * 100.0).round() / 100.0).collect::<Vec<_>>(), want);
+    }
+}
