@@ -24,6 +24,8 @@ pub(super) enum Verdict {
     Vague,
     /// The fault did nothing, by its witness; or a healthy world lost packets by its own doing.
     NoBite,
+    /// Others' programs had the CPUs for most of the trial: that is what limited it, whatever was planted.
+    Drowned,
     /// There is no answer to judge: the world was not made, or linerate did not end.
     Broken,
 }
@@ -38,13 +40,14 @@ impl Verdict {
             Verdict::False => "FALSE",
             Verdict::Vague => "VAGUE",
             Verdict::NoBite => "no bite",
+            Verdict::Drowned => "drowned",
             Verdict::Broken => "BROKEN",
         }
     }
 
     /// Whether it says anything of linerate.
     pub(super) const fn counts(self) -> bool {
-        !matches!(self, Verdict::NoBite | Verdict::Broken)
+        !matches!(self, Verdict::NoBite | Verdict::Drowned | Verdict::Broken)
     }
 }
 
@@ -96,6 +99,8 @@ const NEAR: f64 = 0.06;
 /// A length is told if it is off by no more: slices are as coarse, and a program under load comes as late.
 const NEAR_S: f64 = 0.1;
 
+/// From this share of the time waiting for a CPU on, others' programs are the limit.
+const DROWNED: f64 = 0.4;
 /// From so much of one CPU on, others' programs are felt.
 const CROWD: f64 = 0.25;
 
@@ -133,6 +138,7 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
     let is_beside = |one: &Said| is_of_the_crowd(one) || is_its_limit(one);
     let answers: Vec<&Said> = findings.iter().filter(|one| is_cause(one) || !is_beside(one)).collect();
     let sentence = sentence(outcome);
+    let (largest_time, unaccounted_time) = time(&outcome.record["time_budget"]);
     let relay_lost = outcome.account["overflowed"].as_u64().unwrap_or(0);
     let verdict = match kind {
         _ if outcome.explanation.is_null() && outcome.said.is_empty() => Verdict::Broken,
@@ -149,9 +155,14 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
             None => Verdict::Wrong,
         },
     };
+    // Then what was planted did not limit, and whatever is said is of the crowd.
+    let is_drowned = is_crowded
+        && !matches!(verdict, Verdict::Right | Verdict::Broken)
+        && case.starts.iter().all(|start| start.quota.is_none() && start.words.is_empty())
+        && largest_time.as_ref().is_some_and(|(name, share)| name.contains("cpu-wait") && *share >= DROWNED);
+    let verdict = if is_drowned { Verdict::Drowned } else { verdict };
     let wrong = findings.iter().filter(|one| one.is_sure && !is_true(one) && verdict.counts());
     let sure_and_wrong = wrong.map(|one| one.name.clone()).collect();
-    let (largest_time, unaccounted_time) = time(&outcome.record["time_budget"]);
     let payload = case.set.iter().find_map(|set| set.strip_prefix("message_size=")?.parse().ok()).unwrap_or(1448.0);
     // Ethernet's header, that of IP, and of UDP: either is a rate of this way, that of frames and that of payload.
     let share = payload / (payload + if case.is_ipv6 { 62.0 } else { 42.0 });

@@ -167,7 +167,11 @@ pub(super) fn summary(judged: &[Judged], broken: usize) -> Summary {
     let (told, named) = (count(&|one| one.rate.is_some()), count(&|one| one.rate.is_some_and(|(_, is_it)| is_it)));
     let no_bite = judged.iter().filter(|one| one.verdict == Verdict::NoBite).count();
     let mut text: String = goals.iter().map(Goal::line).collect();
-    let _ = writeln!(text, "not counted: {no_bite} without a bite, {broken} without an answer");
+    let drowned = judged.iter().filter(|one| one.verdict == Verdict::Drowned).count();
+    let _ = writeln!(
+        text,
+        "not counted: {no_bite} without a bite, {drowned} drowned by others' programs, {broken} without an answer"
+    );
     let later = verdict(Kind::Fault, Verdict::Later);
     let wrong = verdict(Kind::Fault, Verdict::Wrong);
     let _ = writeln!(text, "of the faults, the true cause stands later in {later}, another was named in {wrong}");
