@@ -3,7 +3,7 @@
 
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::Outcome;
-use linerate_trial::timeline::{Columns, FlowColumn, MachineColumn, Timeline};
+use linerate_trial::timeline::{Columns, FlowColumn, FlowTimeline, MachineColumn, Timeline};
 
 /// A direction of the trial, for its stalls.
 pub(crate) struct Arrivals<'a> {
@@ -13,6 +13,8 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) seen: &'a Timeline,
     /// Seconds that usually pass between two messages, at the asked rate.
     pub(crate) gap_s: f64,
+    /// Nothing for so long is a stall, seconds.
+    pub(crate) stall_s: f64,
     /// Nothing for so long before the trial's end is a flow that died, seconds.
     pub(crate) dead_s: f64,
     /// Who tells when something was lost, and in which column.
@@ -20,9 +22,27 @@ pub(crate) struct Arrivals<'a> {
 }
 
 impl Arrivals<'_> {
+    /// How long the threads of either end waited for a CPU between two moments, as far as is told, seconds.
+    fn waited_s(&self, from_s: f64, to_s: f64) -> f64 {
+        let of = |timeline: &Timeline| -> f64 {
+            let waited = |flow: &FlowTimeline| {
+                let delays = flow.columns.0.get(&FlowColumn::RunDelayUs).into_iter().flatten();
+                let slices = delays.zip(&timeline.ends_ns);
+                let within = slices.filter(|(_, end)| (from_s..=to_s + 0.01).contains(&seconds(**end)));
+                within.map(|(us, _)| *us as f64 / 1e6).sum::<f64>()
+            };
+            timeline.flows.iter().filter(|flow| self.flows.contains(&flow.id)).map(waited).fold(0.0, f64::max)
+        };
+        of(self.seen).max(self.losing.map_or(0.0, |(timeline, _)| of(timeline)))
+    }
+
     /// Of what was lost in the measured part, the share between two moments and what a recovery takes.
     fn lost_share(&self, from_s: f64, to_s: f64) -> Option<f64> {
         let (timeline, column) = self.losing?;
+        let end_s = seconds(*timeline.ends_ns.last()?);
+        if to_s - from_s + 2.0 * RECOVERY_S > MOST_OF_IT * end_s {
+            return None;
+        }
         let (mut within, mut all) = (0.0, 0.0);
         for flow in timeline.flows.iter().filter(|flow| self.flows.contains(&flow.id)) {
             for (slice, lost) in flow.columns.0.get(&column)?.iter().enumerate() {
@@ -35,14 +55,16 @@ impl Arrivals<'_> {
     }
 }
 
-/// Nothing for so long is a stall, seconds.
-const LONG_S: f64 = 0.2;
-/// Or for so many times what usually passes between two messages.
+/// Nothing is a stall that lasts so many times what usually passes between two messages.
 const UNUSUAL: f64 = 20.0;
 /// A flow has died by what it does not bring for a twentieth of the trial at least.
 const DEAD: f64 = 0.05;
 /// What falls into an outage is noticed so much later, or sent again, seconds.
 const RECOVERY_S: f64 = 0.3;
+/// Losses in more of the trial than this tell nothing by when they fell.
+const MOST_OF_IT: f64 = 0.6;
+/// Threads that waited for a CPU for this share of a silence made it.
+const STARVED: f64 = 0.3;
 /// A trial that has more stalls than this has something else.
 const MOST: usize = 50;
 /// Others' traffic is worth a word from this rate on, octets a second, and from this part of the trial's own.
@@ -92,7 +114,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     let Some(end_ns) = ends.last().filter(|_| !columns.is_empty()) else { return Vec::new() };
     let start = |slice: usize| if slice == 0 { 0.0 } else { seconds(ends[slice - 1]) };
     let within_s = start(1.min(ends.len() - 1)).max(seconds(ends[0]));
-    let least = LONG_S.max(UNUSUAL * way.gap_s);
+    let least = way.stall_s.max(UNUSUAL * way.gap_s);
     let mut found = Vec::new();
     let event = |at_s: f64, for_s: Option<f64>, what: Happening| Event { at_s, for_s, within_s, end: None, what };
     // A flow that died.
@@ -103,7 +125,8 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
         let died_s = seconds(ends[last.min(ends.len() - 1)]);
         let silent = seconds(*end_ns) - died_s;
         if silent >= least.max(way.dead_s) && silent >= DEAD * seconds(*end_ns) {
-            found.push(event(died_s, None, Happening::FlowDied { flow: *flow }));
+            let lost_share = way.lost_share(died_s, seconds(*end_ns));
+            found.push(event(died_s, None, Happening::FlowDied { flow: *flow, lost_share }));
         } else {
             alive.push(*octets);
         }
@@ -116,7 +139,8 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     for (first, last) in runs_of(silent) {
         let (from, to) = (start(first), seconds(ends[last]));
         // What began late, or ended early, is no stall.
-        if first > 0 && last + 1 < ends.len() && to - from >= least {
+        let is_within = first > 0 && last + 1 < ends.len();
+        if is_within && to - from >= least && way.waited_s(from, to) < STARVED * (to - from) {
             found.push(event(from, Some(to - from), Happening::Stall { lost_share: way.lost_share(from, to) }));
         }
     }
@@ -173,7 +197,6 @@ fn others(outcome: &Outcome) -> Vec<Event> {
 #[cfg(test)]
 mod tests {
     use linerate_machine::end::End;
-    use linerate_trial::timeline::FlowTimeline;
 
     use super::*;
 
@@ -195,7 +218,14 @@ mod tests {
 
     fn silences_of(flows: &[&[u64]], gap_s: f64) -> Vec<(String, f64, Option<f64>)> {
         let seen = timeline(flows);
-        let way = Arrivals { flows: (0..flows.len() as u16).collect(), seen: &seen, gap_s, dead_s: 0.4, losing: None };
+        let way = Arrivals {
+            flows: (0..flows.len() as u16).collect(),
+            seen: &seen,
+            gap_s,
+            stall_s: 0.2,
+            dead_s: 0.4,
+            losing: None,
+        };
         let told =
             |event: Event| (event.what.name().to_owned(), event.at_s, event.for_s.map(|s| (s * 1e3).round() / 1e3));
         silences(&way).into_iter().map(told).collect()

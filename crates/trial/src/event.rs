@@ -40,6 +40,9 @@ pub enum Happening {
     FlowDied {
         /// The flow's number.
         flow: u16,
+        /// As of a stall.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lost_share: Option<f64>,
     },
     /// The interface lost its carrier.
     CarrierLost {
@@ -150,7 +153,7 @@ impl Display for Happening {
         let gone = |removed: bool| if removed { "was removed" } else { "was added or changed" };
         match self {
             Happening::Stall { .. } => write!(f, "nothing arrived"),
-            Happening::FlowDied { flow } => write!(f, "flow {flow} died: nothing of it arrived any more"),
+            Happening::FlowDied { flow, .. } => write!(f, "flow {flow} died: nothing of it arrived any more"),
             Happening::CarrierLost { interface } => write!(f, "{interface} lost its carrier"),
             Happening::CarrierBack { interface } => write!(f, "{interface} got its carrier back"),
             Happening::InterfaceSet { interface, up } => {

@@ -46,7 +46,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     // BBR empties the queue that it finds, and keeps to the rate that it found.
     let share = queued + if queued >= SEEN { case.share_of(&[Limit::Pacing]) } else { 0.0 };
     let of_cpu = [Limit::SenderCpu, Limit::SenderCpuWait, Limit::ReceiverCpu, Limit::ReceiverCpuWait];
-    if share < SHARE || share < case.share_of(&of_cpu) {
+    let others = case.time().filter(|line| !matches!(line.limit, Limit::Path | Limit::Pacing | Limit::Unaccounted));
+    let largest = others.map(|line| line.share).fold(0.0, f64::max);
+    if share < SHARE || share < case.share_of(&of_cpu) || share < largest {
         return None;
     }
     let short = case.short()?;

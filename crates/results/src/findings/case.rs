@@ -11,7 +11,7 @@ use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::TcpSummary;
-use linerate_trial::spec::{Spec, Workload};
+use linerate_trial::spec::{Spacing, Spec, Workload};
 use linerate_trial::wire::EthernetOverhead;
 
 use super::Sureness;
@@ -405,7 +405,7 @@ impl<'a> Case<'a> {
         match (self.asked_bps(), self.line_bps()) {
             (Some(asked), line) if asked.is_finite() => {
                 let wanted = line.map_or(asked, |line| asked.min(line * SHORT_OF_LINE));
-                (got < SHORT_OF_ASKED * wanted)
+                (got < self.reached() * wanted)
                     .then(|| format!("{} of {} Mbit/s that were asked came through", mbit(got), mbit(asked)))
             }
             (Some(_), Some(line)) => (got < SHORT_OF_LINE * line)
@@ -413,6 +413,14 @@ impl<'a> Case<'a> {
             (Some(_), None) => Some(format!("{} Mbit/s came through, as fast as it went", mbit(got))),
             (None, _) => None,
         }
+    }
+
+    /// From this share of what was asked on it was reached: at random departures, less may have been drawn.
+    pub(super) fn reached(&self) -> f64 {
+        let is_random = self.asked.as_ref().is_some_and(|asked| asked.spacing == Spacing::Poisson);
+        let sent = self.flow().and_then(|flow| flow.packets_sent).unwrap_or(1).max(1) as f64;
+        let burst = self.asked.as_ref().map_or(1.0, |asked| f64::from(asked.burst));
+        if is_random { (1.0 - 4.0 * (burst / sent).sqrt()).min(SHORT_OF_ASKED) } else { SHORT_OF_ASKED }
     }
 
     /// The share of what was asked, or of what the link carries, that did not come through; absent where neither is known.

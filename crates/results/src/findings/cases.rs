@@ -506,7 +506,7 @@ fn in_time() -> Vec<FaultCase> {
         }),
         case("a way that went in mid-trial", "flow-died", &["unaccounted"], udp(Rx, 100, 50.0), |r| {
             lose(r, 8_500);
-            r.events = vec![event(1.0, None, None, Happening::FlowDied { flow: 0 })];
+            r.events = vec![event(1.0, None, None, Happening::FlowDied { flow: 0, lost_share: None })];
         }),
         case("a receiver that was stopped", "agent-stopped", &["receive-buffer"], udp(Rx, 300, 240.0), |r| {
             socket_drops(r, 9_000);

@@ -60,7 +60,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 fn fell_behind(case: &Case<'_>) -> Option<String> {
     let asked = case.asked_bps().filter(|bps| bps.is_finite())?;
     let sent = case.flow()?.achieved_load_bps?;
-    (case.sender.end == End::Host && case.loss_ratio()? < 0.001 && sent < 0.98 * asked).then(|| {
+    (case.sender.end == End::Host && case.loss_ratio()? < 0.001 && sent < case.reached() * asked).then(|| {
         format!(
             "the host sent {} of {} Mbit/s that it was asked for, and that arrived",
             tidy(sent / 1e6),

@@ -29,7 +29,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let count = |name: &str| case.sender.counter(&format!("TcpExt {name}")).unwrap_or(0);
     let (twice, reorders) = (count("TCPDSACKRecv"), count("TCPSACKReorder") + count("TCPTSReorder"));
     let out_of_order = tcp.reordered_segments.unwrap_or(0);
-    let shown = twice * 2 >= again || (out_of_order >= again && twice > 0);
+    // What follows a lost segment arrives out of order as well.
+    let none_lost = tcp.segments_lost == Some(0);
+    let shown = twice * 2 >= again || (none_lost && out_of_order >= again && twice > 0);
     // By both ends' counts of segments most of what was retransmitted had been lost.
     let lost = tcp.segments_lost.is_some_and(|lost| lost * 2 >= again);
     if case.drops_seen() * 10 >= again || !shown || lost {

@@ -142,7 +142,7 @@ impl Pattern {
         let single = bursts.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
         Some(match () {
             () if mean > 3.0 * independent => Pattern::Bursts(mean),
-            () if loss.ratio >= REGULAR_FROM && single > 1.0 - loss.ratio / 4.0 => Pattern::Regular,
+            () if is_regular(single, loss.ratio, runs) => Pattern::Regular,
             () => Pattern::Random,
         })
     }
@@ -156,6 +156,14 @@ impl Pattern {
     }
 }
 
+/// Whether more runs than chance makes are of one packet: by chance each lost packet is followed by another as often as any.
+fn is_regular(single: f64, ratio: f64, runs: u64) -> bool {
+    let deviation = (ratio * (1.0 - ratio) / runs as f64).sqrt();
+    ratio >= REGULAR_FROM && single >= 1.0 - ratio / 2.0 && single >= 1.0 - ratio + DEVIATIONS * deviation
+}
+
+/// So many standard deviations are no accident.
+const DEVIATIONS: f64 = 4.0;
 /// Fewer runs have no pattern.
 const ENOUGH_RUNS: u64 = 30;
 /// Of a smaller share that is lost at random, few runs are longer than one.

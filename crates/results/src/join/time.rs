@@ -4,8 +4,8 @@
 use linerate_machine::end::{Direction, End};
 use linerate_path::budget::Seen;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::Workload;
-use linerate_trial::timeline::FlowColumn;
+use linerate_trial::spec::{Spacing, Workload};
+use linerate_trial::timeline::{FlowColumn, Timeline};
 
 use crate::events::{Arrivals, events};
 use crate::record::Record;
@@ -13,6 +13,8 @@ use crate::time_budget::{Stream, TimeLine, Transactions, stream, transactions};
 
 use super::formulas::{Joined, Pair};
 
+/// A stream that brings nothing for so long has stalled, seconds.
+const STALL_S: f64 = 0.25;
 /// A stream that brings nothing for so long before the trial's end has died, seconds.
 const DEAD_S: f64 = 0.4;
 /// The least time after which TCP sends again what was not acknowledged (TCP_RTO_MIN of Linux), seconds.
@@ -35,15 +37,15 @@ impl Joined<'_> {
             let gap_s = gap_s * f64::from(self.spec.burst);
             let sent = &self.outcome(source).timeline;
             let received = &self.outcome(source.other()).timeline;
-            let (seen, losing, dead_s) = match self.spec.workload {
-                Workload::TcpStream => (received, Some((sent, FlowColumn::Retransmitted)), DEAD_S),
-                Workload::UdpStream => (received, Some((received, FlowColumn::Missing)), DEAD_S),
-                Workload::UdpRr => (sent, None, DEAD_S),
-                Workload::TcpRr => (sent, None, 4.0 * LEAST_RETRANSMISSION_S),
-                // A lost SYN waits for a second (RFC 6298, section 5.7).
-                Workload::TcpCrr => (sent, None, 1.5),
+            // Of requests, one that is lost alone keeps the next waiting: for a time-out, TCP's timer, or that of a SYN (RFC 6298).
+            let (seen, losing, stall_s, dead_s) = match self.spec.workload {
+                Workload::TcpStream => (received, Some((sent, FlowColumn::Retransmitted)), STALL_S, DEAD_S),
+                Workload::UdpStream => (received, Some((received, FlowColumn::Missing)), STALL_S, DEAD_S),
+                Workload::UdpRr => (sent, None, 1.2, 1.5),
+                Workload::TcpRr => (sent, None, 2.5 * LEAST_RETRANSMISSION_S, 4.0 * LEAST_RETRANSMISSION_S),
+                Workload::TcpCrr => (sent, None, 1.3, 1.5),
             };
-            ways.push(Arrivals { flows, seen, gap_s, dead_s, losing });
+            ways.push(Arrivals { flows, seen, gap_s, stall_s, dead_s, losing });
         }
         record.events = events(self.target, self.host, &ways);
     }
@@ -74,9 +76,16 @@ impl Joined<'_> {
                 tcp.is_some_and(|name| name.starts_with("bbr"))
             }),
             asked: self.spec.rate.bits_per_second(octets.into()).map(|bps| bps / 8.0),
-            grain: f64::from(octets) * f64::from(self.spec.burst),
+            grain: f64::from(octets) * f64::from(self.spec.burst) * self.unevenness(octets),
             paused: stalled_s.filter(|_| whole_s > 0.0).map_or(0.0, |stalled_s| (stalled_s / whole_s).min(1.0)),
         })
+    }
+
+    /// So many times a burst moves more, or less, in a slice by chance alone.
+    fn unevenness(&self, octets: u32) -> f64 {
+        let per_second = self.spec.rate.bits_per_second(octets.into()).unwrap_or(0.0) / 8.0 / f64::from(octets.max(1));
+        let per_slice = per_second * Timeline::PERIOD_NS as f64 / 1e9 / f64::from(self.spec.burst.max(1));
+        if self.spec.spacing == Spacing::Poisson { 1.0 + 2.0 * per_slice.sqrt() } else { 1.0 }
     }
 
     fn transaction_time(&self, direction: Direction, requester: End, pairs: &[&Pair<'_>]) -> Vec<TimeLine> {
