@@ -181,7 +181,7 @@ fn every_column_of_every_workload_is_there() {
 #[test]
 fn a_timeline_of_ten_seconds_is_short() {
     let Some(pair) = Pair::make("size", LINK_UP) else { return };
-    for (streams, most) in [(1, 22_000), (8, 60_000)] {
+    for (streams, most) in [(1, 25_000), (8, 65_000)] {
         let mut spec = spec(Workload::TcpStream, Direction::Rx, 10_000);
         spec.streams = streams;
         for outcome in both(&pair, &spec) {
