@@ -1,7 +1,6 @@
 //! What happened at a time in a trial, as far as both ends' time slices show it: stalls, flows that died, others' traffic.
 //! Knows nothing of what the machines noticed by themselves; those events are merged in here.
 
-use linerate_machine::end::{Direction, End};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::timeline::{Columns, FlowColumn, MachineColumn, Timeline};
@@ -14,15 +13,36 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) seen: &'a Timeline,
     /// Seconds that usually pass between two messages, at the asked rate.
     pub(crate) gap_s: f64,
+    /// Nothing for so long before the trial's end is a flow that died, seconds.
+    pub(crate) dead_s: f64,
+    /// Who tells when something was lost, and in which column.
+    pub(crate) losing: Option<(&'a Timeline, FlowColumn)>,
+}
+
+impl Arrivals<'_> {
+    /// Of what was lost in the measured part, the share between two moments and what a recovery takes.
+    fn lost_share(&self, from_s: f64, to_s: f64) -> Option<f64> {
+        let (timeline, column) = self.losing?;
+        let (mut within, mut all) = (0.0, 0.0);
+        for flow in timeline.flows.iter().filter(|flow| self.flows.contains(&flow.id)) {
+            for (slice, lost) in flow.columns.0.get(&column)?.iter().enumerate() {
+                let at_s = seconds(*timeline.ends_ns.get(slice)?);
+                all += *lost as f64;
+                within += if (from_s - RECOVERY_S..=to_s + RECOVERY_S).contains(&at_s) { *lost as f64 } else { 0.0 };
+            }
+        }
+        (all > 0.0).then_some(within / all)
+    }
 }
 
 /// Nothing for so long is a stall, seconds.
 const LONG_S: f64 = 0.2;
 /// Or for so many times what usually passes between two messages.
 const UNUSUAL: f64 = 20.0;
-/// A flow that brings nothing for so long before the trial's end has died, seconds, if that is also a twentieth of the trial.
-const DEAD_S: f64 = 0.4;
+/// A flow has died by what it does not bring for a twentieth of the trial at least.
 const DEAD: f64 = 0.05;
+/// What falls into an outage is noticed so much later, or sent again, seconds.
+const RECOVERY_S: f64 = 0.3;
 /// A trial that has more stalls than this has something else.
 const MOST: usize = 50;
 /// Others' traffic is worth a word from this rate on, octets a second, and from this part of the trial's own.
@@ -82,7 +102,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
         let Some(last) = last else { continue };
         let died_s = seconds(ends[last.min(ends.len() - 1)]);
         let silent = seconds(*end_ns) - died_s;
-        if silent >= least.max(DEAD_S) && silent >= DEAD * seconds(*end_ns) {
+        if silent >= least.max(way.dead_s) && silent >= DEAD * seconds(*end_ns) {
             found.push(event(died_s, None, Happening::FlowDied { flow: *flow }));
         } else {
             alive.push(*octets);
@@ -97,7 +117,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
         let (from, to) = (start(first), seconds(ends[last]));
         // What began late, or ended early, is no stall.
         if first > 0 && last + 1 < ends.len() && to - from >= least {
-            found.push(event(from, Some(to - from), Happening::Stall));
+            found.push(event(from, Some(to - from), Happening::Stall { lost_share: way.lost_share(from, to) }));
         }
     }
     found
@@ -150,23 +170,9 @@ fn others(outcome: &Outcome) -> Vec<Event> {
     .collect()
 }
 
-/// The flows of a direction, of the end that knows what arrived: the receiver's, or the requester's.
-pub(crate) fn arrivals<'a>(
-    is_stream: bool,
-    direction: Direction,
-    flows: Vec<u16>,
-    target: &'a Outcome,
-    host: &'a Outcome,
-    gap_s: f64,
-) -> Arrivals<'a> {
-    let receiver = if direction == Direction::Tx { End::Host } else { End::Target };
-    let knows = if is_stream { receiver } else { receiver.other() };
-    let seen = if knows == End::Target { &target.timeline } else { &host.timeline };
-    Arrivals { flows, seen, gap_s }
-}
-
 #[cfg(test)]
 mod tests {
+    use linerate_machine::end::End;
     use linerate_trial::timeline::FlowTimeline;
 
     use super::*;
@@ -189,7 +195,7 @@ mod tests {
 
     fn silences_of(flows: &[&[u64]], gap_s: f64) -> Vec<(String, f64, Option<f64>)> {
         let seen = timeline(flows);
-        let way = Arrivals { flows: (0..flows.len() as u16).collect(), seen: &seen, gap_s };
+        let way = Arrivals { flows: (0..flows.len() as u16).collect(), seen: &seen, gap_s, dead_s: 0.4, losing: None };
         let told =
             |event: Event| (event.what.name().to_owned(), event.at_s, event.for_s.map(|s| (s * 1e3).round() / 1e3));
         silences(&way).into_iter().map(told).collect()

@@ -34,7 +34,7 @@ pub fn silence(record: &Record, flow: &FlowFigures) -> Option<Silence> {
         let seconds = gaps.max_ns()? as f64 / 1e9;
         (seconds >= UNUSUAL * usual_s).then_some(Silence { seconds, at_least: false })
     };
-    let stalls = record.events.iter().filter(|event| event.what == Happening::Stall);
+    let stalls = record.events.iter().filter(|event| matches!(event.what, Happening::Stall { .. }));
     let by_events = || {
         let seconds = stalls.filter_map(|event| event.for_s).reduce(f64::max)?;
         Some(Silence { seconds, at_least: false })

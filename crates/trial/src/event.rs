@@ -30,7 +30,12 @@ pub struct Event {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Happening {
     /// Nothing of any flow arrived for a while, and then something did.
-    Stall,
+    Stall {
+        /// Of what was lost or retransmitted in the measured part, the share that fell into it, 0 to 1; absent where nothing was, or
+        /// nobody told when.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lost_share: Option<f64>,
+    },
     /// A flow brought nothing from here on to the end.
     FlowDied {
         /// The flow's number.
@@ -106,7 +111,7 @@ impl Happening {
     /// The kind's name, as records write it.
     pub const fn name(&self) -> &'static str {
         match self {
-            Happening::Stall => "stall",
+            Happening::Stall { .. } => "stall",
             Happening::FlowDied { .. } => "flow-died",
             Happening::CarrierLost { .. } => "carrier-lost",
             Happening::CarrierBack { .. } => "carrier-back",
@@ -144,7 +149,7 @@ impl Display for Happening {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let gone = |removed: bool| if removed { "was removed" } else { "was added or changed" };
         match self {
-            Happening::Stall => write!(f, "nothing arrived"),
+            Happening::Stall { .. } => write!(f, "nothing arrived"),
             Happening::FlowDied { flow } => write!(f, "flow {flow} died: nothing of it arrived any more"),
             Happening::CarrierLost { interface } => write!(f, "{interface} lost its carrier"),
             Happening::CarrierBack { interface } => write!(f, "{interface} got its carrier back"),

@@ -120,6 +120,8 @@ pub(super) struct Case {
     pub(super) at: Option<End>,
     /// What the slowest part of the way carries, in bits per second of frames: of a relay, a shaper, a policer.
     pub(super) carries_bps: Option<u64>,
+    /// How long the outage of datagrams, or the stop of an agent, lasts.
+    pub(super) lasts_ms: Option<u64>,
     /// The direction that the fault is in, where traffic goes both ways.
     pub(super) way: Option<&'static str>,
     pub(super) is_ipv6: bool,

@@ -70,6 +70,7 @@ impl Draft {
             sender: Some(End::Host),
             at: None,
             carries_bps: None,
+            lasts_ms: None,
             way: None,
             is_ipv6: false,
         };

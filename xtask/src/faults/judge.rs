@@ -24,6 +24,8 @@ pub(super) enum Verdict {
     Vague,
     /// The fault did nothing, by its witness; or a healthy world lost packets by its own doing.
     NoBite,
+    /// Others' programs had the CPUs for most of the trial: that is what limited it, whatever was planted.
+    Drowned,
     /// There is no answer to judge: the world was not made, or linerate did not end.
     Broken,
 }
@@ -38,13 +40,14 @@ impl Verdict {
             Verdict::False => "FALSE",
             Verdict::Vague => "VAGUE",
             Verdict::NoBite => "no bite",
+            Verdict::Drowned => "drowned",
             Verdict::Broken => "BROKEN",
         }
     }
 
     /// Whether it says anything of linerate.
     pub(super) const fn counts(self) -> bool {
-        !matches!(self, Verdict::NoBite | Verdict::Broken)
+        !matches!(self, Verdict::NoBite | Verdict::Drowned | Verdict::Broken)
     }
 }
 
@@ -85,13 +88,19 @@ pub(super) struct Judged {
     pub(super) is_crowded: bool,
     /// Of a finding that names the rate of a slow part: the nearest rate that it tells, in Mbit/s, and whether that is it.
     pub(super) rate: Option<(f64, bool)>,
+    /// Of an outage or a stop whose length is known: the nearest length of an event, in seconds, and whether that is it.
+    pub(super) length: Option<(f64, bool)>,
 }
 
 /// From this share of what the way carries on, that is what limits.
 const REACHED: f64 = 0.85;
 /// A rate is named if it is told within this share.
 const NEAR: f64 = 0.06;
+/// A length is told if it is off by no more: slices are as coarse, and a program under load comes as late.
+const NEAR_S: f64 = 0.1;
 
+/// From this share of the time waiting for a CPU on, others' programs are the limit.
+const DROWNED: f64 = 0.4;
 /// From so much of one CPU on, others' programs are felt.
 const CROWD: f64 = 0.25;
 
@@ -129,6 +138,7 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
     let is_beside = |one: &Said| is_of_the_crowd(one) || is_its_limit(one);
     let answers: Vec<&Said> = findings.iter().filter(|one| is_cause(one) || !is_beside(one)).collect();
     let sentence = sentence(outcome);
+    let (largest_time, unaccounted_time) = time(&outcome.record["time_budget"]);
     let relay_lost = outcome.account["overflowed"].as_u64().unwrap_or(0);
     let verdict = match kind {
         _ if outcome.explanation.is_null() && outcome.said.is_empty() => Verdict::Broken,
@@ -145,9 +155,14 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
             None => Verdict::Wrong,
         },
     };
+    // Then what was planted did not limit, and whatever is said is of the crowd.
+    let is_drowned = is_crowded
+        && !matches!(verdict, Verdict::Right | Verdict::Broken)
+        && case.starts.iter().all(|start| start.quota.is_none() && start.words.is_empty())
+        && largest_time.as_ref().is_some_and(|(name, share)| name.contains("cpu-wait") && *share >= DROWNED);
+    let verdict = if is_drowned { Verdict::Drowned } else { verdict };
     let wrong = findings.iter().filter(|one| one.is_sure && !is_true(one) && verdict.counts());
     let sure_and_wrong = wrong.map(|one| one.name.clone()).collect();
-    let (largest_time, unaccounted_time) = time(&outcome.record["time_budget"]);
     let payload = case.set.iter().find_map(|set| set.strip_prefix("message_size=")?.parse().ok()).unwrap_or(1448.0);
     // Ethernet's header, that of IP, and of UDP: either is a rate of this way, that of frames and that of payload.
     let share = payload / (payload + if case.is_ipv6 { 62.0 } else { 42.0 });
@@ -155,6 +170,7 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
         let told = |mbps| told_rate(explained, mbps);
         told(bps as f64 / 1e6).filter(|(_, is_it)| *is_it).or_else(|| told(bps as f64 / 1e6 * share))
     });
+    let length = case.lasts_ms.map(|ms| told_length(&outcome.record["events"], ms as f64 / 1e3));
     let (number, family) = (case.number, case.families.join("+"));
     Judged {
         number,
@@ -168,6 +184,7 @@ pub(super) fn judge(case: &Case, outcome: &Outcome) -> Judged {
         sentence,
         is_crowded,
         rate,
+        length,
     }
 }
 
@@ -219,6 +236,14 @@ fn told_rate(findings: &Value, mbps: f64) -> Option<(f64, bool)> {
     let off = |rate: f64| (rate / mbps - 1.0).abs();
     let nearest = rates.min_by(|a, b| off(*a).total_cmp(&off(*b)));
     Some(nearest.map_or((0.0, false), |rate| (rate, off(rate) <= NEAR)))
+}
+
+/// The length nearest to `seconds` of any event; 0 where there is none.
+fn told_length(events: &Value, seconds: f64) -> (f64, bool) {
+    let off = |length: f64| (length - seconds).abs();
+    let lengths = events.as_array().into_iter().flatten().filter_map(|event| event["for_s"].as_f64());
+    let nearest = lengths.min_by(|a, b| off(*a).total_cmp(&off(*b))).unwrap_or(0.0);
+    (nearest, off(nearest) <= NEAR_S)
 }
 
 /// What stands first for a user: the first finding; else what went wrong; else what was said on standard error.

@@ -36,6 +36,9 @@ pub(super) fn row(case: &Case, outcome: &Outcome, judged: &Judged) -> String {
         let carries = case.carries_bps.unwrap_or_default() as f64 / 1e6;
         let _ = write!(notes, "  (tells {rate} of {carries} Mbit/s)");
     }
+    if let Some((length, false)) = judged.length {
+        let _ = write!(notes, "  (tells {length:.2} of {:.2} s)", case.lasts_ms.unwrap_or_default() as f64 / 1e3);
+    }
     if judged.is_crowded {
         let _ = write!(notes, "  (others had {:.1} CPUs)", outcome.others_cpu);
     }
@@ -164,12 +167,18 @@ pub(super) fn summary(judged: &[Judged], broken: usize) -> Summary {
     let (told, named) = (count(&|one| one.rate.is_some()), count(&|one| one.rate.is_some_and(|(_, is_it)| is_it)));
     let no_bite = judged.iter().filter(|one| one.verdict == Verdict::NoBite).count();
     let mut text: String = goals.iter().map(Goal::line).collect();
-    let _ = writeln!(text, "not counted: {no_bite} without a bite, {broken} without an answer");
+    let drowned = judged.iter().filter(|one| one.verdict == Verdict::Drowned).count();
+    let _ = writeln!(
+        text,
+        "not counted: {no_bite} without a bite, {drowned} drowned by others' programs, {broken} without an answer"
+    );
     let later = verdict(Kind::Fault, Verdict::Later);
     let wrong = verdict(Kind::Fault, Verdict::Wrong);
     let _ = writeln!(text, "of the faults, the true cause stands later in {later}, another was named in {wrong}");
     let _ = writeln!(text, "of {told} findings of a slow part of the way, {named} tell its rate within 6 %");
     let _ = writeln!(text, "of the right ones, {only_place} name only where packets vanished, and no pattern");
+    let (known, told) = (count(&|one| one.length.is_some()), count(&|one| one.length.is_some_and(|(_, is_it)| is_it)));
+    let _ = writeln!(text, "of {known} outages and stops of known length, {told} are told within 0.1 s");
     let mut missed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for one in judged.iter().filter(|one| one.verdict.counts() && one.verdict != Verdict::Right) {
         missed.entry(&one.family).or_default().push(format!("{} {}", one.number, one.verdict.name()));

@@ -568,8 +568,8 @@ pub(crate) fn drops(before: &PerEnd<Counters>, after: &PerEnd<Counters>) -> Vec<
     let grown = PerEnd::of(|end| after[end].since(&before[end]));
     let seen = |end: End| SeenDrops::new(end, &grown[end], None);
     let (target, host) = (seen(End::Target), seen(End::Host));
-    let mut lines = drops_seen(false, &host, &target);
-    let back = drops_seen(false, &target, &host);
+    let mut lines = drops_seen(false, None, &host, &target);
+    let back = drops_seen(false, None, &target, &host);
     lines.lines.extend(back.lines);
     lines.lines.extend(lines.benign_drops);
     lines.lines.extend(back.benign_drops);

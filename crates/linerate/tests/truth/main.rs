@@ -14,3 +14,4 @@ mod peers;
 mod rig;
 mod shaped;
 mod stops;
+mod time;

@@ -6,6 +6,9 @@ use linerate_trial::event::Happening;
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
 
+/// A busy machine keeps a program from running for as long.
+const LEAST_S: f64 = 0.15;
+
 pub(super) const RULE: Rule = Rule {
     name: "agent-stopped",
     says: "The program at one end did not run for a while: it was stopped (SIGSTOP, a debugger, a suspended machine), or a \
@@ -20,6 +23,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let stopped = |event: &&_| -> bool { is_stopped(event) };
     let end = case.events().find(stopped)?.end?;
     let (seconds, times) = case.held(|event| is_stopped(event) && event.end == Some(end));
+    if seconds < LEAST_S {
+        return None;
+    }
     let first = case.events().find(stopped)?;
     let share = seconds / case.span_s()?;
     let sentence = format!("The {end}'s agent did not run for {} s.", tidy(seconds));

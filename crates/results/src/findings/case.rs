@@ -39,6 +39,8 @@ pub(super) const SATURATED: f64 = 0.95;
 /// A thread that worked, or waited for a CPU, for this share of the trial was what its end could do at most.
 pub(super) const THREAD_BUSY: f64 = 0.9;
 
+/// TCP bears a few segments that others overtook; kernels that spread one flow over CPUs make some.
+const OVERTAKEN_TCP: f64 = 0.005;
 /// CPUs that limited a smaller part of a stream's time are not what to look at.
 const CPU_PART: f64 = 0.2;
 /// The least time after which TCP sends again what nobody acknowledged (TCP_RTO_MIN of Linux), less what a clock tick may
@@ -128,7 +130,7 @@ impl<'a> Case<'a> {
             return lines.iter().filter(|line| !both || line.direction == self.way).cloned().collect();
         }
         // Of TCP nothing is numbered, but the same counters move: the budget's table says which they are.
-        drops_seen(self.shares_machine(), &self.sender.seen(), &self.receiver.seen()).lines
+        drops_seen(self.shares_machine(), None, &self.sender.seen(), &self.receiver.seen()).lines
     }
 
     /// This direction's figures; absent where the trial failed.
@@ -441,6 +443,12 @@ impl<'a> Case<'a> {
     /// Datagrams that others overtook, where they are enough to matter, and their share of what arrived.
     pub(super) fn overtaken(&self) -> Option<(u64, f64)> {
         let flow = self.flow()?;
+        if let Some(tcp) = flow.tcp.as_ref().filter(|_| self.is(Workload::TcpStream)) {
+            // What follows a lost segment arrives out of order, too.
+            let (late, lost, arrived) = (tcp.reordered_segments?, tcp.segments_lost?, self.losses()?.arrived);
+            let share = late as f64 / arrived.max(1) as f64;
+            return (late >= FEW && share >= OVERTAKEN_TCP && lost * 10 < late).then_some((late, share));
+        }
         let (late, arrived) = (flow.packets_reordered?, flow.packets_received?);
         let share = late as f64 / arrived.max(1) as f64;
         (late >= FEW && share >= LOSS).then_some((late, share))
@@ -458,7 +466,7 @@ impl<'a> Case<'a> {
 
     /// Nothing moved for a while, or from a moment on.
     pub(super) fn stood_still(&self) -> bool {
-        self.events().any(|event| matches!(event.what, Happening::Stall | Happening::FlowDied { .. }))
+        self.events().any(|event| matches!(event.what, Happening::Stall { .. } | Happening::FlowDied { .. }))
     }
 
     /// Whether anything went wrong at all.

@@ -502,7 +502,7 @@ fn in_time() -> Vec<FaultCase> {
         }),
         case("half a second of nothing", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
             lose(r, 4_200);
-            r.events = vec![event(0.7, Some(0.5), None, Happening::Stall)];
+            r.events = vec![event(0.7, Some(0.5), None, Happening::Stall { lost_share: Some(0.98) })];
         }),
         case("a way that went in mid-trial", "flow-died", &["unaccounted"], udp(Rx, 100, 50.0), |r| {
             lose(r, 8_500);

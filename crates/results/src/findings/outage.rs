@@ -28,7 +28,7 @@ pub(super) const DIED: Rule = Rule {
 
 fn near<'a>(case: &Case<'a>, at_s: f64) -> Vec<String> {
     let others = case.events().filter(|event| {
-        !matches!(event.what, Happening::Stall | Happening::FlowDied { .. }) && (event.at_s - at_s).abs() <= 1.0
+        !matches!(event.what, Happening::Stall { .. } | Happening::FlowDied { .. }) && (event.at_s - at_s).abs() <= 1.0
     });
     let said = |event: &Event| {
         let whose = event.end.map_or(String::new(), |end| format!("{end}: "));
@@ -38,7 +38,7 @@ fn near<'a>(case: &Case<'a>, at_s: f64) -> Vec<String> {
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let is_stall = |event: &Event| event.what == Happening::Stall;
+    let is_stall = |event: &Event| matches!(event.what, Happening::Stall { .. });
     let (seconds, times) = case.held(is_stall);
     let first = case.events().find(|event| is_stall(event))?;
     if !carrier_changes(case.record).is_empty() || times == 0 {
@@ -55,8 +55,18 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     // TCP that loses segments all the time stands still by itself, until its timer runs out.
-    let by_loss = case.waited_for_timer().is_some_and(|(slow, _)| slow as usize >= 2 * times)
-        || case.tcp_loss().is_some_and(|ratio| ratio >= MUCH && share < 0.5);
+    let lost_share: Option<f64> = case
+        .events()
+        .filter_map(|event| match event.what {
+            Happening::Stall { lost_share } => lost_share,
+            _ => None,
+        })
+        .reduce(|sum, share| sum + share);
+    let by_loss = match lost_share {
+        Some(share) => share < MOST,
+        // Requests wait for the timer of TCP one after the other.
+        None => times > 1 || case.waited_for_timer().is_some_and(|(slow, _)| slow > 2),
+    };
     let sentence = match times {
         1 => format!("Nothing passed for {} s, from {} s on.", tidy(seconds), tidy(first.at_s)),
         _ => format!("Nothing passed for {} s in all, {times} times, first at {} s.", tidy(seconds), tidy(first.at_s)),
@@ -65,6 +75,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     Some(
         RULE.finds(case, None, Sureness::Likely, weight, sentence)
             .because(format!("nothing arrived for {} of the measured time", percent(share)))
+            .because_of(
+                lost_share.map(|share| format!("{} of what was lost fell into that time", percent(share.min(1.0)))),
+            )
             .because_of(near(case, first.at_s))
             .because_of(case.short())
             .wrong_if("It is wrong if no slice is without arrivals in the next trial, and as much is lost.")
@@ -85,8 +98,8 @@ const EXPLAINS: [&str; 10] = [
     "bottleneck",
     "host-limits",
 ];
-/// A share of lost segments that is no single outage's.
-const MUCH: f64 = 0.02;
+/// A smaller share of what was lost that fell into stalls shows that loss goes on outside of them.
+const MOST: f64 = 0.5;
 
 fn find_died(case: &Case<'_>) -> Option<Finding> {
     let died: Vec<&Event> = case.events().filter(|event| matches!(event.what, Happening::FlowDied { .. })).collect();

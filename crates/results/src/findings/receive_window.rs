@@ -3,6 +3,7 @@
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
+use crate::time_budget::Limit;
 
 /// From this share of the busy time on.
 const SHARE: f64 = 0.2;
@@ -24,7 +25,8 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     let short = case.short()?;
     let tcp = case.tcp()?;
-    let share = tcp.limited_by_receive_window.filter(|share| *share >= SHARE)?;
+    let told = tcp.limited_by_receive_window.unwrap_or(0.0);
+    let share = Some(told.max(case.share_of(&[Limit::ReceiveWindow]))).filter(|share| *share >= SHARE)?;
     let side = case.receiver;
     let zero = side.counter("TcpExt TCPToZeroWindowAdv").unwrap_or(0);
     let stands = tcp.min_rtt_s.filter(|least| *least > 0.0).map(|least| tcp.rtt_s / least);

@@ -3,6 +3,7 @@
 
 use super::case::{Case, percent};
 use super::{Finding, Rule, Sureness};
+use crate::time_budget::Limit;
 
 /// From this share of the busy time on.
 const SHARE: f64 = 0.2;
@@ -18,7 +19,8 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let short = case.short()?;
-    let share = case.tcp()?.limited_by_send_buffer.filter(|share| *share >= SHARE)?;
+    let told = case.tcp()?.limited_by_send_buffer.unwrap_or(0.0);
+    let share = Some(told.max(case.share_of(&[Limit::SendBuffer]))).filter(|share| *share >= SHARE)?;
     let side = case.sender;
     let most = side.sysctl_number("net.ipv4.tcp_wmem");
     let sentence = format!("TCP is held up by the {}'s send buffer.", side.end);

@@ -6,6 +6,7 @@ use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
+use crate::time_budget::Limit;
 
 /// A socket that is asked for less than this is smaller than what Linux gives by itself (212,992 octets since 3.1).
 const USUAL: u64 = 212_992;
@@ -37,6 +38,8 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
     if let Some(nothing_to_send) = tcp.limited_by_application.filter(|_| case.is_unlimited()) {
         buffer = (1.0 - nothing_to_send) * buffer + nothing_to_send;
     }
+    let window = window.max(case.share_of(&[Limit::ReceiveWindow]));
+    let buffer = buffer.max(case.share_of(&[Limit::SendBuffer]));
     if window + buffer < 0.2 {
         return None;
     }

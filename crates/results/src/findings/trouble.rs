@@ -31,7 +31,7 @@ fn wrong(record: &Record) -> Option<String> {
     let mut clauses: Vec<String> = Vec::new();
     let died = record.events.iter().find(|event| matches!(event.what, Happening::FlowDied { .. }));
     clauses.extend(died.map(|event| format!("{} at {} s", event.what, tidy(event.at_s))));
-    let stalls = record.events.iter().filter(|event| event.what == Happening::Stall);
+    let stalls = record.events.iter().filter(|event| matches!(event.what, Happening::Stall { .. }));
     let stalled_s = stalls.filter_map(|event| event.for_s).sum::<f64>();
     if stalled_s > 0.0 {
         clauses.push(format!("nothing arrived for {} s in mid-trial", tidy(stalled_s)));

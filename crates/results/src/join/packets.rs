@@ -210,9 +210,9 @@ fn segment_budget(
     sender: &Seen<'_>,
     receiver: &Seen<'_>,
 ) -> LossBudget {
-    let mut budget = drops_seen(shared_kernel, sender, receiver);
-    let Some((sent, received)) = counts else { return budget };
-    let lost = sent.saturating_sub(received);
+    let lost = counts.map(|(sent, received)| sent.saturating_sub(received));
+    let mut budget = drops_seen(shared_kernel, lost, sender, receiver);
+    let Some(((sent, received), lost)) = counts.zip(lost) else { return budget };
     let seen: u64 = budget.lines.iter().map(|line| line.packets).sum();
     let link = |seen: &Seen<'_>, stage, name| seen.counters.get(stage, name).filter(|packets| *packets > 0);
     let buffers = [

@@ -5,13 +5,16 @@ use linerate_machine::end::{Direction, End};
 use linerate_path::budget::Seen;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Workload;
+use linerate_trial::timeline::FlowColumn;
 
-use crate::events::{Arrivals, arrivals, events};
+use crate::events::{Arrivals, events};
 use crate::record::Record;
 use crate::time_budget::{Stream, TimeLine, Transactions, stream, transactions};
 
 use super::formulas::{Joined, Pair};
 
+/// A stream that brings nothing for so long before the trial's end has died, seconds.
+const DEAD_S: f64 = 0.4;
 /// The least time after which TCP sends again what was not acknowledged (TCP_RTO_MIN of Linux), seconds.
 const LEAST_RETRANSMISSION_S: f64 = 0.2;
 
@@ -30,7 +33,17 @@ impl Joined<'_> {
             let flows = pairs.iter().map(|pair| pair.flow.id).collect();
             let gap_s = self.spec.rate.gap_ns(self.spec.message_octets().into()).unwrap_or(0.0) / 1e9;
             let gap_s = gap_s * f64::from(self.spec.burst);
-            ways.push(arrivals(self.spec.workload.is_stream(), direction, flows, self.target, self.host, gap_s));
+            let sent = &self.outcome(source).timeline;
+            let received = &self.outcome(source.other()).timeline;
+            let (seen, losing, dead_s) = match self.spec.workload {
+                Workload::TcpStream => (received, Some((sent, FlowColumn::Retransmitted)), DEAD_S),
+                Workload::UdpStream => (received, Some((received, FlowColumn::Missing)), DEAD_S),
+                Workload::UdpRr => (sent, None, DEAD_S),
+                Workload::TcpRr => (sent, None, 4.0 * LEAST_RETRANSMISSION_S),
+                // A lost SYN waits for a second (RFC 6298, section 5.7).
+                Workload::TcpCrr => (sent, None, 1.5),
+            };
+            ways.push(Arrivals { flows, seen, gap_s, dead_s, losing });
         }
         record.events = events(self.target, self.host, &ways);
     }

@@ -35,6 +35,8 @@ pub(crate) struct Stream<'a> {
 const NO_TIME_LEFT: f64 = 0.85;
 /// A rate counts as reached from this share on.
 const REACHED: f64 = 0.97;
+/// Slices within which a late sender makes good what it was short of.
+const CATCHES_UP: usize = 3;
 /// A CPU has nothing left for softirqs from this share of a slice on, per mille.
 const SATURATED: u64 = 930;
 /// From this share of what its speed allows an interface is full, preambles and gaps included.
@@ -85,6 +87,8 @@ struct OneFlow<'a> {
     /// The slice after which no retransmission was seen any more, for each slice the last one with any.
     lossy: Vec<Option<usize>>,
     reordered: Vec<Option<usize>>,
+    /// Sent until the end of each slice.
+    octets: Vec<f64>,
 }
 
 impl<'a> OneFlow<'a> {
@@ -109,7 +113,13 @@ impl<'a> OneFlow<'a> {
             (0..sent.ends_ns.len()).map(step).collect()
         };
         let (lossy, reordered) = (last(FlowColumn::Retransmitted), last(FlowColumn::Reordering));
-        OneFlow { stream, sent, received, shapes, link, lossy, reordered }
+        let mut sum = 0.0;
+        let step = |slice: usize| {
+            sum += sent.flow(FlowColumn::Octets, slice).unwrap_or(0) as f64;
+            sum
+        };
+        let octets = (0..sent.ends_ns.len()).map(step).collect();
+        OneFlow { stream, sent, received, shapes, link, lossy, reordered, octets }
     }
 
     fn sender(&self) -> Option<End> {
@@ -139,7 +149,7 @@ impl<'a> OneFlow<'a> {
         let span = self.sent.seconds(slice);
         let octets = self.sent.flow(FlowColumn::Octets, slice).unwrap_or(0) as f64;
         if let Some(asked) = self.stream.asked
-            && octets + 2.0 * self.stream.grain >= asked * span * REACHED
+            && (octets + 2.0 * self.stream.grain >= asked * span * REACHED || self.catches_up(slice, asked))
         {
             return sums.add(Limit::AskedRate, None, span);
         }
@@ -157,6 +167,15 @@ impl<'a> OneFlow<'a> {
             None if self.stream.is_tcp => self.divide_rest(slice, [0.0, 0.0, span], sums),
             None => self.divide_datagrams(slice, span, sums),
         }
+    }
+
+    /// What a slice is short of the asked rate the next ones bring: the sender was late, and not held up.
+    fn catches_up(&self, slice: usize, asked: f64) -> bool {
+        let upto = |last: usize| -> Option<bool> {
+            let octets = self.octets.get(last)? + 2.0 * self.stream.grain;
+            Some(octets >= asked * self.sent.ends_ns[last] as f64 / 1e9 * REACHED)
+        };
+        (slice..slice + CATCHES_UP).any(|last| upto(last) == Some(true))
     }
 
     /// Nothing to send or on its way; limited by the receive window; by the send buffer; the rest. They sum to the slice.

@@ -229,6 +229,7 @@ pub(super) fn stop(draft: &mut Draft) {
     let end = draft.of(&[End::Target, End::Host]);
     draft.case.at = Some(end);
     let (at, length) = (draft.between(200, 600), draft.scaled(300, 800));
+    draft.case.lasts_ms = Some(length);
     draft.after(at, What::Stop(end, length));
     draft.say(format!("the {end}'s agent is stopped for {length} ms"));
     draft.case.witnesses.push(Witness::Stopped(length * 8 / 10));

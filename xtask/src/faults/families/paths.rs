@@ -213,9 +213,15 @@ pub(super) fn outage(draft: &mut Draft) {
 /// An outage in a trial that is drawn already.
 pub(super) fn interrupt(draft: &mut Draft) {
     let sender = draft.sender();
-    let (at, length) = (draft.between(300, 700), draft.scaled(300, draft.duration_ms.min(2600) / 2));
+    // A request is given up after a second, and the next must find the way open before the end.
+    let most = if draft.case.plan.ends_with("rr") { 700 } else { draft.duration_ms.min(2600) / 2 };
+    let (at, length) = (draft.between(300, 700), draft.scaled(300, most));
     let is_both = draft.one_in(2);
     draft.say(format!("nothing passes {} for {length} ms", if is_both { "both ways" } else { "one way" }));
+    // Of TCP, and of requests, the silence is as long as their timers make it.
+    if draft.case.plan == "udp-stream" {
+        draft.case.lasts_ms = Some(length);
+    }
     let change = |path: &mut Impairment| (path.outage_at_us, path.outage_for_us) = (at * 1000, length * 1000);
     draft.impair(sender, change, &["in_outage"], 1);
     if is_both {
