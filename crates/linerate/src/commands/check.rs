@@ -30,7 +30,7 @@ pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCo
         out!("{}", render::check::text(step, width));
     });
     pair.end();
-    let first_failed = checked?;
-    out!("{}", render::check::conclusion(first_failed.as_ref()));
-    Ok(if first_failed.is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    let examination = checked?;
+    out!("{}", render::check::conclusion(&examination));
+    Ok(if examination.cause().is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

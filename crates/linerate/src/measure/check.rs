@@ -29,22 +29,21 @@ struct PerVersion {
     v6: u32,
 }
 
-/// Tries everything that makes sense after what came before; `heard` gets each step as it is done. Returns the first that
-/// failed.
-pub(crate) fn check(pair: &Pair, heard: &mut dyn FnMut(&Step)) -> Result<Option<Step>, TrialError> {
+/// Tries everything that makes sense after what came before; `heard` gets each step as it is done.
+pub(crate) fn check(pair: &Pair, heard: &mut dyn FnMut(&Step)) -> Result<Examination, TrialError> {
     let mut examination = examine(pair, None, None, heard)?;
     let unable = End::BOTH.into_iter().find(|end| !is_able(pair, *end));
     if let (Some(end), Ok(route), None) = (unable, pair.route(None), examination.cause()) {
         let foreign = pair.foreign.is_some() && end == End::Target;
         let mtu = smallest_mtu(&examination);
-        let mut checker = Checker { pair, heard, steps: Vec::new() };
+        let mut checker = Checker { pair, heard, steps: Vec::new(), is_refused: false };
         let unknown = if foreign { Unknown::NoAgent { end } } else { Unknown::OldAgent { end } };
         checker.tell(Probe::Route { from: end }, Came::Unknown(unknown));
         checker.all(route, mtu)?;
         examination.steps.extend(checker.steps);
         examination.cause = examination.steps.iter().position(Step::has_failed);
     }
-    Ok(examination.cause().cloned())
+    Ok(examination)
 }
 
 /// The largest packet that both links carry, where they say so.
@@ -61,6 +60,8 @@ struct Checker<'a> {
     pair: &'a Pair,
     heard: &'a mut dyn FnMut(&Step),
     steps: Vec<Step>,
+    /// The last trial was refused, and nothing was sent.
+    is_refused: bool,
 }
 
 impl Checker<'_> {
@@ -102,6 +103,11 @@ impl Checker<'_> {
         let before = self.counters(route);
         let tried = self.answered(transport, asker, there - headers, back - headers)?;
         let said = match tried {
+            // Another tool's server that knows no requests: nothing is wrong with the way.
+            Err(_) if self.pair.foreign.is_some() && self.is_refused => {
+                self.tell(probe, Came::Unknown(Unknown::NoAgent { end: End::Target }));
+                return Ok(false);
+            }
             Ok((answered, median_s)) if answered > 0 => {
                 self.tell(probe, Came::Passed(Passed::Answered { answered, median_s }));
                 return Ok(true);
@@ -117,7 +123,7 @@ impl Checker<'_> {
 
     /// How many requests were answered in a short while, and how soon; or why none could be asked.
     fn answered(
-        &self,
+        &mut self,
         transport: Workload,
         asker: End,
         there: u32,
@@ -131,7 +137,9 @@ impl Checker<'_> {
         for (name, text) in options {
             spec.set(name, text).map_err(|error| TrialError::Refused(error.to_string()))?;
         }
-        match conduct(self.pair, &spec, &[], &mut Settings::default(), &|_| {}).outcomes {
+        let outcomes = conduct(self.pair, &spec, &[], &mut Settings::default(), &|_| {}).outcomes;
+        self.is_refused = matches!(outcomes, Err(TrialError::Refused(_)));
+        match outcomes {
             Ok(outcomes) => {
                 let flows = outcomes.iter().flat_map(|outcome| &outcome.flows);
                 let asked = |flow: &&FlowOutcome| flow.latency.is_some();
@@ -147,7 +155,7 @@ impl Checker<'_> {
     }
 
     /// The largest packet that is answered, when one of this size is not and a small one is.
-    fn largest(&self, asker: End, there: u32, back: u32, headers: u32) -> Result<Option<u32>, TrialError> {
+    fn largest(&mut self, asker: End, there: u32, back: u32, headers: u32) -> Result<Option<u32>, TrialError> {
         let (mut passes, mut fails) = (SMALL + headers, there.max(back));
         while fails - passes > 1 {
             // Sizes that are usual come first: tunnels and switches take from these.

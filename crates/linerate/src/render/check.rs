@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use linerate_results::examination::{Came, Examination, Step};
+use linerate_results::examination::{Came, Examination, Probe, Step};
 
 use super::{sentence, wrapped};
 
@@ -36,8 +36,13 @@ pub(crate) fn lines(examination: &Examination) -> Vec<String> {
 }
 
 /// The closing line.
-pub(crate) fn conclusion(first_failed: Option<&Step>) -> String {
-    match first_failed {
+pub(crate) fn conclusion(examination: &Examination) -> String {
+    let is_traffic = |step: &&Step| matches!(step.probe, Probe::Transport { .. } | Probe::Requests { .. });
+    let passes = examination.steps.iter().filter(is_traffic).any(|step| matches!(step.came, Came::Passed(_)));
+    match examination.cause() {
+        None if !passes => {
+            "Nothing that could be tried fails; whether traffic passes, a trial tells: linerate run tcp.\n".to_owned()
+        }
         None => "All of it passes; linerate run tcp measures how fast.\n".to_owned(),
         Some(step) => format!("Look at what fails first: {}.\n", step.name()),
     }
@@ -49,7 +54,7 @@ mod tests {
     use linerate_machine::probe::{IcmpError, IcmpSaid, Protocol};
     use linerate_path::budget::LossLine;
     use linerate_path::stage::Stage;
-    use linerate_results::examination::{Failed, Passed, PerEndMtu, Place, Probe, Unknown};
+    use linerate_results::examination::{Failed, Passed, PerEndMtu, Place, Unknown};
 
     use super::*;
 

@@ -40,7 +40,11 @@ impl Passed {
             Passed::Room => "room for more connections and descriptors".to_owned(),
             Passed::Answered { answered, median_s } => {
                 let median = median_s.map(|median| format!(", half of them within {:.0} µs", median * 1e6));
-                format!("{answered} requests answered{}", median.unwrap_or_default())
+                format!(
+                    "{answered} {} answered{}",
+                    if *answered == 1 { "request" } else { "requests" },
+                    median.unwrap_or_default()
+                )
             }
             Passed::Connected { handshake_s } => {
                 let within = handshake_s.map(|within| format!(" in {:.0} µs", within * 1e6)).unwrap_or_default();
