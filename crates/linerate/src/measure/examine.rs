@@ -127,13 +127,11 @@ impl Examined {
 /// Whether a flow that should have carried something carried nothing at all.
 fn nothing_arrived(outcomes: &[Outcome; 2]) -> bool {
     let flows = || outcomes.iter().flat_map(|outcome| &outcome.flows);
-    let sends = |flow: &&FlowOutcome| matches!(flow.role, Role::Sender | Role::Requester) && flow.messages_total > 0;
-    let is_other = |one: &FlowOutcome, other: &FlowOutcome| {
-        one.id == other.id && matches!(other.role, Role::Receiver | Role::Responder)
-    };
-    flows().filter(sends).any(|flow| {
-        let unanswered = flow.role == Role::Requester && flow.messages_total == flow.timeouts.unwrap_or(0);
-        unanswered || flows().filter(|other| is_other(flow, other)).any(|other| other.octets_total == 0)
+    let at_receiver = |flow: &FlowOutcome| flows().find(|other| other.id == flow.id && other.role == Role::Receiver);
+    flows().any(|flow| match flow.role {
+        Role::Sender => flow.messages_total > 0 && at_receiver(flow).is_some_and(|other| other.octets_total == 0),
+        Role::Requester => flow.requests.is_some_and(|asked| asked > 0) && flow.messages_total == 0,
+        Role::Receiver | Role::Responder => false,
     })
 }
 

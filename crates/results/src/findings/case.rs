@@ -24,6 +24,8 @@ use crate::time_budget::{Limit, TimeLine};
 const LOSS: f64 = 0.001;
 /// Fewer are an accident.
 pub(super) const FEW: u64 = 10;
+/// Of those that each wait for the one before, a few are many.
+const MANY: f64 = 0.02;
 /// Each request that is lost costs a time-out.
 const FEW_REQUESTS: u64 = 3;
 /// A stage with a smaller part of the loss is not what to look at first.
@@ -39,8 +41,9 @@ pub(super) const SATURATED: f64 = 0.95;
 /// A thread that worked, or waited for a CPU, for this share of the trial was what its end could do at most.
 pub(super) const THREAD_BUSY: f64 = 0.9;
 
-/// TCP bears a few segments that others overtook; kernels that spread one flow over CPUs make some.
+/// TCP bears a few segments that others overtook; a kernel makes more where a sender moves from CPU to CPU above a veth.
 const OVERTAKEN_TCP: f64 = 0.005;
+const OVERTAKEN_HERE: f64 = 0.02;
 /// CPUs that limited a smaller part of a stream's time are not what to look at.
 const CPU_PART: f64 = 0.2;
 /// The least time after which TCP sends again what nobody acknowledged (TCP_RTO_MIN of Linux), less what a clock tick may
@@ -256,7 +259,8 @@ impl<'a> Case<'a> {
     pub(super) fn loss(&self) -> Option<Loss> {
         if let Some(losses) = self.losses().filter(|losses| matches!(losses.of, Counted::Requests | Counted::Answers)) {
             let (packets, ratio) = (losses.lost(), losses.lost() as f64 / losses.sent.max(1) as f64);
-            return (packets >= FEW_REQUESTS && ratio >= LOSS).then_some(Loss { packets, ratio });
+            let costs = packets > 0 && (ratio >= MANY || self.share_of(&[Limit::LostAndWaited]) >= PART);
+            return (costs || (packets >= FEW_REQUESTS && ratio >= LOSS)).then_some(Loss { packets, ratio });
         }
         let flow = self.flow()?;
         let (measured, ratio) = (flow.packets_lost?, flow.loss_ratio?);
@@ -455,7 +459,8 @@ impl<'a> Case<'a> {
             // What follows a lost segment arrives out of order, too.
             let (late, lost, arrived) = (tcp.reordered_segments?, tcp.segments_lost?, self.losses()?.arrived);
             let share = late as f64 / arrived.max(1) as f64;
-            return (late >= FEW && share >= OVERTAKEN_TCP && lost * 10 < late).then_some((late, share));
+            let least = if self.shares_machine() { OVERTAKEN_HERE } else { OVERTAKEN_TCP };
+            return (late >= FEW && share >= least && lost.saturating_mul(1000) < late).then_some((late, share));
         }
         let (late, arrived) = (flow.packets_reordered?, flow.packets_received?);
         let share = late as f64 / arrived.max(1) as f64;

@@ -5,13 +5,14 @@ use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
 
-/// From this share of the transactions' time on.
-const SHARE: f64 = 0.2;
+/// From this share of the transactions' time on, and from this mean on: waking up takes a few microseconds everywhere.
+const SHARE: f64 = 0.35;
+const LEAST_S: f64 = 20e-6;
 
 pub(super) const RULE: Rule = Rule {
     name: "cpu-wait",
     says: "A thread that answers, or asks, could run and has no CPU: other programs have it.",
-    rests_on: "At least 20 % of the transactions' time in the time budget's lines requester-waits-for-cpu or \
+    rests_on: "At least 35 % of the transactions' time, and 20 µs of each, in the time budget's lines requester-waits-for-cpu or \
                responder-waits-for-cpu.",
     source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay).",
     suggests: &["receiver_scheduling"],
@@ -22,7 +23,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let latency = case.latency().filter(|_| !case.record.workload.is_stream())?;
     let waits = |line: &&_| -> bool {
         let line: &crate::time_budget::TimeLine = line;
-        matches!(line.limit, Limit::RequesterWaits | Limit::ResponderWaits) && line.share >= SHARE
+        matches!(line.limit, Limit::RequesterWaits | Limit::ResponderWaits)
+            && line.share >= SHARE
+            && line.seconds >= LEAST_S
     };
     let line = case.time().find(waits)?;
     let end = line.end?;

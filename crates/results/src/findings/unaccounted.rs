@@ -73,9 +73,14 @@ impl Missing {
         !self.is_before() && self.between.map_or(self.of_segments, |between| between >= self.least())
     }
 
-    /// Fragments and acknowledgements blur the counts of segments more than those of datagrams.
+    /// Acknowledgements blur the counts of segments more than those of datagrams.
     fn least(&self) -> f64 {
-        if self.of_segments { 0.3 } else { 0.8 }
+        match () {
+            () if self.of_segments => 0.3,
+            // Of a few, one packet of another kind is a good part.
+            () if self.packets < 20 => 0.5,
+            () => 0.8,
+        }
     }
 
     pub(super) fn evidence(&self, case: &Case<'_>) -> [String; 2] {
@@ -93,7 +98,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             Some(sender),
             format!("Packets vanished in the {sender} before its link: in its stack, where no counter saw them."),
         ),
-        Some(between) if between <= 0.2 => (
+        Some(between) if between <= 0.2 && missing.packets >= 20 => (
             Some(receiver),
             format!(
                 "Packets vanished in the {receiver} behind its link: a firewall, an XDP program, or another filter."

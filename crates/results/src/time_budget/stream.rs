@@ -324,7 +324,7 @@ impl<'a> OneFlow<'a> {
             _ => false,
         };
         let state = flow(FlowColumn::CongestionState).unwrap_or(0);
-        if recent(&self.reordered) && !self.lost_more_than_reordered(slice) {
+        if recent(&self.reordered) && (is_window_full || state >= 1) && !self.lost_more_than_reordered(slice) {
             return (Limit::Reordering, None);
         }
         if recent(&self.lossy) && (is_window_full || state >= 2) {
