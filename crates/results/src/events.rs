@@ -203,8 +203,8 @@ mod tests {
     const SLICE: u64 = 50_000_000;
 
     fn timeline(flows: &[&[u64]]) -> Timeline {
-        let mut timeline = Timeline::default();
-        timeline.ends_ns = (1..=flows[0].len() as u64).map(|k| k * SLICE).collect();
+        let ends_ns = (1..=flows[0].len() as u64).map(|k| k * SLICE).collect();
+        let mut timeline = Timeline { ends_ns, ..Timeline::default() };
         for (id, octets) in flows.iter().enumerate() {
             let mut flow = FlowTimeline { id: id as u16, ..FlowTimeline::default() };
             for (slice, octets) in octets.iter().enumerate() {

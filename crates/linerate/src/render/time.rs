@@ -25,7 +25,7 @@ pub(super) fn table(record: &Record) -> Table {
         };
         vec![
             way,
-            Cell::text(&line.clause()),
+            Cell::text(line.clause()),
             Cell::numbers(format!("{:.1}", line.share * 100.0)),
             Cell::numbers(seconds),
         ]

@@ -459,7 +459,11 @@ impl<'a> Case<'a> {
             // What follows a lost segment arrives out of order, too.
             let (late, lost, arrived) = (tcp.reordered_segments?, tcp.segments_lost?, self.losses()?.arrived);
             let share = late as f64 / arrived.max(1) as f64;
-            let least = if self.shares_machine() { OVERTAKEN_HERE } else { OVERTAKEN_TCP };
+            let least = match self.shares_machine() {
+                true if self.may_be_cpu() => return None,
+                true => OVERTAKEN_HERE,
+                false => OVERTAKEN_TCP,
+            };
             return (late >= FEW && share >= least && lost.saturating_mul(1000) < late).then_some((late, share));
         }
         let (late, arrived) = (flow.packets_reordered?, flow.packets_received?);

@@ -1,7 +1,7 @@
 //! Slices of made-up trials whose limit is known by how they were made.
 
 use linerate_machine::end::{Direction, End};
-use linerate_machine::environment::Environment;
+use linerate_machine::environment::{Environment, Nic};
 use linerate_trial::timeline::{FlowColumn, FlowTimeline, MachineColumn, Timeline};
 
 use super::stream::{Stream, stream};
@@ -48,12 +48,8 @@ fn lines(
     let usual = usual.into_iter().filter(|(column, _)| !sender.iter().any(|(other, _)| other == column));
     let sender: Vec<_> = usual.chain(sender.iter().copied()).collect();
     let receiver: Vec<_> = [(FlowColumn::Octets, OCTETS)].into_iter().chain(receiver.iter().copied()).collect();
-    let mut sending = Environment::default();
-    sending.nic = Some(linerate_machine::environment::Nic {
-        name: "eth0".to_owned(),
-        qdisc: Some("tbf".to_owned()),
-        ..Default::default()
-    });
+    let nic = Nic { name: "eth0".to_owned(), qdisc: Some("tbf".to_owned()), ..Nic::default() };
+    let sending = Environment { nic: Some(nic), ..Environment::default() };
     stream(&Stream {
         direction: Direction::Tx,
         sender: End::Target,
@@ -171,7 +167,8 @@ fn columns_of_any_length_and_size_come_to_a_whole() {
             timeline.ends_ns = (0..slices).map(|_| draw() % 1_000_000_000).collect();
             let mut flow = FlowTimeline::default();
             for column in FlowColumn::ALL {
-                let value = |draw: &mut dyn FnMut() -> u64| if draw() % 8 == 0 { u64::MAX } else { draw() % 200_000 };
+                let value =
+                    |draw: &mut dyn FnMut() -> u64| if draw().is_multiple_of(8) { u64::MAX } else { draw() % 200_000 };
                 let len = draw() % 7;
                 flow.columns.0.insert(column, (0..len).map(|_| value(&mut draw)).collect());
             }
