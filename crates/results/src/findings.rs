@@ -367,6 +367,13 @@ mod tests {
         assert!(wrong.len() * 10 <= faults, "not first in {wrong:?} of {faults}");
     }
 
+    #[test]
+    fn memory_of_all_sockets_is_no_full_buffer() {
+        let case = cases::cases().into_iter().find(|case| case.name == "UDP's memory used up").unwrap();
+        let first = &findings(&case.record)[0];
+        assert_eq!((first.sure, first.tries[0].name.as_str()), (Sureness::Likely, "target.sysctl.net.ipv4.udp_mem"));
+    }
+
     /// Whatever a record's sentences say, the same is concluded: facts are concluded from facts.
     #[test]
     fn no_wording_decides() {

@@ -482,6 +482,10 @@ fn in_time() -> Vec<FaultCase> {
         (record.loss_budget, record.unaccounted) = (Some(Vec::new()), Some(lost.iter().sum::<u64>() as i64));
     };
     vec![
+        case("UDP's memory used up", "receive-buffer", &[], udp(Rx, 300, 240.0), |r| {
+            socket_drops(r, 9_000);
+            r.target.counters.add(Stage::ReceiverSocket, "Udp MemErrors", 9_000);
+        }),
         case("a token bucket at the sender's egress", "shaper", &[], tcp(Tx, 48.0), |r| {
             nic(&mut r.target).qdisc = Some("tbf".to_owned());
             limited(r, Limit::Shaper, Some(End::Target), 0.97);

@@ -5,20 +5,33 @@ use linerate_machine::units::format_size;
 use linerate_path::stage::Stage;
 
 use super::case::{Case, percent};
-use super::{Finding, Rule};
+use super::{Finding, Rule, Sureness};
 
 pub(super) const RULE: Rule = Rule {
     name: "receive-buffer",
-    says: "The receiving socket's buffer runs full: what arrives between two looks of the reader does not fit it.",
+    says: "The receiving socket's buffer runs full, or the memory of all of them: what arrives between two looks of the reader does not fit it.",
     rests_on: "A loss of at least 10 datagrams, and 5 % of what was lost, at the stage receiver socket.",
     source: "socket(7), SO_RCVBUF; udp(7); RFC 4113 and Linux's Udp RcvbufErrors.",
-    suggests: &["socket_buffer", "sysctl.net.core.rmem_default"],
+    suggests: &["socket_buffer", "sysctl.net.core.rmem_default", "sysctl.net.ipv4.udp_mem"],
     find,
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let at = case.lost_at(Stage::ReceiverSocket)?;
     let side = case.receiver;
+    // The stage is the same, the cause another: memory of all sockets together.
+    let out_of_memory = side.counter("Udp MemErrors").unwrap_or(0);
+    if out_of_memory * 2 >= at.packets {
+        let sentence = format!("The {}'s memory for UDP is used up; no socket's buffer is full.", side.end);
+        return Some(
+            RULE.finds(case, Some(side.end), Sureness::Likely, at.part, sentence)
+                .because(format!("{}: Udp MemErrors {out_of_memory}", side.end))
+                .because(at.evidence())
+                .because(case.of_loss(&at))
+                .attempt(side.setting("sysctl.net.ipv4.udp_mem"), "262144 524288 1048576", "loss")
+                .wrong_if("It is wrong if as many are lost with ten times the pages in net.ipv4.udp_mem."),
+        );
+    }
     let most = side.sysctl_number("net.core.rmem_max");
     let usual = side.sysctl_number("net.core.rmem_default");
     let sentence = format!("The {}'s socket buffer ran full before its thread came to read.", side.end);
