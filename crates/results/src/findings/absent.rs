@@ -31,7 +31,7 @@ pub fn absent(record: &Record) -> Vec<Absent> {
         if record.result.is_none() {
             say("there are no figures, for the trial failed".to_owned(), "mend what its error says and run it again");
         }
-        if case.is(Workload::TcpStream) {
+        if case.is(Workload::TcpStream) && case.losses().is_none() {
             say(
                 "TCP retransmits what is lost, so a loss budget cannot be made".to_owned(),
                 "run udp-stream at this rate, and each lost datagram has a stage",

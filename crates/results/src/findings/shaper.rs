@@ -1,7 +1,7 @@
 //! A queueing discipline of the sender keeps to a rate, and that is what limits.
 //! Knows the time budget, and the disciplines' names.
 
-use super::case::{Case, percent, tidy};
+use super::case::{Case, percent};
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
 
@@ -29,7 +29,6 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         RULE.finds(case, Some(side.end), Sureness::Likely, line.share * 0.85, sentence)
             .because(format!("frames waited in it {} of the time", percent(line.share)))
             .because_of(kinds.map(|kinds| format!("the discipline is {kinds}")))
-            .because_of(case.throughput_bps().map(|bps| format!("{} Mbit/s came through", tidy(bps / 1e6))))
             .because(short)
             .attempt(side.setting("qdisc"), "default", "throughput")
             .wrong_if("It is wrong if no more comes through without it.")

@@ -81,8 +81,15 @@ impl Joined<'_> {
                 let segments = |of: fn(&Pair<'_>) -> Option<u64>| there.iter().map(|pair| of(pair)).sum();
                 Some(Passed::Segments {
                     counts: segment_counts(&there),
-                    sent: segments(|pair| pair.source.tcp.as_ref()?.segments_sent),
-                    received: segments(|pair| pair.sink.tcp.as_ref()?.segments_received),
+                    // What was counted when the connection had been emptied is of the whole trial, as the stages' counters are.
+                    sent: segments(|pair| {
+                        let counted = pair.source.segments.map(|segments| segments.sent);
+                        counted.or(pair.source.tcp.as_ref()?.segments_sent)
+                    }),
+                    received: segments(|pair| {
+                        let counted = pair.sink.segments.map(|segments| segments.received);
+                        counted.or(pair.sink.tcp.as_ref()?.segments_received)
+                    }),
                 })
             }
             Workload::UdpRr => {

@@ -3,6 +3,9 @@
 
 use linerate_trial::timeline::{Columns, FlowColumn, MachineColumn, Timeline};
 
+/// What an end saw is held against the other's for so long after its last slice.
+const SHORTLY_NS: u64 = 200_000_000;
+
 /// One end's slices of a flow, with its machine's.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
@@ -37,10 +40,11 @@ impl<'a> Seen<'a> {
         end.saturating_sub(start) as f64 / 1e9
     }
 
-    /// The slice at this moment; the last one of what lies behind it.
+    /// The slice at this moment; the last one of what lies shortly behind it, for no two clocks begin at once.
     pub(crate) fn at(&self, moment_ns: u64) -> Option<usize> {
+        let last = self.ends_ns.last()?;
         let slice = self.ends_ns.partition_point(|end| *end <= moment_ns);
-        (!self.ends_ns.is_empty()).then(|| slice.min(self.ends_ns.len() - 1))
+        (moment_ns <= last.saturating_add(SHORTLY_NS)).then(|| slice.min(self.ends_ns.len() - 1))
     }
 
     pub(crate) fn flow(&self, column: FlowColumn, slice: usize) -> Option<u64> {
