@@ -118,10 +118,10 @@ mod tests {
                       32 25 0:28 / /tmp/other rw - cgroup cgroup rw,cpuset\n\
                       garbage\n";
         let found = groups("4:cpu,cpuacct:/\n3:cpuset:/x\n0::/no/such/group\n", mounts);
-        let paths = |(mount, group): &(PathBuf, PathBuf)| (mount.display().to_string(), group.display().to_string());
+        let pair = |mount: &str| (PathBuf::from(mount), PathBuf::from(mount));
         assert_eq!(
-            found.iter().map(paths).collect::<Vec<_>>(),
-            [("/sys/fs/cgroup".into(), "/sys/fs/cgroup".into()), ("/tmp/v1".into(), "/tmp/v1/".into())],
+            found,
+            [pair("/sys/fs/cgroup"), pair("/tmp/v1")],
             "a group that is not there is above the mount's root"
         );
         assert_eq!(groups("", mounts), []);

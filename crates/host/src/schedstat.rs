@@ -55,12 +55,16 @@ mod tests {
             assert_eq!(parse(nothing), None);
         }
         let Some(own) = SchedStat::own() else { return };
-        let (before, end) = (own.read().unwrap(), crate::sys::thread::monotonic_ns() + 50_000_000);
+        let now = crate::sys::thread::monotonic_ns;
+        // A thread that has just begun has no time yet, for all that the scheduler has written down.
+        let patience = now() + 1_000_000_000;
+        while own.read().is_none() && now() < patience {}
+        let (before, end) = (own.read().unwrap(), now() + 50_000_000);
         std::thread::scope(|scope| {
             let seen = scope.spawn(|| own.read().unwrap()).join().unwrap();
             assert!(seen.run_ns >= before.run_ns);
         });
-        while crate::sys::thread::monotonic_ns() < end {}
+        while now() < end {}
         assert!(own.read().unwrap().run_ns > before.run_ns);
         let ended = std::thread::spawn(SchedStat::own).join().unwrap().unwrap();
         assert_eq!(ended.read(), None);

@@ -16,7 +16,7 @@ use super::formulas::{Joined, Pair, fragments, fragments_of, sending};
 impl Joined<'_> {
     /// Fills in the record's path, budget, losses and benign drops; what is doubted of them comes back.
     pub(super) fn follow_packets(&self, main: &[Pair<'_>], shared_kernel: bool, record: &mut Record) -> Vec<Doubt> {
-        let (mut lines, mut benign, mut doubts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lines, mut benign, mut doubts) = (None::<Vec<_>>, Vec::new(), Vec::new());
         let environments = [record.target.environment.clone(), record.host.environment.clone()];
         for sender in End::BOTH {
             let direction = if sender == End::Target { Direction::Tx } else { Direction::Rx };
@@ -36,7 +36,7 @@ impl Joined<'_> {
                 Passed::Segments { counts, .. } => segment_budget(*counts, shared_kernel, &sender, &receiver),
             };
             let LossBudget { lines: more, unaccounted, benign_drops, disagreements } = budget;
-            lines.extend(more);
+            lines.get_or_insert_default().extend(more);
             benign.extend(benign_drops);
             record.losses.extend(passed.losses(direction, unaccounted));
             // With both directions at once each machine's counters are looked at twice.
@@ -46,7 +46,7 @@ impl Joined<'_> {
                 }
             }
         }
-        record.loss_budget = Some(lines);
+        record.loss_budget = lines;
         record.unaccounted = match record.losses.is_empty() {
             true => None,
             false => Some(record.losses.iter().map(|losses| losses.unaccounted).sum()),

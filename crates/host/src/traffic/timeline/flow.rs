@@ -110,8 +110,9 @@ impl Reading {
             columns.push((FlowColumn::Missing, Some(self.counts.missing.saturating_sub(before.counts.missing))));
         }
         let grew = |of: fn(&Scheduled) -> u64| {
-            let (now, before) = (self.scheduled.as_ref()?, before.scheduled.as_ref()?);
-            Some(of(now).saturating_sub(of(before)) / 1000)
+            // A thread of which nothing was told when the slice began had not run.
+            let before = before.scheduled.as_ref().map_or(0, of);
+            Some(of(self.scheduled.as_ref()?).saturating_sub(before) / 1000)
         };
         columns.push((FlowColumn::RunUs, grew(|time| time.run_ns)));
         columns.push((FlowColumn::RunDelayUs, grew(|time| time.delay_ns)));
