@@ -16,6 +16,9 @@ mod transaction;
 pub(crate) use stream::{Stream, stream};
 pub(crate) use transaction::{Transactions, transactions};
 
+/// The least time after which TCP sends again what was not acknowledged (TCP_RTO_MIN of Linux), seconds.
+pub(crate) const TCP_RTO_MIN_S: f64 = 0.2;
+
 words! {
     /// What limits a stream at a moment, or where a transaction is.
     Limit {

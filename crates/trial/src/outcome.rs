@@ -290,6 +290,13 @@ pub struct Segments {
     pub unacknowledged: u64,
 }
 
+impl TcpSummary {
+    /// Whether its congestion control goes by a rate that it has measured, and not by a window that loss makes smaller (BBR).
+    pub fn goes_by_rate(&self) -> bool {
+        self.congestion_control.as_deref().is_some_and(|name| name.starts_with("bbr"))
+    }
+}
+
 /// What a thread used (getrusage(2), RUSAGE_THREAD), and what it did not get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ThreadUse {

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 use linerate_machine::word::Word;
 use linerate_machine::words;
-use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -19,8 +19,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[serde(default)]
 pub struct Timeline {
     /// Where each slice ends, nanoseconds from the start of the measured part; the first begins there.
+    #[serde(deserialize_with = "values")]
     pub ends_ns: Vec<u64>,
     /// Flows that this end sees, up to [`Timeline::MOST_FLOWS`] of them.
+    #[serde(deserialize_with = "first_flows")]
     pub flows: Vec<FlowTimeline>,
     /// The machine.
     pub machine: Columns<MachineColumn>,
@@ -108,9 +110,7 @@ impl<'de, C: Ord + Word> Deserialize<'de> for Columns<C> {
                 while let Some(name) = map.next_key::<String>()? {
                     match C::read(&name) {
                         Some(column) => {
-                            let parts = map.next_value::<Vec<Part>>()?;
-                            let values = whole(&parts).ok_or_else(|| A::Error::custom("too many slices"))?;
-                            columns.0.insert(column, values);
+                            columns.0.insert(column, map.next_value::<Values>()?.0);
                         }
                         None => drop(map.next_value::<IgnoredAny>()?),
                     }
@@ -127,8 +127,9 @@ struct Runs<'a>(&'a [u64]);
 
 /// From so many equal values on, a run is shorter than they are.
 const LEAST_RUN: usize = 4;
-/// A column that is longer was made by nobody in good faith.
-const MOST_VALUES: u64 = 1 << 16;
+/// A column that is longer, ten times what an agent makes, was made by nobody in good faith: a run of a few octets would take
+/// any memory.
+const MOST_VALUES: u64 = 10 * Timeline::MOST_SLICES;
 
 impl Serialize for Runs<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -149,6 +150,43 @@ impl Serialize for Runs<'_> {
 enum Part {
     One(u64),
     Run(u64, u64),
+}
+
+/// A column as it is read.
+struct Values(Vec<u64>);
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Values, D::Error> {
+        values(deserializer).map(Values)
+    }
+}
+
+fn values<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    whole(&Vec::<Part>::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("too many slices"))
+}
+
+/// As many flows as are watched; an agent of a later version may watch more.
+fn first_flows<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FlowTimeline>, D::Error> {
+    struct First;
+
+    impl<'de> Visitor<'de> for First {
+        type Value = Vec<FlowTimeline>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("flows")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<FlowTimeline>, A::Error> {
+            let mut flows = Vec::new();
+            while flows.len() < Timeline::MOST_FLOWS {
+                let Some(flow) = list.next_element()? else { return Ok(flows) };
+                flows.push(flow);
+            }
+            while list.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(flows)
+        }
+    }
+    deserializer.deserialize_seq(First)
 }
 
 fn whole(parts: &[Part]) -> Option<Vec<u64>> {
@@ -300,6 +338,19 @@ mod tests {
         for bomb in ["[[18446744073709551615,0]]", "[[65536,0],1]", "[[65536,0],[65536,0]]", "[[-1,0]]", "[[1,2,3]]"] {
             assert!(serde_json::from_str::<Columns<MachineColumn>>(&format!(r#"{{"steal":{bomb}}}"#)).is_err());
         }
+    }
+
+    /// A line of an agent may have 16 MiB, and each of its octets could stand for thousands.
+    #[test]
+    fn a_short_line_makes_no_large_timeline() {
+        let run = format!("[[{MOST_VALUES},7]]");
+        let flow = format!(r#"{{"id":0,"octets":{run},"cwnd_now":{run}}}"#);
+        let flows = vec![flow; 100_000].join(",");
+        let timeline: Timeline = serde_json::from_str(&format!(r#"{{"ends_ns":{run},"flows":[{flows}]}}"#)).unwrap();
+        assert_eq!((timeline.flows.len(), timeline.ends_ns.len() as u64), (Timeline::MOST_FLOWS, MOST_VALUES));
+        assert_eq!(timeline.flows[7].columns.0[&FlowColumn::Cwnd].len() as u64, MOST_VALUES);
+        let longer = format!(r#"{{"ends_ns":[[{},1]]}}"#, MOST_VALUES + 1);
+        assert!(serde_json::from_str::<Timeline>(&longer).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! An end's program did not run for a while: stopped, or not scheduled at all.
 //! Knows the event that the agent tells when it runs again.
 
-use linerate_trial::event::Happening;
+use linerate_trial::event::{Event, Happening};
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
@@ -20,13 +20,13 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let stopped = |event: &&_| -> bool { is_stopped(event) };
-    let end = case.events().find(stopped)?.end?;
+    let is_stopped = |event: &Event| event.what == Happening::AgentStopped;
+    let first = case.events().find(|event| is_stopped(event))?;
+    let end = first.end?;
     let (seconds, times) = case.held(|event| is_stopped(event) && event.end == Some(end));
     if seconds < LEAST_S {
         return None;
     }
-    let first = case.events().find(stopped)?;
     let share = seconds / case.span_s()?;
     let sentence = format!("The {end}'s agent did not run for {} s.", tidy(seconds));
     Some(
@@ -53,8 +53,4 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 "retransmission-timeout",
             ]),
     )
-}
-
-fn is_stopped(event: &linerate_trial::event::Event) -> bool {
-    event.what == Happening::AgentStopped
 }

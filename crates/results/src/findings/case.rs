@@ -17,7 +17,7 @@ use linerate_trial::wire::EthernetOverhead;
 use super::Sureness;
 use crate::figure::Source;
 use crate::record::{Counted, FlowFigures, Latency, Losses, Machine, Record};
-use crate::time_budget::{Limit, TimeLine};
+use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine};
 
 /// From this part of the packets on, loss is a trouble: RFC 2544 has throughput end at the first lost frame, but on a
 /// machine that does other things too, one datagram in a thousand is what a moment of theirs costs.
@@ -46,9 +46,8 @@ const OVERTAKEN_TCP: f64 = 0.005;
 const OVERTAKEN_HERE: f64 = 0.02;
 /// CPUs that limited a smaller part of a stream's time are not what to look at.
 const CPU_PART: f64 = 0.2;
-/// The least time after which TCP sends again what nobody acknowledged (TCP_RTO_MIN of Linux), less what a clock tick may
-/// take off it.
-const LEAST_TIMER_S: f64 = 0.19;
+/// The least time after which TCP sends again what nobody acknowledged, less what a clock tick may take off it.
+const LEAST_TIMER_S: f64 = 0.95 * TCP_RTO_MIN_S;
 /// A round trip over a gigabit cable takes a board 40 to 100 µs; twice that is slow.
 const SLOW_ANSWER_S: f64 = 200e-6;
 

@@ -1,6 +1,7 @@
 //! Segments are lost between the two ends, and TCP goes as fast as such a loss lets it.
 //! Knows both ends' segment counts, and how fast TCP can go at a loss and a round trip.
 
+use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, FEW, percent, tidy};
@@ -51,7 +52,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let share = case.retransmitted()?;
     let tcp = case.tcp()?;
-    let lost = tcp.segments_lost.unwrap_or_else(|| tcp.retransmissions - tcp.spurious_retransmissions.unwrap_or(0));
+    // Where the way doubles packets, more may be called spurious than were retransmitted.
+    let needed = || tcp.retransmissions.saturating_sub(tcp.spurious_retransmissions.unwrap_or(0));
+    let lost = tcp.segments_lost.unwrap_or_else(needed);
     let between = match case.losses() {
         Some(losses) => u64::try_from(losses.unaccounted).unwrap_or(0),
         None => lost.saturating_sub(case.drops_seen()),
@@ -65,7 +68,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let sent = case.losses().map(|losses| losses.sent).or(tcp.segments_sent)?;
     let ratio = lost as f64 / sent.max(1) as f64;
-    let permitted = permitted_bps(tcp.congestion_control.as_deref(), ratio, tcp.rtt_s, f64::from(tcp.mss));
+    let permitted = permitted_bps(tcp, ratio);
     let got = case.throughput_bps()?;
     let limits = permitted.is_some_and(|permitted| got <= permitted * case.streams() * ABOUT);
     let sentence = match limits {
@@ -97,15 +100,16 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 
 /// Payload bits per second that a congestion control reaches at a loss ratio and a round trip; absent of one that does not go
 /// by loss.
-fn permitted_bps(kind: Option<&str>, ratio: f64, rtt_s: f64, mss: f64) -> Option<f64> {
-    if ratio <= 0.0 || rtt_s <= 0.0 || mss <= 0.0 || kind.is_some_and(|kind| kind.starts_with("bbr")) {
+fn permitted_bps(tcp: &TcpSummary, ratio: f64) -> Option<f64> {
+    let (rtt_s, mss) = (tcp.rtt_s, f64::from(tcp.mss));
+    if ratio <= 0.0 || rtt_s <= 0.0 || mss <= 0.0 || tcp.goes_by_rate() {
         return None;
     }
     // Segments in a window, by Mathis with delayed acknowledgements off, as Linux has it at a loss.
     let reno = (1.5 / ratio).sqrt();
     // RFC 9438, equation 6, with C = 0.4 and beta = 0.7.
     let cubic = 1.054 * (rtt_s / ratio).powf(0.75);
-    let window = if kind == Some("cubic") { reno.max(cubic) } else { reno };
+    let window = if tcp.congestion_control.as_deref() == Some("cubic") { reno.max(cubic) } else { reno };
     Some(window * mss * 8.0 / rtt_s)
 }
 
@@ -115,11 +119,15 @@ mod tests {
 
     #[test]
     fn what_loss_permits() {
-        let mbit = |kind, ratio, rtt_s| permitted_bps(Some(kind), ratio, rtt_s, 1448.0).map(|bps| (bps / 1e6).round());
+        let bps = |kind: &str, ratio, rtt_s| {
+            let congestion_control = Some(kind.to_owned());
+            permitted_bps(&TcpSummary { rtt_s, mss: 1448, congestion_control, ..TcpSummary::default() }, ratio)
+        };
+        let mbit = |kind, ratio, rtt_s| bps(kind, ratio, rtt_s).map(|bps| (bps / 1e6).round());
         // Mathis: 1448 octets, 10 ms, 1 %: 1.22 / 0.1 = 12.2 segments a round trip.
         assert_eq!(mbit("reno", 0.01, 0.01), Some(14.0));
         // RFC 9438, table 1 (100 ms, 1e-6): 38,000 segments, as against Reno's 1,200.
-        let cubic = permitted_bps(Some("cubic"), 1e-6, 0.1, 1448.0).unwrap() * 0.1 / 8.0 / 1448.0;
+        let cubic = bps("cubic", 1e-6, 0.1).unwrap() * 0.1 / 8.0 / 1448.0;
         assert!((5_000.0..50_000.0).contains(&cubic), "{cubic}");
         assert_eq!(mbit("bbr", 0.01, 0.01), None);
         assert_eq!(mbit("reno", 0.0, 0.01), None);

@@ -2,6 +2,7 @@
 //! Knows an examination's steps; what they mean is said beside them.
 
 use super::case::Case;
+use super::trouble::capital;
 use super::{Finding, RULES, Rule, Sureness};
 use crate::examination::{Came, Failed, Place, Probe};
 
@@ -32,10 +33,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         Failed::Lost { from, .. } => Some(*from),
         _ => step.probe.end(),
     };
-    let mut sentence = step.sentence();
-    if let Some(first) = sentence.get(..1).map(str::to_uppercase) {
-        sentence.replace_range(..1, &first);
-    }
+    let sentence = capital(&step.sentence());
     let passed = examination.steps.iter().filter(|step| matches!(step.came, Came::Passed(_))).count();
     let failed_too = examination.steps.iter().filter(|step| step.has_failed()).count();
     let size = matches!(step.probe, Probe::Size { .. });

@@ -3,13 +3,14 @@
 
 use linerate_machine::end::{Direction, End};
 use linerate_path::budget::Seen;
-use linerate_trial::outcome::Outcome;
+use linerate_trial::histogram::Histogram;
+use linerate_trial::outcome::{Outcome, TcpSummary, ThreadUse};
 use linerate_trial::spec::{Spacing, Workload};
 use linerate_trial::timeline::{FlowColumn, Timeline};
 
 use crate::events::{Arrivals, events};
 use crate::record::Record;
-use crate::time_budget::{Stream, TimeLine, Transactions, stream, transactions};
+use crate::time_budget::{Stream, TCP_RTO_MIN_S, TimeLine, Transactions, stream, transactions};
 
 use super::formulas::{Joined, Pair};
 
@@ -17,8 +18,6 @@ use super::formulas::{Joined, Pair};
 const STALL_S: f64 = 0.25;
 /// A stream that brings nothing for so long before the trial's end has died, seconds.
 const DEAD_S: f64 = 0.4;
-/// The least time after which TCP sends again what was not acknowledged (TCP_RTO_MIN of Linux), seconds.
-const LEAST_RETRANSMISSION_S: f64 = 0.2;
 
 impl Joined<'_> {
     /// Fills in the record's time budget and events.
@@ -42,7 +41,7 @@ impl Joined<'_> {
                 Workload::TcpStream => (received, Some((sent, FlowColumn::Retransmitted)), STALL_S, DEAD_S),
                 Workload::UdpStream => (received, Some((received, FlowColumn::Missing)), STALL_S, DEAD_S),
                 Workload::UdpRr => (sent, None, 1.2, 1.5),
-                Workload::TcpRr => (sent, None, 2.5 * LEAST_RETRANSMISSION_S, 4.0 * LEAST_RETRANSMISSION_S),
+                Workload::TcpRr => (sent, None, 2.5 * TCP_RTO_MIN_S, 4.0 * TCP_RTO_MIN_S),
                 Workload::TcpCrr => (sent, None, 1.3, 1.5),
             };
             ways.push(Arrivals { flows, seen, gap_s, stall_s, dead_s, losing });
@@ -71,10 +70,7 @@ impl Joined<'_> {
             sending,
             receiving: &record.machine(sender.other()).environment,
             is_tcp: self.spec.workload == Workload::TcpStream,
-            paces: pairs.iter().any(|pair| {
-                let tcp = pair.source.tcp.as_ref().and_then(|tcp| tcp.congestion_control.as_deref());
-                tcp.is_some_and(|name| name.starts_with("bbr"))
-            }),
+            paces: pairs.iter().any(|pair| pair.source.tcp.as_ref().is_some_and(TcpSummary::goes_by_rate)),
             asked: self.spec.rate.bits_per_second(octets.into()).map(|bps| bps / 8.0),
             grain: f64::from(octets) * f64::from(self.spec.burst) * self.unevenness(octets),
             paused: stalled_s.filter(|_| whole_s > 0.0).map_or(0.0, |stalled_s| (stalled_s / whole_s).min(1.0)),
@@ -89,9 +85,9 @@ impl Joined<'_> {
     }
 
     fn transaction_time(&self, direction: Direction, requester: End, pairs: &[&Pair<'_>]) -> Vec<TimeLine> {
-        let mut latency = linerate_trial::histogram::Histogram::default();
+        let mut latency = Histogram::default();
         pairs.iter().filter_map(|pair| pair.source.latency.as_ref()).for_each(|one| latency.merge(one));
-        let threads = |of: fn(&Pair<'_>) -> linerate_trial::outcome::ThreadUse| {
+        let threads = |of: fn(&Pair<'_>) -> ThreadUse| {
             pairs.iter().map(|pair| of(pair)).reduce(|a, b| a + b).unwrap_or_default()
         };
         transactions(&Transactions {
@@ -102,7 +98,7 @@ impl Joined<'_> {
             answering: threads(|pair| pair.sink.thread),
             whole: pairs.iter().map(|pair| pair.source.messages_total).sum(),
             lost_s: pairs.iter().map(|pair| pair.source.timeouts.unwrap_or(0)).sum::<u64>() as f64,
-            retransmission_s: (self.spec.workload != Workload::UdpRr).then_some(LEAST_RETRANSMISSION_S),
+            retransmission_s: (self.spec.workload != Workload::UdpRr).then_some(TCP_RTO_MIN_S),
         })
     }
 }
