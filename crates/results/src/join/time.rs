@@ -87,9 +87,8 @@ impl Joined<'_> {
     fn transaction_time(&self, direction: Direction, requester: End, pairs: &[&Pair<'_>]) -> Vec<TimeLine> {
         let mut latency = Histogram::default();
         pairs.iter().filter_map(|pair| pair.source.latency.as_ref()).for_each(|one| latency.merge(one));
-        let threads = |of: fn(&Pair<'_>) -> ThreadUse| {
-            pairs.iter().map(|pair| of(pair)).reduce(|a, b| a + b).unwrap_or_default()
-        };
+        let threads =
+            |of: fn(&Pair<'_>) -> ThreadUse| pairs.iter().map(|pair| of(pair)).reduce(|a, b| a + b).unwrap_or_default();
         transactions(&Transactions {
             direction,
             requester,
