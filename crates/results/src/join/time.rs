@@ -11,6 +11,7 @@ use linerate_trial::timeline::{FlowColumn, Timeline};
 use crate::events::{Arrivals, events};
 use crate::record::Record;
 use crate::time_budget::{Stream, TCP_RTO_MIN_S, TimeLine, Transactions, stream, transactions};
+use crate::total::Total;
 
 use super::formulas::{Joined, Pair};
 
@@ -95,8 +96,8 @@ impl Joined<'_> {
             latency: &latency,
             asking: threads(|pair| pair.source.thread),
             answering: threads(|pair| pair.sink.thread),
-            whole: pairs.iter().map(|pair| pair.source.messages_total).sum(),
-            lost_s: pairs.iter().map(|pair| pair.source.timeouts.unwrap_or(0)).sum::<u64>() as f64,
+            whole: pairs.iter().map(|pair| pair.source.messages_total).total(),
+            lost_s: pairs.iter().map(|pair| pair.source.timeouts.unwrap_or(0)).total() as f64,
             retransmission_s: (self.spec.workload != Workload::UdpRr).then_some(TCP_RTO_MIN_S),
         })
     }
