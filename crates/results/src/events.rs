@@ -3,7 +3,10 @@
 
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::Workload;
 use linerate_trial::timeline::{Columns, FlowColumn, FlowTimeline, MachineColumn, Timeline};
+
+use crate::time_budget::TCP_RTO_MIN_S;
 
 /// A direction of the trial, for its stalls.
 pub(crate) struct Arrivals<'a> {
@@ -13,12 +16,33 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) seen: &'a Timeline,
     /// Seconds that usually pass between two messages, at the asked rate.
     pub(crate) gap_s: f64,
-    /// Nothing for so long is a stall, seconds.
-    pub(crate) stall_s: f64,
-    /// Nothing for so long before the trial's end is a flow that died, seconds.
-    pub(crate) dead_s: f64,
+    /// What makes a silence an event.
+    pub(crate) least: LeastSilence,
     /// Who tells when something was lost, and in which column.
     pub(crate) losing: Option<(&'a Timeline, FlowColumn)>,
+}
+
+/// How long nothing arrives, at least, of what has stalled or died, seconds.
+#[derive(Clone, Copy)]
+pub(crate) struct LeastSilence {
+    /// Between arrivals.
+    pub(crate) stall_s: f64,
+    /// Before the trial's end.
+    pub(crate) death_s: f64,
+}
+
+impl LeastSilence {
+    /// Of requests, one that is lost alone keeps the next waiting: for a time-out (of a second), TCP's timer, or that of a SYN,
+    /// which is a second (RFC 6298).
+    pub(crate) const fn of(workload: Workload) -> LeastSilence {
+        let (stall_s, death_s) = match workload {
+            Workload::TcpStream | Workload::UdpStream => (0.25, 0.4),
+            Workload::TcpRr => (2.5 * TCP_RTO_MIN_S, 4.0 * TCP_RTO_MIN_S),
+            Workload::UdpRr => (1.2, 1.5),
+            Workload::TcpCrr => (1.3, 1.5),
+        };
+        LeastSilence { stall_s, death_s }
+    }
 }
 
 impl Arrivals<'_> {
@@ -138,7 +162,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     let Some(end_ns) = ends.last().filter(|_| !columns.is_empty()) else { return Vec::new() };
     let start = |slice: usize| if slice == 0 { 0.0 } else { seconds(ends[slice - 1]) };
     let within_s = start(1.min(ends.len() - 1)).max(seconds(ends[0]));
-    let least = way.stall_s.max(UNUSUAL * way.gap_s);
+    let least = way.least.stall_s.max(UNUSUAL * way.gap_s);
     let event = |at_s: f64, for_s: Option<f64>, what: Happening| Event { at_s, for_s, within_s, end: None, what };
     // Flows that died.
     let (mut dead, mut alive) = (Vec::new(), Vec::new());
@@ -147,7 +171,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
         let Some(last) = last else { continue };
         let died_s = seconds(ends[last.min(ends.len() - 1)]);
         let silent = seconds(*end_ns) - died_s;
-        if silent >= least.max(way.dead_s) && silent >= DEAD * seconds(*end_ns) {
+        if silent >= least.max(way.least.death_s) && silent >= DEAD * seconds(*end_ns) {
             dead.push((*flow, died_s));
         } else {
             alive.push(*octets);
@@ -253,8 +277,7 @@ mod tests {
             flows: (0..flows.len() as u16).collect(),
             seen: &seen,
             gap_s,
-            stall_s: 0.2,
-            dead_s: 0.4,
+            least: LeastSilence { stall_s: 0.2, death_s: 0.4 },
             losing: None,
         };
         let told =
