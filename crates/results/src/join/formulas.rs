@@ -347,9 +347,8 @@ impl Joined<'_> {
         }
         // A sender that is behind sleeps for nothing but room in its socket's buffer.
         if worked > 0.0 && missing >= MUCH_BEHIND && explains(unused) {
-            let mut shapers = main.iter().filter_map(|pair| sending(pair, ends).nic.as_ref()?.qdisc.as_deref());
-            let shaper = shapers.find(|kind| SHAPERS.contains(kind)).map(str::to_owned);
-            return HeldUp::NoRoom { worked, shaper };
+            let shaper = main.iter().find_map(|pair| sending(pair, ends).nic.as_ref()?.rate_keeper());
+            return HeldUp::NoRoom { worked, shaper: shaper.map(str::to_owned) };
         }
         HeldUp::Unknown
     }
@@ -461,8 +460,6 @@ impl Span {
 const BUSY: f64 = 0.9;
 /// A load that is short by less may be so by late wake-ups.
 const MUCH_BEHIND: f64 = 0.02;
-/// Queueing disciplines that hold traffic to a rate (tc(8)).
-const SHAPERS: [&str; 5] = ["tbf", "htb", "hfsc", "cake", "fq"];
 
 /// Packets of a flow that one end handled: datagrams, data segments, or transactions. The kernel counts segments over
 /// the whole connection, so those of a part are taken in proportion to the octets.

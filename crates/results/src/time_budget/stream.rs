@@ -53,8 +53,6 @@ const AFTER_LOSS: usize = 40;
 const STARVED: f64 = 0.15;
 /// What limited so much of a slice limits the rest of it too, if nothing else shows.
 const OFTEN: f64 = 0.05;
-/// Queueing disciplines that keep to a rate (tc(8)).
-const SHAPERS: [&str; 5] = ["tbf", "htb", "hfsc", "cake", "netem"];
 /// Preamble, start of frame, frame check sequence and gap (IEEE 802.3): octets that interfaces do not count.
 const UNCOUNTED: f64 = 24.0;
 
@@ -96,11 +94,7 @@ struct OneFlow<'a> {
 impl<'a> OneFlow<'a> {
     fn new(stream: &'a Stream<'a>, id: u16) -> OneFlow<'a> {
         let (sent, received) = (Seen::of(stream.sent, id), Seen::of(stream.received, id));
-        let nic = stream.sending.nic.as_ref();
-        let is_shaper = |text: &str| SHAPERS.contains(&text.split(' ').next().unwrap_or_default());
-        let shapes = nic.is_some_and(|nic| {
-            nic.qdisc.as_deref().is_some_and(is_shaper) || nic.qdiscs.iter().any(|one| is_shaper(one))
-        });
+        let shapes = stream.sending.nic.as_ref().is_some_and(|nic| nic.rate_keeper().is_some());
         let speed = |environment: &Environment| {
             let nic = environment.nic.as_ref().filter(|nic| nic.kind.is_none())?;
             nic.speed_mbps.map(|mbit| f64::from(mbit) * 1e6 / 8.0)
