@@ -1,4 +1,4 @@
-//! Answers of headings, tables and sentences, as a terminal and as Markdown show them.
+//! Answers of headings, tables and sentences, as a terminal and as Markdown show them; `html.rs` has a browser's form.
 //! A terminal has a width: sentences are wrapped to it, and tables leave columns out.
 
 use super::markdown::escaped;
@@ -7,6 +7,8 @@ use super::{sentence, wrapped};
 
 /// A piece of an answer.
 pub(super) enum Piece {
+    /// A part of a document.
+    Section(String),
     /// What the next pieces are about.
     Heading(String),
     Table(Table),
@@ -14,27 +16,48 @@ pub(super) enum Piece {
     Lines(Vec<String>),
     /// Text that is laid out already.
     Text(String),
+    /// What not everybody wants to read, under a heading; where nothing can be folded it stands like all else.
+    Folded(String, Vec<Piece>),
 }
 
 impl Piece {
     /// This under a heading; nothing where it has nothing to say.
     pub(super) fn under(self, heading: &str) -> Vec<Piece> {
         let is_empty = match &self {
-            Piece::Heading(_) => false,
+            Piece::Section(_) | Piece::Heading(_) => false,
             Piece::Table(table) => table.rows.is_empty(),
             Piece::Lines(lines) => lines.is_empty(),
             Piece::Text(text) => text.is_empty(),
+            Piece::Folded(_, pieces) => pieces.is_empty(),
         };
         if is_empty { Vec::new() } else { vec![Piece::Heading(heading.to_owned()), self] }
     }
+}
+
+/// Every piece, and behind one that folds others, those.
+fn unfolded(pieces: &[Piece]) -> Vec<&Piece> {
+    let mut all = Vec::new();
+    for piece in pieces {
+        all.push(piece);
+        if let Piece::Folded(_, inner) = piece {
+            all.extend(unfolded(inner));
+        }
+    }
+    all
 }
 
 /// For a terminal of this width.
 pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
     let (mut text, mut left_out) = (String::new(), Vec::new());
     let said = |line: &str| wrapped(&format!("{}\n", sentence(line)), width);
-    for piece in pieces {
+    for piece in unfolded(pieces) {
         match piece {
+            Piece::Folded(title, _) => text += &format!("\n{}", said(title)),
+            Piece::Section(title) => {
+                let title = said(title);
+                let line = "=".repeat(title.lines().map(|line| line.chars().count()).max().unwrap_or(0));
+                text += &format!("{}{title}{line}\n", if text.is_empty() { "" } else { "\n" });
+            }
             Piece::Heading(heading) if text.is_empty() => text += &said(heading),
             Piece::Heading(heading) => text += &format!("\n{}", said(heading)),
             Piece::Lines(lines) => lines.iter().for_each(|line| text += &said(line)),
@@ -51,11 +74,13 @@ pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
 /// For a mailing list or an issue.
 pub(super) fn markdown(pieces: &[Piece]) -> String {
     let mut text = String::new();
-    for piece in pieces {
+    for piece in unfolded(pieces) {
         if !text.is_empty() {
             text.push('\n');
         }
         match piece {
+            Piece::Section(title) => text += &format!("## {}\n", escaped(title)),
+            Piece::Folded(title, _) => text += &format!("**{}**\n", escaped(title)),
             Piece::Heading(heading) => text += &format!("**{}**\n", escaped(heading)),
             Piece::Lines(lines) => lines.iter().for_each(|line| text += &format!("- {}\n", escaped(line))),
             Piece::Text(lines) => {

@@ -29,6 +29,18 @@ pub(super) enum Value {
 pub(super) struct Cell {
     pub(super) value: Value,
     marks: Vec<usize>,
+    pub(super) trace: Option<Box<Trace>>,
+}
+
+/// Where a figure comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Trace {
+    /// The figure, or the middle of several, in the record's unit.
+    pub(super) value: f64,
+    /// What it is, like `throughput_bps`, in words that scripts use.
+    pub(super) figure: String,
+    /// The identifiers of the records that have it.
+    pub(super) records: Vec<String>,
 }
 
 impl Cell {
@@ -97,6 +109,11 @@ impl Cell {
         self
     }
 
+    pub(super) fn traced(mut self, trace: Trace) -> Cell {
+        self.trace = Some(Box::new(trace));
+        self
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.value == Value::Nothing
     }
@@ -141,7 +158,7 @@ fn marks(marks: &[usize], behind: &str) -> String {
 
 impl From<Value> for Cell {
     fn from(value: Value) -> Cell {
-        Cell { value, marks: Vec::new() }
+        Cell { value, ..Cell::default() }
     }
 }
 
@@ -189,7 +206,7 @@ impl Heading {
             && (&self.name, &self.unit, &self.marks) == (&next.name, &next.unit, &next.marks)
     }
 
-    fn in_one_line(&self) -> String {
+    pub(super) fn in_one_line(&self) -> String {
         let layer: Vec<&str> = [self.layer.as_str(), &self.apis].into_iter().filter(|word| !word.is_empty()).collect();
         let layer = if layer.is_empty() { String::new() } else { format!("({})", layer.join(", ")) };
         let words = [self.marked_name(), self.unit.clone(), layer];
