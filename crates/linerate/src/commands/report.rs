@@ -8,9 +8,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use linerate_results::record::Record;
-use linerate_results::store::Store;
+use linerate_results::store::{Campaign, Store};
 
 use super::open_store;
+use super::run::Wanted;
 use super::selection::{compared, records, selection};
 use crate::cli::{MadeArgs, ReportArgs, ReportCommand, SharedArgs};
 use crate::output::{data, out, say};
@@ -77,7 +78,40 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
 fn campaigns(store: &Store, records: &[Record]) -> Result<Vec<Carried>> {
     let ids: BTreeSet<&str> = records.iter().map(|record| record.campaign.as_str()).collect();
     let found = ids.into_iter().map(|id| store.campaign(id)).collect::<Result<Vec<_>, _>>()?;
-    Ok(found.into_iter().flatten().map(Carried::from).collect())
+    Ok(found.into_iter().flatten().map(carried).collect())
+}
+
+/// A campaign with its plan as people wrote it, and the command that measures it again.
+fn carried(campaign: Campaign) -> Carried {
+    // One that was measured under another name: a demo's, a board's.
+    let Ok(Wanted { name, source, changes }) = serde_json::from_str(&campaign.plan_text) else {
+        let (text, command) = (campaign.plan_text.clone(), reached(&campaign, &campaign.plan, &[]));
+        return Carried::new(campaign, text, command);
+    };
+    let mut words: Vec<String> =
+        changes.overrides.iter().map(|(name, value)| format!("--set {name}={value}")).collect();
+    words.extend(changes.repeat.map(|repeat| format!("--repeat {repeat}")));
+    words.extend(changes.seed.map(|seed| format!("--seed {seed}")));
+    words.extend(changes.null.then(|| "--null".to_owned()));
+    words.extend(
+        changes.precision.map(|precision| {
+            format!("--precision {}% --max-repeats {}", precision.part * 100.0, precision.max_repeats)
+        }),
+    );
+    words.extend(changes.expect.iter().map(|expected| format!("--expect '{expected}'")));
+    let command = reached(&campaign, &name, &words);
+    Carried::new(campaign, source, command)
+}
+
+fn reached(campaign: &Campaign, plan: &str, words: &[String]) -> String {
+    // Machines of the demo's own have names for people.
+    if campaign.target.contains(' ') {
+        return "linerate demo".to_owned();
+    }
+    let host = (campaign.host != "local").then(|| format!("--host {}", campaign.host));
+    let ends = std::iter::once(format!("--target {}", campaign.target)).chain(host);
+    let all: Vec<String> = ends.chain(words.iter().cloned()).collect();
+    format!("linerate run {plan} {}", all.join(" "))
 }
 
 fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
@@ -86,7 +120,8 @@ fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
     let text = match attached(&html)? {
         Some(text) => text,
         None => {
-            let store = open_store(shared).context("no records are attached to the report, and there is no store with them")?;
+            let store =
+                open_store(shared).context("no records are attached to the report, and there is no store with them")?;
             let ids = origin.sides.iter().flat_map(|side| &side.records);
             let found = ids.map(|id| store.record(id)).collect::<Result<Vec<_>, _>>();
             let found = found.context("no records are attached to the report, and the store has not all of them")?;

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::compare as comparison;
 use super::explain::{Explained, First, in_three_lines};
+use super::report::{Origin, Report, Side};
 
 /// Begins what must begin no line of a text, and no cell of a CSV.
 const FORGED: &str = "=FORGED";
@@ -163,7 +164,11 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
         ("settings", super::settings::changed(&record.target.settings, false, width)),
     ];
     if width.is_none() {
+        let origin = Origin::new(vec![Side::new(&record.plan, &records)], Vec::new(), Vec::new(), false);
+        let report = Report { origin: &origin, records: &records };
         texts.extend([
+            ("report", report.text(false)),
+            ("report in markdown", report.markdown()),
             ("markdown", super::records::markdown(&records)),
             ("explain in markdown", explained.markdown()),
             ("compare in markdown", comparison::markdown(&shown)),

@@ -48,7 +48,25 @@ fn unfolded(pieces: &[Piece]) -> Vec<&Piece> {
 
 /// For a terminal of this width.
 pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
-    let (mut text, mut left_out) = (String::new(), Vec::new());
+    let mut left_out = Vec::new();
+    let mut text = drawn(pieces, width, |table| table.text(width, &mut left_out) + "\n");
+    if !left_out.is_empty() {
+        let said = format!("Left out at this width: {} (COLUMNS=200 or --csv shows all).\n", left_out.join(", "));
+        text += &wrapped(&said, width);
+    }
+    text
+}
+
+/// The same with every column: a table that is too wide stands in parts, one below the other.
+pub(super) fn whole_text(pieces: &[Piece], width: u16) -> String {
+    drawn(pieces, Some(width), |table| {
+        let parts = table.parts(width.into());
+        parts.iter().map(|part| part.text(Some(width), &mut Vec::new()) + "\n").collect::<Vec<_>>().join("\n")
+    })
+}
+
+fn drawn(pieces: &[Piece], width: Option<u16>, mut table_text: impl FnMut(&Table) -> String) -> String {
+    let mut text = String::new();
     let said = |line: &str| wrapped(&format!("{}\n", sentence(line)), width);
     for piece in unfolded(pieces) {
         match piece {
@@ -62,11 +80,8 @@ pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
             Piece::Heading(heading) => text += &format!("\n{}", said(heading)),
             Piece::Lines(lines) => lines.iter().for_each(|line| text += &said(line)),
             Piece::Text(lines) => text += &wrapped(&format!("{}\n", lines.trim_end()), width),
-            Piece::Table(table) => text += &format!("{}\n", table.text(width, &mut left_out)),
+            Piece::Table(table) => text += &table_text(table),
         }
-    }
-    if !left_out.is_empty() {
-        text += &said(&format!("Left out at this width: {} (COLUMNS=200 or --csv shows all).", left_out.join(", ")));
     }
     text
 }

@@ -16,7 +16,7 @@ main{max-width:72rem;margin:0 auto;padding:1rem}\
 h1{font-size:1.6rem}h2{font-size:1.3rem;margin-top:2.5rem;border-bottom:1px solid #767676}h3{font-size:1.05rem}\
 .wide{overflow-x:auto;max-width:100%}\
 table{border-collapse:collapse;margin:.5rem 0}\
-th,td{padding:.2rem .6rem;border-bottom:1px solid #bbb;text-align:left;vertical-align:top}\
+th,td{padding:.2rem .6rem;border-bottom:1px solid #bbb;vertical-align:top}th:not([align]){text-align:left}\
 th small{display:block;font-weight:normal}\
 pre{overflow-x:auto;font-size:.85rem;line-height:1.35}\
 summary{cursor:pointer;font-weight:bold;padding:.3rem 0}\

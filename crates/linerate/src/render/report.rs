@@ -6,6 +6,8 @@ mod anonymous;
 mod attachment;
 mod document;
 mod identities;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -61,7 +63,10 @@ pub(crate) struct Side {
 pub(crate) struct Carried {
     pub(crate) id: String,
     pub(crate) plan: String,
+    /// The plan as its file has it.
     pub(crate) plan_text: String,
+    /// What measures it again.
+    pub(crate) command: String,
     pub(crate) target: String,
     pub(crate) host: String,
     pub(crate) started_at: String,
@@ -69,10 +74,10 @@ pub(crate) struct Carried {
     pub(crate) finished_at: Option<String>,
 }
 
-impl From<Campaign> for Carried {
-    fn from(campaign: Campaign) -> Carried {
-        let Campaign { id, plan, plan_text, target, host, started_at, planned, finished_at } = campaign;
-        Carried { id, plan, plan_text, target, host, started_at, planned, finished_at }
+impl Carried {
+    pub(crate) fn new(campaign: Campaign, plan_text: String, command: String) -> Carried {
+        let Campaign { id, plan, target, host, started_at, planned, finished_at, .. } = campaign;
+        Carried { id, plan, plan_text, command, target, host, started_at, planned, finished_at }
     }
 }
 
@@ -115,13 +120,17 @@ impl Report<'_> {
 
     /// For a wiki, an issue or a merge request.
     pub(crate) fn markdown(&self) -> String {
-        format!("# {}\n\n{}", super::markdown::escaped(&document::title(self)), forms::markdown(&document::pieces(self)))
+        format!(
+            "# {}\n\n{}",
+            super::markdown::escaped(&document::title(self)),
+            forms::markdown(&document::pieces(self))
+        )
     }
 
     /// For a mailing list.
     pub(crate) fn text(&self, ascii: bool) -> String {
         let title = document::title(self);
-        let text = forms::text(&document::pieces(self), Some(COLUMNS));
+        let text = forms::whole_text(&document::pieces(self), COLUMNS);
         let text = super::wrapped(&format!("{}\n", super::sentence(&title)), Some(COLUMNS)) + "\n" + &text;
         if ascii { crate::output::in_ascii(&text) } else { text }
     }

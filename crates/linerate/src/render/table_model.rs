@@ -302,6 +302,37 @@ impl Table {
         }
     }
 
+    /// The table in parts, each narrow enough: the first begins with the words that say what a row is, the others repeat
+    /// the first column.
+    pub(super) fn parts(&self, width: usize) -> Vec<Table> {
+        let fits = |table: &Table| {
+            let mut layout = Layout::of(table);
+            layout.narrow(width) || layout.squeeze(width)
+        };
+        let mut parts = Vec::new();
+        let mut part = self.of_columns(&[]);
+        let mut taken: Vec<usize> = Vec::new();
+        for at in 0..self.headings.len() {
+            let wider = self.of_columns(&[taken.as_slice(), &[at]].concat());
+            if fits(&wider) || taken.len() < 2 {
+                taken.push(at);
+                part = wider;
+                continue;
+            }
+            parts.push(part);
+            taken = vec![0, at];
+            part = self.of_columns(&taken);
+        }
+        parts.push(part);
+        parts
+    }
+
+    fn of_columns(&self, columns: &[usize]) -> Table {
+        let headings = columns.iter().map(|at| self.headings[*at].clone()).collect();
+        let rows = self.rows.iter().map(|row| columns.iter().map(|at| row[*at].clone()).collect()).collect();
+        Table { headings, rows, titles: self.titles.clone() }
+    }
+
     fn leave_out(&mut self, at: usize, left_out: &mut Vec<String>) {
         let heading = self.remove(at);
         let name = match heading.layer.as_str() {

@@ -34,7 +34,8 @@ pub(crate) fn anonymous(origin: &Origin, records: &[Record]) -> Result<(Origin, 
     let mut counts = std::collections::BTreeMap::<Kind, usize>::new();
     for (kind, text) in identities(records, &origin.campaigns) {
         let name = machine_name(&text);
-        let known = pairs.iter().find(|(other, _)| kind == Kind::Machine && other == name).map(|(_, known)| known.clone());
+        let known =
+            pairs.iter().find(|(other, _)| kind == Kind::Machine && other == name).map(|(_, known)| known.clone());
         let pseudonym = known.unwrap_or_else(|| {
             let count = counts.entry(kind).or_default();
             *count += 1;
@@ -62,7 +63,7 @@ pub(crate) fn anonymous(origin: &Origin, records: &[Record]) -> Result<(Origin, 
     for side in &mut origin.sides {
         side.digests = digests.by_ref().take(side.records.len()).collect();
     }
-    let told = counts.iter().map(|(kind, count)| format!("{count} {}", kind.names()[1])).collect();
+    let told = counts.iter().map(|(kind, count)| format!("{} ({count})", kind.names()[1])).collect();
     Ok((origin, records, told))
 }
 

@@ -71,11 +71,13 @@ pub(crate) fn read_back(html: &str) -> Result<Origin> {
     let none = "this is no report of linerate's in HTML; `linerate report --html -o FILE` makes one";
     let (_, content) = html.split_once(&format!(r#"<meta name="{META}" content=""#)).context(none)?;
     let (content, _) = content.split_once('"').context(none)?;
-    let content =
-        content.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let content = content.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
     let origin: Origin = serde_json::from_str(&content).context(none)?;
     if origin.format != FORMAT {
-        bail!("the report is of another format, {}; this linerate reads {FORMAT}", json::printable_line(&origin.format));
+        bail!(
+            "the report is of another format, {}; this linerate reads {FORMAT}",
+            json::printable_line(&origin.format)
+        );
     }
     Ok(origin)
 }

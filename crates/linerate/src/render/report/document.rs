@@ -11,7 +11,7 @@ use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::stats::median;
 
-use super::{Carried, Report, Side, attachment, identities};
+use super::{Report, Side, attachment, identities};
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
 use crate::render::number::{count, figure};
@@ -29,9 +29,12 @@ const EXPLAINED: usize = 12;
 pub(super) fn title(report: &Report<'_>) -> String {
     let plans: BTreeSet<&str> = report.records.iter().map(|record| record.plan.as_str()).collect();
     let plans = if plans.len() > 4 { format!("{} plans", plans.len()) } else { in_a_row(plans.into_iter()) };
-    match &report.origin.sides[..] {
-        [baseline, candidate] => format!("{plans}: {} against {}", candidate.words, baseline.words),
-        _ => format!("{plans}: what an Ethernet port does"),
+    let pairs: BTreeSet<[&str; 2]> =
+        report.records.iter().map(|record| [record.target.endpoint.as_str(), record.host.endpoint.as_str()]).collect();
+    match (&report.origin.sides[..], pairs.first()) {
+        ([baseline, candidate], _) => format!("{plans}: {} against {}", candidate.words, baseline.words),
+        (_, Some([target, host])) if pairs.len() == 1 => format!("{plans}: {target} and {host}"),
+        _ => format!("{plans}: {} pairs of machines", pairs.len()),
     }
 }
 
@@ -80,9 +83,8 @@ fn shown<'a>(report: &Report<'_>, comparison: &'a Comparison) -> crate::render::
 fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
     let records = report.records;
     let mut lines = Vec::new();
-    match comparison {
+    let question = match comparison {
         Some(comparison) => {
-            lines.push("Does the candidate differ from the baseline, or is it noise?".to_owned());
             lines.push(crate::render::compare::summary(comparison));
             lines.extend(comparison.judged.iter().filter(|judged| judged.verdict.is_found()).take(3).map(|judged| {
                 let configuration = match judged.configuration.as_str() {
@@ -91,12 +93,13 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
                 };
                 format!("{configuration}{} is {}.", judged.metric.title, judged.verdict.words(judged.metric))
             }));
+            "Does the candidate differ from the baseline, or is it noise?"
         }
         None => {
-            lines.push("What comes through, what does not, and what limits it?".to_owned());
             lines.extend(summary::summary(records).lines().take(6).map(str::to_owned));
+            "What comes through, what does not, and what limits it?"
         }
-    }
+    };
     let doubted = records.iter().filter(|record| !record.doubts.is_empty()).count();
     let failed = records.iter().filter(|record| record.result.is_none()).count();
     lines.push(match (doubted, failed) {
@@ -109,18 +112,22 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
         ),
     });
     lines.extend(marks(records));
-    vec![Piece::Lines(lines)]
+    vec![Piece::Heading(question.to_owned()), Piece::Lines(lines)]
 }
 
 /// What must be known before any figure is read.
 fn marks(records: &[Record]) -> Option<String> {
-    let emulated = |record: &Record| {
-        record.machines().iter().any(|(_, machine)| machine.endpoint.starts_with("board:"))
-    };
-    let namespaces = |record: &Record| record.target.endpoint.starts_with("netns:") || record.target.endpoint == "local";
+    let emulated =
+        |record: &Record| record.machines().iter().any(|(_, machine)| machine.endpoint.starts_with("board:"));
+    let namespaces =
+        |record: &Record| record.target.endpoint.starts_with("netns:") || record.target.endpoint == "local";
     match (records.iter().any(emulated), records.iter().any(namespaces)) {
-        (true, _) => Some("The board is emulated: counts are its driver's own, rates and CPU times are the emulator's.".to_owned()),
-        (_, true) => Some("Both ends are on one machine: they share its CPUs, and no cable lies between them.".to_owned()),
+        (true, _) => Some(
+            "The board is emulated: counts are its driver's own, rates and CPU times are the emulator's.".to_owned(),
+        ),
+        (_, true) => {
+            Some("Both ends are on one machine: they share its CPUs, and no cable lies between them.".to_owned())
+        }
         _ => None,
     }
 }
@@ -132,15 +139,15 @@ fn setup(records: &[Record]) -> Vec<Piece> {
     for record in records {
         let machine = |machine: &linerate_results::record::Machine| {
             let nic = machine.environment.nic.as_ref();
-            let speed = nic.and_then(|nic| nic.speed_mbps).map(|mbps| format!(" at {mbps} Mbit/s"));
-            let nic = nic.map(|nic| {
-                let driver = nic.driver.as_deref().map(|driver| format!(" ({driver})")).unwrap_or_default();
-                format!("[{}{driver}{}]", nic.name, speed.unwrap_or_default())
-            });
-            (machine.endpoint.clone(), nic.unwrap_or_else(|| "[?]".to_owned()))
+            let speed = nic.and_then(|nic| nic.speed_mbps).map(|mbps| format!("{mbps} Mbit/s"));
+            let driver = nic.and_then(|nic| nic.driver.clone());
+            let known: Vec<String> = nic.map(|nic| nic.name.clone()).into_iter().chain(driver).chain(speed).collect();
+            match &known[..] {
+                [] => machine.endpoint.clone(),
+                known => format!("{} [{}]", machine.endpoint, known.join(", ")),
+            }
         };
-        let ((target, its), (host, others)) = (machine(&record.target), machine(&record.host));
-        let way = format!("target {target} {its} ===== {others} {host} host");
+        let way = format!("target: {} === host: {}", machine(&record.target), machine(&record.host));
         if !ways.contains(&way) {
             ways.push(way);
         }
@@ -170,6 +177,9 @@ fn setup(records: &[Record]) -> Vec<Piece> {
         vec![Cell::long(name), Cell::long(several(&sides[0])), Cell::long(several(&sides[1]))]
     };
     let (differ, alike): (Vec<_>, Vec<_>) = facts.iter().partition(|(_, [target, host])| target != host);
+    // As in `records show`: what the two have alike of these says little.
+    let (few, many): (Vec<_>, Vec<_>) =
+        alike.into_iter().partition(|(name, _)| !name.starts_with("sysctls.") && !name.starts_with("nic.offloads."));
     let left_out = differ.len().saturating_sub(FACTS);
     let columns = ["name", "target", "host"];
     let table = |rows: Vec<Vec<Cell>>| Piece::Table(Table::new(columns, rows));
@@ -180,9 +190,16 @@ fn setup(records: &[Record]) -> Vec<Piece> {
         let inner = std::iter::once(table(shown)).chain(more.map(|more| Piece::Lines(vec![more]))).collect();
         pieces.push(Piece::Folded("What differs between the two machines".to_owned(), inner));
     }
-    if !alike.is_empty() {
-        let rows = alike.iter().map(|(name, [both, _])| vec![Cell::long(name), Cell::long(several(both))]).collect::<Vec<_>>();
-        let inner = vec![Piece::Table(Table::new(["name", "both"], rows))];
+    if !few.is_empty() {
+        let rows =
+            few.iter().map(|(name, [both, _])| vec![Cell::long(name), Cell::long(several(both))]).collect::<Vec<_>>();
+        let mut inner = vec![Piece::Table(Table::new(["name", "both"], rows))];
+        inner.extend((!many.is_empty()).then(|| {
+            Piece::Lines(vec![format!(
+                "{} sysctls and offloads are alike too: `linerate records show --all` has them.",
+                many.len()
+            )])
+        }));
         pieces.push(Piece::Folded("What both machines have alike".to_owned(), inner));
     }
     pieces
@@ -300,7 +317,8 @@ fn best(records: &[Record]) -> Vec<Piece> {
         }
         let middles = configurations.iter().filter_map(|runs| Some((runs, middle(figure, runs)?)));
         if let Some((runs, (_, cell))) = middles.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b)) {
-            let levels = runs[0].trial.factors.iter().filter(|(name, _)| !["workload", "direction"].contains(&name.as_str()));
+            let levels =
+                runs[0].trial.factors.iter().filter(|(name, _)| !["workload", "direction"].contains(&name.as_str()));
             let levels: Vec<String> = levels.map(|(name, level)| format!("{name}={level}")).collect();
             rows.push(vec![
                 Cell::text(kind),
@@ -318,11 +336,17 @@ fn best(records: &[Record]) -> Vec<Piece> {
 
 /// Every run of what was judged, so that nobody has to believe a median.
 fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
-    let metrics: BTreeSet<&str> =
-        comparison.judged.iter().filter(|judged| judged.verdict.is_found()).map(|judged| judged.metric.name.as_str()).collect();
+    let metrics: BTreeSet<&str> = comparison
+        .judged
+        .iter()
+        .filter(|judged| judged.verdict.is_found())
+        .map(|judged| judged.metric.name.as_str())
+        .collect();
     let usual: Vec<&Metric> = METRICS
         .iter()
-        .filter(|metric| if metrics.is_empty() { metric.name == "throughput_bps" } else { metrics.contains(metric.name.as_str()) })
+        .filter(|metric| {
+            if metrics.is_empty() { metric.name == "throughput_bps" } else { metrics.contains(metric.name.as_str()) }
+        })
         .take(6)
         .collect();
     if usual.is_empty() {
@@ -371,7 +395,10 @@ fn limits(records: &[Record]) -> Vec<Piece> {
                 None => limit(record).unwrap_or_else(|| trouble(record).sentence),
             };
             for finding in found.into_iter().take(1) {
-                if !explained.iter().any(|(other, _)| other.name == finding.name && other.direction == finding.direction) {
+                if !explained
+                    .iter()
+                    .any(|(other, _)| other.name == finding.name && other.direction == finding.direction)
+                {
                     explained.push((finding, record));
                 }
             }
@@ -400,7 +427,8 @@ fn limits(records: &[Record]) -> Vec<Piece> {
         let mut inner = vec![Piece::Lines(lines)];
         inner.extend(budget::pieces(record));
         inner.extend(time::pieces(record));
-        let title = format!("{}: evidence of record {}, {}", finding.name, record.id, levels(record));
+        let number = records.iter().position(|other| other.id == record.id).map_or(0, |at| at + 1);
+        let title = format!("{}: the evidence, from record {number} ({})", finding.name, levels(record));
         pieces.push(Piece::Folded(title, inner));
     }
     pieces
@@ -443,7 +471,7 @@ fn failed(records: &[Record]) -> Vec<Piece> {
 fn again(report: &Report<'_>) -> Vec<Piece> {
     let origin = report.origin;
     let mut pieces = vec![Piece::Section("How to repeat it".to_owned())];
-    let mut lines: Vec<String> = origin.campaigns.iter().map(command).collect();
+    let mut lines: Vec<String> = origin.campaigns.iter().map(|one| one.command.clone()).collect();
     lines.dedup();
     let agents: BTreeSet<&str> = report
         .records
@@ -461,9 +489,11 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
         format!("The order of trials was drawn from {}.", seeds.join(", "))
     }));
     lines.push(match origin.attached {
-        true => "Its records are attached: `linerate report verify FILE` recomputes every figure from them, and `linerate \
+        true => {
+            "Its records are attached: `linerate report verify FILE` recomputes every figure from them, and `linerate \
                  report extract FILE` gives them back."
-            .to_owned(),
+                .to_owned()
+        }
         false => "Its records are not attached: `linerate report verify FILE` looks for them in the store.".to_owned(),
     });
     lines.extend(match origin.anonymous {
@@ -495,11 +525,6 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     }
     pieces.push(Piece::Folded(format!("The {} records", report.records.len()), listed(report)));
     pieces
-}
-
-fn command(campaign: &Carried) -> String {
-    let host = if campaign.host == "local" { String::new() } else { format!(" --host {}", campaign.host) };
-    format!("linerate run {} --target {}{host}", campaign.plan, campaign.target)
 }
 
 fn listed(report: &Report<'_>) -> Vec<Piece> {

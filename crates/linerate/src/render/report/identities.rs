@@ -100,7 +100,9 @@ pub(super) fn machine_name(endpoint: &str) -> &str {
     let rest = match endpoint.split_once(':') {
         // What a command says is no name.
         Some(("exec", _)) => return endpoint,
-        Some((scheme, rest)) if scheme.chars().all(|c| c.is_ascii_alphanumeric()) && rest.parse::<u16>().is_err() => rest,
+        Some((scheme, rest)) if scheme.chars().all(|c| c.is_ascii_alphanumeric()) && rest.parse::<u16>().is_err() => {
+            rest
+        }
         _ => endpoint,
     };
     let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
@@ -137,12 +139,11 @@ pub(super) fn sentence(records: &[Record], campaigns: &[Carried]) -> Option<Stri
     let all = identities(records, campaigns);
     let count = |kind: Kind| all.iter().filter(|(one, _)| *one == kind).count();
     let kinds = [Kind::Machine, Kind::Address, Kind::Mac, Kind::Boot].into_iter().filter(|kind| count(*kind) > 0);
-    let mut told: Vec<String> = kinds.map(|kind| format!("{} {}", count(kind), kind.names()[1])).collect();
+    let mut told: Vec<String> = kinds.map(|kind| format!("{} ({})", kind.names()[1], count(kind))).collect();
     let has_line = |record: &Record| record.machines().iter().any(|(_, one)| one.environment.command_line.is_some());
     told.extend(records.iter().any(has_line).then(|| "kernel command lines".to_owned()));
-    (!told.is_empty()).then(|| {
-        format!("Its records carry {}; --anonymous puts pseudonyms in their places.", told.join(", "))
-    })
+    (!told.is_empty())
+        .then(|| format!("It tells of whose machines it is: {}; --anonymous puts pseudonyms there.", told.join(", ")))
 }
 
 #[cfg(test)]

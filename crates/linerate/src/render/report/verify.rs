@@ -9,9 +9,13 @@ use super::{Origin, Report, attachment};
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verified {
     /// Every figure and every word is the same; how many figures.
-    Same { figures: usize },
+    Same {
+        figures: usize,
+    },
     /// The figures are, the words of another version are not.
-    SameFigures { figures: usize },
+    SameFigures {
+        figures: usize,
+    },
     Different(Difference),
 }
 
@@ -53,13 +57,17 @@ pub(crate) fn verify(html: &str, origin: &Origin, records: &[Record], lines: &[&
     for at in 0..theirs.len().max(ours.len()) {
         let figures = [theirs.get(at), ours.get(at)];
         if figures[0] != figures[1] {
-            return Verified::Different(Difference::Figure { number: at + 1, figures: figures.map(|one| one.cloned()) });
+            return Verified::Different(Difference::Figure {
+                number: at + 1,
+                figures: figures.map(|one| one.cloned()),
+            });
         }
     }
     let count = ours.len();
     // Both ends count as a line: one may be longer.
     let longest = html.lines().count().max(again.lines().count());
-    let mut pairs = html.lines().chain(std::iter::repeat("")).zip(again.lines().chain(std::iter::repeat(""))).take(longest);
+    let mut pairs =
+        html.lines().chain(std::iter::repeat("")).zip(again.lines().chain(std::iter::repeat(""))).take(longest);
     match pairs.position(|(theirs, ours)| theirs != ours) {
         None => Verified::Same { figures: count },
         Some(_) if origin.version != env!("CARGO_PKG_VERSION") => Verified::SameFigures { figures: count },
