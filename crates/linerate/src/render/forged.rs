@@ -163,11 +163,12 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
         ("counters", super::machine::counters(&record.target.counters, false, width)),
         ("settings", super::settings::changed(&record.target.settings, false, width)),
     ];
+    let origin = Origin::new(vec![Side::new(&record.plan, &records)], Vec::new(), Vec::new(), false);
+    let report = Report { origin: &origin, records: &records };
+    // It has a width of its own.
+    texts.extend(width.map(|_| ("report", report.text(false))));
     if width.is_none() {
-        let origin = Origin::new(vec![Side::new(&record.plan, &records)], Vec::new(), Vec::new(), false);
-        let report = Report { origin: &origin, records: &records };
         texts.extend([
-            ("report", report.text(false)),
             ("report in markdown", report.markdown()),
             ("markdown", super::records::markdown(&records)),
             ("explain in markdown", explained.markdown()),

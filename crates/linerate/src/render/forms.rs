@@ -61,7 +61,7 @@ pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
 pub(super) fn whole_text(pieces: &[Piece], width: u16) -> String {
     drawn(pieces, Some(width), |table| {
         let parts = table.parts(width.into());
-        parts.iter().map(|part| part.text(Some(width), &mut Vec::new()) + "\n").collect::<Vec<_>>().join("\n")
+        parts.iter().map(|part| part.whole_text(width.into()) + "\n").collect::<Vec<_>>().join("\n")
     })
 }
 

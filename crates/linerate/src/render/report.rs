@@ -106,7 +106,7 @@ impl Report<'_> {
     /// One HTML file.
     pub(crate) fn html(&self) -> String {
         let numbers = self.numbers();
-        let origin = serde_json::to_string(self.origin).unwrap_or_default();
+        let origin = super::json::printable_line(&serde_json::to_string(self.origin).unwrap_or_default());
         let attachment = self.origin.attached.then(|| attachment::url(self.records));
         let words = format!("The {} records, as JSON Lines in gzip", self.records.len());
         let page = Page {

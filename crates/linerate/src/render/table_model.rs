@@ -305,10 +305,7 @@ impl Table {
     /// The table in parts, each narrow enough: the first begins with the words that say what a row is, the others repeat
     /// the first column.
     pub(super) fn parts(&self, width: usize) -> Vec<Table> {
-        let fits = |table: &Table| {
-            let mut layout = Layout::of(table);
-            layout.narrow(width) || layout.squeeze(width)
-        };
+        let fits = |table: &Table| Layout::of(table).fit(width);
         let mut parts = Vec::new();
         let mut part = self.of_columns(&[]);
         let mut taken: Vec<usize> = Vec::new();
@@ -325,6 +322,13 @@ impl Table {
         }
         parts.push(part);
         parts
+    }
+
+    /// With every column, whether it fits or not.
+    pub(super) fn whole_text(&self, width: usize) -> String {
+        let mut layout = Layout::of(self);
+        layout.fit(width);
+        layout.drawn()
     }
 
     fn of_columns(&self, columns: &[usize]) -> Table {
