@@ -1,9 +1,12 @@
 //! Answers of headings, tables and sentences, as a terminal and as Markdown show them; `html.rs` has a browser's form.
 //! A terminal has a width: sentences are wrapped to it, and tables leave columns out.
 
+use linerate_chart::Chart;
+
 use super::markdown::escaped;
-use super::table_model::Table;
+use super::table_model::{Cell, Table};
 use super::{sentence, wrapped};
+use crate::output::is_ascii_only;
 
 /// A piece of an answer.
 pub(super) enum Piece {
@@ -14,6 +17,8 @@ pub(super) enum Piece {
     Table(Table),
     /// Sentences, one a line.
     Lines(Vec<String>),
+    /// A picture, and its numbers.
+    Chart(Box<Chart>),
     /// Text that is laid out already.
     Text(String),
     /// What not everybody wants to read, under a heading; where nothing can be folded it stands like all else.
@@ -24,7 +29,7 @@ impl Piece {
     /// This under a heading; nothing where it has nothing to say.
     pub(super) fn under(self, heading: &str) -> Vec<Piece> {
         let is_empty = match &self {
-            Piece::Section(_) | Piece::Heading(_) => false,
+            Piece::Section(_) | Piece::Heading(_) | Piece::Chart(_) => false,
             Piece::Table(table) => table.rows.is_empty(),
             Piece::Lines(lines) => lines.is_empty(),
             Piece::Text(text) => text.is_empty(),
@@ -32,6 +37,16 @@ impl Piece {
         };
         if is_empty { Vec::new() } else { vec![Piece::Heading(heading.to_owned()), self] }
     }
+}
+
+/// The numbers of a chart, as a table like any other.
+fn numbers(chart: &Chart) -> Table {
+    let cell = |cell: &linerate_chart::Cell| match cell.value {
+        Some(_) => Cell::numbers(cell.text.clone()),
+        None => Cell::long(&cell.text),
+    };
+    let rows = chart.table.rows.iter().map(|row| row.iter().map(cell).collect());
+    Table::new(chart.table.head.iter().map(|name| super::sentence(name)), rows)
 }
 
 /// Every piece, and behind one that folds others, those.
@@ -49,7 +64,7 @@ fn unfolded(pieces: &[Piece]) -> Vec<&Piece> {
 /// For a terminal of this width.
 pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
     let mut left_out = Vec::new();
-    let mut text = drawn(pieces, width, |table| table.text(width, &mut left_out) + "\n");
+    let mut text = drawn(pieces, width, is_ascii_only(), |table| table.text(width, &mut left_out) + "\n");
     if !left_out.is_empty() {
         let said = format!("Left out at this width: {} (COLUMNS=200 or --csv shows all).\n", left_out.join(", "));
         text += &wrapped(&said, width);
@@ -58,19 +73,24 @@ pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
 }
 
 /// The same with every column: a table that is too wide stands in parts, one below the other.
-pub(super) fn whole_text(pieces: &[Piece], width: u16) -> String {
-    drawn(pieces, Some(width), |table| {
+pub(super) fn whole_text(pieces: &[Piece], width: u16, is_ascii: bool) -> String {
+    drawn(pieces, Some(width), is_ascii, |table| {
         let parts = table.parts(width.into());
         parts.iter().map(|part| part.whole_text(width.into()) + "\n").collect::<Vec<_>>().join("\n")
     })
 }
 
-fn drawn(pieces: &[Piece], width: Option<u16>, mut table_text: impl FnMut(&Table) -> String) -> String {
+fn drawn(pieces: &[Piece], width: Option<u16>, is_ascii: bool, mut table_text: impl FnMut(&Table) -> String) -> String {
     let mut text = String::new();
     let said = |line: &str| wrapped(&format!("{}\n", sentence(line)), width);
     for piece in unfolded(pieces) {
         match piece {
             Piece::Folded(title, _) => text += &format!("\n{}", said(title)),
+            Piece::Chart(chart) => {
+                let columns = width.map_or(100, usize::from);
+                text += &format!("\n{}\n", linerate_chart::terminal::drawn(chart, columns, is_ascii));
+                text += &table_text(&numbers(chart));
+            }
             Piece::Section(title) => {
                 let title = said(title);
                 let line = "=".repeat(title.lines().map(|line| line.chars().count()).max().unwrap_or(0));
@@ -95,6 +115,11 @@ pub(super) fn markdown(pieces: &[Piece]) -> String {
         }
         match piece {
             Piece::Section(title) => text += &format!("## {}\n", escaped(title)),
+            // Where Markdown is read, pictures within it are not drawn.
+            Piece::Chart(chart) => {
+                text += &format!("**{}**\n\n{}\n\n", escaped(&chart.title), escaped(&chart.sentence));
+                text += &numbers(chart).markdown();
+            }
             Piece::Folded(title, _) => text += &format!("**{}**\n", escaped(title)),
             Piece::Heading(heading) => text += &format!("**{}**\n", escaped(heading)),
             Piece::Lines(lines) => lines.iter().for_each(|line| text += &format!("- {}\n", escaped(line))),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use linerate_chart::Chart;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::forms::Piece;
@@ -20,6 +21,7 @@ th,td{padding:.2rem .6rem;border-bottom:1px solid #bbb;vertical-align:top}th:not
 th small{display:block;font-weight:normal}\
 pre{overflow-x:auto;font-size:.85rem;line-height:1.35}\
 summary{cursor:pointer;font-weight:bold;padding:.3rem 0}\
+figure{margin:1rem 0}svg{max-width:100%;height:auto}\
 a{color:#0b4f8a}:focus-visible{outline:3px solid #0b4f8a}\
 @media print{.wide,pre{overflow:visible;white-space:pre-wrap}h2,h3{break-after:avoid}tr{break-inside:avoid}}";
 
@@ -50,7 +52,7 @@ pub(super) fn document(page: &Page<'_>, pieces: &[Piece]) -> String {
             body {
                 main {
                     h1 { (title) }
-                    (body(pieces, page.numbers))
+                    (body(pieces, page.numbers, &Count::default()))
                     @if let Some([words, file, url]) = page.attached {
                         p { a id="records-attached" download=(file) href=(url) { (words) } }
                     }
@@ -63,7 +65,8 @@ pub(super) fn document(page: &Page<'_>, pieces: &[Piece]) -> String {
     text
 }
 
-fn body(pieces: &[Piece], numbers: &BTreeMap<String, usize>) -> Markup {
+/// `drawn` counts the pictures: each has an identifier.
+fn body(pieces: &[Piece], numbers: &BTreeMap<String, usize>, drawn: &Count) -> Markup {
     html! {
         @for piece in pieces {
             @match piece {
@@ -71,16 +74,24 @@ fn body(pieces: &[Piece], numbers: &BTreeMap<String, usize>) -> Markup {
                 Piece::Heading(title) => h3 { (sentence(title)) },
                 Piece::Table(table) => (self::table(table, numbers)),
                 Piece::Lines(lines) => (self::lines(lines)),
+                Piece::Chart(chart) => (self::chart(chart, &next(drawn))),
                 Piece::Text(text) => pre tabindex="0" { (printable(text)) },
                 Piece::Folded(title, pieces) => details {
                     summary { (sentence(title)) }
-                    (body(pieces, numbers))
+                    (body(pieces, numbers, drawn))
                 },
             }
             // One piece a line, so that two reports can be held against each other.
             "\n"
         }
     }
+}
+
+type Count = std::cell::Cell<usize>;
+
+fn next(drawn: &Count) -> String {
+    drawn.set(drawn.get() + 1);
+    format!("figure-{}", drawn.get())
 }
 
 fn lines(lines: &[String]) -> Markup {
@@ -138,18 +149,56 @@ fn figure(cell: &Cell, numbers: &BTreeMap<String, usize>) -> Markup {
     let shown = sentence(shown.trim());
     match &cell.trace {
         None => html! { (shown) },
-        Some(trace) => {
-            let records = records(trace, numbers);
-            let said = format!("{} of {records}", trace.figure);
-            html! { data value=(trace.value) data-figure=(trace.figure) data-records=(records) title=(said) { (shown) } }
+        Some(trace) => data(trace.value, &trace.figure, &records_of(trace, numbers), &shown),
+    }
+}
+
+fn data(value: f64, figure: &str, records: &str, shown: &str) -> Markup {
+    let (figure, records) = (cell(figure), cell(records));
+    let said = format!("{figure} of {records}");
+    html! { data value=(value) data-figure=(figure) data-records=(records) title=(said) { (shown) } }
+}
+
+/// The picture, which names and describes itself, and its numbers for whoever cannot see it, or wants them.
+fn chart(chart: &Chart, id: &str) -> Markup {
+    let head = &chart.table.head;
+    let number = |at: usize| chart.table.rows.iter().any(|row| row.get(at).is_some_and(|cell| cell.value.is_some()));
+    let align = |at: usize| number(at).then_some("right");
+    html! {
+        figure {
+            (PreEscaped(linerate_chart::svg::drawn(chart, id)))
+            details {
+                summary { "The numbers: " (sentence(&chart.title)) }
+                div class="wide" role="region" tabindex="0" aria-label=(sentence(&chart.title)) {
+                    table {
+                        thead { tr { @for (at, name) in head.iter().enumerate() {
+                            th scope="col" align=[align(at)] { (sentence(name)) }
+                        } } }
+                        tbody { @for row in &chart.table.rows {
+                            tr { @for (at, cell) in row.iter().enumerate() {
+                                td align=[align(at)] {
+                                    @match cell.value {
+                                        Some(value) => (data(value, head.get(at).map_or("", String::as_str), &cell.trace, &sentence(&cell.text))),
+                                        None => (sentence(&cell.text)),
+                                    }
+                                }
+                            } }
+                        } }
+                    }
+                }
+            }
         }
     }
 }
 
-/// Which records, by their numbers: `records 1-4, 7`.
-fn records(trace: &Trace, numbers: &BTreeMap<String, usize>) -> String {
+fn records_of(trace: &Trace, numbers: &BTreeMap<String, usize>) -> String {
     let mut found: Vec<usize> = trace.records.iter().filter_map(|id| numbers.get(id).copied()).collect();
     found.sort_unstable();
+    records(&found)
+}
+
+/// Which records, by their numbers in order: `records 1-4, 7`.
+pub(super) fn records(found: &[usize]) -> String {
     let runs = found.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
         [first, _, .., last] => format!("{first}-{last}"),
         few => few.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),

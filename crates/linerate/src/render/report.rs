@@ -5,6 +5,7 @@
 mod anonymous;
 mod attachment;
 mod document;
+mod figures;
 mod identities;
 #[cfg(test)]
 mod tests;
@@ -130,7 +131,7 @@ impl Report<'_> {
     /// For a mailing list.
     pub(crate) fn text(&self, ascii: bool) -> String {
         let title = document::title(self);
-        let text = forms::whole_text(&document::pieces(self), COLUMNS);
+        let text = forms::whole_text(&document::pieces(self), COLUMNS, ascii);
         let text = super::wrapped(&format!("{}\n", super::sentence(&title)), Some(COLUMNS)) + "\n" + &text;
         if ascii { crate::output::in_ascii(&text) } else { text }
     }

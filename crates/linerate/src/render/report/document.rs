@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linerate_chart::Chart;
 use linerate_results::compare::{self, Comparison, Wish};
 use linerate_results::figure::{FIGURES, Figure, METRICS, Metric, Source, Unit};
 use linerate_results::findings::{Finding, findings, limit, trouble};
@@ -11,6 +12,7 @@ use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::stats::median;
 
+use super::figures::{self, Numbered};
 use super::{Report, Side, attachment, identities};
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
@@ -40,19 +42,31 @@ pub(super) fn title(report: &Report<'_>) -> String {
 
 pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
     let comparison = comparison(report);
+    let numbered = Numbered::new(report.records);
     let mut pieces = answer(report, comparison.as_ref());
     pieces.extend(setup(report.records));
     pieces.extend(results(report));
+    pieces.extend(charts(figures::sweeps(report.records, &numbered)));
+    pieces.extend(charts(figures::latencies(report.records, &numbered)));
+    pieces.extend(charts(figures::cpu(report.records, &numbered)));
     if let Some(comparison) = &comparison {
         pieces.push(Piece::Section("Is the difference real?".to_owned()));
         pieces.extend(crate::render::compare::pieces(&shown(report, comparison)));
+        if let [baseline, candidate] = &report.origin.sides[..] {
+            let sides = [baseline, candidate].map(|side| of_side(report, side));
+            pieces.extend(charts(figures::sides(sides, comparison, &numbered)));
+        }
         pieces.extend(every_run(report, comparison));
     }
-    pieces.extend(limits(report.records));
+    pieces.extend(limits(report.records, &numbered));
     pieces.extend(doubts(report.records));
     pieces.extend(failed(report.records));
     pieces.extend(again(report));
     pieces
+}
+
+fn charts(charts: impl IntoIterator<Item = Chart>) -> impl Iterator<Item = Piece> {
+    charts.into_iter().map(|chart| Piece::Chart(Box::new(chart)))
 }
 
 fn in_a_row<'a>(words: impl Iterator<Item = &'a str>) -> String {
@@ -381,7 +395,7 @@ fn levels(record: &Record) -> String {
 }
 
 /// What each configuration was limited by, the first finding of each, and the evidence of each kind of finding once.
-fn limits(records: &[Record]) -> Vec<Piece> {
+fn limits(records: &[Record], numbered: &Numbered<'_>) -> Vec<Piece> {
     let all: Vec<&Record> = records.iter().collect();
     let mut rows = Vec::new();
     let mut explained: Vec<(Finding, &Record)> = Vec::new();
@@ -425,7 +439,9 @@ fn limits(records: &[Record]) -> Vec<Piece> {
         lines.extend((!tries.is_empty()).then(|| format!("Try {}.", tries.join(", or "))));
         lines.push(finding.wrong_if.clone());
         let mut inner = vec![Piece::Lines(lines)];
+        inner.extend(charts(figures::path(record, numbered)));
         inner.extend(budget::pieces(record));
+        inner.extend(charts(figures::slices(record, numbered)));
         inner.extend(time::pieces(record));
         let number = records.iter().position(|other| other.id == record.id).map_or(0, |at| at + 1);
         let title = format!("{}: the evidence, from record {number} ({})", finding.name, levels(record));
