@@ -2,6 +2,7 @@
 
 use crate::axis::{Axis, Scale};
 use crate::flow::Flow;
+use crate::scale::finite;
 use crate::table::Table;
 use crate::text::plain;
 
@@ -191,7 +192,32 @@ impl Panel {
     }
 }
 
+impl Panel {
+    /// Whether it has something that needs axes; one without any series has them too.
+    pub(crate) fn has_plot(&self) -> bool {
+        self.series.is_empty() || self.series.iter().any(|series| !matches!(series.marks, Marks::Flow(_)))
+    }
+}
+
+/// A name in the legend, and a series that it stands for.
+pub(crate) struct Entry<'a> {
+    pub series: &'a Series,
+    pub name: String,
+}
+
 impl Series {
+    fn has_values(&self) -> bool {
+        let is_there = |value: Option<f64>| value.and_then(finite).is_some();
+        match &self.marks {
+            Marks::Line(points) | Marks::Step(points) | Marks::Points(points) | Marks::Bar(points) => {
+                points.iter().any(|point| is_there(point.y))
+            }
+            Marks::Band(spans) => spans.iter().any(|span| span.range.is_some()),
+            Marks::Interval(estimates) => !estimates.is_empty(),
+            Marks::Flow(_) | Marks::Ideal { .. } => true,
+        }
+    }
+
     /// The `number`th of a chart: its colour, dash and symbol follow. Series of one name should have one number.
     pub fn new(name: impl Into<String>, marks: Marks, number: usize) -> Series {
         const DASHES: [Dash; 4] = [Dash::Solid, Dash::Dashed, Dash::Dotted, Dash::DashDot];
@@ -252,8 +278,35 @@ impl From<(f64, Option<f64>)> for Point {
 }
 
 impl Chart {
+    /// Each name with the first series that has it, one that is not thin before thin ones. A path names its stages itself.
+    pub(crate) fn legend(&self) -> Vec<Entry<'_>> {
+        let mut entries: Vec<(&Series, bool)> = Vec::new();
+        let all = self.panels.iter().flat_map(|panel| &panel.series);
+        for series in all.filter(|series| !matches!(series.marks, Marks::Flow(_))) {
+            match entries.iter_mut().find(|(other, _)| other.name == series.name) {
+                Some((first, has_values)) => {
+                    *has_values |= series.has_values();
+                    if first.weight > series.weight {
+                        *first = series;
+                    }
+                }
+                None => entries.push((series, series.has_values())),
+            }
+        }
+        let named = |(series, has_values): (&'_ Series, bool)| match has_values {
+            true => series.name.clone(),
+            false => format!("{} (no values)", series.name),
+        };
+        entries.into_iter().map(|entry| Entry { series: entry.0, name: named(entry) }).collect()
+    }
+
     /// This with every text as one line of characters that show: what another machine named moves nothing in a picture.
     pub(crate) fn plain(&self) -> Chart {
+        self.with_texts(plain)
+    }
+
+    /// This with every text turned into another.
+    pub(crate) fn with_texts(&self, plain: impl Fn(&str) -> String) -> Chart {
         let mut chart = Chart { title: plain(&self.title), sentence: plain(&self.sentence), ..self.clone() };
         let axes = chart.panels.iter_mut().map(|panel| &mut panel.y).chain([&mut chart.x]);
         for axis in axes {

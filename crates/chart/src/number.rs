@@ -27,7 +27,7 @@ pub(crate) fn tick(value: f64, step: f64) -> String {
     grouped(&format!("{value:.0$}", digits.max(0.0) as usize))
 }
 
-/// A value beside its mark: three significant digits or all of a whole number.
+/// A value beside its mark: three significant digits at most, or all of a whole number.
 pub(crate) fn value(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -37,7 +37,8 @@ pub(crate) fn value(value: f64) -> String {
         _ if value.fract() == 0.0 => grouped(&format!("{value:.0}")),
         _ => {
             let behind = (2 - size.log10().floor() as i32).clamp(0, 7) as usize;
-            grouped(&format!("{value:.behind$}"))
+            let text = format!("{value:.behind$}");
+            grouped(if behind > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text })
         }
     }
 }
@@ -86,9 +87,15 @@ mod tests {
         }
         assert_eq!(tick(1.25e10, 5e8), "1.25e10");
         assert_eq!(tick(1e-7, 1e-7), "1e-7");
-        for (number, text) in
-            [(51_023.0, "51,023"), (12.3456, "12.3"), (1234.56, "1,235"), (0.012_34, "0.0123"), (1.5e13, "1.5e13")]
-        {
+        for (number, text) in [
+            (51_023.0, "51,023"),
+            (12.3456, "12.3"),
+            (1234.56, "1,235"),
+            (0.8, "0.8"),
+            (99.96, "100"),
+            (0.012_34, "0.0123"),
+            (1.5e13, "1.5e13"),
+        ] {
             assert_eq!(value(number), text);
         }
     }

@@ -66,8 +66,8 @@ pub(crate) fn x(chart: &Chart) -> (Places, f64) {
     (places, width)
 }
 
-/// The y axis of a panel.
-pub(crate) fn y(chart: &Chart, panel: &Panel) -> Places {
+/// The y axis of a panel, with its ends at ticks of which there are about so many.
+pub(crate) fn y(chart: &Chart, panel: &Panel, about: usize) -> Places {
     let values = match panel.y.range {
         Range::Shared => {
             let is_alike = |other: &&Panel| other.y.range == Range::Shared && other.y.is_alike(&panel.y);
@@ -76,7 +76,7 @@ pub(crate) fn y(chart: &Chart, panel: &Panel) -> Places {
         _ => ys(chart, panel),
     };
     let mut places = Places::of(&panel.y, &values);
-    places.round();
+    places.round(about);
     places
 }
 
@@ -187,10 +187,10 @@ impl Places {
     }
 
     /// With its ends at ticks.
-    fn round(&mut self) {
+    fn round(&mut self, about: usize) {
         match self.scale {
             Scale::Linear => {
-                let step = ticks::step(self.high - self.low, 5);
+                let step = ticks::step(self.high - self.low, about);
                 (self.low, self.high) =
                     ((self.low / step + 1e-6).floor() * step, (self.high / step - 1e-6).ceil() * step);
             }
@@ -299,7 +299,7 @@ mod tests {
     #[track_caller]
     fn check(axis: &Axis, values: &[f64], labels: &[&str]) {
         let mut places = Places::of(axis, values);
-        places.round();
+        places.round(5);
         let ticks: Vec<String> = places.ticks(5).into_iter().map(|tick| tick.label).collect();
         assert_eq!(ticks, labels);
     }

@@ -38,7 +38,7 @@ pub fn drawn(chart: &Chart, id: &str) -> String {
         page.text(EDGE, y - 4.0, page::Anchor::Start, SIZE, &line);
     }
     y = legend::drawn(&mut page, chart, y + 6.0);
-    let plots: Vec<&Panel> = chart.panels.iter().filter(|panel| has_plot(panel)).collect();
+    let plots: Vec<&Panel> = chart.panels.iter().filter(|panel| panel.has_plot()).collect();
     if !plots.is_empty() {
         y = plot::drawn(&mut page, chart, &plots, y);
     }
@@ -50,11 +50,6 @@ pub fn drawn(chart: &Chart, id: &str) -> String {
         }
     }
     finished(&page, chart, y + EDGE)
-}
-
-/// Whether a panel has something that needs axes; one without any series has them too.
-fn has_plot(panel: &Panel) -> bool {
-    panel.series.is_empty() || panel.series.iter().any(|series| !matches!(series.marks, Marks::Flow(_)))
 }
 
 fn lines(words: &str, size: f64) -> Vec<String> {

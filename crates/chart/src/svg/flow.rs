@@ -76,6 +76,11 @@ pub(super) fn drawn(page: &mut Page, name: &str, flow: &Flow, top: f64) -> f64 {
         path += &format!("L{} {}", place(*x), place(*y));
     }
     page.shape(&format!("{path}z"), color(PATH), None, &format!("{} {}", value(entered), flow.unit));
+    for at in 0..flow.stages.len() {
+        let x = EDGE + (at as f64 + 0.5) * step;
+        let least = edge.iter().filter(|(at, _)| *at <= x).map(|(_, y)| *y).fold(upper + HIGH, f64::min);
+        page.line((x, upper), (x, upper.max(least - 1.0)), Stroke::new(GROUND, 0.75));
+    }
     ends(page, flow, (end, upper, lower));
     let bottom = (upper + HIGH).max(lower);
     branches(page, flow, &leaving, bottom)
@@ -97,7 +102,7 @@ fn names(page: &mut Page, flow: &Flow, step: f64, top: f64) -> f64 {
         let base = if at % 2 == 0 { middle } else { bottom } - 4.0 - lines.len() as f64 * LINE;
         // The lines of the upper names go between the lower ones where there is room, and behind them where not.
         let from = if at % 2 == 0 { middle - 4.0 } else { bottom - 4.0 };
-        page.line((x, from), (x, bottom + 4.0 + HIGH), Stroke::new(GRID, 1.0));
+        page.line((x, from), (x, bottom + 4.0), Stroke::new(GRID, 1.0));
         for (row, line) in lines.iter().enumerate() {
             let y = base + (row + 1) as f64 * LINE - 3.0;
             // Names at the ends stay within the picture.

@@ -1,12 +1,12 @@
 //! The legend: every series by its name, with a piece of its mark; those of one name once.
 
-use crate::chart::{Chart, Marks, Series};
+use crate::chart::{Chart, Entry, Marks, Reference, Series};
 use crate::palette::INK;
-use crate::scale;
 use crate::text;
 
 use super::marks::{path_of_symbols, stroke};
 use super::page::{Anchor, EDGE, Page, Rect, SIZE, Stroke, WIDTH, width};
+use super::plot::across;
 
 const SAMPLE: f64 = 30.0;
 const ROW: f64 = 18.0;
@@ -16,53 +16,30 @@ const NAME: f64 = 320.0;
 /// Draws it from this height; where it ends.
 pub(super) fn drawn(page: &mut Page, chart: &Chart, top: f64) -> f64 {
     let (mut x, mut y) = (EDGE, top);
-    let entries = entries(chart);
-    for (series, name) in &entries {
+    let mut entry = |page: &mut Page, name: &str, sample: &dyn Fn(&mut Page, f64, f64)| {
         let name = text::shortened(name, NAME, width(SIZE));
         let wide = SAMPLE + 6.0 + text::pixels(&name, SIZE) + 18.0;
         if x > EDGE && x + wide > WIDTH - EDGE {
             (x, y) = (EDGE, y + ROW);
         }
-        sample(page, series, x, y + ROW / 2.0);
+        sample(page, x, y + ROW / 2.0);
         page.text(x + SAMPLE + 6.0, y + ROW / 2.0 + 4.0, Anchor::Start, SIZE, &name);
         x += wide;
-    }
-    if entries.is_empty() { top } else { y + ROW + 4.0 }
-}
-
-/// Each name with the first series that has it, one that is not thin before thin ones.
-fn entries(chart: &Chart) -> Vec<(&Series, String)> {
-    let mut entries: Vec<(&Series, bool)> = Vec::new();
-    let all = chart.panels.iter().flat_map(|panel| &panel.series);
-    for series in all.filter(|series| !matches!(series.marks, Marks::Flow(_))) {
-        let has_values = has_values(series);
-        match entries.iter_mut().find(|(other, _)| other.name == series.name) {
-            Some((first, with_values)) => {
-                *with_values |= has_values;
-                if first.weight > series.weight {
-                    *first = series;
-                }
-            }
-            None => entries.push((series, has_values)),
-        }
-    }
-    let named = |(series, has_values): (&'_ Series, bool)| match has_values {
-        true => series.name.clone(),
-        false => format!("{} (no values)", series.name),
     };
-    entries.into_iter().map(|entry| (entry.0, named(entry))).collect()
-}
-
-fn has_values(series: &Series) -> bool {
-    let is_there = |value: Option<f64>| value.and_then(scale::finite).is_some();
-    match &series.marks {
-        Marks::Line(points) | Marks::Step(points) | Marks::Points(points) | Marks::Bar(points) => {
-            points.iter().any(|point| is_there(point.y))
-        }
-        Marks::Band(spans) => spans.iter().any(|span| span.range.is_some()),
-        Marks::Interval(estimates) => !estimates.is_empty(),
-        Marks::Flow(_) | Marks::Ideal { .. } => true,
+    for Entry { series, name } in chart.legend() {
+        entry(page, &name, &|page, x, y| sample(page, series, x, y));
     }
+    // A limit's name stands here, for at the limit it would stand on what is measured.
+    for panel in &chart.panels {
+        let limits = panel.references.iter().filter_map(|reference| match reference {
+            Reference::Y(_, name) => Some(name),
+            Reference::X(..) => None,
+        });
+        for (number, name) in limits.enumerate().filter(|(_, name)| !name.is_empty()) {
+            entry(page, name, &|page, x, y| page.line((x, y), (x + SAMPLE, y), across(number)));
+        }
+    }
+    if (x, y) == (EDGE, top) { top } else { y + ROW + 4.0 }
 }
 
 fn sample(page: &mut Page, series: &Series, x: f64, y: f64) {

@@ -23,8 +23,9 @@ const ROWS: usize = 4;
 pub(super) fn drawn(page: &mut Page, chart: &Chart, panels: &[&Panel], top: f64) -> f64 {
     let (x, bar) = scale::x(chart);
     let axes = panels.iter().map(|panel| {
-        let (places, height) = (scale::y(chart, panel), height(panels, panel));
-        let ticks = if places.names().is_some() { places.ticks(0) } else { places.ticks((height / 36.0) as usize) };
+        let (height, about) = (height(panels, panel), if panel.is_small { 3 } else { 5 });
+        let places = scale::y(chart, panel, about);
+        let ticks = places.ticks(if places.is_linear() { about } else { (height / 30.0) as usize });
         (places, apart(ticks, height, |_| SMALL + 3.0))
     });
     let axes: Vec<(Places, Vec<Tick>)> = axes.collect();
@@ -38,15 +39,16 @@ pub(super) fn drawn(page: &mut Page, chart: &Chart, panels: &[&Panel], top: f64)
         let height = height(panels, panel);
         let (below, unnamed) = names_above(page, panel, &x, across, y);
         let frame = Rect { x: left, y: below, width: across.1 - across.0, height };
-        grid(page, frame, &ticks, y_ticks);
+        // Names need no lines up to them.
+        let lines = if x.names().is_some() { &[] } else { ticks.as_slice() };
+        grid(page, frame, lines, y_ticks);
         let mut said = marks::drawn(page, panel, &x, places, frame, bar);
         lines_across(page, panel, &x, places, frame);
         page.line((frame.x, frame.y), (frame.x, frame.bottom()), Stroke::new(SOFT, 1.0));
         let zero = frame.bottom() - places.zero() * frame.height;
         page.line((frame.x, zero), (frame.right(), zero), Stroke::new(SOFT, 1.0));
-        let unnamed = unnamed + names_within(page, panel, places, frame);
         if unnamed > 0 {
-            said.push(format!("{unnamed} of the lines across have no room for their names"));
+            said.push(format!("{unnamed} of the lines down have no room for their names"));
         }
         notes.extend(said.into_iter().map(|note| match panels.len() {
             1 => note,
@@ -193,48 +195,27 @@ fn names_above(page: &mut Page, panel: &Panel, x: &Places, (left, right): (f64, 
     (below, unnamed)
 }
 
+/// How the `number`th line across a panel looks.
+pub(super) fn across(number: usize) -> Stroke<'static> {
+    const DASHES: [&str; 4] = ["5 3", "10 4", "1 3", "10 3 1 3"];
+    Stroke { dashes: Some(DASHES[number % DASHES.len()]), ..Stroke::new(INK, 1.0) }
+}
+
 fn lines_across(page: &mut Page, panel: &Panel, x: &Places, y: &Places, frame: Rect) {
+    let mut number = 0;
     for reference in &panel.references {
-        let stroke = Stroke { dashes: Some("5 3"), ..Stroke::new(INK, 1.0) };
         match reference {
             Reference::X(value, _) => {
                 if let Some(at) = x.place(*value).map(|at| frame.x + at * frame.width) {
-                    page.line((at, frame.y), (at, frame.bottom()), stroke);
+                    page.line((at, frame.y), (at, frame.bottom()), across(0));
                 }
             }
             Reference::Y(value, _) => {
                 if let Some(at) = y.place(*value).map(|at| frame.bottom() - at * frame.height) {
-                    page.line((frame.x, at), (frame.right(), at), stroke);
+                    page.line((frame.x, at), (frame.right(), at), across(number));
                 }
+                number += 1;
             }
         }
     }
-}
-
-/// The names of the lines at a y, at their right ends, above or below them; how many have no room.
-fn names_within(page: &mut Page, panel: &Panel, y: &Places, frame: Rect) -> usize {
-    let mut taken: Vec<f64> = Vec::new();
-    let mut unnamed = 0;
-    let lines = panel.references.iter().filter_map(|reference| match reference {
-        Reference::Y(value, name) => Some((frame.bottom() - y.place(*value)? * frame.height, name)),
-        Reference::X(..) => None,
-    });
-    for (at, name) in lines.filter(|(_, name)| !name.is_empty()) {
-        let is_free = |base: &f64| {
-            *base - SMALL >= frame.y - 4.0
-                && *base <= frame.bottom() - 2.0
-                && taken.iter().all(|other| (other - base).abs() >= LINE)
-        };
-        let Some(base) = [at - 5.0, at + 13.0].into_iter().find(is_free) else {
-            unnamed += 1;
-            continue;
-        };
-        taken.push(base);
-        let name = text::shortened(name, frame.width * 0.6, width(SMALL));
-        let wide = text::pixels(&name, SMALL);
-        let right = frame.right() - 4.0;
-        page.rect(Rect { x: right - wide - 2.0, y: base - 10.0, width: wide + 4.0, height: 13.0 }, GROUND, None, "");
-        page.text(right, base, Anchor::End, SMALL, &name);
-    }
-    unnamed
 }
