@@ -246,7 +246,7 @@ fn no_string_of_a_record_gets_out_of_its_place() {
     let seed = seed.unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64);
     let mut random = SplitMix64::new(seed);
     let mut replacements = 0;
-    for record in [sample::full(), sample::failed(1), super::sample::sweep().remove(0)] {
+    for record in [sample::full(), sample::failed(1), sample::examined(2), super::sample::sweep().remove(0)] {
         let value = record.to_json();
         let mut found = Vec::new();
         places(&value, "", &mut found);
