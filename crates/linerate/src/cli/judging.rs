@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCompleter;
 use linerate_machine::end::End;
 use linerate_results::select::LAST;
 
-use super::OutputArgs;
+use super::{CasesArgs, OutputArgs};
 use crate::complete;
 
 #[derive(Args, Debug)]
@@ -166,6 +166,8 @@ pub(crate) struct CompareArgs {
     pub(crate) bisect: bool,
     #[command(flatten)]
     pub(crate) output: TableArgs,
+    #[command(flatten)]
+    pub(crate) cases: CasesArgs,
 }
 
 #[derive(Args, Debug)]
@@ -208,6 +210,13 @@ pub(crate) struct TableArgs {
     /// Print the tables in Markdown
     #[arg(long)]
     pub(crate) markdown: bool,
+}
+
+impl TableArgs {
+    /// The option by which standard output is for a program, or for a page.
+    pub(crate) fn for_programs(self) -> Option<&'static str> {
+        OutputArgs { json: self.json, csv: self.csv, markdown: self.markdown }.for_programs()
+    }
 }
 
 #[derive(Args, Debug)]
