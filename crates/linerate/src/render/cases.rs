@@ -89,6 +89,11 @@ pub(crate) struct Case {
 const NAME: usize = 300;
 const SENTENCE: usize = 1000;
 
+/// One line, of characters that every form has: two that are no control characters, XML has not (1.0, production 2).
+fn clean(text: &str, most: usize) -> String {
+    in_line(text, most).trim().replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+}
+
 /// The cases of one command, in order. No two of a suite have the same name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cases {
@@ -102,8 +107,8 @@ pub(crate) struct Cases {
 impl Cases {
     /// None as yet, of a command on this.
     pub(crate) fn new(command: &str, suite: &str) -> Cases {
-        let title = in_line(&format!("linerate {command}"), NAME).into_owned();
-        Cases { title, suite: in_line(suite, NAME).into_owned(), cases: Vec::new(), names: BTreeSet::new() }
+        let suite = Some(clean(suite, NAME)).filter(|suite| !suite.is_empty()).unwrap_or_else(|| "linerate".to_owned());
+        Cases { title: clean(&format!("linerate {command}"), NAME), suite, cases: Vec::new(), names: BTreeSet::new() }
     }
 
     fn add(
@@ -114,13 +119,13 @@ impl Cases {
         measurement: Option<Measurement>,
         seconds: Option<f64>,
     ) {
-        let name = in_line(name, NAME).trim().to_owned();
+        let name = clean(name, NAME);
         let base = if name.is_empty() { "case".to_owned() } else { name };
         let numbered = (2..).map(|number| format!("{base} ({number})"));
         let is_free = |name: &String| !self.names.contains(name);
         let name = std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or_default();
         self.names.insert(name.clone());
-        let sentence = in_line(sentence, SENTENCE).into_owned();
+        let sentence = clean(sentence, SENTENCE);
         let seconds = seconds.filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
         self.cases.push(Case { suite: self.suite.clone(), name, outcome, sentence, measurement, seconds });
     }

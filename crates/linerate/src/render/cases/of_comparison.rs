@@ -20,7 +20,11 @@ pub(crate) fn of_comparison(asked: &str, comparison: &Comparison, gates: &[Gate]
             OfGate::Unknown => (Outcome::Skipped, "cannot tell: the noise hides it, or it has no value"),
         };
         let worse = comparison.judged.iter().filter(|judged| gate.outcome(judged) == Some(OfGate::Failed));
-        let worse: Vec<String> = worse.map(|judged| words(judged)).collect();
+        let of = |judged: &Judged| match judged.configuration.as_str() {
+            "" => words(judged),
+            configuration => format!("{configuration}: {}", words(judged)),
+        };
+        let worse: Vec<String> = worse.map(of).collect();
         let sentence = if worse.is_empty() { sentence.to_owned() } else { worse.join("; ") };
         cases.add(&format!("gate: {gate}"), outcome, &sentence, None, None);
     }
@@ -53,7 +57,7 @@ pub(crate) fn of_comparison(asked: &str, comparison: &Comparison, gates: &[Gate]
     cases
 }
 
-/// `slower: 941.2 before, 912.0 Mbit/s now, difference -3.1 % [-3.5, -2.7]`.
+/// `slower: baseline 941.2, candidate 912.0 Mbit/s, difference -3.1 % [-3.5, -2.7]`.
 fn words(judged: &Judged) -> String {
     let (metric, scale) = (judged.metric, judged.metric.unit.scale());
     let value = |value: Option<f64>| value.map_or("none".to_owned(), |value| figure(value * scale, 4));
