@@ -131,10 +131,8 @@ fn a_run_that_is_interrupted_and_one_that_cannot_begin_are_red() {
     check_cases(&cases, &[("throughput > 1M", "skipped"), ("the command itself", "error")]);
     assert!(cases[1].sentence.contains("interrupted"), "{cases:#?}");
 
-    let gone = bench.folder.path("gone");
-    let arguments =
-        [&["run", "tcp-stream", "--target", "local", "--host", &format!("netns:{gone}")][..], &files.options()]
-            .concat();
+    let gone = format!("netns:{}", bench.folder.path("gone"));
+    let arguments = [&["run", "tcp-stream", "--target", "local", "--host", &gone][..], &files.options()].concat();
     let ran = Running::start(bench.linerate(&arguments)).wait(LONG);
     assert_eq!(ran.status.code(), Some(2), "{ran:#?}");
     let cases = files.check(&ran);
@@ -258,7 +256,7 @@ fn the_examples_of_the_page() {
                     let signals = case_forms::lava(&console);
                     // As the page says it is called.
                     let named = "bring-up.throughput-gt-40M-udp-stream-direction-tx-rate-50M";
-                    assert!(signals.iter().any(|(id, ..)| id == named), "{signals:#?}");
+                    assert!(signals.iter().any(|one| one.id == named), "{console}");
                     signals.len()
                 }
                 _ => panic!("{note}"),

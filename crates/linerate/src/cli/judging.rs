@@ -275,7 +275,8 @@ pub(super) fn compare_help() -> String {
          linerate compare last:target.mtu=1500 last:target.mtu=9000\n  \
          linerate compare :plan=tcp,until=1d :plan=tcp,since=1d\n  \
          linerate compare --null last                          how noisy is it?\n  \
-         linerate compare 01M7Y0 last --fail-if 'throughput worse 3%' --fail-if 'loss worse 0.1%'\n\n\
+         linerate compare 01M7Y0 last --fail-if 'throughput worse 3%' --fail-if 'loss worse 0.1%'\n  \
+         linerate compare last~1 last --fail-if 'throughput worse 3%' --junit compare.xml\n\n\
          docs/method.md says how a difference is judged.",
         metrics_help()
     )

@@ -91,7 +91,9 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     let mut store = make_store(shared)?;
     let order = if arguments.resume { resume(&wanted, arguments, &ends, &store)? } else { fresh };
 
-    files.foresee(cases(&order, &[], &[], false));
+    if files.are_wanted() {
+        files.foresee(cases(&order, &[], &[], false));
+    }
     let progress = Progress::new(shared.quiet);
     // A board that has to be started for this ends with it.
     let _started = boards::start_for(&[&ends.target, &ends.host], &progress)?;
@@ -130,11 +132,13 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     pair.end();
     records.sort_by_key(|record| record.trial.index);
     let came_of_it = proof(&order, &records, ended.is_ok());
-    let mut judged = cases(&order, &records, &came_of_it.expected, ended.is_ok());
-    if let Err(error) = &ended {
-        judged.broke_off(&error.to_string());
+    if files.are_wanted() {
+        let mut judged = cases(&order, &records, &came_of_it.expected, ended.is_ok());
+        if let Err(error) = &ended {
+            judged.broke_off(&error.to_string());
+        }
+        files.write(&judged);
     }
-    files.write(&judged);
     let mut notes = Notes::default();
     if !records.is_empty() {
         match arguments.output {

@@ -172,11 +172,18 @@ fn name(description: &str) -> String {
     description.replace("\\x23", "#")
 }
 
+/// A signal of LAVA's.
+pub struct Signal {
+    pub id: String,
+    pub result: String,
+    pub measurement: Option<(String, String)>,
+}
+
 /// LAVA's signals as its dispatcher reads them: what matches `<LAVA_SIGNAL_(\S+) ([^>]+)>`, cut at blanks, each part with one
-/// `=`. Identifier, result, and the measurement with its units.
+/// `=`.
 #[track_caller]
-pub fn lava(console: &str) -> Vec<(String, String, Option<(String, String)>)> {
-    let mut read: Vec<(String, String, Option<(String, String)>)> = Vec::new();
+pub fn lava(console: &str) -> Vec<Signal> {
+    let mut read: Vec<Signal> = Vec::new();
     for (at, _) in console.match_indices("<LAVA_") {
         let rest = console[at..].strip_prefix("<LAVA_SIGNAL_TESTCASE ").expect("a signal of a test case");
         let (parameters, _) = rest.split_once('>').expect("an end");
@@ -192,7 +199,7 @@ pub fn lava(console: &str) -> Vec<(String, String, Option<(String, String)>)> {
         assert!(["pass", "fail", "skip"].contains(&&*value(1)));
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         assert!(value(0).chars().all(is_allowed) && value(0).len() <= 160, "{}", value(0));
-        assert!(!read.iter().any(|(id, ..)| *id == value(0)), "{} twice", value(0));
+        assert!(!read.iter().any(|one| one.id == value(0)), "{} twice", value(0));
         if parameters.len() == 4 {
             // DecimalField(max_digits=20, decimal_places=10)
             let number = value(2);
@@ -201,7 +208,8 @@ pub fn lava(console: &str) -> Vec<(String, String, Option<(String, String)>)> {
             assert!([whole, part].iter().all(|part| part.chars().all(|c| c.is_ascii_digit()) && part.len() <= 10));
             assert!(value(3).is_ascii());
         }
-        read.push((value(0), value(1), (parameters.len() == 4).then(|| (value(2), value(3)))));
+        let measurement = (parameters.len() == 4).then(|| (value(2), value(3)));
+        read.push(Signal { id: value(0), result: value(1), measurement });
     }
     read
 }

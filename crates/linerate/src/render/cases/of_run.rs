@@ -71,11 +71,11 @@ fn expectation(cases: &mut Cases, run: &Run<'_>, met: &Met, doubts: &Doubts<'_>)
     let outcome = if met.is_met() == Some(true) { Outcome::Passed } else { Outcome::Failed };
     let measurement = Measurement::of(metric, met.median);
     let mut sentence = match (met.median, met.repeats) {
-        (None, _) => format!("no trial has the figure {}", metric.title),
+        (None, _) => format!("{}: no trial has it", metric.title),
         (Some(median), repeats) => {
             let median = figure(median * metric.unit.scale(), 4);
-            let of = if repeats == 1 { "of 1 trial".to_owned() } else { format!("of {repeats} trials, the median") };
-            format!("{} is {median} {} ({of})", metric.title, metric.unit.name())
+            let trials = if repeats == 1 { "1 trial".to_owned() } else { format!("{repeats} trials") };
+            format!("{}: the median of {trials} is {median} {}", metric.title, metric.unit.name())
         }
     };
     if outcome == Outcome::Failed {
