@@ -45,7 +45,7 @@ pub(crate) fn of_comparison(asked: &str, comparison: &Comparison, gates: &[Gate]
             sentence += if of_gates.is_empty() { "; no gate is on it" } else { "; less than its gate allows" };
         }
         for doubt in &judged.doubts {
-            sentence += &format!("; doubted: {doubt}");
+            sentence += &format!("; {doubt}");
         }
         let measurement = Measurement::of(judged.metric, judged.candidate.median);
         cases.add(&name, outcome, &sentence, measurement, None);
