@@ -264,8 +264,32 @@ pub(crate) struct OutputArgs {
 impl OutputArgs {
     /// Nothing but records may be on standard output.
     pub(crate) fn is_for_programs(self) -> bool {
-        self.json || self.csv || self.markdown
+        self.for_programs().is_some()
     }
+
+    /// The option by which that is so.
+    pub(crate) fn for_programs(self) -> Option<&'static str> {
+        let options = [(self.json, "--json"), (self.csv, "--csv"), (self.markdown, "--markdown")];
+        options.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
+    }
+}
+
+/// The forms that CI reads, beside what is printed for people.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "For CI (docs/ci.md)")]
+pub(crate) struct CasesArgs {
+    /// Write test cases as JUnit XML to this file; `-` is standard output, which then has nothing else
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) junit: Option<PathBuf>,
+    /// Write test cases as KTAP to this file, or `-`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) tap: Option<PathBuf>,
+    /// Print test cases as LAVA's signals on standard output
+    #[arg(long)]
+    pub(crate) lava: bool,
+    /// Write a summary in Markdown, of 60 lines at most, to this file, or `-`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) summary: Option<PathBuf>,
 }
 
 pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {

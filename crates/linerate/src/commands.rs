@@ -2,6 +2,7 @@
 //! Knows which is which.
 
 mod boards;
+mod case_files;
 mod check;
 mod compare;
 mod cost;

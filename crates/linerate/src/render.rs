@@ -4,6 +4,7 @@
 mod apis;
 pub(crate) mod brief;
 pub(crate) mod budget;
+pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod cost;

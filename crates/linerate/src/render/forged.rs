@@ -26,7 +26,7 @@ const EACH: u64 = 30;
 
 /// What a stranger might say: a part that looks harmless, and what a terminal, a table, a spreadsheet, Markdown or
 /// HTML would make something of.
-fn hostile(random: &mut SplitMix64) -> String {
+pub(super) fn hostile(random: &mut SplitMix64) -> String {
     const PARTS: [&str; 20] = [
         "\u{1b}[2J",
         "\u{1b}]0;title\u{7}",
