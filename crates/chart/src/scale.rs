@@ -1,7 +1,7 @@
 //! Places on an axis, as shares of its length: which values there is room for, where each stands, where the ticks are.
 
 use crate::axis::{Axis, Range, Scale};
-use crate::chart::{Chart, Marks, Panel, Point, Reference};
+use crate::chart::{Chart, Estimate, Marks, Panel, Point, Reference, Series};
 use crate::{number, ticks};
 
 /// What is larger is taken for no measurement; sums and spans of what is left are finite.
@@ -147,6 +147,33 @@ pub(crate) fn stacks(panel: &Panel) -> Vec<Option<Vec<Bar>>> {
         _ => None,
     });
     bars.collect()
+}
+
+/// What is to be said of a series' values that have no place on these axes, such as zero on a logarithmic one.
+pub(crate) fn without_place(series: &Series, x: &Places, y: &Places) -> Option<String> {
+    let is_lost = |at: f64, value: f64| {
+        let is_there = finite(at).is_some() && finite(value).is_some();
+        is_there && (x.place(at).is_none() || y.place(value).is_none())
+    };
+    let values: Vec<(f64, f64)> = match &series.marks {
+        Marks::Line(points) | Marks::Step(points) | Marks::Points(points) | Marks::Bar(points) => {
+            points.iter().filter_map(|point| Some((point.x, point.y?))).collect()
+        }
+        Marks::Band(spans) => {
+            let ends = spans.iter().filter_map(|span| Some((span.x, span.range?)));
+            ends.flat_map(|(x, (a, b))| [(x, a), (x, b)]).collect()
+        }
+        Marks::Interval(estimates) => {
+            let ends = |one: &Estimate| [Some(one.low), one.middle, Some(one.high)].map(|value| Some((one.x, value?)));
+            estimates.iter().flat_map(ends).flatten().collect()
+        }
+        Marks::Flow(_) | Marks::Ideal { .. } => Vec::new(),
+    };
+    match values.into_iter().filter(|(at, value)| is_lost(*at, *value)).count() {
+        0 => None,
+        1 => Some(format!("1 value of {} has no place on this scale", series.name)),
+        count => Some(format!("{count} values of {} have no place on this scale", series.name)),
+    }
 }
 
 impl Places {

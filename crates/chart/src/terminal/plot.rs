@@ -1,6 +1,6 @@
 //! A panel with axes, in characters.
 
-use crate::chart::{Chart, Marks, Panel, Point, Reference, Series, Weight};
+use crate::chart::{Chart, Marks, Panel, Point, Reference, Series, Span, Weight};
 use crate::scale::{self, Bar, Places, Tick};
 use crate::text;
 
@@ -34,8 +34,8 @@ impl Plot<'_> {
             (false, 1) => ALONE,
             (false, _) => TALL,
         };
-        let y = scale::y(self.chart, self.panel, rows / 2);
-        let labels = labelled(&y.ticks(rows / 2), rows, form);
+        let y = scale::y(self.chart, self.panel, rows.div_ceil(2));
+        let labels = labelled(&y.ticks(rows.div_ceil(2)), rows, form);
         let margin = labels.iter().map(|label| text::columns(label)).max().unwrap_or(0).max(5);
         let mut grid = Grid::new(form.width.saturating_sub(margin + 2).max(10), rows);
         self.references(&mut grid, &y);
@@ -62,7 +62,10 @@ impl Plot<'_> {
         if is_last {
             drawn += &self.below(margin + 2, grid.columns);
         }
-        drawn + &self.named_references(margin + 2)
+        drawn += &self.named_references(margin + 2);
+        let notes = self.panel.series.iter().filter_map(|series| scale::without_place(series, self.x, &y));
+        notes.for_each(|note| drawn += &form.lines(&format!("{note}."), margin + 2));
+        drawn
     }
 
     fn line(&self, columns: usize) -> String {
@@ -147,12 +150,26 @@ impl Plot<'_> {
         for series in &self.panel.series {
             let Marks::Band(spans) = &series.marks else { continue };
             let glyph = self.glyphs.glyph(series, self.form);
+            let place = |span: &Span| {
+                let (a, b) = span.range?;
+                Some((self.x.place(span.x)?, y.place(a.min(b))?, y.place(a.max(b))?))
+            };
+            let mut before = None;
             for span in spans {
-                let Some((a, b)) = span.range else { continue };
-                if let (Some(x), Some(a), Some(b)) = (self.x.place(span.x), y.place(a), y.place(b)) {
-                    let ((column, low), (_, high)) = (grid.cell(x, a.min(b)), grid.cell(x, a.max(b)));
-                    (low..=high).for_each(|row| grid.put((column, row), glyph, 0, false));
+                let at = place(span);
+                if let Some(at) = at {
+                    let from = before.unwrap_or(at);
+                    let parts = grid.columns * 2;
+                    for part in 0..=parts {
+                        let share = part as f64 / parts as f64;
+                        let between = |a: f64, b: f64| a + (b - a) * share;
+                        let x = between(from.0, at.0);
+                        let (column, low) = grid.cell(x, between(from.1, at.1));
+                        let (_, high) = grid.cell(x, between(from.2, at.2));
+                        (low..=high).for_each(|row| grid.put((column, row), glyph, 0, false));
+                    }
                 }
+                before = at;
             }
         }
         let stacks: Vec<(&Series, Vec<Bar>)> =
