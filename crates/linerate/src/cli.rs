@@ -4,6 +4,7 @@
 mod judging;
 mod looking;
 mod measuring;
+mod reporting;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use linerate_results::figure::{METRICS, Metric};
 pub(crate) use judging::*;
 pub(crate) use looking::*;
 pub(crate) use measuring::*;
+pub(crate) use reporting::*;
 
 use crate::complete;
 
@@ -74,6 +76,9 @@ pub(crate) enum Command {
     /// What do a packet and a byte cost the CPUs? A fit over a campaign of several sizes
     #[command(after_help = COST_HELP)]
     Cost(CostArgs),
+    /// Write a document of what was measured: HTML, Markdown or plain text, whose figures can be recomputed
+    #[command(after_help = SELECT_HELP)]
+    Report(ReportArgs),
     /// Emulated boards with real Ethernet drivers: list, start, look into, end
     #[command(subcommand)]
     Lab(LabArgs),
@@ -230,7 +235,7 @@ fn means_something(option: &str, command: &str) -> bool {
     match command {
         "run" | "explain" => true,
         "serve" => ["store", "quiet"].contains(&option),
-        "demo" | "records" | "compare" | "history" | "cost" => option == "store",
+        "demo" | "records" | "compare" | "history" | "cost" | "report" => option == "store",
         "check" => option == "quiet" || REACH.contains(&option),
         "target" => REACH.contains(&option),
         _ => false,
@@ -259,8 +264,32 @@ pub(crate) struct OutputArgs {
 impl OutputArgs {
     /// Nothing but records may be on standard output.
     pub(crate) fn is_for_programs(self) -> bool {
-        self.json || self.csv || self.markdown
+        self.for_programs().is_some()
     }
+
+    /// The option by which that is so.
+    pub(crate) fn for_programs(self) -> Option<&'static str> {
+        let options = [(self.json, "--json"), (self.csv, "--csv"), (self.markdown, "--markdown")];
+        options.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
+    }
+}
+
+/// The forms that CI reads, beside what is printed for people.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "For CI (docs/ci.md)")]
+pub(crate) struct CasesArgs {
+    /// Write test cases as JUnit XML to this file; `-` is standard output, which then has nothing else
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) junit: Option<PathBuf>,
+    /// Write test cases as KTAP to this file, or `-`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) tap: Option<PathBuf>,
+    /// Print test cases as LAVA's signals on standard output
+    #[arg(long)]
+    pub(crate) lava: bool,
+    /// Write a summary in Markdown, of 60 lines at most, to this file, or `-`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) summary: Option<PathBuf>,
 }
 
 pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {

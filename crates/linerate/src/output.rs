@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Stdout, Write, stderr, stdout};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_machine::printable::{in_line, printable};
 
@@ -25,6 +26,34 @@ pub(crate) use data;
 /// The longest sentence, in characters: another machine may have written most of it.
 const LONGEST: usize = 8000;
 
+/// Standard output is for one form alone; what is for people goes to standard error.
+static IS_RESERVED: AtomicBool = AtomicBool::new(false);
+/// LAVA reads its signals off standard output and standard error.
+static IS_WATCHED_BY_LAVA: AtomicBool = AtomicBool::new(false);
+
+/// From now on standard output has only what [`form`] writes.
+pub(crate) fn reserve_stdout() {
+    IS_RESERVED.store(true, Ordering::Relaxed);
+}
+
+/// From now on nothing but what [`form`] writes is a signal: a name or another machine's words could be one else.
+pub(crate) fn guard_signals() {
+    IS_WATCHED_BY_LAVA.store(true, Ordering::Relaxed);
+}
+
+/// Without what LAVA would take for a signal.
+pub(crate) fn unsignalled(text: &str) -> Cow<'_, str> {
+    if IS_WATCHED_BY_LAVA.load(Ordering::Relaxed) && text.contains("<LAVA_") {
+        return Cow::Owned(text.replace("<LAVA_", "<LAVA-"));
+    }
+    Cow::Borrowed(text)
+}
+
+/// Writes a form that a program reads to standard output.
+pub(crate) fn form(text: &str) {
+    write(text);
+}
+
 /// Writes to standard output. Where nobody reads it any more, the program ends here: what it would do next is for
 /// nobody, and agents end with their input. SIGPIPE, which does that for other programs, stays ignored: an agent
 /// that dies must not take this program with it.
@@ -34,6 +63,13 @@ pub(crate) fn print(text: Arguments<'_>) {
 
 /// The same, whatever the terminal can show.
 pub(crate) fn print_as_is(text: &str) {
+    if IS_RESERVED.load(Ordering::Relaxed) {
+        return beside(text);
+    }
+    write(&unsignalled(text));
+}
+
+fn write(text: &str) {
     let mut stdout = stdout().lock();
     match stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => {}
@@ -47,12 +83,12 @@ pub(crate) fn print_as_is(text: &str) {
 
 /// Writes a sentence to standard error, if that is still there.
 pub(crate) fn say(sentence: Arguments<'_>) {
-    let _ = writeln!(stderr(), "{}", signs(&sentence_of(&sentence.to_string())));
+    let _ = writeln!(stderr(), "{}", signs(&unsignalled(&sentence_of(&sentence.to_string()))));
 }
 
 /// Writes a text of several lines to standard error: what is for people while a program reads standard output.
 pub(crate) fn beside(text: &str) {
-    let _ = writeln!(stderr(), "{}", signs(&printable(text.trim_end())));
+    let _ = writeln!(stderr(), "{}", signs(&unsignalled(&printable(text.trim_end()))));
 }
 
 /// A line that begins at the margin is ours: where another machine's words, or a parser's, have lines of their own,
@@ -123,7 +159,7 @@ fn signs(text: &str) -> Cow<'_, str> {
 }
 
 /// With our own signs replaced; what a user has named otherwise stays what it is called.
-fn in_ascii(text: &str) -> String {
+pub(crate) fn in_ascii(text: &str) -> String {
     text.chars().map(|c| SIGNS.iter().find(|(sign, _)| *sign == c).map_or(c, |(_, ascii)| *ascii)).collect()
 }
 

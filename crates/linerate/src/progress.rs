@@ -8,7 +8,7 @@ use linerate_machine::printable::in_line;
 
 use crate::measure::time_left::TimeLeft;
 
-use crate::output::{is_watched, out, say};
+use crate::output::{is_watched, out, say, unsignalled};
 
 /// Progress on standard error.
 pub(crate) struct Progress {
@@ -115,7 +115,7 @@ impl Progress {
 
 /// What the line may hold, much of which a plan or a board has said; a terminal has no room for more.
 fn shown(text: &str) -> String {
-    in_line(text, 500).into_owned()
+    unsignalled(&in_line(text, 500)).into_owned()
 }
 
 /// A time as people say it.

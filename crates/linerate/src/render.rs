@@ -4,6 +4,7 @@
 mod apis;
 pub(crate) mod brief;
 pub(crate) mod budget;
+pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod cost;
@@ -15,6 +16,7 @@ pub(crate) mod flame;
 mod forged;
 mod forms;
 pub(crate) mod history;
+mod html;
 pub(crate) mod json;
 mod layout;
 pub(crate) mod list;
@@ -28,6 +30,7 @@ pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod records;
 pub(crate) mod registers;
+pub(crate) mod report;
 #[cfg(test)]
 mod sample;
 pub(crate) mod settings;

@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCompleter;
 use linerate_machine::end::End;
 use linerate_results::select::LAST;
 
-use super::OutputArgs;
+use super::{CasesArgs, OutputArgs};
 use crate::complete;
 
 #[derive(Args, Debug)]
@@ -166,6 +166,8 @@ pub(crate) struct CompareArgs {
     pub(crate) bisect: bool,
     #[command(flatten)]
     pub(crate) output: TableArgs,
+    #[command(flatten)]
+    pub(crate) cases: CasesArgs,
 }
 
 #[derive(Args, Debug)]
@@ -208,6 +210,13 @@ pub(crate) struct TableArgs {
     /// Print the tables in Markdown
     #[arg(long)]
     pub(crate) markdown: bool,
+}
+
+impl TableArgs {
+    /// The option by which standard output is for a program, or for a page.
+    pub(crate) fn for_programs(self) -> Option<&'static str> {
+        OutputArgs { json: self.json, csv: self.csv, markdown: self.markdown }.for_programs()
+    }
 }
 
 #[derive(Args, Debug)]
@@ -266,7 +275,8 @@ pub(super) fn compare_help() -> String {
          linerate compare last:target.mtu=1500 last:target.mtu=9000\n  \
          linerate compare :plan=tcp,until=1d :plan=tcp,since=1d\n  \
          linerate compare --null last                          how noisy is it?\n  \
-         linerate compare 01M7Y0 last --fail-if 'throughput worse 3%' --fail-if 'loss worse 0.1%'\n\n\
+         linerate compare 01M7Y0 last --fail-if 'throughput worse 3%' --fail-if 'loss worse 0.1%'\n  \
+         linerate compare last~1 last --fail-if 'throughput worse 3%' --junit compare.xml\n\n\
          docs/method.md says how a difference is judged.",
         metrics_help()
     )

@@ -13,7 +13,7 @@ use linerate_machine::prefix::Prefix;
 use linerate_machine::units::OfferedLoad;
 use linerate_trial::tool::Tool;
 
-use super::{OutputArgs, endpoint, name_and_value, whole_number};
+use super::{CasesArgs, OutputArgs, endpoint, name_and_value, whole_number};
 use crate::complete;
 use crate::measure::route::GivenAddress;
 use linerate_plan::RoundOrder;
@@ -122,6 +122,8 @@ pub(crate) struct RunArgs {
     /// retransmitted the ends tell at a trial's end: `linerate records show` has it by time slices.
     #[arg(long)]
     pub(crate) live: bool,
+    #[command(flatten)]
+    pub(crate) cases: CasesArgs,
 }
 
 #[derive(Args, Debug)]

@@ -11,18 +11,37 @@ use linerate_results::compare::{self, Comparison, Wish};
 use linerate_results::figure::Metric;
 use linerate_results::observation::Observation;
 
+use super::case_files::CaseFiles;
 use super::selection::{compared, observations, of_last_plan, selection};
 use super::{open_store, width};
 use crate::cli::{CompareArgs, SharedArgs, TableArgs};
 use crate::output::{beside, data, out, say};
 use crate::render;
+use crate::render::cases::{Cases, of_comparison};
 use crate::render::compare::Shown;
 
 /// `git bisect run` takes this as "skip".
 const CANNOT_TELL: u8 = 125;
 
-/// Compares, shows, and judges by the gates.
+/// Compares, shows, judges by the gates, and writes what CI reads of it, however it ends.
 pub(crate) fn compare(arguments: &CompareArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    let asked = asked(arguments);
+    let command = format!("compare {asked}");
+    let foreseen = Cases::new(&command, &command);
+    let mut files = CaseFiles::begin(&arguments.cases, foreseen, arguments.output.for_programs())?;
+    let ended = judge(arguments, shared, &asked, &mut files);
+    files.end(ended)
+}
+
+/// What the command line calls the sides.
+fn asked(arguments: &CompareArgs) -> String {
+    match &arguments.candidate {
+        Some(candidate) => format!("{} {candidate}", arguments.baseline),
+        None => format!("--null {}", arguments.baseline),
+    }
+}
+
+fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut CaseFiles) -> Result<ExitCode> {
     let metrics = arguments.metric.iter().map(|name| metric(name)).collect::<Result<Vec<_>>>()?;
     let gates = gates(&arguments.fail_if)?;
     if let Some(gate) =
@@ -47,6 +66,7 @@ pub(crate) fn compare(arguments: &CompareArgs, shared: &SharedArgs) -> Result<Ex
             if of_pairs.is_some() { ["side a of its A/A trials", "side b"] } else { ["one half", "the other"] };
         let itself = of_pairs.unwrap_or_else(|| null(&baseline, &wish));
         check_judged(&itself)?;
+        files.write(&of_comparison(asked, &itself, &gates));
         let names = halves.map(|half| format!("{}, {half}", arguments.baseline));
         show(arguments.output, &Shown { comparison: &itself, names, gates: &[] });
         return Ok(status(&itself, &gates, arguments.bisect));
@@ -72,6 +92,7 @@ pub(crate) fn compare(arguments: &CompareArgs, shared: &SharedArgs) -> Result<Ex
             None => {}
         }
     }
+    files.write(&of_comparison(asked, &comparison, &gates));
     let names = [arguments.baseline.clone(), words.clone()];
     show(arguments.output, &Shown { comparison: &comparison, names, gates: &gates });
     Ok(status(&comparison, &gates, arguments.bisect))

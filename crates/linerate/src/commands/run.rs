@@ -17,6 +17,7 @@ use linerate_trial::pace::SplitMix64;
 use linerate_trial::tool::Tool;
 use serde::{Deserialize, Serialize};
 
+use super::case_files::CaseFiles;
 use super::compare::percentage;
 use super::{boards, connect_options, dry_run, given_addresses, machines, make_store, report, say_notes, width};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
@@ -28,14 +29,22 @@ use crate::measure::settings;
 use crate::output::{beside, data, out};
 use crate::progress::Progress;
 use crate::render;
+use crate::render::cases::{self, Cases};
 use crate::render::doubts::Notes;
 use crate::render::explain::{First, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
 use crate::render::records::{Parts, notes_beneath};
-use linerate_plan::{Changes, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable};
+use linerate_plan::{Changes, Met, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable};
 
-/// Carries a plan out, and shows what came of it.
+/// Carries a plan out, shows what came of it, and writes what CI reads of it, however it ends.
 pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    let foreseen = Cases::new(&format!("run {}", arguments.plan), &arguments.plan);
+    let mut files = CaseFiles::begin(&arguments.cases, foreseen, arguments.output.for_programs())?;
+    let ended = carry_out(arguments, shared, &mut files);
+    files.end(ended)
+}
+
+fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) -> Result<ExitCode> {
     // Everything that can be wrong without touching a machine is found before one is touched.
     let plan = linerate_plan::find(&arguments.plan)?;
     let ends = machines(&arguments.ends)?;
@@ -48,6 +57,9 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
         overrides.push(("profile".to_owned(), hz.to_string()));
     }
     let options = connect_options(shared)?;
+    if arguments.dry_run && files.are_wanted() {
+        bail!("--dry-run measures nothing, so there are no test cases; leave --junit, --tap, --lava and --summary out");
+    }
     if arguments.live && shared.quiet {
         bail!("--live and --quiet are opposites; leave one out");
     }
@@ -79,6 +91,9 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
     let mut store = make_store(shared)?;
     let order = if arguments.resume { resume(&wanted, arguments, &ends, &store)? } else { fresh };
 
+    if files.are_wanted() {
+        files.foresee(cases(&order, &[], &[], false));
+    }
     let progress = Progress::new(shared.quiet);
     // A board that has to be started for this ends with it.
     let _started = boards::start_for(&[&ends.target, &ends.host], &progress)?;
@@ -116,6 +131,14 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
     progress.clear();
     pair.end();
     records.sort_by_key(|record| record.trial.index);
+    let came_of_it = proof(&order, &records, ended.is_ok());
+    if files.are_wanted() {
+        let mut judged = cases(&order, &records, &came_of_it.expected, ended.is_ok());
+        if let Err(error) = &ended {
+            judged.broke_off(&error.to_string());
+        }
+        files.write(&judged);
+    }
     let mut notes = Notes::default();
     if !records.is_empty() {
         match arguments.output {
@@ -129,7 +152,6 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
             }
         }
     }
-    let came_of_it = proof(&order, &records, ended.is_ok());
     show_proof(&came_of_it, arguments.output);
     if !records.is_empty() && !arguments.output.is_for_programs() {
         out!("\n{}{}", in_three_lines(&firsts, width()), notes_beneath(&notes, width()));
@@ -138,6 +160,23 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
     Ok(match status(ended)? {
         ExitCode::SUCCESS if !is_as_expected => ExitCode::from(1),
         status => status,
+    })
+}
+
+/// What CI reads of it.
+fn cases(order: &OwnedOrder, records: &[Record], expected: &[Met], is_whole: bool) -> Cases {
+    // Of a run that was broken off, what was expected is known all the same.
+    let unjudged = match is_whole {
+        true => Vec::new(),
+        false => judged(&order.plan, &order.changes, &order.trials, &[]),
+    };
+    cases::of_run(&cases::Run {
+        plan: &order.plan.name,
+        trials: &order.trials,
+        expected: if is_whole { expected } else { &unjudged },
+        records,
+        is_whole,
+        repeats_until: order.changes.precision.is_some(),
     })
 }
 

@@ -1,0 +1,166 @@
+//! The forms that CI reads, where the command line wants them: files, whole or not at all, and standard output.
+//! Knows no case and no form; what a command makes of itself is its own.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow, bail};
+
+use crate::cli::CasesArgs;
+use crate::output::{form, guard_signals, reserve_stdout, say};
+use crate::render::cases::Cases;
+
+/// What `-` is as a file.
+const STDOUT: &str = "-";
+
+type Render = fn(&Cases) -> String;
+
+/// The forms that are wanted, until they are written.
+pub(super) struct CaseFiles {
+    /// The option, the file as it was given, the file to write, and what stands in it.
+    files: Vec<(&'static str, PathBuf, PathBuf, Render)>,
+    stdout: Option<Render>,
+    /// What is written if the command ends before it knows more.
+    foreseen: Cases,
+    outcome: Option<Result<()>>,
+}
+
+impl CaseFiles {
+    /// Sees that everything can be written before anything else is done, and takes away what an earlier run left: nobody
+    /// shall read that for this one's. `foreseen`: what is known of the cases by now. `for_programs`: the option by which
+    /// standard output is for a program already.
+    pub(super) fn begin(arguments: &CasesArgs, foreseen: Cases, for_programs: Option<&str>) -> Result<CaseFiles> {
+        let CasesArgs { junit, tap, lava, summary } = arguments;
+        let mut files = CaseFiles { files: Vec::new(), stdout: None, foreseen, outcome: None };
+        let mut on_stdout = for_programs.map(str::to_owned);
+        let mut take_stdout = |what: String| match on_stdout.replace(what.clone()) {
+            Some(other) => {
+                bail!("{what} and {other} both want standard output; give one of them a file, or leave it out")
+            }
+            None => Ok(()),
+        };
+        if *lava {
+            take_stdout("--lava".to_owned())?;
+            files.stdout = Some(Cases::lava);
+            guard_signals();
+        }
+        let forms: [(&'static str, &Option<PathBuf>, Render); 3] =
+            [("--junit", junit, Cases::junit), ("--tap", tap, Cases::ktap), ("--summary", summary, Cases::summary)];
+        for (option, path, render) in forms {
+            match path {
+                Some(path) if path.as_os_str() == STDOUT => {
+                    take_stdout(format!("{option} {STDOUT}"))?;
+                    files.stdout = Some(render);
+                    reserve_stdout();
+                }
+                Some(path) => {
+                    let real = checked(path).map_err(|why| refused(option, path, &why))?;
+                    if let Some((other, ..)) = files.files.iter().find(|(_, _, one, _)| *one == real) {
+                        bail!("{other} and {option} name the same file; give each its own");
+                    }
+                    files.files.push((option, path.clone(), real, render));
+                }
+                None => {}
+            }
+        }
+        for (option, path, real, _) in &files.files {
+            match fs::remove_file(real) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(refused(option, path, &error.to_string()));
+                }
+                _ => {}
+            }
+        }
+        Ok(files)
+    }
+
+    /// Whether any form is wanted.
+    pub(super) fn are_wanted(&self) -> bool {
+        !self.files.is_empty() || self.stdout.is_some()
+    }
+
+    /// What is known of the cases by now.
+    pub(super) fn foresee(&mut self, cases: Cases) {
+        self.foreseen = cases;
+    }
+
+    /// Writes the forms: files first, for standard output may have no reader any more.
+    pub(super) fn write(&mut self, cases: &Cases) {
+        let written = self.files.iter().try_for_each(|(option, path, real, render)| {
+            write_whole(real, &render(cases)).map_err(|error| refused(option, path, &error.to_string()))
+        });
+        if let Some(render) = self.stdout {
+            form(&render(cases));
+        }
+        self.outcome = Some(written);
+    }
+
+    /// The command ends so: what was not written by now has a case that says why.
+    pub(super) fn end(mut self, ended: Result<ExitCode>) -> Result<ExitCode> {
+        if self.outcome.is_none() && self.are_wanted() {
+            let mut cases = self.foreseen.clone();
+            if let (Err(error), false) = (&ended, cases.is_red()) {
+                cases.broke_off(&format!("{error:#}"));
+            }
+            self.write(&cases);
+        }
+        match (ended, self.outcome.unwrap_or(Ok(()))) {
+            (Ok(_), Err(error)) => Err(error),
+            (Err(first), Err(error)) => {
+                say(format_args!("linerate: {error:#}"));
+                Err(first)
+            }
+            (ended, Ok(())) => ended,
+        }
+    }
+}
+
+fn refused(option: &str, path: &Path, why: &str) -> anyhow::Error {
+    anyhow!(
+        "{option}: {} cannot be written: {why}; name a file in a folder that is there and can be written",
+        path.display()
+    )
+}
+
+/// The file that is meant, behind symbolic links; or why it cannot be written.
+fn checked(path: &Path) -> Result<PathBuf, String> {
+    let real = match fs::metadata(path) {
+        Ok(there) if there.is_dir() => return Err("it is a folder".to_owned()),
+        // A device would be replaced by the file, and a pipe may have no reader.
+        Ok(there) if !there.is_file() => return Err("it is no regular file (- is standard output)".to_owned()),
+        Ok(_) => fs::canonicalize(path).map_err(|error| error.to_string())?,
+        Err(_) => {
+            let name = path.file_name().ok_or("it has no name")?;
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            fs::canonicalize(folder).map_err(|error| error.to_string())?.join(name)
+        }
+    };
+    let new = beside(&real);
+    File::create(&new).and_then(|_| fs::remove_file(&new)).map_err(|error| error.to_string())?;
+    Ok(real)
+}
+
+/// What the file is called until it is whole.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.new", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// Writes a file whole or not at all.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let new = beside(path);
+    let written = File::create(&new).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written
+}

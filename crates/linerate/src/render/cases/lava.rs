@@ -1,0 +1,50 @@
+//! LAVA's test-case signals, a line each: the dispatcher reads them off the console.
+//! Knows cases only.
+
+use std::collections::BTreeSet;
+
+use super::{Cases, Outcome};
+
+/// LAVA has an identifier in many places of its pages.
+const LONGEST: usize = 150;
+
+pub(super) fn lava(cases: &Cases) -> String {
+    let (mut text, mut taken) = (String::new(), BTreeSet::new());
+    for case in &cases.cases {
+        let (suite, name) = (identifier(&case.suite), identifier(&case.name));
+        let base: String = format!("{suite}.{name}").chars().take(LONGEST).collect();
+        let numbered = (2..).map(|number| format!("{base}-{number}"));
+        let is_free = |name: &String| !taken.contains(name);
+        let name = std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or_default();
+        let result = match case.outcome {
+            Outcome::Passed => "pass",
+            Outcome::Failed | Outcome::Error => "fail",
+            Outcome::Skipped => "skip",
+        };
+        text += &format!("<LAVA_SIGNAL_TESTCASE TEST_CASE_ID={name} RESULT={result}");
+        // LAVA's database has ten digits before the point.
+        if let Some(one) = case.measurement.filter(|one| one.value.abs() < 1e10) {
+            text += &format!(" MEASUREMENT={} UNITS={}", one.number(), one.unit.replace('µ', "u").replace(' ', "_"));
+        }
+        text += ">\n";
+        taken.insert(name);
+    }
+    text
+}
+
+/// Letters, digits, points, hyphens and underscores. A blank would end it, `>` the signal, and with a second `=` the
+/// dispatcher refuses the parameter and ends the job (`handle_testcase` in lava_dispatcher/actions/test.py).
+fn identifier(name: &str) -> String {
+    let spelled = [(">=", " ge "), ("<=", " le "), (">", " gt "), ("<", " lt "), ("%", " percent"), ("µ", "u")];
+    let spelled = spelled.into_iter().fold(name.to_owned(), |name, (sign, word)| name.replace(sign, word));
+    let mut identifier = String::new();
+    for c in spelled.chars() {
+        match c {
+            c if c.is_ascii_alphanumeric() || c == '.' || c == '_' => identifier.push(c),
+            _ if identifier.ends_with('-') => {}
+            _ => identifier.push('-'),
+        }
+    }
+    let identifier = identifier.trim_matches(['-', '.']);
+    if identifier.is_empty() { "case".to_owned() } else { identifier.to_owned() }
+}
