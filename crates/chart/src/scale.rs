@@ -243,7 +243,7 @@ impl Places {
         match self.scale {
             Scale::Linear | Scale::Categories(_) => Some(value),
             Scale::Log => (value > 0.0).then(|| value.log10()),
-            Scale::Percentile => (0.0..=1.0).contains(&value).then(|| -(1.0 - value).log10()),
+            Scale::Percentile => (0.0..=100.0).contains(&value).then(|| -(1.0 - value / 100.0).log10()),
         }
     }
 
@@ -269,7 +269,7 @@ impl Places {
         match self.scale {
             Scale::Linear | Scale::Categories(_) => at,
             Scale::Log => 10f64.powf(at),
-            Scale::Percentile => 1.0 - 10f64.powf(-at),
+            Scale::Percentile => 100.0 * (1.0 - 10f64.powf(-at)),
         }
     }
 
@@ -288,12 +288,10 @@ impl Places {
                 values.into_iter().map(|value| (value, number::value(value))).collect()
             }
             Scale::Percentile => {
-                let shares = ticks::percentiles(self.high);
-                let shares = shares.into_iter().map(|share| {
-                    let behind = ((-(1.0 - share).log10()).round() as usize).saturating_sub(2);
-                    (share, format!("{:.behind$}", share * 100.0))
-                });
-                shares.chain(self.has_maximum.then(|| (1.0, "max".to_owned()))).collect()
+                let values = ticks::percentiles(self.high).into_iter();
+                // Written as they are: 99.9, not 99.90000000000001.
+                let values = values.map(|value| (value, value.to_string()));
+                values.chain(self.has_maximum.then(|| (100.0, "max".to_owned()))).collect()
             }
             Scale::Categories(names) => names.iter().enumerate().map(|(at, name)| (at as f64, name.clone())).collect(),
         };
@@ -340,8 +338,8 @@ mod tests {
             &["941.2", "941.4", "941.6", "941.8", "942.0", "942.2"],
         );
         check(&Axis::log("", ""), &[0.0, 3.0, 870.0], &["2", "10", "100", "1,000"][1..]);
-        check(&Axis::percentile(""), &[0.0, 0.5, 0.999], &["0", "50", "90", "99", "99.9"]);
-        check(&Axis::percentile(""), &[0.0, 0.5, 0.99, 1.0], &["0", "50", "90", "99", "max"]);
+        check(&Axis::percentile(""), &[0.0, 50.0, 99.9], &["0", "50", "90", "99", "99.9"]);
+        check(&Axis::percentile(""), &[0.0, 50.0, 99.0, 100.0], &["0", "50", "90", "99", "max"]);
         check(&Axis::categories("", ["a", "b"]), &[0.0, 1.0], &["a", "b"]);
         check(
             &Axis::linear("", ""),

@@ -75,26 +75,33 @@ impl Plot<'_> {
     /// The x axis with the labels in it, as many as there is room for.
     fn axis(&self, columns: usize) -> String {
         let line = self.form.sign('─', '-');
-        let most = match self.x.names() {
-            Some(_) => self.slot(columns).saturating_sub(2).max(1),
-            None => 12,
-        };
-        let ticks = self.x.ticks(columns / 10);
-        let mut axis: Vec<char> = Vec::new();
-        for tick in ticks {
+        let (every, most) = if self.x.names().is_some() { self.names(columns) } else { (1, 12) };
+        let mut axis = String::new();
+        for tick in self.x.ticks(columns / 10).iter().step_by(every) {
             let label = self.form.shortened(&tick.label, most);
             let wide = text::columns(&label);
             let middle = (tick.at * columns as f64) as usize;
             let start = middle.saturating_sub(wide / 2).min(columns.saturating_sub(wide));
-            let used = text::columns(&axis.iter().collect::<String>());
+            let used = text::columns(&axis);
             if start > used || (used == 0 && start == 0) {
                 axis.extend(std::iter::repeat_n(line, start - used));
-                axis.extend(label.chars());
+                axis += &label;
             }
         }
-        let axis: String = axis.into_iter().collect();
         let rest = columns.saturating_sub(text::columns(&axis));
         axis + &line.to_string().repeat(rest)
+    }
+
+    /// Of names, which stand at the axis, every second, third, …; and how long one may be.
+    fn names(&self, columns: usize) -> (usize, usize) {
+        let slot = self.slot(columns).max(1);
+        let every = (self.longest().min(10) + 3).div_ceil(slot);
+        (every, (slot * every).saturating_sub(2).max(1))
+    }
+
+    /// Columns of the longest name.
+    fn longest(&self) -> usize {
+        self.x.names().into_iter().flatten().map(|name| text::columns(name)).max().unwrap_or(0)
     }
 
     /// Columns from a name to the next.
@@ -107,8 +114,7 @@ impl Plot<'_> {
     fn below(&self, margin: usize, columns: usize) -> String {
         let mut below = self.form.lines(&self.chart.x.label(), margin);
         if let Some(names) = self.x.names() {
-            let most = self.slot(columns).saturating_sub(2).max(1);
-            if names.iter().any(|name| text::columns(name) > most) {
+            if self.longest() > self.names(columns).1 {
                 below += &self.form.lines(&format!("From left to right: {}.", names.join("; ")), margin);
             }
         }
