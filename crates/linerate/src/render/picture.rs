@@ -10,7 +10,7 @@ use linerate_trial::spec::Workload;
 
 use super::number::{count, figure};
 
-/// Where no width is known.
+/// At most this wide: of a few loads, bars that are wider say no more.
 const WIDTH: u16 = 85;
 /// The picture of a few loads is half as high.
 const FEW: usize = 6;
@@ -56,7 +56,7 @@ pub(crate) fn picture(records: &[Record], width: Option<u16>) -> String {
     if shown.is_empty() {
         shown.extend(others.into_iter().take(1));
     }
-    let width = usize::from(width.unwrap_or(WIDTH));
+    let width = usize::from(width.unwrap_or(WIDTH).min(WIDTH));
     let drawn = |(title, steps): &(String, Vec<Step>)| terminal::drawn(&chart(title, steps), width, false);
     shown.iter().map(drawn).collect::<Vec<_>>().join("\n")
 }
@@ -139,6 +139,7 @@ fn told(steps: &[Step]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::sample;
 
     #[test]
     fn a_sweep() {
