@@ -4,6 +4,7 @@
 mod judging;
 mod looking;
 mod measuring;
+mod reporting;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use linerate_results::figure::{METRICS, Metric};
 pub(crate) use judging::*;
 pub(crate) use looking::*;
 pub(crate) use measuring::*;
+pub(crate) use reporting::*;
 
 use crate::complete;
 
@@ -74,6 +76,9 @@ pub(crate) enum Command {
     /// What do a packet and a byte cost the CPUs? A fit over a campaign of several sizes
     #[command(after_help = COST_HELP)]
     Cost(CostArgs),
+    /// Write a document of what was measured: HTML, Markdown or plain text, whose figures can be recomputed
+    #[command(after_help = SELECT_HELP)]
+    Report(ReportArgs),
     /// Emulated boards with real Ethernet drivers: list, start, look into, end
     #[command(subcommand)]
     Lab(LabArgs),
@@ -230,7 +235,7 @@ fn means_something(option: &str, command: &str) -> bool {
     match command {
         "run" | "explain" => true,
         "serve" => ["store", "quiet"].contains(&option),
-        "demo" | "records" | "compare" | "history" | "cost" => option == "store",
+        "demo" | "records" | "compare" | "history" | "cost" | "report" => option == "store",
         "check" => option == "quiet" || REACH.contains(&option),
         "target" => REACH.contains(&option),
         _ => false,

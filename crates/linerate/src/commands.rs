@@ -16,6 +16,7 @@ mod plans;
 mod profile;
 mod records;
 mod registers;
+mod report;
 mod run;
 pub(crate) mod selection;
 mod serve;
@@ -59,6 +60,7 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
         Command::Compare(arguments) => compare::compare(&arguments, shared),
         Command::History(arguments) => history::history(&arguments, shared),
         Command::Cost(arguments) => cost::cost(&arguments, shared),
+        Command::Report(arguments) => report::report(&arguments, shared),
         Command::Lab(arguments) => lab::lab(&arguments),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),
@@ -74,7 +76,7 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
     let plan_folder = match &cli.command {
         Command::Run(arguments) => linerate_plan::folder(&arguments.plan),
         Command::Serve(_) | Command::Target(_) | Command::Records(_) | Command::Explain(_) => None,
-        Command::Compare(_) | Command::History(_) | Command::Cost(_) | Command::Check(_) => None,
+        Command::Compare(_) | Command::History(_) | Command::Cost(_) | Command::Check(_) | Command::Report(_) => None,
         // What they do is the same everywhere; the demo's records end with it.
         Command::Demo | Command::Plans { .. } | Command::Lab(_) => return Ok(()),
         Command::Completions { .. } | Command::Man { .. } | Command::Agent { .. } => return Ok(()),

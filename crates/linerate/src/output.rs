@@ -159,7 +159,7 @@ fn signs(text: &str) -> Cow<'_, str> {
 }
 
 /// With our own signs replaced; what a user has named otherwise stays what it is called.
-fn in_ascii(text: &str) -> String {
+pub(crate) fn in_ascii(text: &str) -> String {
     text.chars().map(|c| SIGNS.iter().find(|(sign, _)| *sign == c).map_or(c, |(_, ascii)| *ascii)).collect()
 }
 

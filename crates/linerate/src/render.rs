@@ -16,6 +16,7 @@ pub(crate) mod flame;
 mod forged;
 mod forms;
 pub(crate) mod history;
+mod html;
 pub(crate) mod json;
 mod layout;
 pub(crate) mod list;
@@ -29,6 +30,7 @@ pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod records;
 pub(crate) mod registers;
+pub(crate) mod report;
 #[cfg(test)]
 mod sample;
 pub(crate) mod settings;

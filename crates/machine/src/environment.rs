@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::setting::discipline::keeps_to_a_rate;
+
 /// A machine, as it was when a trial ran. Every field may be absent, which means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -201,6 +203,14 @@ pub struct Nic {
     /// the root, each once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub qdiscs: Vec<String>,
+}
+
+impl Nic {
+    /// The kind of the first of its queueing disciplines, from the root down, that keeps to a rate.
+    pub fn rate_keeper(&self) -> Option<&str> {
+        let all = self.qdisc.iter().chain(&self.qdiscs).map(String::as_str);
+        all.filter(|text| keeps_to_a_rate(text)).find_map(|text| text.split_whitespace().next())
+    }
 }
 
 /// Settings of pause frames (IEEE 802.3, annex 31B).

@@ -3,7 +3,10 @@
 
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::Workload;
 use linerate_trial::timeline::{Columns, FlowColumn, FlowTimeline, MachineColumn, Timeline};
+
+use crate::time_budget::TCP_RTO_MIN_S;
 
 /// A direction of the trial, for its stalls.
 pub(crate) struct Arrivals<'a> {
@@ -13,27 +16,45 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) seen: &'a Timeline,
     /// Seconds that usually pass between two messages, at the asked rate.
     pub(crate) gap_s: f64,
-    /// Nothing for so long is a stall, seconds.
-    pub(crate) stall_s: f64,
-    /// Nothing for so long before the trial's end is a flow that died, seconds.
-    pub(crate) dead_s: f64,
+    /// What makes a silence an event.
+    pub(crate) least: LeastSilence,
     /// Who tells when something was lost, and in which column.
     pub(crate) losing: Option<(&'a Timeline, FlowColumn)>,
 }
 
-impl Arrivals<'_> {
-    /// How long the threads of either end waited for a CPU between two moments, as far as is told, seconds.
-    fn waited_s(&self, from_s: f64, to_s: f64) -> f64 {
-        let of = |timeline: &Timeline| -> f64 {
-            let waited = |flow: &FlowTimeline| {
-                let delays = flow.columns.0.get(&FlowColumn::RunDelayUs).into_iter().flatten();
-                let slices = delays.zip(&timeline.ends_ns);
-                let within = slices.filter(|(_, end)| (from_s..=to_s + 0.01).contains(&seconds(**end)));
-                within.map(|(us, _)| *us as f64 / 1e6).sum::<f64>()
-            };
-            timeline.flows.iter().filter(|flow| self.flows.contains(&flow.id)).map(waited).fold(0.0, f64::max)
+/// How long nothing arrives, at least, of what has stalled or died, seconds.
+#[derive(Clone, Copy)]
+pub(crate) struct LeastSilence {
+    /// Between arrivals.
+    pub(crate) stall_s: f64,
+    /// Before the trial's end.
+    pub(crate) death_s: f64,
+}
+
+impl LeastSilence {
+    /// Of requests, one that is lost alone keeps the next waiting: for a time-out (of a second), TCP's timer, or that of a SYN,
+    /// which is a second (RFC 6298).
+    pub(crate) const fn of(workload: Workload) -> LeastSilence {
+        let (stall_s, death_s) = match workload {
+            Workload::TcpStream | Workload::UdpStream => (0.25, 0.4),
+            Workload::TcpRr => (2.5 * TCP_RTO_MIN_S, 4.0 * TCP_RTO_MIN_S),
+            Workload::UdpRr => (1.2, 1.5),
+            Workload::TcpCrr => (1.3, 1.5),
         };
-        of(self.seen).max(self.losing.map_or(0.0, |(timeline, _)| of(timeline)))
+        LeastSilence { stall_s, death_s }
+    }
+}
+
+impl Arrivals<'_> {
+    /// How long the threads of this direction waited for a CPU, by both ends.
+    fn waits(&self) -> Vec<Waits<'_>> {
+        let ends = [Some(self.seen), self.losing.map(|(timeline, _)| timeline)];
+        let of = |timeline| self.of_timeline(timeline).filter_map(|flow| Waits::of(flow, timeline));
+        ends.into_iter().flatten().flat_map(of).collect()
+    }
+
+    fn of_timeline<'t>(&self, timeline: &'t Timeline) -> impl Iterator<Item = &'t FlowTimeline> {
+        timeline.flows.iter().filter(|flow| self.flows.contains(&flow.id))
     }
 
     /// Of what was lost in the measured part, the share between two moments and what a recovery takes.
@@ -44,7 +65,7 @@ impl Arrivals<'_> {
             return None;
         }
         let (mut within, mut all) = (0.0, 0.0);
-        for flow in timeline.flows.iter().filter(|flow| self.flows.contains(&flow.id)) {
+        for flow in self.of_timeline(timeline) {
             for (slice, lost) in flow.columns.0.get(&column)?.iter().enumerate() {
                 let at_s = seconds(*timeline.ends_ns.get(slice)?);
                 all += *lost as f64;
@@ -52,6 +73,33 @@ impl Arrivals<'_> {
             }
         }
         (all > 0.0).then_some(within / all)
+    }
+}
+
+/// How long the thread of one flow waited for a CPU.
+struct Waits<'a> {
+    ends_ns: &'a [u64],
+    /// Until before each slice, and until the end, seconds.
+    until_s: Vec<f64>,
+}
+
+impl<'a> Waits<'a> {
+    fn of(flow: &FlowTimeline, timeline: &'a Timeline) -> Option<Waits<'a>> {
+        let delays = flow.columns.0.get(&FlowColumn::RunDelayUs)?;
+        let step = |sum: &mut f64, us: &u64| {
+            *sum += *us as f64 / 1e6;
+            Some(*sum)
+        };
+        let until_s = std::iter::once(0.0).chain(delays.iter().scan(0.0, step)).collect();
+        Some(Waits { ends_ns: &timeline.ends_ns, until_s })
+    }
+
+    /// Seconds of it in the slices that end between two moments.
+    fn between(&self, from_s: f64, to_s: f64) -> f64 {
+        let before = |slice: usize| self.until_s[slice.min(self.until_s.len() - 1)];
+        let first = self.ends_ns.partition_point(|end| seconds(*end) < from_s);
+        let behind = self.ends_ns.partition_point(|end| seconds(*end) <= to_s + 0.01);
+        before(behind) - before(first)
     }
 }
 
@@ -77,7 +125,7 @@ const OTHERS_SLICES: usize = 2;
 pub(crate) fn events(target: &Outcome, host: &Outcome, ways: &[Arrivals<'_>]) -> Vec<Event> {
     let mut events: Vec<Event> = target.events.iter().chain(&host.events).cloned().collect();
     for way in ways {
-        events.extend(silences(way).into_iter().take(MOST));
+        events.extend(silences(way));
     }
     for outcome in [target, host] {
         events.extend(others(outcome).into_iter().take(MOST));
@@ -106,45 +154,52 @@ fn moved(columns: &Columns<FlowColumn>) -> Option<&Vec<u64>> {
     columns.0.get(&FlowColumn::Octets).or_else(|| columns.0.get(&FlowColumn::Messages))
 }
 
-/// Stalls of a direction, and flows that died.
+/// Stalls of a direction, and flows that died; so many at most.
 fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     let ends = &way.seen.ends_ns;
-    let flows = || way.seen.flows.iter().filter(|flow| way.flows.contains(&flow.id));
+    let flows = || way.of_timeline(way.seen);
     let columns: Vec<(u16, &Vec<u64>)> = flows().filter_map(|flow| Some((flow.id, moved(&flow.columns)?))).collect();
     let Some(end_ns) = ends.last().filter(|_| !columns.is_empty()) else { return Vec::new() };
     let start = |slice: usize| if slice == 0 { 0.0 } else { seconds(ends[slice - 1]) };
     let within_s = start(1.min(ends.len() - 1)).max(seconds(ends[0]));
-    let least = way.stall_s.max(UNUSUAL * way.gap_s);
-    let mut found = Vec::new();
+    let least = way.least.stall_s.max(UNUSUAL * way.gap_s);
     let event = |at_s: f64, for_s: Option<f64>, what: Happening| Event { at_s, for_s, within_s, end: None, what };
-    // A flow that died.
-    let mut alive = Vec::new();
+    // Flows that died.
+    let (mut dead, mut alive) = (Vec::new(), Vec::new());
     for (flow, octets) in &columns {
         let last = octets.iter().rposition(|octets| *octets > 0);
         let Some(last) = last else { continue };
         let died_s = seconds(ends[last.min(ends.len() - 1)]);
         let silent = seconds(*end_ns) - died_s;
-        if silent >= least.max(way.dead_s) && silent >= DEAD * seconds(*end_ns) {
-            let lost_share = way.lost_share(died_s, seconds(*end_ns));
-            found.push(event(died_s, None, Happening::FlowDied { flow: *flow, lost_share }));
+        if silent >= least.max(way.least.death_s) && silent >= DEAD * seconds(*end_ns) {
+            dead.push((*flow, died_s));
         } else {
             alive.push(*octets);
         }
     }
+    let died = dead.into_iter().map(|(flow, died_s)| {
+        let lost_share = way.lost_share(died_s, seconds(*end_ns));
+        event(died_s, None, Happening::FlowDied { flow, lost_share })
+    });
     // All of those that live stood still at once.
     if alive.is_empty() {
         alive = columns.iter().map(|(_, octets)| *octets).collect();
     }
     let silent = (0..ends.len()).map(|slice| alive.iter().all(|octets| octets.get(slice) == Some(&0)));
-    for (first, last) in runs_of(silent) {
+    let waits = way.waits();
+    let stalls = runs_of(silent).into_iter().filter_map(|(first, last)| {
         let (from, to) = (start(first), seconds(ends[last]));
         // What began late, or ended early, is no stall.
         let is_within = first > 0 && last + 1 < ends.len();
-        if is_within && to - from >= least && way.waited_s(from, to) < STARVED * (to - from) {
-            found.push(event(from, Some(to - from), Happening::Stall { lost_share: way.lost_share(from, to) }));
-        }
-    }
-    found
+        let waited_s = || waits.iter().map(|waits| waits.between(from, to)).fold(0.0, f64::max);
+        (is_within && to - from >= least && waited_s() < STARVED * (to - from)).then_some((from, to))
+    });
+    // Each looks at every slice: only as many as are told may.
+    let stalls = stalls.take(MOST).map(|(from, to)| {
+        let lost_share = way.lost_share(from, to);
+        event(from, Some(to - from), Happening::Stall { lost_share })
+    });
+    died.chain(stalls).take(MOST).collect()
 }
 
 /// Times in which others used an end's interface: what it counted beyond the trial's own.
@@ -222,8 +277,7 @@ mod tests {
             flows: (0..flows.len() as u16).collect(),
             seen: &seen,
             gap_s,
-            stall_s: 0.2,
-            dead_s: 0.4,
+            least: LeastSilence { stall_s: 0.2, death_s: 0.4 },
             losing: None,
         };
         let told =

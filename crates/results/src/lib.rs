@@ -28,3 +28,4 @@ pub mod select;
 pub mod stats;
 pub mod store;
 pub mod time_budget;
+mod total;

@@ -2,28 +2,33 @@
 //! Measured by nobody; the figures only agree with each other.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::Path;
 
 use linerate_machine::change::Changed;
 use linerate_machine::cpu::{CpuShares, CpuUse};
 use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::{Amount, Cpu, Eee, Environment, IdleState, IrqTime, LinkModes, Nic, Pause};
+use linerate_machine::probe::{Detection, IcmpError, IcmpSaid, Protocol, Refusal, RouteKind, TcpReached};
 use linerate_machine::profile::{Function, Process, Profile, ProfileClock, ProfileScope, Stack};
 use linerate_path::budget::{Counted, DropCause, LossLine, Source};
 use linerate_path::stage::{Counters, Stage};
 use linerate_registers::changes::{FieldChange, RegisterChange, RegisterChanges, What};
 use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::doubt::{Doubt, Doubted};
+use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Spec, Workload};
 
+use crate::examination::{Came, Examination, Failed, FullRoom, Passed, PerEndMtu, Place, Probe, Step, Unknown};
 use crate::id;
 use crate::profile::{Category, CategoryTime, MachineProfile};
 use crate::record::*;
 use crate::stats::noise::Noise;
 use crate::store::{Campaign, Store, StoreError};
+use crate::time_budget::{Limit, TimeLine};
 
 /// When the examples were "measured": 2026-11-21 03:00:00 UTC.
 const START_MS: u64 = 1_795_230_000_000;
@@ -279,7 +284,168 @@ pub fn full() -> Record {
     record.target.profile = Some(profile());
     record.target.registers = Some(registers());
     record.doubts = other.doubts;
+    record.losses = vec![losses(Direction::Tx, 51_020, 47_619, 34), losses(Direction::Rx, 51_020, 32_312, 34)];
+    record.time_budget = [Direction::Tx, Direction::Rx].into_iter().flat_map(time_budget).collect();
+    record.events = events();
     record
+}
+
+fn losses(direction: Direction, sent: u64, arrived: u64, unaccounted: i64) -> Losses {
+    Losses { direction, of: crate::record::Counted::Datagrams, sent, arrived, unaccounted }
+}
+
+/// Both seconds of a direction: the rate was reached but for a while in which the sender's thread had no CPU.
+fn time_budget(direction: Direction) -> Vec<TimeLine> {
+    let sender = if direction == Direction::Tx { End::Target } else { End::Host };
+    let line = |limit, end, seconds: f64, share: f64| TimeLine { direction, limit, end, seconds, share };
+    vec![line(Limit::AskedRate, None, 1.94, 0.97), line(Limit::SenderCpuWait, Some(sender), 0.06, 0.03)]
+}
+
+/// One event of every kind, a tenth of a second after the other.
+fn events() -> Vec<Event> {
+    let eth0 = || "eth0".to_owned();
+    let host = || "10.0.0.1".to_owned();
+    let mac = |last: u8| format!("00:19:b8:00:12:{last:02x}");
+    let target = Some(End::Target);
+    let of_kinds = [
+        (target, Some(0.05), Happening::Throttled),
+        (target, Some(0.05), Happening::AgentStopped),
+        (target, None, Happening::CarrierLost { interface: eth0() }),
+        (target, None, Happening::CarrierBack { interface: eth0() }),
+        (target, None, Happening::InterfaceSet { interface: eth0(), up: true }),
+        (target, None, Happening::NeighbourChanged { address: host(), from: mac(0x35), to: mac(0x36) }),
+        (target, None, Happening::NeighbourLost { address: host() }),
+        (target, None, Happening::RouteChanged { destination: "10.0.0.0/24".to_owned(), removed: true }),
+        (target, None, Happening::AddressChanged { address: "10.0.0.2".to_owned(), removed: false }),
+        (target, None, Happening::ClockStepped { by_s: -0.25 }),
+        (target, Some(0.1), Happening::OthersTraffic { octets_per_s: 2_500_000.0 }),
+        (None, Some(0.3), Happening::Stall { lost_share: Some(0.8) }),
+        (None, None, Happening::FlowDied { flow: 1, lost_share: Some(0.1) }),
+        (target, None, Happening::More { events: 7 }),
+    ];
+    let event = |(at, (end, for_s, what)): (usize, (Option<End>, Option<f64>, Happening))| Event {
+        at_s: at as f64 / 10.0,
+        for_s,
+        within_s: 0.05,
+        end,
+        what,
+    };
+    of_kinds.into_iter().enumerate().map(event).collect()
+}
+
+/// A trial in which nothing came through, and what was tried then: no machine has all of it, but every field is there.
+pub fn examined(index: u32) -> Record {
+    let mut record = failed(index);
+    record.error = Some("nothing came through: UDP from the host does not arrive at the target".to_owned());
+    let steps = examined_steps();
+    let is_cause = |step: &Step| matches!(step.came, Came::Failed(Failed::Lost { .. }));
+    record.examination = Some(Examination { seconds: 2.5, cause: steps.iter().position(is_cause), steps });
+    record
+}
+
+fn examined_steps() -> Vec<Step> {
+    let eth0 = || "eth0".to_owned();
+    let mac = || "00:19:b8:00:12:35".to_owned();
+    let (target, host) = (End::Target, End::Host);
+    let [target_ip, host_ip, router] = [2, 1, 254].map(|last| IpAddr::from([10, 0, 0, last]));
+    let drops = || udp(0, Direction::Rx, 300, 190.0).loss_budget.unwrap_or_default();
+    let lost = |place| Failed::Lost { from: host, is_answer: false, place, everything: false, drops: drops() };
+    let udp = Probe::Transport { transport: Protocol::Udp, asker: host };
+    let of_engine = Probe::Requests { workload: Workload::UdpRr, asker: host, there: 92, back: 92 };
+    let said = IcmpSaid { by: Some(router), what: IcmpError::Prohibited };
+    let link = Passed::Link {
+        interface: eth0(),
+        driver: Some("fec".to_owned()),
+        speed_mbps: Some(1000),
+        duplex: Some("full".to_owned()),
+        mtu: Some(1500),
+    };
+    let between =
+        Place::Between { left_by: vec![eth0()], expected: Some(eth0()), arrives_at: Some("wlan0".to_owned()) };
+    let passed = [
+        (Probe::Link { end: target }, link),
+        (Probe::Addresses, Passed::Addresses { target: target_ip, host: host_ip }),
+        (Probe::Address { end: target }, Passed::Address { address: target_ip }),
+        (Probe::Route { from: target }, Passed::Route { interface: Some(eth0()), gateway: Some(router), local: false }),
+        (Probe::Neighbour { from: target }, Passed::Neighbour { address: router, mac: mac() }),
+        (Probe::Arrivals { end: target }, Passed::Arrivals { filter: Some(2) }),
+        (Probe::Room { end: target }, Passed::Room),
+        (Probe::Echo { asker: target }, Passed::Answered { answered: 3, median_s: Some(0.000_2) }),
+        (
+            Probe::Transport { transport: Protocol::Tcp, asker: target },
+            Passed::Connected { handshake_s: Some(0.000_3) },
+        ),
+        (Probe::Size { from: target, octets: 1500 }, Passed::Size { octets: 1400, told_by: Some(router) }),
+        (Probe::Hops { from: target }, Passed::Hops { routers: 1 }),
+    ];
+    let failed = [
+        (Probe::Link { end: host }, Failed::SetDown { interface: eth0() }),
+        (Probe::Link { end: host }, Failed::NoCarrier { interface: eth0() }),
+        (Probe::Addresses, Failed::NoAddresses { sentence: "the host has no IPv4 address".to_owned() }),
+        (Probe::Address { end: host }, Failed::AddressGone { address: host_ip, interface: eth0() }),
+        (Probe::Address { end: host }, Failed::Duplicate { address: host_ip, others: vec![mac()] }),
+        (Probe::Address { end: host }, Failed::Detection { address: host_ip, detection: Detection::Failed }),
+        (Probe::Addresses, Failed::SameAddress { address: host_ip }),
+        (
+            Probe::Route { from: host },
+            Failed::Route { to: target_ip, kind: RouteKind::Blackhole, protocol: Some(Protocol::Udp) },
+        ),
+        (
+            Probe::Route { from: host },
+            Failed::Astray { to: target_ip, interface: "wlan0".to_owned(), expected: eth0() },
+        ),
+        (Probe::Neighbour { from: host }, Failed::NoNeighbour { address: router, interface: eth0(), is_router: true }),
+        (
+            Probe::Neighbour { from: host },
+            Failed::WrongNeighbour {
+                address: target_ip,
+                interface: eth0(),
+                mac: mac(),
+                permanent: true,
+                right: vec!["00:19:b8:00:12:34".to_owned()],
+            },
+        ),
+        (
+            Probe::Arrivals { end: host },
+            Failed::Arrivals { interface: eth0(), filter: Some(1), back_by: Some("wlan0".to_owned()) },
+        ),
+        (Probe::Room { end: host }, Failed::Full { room: FullRoom::TrackedConnections, used: 65_536, of: 65_536 }),
+        (udp, lost(Place::Refused { refusal: Refusal::Other("Value too large (os error 75)".to_owned()) })),
+        (udp, lost(Place::NotOut { interface: Some(eth0()) })),
+        (udp, lost(Place::Icmp { said, end: Some(target) })),
+        (udp, lost(Place::Reset { end: Some(target) })),
+        (udp, lost(between)),
+        (udp, lost(Place::ForAnother { interface: eth0() })),
+        (udp, lost(Place::NotUp { interface: eth0(), expected: Some("eth1".to_owned()) })),
+        (udp, lost(Place::Stalled { reached: TcpReached::Open })),
+        (udp, lost(Place::Unseen)),
+        (
+            Probe::Size { from: host, octets: 1500 },
+            Failed::Size {
+                largest: 1400,
+                mtus: PerEndMtu { target: Some(1500), host: Some(1500) },
+                place: Some(Place::Unseen),
+                drops: drops(),
+            },
+        ),
+        (Probe::Hops { from: host }, Failed::Hops { sent: 1, routers: 1, asked: true }),
+        (udp, Failed::NoSocket { sentence: "the target has no free port".to_owned() }),
+        (of_engine, Failed::Requests { sentence: Some("timed out".to_owned()), largest: Some(1400), drops: drops() }),
+    ];
+    let unknown = [
+        Unknown::OldAgent { end: host },
+        Unknown::NoAgent { end: host },
+        Unknown::NotPermitted { end: host },
+        Unknown::EchoIgnored { end: host },
+        Unknown::EchoFiltered,
+        Unknown::NotAnswered,
+        Unknown::NotTried,
+        Unknown::NotTold,
+    ];
+    let passed = passed.into_iter().map(|(probe, passed)| Step { probe, came: Came::Passed(passed) });
+    let failed = failed.into_iter().map(|(probe, failed)| Step { probe, came: Came::Failed(failed) });
+    let unknown = unknown.into_iter().map(|unknown| Step { probe: udp, came: Came::Unknown(unknown) });
+    passed.chain(failed).chain(unknown).collect()
 }
 
 /// A second of two CPUs: 500 samples, of which 310 were busy.

@@ -324,10 +324,10 @@ impl std::ops::Add for ThreadUse {
         ThreadUse {
             user_s: self.user_s + other.user_s,
             system_s: self.system_s + other.system_s,
-            major_faults: self.major_faults + other.major_faults,
-            minor_faults: self.minor_faults + other.minor_faults,
-            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
-            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+            major_faults: self.major_faults.saturating_add(other.major_faults),
+            minor_faults: self.minor_faults.saturating_add(other.minor_faults),
+            voluntary_switches: self.voluntary_switches.saturating_add(other.voluntary_switches),
+            involuntary_switches: self.involuntary_switches.saturating_add(other.involuntary_switches),
             run_delay_s: match (self.run_delay_s, other.run_delay_s) {
                 (Some(one), Some(other)) => Some(one + other),
                 (one, other) => one.or(other),

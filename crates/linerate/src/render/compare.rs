@@ -89,7 +89,7 @@ fn number(value: Option<f64>) -> Option<String> {
     Some(value?.to_string())
 }
 
-fn pieces(shown: &Shown<'_>) -> Vec<Piece> {
+pub(super) fn pieces(shown: &Shown<'_>) -> Vec<Piece> {
     let mut pieces = surroundings(shown);
     let mut footnotes = Footnotes::default();
     pieces.push(Piece::Heading("Figures: medians, shift with its 95 % interval, and verdict".to_owned()));
@@ -258,7 +258,7 @@ fn side(name: &str, side: &Side) -> String {
 }
 
 /// How the judgements came out, in one sentence, and what p is.
-fn summary(comparison: &Comparison) -> String {
+pub(super) fn summary(comparison: &Comparison) -> String {
     let mut counts: BTreeMap<(u8, String), usize> = BTreeMap::new();
     for judged in &comparison.judged {
         let kind = match &judged.verdict {

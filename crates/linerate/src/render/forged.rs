@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::compare as comparison;
 use super::explain::{Explained, First, in_three_lines};
+use super::report::{Origin, Report, Side};
 
 /// Begins what must begin no line of a text, and no cell of a CSV.
 const FORGED: &str = "=FORGED";
@@ -162,8 +163,13 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
         ("counters", super::machine::counters(&record.target.counters, false, width)),
         ("settings", super::settings::changed(&record.target.settings, false, width)),
     ];
+    let origin = Origin::new(vec![Side::new(&record.plan, &records)], Vec::new(), Vec::new(), false);
+    let report = Report { origin: &origin, records: &records };
+    // It has a width of its own.
+    texts.extend(width.map(|_| ("report", report.text(false))));
     if width.is_none() {
         texts.extend([
+            ("report in markdown", report.markdown()),
             ("markdown", super::records::markdown(&records)),
             ("explain in markdown", explained.markdown()),
             ("compare in markdown", comparison::markdown(&shown)),
@@ -240,7 +246,7 @@ fn no_string_of_a_record_gets_out_of_its_place() {
     let seed = seed.unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64);
     let mut random = SplitMix64::new(seed);
     let mut replacements = 0;
-    for record in [sample::full(), sample::failed(1), super::sample::sweep().remove(0)] {
+    for record in [sample::full(), sample::failed(1), sample::examined(2), super::sample::sweep().remove(0)] {
         let value = record.to_json();
         let mut found = Vec::new();
         places(&value, "", &mut found);

@@ -16,17 +16,25 @@ pub(crate) fn json(records: &[Record]) -> String {
 /// An object of JSON as a line. Within it, only a string can have what is not printable, and says it in the escapes that
 /// a string has (RFC 8259, section 7): nothing is lost, and a terminal is shown no more than in a table.
 pub(crate) fn line(object: &impl Display) -> String {
+    // What is shown in ASCII only must not change what is said.
+    escaped(object, |c| c.is_ascii() || !is_ascii_only()) + "\n"
+}
+
+/// The same without the line's end, and whatever the terminal can show.
+pub(super) fn printable_line(object: &impl Display) -> String {
+    escaped(object, |_| true)
+}
+
+fn escaped(object: &impl Display, is_shown: impl Fn(char) -> bool) -> String {
     let object = object.to_string();
     let mut line = String::with_capacity(object.len() + 1);
     for c in object.chars() {
-        // What is shown in ASCII only must not change what is said.
-        if is_printable(c) && (c.is_ascii() || !is_ascii_only()) {
+        if is_printable(c) && is_shown(c) {
             line.push(c);
         } else {
             line.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
         }
     }
-    line.push('\n');
     line
 }
 

@@ -94,6 +94,11 @@ impl<'a> Layout<'a> {
         false
     }
 
+    /// Breaks headings first and then words; whether that is enough.
+    pub(super) fn fit(&mut self, width: usize) -> bool {
+        self.narrow(width) || self.squeeze(width)
+    }
+
     /// Wraps words in cells until the table has this width; whether it has.
     pub(super) fn squeeze(&mut self, width: usize) -> bool {
         let mut whole: Vec<usize> = (0..self.widths.len())

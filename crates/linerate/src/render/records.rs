@@ -14,7 +14,7 @@ use linerate_trial::spec::Workload;
 use super::apis;
 use super::doubts::{Notes, is_doubted};
 use super::forms::{self, Piece};
-use super::table_model::{Cell, Heading, Table, Value};
+use super::table_model::{Cell, Heading, Table, Trace, Value};
 
 /// The column of socket APIs.
 const CALLS: &str = "system calls";
@@ -61,7 +61,7 @@ pub(crate) fn markdown(records: &[Record]) -> String {
 }
 
 /// A table each for TCP streams, UDP streams, and requests, which have few columns in common, in the plan's order.
-fn pieces(records: &[Record], parts: &Parts, lead: Option<&str>, notes: &mut Notes) -> Vec<Piece> {
+pub(super) fn pieces(records: &[Record], parts: &Parts, lead: Option<&str>, notes: &mut Notes) -> Vec<Piece> {
     let kind = |record: &Record| (record.workload.is_stream(), record.workload.is_stream() && record.workload.is_udp());
     let mut kinds: Vec<Vec<&Record>> = Vec::new();
     let mut in_order: Vec<&Record> = records.iter().collect();
@@ -283,7 +283,7 @@ fn varied_options(records: &[&Record], groups: &[Vec<&Record>]) -> Vec<String> {
 }
 
 /// Records of one configuration together, configurations in the plan's order, whatever the order of the trials was.
-fn grouped<'a>(records: &[&'a Record]) -> Vec<Vec<&'a Record>> {
+pub(super) fn grouped<'a>(records: &[&'a Record]) -> Vec<Vec<&'a Record>> {
     let mut groups: Vec<Vec<&Record>> = Vec::new();
     // The other side of an A/A pair is there to be held against the first, and no more repeats of it.
     let mut records: Vec<&Record> =
@@ -306,13 +306,18 @@ fn grouped<'a>(records: &[&'a Record]) -> Vec<Vec<&'a Record>> {
 
 fn cell(figure: &Figure, group: &[&Record], direction: Option<Direction>) -> Cell {
     let sources = group.iter().filter_map(|record| Source::of(record, direction));
-    let values: Vec<f64> = sources.filter_map(|source| figure.of(source)).collect();
+    let (records, values): (Vec<&Record>, Vec<f64>) =
+        sources.filter_map(|source| Some((source.record, figure.of(source)?))).unzip();
     let Some(middle) = median(&values) else { return Cell::default() };
-    if values.len() < 2 || !figure.column.is_some_and(|column| column.spread) {
-        return Cell::figure(figure, middle);
-    }
-    let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
-    Cell::spread(figure, [middle, low, high])
+    let cell = if values.len() < 2 || !figure.column.is_some_and(|column| column.spread) {
+        Cell::figure(figure, middle)
+    } else {
+        let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
+        Cell::spread(figure, [middle, low, high])
+    };
+    let way = direction.map(|way| format!(".{way}")).unwrap_or_default();
+    let records = records.iter().map(|record| record.id.clone()).collect();
+    cell.traced(Trace { value: middle, figure: format!("{}{way}", figure.name), records })
 }
 
 /// Puts the marks of the group's doubts behind the figures they are about; where there is none, behind the last word.

@@ -29,6 +29,18 @@ pub(super) enum Value {
 pub(super) struct Cell {
     pub(super) value: Value,
     marks: Vec<usize>,
+    pub(super) trace: Option<Box<Trace>>,
+}
+
+/// Where a figure comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Trace {
+    /// The figure, or the middle of several, in the record's unit.
+    pub(super) value: f64,
+    /// What it is, like `throughput_bps`, in words that scripts use.
+    pub(super) figure: String,
+    /// The identifiers of the records that have it.
+    pub(super) records: Vec<String>,
 }
 
 impl Cell {
@@ -97,6 +109,11 @@ impl Cell {
         self
     }
 
+    pub(super) fn traced(mut self, trace: Trace) -> Cell {
+        self.trace = Some(Box::new(trace));
+        self
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.value == Value::Nothing
     }
@@ -141,7 +158,7 @@ fn marks(marks: &[usize], behind: &str) -> String {
 
 impl From<Value> for Cell {
     fn from(value: Value) -> Cell {
-        Cell { value, marks: Vec::new() }
+        Cell { value, ..Cell::default() }
     }
 }
 
@@ -189,7 +206,7 @@ impl Heading {
             && (&self.name, &self.unit, &self.marks) == (&next.name, &next.unit, &next.marks)
     }
 
-    fn in_one_line(&self) -> String {
+    pub(super) fn in_one_line(&self) -> String {
         let layer: Vec<&str> = [self.layer.as_str(), &self.apis].into_iter().filter(|word| !word.is_empty()).collect();
         let layer = if layer.is_empty() { String::new() } else { format!("({})", layer.join(", ")) };
         let words = [self.marked_name(), self.unit.clone(), layer];
@@ -283,6 +300,41 @@ impl Table {
                 }
             }
         }
+    }
+
+    /// The table in parts, each narrow enough: the first begins with the words that say what a row is, the others repeat
+    /// the first column.
+    pub(super) fn parts(&self, width: usize) -> Vec<Table> {
+        let fits = |table: &Table| Layout::of(table).fit(width);
+        let mut parts = Vec::new();
+        let mut part = self.of_columns(&[]);
+        let mut taken: Vec<usize> = Vec::new();
+        for at in 0..self.headings.len() {
+            let wider = self.of_columns(&[taken.as_slice(), &[at]].concat());
+            if fits(&wider) || taken.len() < 2 {
+                taken.push(at);
+                part = wider;
+                continue;
+            }
+            parts.push(part);
+            taken = vec![0, at];
+            part = self.of_columns(&taken);
+        }
+        parts.push(part);
+        parts
+    }
+
+    /// With every column, whether it fits or not.
+    pub(super) fn whole_text(&self, width: usize) -> String {
+        let mut layout = Layout::of(self);
+        layout.fit(width);
+        layout.drawn()
+    }
+
+    fn of_columns(&self, columns: &[usize]) -> Table {
+        let headings = columns.iter().map(|at| self.headings[*at].clone()).collect();
+        let rows = self.rows.iter().map(|row| columns.iter().map(|at| row[*at].clone()).collect()).collect();
+        Table { headings, rows, titles: self.titles.clone() }
     }
 
     fn leave_out(&mut self, at: usize, left_out: &mut Vec<String>) {

@@ -78,6 +78,19 @@ const KINDS: &[Kind] = &[
     ("tbf", &[("rate", Rate), ("burst", Octets), ("limit", Octets), ("handle", Handle)], 3),
 ];
 
+/// Kinds that hold what they let out to a rate, and keep the rest back or drop it (tc(8)).
+const RATE_KEEPERS: [&str; 5] = ["tbf", "htb", "hfsc", "cake", "netem"];
+
+/// Whether a discipline, as [`Discipline`] is written or by its kind alone, keeps to a rate.
+pub fn keeps_to_a_rate(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    match words.next() {
+        // It spaces what TCP asks it to, and holds a flow to a rate only where it is given one.
+        Some("fq") => words.any(|word| word == "maxrate"),
+        kind => kind.is_some_and(|kind| RATE_KEEPERS.contains(&kind)),
+    }
+}
+
 /// A queueing discipline, with those parameters that are not left to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discipline {
@@ -270,6 +283,18 @@ mod tests {
     fn check(text: &str, want: &str) {
         assert_eq!(Discipline::parse(text).map(|discipline| discipline.to_string()).as_deref(), Ok(want));
         assert_eq!(Discipline::parse(want).map(|discipline| discipline.to_string()).as_deref(), Ok(want));
+    }
+
+    #[test]
+    fn some_kinds_keep_to_a_rate() {
+        for text in
+            ["tbf", "tbf rate 100M burst 32K limit 64K", "htb", "hfsc", "cake", "netem", "fq limit 5 maxrate 9M"]
+        {
+            assert!(keeps_to_a_rate(text), "{text}");
+        }
+        for text in ["", "fq", "fq pacing on", "fq_codel", "mq", "pfifo_fast", "noqueue", "a tbf"] {
+            assert!(!keeps_to_a_rate(text), "{text}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::Sureness;
 use crate::figure::Source;
 use crate::record::{Counted, FlowFigures, Latency, Losses, Machine, Record};
 use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine};
+use crate::total::Total;
 
 /// From this part of the packets on, loss is a trouble: RFC 2544 has throughput end at the first lost frame, but on a
 /// machine that does other things too, one datagram in a thousand is what a moment of theirs costs.
@@ -263,7 +264,7 @@ impl<'a> Case<'a> {
         }
         let flow = self.flow()?;
         let (measured, ratio) = (flow.packets_lost?, flow.loss_ratio?);
-        let known: u64 = self.drops.iter().map(|line| line.packets).sum();
+        let known: u64 = self.drops.iter().map(|line| line.packets).total();
         let rest = self.unaccounted().unwrap_or(0);
         // The budget is of the whole trial.
         let whole = i64::try_from(known).ok()?.checked_add(rest)?.max(0) as u64;
@@ -301,7 +302,7 @@ impl<'a> Case<'a> {
     /// What a stage lost by the lines that `is` takes, where that is a good part of what was lost.
     pub(super) fn lost_by(&self, stage: Stage, is: impl Fn(&LossLine) -> bool) -> Option<LostAt<'_>> {
         let lines: Vec<&LossLine> = self.drops.iter().filter(|line| line.stage == stage && is(line)).collect();
-        let packets: u64 = lines.iter().map(|line| line.packets).sum();
+        let packets: u64 = lines.iter().map(|line| line.packets).total();
         let all = match (self.loss(), self.retransmitted()) {
             (Some(loss), _) => loss.packets,
             (None, Some(_)) => {
@@ -319,7 +320,7 @@ impl<'a> Case<'a> {
     /// Drops that counters saw at these stages and between them.
     pub(super) fn dropped_between(&self, first: Stage, last: Stage) -> u64 {
         let at = self.drops.iter().filter(|line| (first..=last).contains(&line.stage));
-        at.map(|line| line.packets).sum()
+        at.map(|line| line.packets).total()
     }
 
     /// How far counters of drops are to be believed: not all the way where they contradict each other, nor where other
@@ -339,13 +340,14 @@ impl<'a> Case<'a> {
     /// of: others' packets.
     pub(super) fn surplus_at_qdisc(&self) -> Option<u64> {
         let surplus = self.unaccounted()?.min(0).unsigned_abs();
-        let at_qdisc: u64 = self.drops.iter().filter(|line| line.stage == Stage::Qdisc).map(|line| line.packets).sum();
+        let at_qdisc: u64 =
+            self.drops.iter().filter(|line| line.stage == Stage::Qdisc).map(|line| line.packets).total();
         (surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64 && at_qdisc >= surplus).then_some(surplus)
     }
 
     /// Drops that any counter saw, of either machine.
     pub(super) fn drops_seen(&self) -> u64 {
-        self.drops.iter().map(|line| line.packets).sum()
+        self.drops.iter().map(|line| line.packets).total()
     }
 
     /// Payload bits per second that the trial was asked for in this direction; infinite for as fast as possible.
@@ -476,7 +478,7 @@ impl<'a> Case<'a> {
         // Where the way alone takes long, the timer does too (RFC 6298).
         let least = (latency.min_s? * 3.0).max(LEAST_TIMER_S);
         let slow = latency.histogram.buckets().filter(|(ns, _)| *ns as f64 / 1e9 >= least);
-        let slow = slow.map(|(_, count)| count).sum::<u64>();
+        let slow = slow.map(|(_, count)| count).total();
         (slow > 0).then_some((slow, latency.count))
     }
 
@@ -612,7 +614,7 @@ impl<'a> Side<'a> {
         let counters: &BTreeMap<String, u64> = self.machine.counters.0.get(&stage)?;
         let mut matching = counters.iter().filter(|(name, _)| is(name)).map(|(_, value)| *value).peekable();
         matching.peek()?;
-        Some(matching.sum())
+        Some(matching.total())
     }
 
     /// A counter wherever its table places it.

@@ -5,6 +5,7 @@ use linerate_path::stage::Stage;
 
 use super::case::{Case, tidy};
 use super::{Finding, Rule, Sureness};
+use crate::total::Total;
 
 pub(super) const RULE: Rule = Rule {
     name: "duplex",
@@ -30,9 +31,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .sides()
         .iter()
         .filter_map(|side| side.sum(Stage::MacTx, |name| name.contains("collision") || name.ends_with("_col")))
-        .sum();
+        .total();
     let damaged: u64 =
-        case.sides().iter().filter_map(|side| side.sum(Stage::Link, |name| name.starts_with("link rx_"))).sum();
+        case.sides().iter().filter_map(|side| side.sum(Stage::Link, |name| name.starts_with("link rx_"))).total();
     // Link partners run at one speed: two that do not have something between them, and each its own partner.
     let speeds = case.sides().map(|side| side.nic().and_then(|nic| nic.speed_mbps));
     let is_mismatch = is_mismatch && speeds[0] == speeds[1];

@@ -35,7 +35,6 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if !is_limit || (left.is_some_and(|busy| busy >= SATURATED) && !case.shares_machine()) {
         return None;
     }
-    let qdisc = host.nic().and_then(|nic| nic.qdisc.as_deref());
     let mut finding = RULE
         .finds(case, Some(End::Host), Sureness::Likely, 0.9, "The host, not the target, is the bottleneck.".to_owned())
         .because_of(fell_behind)
@@ -47,7 +46,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         )
         .wrong_if("It is wrong if a faster machine, or a second one, as the host gets no more out of the target.")
         .explains(&["sender-cpu", "receiver-cpu", "send-buffer", "receive-window", "application-limited"]);
-    if let Some(shaper) = qdisc.filter(|kind| ["tbf", "htb", "hfsc", "cake"].contains(kind)) {
+    if let Some(shaper) = host.nic().and_then(|nic| nic.rate_keeper()) {
         finding = finding.because(format!("its queueing discipline is {shaper}"));
         finding = finding.attempt(host.setting("qdisc"), "default", "throughput");
     } else if case.streams() < 2.0 && host.cpu().is_some_and(|cpu| cpu.cpus > 1) {

@@ -10,8 +10,10 @@ use crate::outage::carrier_changes;
 pub(super) const RULE: Rule = Rule {
     name: "outage",
     says: "Nothing passed for a while, and then something did again: an outage on the way, or an end that stood still.",
-    rests_on: "The event stall: no flow of a direction brought anything for at least 0.2 s in mid-trial, with no carrier that \
-               changed. Sure that it stood still; where, the events of the two ends say, if any does.",
+    rests_on: "The event stall: no flow of a direction brought anything in mid-trial for at least 0.25 s, or 20 times what usually \
+               passes between two messages (tcp-rr 0.5 s, udp-rr 1.2 s, tcp-crr 1.3 s: one lost request, or SYN, takes less), \
+               though its threads had a CPU and no carrier changed. Likely: that it stood still is seen, and why only where \
+               other events lie beside it.",
     source: "RFC 2680, section 2.5 (loss in periods of outage).",
     suggests: &[],
     find,
@@ -20,7 +22,8 @@ pub(super) const RULE: Rule = Rule {
 pub(super) const DIED: Rule = Rule {
     name: "flow-died",
     says: "A flow brought nothing any more from a moment on: the way went, or the program at one end did.",
-    rests_on: "The event flow-died: nothing arrived of it for at least 0.4 s, and 5 % of the trial, before the trial's end.",
+    rests_on: "The event flow-died: nothing arrived of it before the trial's end for at least 0.4 s (tcp-rr 0.8 s, udp-rr and \
+               tcp-crr 1.5 s), 5 % of the trial, and as long as a stall takes at least.",
     source: "RFC 2680, section 2.5.",
     suggests: &[],
     find: find_died,
@@ -124,4 +127,24 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
             .wrong_if("It is wrong if the flow brings as much to its end in the next trial.")
             .explains(if by_loss { &[] } else { &EXPLAINS }),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_trial::spec::Workload;
+
+    use super::*;
+    use crate::events::LeastSilence;
+
+    #[test]
+    fn the_rules_tell_how_long_a_silence_is() {
+        for workload in Workload::ALL {
+            let LeastSilence { stall_s, death_s } = LeastSilence::of(workload);
+            for (rule, seconds) in [(&RULE, stall_s), (&DIED, death_s)] {
+                assert!(rule.rests_on.contains(&format!("{seconds} s")), "{}: {seconds} s", rule.name);
+                let is_named = !workload.is_stream();
+                assert!(!is_named || rule.rests_on.contains(workload.name()), "{}: {workload:?}", rule.name);
+            }
+        }
+    }
 }

@@ -16,15 +16,13 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
-/// Disciplines that hold a flow to a rate.
-const SHAPERS: [&str; 4] = ["tbf", "htb", "hfsc", "cake"];
-
 fn find(case: &Case<'_>) -> Option<Finding> {
     let at = case.lost_at(Stage::Qdisc)?;
     let side = case.sender;
-    let kind = side.nic().and_then(|nic| nic.qdisc.as_deref());
+    let shaper = side.nic().and_then(|nic| nic.rate_keeper());
+    let kind = shaper.or(side.nic().and_then(|nic| nic.qdisc.as_deref()));
     let length = side.nic().and_then(|nic| nic.queue_length);
-    let shapes = kind.is_some_and(|kind| SHAPERS.contains(&kind));
+    let shapes = shaper.is_some();
     let sentence = match shapes {
         true => format!("The {}'s own queueing discipline shapes what it sends, and drops the rest.", side.end),
         false => format!("The {}'s own transmit queue ran full.", side.end),

@@ -5,6 +5,7 @@ use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
+use crate::total::Total;
 
 pub(super) const RULE: Rule = Rule {
     name: "retransmission-timeout",
@@ -18,9 +19,9 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let (slow, all) = case.waited_for_timer()?;
-    let again: u64 = case.sides().iter().filter_map(|side| side.counter("Tcp RetransSegs")).sum();
-    let syn: u64 = case.sides().iter().filter_map(|side| side.counter("TcpExt TCPSynRetrans")).sum();
-    let lost: u64 = case.record.losses.iter().map(|losses| losses.lost()).sum();
+    let again: u64 = case.sides().iter().filter_map(|side| side.counter("Tcp RetransSegs")).total();
+    let syn: u64 = case.sides().iter().filter_map(|side| side.counter("TcpExt TCPSynRetrans")).total();
+    let lost: u64 = case.record.losses.iter().map(|losses| losses.lost()).total();
     let sure = if again + lost > 0 { Sureness::Likely } else { Sureness::Possible };
     let what = if case.is(Workload::TcpCrr) && syn > 0 { "connections or answers" } else { "answers" };
     let ways: Vec<String> = case

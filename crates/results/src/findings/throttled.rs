@@ -3,6 +3,7 @@
 
 use super::case::{Case, Side, percent};
 use super::{Finding, Rule, Sureness};
+use crate::total::Total;
 
 /// From this share of the time below the highest frequency on, under the governor `performance`.
 const SLOW: f64 = 0.1;
@@ -21,7 +22,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     case.sides().into_iter().find_map(|side| {
         let needed = side.needs_cpu(case)?;
         let hot: u64 =
-            side.machine.counters.iter().filter(|(_, n, _)| n.starts_with("cpu too hot")).map(|(_, _, v)| v).sum();
+            side.machine.counters.iter().filter(|(_, n, _)| n.starts_with("cpu too hot")).map(|(_, _, v)| v).total();
         let slow = slow(side).filter(|share| *share >= SLOW && governor(side) == Some("performance"));
         if hot == 0 && slow.is_none() {
             return None;
@@ -52,7 +53,7 @@ pub(super) fn slow(side: Side<'_>) -> Option<f64> {
     };
     let times: Vec<(u64, u64)> = side.machine.counters.iter().filter_map(time).collect();
     let highest = times.iter().map(|(khz, _)| *khz).max()?;
-    let all: u64 = times.iter().map(|(_, ticks)| ticks).sum();
-    let below: u64 = times.iter().filter(|(khz, _)| *khz < highest).map(|(_, ticks)| ticks).sum();
+    let all: u64 = times.iter().map(|(_, ticks)| *ticks).total();
+    let below: u64 = times.iter().filter(|(khz, _)| *khz < highest).map(|(_, ticks)| *ticks).total();
     (all > 0).then(|| below as f64 / all as f64)
 }

@@ -6,6 +6,7 @@ use linerate_path::stage::Stage;
 use super::case::{Case, FEW, Loss, percent, tidy};
 use super::{Finding, Rule, Sureness};
 use crate::record::{Counted, PathLine};
+use crate::total::Total;
 
 /// From this part of the loss on.
 const PART: f64 = 0.1;
@@ -136,8 +137,8 @@ pub(super) enum Pattern {
 impl Pattern {
     pub(super) fn of(case: &Case<'_>, loss: &Loss) -> Option<Pattern> {
         let bursts = &case.flow()?.loss_bursts;
-        let runs: u64 = bursts.values().sum();
-        let lost: u64 = bursts.iter().map(|(length, count)| length * count).sum();
+        let runs: u64 = bursts.values().copied().total();
+        let lost: u64 = bursts.iter().map(|(length, count)| length.saturating_mul(*count)).total();
         if runs < ENOUGH_RUNS {
             return None;
         }

@@ -17,6 +17,7 @@ use crate::profile::MachineProfile;
 use crate::record::{Directions, Figures, FlowFigures, Interval, Latency, Record, ServiceDemand, StreamFigures};
 
 use crate::profile::account::{Work, account};
+use crate::total::Total;
 
 /// A flow as both of its ends saw it.
 #[derive(Clone, Copy)]
@@ -127,14 +128,14 @@ impl Joined<'_> {
         let summaries: Vec<&TcpSummary> = senders.iter().filter_map(|flow| flow.tcp.as_ref()).collect();
         figures.tcp = combine(&summaries);
         figures.sender_api = ApiUse::combine(senders.iter().map(|flow| &flow.api));
-        figures.send_calls = senders.iter().map(|flow| calls(flow)).sum();
+        figures.send_calls = senders.iter().map(|flow| calls(flow)).total();
         figures.pacing = senders.iter().find_map(|flow| flow.pacing);
         figures.departure_gaps =
             merged(&senders.iter().filter_map(|flow| flow.departure_gaps.as_ref()).collect::<Vec<_>>());
         figures.achieved_load_bps = Some(senders.iter().map(|flow| 8.0 * rate(flow.octets, flow)).sum());
-        figures.octets_sent = Some(senders.iter().map(|flow| flow.octets).sum());
+        figures.octets_sent = Some(senders.iter().map(|flow| flow.octets).total());
         if self.spec.workload == Workload::UdpStream {
-            figures.packets_sent = Some(senders.iter().map(|flow| flow.messages).sum());
+            figures.packets_sent = Some(senders.iter().map(|flow| flow.messages).total());
         }
         figures
     }
@@ -188,38 +189,38 @@ impl Joined<'_> {
             && self.spec.workload.is_stream()
         {
             // What came out of order, the receiving end knows.
-            tcp.reordered_segments = pairs.iter().map(|pair| pair.sink.tcp.as_ref()?.reordered_segments).sum();
+            tcp.reordered_segments = pairs.iter().map(|pair| pair.sink.tcp.as_ref()?.reordered_segments).total();
             tcp.segments_lost = segments_lost(pairs);
-            tcp.spurious_retransmissions = pairs.iter().map(|pair| pair.source.segments?.spurious).sum();
+            tcp.spurious_retransmissions = pairs.iter().map(|pair| pair.source.segments?.spurious).total();
         }
         if !self.spec.workload.is_stream() {
             return figures;
         }
         figures.sender_api = ApiUse::combine(pairs.iter().map(|pair| &pair.source.api));
         figures.receiver_api = ApiUse::combine(pairs.iter().map(|pair| &pair.sink.api));
-        figures.send_calls = pairs.iter().map(|pair| calls(pair.source)).sum();
-        figures.receive_calls = pairs.iter().map(|pair| calls(pair.sink)).sum();
+        figures.send_calls = pairs.iter().map(|pair| calls(pair.source)).total();
+        figures.receive_calls = pairs.iter().map(|pair| calls(pair.sink)).total();
         figures.pacing = pairs.iter().find_map(|pair| pair.source.pacing);
         let departures: Vec<_> = pairs.iter().filter_map(|pair| pair.source.departure_gaps.as_ref()).collect();
         figures.departure_gaps = merged(&departures);
-        figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).sum());
-        figures.octets_sent = Some(pairs.iter().map(|pair| pair.source.octets).sum());
+        figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).total());
+        figures.octets_sent = Some(pairs.iter().map(|pair| pair.source.octets).total());
         figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, pair.sink)).sum());
         figures.achieved_load_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum());
         let arrivals: Vec<_> = pairs.iter().filter_map(|pair| pair.sink.arrivals.as_ref()).collect();
         if self.spec.workload != Workload::UdpStream || arrivals.len() != pairs.len() {
             return figures;
         }
-        let sent: u64 = pairs.iter().map(|pair| pair.source.messages).sum();
-        let received: u64 = arrivals.iter().map(|one| one.received).sum();
+        let sent: u64 = pairs.iter().map(|pair| pair.source.messages).total();
+        let received: u64 = arrivals.iter().map(|one| one.received).total();
         figures.packets_sent = Some(sent);
         figures.packets_received = Some(received);
         figures.packets_lost = sent.checked_sub(received);
         figures.loss_ratio = figures.packets_lost.filter(|_| sent > 0).map(|lost| lost as f64 / sent as f64);
         if !arrivals.iter().any(|one| one.unnumbered) {
-            figures.packets_duplicated = Some(arrivals.iter().map(|one| one.duplicated).sum());
-            figures.packets_reordered = Some(arrivals.iter().map(|one| one.reordered).sum());
-            figures.packets_late = Some(arrivals.iter().map(|one| one.late).sum());
+            figures.packets_duplicated = Some(arrivals.iter().map(|one| one.duplicated).total());
+            figures.packets_reordered = Some(arrivals.iter().map(|one| one.reordered).total());
+            figures.packets_late = Some(arrivals.iter().map(|one| one.late).total());
         }
         let jitters: Vec<f64> = arrivals.iter().filter_map(|one| one.jitter_s).collect();
         figures.jitter_s = mean(&jitters);
@@ -228,7 +229,8 @@ impl Joined<'_> {
         figures.timestamps = who.reduce(|all, one| all.filter(|_| all == one)).flatten();
         for one in &arrivals {
             for (&length, &count) in &one.loss_bursts {
-                *figures.loss_bursts.entry(length).or_default() += count;
+                let runs = figures.loss_bursts.entry(length).or_default();
+                *runs = runs.saturating_add(count);
             }
         }
         figures
@@ -247,7 +249,7 @@ impl Joined<'_> {
         for pair in pairs {
             histogram.merge(pair.source.latency.as_ref()?);
             if let Some(more) = pair.source.timeouts {
-                *timeouts.get_or_insert(0) += more;
+                timeouts = Some(timeouts.unwrap_or(0_u64).saturating_add(more));
             }
         }
         if pairs.is_empty() {
@@ -275,7 +277,7 @@ impl Joined<'_> {
         let span = |cpu: &CpuUse| if cpu.includes_warmup { Span::Whole } else { Span::Measured };
         let by_kib = |outcome: &Outcome| {
             let cpu = outcome.cpu.as_ref().filter(|_| self.spec.workload.is_stream())?;
-            cpu.demand_us(main.iter().map(|pair| span(cpu).octets(pair.sink)).sum::<u64>() as f64 / 1024.0)
+            cpu.demand_us(main.iter().map(|pair| span(cpu).octets(pair.sink)).total() as f64 / 1024.0)
         };
         let by_packet = |outcome: &Outcome| {
             let cpu = outcome.cpu.as_ref()?;
@@ -297,7 +299,7 @@ impl Joined<'_> {
         let main: Vec<&Pair<'_>> = self.pairs.iter().filter(|pair| !pair.flow.probe).collect();
         let packets = main.iter().map(|pair| packets_at(pair, self.spec.workload, outcome.end, Span::Measured));
         let packets = packets.sum::<Option<f64>>();
-        let octets: u64 = main.iter().map(|pair| pair.sink.octets).sum();
+        let octets: u64 = main.iter().map(|pair| pair.sink.octets).total();
         let kib = self.spec.workload.is_stream().then_some(octets as f64 / 1024.0);
         let driver = environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
         Some(account(taken, outcome.cpu.as_ref(), driver, Work { packets, kib }))
@@ -345,9 +347,8 @@ impl Joined<'_> {
         }
         // A sender that is behind sleeps for nothing but room in its socket's buffer.
         if worked > 0.0 && missing >= MUCH_BEHIND && explains(unused) {
-            let mut shapers = main.iter().filter_map(|pair| sending(pair, ends).nic.as_ref()?.qdisc.as_deref());
-            let shaper = shapers.find(|kind| SHAPERS.contains(kind)).map(str::to_owned);
-            return HeldUp::NoRoom { worked, shaper };
+            let shaper = main.iter().find_map(|pair| sending(pair, ends).nic.as_ref()?.rate_keeper());
+            return HeldUp::NoRoom { worked, shaper: shaper.map(str::to_owned) };
         }
         HeldUp::Unknown
     }
@@ -378,9 +379,9 @@ impl Joined<'_> {
                     (!slices.is_empty()).then(|| slices.iter().map(one).sum())
                 };
                 let total = |slices: &[&Slice], amount: fn(&Slice) -> u64| -> Option<u64> {
-                    (!slices.is_empty()).then(|| slices.iter().map(|slice| amount(slice)).sum())
+                    (!slices.is_empty()).then(|| slices.iter().map(|slice| amount(slice)).total())
                 };
-                let missing: Option<i64> = received.iter().map(|slice| slice.missing).sum();
+                let missing: Option<i64> = received.iter().map(|slice| slice.missing).total();
                 let cpu = |outcome: &Outcome| {
                     let slice = outcome.cpu_slices.get(k)?;
                     let span_s = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
@@ -414,10 +415,10 @@ fn received_figures(pairs: &[Pair<'_>]) -> FlowFigures {
     let who = sinks().map(|sink| sink.timestamps);
     FlowFigures {
         receiver_api: ApiUse::combine(sinks().map(|sink| &sink.api)),
-        receive_calls: sinks().map(calls).sum(),
-        octets: Some(sinks().map(|sink| sink.octets).sum()),
+        receive_calls: sinks().map(calls).total(),
+        octets: Some(sinks().map(|sink| sink.octets).total()),
         throughput_bps: Some(sinks().map(|sink| 8.0 * rate(sink.octets, sink)).sum()),
-        packets_received: (arrivals.len() == pairs.len()).then(|| arrivals.iter().map(|one| one.received).sum()),
+        packets_received: (arrivals.len() == pairs.len()).then(|| arrivals.iter().map(|one| one.received).total()),
         arrival_gaps: merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>()),
         timestamps: who.reduce(|all, one| all.filter(|_| all == one)).flatten(),
         ..FlowFigures::default()
@@ -459,8 +460,6 @@ impl Span {
 const BUSY: f64 = 0.9;
 /// A load that is short by less may be so by late wake-ups.
 const MUCH_BEHIND: f64 = 0.02;
-/// Queueing disciplines that hold traffic to a rate (tc(8)).
-const SHAPERS: [&str; 5] = ["tbf", "htb", "hfsc", "cake", "fq"];
 
 /// Packets of a flow that one end handled: datagrams, data segments, or transactions. The kernel counts segments over
 /// the whole connection, so those of a part are taken in proportion to the octets.
@@ -489,13 +488,13 @@ pub(super) fn mean(values: &[f64]) -> Option<f64> {
 /// Sums of counts, means of the rest; what one summary lacks, all lack.
 fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
     let first = summaries.first()?;
-    let sum = |of: fn(&TcpSummary) -> Option<u64>| summaries.iter().map(|one| of(one)).sum::<Option<u64>>();
+    let sum = |of: fn(&TcpSummary) -> Option<u64>| summaries.iter().map(|one| of(one)).total();
     let average = |of: fn(&TcpSummary) -> Option<f64>| {
         let values = summaries.iter().map(|one| of(one)).collect::<Option<Vec<f64>>>()?;
         mean(&values)
     };
     Some(TcpSummary {
-        retransmissions: summaries.iter().map(|one| one.retransmissions).sum(),
+        retransmissions: summaries.iter().map(|one| one.retransmissions).total(),
         min_rtt_s: summaries.iter().filter_map(|one| one.min_rtt_s).reduce(f64::min),
         rtt_s: mean(&summaries.iter().map(|one| one.rtt_s).collect::<Vec<_>>())?,
         cwnd: average(|one| Some(f64::from(one.cwnd)))?.round() as u32,
@@ -518,7 +517,7 @@ pub(super) fn segments_lost<'p>(pairs: impl IntoIterator<Item = &'p Pair<'p>>) -
         let (source, sink) = (pair.source.segments?, pair.sink.segments?);
         (source.unacknowledged == 0).then(|| source.sent.saturating_sub(sink.received))
     };
-    pairs.into_iter().map(of).sum()
+    pairs.into_iter().map(of).total()
 }
 
 /// System calls that moved the data; another tool's end does not tell.

@@ -10,6 +10,7 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Workload};
 
 use crate::record::{Counted, Losses, PathLine, Record};
+use crate::total::Total;
 
 use super::formulas::{Joined, Pair, fragments, fragments_of, sending};
 
@@ -49,7 +50,7 @@ impl Joined<'_> {
         record.loss_budget = lines;
         record.unaccounted = match record.losses.is_empty() {
             true => None,
-            false => Some(record.losses.iter().map(|losses| losses.unaccounted).sum()),
+            false => Some(record.losses.iter().map(|losses| losses.unaccounted).total()),
         };
         record.benign_drops = benign;
         doubts
@@ -78,7 +79,7 @@ impl Joined<'_> {
             }
             Workload::TcpStream => {
                 there.first()?;
-                let segments = |of: fn(&Pair<'_>) -> Option<u64>| there.iter().map(|pair| of(pair)).sum();
+                let segments = |of: fn(&Pair<'_>) -> Option<u64>| there.iter().map(|pair| of(pair)).total();
                 Some(Passed::Segments {
                     counts: segment_counts(&there),
                     // What was counted when the connection had been emptied is of the whole trial, as the stages' counters are.
@@ -94,7 +95,7 @@ impl Joined<'_> {
             }
             Workload::UdpRr => {
                 let sum = |pairs: &[&Pair<'_>], of: fn(&Pair<'_>) -> Option<u64>| -> Option<u64> {
-                    pairs.iter().map(|pair| of(pair)).sum()
+                    pairs.iter().map(|pair| of(pair)).total()
                 };
                 let asked = |pair: &Pair<'_>| pair.source.requests;
                 // A request that was doubled on its way is answered twice.
@@ -114,12 +115,12 @@ impl Joined<'_> {
                 };
                 let spec = self.spec;
                 if there.is_empty() {
-                    let errors = back.iter().map(|pair| pair.sink.send_errors).sum();
+                    let errors = back.iter().map(|pair| pair.sink.send_errors).total();
                     let (sent, received) = (sum(&back, arrived)?, sum(&back, answered)?);
                     return datagrams(Counted::Answers, spec.response_size, sent, received, errors)
                         .filter(|_| sent > 0);
                 }
-                let errors = there.iter().map(|pair| pair.source.send_errors).sum();
+                let errors = there.iter().map(|pair| pair.source.send_errors).total();
                 datagrams(Counted::Requests, spec.request_size, sum(&there, asked)?, sum(&there, arrived)?, errors)
             }
             // Each way the segments of every request, or answer.
@@ -133,12 +134,12 @@ impl Joined<'_> {
 
     fn datagrams(&self, pairs: &[&Pair<'_>], fragments: u32, shared_kernel: bool) -> Datagrams {
         Datagrams {
-            sent: pairs.iter().map(|pair| pair.source.messages_total).sum(),
-            send_errors: pairs.iter().map(|pair| pair.source.send_errors).sum(),
-            send_retries: pairs.iter().map(|pair| pair.source.send_retries).sum(),
-            received_unique: pairs.iter().filter_map(|p| Some(p.sink.arrivals.as_ref()?.received_total)).sum(),
-            socket_drops: pairs.iter().map(|pair| pair.sink.socket_drops).sum(),
-            marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).sum(),
+            sent: pairs.iter().map(|pair| pair.source.messages_total).total(),
+            send_errors: pairs.iter().map(|pair| pair.source.send_errors).total(),
+            send_retries: pairs.iter().map(|pair| pair.source.send_retries).total(),
+            received_unique: pairs.iter().filter_map(|p| Some(p.sink.arrivals.as_ref()?.received_total)).total(),
+            socket_drops: pairs.iter().map(|pair| pair.sink.socket_drops).total(),
+            marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).total(),
             fragments,
             segments: pairs.iter().filter_map(|pair| pair.source.api.segments).max().unwrap_or(0),
             shared_kernel,
@@ -207,7 +208,7 @@ fn answer_counts(pairs: &[&Pair<'_>]) -> Option<(u64, u64)> {
 }
 
 fn sum(counts: impl Iterator<Item = Option<(u64, u64)>>) -> Option<(u64, u64)> {
-    counts.reduce(|all, one| all.zip(one).map(|((a, b), (c, d))| (a + c, b + d)))?
+    counts.reduce(|all, one| all.zip(one).map(|((a, b), (c, d))| (a.saturating_add(c), b.saturating_add(d))))?
 }
 
 /// What counters saw dropped of TCP; the rest of what was lost, where that is known, is unaccounted.
@@ -220,7 +221,7 @@ fn segment_budget(
     let lost = counts.map(|(sent, received)| sent.saturating_sub(received));
     let mut budget = drops_seen(shared_kernel, lost, sender, receiver);
     let Some(((sent, received), lost)) = counts.zip(lost) else { return budget };
-    let seen: u64 = budget.lines.iter().map(|line| line.packets).sum();
+    let seen: u64 = budget.lines.iter().map(|line| line.packets).total();
     let link = |seen: &Seen<'_>, stage, name| seen.counters.get(stage, name).filter(|packets| *packets > 0);
     let buffers = [
         link(sender, Stage::DriverTxRing, "link tx_packets").map(|packets| sent as f64 / packets as f64),

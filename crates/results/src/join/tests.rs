@@ -201,3 +201,91 @@ fn a_sender_has_its_own_count() {
     let flow = made.record().result.unwrap().flow;
     assert_eq!((flow.octets, flow.octets_sent), (Some(124_927_224), Some(125_000_000)));
 }
+
+/// An outcome in which every number that may be is as large as it gets.
+fn overgrown(outcome: &Outcome) -> Outcome {
+    fn grow(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::Number(number) if number.is_u64() => *value = u64::MAX.into(),
+            serde_json::Value::Array(items) => items.iter_mut().for_each(grow),
+            serde_json::Value::Object(members) => members.values_mut().for_each(grow),
+            _ => {}
+        }
+    }
+    let mut whole = serde_json::to_value(outcome).unwrap();
+    let flows = whole["flows"].as_array().map_or(0, Vec::len);
+    for flow in 0..flows {
+        for (name, _) in whole["flows"][flow].as_object().unwrap().clone() {
+            let mut grown = whole.clone();
+            grow(&mut grown["flows"][flow][&name]);
+            // A flow's number has 16 bits, and there are others of fewer.
+            if name != "id" && serde_json::from_value::<Outcome>(grown.clone()).is_ok() {
+                whole = grown;
+            }
+        }
+    }
+    for name in ["counters", "events"] {
+        grow(&mut whole[name]);
+    }
+    serde_json::from_value(whole).unwrap()
+}
+
+#[test]
+fn whatever_an_agent_counts_a_record_comes_of_it() {
+    use linerate_trial::arrivals::Arrivals;
+    use linerate_trial::event::{Event, Happening};
+    use linerate_trial::histogram::Histogram;
+    use linerate_trial::outcome::Segments;
+    use linerate_trial::timeline::{FlowColumn, FlowTimeline, MachineColumn};
+
+    for workload in Workload::ALL {
+        let mut made = made(workload, 100);
+        made.spec.streams = 2;
+        for outcome in [&mut made.target, &mut made.host] {
+            let flow = &mut outcome.flows[0];
+            flow.segments = Some(Segments { sent: 5, received: 5, spurious: Some(5), ..Segments::default() });
+            flow.tcp = Some(TcpSummary {
+                segments_sent: Some(5),
+                segments_received: Some(5),
+                segments_lost: Some(5),
+                reordered_segments: Some(5),
+                mss: 1448,
+                ..TcpSummary::default()
+            });
+            flow.arrivals = Some(Arrivals::default());
+            let mut latency = Histogram::default();
+            latency.record(5);
+            flow.latency = Some(latency);
+            (flow.requests, flow.timeouts, flow.socket_drops) = (Some(5), Some(5), Some(5));
+            flow.slices =
+                (0..3).map(|s| Slice { start_ns: s * SECOND, end_ns: (s + 1) * SECOND, ..Slice::default() }).collect();
+            let second = FlowOutcome { id: 1, ..flow.clone() };
+            outcome.flows.push(second);
+            for name in ["Tcp RetransSegs", "TcpExt TCPSynRetrans"] {
+                outcome.counters.add(Stage::SenderStack, name, 5);
+            }
+            outcome.counters.add(Stage::Qdisc, "eth0 tbf drops", 5);
+            let event = Event { at_s: 0.0, for_s: None, within_s: 0.0, end: None, what: Happening::More { events: 5 } };
+            outcome.events.push(event);
+            *outcome = overgrown(outcome);
+            // Every other slice is silent, and each slice lies as far off as can be.
+            let slices = 200;
+            outcome.timeline.ends_ns = (1..=slices).map(|slice| u64::MAX / slices * slice).collect();
+            for id in 0..2 {
+                let mut flow = FlowTimeline { id, ..FlowTimeline::default() };
+                let values = |slice| if slice % 2 == 0 { 0 } else { u64::MAX };
+                flow.columns.0 =
+                    FlowColumn::ALL.iter().map(|column| (*column, (0..slices).map(values).collect())).collect();
+                outcome.timeline.flows.push(flow);
+            }
+            outcome.timeline.machine.0 =
+                MachineColumn::ALL.iter().map(|column| (*column, vec![u64::MAX; slices as usize])).collect();
+        }
+        let record = made.record();
+        assert!(record.result.is_some() && !record.events.is_empty(), "{workload:?}");
+        assert!(record.events.len() <= 2 * 52, "{workload:?}: {}", record.events.len());
+        // What is concluded of it is anybody's guess, but it is concluded.
+        let _ = crate::findings::findings(&record);
+        let _ = crate::findings::trouble(&record);
+    }
+}

@@ -8,16 +8,12 @@ use linerate_trial::outcome::{Outcome, TcpSummary, ThreadUse};
 use linerate_trial::spec::{Spacing, Workload};
 use linerate_trial::timeline::{FlowColumn, Timeline};
 
-use crate::events::{Arrivals, events};
+use crate::events::{Arrivals, LeastSilence, events};
 use crate::record::Record;
 use crate::time_budget::{Stream, TCP_RTO_MIN_S, TimeLine, Transactions, stream, transactions};
+use crate::total::Total;
 
 use super::formulas::{Joined, Pair};
-
-/// A stream that brings nothing for so long has stalled, seconds.
-const STALL_S: f64 = 0.25;
-/// A stream that brings nothing for so long before the trial's end has died, seconds.
-const DEAD_S: f64 = 0.4;
 
 impl Joined<'_> {
     /// Fills in the record's time budget and events.
@@ -36,15 +32,12 @@ impl Joined<'_> {
             let gap_s = gap_s * f64::from(self.spec.burst);
             let sent = &self.outcome(source).timeline;
             let received = &self.outcome(source.other()).timeline;
-            // Of requests, one that is lost alone keeps the next waiting: for a time-out, TCP's timer, or that of a SYN (RFC 6298).
-            let (seen, losing, stall_s, dead_s) = match self.spec.workload {
-                Workload::TcpStream => (received, Some((sent, FlowColumn::Retransmitted)), STALL_S, DEAD_S),
-                Workload::UdpStream => (received, Some((received, FlowColumn::Missing)), STALL_S, DEAD_S),
-                Workload::UdpRr => (sent, None, 1.2, 1.5),
-                Workload::TcpRr => (sent, None, 2.5 * TCP_RTO_MIN_S, 4.0 * TCP_RTO_MIN_S),
-                Workload::TcpCrr => (sent, None, 1.3, 1.5),
+            let (seen, losing) = match self.spec.workload {
+                Workload::TcpStream => (received, Some((sent, FlowColumn::Retransmitted))),
+                Workload::UdpStream => (received, Some((received, FlowColumn::Missing))),
+                Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => (sent, None),
             };
-            ways.push(Arrivals { flows, seen, gap_s, stall_s, dead_s, losing });
+            ways.push(Arrivals { flows, seen, gap_s, least: LeastSilence::of(self.spec.workload), losing });
         }
         record.events = events(self.target, self.host, &ways);
     }
@@ -95,8 +88,8 @@ impl Joined<'_> {
             latency: &latency,
             asking: threads(|pair| pair.source.thread),
             answering: threads(|pair| pair.sink.thread),
-            whole: pairs.iter().map(|pair| pair.source.messages_total).sum(),
-            lost_s: pairs.iter().map(|pair| pair.source.timeouts.unwrap_or(0)).sum::<u64>() as f64,
+            whole: pairs.iter().map(|pair| pair.source.messages_total).total(),
+            lost_s: pairs.iter().map(|pair| pair.source.timeouts.unwrap_or(0)).total() as f64,
             retransmission_s: (self.spec.workload != Workload::UdpRr).then_some(TCP_RTO_MIN_S),
         })
     }

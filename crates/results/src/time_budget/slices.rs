@@ -56,6 +56,23 @@ impl<'a> Seen<'a> {
         self.flow(column, slice).map(|us| us as f64 / 1e6)
     }
 
+    /// A column of microseconds, as a share of the slice, 0 to 1; 0 where nobody tells.
+    pub(crate) fn share(&self, column: FlowColumn, slice: usize) -> f64 {
+        self.of_slice(self.flow(column, slice), slice)
+    }
+
+    /// The shares of the slice in which the flow's thread ran, and in which it could have run and had no CPU: others had it, or
+    /// the quota of its control group was used up.
+    pub(crate) fn thread(&self, slice: usize) -> (f64, f64) {
+        let quota = self.of_slice(self.machine(MachineColumn::ThrottledUs, slice), slice);
+        (self.share(FlowColumn::RunUs, slice), self.share(FlowColumn::RunDelayUs, slice).max(quota))
+    }
+
+    fn of_slice(&self, us: Option<u64>, slice: usize) -> f64 {
+        // A slice without length is a liar's.
+        (us.unwrap_or(0) as f64 / 1e6 / self.seconds(slice).max(1e-9)).min(1.0)
+    }
+
     pub(crate) fn machine(&self, column: MachineColumn, slice: usize) -> Option<u64> {
         self.machine.get(column, slice)
     }

@@ -53,15 +53,12 @@ const AFTER_LOSS: usize = 40;
 const STARVED: f64 = 0.15;
 /// What limited so much of a slice limits the rest of it too, if nothing else shows.
 const OFTEN: f64 = 0.05;
-/// Queueing disciplines that keep to a rate (tc(8)).
-const SHAPERS: [&str; 5] = ["tbf", "htb", "hfsc", "cake", "netem"];
 /// Preamble, start of frame, frame check sequence and gap (IEEE 802.3): octets that interfaces do not count.
 const UNCOUNTED: f64 = 24.0;
 
 /// The time budget of one direction; empty where nobody looked.
 pub(crate) fn stream(stream: &Stream<'_>) -> Vec<TimeLine> {
     let mut sums = Sums::default();
-    let mut seconds: f64 = 0.0;
     let mut flows = 0;
     for id in &stream.flows {
         let flow = OneFlow::new(stream, *id);
@@ -71,7 +68,6 @@ pub(crate) fn stream(stream: &Stream<'_>) -> Vec<TimeLine> {
         flows += 1;
         for slice in 0..flow.sent.ends_ns.len() {
             flow.divide(slice, &mut sums);
-            seconds = seconds.max(flow.sent.span(slice).1 as f64 / 1e9);
         }
     }
     if flows == 0 { Vec::new() } else { sums.lines(stream.direction, f64::from(flows)) }
@@ -84,21 +80,21 @@ struct OneFlow<'a> {
     shapes: bool,
     /// Octets a second that the slower of the two links carries, where both ends tell.
     link: Option<f64>,
-    /// The slice after which no retransmission was seen any more, for each slice the last one with any.
+    /// For each slice the last one until then with a retransmission.
     lossy: Vec<Option<usize>>,
+    /// The same of reordering.
     reordered: Vec<Option<usize>>,
     /// Sent until the end of each slice.
     octets: Vec<f64>,
+    /// Segments retransmitted until then, and those of them that had arrived already.
+    retransmitted: Vec<f64>,
+    spurious: Vec<f64>,
 }
 
 impl<'a> OneFlow<'a> {
     fn new(stream: &'a Stream<'a>, id: u16) -> OneFlow<'a> {
         let (sent, received) = (Seen::of(stream.sent, id), Seen::of(stream.received, id));
-        let nic = stream.sending.nic.as_ref();
-        let is_shaper = |text: &str| SHAPERS.contains(&text.split(' ').next().unwrap_or_default());
-        let shapes = nic.is_some_and(|nic| {
-            nic.qdisc.as_deref().is_some_and(is_shaper) || nic.qdiscs.iter().any(|one| is_shaper(one))
-        });
+        let shapes = stream.sending.nic.as_ref().is_some_and(|nic| nic.rate_keeper().is_some());
         let speed = |environment: &Environment| {
             let nic = environment.nic.as_ref().filter(|nic| nic.kind.is_none())?;
             nic.speed_mbps.map(|mbit| f64::from(mbit) * 1e6 / 8.0)
@@ -113,13 +109,25 @@ impl<'a> OneFlow<'a> {
             (0..sent.ends_ns.len()).map(step).collect()
         };
         let (lossy, reordered) = (last(FlowColumn::Retransmitted), last(FlowColumn::Reordering));
-        let mut sum = 0.0;
-        let step = |slice: usize| {
-            sum += sent.flow(FlowColumn::Octets, slice).unwrap_or(0) as f64;
-            sum
+        let until = |column: FlowColumn| -> Vec<f64> {
+            let step = |sum: &mut f64, slice: usize| {
+                *sum += sent.flow(column, slice).unwrap_or(0) as f64;
+                Some(*sum)
+            };
+            (0..sent.ends_ns.len()).scan(0.0, step).collect()
         };
-        let octets = (0..sent.ends_ns.len()).map(step).collect();
-        OneFlow { stream, sent, received, shapes, link, lossy, reordered, octets }
+        OneFlow {
+            stream,
+            sent,
+            received,
+            shapes,
+            link,
+            lossy,
+            reordered,
+            octets: until(FlowColumn::Octets),
+            retransmitted: until(FlowColumn::Retransmitted),
+            spurious: until(FlowColumn::Spurious),
+        }
     }
 
     fn sender(&self) -> Option<End> {
@@ -211,28 +219,16 @@ impl<'a> OneFlow<'a> {
 
     /// The sending program gave TCP nothing.
     fn divide_idle(&self, slice: usize, span: f64, idle: f64, sums: &mut Sums) {
-        let of = |column| self.sent.flow_s(column, slice).unwrap_or(0.0).min(span) / span.max(1e-9);
-        let (run, delay) = (of(FlowColumn::RunUs), of(FlowColumn::RunDelayUs));
-        let held = self.held_by_quota(slice, span);
-        let waited = (delay.max(held) * span).min(idle);
+        let (run, delay) = self.sent.thread(slice);
+        let waited = (delay * span).min(idle);
         sums.add(Limit::SenderCpuWait, self.sender(), waited);
         let worked = (run * span).min(idle - waited);
         sums.add(Limit::SenderCpu, self.sender(), worked);
         sums.add(Limit::SendingApplication, self.sender(), idle - waited - worked);
     }
 
-    /// The share of the slice in which the sender's control group had no CPU.
-    fn held_by_quota(&self, slice: usize, span: f64) -> f64 {
-        let us = self.sent.machine(MachineColumn::ThrottledUs, slice).unwrap_or(0);
-        (us as f64 / 1e6 / span.max(1e-9)).min(1.0)
-    }
-
     fn receiver_had_no_cpu(&self, slice: usize) -> bool {
-        let Some(beside) = self.beside(slice) else { return false };
-        let span = self.received.seconds(beside).max(1e-9);
-        let delay = self.received.flow_s(FlowColumn::RunDelayUs, beside).unwrap_or(0.0) / span;
-        let quota = self.received.machine(MachineColumn::ThrottledUs, beside).unwrap_or(0) as f64 / 1e6 / span;
-        delay.max(quota) >= 0.5
+        self.beside(slice).is_some_and(|beside| self.received.thread(beside).1 >= 0.5)
     }
 
     /// The receiver's window was full: by its thread, or by its size.
@@ -241,11 +237,7 @@ impl<'a> OneFlow<'a> {
             return;
         }
         let Some(beside) = self.beside(slice) else { return sums.add(Limit::ReceiveWindow, self.receiver(), window) };
-        let span = self.received.seconds(beside).max(1e-9);
-        let of = |column| (self.received.flow_s(column, beside).unwrap_or(0.0) / span).min(1.0);
-        let (run, delay) = (of(FlowColumn::RunUs), of(FlowColumn::RunDelayUs));
-        let quota = self.received.machine(MachineColumn::ThrottledUs, beside).unwrap_or(0) as f64 / 1e6 / span;
-        let delay = delay.max(quota.min(1.0));
+        let (run, delay) = self.received.thread(beside);
         if run + delay < NO_TIME_LEFT {
             // What the window holds is the limit, but for the time in which its reader waited for a CPU.
             let waited = if delay >= 0.1 { window * delay } else { 0.0 };
@@ -266,8 +258,7 @@ impl<'a> OneFlow<'a> {
         let paused = rest * self.stream.paused.min(1.0);
         sums.add(Limit::Pause, self.sender(), paused);
         rest -= paused;
-        let of = |column| (self.sent.flow_s(column, slice).unwrap_or(0.0) / span.max(1e-9)).min(1.0);
-        let (run, delay) = (of(FlowColumn::RunUs), of(FlowColumn::RunDelayUs).max(self.held_by_quota(slice, span)));
+        let (run, delay) = self.sent.thread(slice);
         if run + delay >= NO_TIME_LEFT && !self.is_full_link(slice) {
             let waited = rest * delay / (run + delay);
             sums.add(Limit::SenderCpuWait, self.sender(), waited);
@@ -303,11 +294,7 @@ impl<'a> OneFlow<'a> {
         if at_receiver.is_some_and(|share| share >= SATURATED) {
             return (Limit::Softirq, self.receiver());
         }
-        let receiver_run = self.beside(slice).and_then(|beside| {
-            let span = self.received.seconds(beside).max(1e-9);
-            Some(self.received.flow_s(FlowColumn::RunUs, beside)? / span)
-        });
-        if receiver_run.is_some_and(|run| run >= NO_TIME_LEFT) {
+        if self.beside(slice).is_some_and(|beside| self.received.share(FlowColumn::RunUs, beside) >= NO_TIME_LEFT) {
             return (Limit::ReceiverCpu, self.receiver());
         }
         if !self.stream.is_tcp {
@@ -340,11 +327,8 @@ impl<'a> OneFlow<'a> {
 
     /// The end whose thread waited for a CPU more than by chance.
     fn starved(&self, slice: usize) -> Option<(Limit, Option<End>)> {
-        let share = |seen: &Seen<'_>, slice: usize| {
-            seen.flow_s(FlowColumn::RunDelayUs, slice).unwrap_or(0.0) / seen.seconds(slice).max(1e-9)
-        };
-        let sender = share(&self.sent, slice);
-        let receiver = self.beside(slice).map_or(0.0, |slice| share(&self.received, slice));
+        let sender = self.sent.share(FlowColumn::RunDelayUs, slice);
+        let receiver = self.beside(slice).map_or(0.0, |beside| self.received.share(FlowColumn::RunDelayUs, beside));
         match (sender >= STARVED, receiver >= STARVED) {
             (false, false) => None,
             _ if sender >= receiver => Some((Limit::SenderCpuWait, self.sender())),
@@ -354,10 +338,7 @@ impl<'a> OneFlow<'a> {
 
     /// Most of what was retransmitted up to here was lost, and not merely late.
     fn lost_more_than_reordered(&self, slice: usize) -> bool {
-        let sum = |column| {
-            (0..=slice).filter_map(|slice| self.sent.flow(column, slice)).map(|count| count as f64).sum::<f64>()
-        };
-        2.0 * sum(FlowColumn::Spurious) < sum(FlowColumn::Retransmitted)
+        2.0 * self.spurious[slice] < self.retransmitted[slice]
     }
 
     /// The sender's interface, or the receiver's, carried what its speed allows.
@@ -398,8 +379,7 @@ impl<'a> OneFlow<'a> {
     fn divide_datagrams(&self, slice: usize, span: f64, sums: &mut Sums) {
         let of = |column| self.sent.flow_s(column, slice).map(|seconds| seconds.min(span));
         let Some(run) = of(FlowColumn::RunUs) else { return sums.add(Limit::Unaccounted, None, span) };
-        let held = self.held_by_quota(slice, span) * span;
-        let delay = of(FlowColumn::RunDelayUs).unwrap_or(0.0).max(held).min(span - run);
+        let delay = (self.sent.thread(slice).1 * span).min(span - run);
         sums.add(Limit::SenderCpu, self.sender(), run);
         sums.add(Limit::SenderCpuWait, self.sender(), delay);
         let slept = span - run - delay;

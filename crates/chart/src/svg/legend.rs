@@ -1,0 +1,68 @@
+//! The legend: every series by its name, with a piece of its mark; those of one name once.
+
+use crate::chart::{Chart, Entry, Marks, Reference, Series};
+use crate::palette::INK;
+use crate::text;
+
+use super::marks::{path_of_symbols, stroke};
+use super::page::{Anchor, EDGE, Page, Rect, SIZE, Stroke, WIDTH, width};
+use super::plot::across;
+
+const SAMPLE: f64 = 30.0;
+const ROW: f64 = 18.0;
+/// A name is at most this wide; the table has all of it.
+const NAME: f64 = 320.0;
+
+/// Draws it from this height; where it ends.
+pub(super) fn drawn(page: &mut Page, chart: &Chart, top: f64) -> f64 {
+    let (mut x, mut y) = (EDGE, top);
+    let mut entry = |page: &mut Page, name: &str, sample: &dyn Fn(&mut Page, f64, f64)| {
+        let name = text::shortened(name, NAME, width(SIZE));
+        let wide = SAMPLE + 6.0 + text::pixels(&name, SIZE) + 18.0;
+        if x > EDGE && x + wide > WIDTH - EDGE {
+            (x, y) = (EDGE, y + ROW);
+        }
+        sample(page, x, y + ROW / 2.0);
+        page.text(x + SAMPLE + 6.0, y + ROW / 2.0 + 4.0, Anchor::Start, SIZE, &name);
+        x += wide;
+    };
+    for Entry { series, name } in chart.legend() {
+        entry(page, &name, &|page, x, y| sample(page, series, x, y));
+    }
+    // A limit's name stands here, for at the limit it would stand on what is measured.
+    for panel in &chart.panels {
+        let limits = panel.references.iter().filter_map(|reference| match reference {
+            Reference::Y(_, name) => Some(name),
+            Reference::X(..) => None,
+        });
+        for (number, name) in limits.enumerate().filter(|(_, name)| !name.is_empty()) {
+            entry(page, name, &|page, x, y| page.line((x, y), (x + SAMPLE, y), across(number)));
+        }
+    }
+    if (x, y) == (EDGE, top) { top } else { y + ROW + 4.0 }
+}
+
+fn sample(page: &mut Page, series: &Series, x: f64, y: f64) {
+    let (left, right, middle) = (x, x + SAMPLE, x + SAMPLE / 2.0);
+    let stroke = stroke(series);
+    match series.marks {
+        Marks::Bar(_) | Marks::Band(_) => {
+            let at = Rect { x: left + 4.0, y: y - 6.0, width: SAMPLE - 8.0, height: 12.0 };
+            if matches!(series.marks, Marks::Bar(_)) {
+                let filling = page.filling(series.color);
+                page.rect(at, &filling, Some(Stroke::new(stroke.color, 1.0)), "");
+            } else {
+                page.tint(&format!("M{left} {}h{SAMPLE}v12h-{SAMPLE}z", y - 6.0), stroke.color);
+                page.line((left, y - 6.0), (right, y - 6.0), Stroke { width: 1.0, ..stroke });
+                page.line((left, y + 6.0), (right, y + 6.0), Stroke { width: 1.0, ..stroke });
+            }
+        }
+        Marks::Interval(_) => page.line((middle, y - 8.0), (middle, y + 8.0), Stroke { dashes: None, ..stroke }),
+        Marks::Line(_) | Marks::Step(_) => page.line((left, y), (right, y), stroke),
+        Marks::Ideal { .. } => page.line((left, y), (right, y), Stroke { color: INK, width: 1.25, ..stroke }),
+        Marks::Points(_) | Marks::Flow(_) => {}
+    }
+    if matches!(series.marks, Marks::Line(_) | Marks::Points(_) | Marks::Interval(_)) {
+        path_of_symbols(page, series, &[(middle, y)], "");
+    }
+}

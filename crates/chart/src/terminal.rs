@@ -1,0 +1,152 @@
+//! A chart for a terminal: letters in rows and columns, of one colour, in block characters or in ASCII.
+//!
+//! ```text
+//!   title, sentence
+//!   ● baseline  ■ candidate
+//!   y, unit of layer
+//!   10 ┤     ●●●■■■
+//!    0 └●●●●●──5──────10─ x, unit of layer
+//! ```
+
+mod flow;
+mod grid;
+mod plot;
+
+use crate::chart::{Chart, Dash, Marks, Series, Symbol, Weight};
+use crate::scale;
+use crate::text;
+
+/// The widest chart, and the narrowest: what is narrower wraps in the terminal.
+const WIDEST: usize = 100;
+const NARROWEST: usize = 30;
+
+/// How a chart is written.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    width: usize,
+    ascii: bool,
+}
+
+impl Form {
+    /// One of two characters.
+    fn sign(self, block: char, ascii: char) -> char {
+        if self.ascii { ascii } else { block }
+    }
+
+    /// A text in lines, each after this margin.
+    fn lines(self, words: &str, margin: usize) -> String {
+        let most = self.width.saturating_sub(margin).max(10);
+        let lines = text::wrapped(words, most as f64, |text| text::columns(text) as f64);
+        let lines = lines.into_iter().filter(|line| !line.is_empty());
+        lines.map(|line| format!("{}{line}\n", " ".repeat(margin))).collect()
+    }
+
+    /// A text with an end.
+    fn shortened(self, words: &str, most: usize) -> String {
+        let short = text::shortened(words, most as f64, |text| text::columns(text) as f64);
+        // An ellipsis is three dots there; one says it too.
+        if self.ascii { short.replace('…', ".") } else { short }
+    }
+}
+
+/// The chart for a terminal of this width, in lines. Without `ascii` it has block characters.
+pub fn drawn(chart: &Chart, width: usize, ascii: bool) -> String {
+    let form = Form { width: width.clamp(NARROWEST, WIDEST), ascii };
+    let in_form = |words: &str| {
+        let words = text::plain(words);
+        if ascii { text::ascii(&words) } else { words }
+    };
+    let chart = &chart.with_texts(in_form);
+    let mut drawn = form.lines(&chart.title, 0) + &form.lines(&chart.sentence, 0);
+    let glyphs = Glyphs::of(chart, form);
+    let (x, bar) = scale::x(chart);
+    let plots = chart.panels.iter().filter(|panel| panel.has_plot()).count();
+    drawn += &glyphs.legend(form);
+    let mut shown = 0;
+    for panel in &chart.panels {
+        if panel.has_plot() {
+            shown += 1;
+            let plot = plot::Plot { chart, panel, x: &x, bar, glyphs: &glyphs, form, count: plots };
+            drawn += &plot.drawn(shown == plots);
+        }
+        for series in &panel.series {
+            if let Marks::Flow(flow) = &series.marks {
+                drawn += &form.lines(&series.name, 0);
+                drawn += &flow::drawn(flow, form);
+            }
+        }
+    }
+    drawn
+}
+
+/// Which character each name of the legend has: its series', that, and the character.
+struct Glyphs(Vec<(String, String, char)>);
+
+impl Glyphs {
+    fn of(chart: &Chart, form: Form) -> Glyphs {
+        let mut glyphs: Vec<(String, String, char)> = Vec::new();
+        let fills: &[char] = if form.ascii { &FILLS_ASCII } else { &FILLS };
+        let signs: &[char] = if form.ascii { &SIGNS_ASCII } else { &SIGNS };
+        for entry in chart.legend() {
+            let series = entry.series;
+            let is_area = matches!(series.marks, Marks::Bar(_) | Marks::Band(_));
+            let all = if is_area { fills } else { signs };
+            let wanted = match (&series.marks, series.symbol) {
+                (Marks::Bar(_) | Marks::Band(_), _) => fills[series.color % fills.len()],
+                (Marks::Ideal { .. }, _) => form.sign('·', '.'),
+                (Marks::Step(_), _) if form.ascii => signs[series.color % signs.len()],
+                (Marks::Step(_), _) => {
+                    [signs[series.color % signs.len()], '─'][usize::from(series.dash == Dash::Solid)]
+                }
+                (_, symbol) => signs[symbol as usize % signs.len()],
+            };
+            let is_free = |glyph: &char| glyphs.iter().all(|(.., other)| other != glyph);
+            let glyph = Some(wanted).filter(|glyph| is_free(glyph));
+            let glyph = glyph.or_else(|| all.iter().copied().find(is_free)).unwrap_or(wanted);
+            glyphs.push((series.name.clone(), entry.name, glyph));
+        }
+        Glyphs(glyphs)
+    }
+
+    /// The names, each in one piece.
+    fn legend(&self, form: Form) -> String {
+        const BETWEEN: &str = "   ";
+        let mut lines: Vec<String> = Vec::new();
+        for (_, name, glyph) in &self.0 {
+            let entry = form.shortened(&format!("{glyph} {name}"), form.width);
+            match lines.last_mut() {
+                Some(line) if text::columns(line) + BETWEEN.len() + text::columns(&entry) <= form.width => {
+                    *line += BETWEEN;
+                    *line += &entry;
+                }
+                _ => lines.push(entry),
+            }
+        }
+        lines.into_iter().map(|line| line + "\n").collect()
+    }
+
+    /// A series' character, smaller for one of several repeats.
+    fn glyph(&self, series: &Series, form: Form) -> char {
+        let own = self.0.iter().find(|(name, ..)| *name == series.name).map_or('?', |(.., glyph)| *glyph);
+        if series.weight == Weight::Normal || matches!(series.marks, Marks::Bar(_) | Marks::Band(_)) {
+            return own;
+        }
+        match own {
+            '●' => '○',
+            '■' => '□',
+            '▲' => '△',
+            '◆' => '◇',
+            _ if form.ascii => '.',
+            own => own,
+        }
+    }
+}
+
+/// Areas, in the order of the colours.
+const FILLS: [char; 10] = ['█', '░', '·', '▒', '▓', '=', '+', 'x', 'o', '%'];
+const FILLS_ASCII: [char; 10] = ['#', '-', '.', '=', '+', 'x', 'o', '%', '@', '&'];
+/// Points, in the order of the symbols; the last is a line without one.
+const SIGNS: [char; 12] = ['●', '■', '▲', '◆', 'x', '+', '─', '*', '@', '%', '&', '$'];
+const SIGNS_ASCII: [char; 12] = ['o', '#', '^', '*', 'x', '+', '-', '@', '%', '&', '$', '='];
+
+const _: () = assert!(Symbol::None as usize == 6, "the signs follow the symbols' order");

@@ -1,0 +1,60 @@
+//! A path with what leaves it, a line a stage.
+
+use crate::flow::{Branch, Flow};
+use crate::number::value;
+use crate::scale::finite;
+use crate::text;
+
+use super::Form;
+
+/// Columns of the path itself, where all goes through.
+const PATH: usize = 20;
+
+pub(super) fn drawn(flow: &Flow, form: Form) -> String {
+    let entered = finite(flow.entered).unwrap_or(0.0).max(0.0);
+    let names = flow.stages.iter().map(|stage| text::columns(&stage.name)).max().unwrap_or(0).clamp(11, form.width / 3);
+    let (full, gone) = (form.sign('█', '#'), form.sign('░', '-'));
+    let mut drawn = line(form, names, "entered", "", &format!("{} {}", value(entered), flow.unit));
+    let mut left = entered;
+    for stage in &flow.stages {
+        let counts = stage.branches.iter().filter_map(|branch| finite(branch.count)).map(|count| count.max(0.0));
+        let after = (left - counts.sum::<f64>()).max(0.0);
+        let columns = |count: f64| if entered > 0.0 { (count / entered * PATH as f64).round() as usize } else { 0 };
+        let (through, before) = (columns(after).min(PATH), columns(left).min(PATH));
+        let mut path = full.to_string().repeat(through) + &gone.to_string().repeat(before.saturating_sub(through));
+        // What is lost shows, however little it is of all.
+        if after < left && before == through {
+            path.pop();
+            path.push(gone);
+        }
+        let words: Vec<String> = stage.branches.iter().map(described).collect();
+        drawn += &line(form, names, &stage.name, &path, &words.join("; "));
+        left = after;
+    }
+    let arrived = flow.arrived.and_then(finite).map_or_else(|| "not counted".to_owned(), value);
+    let unaccounted = flow.unaccounted.and_then(finite).map_or_else(|| "cannot be told".to_owned(), value);
+    drawn += &line(form, names, "arrived", "", &arrived);
+    drawn + &line(form, names, "unaccounted", "", &unaccounted)
+}
+
+fn described(branch: &Branch) -> String {
+    let counter = if branch.counter.is_empty() { String::new() } else { format!(", {}", branch.counter) };
+    format!("{} {}{counter}", value(branch.count), branch.name)
+}
+
+/// A stage: its name, its part of the path, and what is to be said.
+fn line(form: Form, names: usize, name: &str, path: &str, words: &str) -> String {
+    let name = form.shortened(name, names);
+    let blanks = |used: usize, of: usize| " ".repeat(of.saturating_sub(used));
+    let start = format!("{name}{}  {path}{}", blanks(text::columns(&name), names), blanks(text::columns(path), PATH));
+    let margin = names + 2 + PATH + 2;
+    // Where there is no room beside the path, words go below it.
+    if form.width < margin + 16 {
+        return format!("{}\n{}", start.trim_end(), form.lines(words, 2));
+    }
+    let said = form.lines(words, margin);
+    match said.strip_prefix(&" ".repeat(margin)) {
+        Some(said) => format!("{start}  {said}"),
+        None => format!("{}\n", start.trim_end()),
+    }
+}

@@ -1,0 +1,82 @@
+//! What `report` is asked.
+//! Knows no other command.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
+use linerate_results::select::LAST;
+
+use crate::complete;
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct ReportArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<ReportCommand>,
+    #[command(flatten)]
+    pub(crate) made: MadeArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MadeArgs {
+    /// What the report is about, like last, a plan's name, or last:direction=tx
+    #[arg(value_name = "SELECTION", default_value = LAST, conflicts_with_all = ["baseline", "candidate"], add = ArgValueCompleter::new(complete::selections))]
+    pub(crate) selection: String,
+    /// Report on a difference: from these records
+    #[arg(long, value_name = "SELECTION", requires = "candidate", add = ArgValueCompleter::new(complete::selections))]
+    pub(crate) baseline: Option<String>,
+    /// to these
+    #[arg(long, value_name = "SELECTION", requires = "baseline", add = ArgValueCompleter::new(complete::selections))]
+    pub(crate) candidate: Option<String>,
+    #[command(flatten)]
+    pub(crate) form: FormArgs,
+    /// Write it into this file; without one, to standard output
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Put the raw records in, from which `linerate report verify` recomputes every figure (with --html)
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "campaign", value_parser = ["campaign"], requires = "html")]
+    pub(crate) attach: Option<String>,
+    /// Put pseudonyms like machine-1 and address-2 in place of names, addresses and command lines, everywhere
+    #[arg(long)]
+    pub(crate) anonymous: bool,
+    /// In plain text, draw with ASCII only
+    #[arg(long, conflicts_with_all = ["html", "markdown"])]
+    pub(crate) ascii: bool,
+}
+
+#[derive(Args, Debug, Clone, Copy)]
+#[group(multiple = false)]
+pub(crate) struct FormArgs {
+    /// One HTML file: no script, nothing fetched
+    #[arg(long)]
+    pub(crate) html: bool,
+    /// Markdown, for a wiki, an issue or a merge request
+    #[arg(long)]
+    pub(crate) markdown: bool,
+    /// Plain text of 72 columns, for a mailing list (the default)
+    #[arg(long)]
+    pub(crate) text: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ReportCommand {
+    /// Give back the records that are attached to a report, byte for byte, as JSON Lines
+    Extract {
+        /// The report
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// Write them into this file; without one, to standard output
+        #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: Option<PathBuf>,
+    },
+    /// Recompute every figure of a report from its records, and name the first that differs
+    ///
+    /// From the records attached to it, or, where there are none, from those in the store. The status is 1 where
+    /// something differs.
+    Verify {
+        /// The report
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+}

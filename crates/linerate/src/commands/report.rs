@@ -1,0 +1,174 @@
+//! `linerate report`: a document of what was measured, and whether one is true.
+//! Knows files and the store; what stands in a document, `render` knows.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use linerate_results::record::Record;
+use linerate_results::store::{Campaign, Store};
+
+use super::open_store;
+use super::run::Wanted;
+use super::selection::{compared, records, selection};
+use crate::cli::{MadeArgs, ReportArgs, ReportCommand, SharedArgs};
+use crate::output::{data, out, say};
+use crate::render::report::{
+    Carried, Origin, Report, Side, Verified, anonymous, attached, lines, read_back, records_of, verify,
+};
+
+/// A report that somebody sends may be of any size; one of ours has a hundredth of this.
+const MOST_OCTETS: u64 = 1 << 30;
+
+/// Makes a report, or looks into one.
+pub(crate) fn report(arguments: &ReportArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    match &arguments.command {
+        None => made(&arguments.made, shared),
+        Some(ReportCommand::Extract { file, output }) => {
+            let Some(text) = attached(&read(file)?)? else {
+                bail!("no records are attached to {}; --attach puts them in when a report is made", file.display())
+            };
+            written(output.as_deref(), &text)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(ReportCommand::Verify { file }) => verified(file, shared),
+    }
+}
+
+fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    let store = open_store(shared)?;
+    let words: Vec<&String> = match (&arguments.baseline, &arguments.candidate) {
+        (Some(baseline), Some(candidate)) => vec![baseline, candidate],
+        _ => vec![&arguments.selection],
+    };
+    let mut sides = Vec::new();
+    let mut all: Vec<Record> = Vec::new();
+    for words in &words {
+        // As they are attached, so that they say the same when they are read from there.
+        let found = records_of(&lines(&records(&store, words)?))?;
+        if let Some(shared) = found.iter().find(|one| all.iter().any(|other| other.id == one.id)) {
+            bail!("record {} is on both sides; pick sides that share none", shared.id);
+        }
+        sides.push(Side::new(words, &found));
+        all.extend(found);
+    }
+    let on_purpose = match &words[..] {
+        [baseline, candidate] => compared(&selection(&store, baseline)?, &selection(&store, candidate)?),
+        _ => Vec::new(),
+    };
+    let mut origin = Origin::new(sides, on_purpose, campaigns(&store, &all)?, arguments.attach.is_some());
+    if arguments.anonymous {
+        let replaced;
+        (origin, all, replaced) = anonymous(&origin, &all)?;
+        let replaced = if replaced.is_empty() { "nothing".to_owned() } else { replaced.join(", ") };
+        say(format_args!("linerate: replaced {replaced}; no list of them is kept"));
+    }
+    let report = Report { origin: &origin, records: &all };
+    let text = match arguments.form {
+        form if form.html => report.html(),
+        form if form.markdown => report.markdown(),
+        _ => report.text(arguments.ascii),
+    };
+    written(arguments.output.as_deref(), &text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn campaigns(store: &Store, records: &[Record]) -> Result<Vec<Carried>> {
+    let ids: BTreeSet<&str> = records.iter().map(|record| record.campaign.as_str()).collect();
+    let found = ids.into_iter().map(|id| store.campaign(id)).collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().flatten().map(carried).collect())
+}
+
+/// A campaign with its plan as people wrote it, and the command that measures it again.
+fn carried(campaign: Campaign) -> Carried {
+    // One that was measured under another name: a demo's, a board's.
+    let Ok(Wanted { name, source, changes }) = serde_json::from_str(&campaign.plan_text) else {
+        let (text, command) = (campaign.plan_text.clone(), reached(&campaign, &campaign.plan, &[]));
+        return Carried::new(campaign, text, command);
+    };
+    let mut words: Vec<String> =
+        changes.overrides.iter().map(|(name, value)| format!("--set {name}={value}")).collect();
+    words.extend(changes.repeat.map(|repeat| format!("--repeat {repeat}")));
+    words.extend(changes.seed.map(|seed| format!("--seed {seed}")));
+    words.extend(changes.null.then(|| "--null".to_owned()));
+    words.extend(
+        changes.precision.map(|precision| {
+            format!("--precision {}% --max-repeats {}", precision.part * 100.0, precision.max_repeats)
+        }),
+    );
+    words.extend(changes.expect.iter().map(|expected| format!("--expect '{expected}'")));
+    let command = reached(&campaign, &name, &words);
+    Carried::new(campaign, source, command)
+}
+
+fn reached(campaign: &Campaign, plan: &str, words: &[String]) -> String {
+    // Machines of the demo's own have names for people.
+    if campaign.target.contains(' ') {
+        return "linerate demo".to_owned();
+    }
+    let host = (campaign.host != "local").then(|| format!("--host {}", campaign.host));
+    let ends = std::iter::once(format!("--target {}", campaign.target)).chain(host);
+    let all: Vec<String> = ends.chain(words.iter().cloned()).collect();
+    format!("linerate run {plan} {}", all.join(" "))
+}
+
+fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
+    let html = read(file)?;
+    let origin = read_back(&html)?;
+    let text = match attached(&html)? {
+        Some(text) => text,
+        None => {
+            let store =
+                open_store(shared).context("no records are attached to the report, and there is no store with them")?;
+            let ids = origin.sides.iter().flat_map(|side| &side.records);
+            let found = ids.map(|id| store.record(id)).collect::<Result<Vec<_>, _>>();
+            let found = found.context("no records are attached to the report, and the store has not all of them")?;
+            let found = if origin.anonymous { anonymous(&origin, &found)?.1 } else { found };
+            lines(&found)
+        }
+    };
+    let records = records_of(&text)?;
+    match verify(&html, &origin, &records, &text.lines().collect::<Vec<_>>()) {
+        Verified::Same { figures } => {
+            out!("All is as {} records give it: {figures} figures, and every word.\n", records.len());
+            Ok(ExitCode::SUCCESS)
+        }
+        Verified::SameFigures { figures } => {
+            out!(
+                "All {figures} figures are as {} records give them. The report is by linerate {}, whose words are others.\n",
+                records.len(),
+                origin.version
+            );
+            Ok(ExitCode::SUCCESS)
+        }
+        Verified::Different(difference) => {
+            out!("It differs: {}.\n", difference.sentence());
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<String> {
+    let what = || format!("cannot read {}", file.display());
+    if fs::metadata(file).with_context(what)?.len() > MOST_OCTETS {
+        bail!("{} is larger than 1 GiB; that is no report of linerate's", file.display());
+    }
+    fs::read_to_string(file).with_context(what)
+}
+
+/// Whole or not at all.
+fn written(file: Option<&Path>, text: &str) -> Result<()> {
+    let Some(file) = file else {
+        data!("{text}");
+        return Ok(());
+    };
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".part");
+    let done = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
+    if done.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    done.with_context(|| format!("cannot write {}", file.display()))
+}

@@ -1,0 +1,208 @@
+//! Answers of headings, tables and sentences as one HTML document that needs nothing else: no script, nothing fetched.
+//! What it says does not rest on its style sheet: Jenkins serves reports without (`default-src 'none'`).
+
+use std::collections::BTreeMap;
+
+use linerate_chart::Chart;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::forms::Piece;
+use super::table_model::{Cell, Table, Trace};
+use super::{cell, sentence};
+
+/// Of a document: dark on light, and the same on paper.
+const STYLE: &str = "\
+body{margin:0;background:#fff;color:#1a1a1a;font:16px/1.5 system-ui,sans-serif}\
+main{max-width:72rem;margin:0 auto;padding:1rem}\
+h1{font-size:1.6rem}h2{font-size:1.3rem;margin-top:2.5rem;border-bottom:1px solid #767676}h3{font-size:1.05rem}\
+.wide{overflow-x:auto;max-width:100%}\
+table{border-collapse:collapse;margin:.5rem 0}\
+th,td{padding:.2rem .6rem;border-bottom:1px solid #bbb;vertical-align:top}th:not([align]){text-align:left}\
+th small{display:block;font-weight:normal}\
+pre{overflow-x:auto;font-size:.85rem;line-height:1.35}\
+summary{cursor:pointer;font-weight:bold;padding:.3rem 0}\
+figure{margin:1rem 0}svg{max-width:100%;height:auto}\
+a{color:#0b4f8a}:focus-visible{outline:3px solid #0b4f8a}\
+@media print{.wide,pre{overflow:visible;white-space:pre-wrap}h2,h3{break-after:avoid}tr{break-inside:avoid}}";
+
+/// What stands around the pieces.
+pub(super) struct Page<'a> {
+    pub(super) title: &'a str,
+    /// What programs read of it: a name, and a text.
+    pub(super) meta: (&'a str, &'a str),
+    /// The numbers by which the document calls records.
+    pub(super) numbers: &'a BTreeMap<String, usize>,
+    /// What is attached: the link's words, the file's name, and the octets, already in a data URL.
+    pub(super) attached: Option<[&'a str; 3]>,
+}
+
+pub(super) fn document(page: &Page<'_>, pieces: &[Piece]) -> String {
+    let title = sentence(page.title);
+    let (name, content) = page.meta;
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                meta name=(name) content=(content);
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { (title) }
+                    (body(pieces, page.numbers, &Count::default()))
+                    @if let Some([words, file, url]) = page.attached {
+                        p { a id="records-attached" download=(file) href=(url) { (words) } }
+                    }
+                }
+            }
+        }
+    };
+    let mut text = markup.into_string();
+    text.push('\n');
+    text
+}
+
+/// `drawn` counts the pictures: each has an identifier.
+fn body(pieces: &[Piece], numbers: &BTreeMap<String, usize>, drawn: &Count) -> Markup {
+    html! {
+        @for piece in pieces {
+            @match piece {
+                Piece::Section(title) => h2 { (sentence(title)) },
+                Piece::Heading(title) => h3 { (sentence(title)) },
+                Piece::Table(table) => (self::table(table, numbers)),
+                Piece::Lines(lines) => (self::lines(lines)),
+                Piece::Chart(chart) => (self::chart(chart, &next(drawn))),
+                Piece::Text(text) => pre tabindex="0" { (printable(text)) },
+                Piece::Folded(title, pieces) => details {
+                    summary { (sentence(title)) }
+                    (body(pieces, numbers, drawn))
+                },
+            }
+            // One piece a line, so that two reports can be held against each other.
+            "\n"
+        }
+    }
+}
+
+type Count = std::cell::Cell<usize>;
+
+fn next(drawn: &Count) -> String {
+    drawn.set(drawn.get() + 1);
+    format!("figure-{}", drawn.get())
+}
+
+fn lines(lines: &[String]) -> Markup {
+    html! {
+        @match lines {
+            [] => {}
+            [one] => p { (sentence(one)) },
+            several => ul { @for line in several { li { (sentence(line)) } } },
+        }
+    }
+}
+
+/// Text of several lines, each without what a reader would obey.
+fn printable(text: &str) -> String {
+    text.trim_end().lines().map(|line| format!("{}\n", sentence(line))).collect()
+}
+
+fn table(table: &Table, numbers: &BTreeMap<String, usize>) -> Markup {
+    if table.rows.is_empty() {
+        return html! {};
+    }
+    // Presentation attributes, for where the style sheet is taken away.
+    let align = |at: usize| table.is_number(at).then_some("right");
+    let label = table.headings.iter().map(|heading| cell(&heading.name)).collect::<Vec<_>>().join(", ");
+    html! {
+        div class="wide" role="region" tabindex="0" aria-label=(label) {
+            table {
+                thead {
+                    tr {
+                        @for (at, heading) in table.headings.iter().enumerate() {
+                            th scope="col" align=[align(at)] { (sentence(&heading.in_one_line())) }
+                        }
+                    }
+                }
+                tbody {
+                    @for (at, row) in table.rows.iter().enumerate() {
+                        @for (_, title) in table.titles.iter().filter(|(before, _)| *before == at) {
+                            tr { th colspan=(table.headings.len()) scope="rowgroup" { (sentence(title)) } }
+                        }
+                        tr {
+                            @for (at, cell) in row.iter().enumerate() {
+                                td align=[align(at)] { (figure(cell, numbers)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a cell says; of a figure also its value in full, and the records that it comes from.
+fn figure(cell: &Cell, numbers: &BTreeMap<String, usize>) -> Markup {
+    let shown = cell.shown();
+    let shown = sentence(shown.trim());
+    match &cell.trace {
+        None => html! { (shown) },
+        Some(trace) => data(trace.value, &trace.figure, &records_of(trace, numbers), &shown),
+    }
+}
+
+fn data(value: f64, figure: &str, records: &str, shown: &str) -> Markup {
+    let (figure, records) = (cell(figure), cell(records));
+    let said = format!("{figure} of {records}");
+    html! { data value=(value) data-figure=(figure) data-records=(records) title=(said) { (shown) } }
+}
+
+/// The picture, which names and describes itself, and its numbers for whoever cannot see it, or wants them.
+fn chart(chart: &Chart, id: &str) -> Markup {
+    let head = &chart.table.head;
+    let number = |at: usize| chart.table.rows.iter().any(|row| row.get(at).is_some_and(|cell| cell.value.is_some()));
+    let align = |at: usize| number(at).then_some("right");
+    html! {
+        figure {
+            (PreEscaped(linerate_chart::svg::drawn(chart, id)))
+            details {
+                summary { "The numbers: " (sentence(&chart.title)) }
+                div class="wide" role="region" tabindex="0" aria-label=(sentence(&chart.title)) {
+                    table {
+                        thead { tr { @for (at, name) in head.iter().enumerate() {
+                            th scope="col" align=[align(at)] { (sentence(name)) }
+                        } } }
+                        tbody { @for row in &chart.table.rows {
+                            tr { @for (at, cell) in row.iter().enumerate() {
+                                td align=[align(at)] {
+                                    @match cell.value {
+                                        Some(value) => (data(value, head.get(at).map_or("", String::as_str), &cell.trace, &sentence(&cell.text))),
+                                        None => (sentence(&cell.text)),
+                                    }
+                                }
+                            } }
+                        } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn records_of(trace: &Trace, numbers: &BTreeMap<String, usize>) -> String {
+    let mut found: Vec<usize> = trace.records.iter().filter_map(|id| numbers.get(id).copied()).collect();
+    found.sort_unstable();
+    records(&found)
+}
+
+/// Which records, by their numbers in order: `records 1-4, 7`.
+pub(super) fn records(found: &[usize]) -> String {
+    let runs = found.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [first, _, .., last] => format!("{first}-{last}"),
+        few => few.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+    });
+    let word = if found.len() == 1 { "record" } else { "records" };
+    format!("{word} {}", runs.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,146 @@
+//! A document of what was measured, from records alone: the same records and the same wishes make the same octets.
+//! `document.rs` says what stands in it, `attachment.rs` puts records in and takes them out, `anonymous.rs` takes names
+//! away, `verify.rs` makes a document again and tells what differs.
+
+mod anonymous;
+mod attachment;
+mod document;
+mod figures;
+mod identities;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use std::collections::BTreeMap;
+
+use linerate_results::record::Record;
+use linerate_results::store::Campaign;
+use serde::{Deserialize, Serialize};
+
+use super::forms;
+use super::html::{self, Page};
+
+pub(crate) use anonymous::anonymous;
+pub(crate) use attachment::{attached, lines, read_back, records_of};
+pub(crate) use verify::{Verified, verify};
+
+/// The name of what a report says of itself.
+const FORMAT: &str = "linerate.report/1";
+/// Columns of the plain text: quoted twice, a line of it still has less than 80.
+const COLUMNS: u16 = 72;
+
+/// All that a report is made from, but the records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    /// [`FORMAT`].
+    pub(crate) format: String,
+    /// The version of linerate that made it.
+    pub(crate) version: String,
+    /// What its sides are called: one, or the baseline and the candidate.
+    pub(crate) sides: Vec<Side>,
+    /// What the two sides differ in on purpose.
+    pub(crate) compared: Vec<String>,
+    /// The campaigns of its records, oldest first.
+    pub(crate) campaigns: Vec<Carried>,
+    /// Names were replaced.
+    pub(crate) anonymous: bool,
+    /// The records are attached.
+    pub(crate) attached: bool,
+}
+
+/// Records that belong together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Side {
+    /// As the user picked them.
+    pub(crate) words: String,
+    /// Their identifiers, oldest first.
+    pub(crate) records: Vec<String>,
+    /// The SHA-256 of each, as a line of JSON.
+    pub(crate) digests: Vec<String>,
+}
+
+/// What is told of a campaign.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Carried {
+    pub(crate) id: String,
+    pub(crate) plan: String,
+    /// The plan as its file has it.
+    pub(crate) plan_text: String,
+    /// What measures it again.
+    pub(crate) command: String,
+    pub(crate) target: String,
+    pub(crate) host: String,
+    pub(crate) started_at: String,
+    pub(crate) planned: u32,
+    pub(crate) finished_at: Option<String>,
+}
+
+impl Carried {
+    pub(crate) fn new(campaign: Campaign, plan_text: String, command: String) -> Carried {
+        let Campaign { id, plan, target, host, started_at, planned, finished_at, .. } = campaign;
+        Carried { id, plan, plan_text, command, target, host, started_at, planned, finished_at }
+    }
+}
+
+impl Side {
+    pub(crate) fn new(words: &str, records: &[Record]) -> Side {
+        let digests = records.iter().map(|record| attachment::digest(&attachment::line(record))).collect();
+        Side { words: words.to_owned(), records: records.iter().map(|one| one.id.clone()).collect(), digests }
+    }
+}
+
+impl Origin {
+    pub(crate) fn new(sides: Vec<Side>, compared: Vec<String>, campaigns: Vec<Carried>, attached: bool) -> Origin {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Origin { format: FORMAT.to_owned(), version, sides, compared, campaigns, anonymous: false, attached }
+    }
+}
+
+/// A report before it has a form.
+pub(crate) struct Report<'a> {
+    pub(crate) origin: &'a Origin,
+    /// Those of all sides, in the order of the origin.
+    pub(crate) records: &'a [Record],
+}
+
+impl Report<'_> {
+    /// One HTML file.
+    pub(crate) fn html(&self) -> String {
+        let numbers = self.numbers();
+        let origin = super::json::printable_line(&serde_json::to_string(self.origin).unwrap_or_default());
+        let attachment = self.origin.attached.then(|| attachment::url(self.records));
+        let words = format!("The {} records, as JSON Lines in gzip", self.records.len());
+        let page = Page {
+            title: &document::title(self),
+            meta: (META, &origin),
+            numbers: &numbers,
+            attached: attachment.as_deref().map(|url| [words.as_str(), "records.jsonl.gz", url]),
+        };
+        html::document(&page, &document::pieces(self))
+    }
+
+    /// For a wiki, an issue or a merge request.
+    pub(crate) fn markdown(&self) -> String {
+        format!(
+            "# {}\n\n{}",
+            super::markdown::escaped(&document::title(self)),
+            forms::markdown(&document::pieces(self))
+        )
+    }
+
+    /// For a mailing list.
+    pub(crate) fn text(&self, ascii: bool) -> String {
+        let title = document::title(self);
+        let text = forms::whole_text(&document::pieces(self), COLUMNS, ascii);
+        let text = super::wrapped(&format!("{}\n", super::sentence(&title)), Some(COLUMNS)) + "\n" + &text;
+        if ascii { crate::output::in_ascii(&text) } else { text }
+    }
+
+    /// The number by which the document calls each record, from 1.
+    fn numbers(&self) -> BTreeMap<String, usize> {
+        self.records.iter().zip(1..).map(|(record, number)| (record.id.clone(), number)).collect()
+    }
+}
+
+/// The name under which a report says what it was made from.
+const META: &str = "linerate-report";

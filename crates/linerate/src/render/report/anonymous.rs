@@ -1,0 +1,117 @@
+//! Records and their origin with pseudonyms in the place of identities: the same one everywhere, literally, not field by
+//! field. Keeps no map.
+
+use anyhow::{Context, Result};
+use linerate_results::record::Record;
+use serde_json::{Map, Value};
+
+use super::identities::{Kind, identities, machine_name};
+use super::{Origin, attachment};
+
+/// What of a kernel's command line says how fast it is, and nothing of whose it is (kernel-parameters.txt).
+const WORDS_KEPT: [&str; 16] = [
+    "quiet",
+    "isolcpus",
+    "nohz_full",
+    "rcu_nocbs",
+    "irqaffinity",
+    "mitigations",
+    "threadirqs",
+    "nosmt",
+    "maxcpus",
+    "preempt",
+    "idle",
+    "intel_idle.max_cstate",
+    "processor.max_cstate",
+    "cpuidle.off",
+    "intel_pstate",
+    "iommu",
+];
+
+/// The same without who and where, and what was replaced, a line a kind.
+pub(crate) fn anonymous(origin: &Origin, records: &[Record]) -> Result<(Origin, Vec<Record>, Vec<String>)> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    let mut counts = std::collections::BTreeMap::<Kind, usize>::new();
+    for (kind, text) in identities(records, &origin.campaigns) {
+        let name = machine_name(&text);
+        let known =
+            pairs.iter().find(|(other, _)| kind == Kind::Machine && other == name).map(|(_, known)| known.clone());
+        let pseudonym = known.unwrap_or_else(|| {
+            let count = counts.entry(kind).or_default();
+            *count += 1;
+            format!("{}-{count}", kind.names()[0])
+        });
+        pairs.push((text, pseudonym));
+    }
+    // What contains another goes first.
+    pairs.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+    let replaced = |value: Value| replaced(value, &pairs);
+    let read = "a report without names could not be made of a record";
+    let records: Vec<Record> = records
+        .iter()
+        .map(|record| {
+            let mut record = record.clone();
+            for machine in [&mut record.target, &mut record.host] {
+                machine.environment.command_line = machine.environment.command_line.as_deref().map(kept);
+            }
+            serde_json::from_value(replaced(record.to_json())).context(read)
+        })
+        .collect::<Result<_>>()?;
+    let mut origin: Origin = serde_json::from_value(replaced(serde_json::to_value(origin)?)).context(read)?;
+    origin.anonymous = true;
+    let mut digests = records.iter().map(|record| attachment::digest(&attachment::line(record)));
+    for side in &mut origin.sides {
+        side.digests = digests.by_ref().take(side.records.len()).collect();
+    }
+    let told = counts.iter().map(|(kind, count)| format!("{} ({count})", kind.names()[1])).collect();
+    Ok((origin, records, told))
+}
+
+/// The words of a command line that may be shown.
+fn kept(line: &str) -> String {
+    let is_kept = |word: &&str| WORDS_KEPT.contains(&word.split('=').next().unwrap_or_default());
+    line.split_whitespace().filter(is_kept).collect::<Vec<_>>().join(" ")
+}
+
+fn replaced(value: Value, pairs: &[(String, String)]) -> Value {
+    match value {
+        Value::String(text) => Value::String(in_text(text, pairs)),
+        Value::Array(items) => items.into_iter().map(|item| replaced(item, pairs)).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, value)| (in_text(name, pairs), replaced(value, pairs)));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+        other => other,
+    }
+}
+
+/// Only whole words: a machine called `lab` is not in `label`.
+fn in_text(mut text: String, pairs: &[(String, String)]) -> String {
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    for (identity, pseudonym) in pairs {
+        let mut from = 0;
+        while let Some(at) = text[from..].find(identity.as_str()).map(|at| from + at) {
+            let end = at + identity.len();
+            let cuts = is_word(text[..at].chars().next_back()) || is_word(text[end..].chars().next());
+            if cuts {
+                from = at + identity.chars().next().map_or(1, char::len_utf8);
+            } else {
+                text.replace_range(at..end, pseudonym);
+                from = at + pseudonym.len();
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_words_alone() {
+        let pairs = [("lab".to_owned(), "machine-1".to_owned())];
+        assert_eq!(in_text("lab, label, a-lab, (lab)".to_owned(), &pairs), "machine-1, label, a-lab, (machine-1)");
+        assert_eq!(kept("root=/dev/sda1 quiet isolcpus=1 ip=192.0.2.1"), "quiet isolcpus=1");
+    }
+}

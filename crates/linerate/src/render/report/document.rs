@@ -1,0 +1,564 @@
+//! What stands in a report, and in which order: the answer first, then what was measured with what, the figures, what
+//! limits them, and how to do it again.
+//! Knows no form.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linerate_chart::Chart;
+use linerate_results::compare::{self, Comparison, Wish};
+use linerate_results::figure::{FIGURES, Figure, METRICS, Metric, Source, Unit};
+use linerate_results::findings::{Finding, findings, limit, trouble};
+use linerate_results::observation::Observation;
+use linerate_results::record::Record;
+use linerate_results::stats::median;
+
+use super::figures::{self, Numbered};
+use super::{Report, Side, attachment, identities};
+use crate::render::doubts::Notes;
+use crate::render::forms::Piece;
+use crate::render::number::{count, figure};
+use crate::render::records::{self, Parts};
+use crate::render::table_model::{Cell, Table, Trace};
+use crate::render::{budget, summary, time};
+
+/// Of more records, only the first are listed; a campaign of ten thousand has its figures by configuration.
+const LISTED: usize = 1000;
+/// Facts of machines that differ, and the most of them.
+const FACTS: usize = 60;
+/// The most findings of which the evidence is told.
+const EXPLAINED: usize = 12;
+
+pub(super) fn title(report: &Report<'_>) -> String {
+    let plans: BTreeSet<&str> = report.records.iter().map(|record| record.plan.as_str()).collect();
+    let plans = if plans.len() > 4 { format!("{} plans", plans.len()) } else { in_a_row(plans.into_iter()) };
+    let pairs: BTreeSet<[&str; 2]> =
+        report.records.iter().map(|record| [record.target.endpoint.as_str(), record.host.endpoint.as_str()]).collect();
+    match (&report.origin.sides[..], pairs.first()) {
+        ([baseline, candidate], _) => format!("{plans}: {} against {}", candidate.words, baseline.words),
+        (_, Some([target, host])) if pairs.len() == 1 => format!("{plans}: {target} and {host}"),
+        _ => format!("{plans}: {} pairs of machines", pairs.len()),
+    }
+}
+
+pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
+    let comparison = comparison(report);
+    let numbered = Numbered::new(report.records);
+    let mut pieces = answer(report, comparison.as_ref());
+    pieces.extend(setup(report.records));
+    pieces.extend(results(report));
+    pieces.extend(charts(figures::sweeps(report.records, &numbered)));
+    pieces.extend(charts(figures::latencies(report.records, &numbered)));
+    pieces.extend(charts(figures::cpu(report.records, &numbered)));
+    if let Some(comparison) = &comparison {
+        pieces.push(Piece::Section("Is the difference real?".to_owned()));
+        pieces.extend(crate::render::compare::pieces(&shown(report, comparison)));
+        if let [baseline, candidate] = &report.origin.sides[..] {
+            let sides = [baseline, candidate].map(|side| of_side(report, side));
+            pieces.extend(charts(figures::sides(sides, comparison, &numbered)));
+        }
+        pieces.extend(every_run(report, comparison));
+    }
+    pieces.extend(limits(report.records, &numbered));
+    pieces.extend(doubts(report.records));
+    pieces.extend(failed(report.records));
+    pieces.extend(again(report));
+    pieces
+}
+
+fn charts(charts: impl IntoIterator<Item = Chart>) -> impl Iterator<Item = Piece> {
+    charts.into_iter().map(|chart| Piece::Chart(Box::new(chart)))
+}
+
+fn in_a_row<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn of_side<'a>(report: &Report<'a>, side: &Side) -> &'a [Record] {
+    let first = report.records.iter().position(|record| side.records.first() == Some(&record.id)).unwrap_or(0);
+    let rest = report.records.get(first..).unwrap_or_default();
+    rest.get(..side.records.len()).unwrap_or(rest)
+}
+
+fn comparison(report: &Report<'_>) -> Option<Comparison> {
+    let [baseline, candidate] = &report.origin.sides[..] else { return None };
+    let observed = |side| of_side(report, side).iter().map(Observation::of).collect::<Vec<_>>();
+    let (baseline, candidate) = (observed(baseline), observed(candidate));
+    let [baseline, candidate] = [&baseline, &candidate].map(|side| side.iter().collect::<Vec<_>>());
+    let wish = Wish { compared: report.origin.compared.clone(), ..Wish::default() };
+    Some(compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &wish))
+}
+
+fn shown<'a>(report: &Report<'_>, comparison: &'a Comparison) -> crate::render::compare::Shown<'a> {
+    let names = [0, 1].map(|at| report.origin.sides.get(at).map(|side| side.words.clone()).unwrap_or_default());
+    crate::render::compare::Shown { comparison, names, gates: &[] }
+}
+
+/// The question, the answer, and what is doubted.
+fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
+    let records = report.records;
+    let mut lines = Vec::new();
+    let question = match comparison {
+        Some(comparison) => {
+            lines.push(crate::render::compare::summary(comparison));
+            lines.extend(comparison.judged.iter().filter(|judged| judged.verdict.is_found()).take(3).map(|judged| {
+                let configuration = match judged.configuration.as_str() {
+                    "" => String::new(),
+                    configuration => format!("{configuration}: "),
+                };
+                format!("{configuration}{} is {}.", judged.metric.title, judged.verdict.words(judged.metric))
+            }));
+            "Does the candidate differ from the baseline, or is it noise?"
+        }
+        None => {
+            lines.extend(summary::summary(records).lines().take(6).map(str::to_owned));
+            "What comes through, what does not, and what limits it?"
+        }
+    };
+    let doubted = records.iter().filter(|record| !record.doubts.is_empty()).count();
+    let failed = records.iter().filter(|record| record.result.is_none()).count();
+    lines.push(match (doubted, failed) {
+        (0, 0) => format!("Nothing is in doubt, and none of the {} trials failed.", records.len()),
+        _ => format!(
+            "Of {} trials {} failed, and {} carry doubts; both are told below.",
+            records.len(),
+            if failed == 0 { "none".to_owned() } else { failed.to_string() },
+            if doubted == 0 { "none".to_owned() } else { doubted.to_string() },
+        ),
+    });
+    lines.extend(marks(records));
+    vec![Piece::Heading(question.to_owned()), Piece::Lines(lines)]
+}
+
+/// What must be known before any figure is read.
+fn marks(records: &[Record]) -> Option<String> {
+    let emulated =
+        |record: &Record| record.machines().iter().any(|(_, machine)| machine.endpoint.starts_with("board:"));
+    let namespaces =
+        |record: &Record| record.target.endpoint.starts_with("netns:") || record.target.endpoint == "local";
+    match (records.iter().any(emulated), records.iter().any(namespaces)) {
+        (true, _) => Some(
+            "The board is emulated: counts are its driver's own, rates and CPU times are the emulator's.".to_owned(),
+        ),
+        (_, true) => {
+            Some("Both ends are on one machine: they share its CPUs, and no cable lies between them.".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Both machines: how they are joined, what differs, and all else folded.
+fn setup(records: &[Record]) -> Vec<Piece> {
+    let mut pieces = vec![Piece::Section("Setup".to_owned())];
+    let mut ways: Vec<String> = Vec::new();
+    for record in records {
+        let machine = |machine: &linerate_results::record::Machine| {
+            let nic = machine.environment.nic.as_ref();
+            let speed = nic.and_then(|nic| nic.speed_mbps).map(|mbps| format!("{mbps} Mbit/s"));
+            let driver = nic.and_then(|nic| nic.driver.clone());
+            let known: Vec<String> = nic.map(|nic| nic.name.clone()).into_iter().chain(driver).chain(speed).collect();
+            match &known[..] {
+                [] => machine.endpoint.clone(),
+                known => format!("{} [{}]", machine.endpoint, known.join(", ")),
+            }
+        };
+        let way = format!("target: {} === host: {}", machine(&record.target), machine(&record.host));
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    if ways.len() > 6 {
+        let more = ways.split_off(6).len();
+        ways.push(format!("and {more} pairs more"));
+    }
+    pieces.push(Piece::Lines(ways));
+    // What both machines are, by name: every value that any record has.
+    let mut facts: BTreeMap<String, [BTreeSet<String>; 2]> = BTreeMap::new();
+    for record in records {
+        for (name, value) in Observation::of(record).around.machines.iter() {
+            let (end, name) = name.split_once('.').unwrap_or(("", name));
+            let at = ["target", "host"].iter().position(|one| *one == end);
+            if let Some(at) = at {
+                facts.entry(name.to_owned()).or_default()[at].insert(value.clone());
+            }
+        }
+    }
+    let several = |values: &BTreeSet<String>| match values.len() {
+        0 => "-".to_owned(),
+        1..=3 => in_a_row(values.iter().map(String::as_str)),
+        many => format!("{many} different values"),
+    };
+    let row = |(name, sides): (&String, &[BTreeSet<String>; 2])| {
+        vec![Cell::long(name), Cell::long(several(&sides[0])), Cell::long(several(&sides[1]))]
+    };
+    let (differ, alike): (Vec<_>, Vec<_>) = facts.iter().partition(|(_, [target, host])| target != host);
+    // As in `records show`: what the two have alike of these says little.
+    let (few, many): (Vec<_>, Vec<_>) =
+        alike.into_iter().partition(|(name, _)| !name.starts_with("sysctls.") && !name.starts_with("nic.offloads."));
+    let left_out = differ.len().saturating_sub(FACTS);
+    let columns = ["name", "target", "host"];
+    let table = |rows: Vec<Vec<Cell>>| Piece::Table(Table::new(columns, rows));
+    let rows: Vec<Vec<Cell>> = differ.into_iter().map(row).collect();
+    let more = (left_out > 0).then(|| format!("{left_out} more differ: `linerate records show` has all."));
+    let shown = rows.into_iter().take(FACTS).collect::<Vec<_>>();
+    if !shown.is_empty() {
+        let inner = std::iter::once(table(shown)).chain(more.map(|more| Piece::Lines(vec![more]))).collect();
+        pieces.push(Piece::Folded("What differs between the two machines".to_owned(), inner));
+    }
+    if !few.is_empty() {
+        let rows =
+            few.iter().map(|(name, [both, _])| vec![Cell::long(name), Cell::long(several(both))]).collect::<Vec<_>>();
+        let mut inner = vec![Piece::Table(Table::new(["name", "both"], rows))];
+        inner.extend((!many.is_empty()).then(|| {
+            Piece::Lines(vec![format!(
+                "{} sysctls and offloads are alike too: `linerate records show --all` has them.",
+                many.len()
+            )])
+        }));
+        pieces.push(Piece::Folded("What both machines have alike".to_owned(), inner));
+    }
+    pieces
+}
+
+/// Every configuration with its figures, a matrix of two factors, and the best of each kind of traffic.
+fn results(report: &Report<'_>) -> Vec<Piece> {
+    let mut pieces = vec![Piece::Section("Figures".to_owned())];
+    let mut notes = Notes::default();
+    pieces.extend(records::pieces(report.records, &Parts::new(), None, &mut notes));
+    let lines = notes.lines();
+    pieces.extend((!lines.is_empty()).then_some(Piece::Lines(lines)));
+    pieces.extend(matrices(report.records));
+    pieces.extend(best(report.records));
+    pieces
+}
+
+/// What a kind of traffic is first judged by.
+fn leading(record: &Record) -> Option<&'static Figure> {
+    let name = if record.workload.is_stream() { "throughput_bps" } else { "requests_per_s" };
+    let found = || FIGURES.iter().find(|figure| figure.name == name);
+    found().or_else(|| FIGURES.iter().find(|figure| figure.name == "transactions_per_s"))
+}
+
+/// Records by workload and direction.
+fn kinds(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
+    let mut kinds: Vec<(String, Vec<&Record>)> = Vec::new();
+    for record in records.iter().filter(|record| record.result.is_some()) {
+        let name = format!("{} {}", record.workload, record.direction);
+        match kinds.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, group)) => group.push(record),
+            None => kinds.push((name, vec![record])),
+        }
+    }
+    kinds
+}
+
+/// The median of a figure, traced to its records.
+fn middle(figure: &Figure, group: &[&Record]) -> Option<(f64, Cell)> {
+    let pairs: Vec<(String, f64)> =
+        group.iter().filter_map(|record| Some((record.id.clone(), figure.of(Source::whole(record))?))).collect();
+    let value = median(&pairs.iter().map(|(_, value)| *value).collect::<Vec<_>>())?;
+    let records = pairs.into_iter().map(|(id, _)| id).collect();
+    let trace = Trace { value, figure: figure.name.to_owned(), records };
+    Some((value, Cell::figure(figure, value).traced(trace)))
+}
+
+/// Where exactly two factors varied: one down, one across, the median in each place, and how much of the best it is.
+fn matrices(records: &[Record]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for (kind, group) in kinds(records) {
+        let levels = |name: &str| -> Vec<String> {
+            let mut levels = Vec::new();
+            for record in &group {
+                let level = record.trial.factors.get(name).cloned().unwrap_or_else(|| "-".to_owned());
+                if !levels.contains(&level) {
+                    levels.push(level);
+                }
+            }
+            levels
+        };
+        let names: BTreeSet<&String> = group.iter().flat_map(|record| record.trial.factors.keys()).collect();
+        let varied: Vec<&str> = names
+            .into_iter()
+            .map(String::as_str)
+            .filter(|name| !["workload", "direction"].contains(name) && levels(name).len() > 1)
+            .collect();
+        let (&[a, b], Some(figure)) = (&varied[..], leading(group[0])) else { continue };
+        // The longer one down: paper has more lines than columns.
+        let (down, across) = if levels(a).len() >= levels(b).len() { (a, b) } else { (b, a) };
+        let columns = levels(across);
+        if columns.len() > 12 {
+            continue;
+        }
+        let is = |record: &Record, name: &str, level: &str| {
+            record.trial.factors.get(name).map_or("-", String::as_str) == level
+        };
+        let rows: Vec<Vec<Cell>> = levels(down)
+            .iter()
+            .map(|level| {
+                let row = columns.iter().map(|column| {
+                    let here: Vec<&Record> = group
+                        .iter()
+                        .copied()
+                        .filter(|record| is(record, down, level) && is(record, across, column))
+                        .collect();
+                    middle(figure, &here).map(|(_, cell)| cell).into()
+                });
+                std::iter::once(Cell::text(level)).chain(row).collect()
+            })
+            .collect();
+        let heads = columns.iter().map(|column| format!("{across}={column}\n{}", unit(figure)));
+        let table = Table::new(std::iter::once(down.to_owned()).chain(heads), rows);
+        let title = format!("{kind}: median {} by {down} and {across}", figure.title);
+        pieces.extend(Piece::Table(table).under(&title));
+    }
+    pieces
+}
+
+fn unit(figure: &Figure) -> &'static str {
+    match figure.unit {
+        Unit::Share => "",
+        unit => unit.name(),
+    }
+}
+
+/// The best configuration of each kind of traffic, where there is more than one.
+fn best(records: &[Record]) -> Vec<Piece> {
+    let mut rows = Vec::new();
+    for (kind, group) in kinds(records) {
+        let Some(figure) = leading(group[0]) else { continue };
+        let configurations = records::grouped(&group);
+        if configurations.len() < 2 {
+            continue;
+        }
+        let middles = configurations.iter().filter_map(|runs| Some((runs, middle(figure, runs)?)));
+        if let Some((runs, (_, cell))) = middles.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b)) {
+            let levels =
+                runs[0].trial.factors.iter().filter(|(name, _)| !["workload", "direction"].contains(&name.as_str()));
+            let levels: Vec<String> = levels.map(|(name, level)| format!("{name}={level}")).collect();
+            rows.push(vec![
+                Cell::text(kind),
+                Cell::long(figure.title),
+                cell,
+                Cell::text(unit(figure)),
+                Cell::long(levels.join(", ")),
+                Cell::count(runs.len() as u64),
+            ]);
+        }
+    }
+    Piece::Table(Table::new(["traffic", "figure", "best median", "unit", "with", "runs"], rows))
+        .under("The best of each kind of traffic")
+}
+
+/// Every run of what was judged, so that nobody has to believe a median.
+fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
+    let metrics: BTreeSet<&str> = comparison
+        .judged
+        .iter()
+        .filter(|judged| judged.verdict.is_found())
+        .map(|judged| judged.metric.name.as_str())
+        .collect();
+    let usual: Vec<&Metric> = METRICS
+        .iter()
+        .filter(|metric| {
+            if metrics.is_empty() { metric.name == "throughput_bps" } else { metrics.contains(metric.name.as_str()) }
+        })
+        .take(6)
+        .collect();
+    if usual.is_empty() {
+        return Vec::new();
+    }
+    let mut rows = Vec::new();
+    for (side, name) in report.origin.sides.iter().zip(["baseline", "candidate"]) {
+        for record in of_side(report, side).iter().take(LISTED) {
+            let observed = Observation::of(record);
+            let cells = usual.iter().map(|metric| {
+                let value = observed.value(metric);
+                let trace = |value| Trace { value, figure: metric.name.clone(), records: vec![record.id.clone()] };
+                value.map(|value| Cell::number(value * metric.unit.scale(), 4).traced(trace(value))).into()
+            });
+            let place = [Cell::text(name), Cell::count(u64::from(record.trial.repeat) + 1), Cell::long(levels(record))];
+            rows.push(place.into_iter().chain(cells).collect());
+        }
+    }
+    let heads = usual.iter().map(|metric| format!("{}\n{}", metric.title, metric.unit.name()));
+    let names = ["side", "repeat", "configuration"].map(str::to_owned).into_iter().chain(heads);
+    vec![Piece::Folded("Every run".to_owned(), vec![Piece::Table(Table::new(names, rows).filled())])]
+}
+
+fn levels(record: &Record) -> String {
+    let mut all: Vec<String> = record.trial.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
+    for (name, is) in [("workload", record.workload.name()), ("direction", record.direction.name())] {
+        if !record.trial.factors.contains_key(name) {
+            all.push(is.to_owned());
+        }
+    }
+    all.join(", ")
+}
+
+/// What each configuration was limited by, the first finding of each, and the evidence of each kind of finding once.
+fn limits(records: &[Record], numbered: &Numbered<'_>) -> Vec<Piece> {
+    let all: Vec<&Record> = records.iter().collect();
+    let mut rows = Vec::new();
+    let mut explained: Vec<(Finding, &Record)> = Vec::new();
+    for runs in records::grouped(&all) {
+        let mut firsts: Vec<(String, usize)> = Vec::new();
+        for record in &runs {
+            let found = findings(record);
+            let first = match found.first() {
+                Some(finding) => format!("{} ({}: {})", finding.sentence, finding.sure.name(), finding.name),
+                None if trouble(record).is_there => trouble(record).sentence,
+                None => limit(record).unwrap_or_else(|| trouble(record).sentence),
+            };
+            for finding in found.into_iter().take(1) {
+                if !explained
+                    .iter()
+                    .any(|(other, _)| other.name == finding.name && other.direction == finding.direction)
+                {
+                    explained.push((finding, record));
+                }
+            }
+            match firsts.iter_mut().find(|(other, _)| *other == first) {
+                Some((_, times)) => *times += 1,
+                None => firsts.push((first, 1)),
+            }
+        }
+        firsts.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+        for (at, (first, times)) in firsts.into_iter().take(3).enumerate() {
+            let configuration = if at == 0 { levels(runs[0]) } else { String::new() };
+            rows.push(vec![
+                Cell::long(configuration),
+                Cell::numbers(format!("{} of {}", count(times as u64), count(runs.len() as u64))),
+                Cell::long(first),
+            ]);
+        }
+    }
+    let mut pieces = vec![Piece::Section("What limits it".to_owned())];
+    pieces.push(Piece::Table(Table::new(["configuration", "runs", "what their records say first"], rows)));
+    for (finding, record) in explained.iter().take(EXPLAINED) {
+        let mut lines = vec![format!("Because {}.", finding.evidence.join("; "))];
+        let tries: Vec<String> = finding.tries.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
+        lines.extend((!tries.is_empty()).then(|| format!("Try {}.", tries.join(", or "))));
+        lines.push(finding.wrong_if.clone());
+        let mut inner = vec![Piece::Lines(lines)];
+        inner.extend(charts(figures::path(record, numbered)));
+        inner.extend(budget::pieces(record));
+        inner.extend(charts(figures::slices(record, numbered)));
+        inner.extend(time::pieces(record));
+        let number = records.iter().position(|other| other.id == record.id).map_or(0, |at| at + 1);
+        let title = format!("{}: the evidence, from record {number} ({})", finding.name, levels(record));
+        pieces.push(Piece::Folded(title, inner));
+    }
+    pieces
+}
+
+/// Each kind of doubt once in full, and how many records carry it.
+fn doubts(records: &[Record]) -> Vec<Piece> {
+    let mut kinds: Vec<(&'static str, String, usize)> = Vec::new();
+    for record in records {
+        let mut seen = BTreeSet::new();
+        for doubt in record.doubts.iter().filter(|doubt| seen.insert(doubt.kind().name())) {
+            match kinds.iter_mut().find(|(name, ..)| *name == doubt.kind().name()) {
+                Some((.., times)) => *times += 1,
+                None => kinds.push((doubt.kind().name(), doubt.to_string(), 1)),
+            }
+        }
+    }
+    let rows = kinds.into_iter().map(|(name, sentence, times)| {
+        vec![Cell::text(name), Cell::numbers(format!("{times} of {}", records.len())), Cell::long(sentence)]
+    });
+    let table = Piece::Table(Table::new(["doubt", "records", "the first says"], rows));
+    in_section("What is in doubt", table)
+}
+
+fn in_section(title: &str, piece: Piece) -> Vec<Piece> {
+    let Piece::Table(table) = &piece else { return Vec::new() };
+    if table.rows.is_empty() { Vec::new() } else { vec![Piece::Section(title.to_owned()), piece] }
+}
+
+fn failed(records: &[Record]) -> Vec<Piece> {
+    let failed = records.iter().zip(1_u64..).filter(|(record, _)| record.result.is_none());
+    let rows = failed.map(|(record, number)| {
+        let why = record.error.as_deref().unwrap_or("it has no figures");
+        vec![Cell::count(number), Cell::long(levels(record)), Cell::long(why)]
+    });
+    in_section("Trials that failed", Piece::Table(Table::new(["record", "configuration", "why"], rows)))
+}
+
+/// Commands, plans, versions, and the records themselves.
+fn again(report: &Report<'_>) -> Vec<Piece> {
+    let origin = report.origin;
+    let mut pieces = vec![Piece::Section("How to repeat it".to_owned())];
+    let mut lines: Vec<String> = origin.campaigns.iter().map(|one| one.command.clone()).collect();
+    lines.dedup();
+    let agents: BTreeSet<&str> = report
+        .records
+        .iter()
+        .flat_map(|record| record.machines())
+        .filter_map(|(_, machine)| machine.environment.agent_version.as_deref())
+        .collect();
+    let seeds: BTreeSet<u32> = report.records.iter().filter_map(|record| record.trial.order_seed).collect();
+    lines.push(match agents.len() {
+        0 => format!("This report is by linerate {}; which agents measured is not recorded.", origin.version),
+        _ => format!("This report is by linerate {}; agents {}.", origin.version, in_a_row(agents.into_iter())),
+    });
+    lines.extend((!seeds.is_empty()).then(|| {
+        let seeds: Vec<String> = seeds.iter().take(8).map(u32::to_string).collect();
+        format!("The order of trials was drawn from {}.", seeds.join(", "))
+    }));
+    lines.push(match origin.attached {
+        true => {
+            "Its records are attached: `linerate report verify FILE` recomputes every figure from them, and `linerate \
+                 report extract FILE` gives them back."
+                .to_owned()
+        }
+        false => "Its records are not attached: `linerate report verify FILE` looks for them in the store.".to_owned(),
+    });
+    lines.extend(match origin.anonymous {
+        true => Some("Names, addresses and command lines were replaced by pseudonyms.".to_owned()),
+        false => identities::sentence(report.records, &origin.campaigns),
+    });
+    pieces.push(Piece::Lines(lines));
+    let rows = origin.campaigns.iter().map(|campaign| {
+        let end = campaign.finished_at.as_deref().map_or("not finished", |end| end.get(..19).unwrap_or(end));
+        let begun = campaign.started_at.get(..19).unwrap_or(&campaign.started_at);
+        vec![
+            Cell::text(&campaign.id),
+            Cell::text(&campaign.plan),
+            Cell::text(begun),
+            Cell::text(end),
+            Cell::count(campaign.planned),
+        ]
+    });
+    let names = ["campaign", "plan", "begun, UTC", "ended, UTC", "trials"];
+    pieces.push(Piece::Table(Table::new(names, rows)));
+    let mut plans: Vec<(&str, &str)> = Vec::new();
+    for campaign in origin.campaigns.iter().filter(|campaign| !campaign.plan_text.is_empty()) {
+        if !plans.contains(&(campaign.plan.as_str(), campaign.plan_text.as_str())) {
+            plans.push((&campaign.plan, &campaign.plan_text));
+        }
+    }
+    for (name, text) in plans.into_iter().take(8) {
+        pieces.push(Piece::Folded(format!("Plan {name}"), vec![Piece::Text(text.to_owned())]));
+    }
+    pieces.push(Piece::Folded(format!("The {} records", report.records.len()), listed(report)));
+    pieces
+}
+
+fn listed(report: &Report<'_>) -> Vec<Piece> {
+    let rows = report.records.iter().zip(1_u64..).take(LISTED).map(|(record, number)| {
+        let line = attachment::line(record);
+        vec![
+            Cell::count(number),
+            Cell::text(&record.id),
+            Cell::text(record.started_at.get(..19).unwrap_or(&record.started_at)),
+            Cell::long(levels(record)),
+            Cell::text(attachment::digest(&line)),
+        ]
+    });
+    let table = Table::new(["record", "identifier", "begun, UTC", "configuration", "SHA-256 of its JSON"], rows);
+    let mut pieces = vec![Piece::Table(table)];
+    if report.records.len() > LISTED {
+        let more = report.records.len() - LISTED;
+        pieces.push(Piece::Lines(vec![format!("{} records more are not listed.", figure(more as f64, 6))]));
+    }
+    pieces
+}

@@ -1,0 +1,286 @@
+//! Reports of the documents' examples, and of records that somebody has been at.
+
+use linerate_results::record::Record;
+use linerate_trial::pace::SplitMix64;
+use serde_json::Value;
+
+use super::verify::Difference;
+use super::*;
+use crate::render::forms::Piece;
+use crate::render::sample;
+use crate::render::table_model::Table;
+
+fn carried(records: &[Record]) -> Vec<Carried> {
+    let first = &records[0];
+    vec![Carried {
+        id: first.campaign.clone(),
+        plan: first.plan.clone(),
+        plan_text: "workload = \"udp-stream\" # on 192.0.2.9 </textarea>\n".to_owned(),
+        command: format!("linerate run {} --target {}", first.plan, first.target.endpoint),
+        target: first.target.endpoint.clone(),
+        host: first.host.endpoint.clone(),
+        started_at: first.started_at.clone(),
+        planned: records.len() as u32,
+        finished_at: None,
+    }]
+}
+
+/// The records with identifiers of their own, as a store has them and as they are read back.
+fn own(mut records: Vec<Record>) -> Vec<Record> {
+    for (at, record) in records.iter_mut().enumerate() {
+        record.id = format!("{:026}", at + 1);
+    }
+    records_of(&lines(&records)).unwrap()
+}
+
+fn everything() -> Vec<Record> {
+    own([sample::everything(), sample::repeats(), sample::sweep(), vec![linerate_results::sample::full()]].concat())
+}
+
+fn one_side(records: &[Record]) -> Origin {
+    Origin::new(vec![Side::new("last", records)], Vec::new(), carried(records), true)
+}
+
+fn two_sides(records: &[Record]) -> Origin {
+    let (baseline, candidate) = records.split_at(records.len() / 2);
+    let sides = vec![Side::new("last~1", baseline), Side::new("last", candidate)];
+    Origin::new(sides, vec!["rate".to_owned()], carried(records), true)
+}
+
+fn checked(html: &str) -> Verified {
+    let text = attached(html).unwrap().unwrap();
+    let records = records_of(&text).unwrap();
+    verify(html, &read_back(html).unwrap(), &records, &text.lines().collect::<Vec<_>>())
+}
+
+#[test]
+fn a_report_is_what_its_records_give() {
+    for records in [everything(), own(sample::repeats()), own(vec![linerate_results::sample::failed(0)])] {
+        for origin in [one_side(&records), two_sides(&records)] {
+            let html = Report { origin: &origin, records: &records }.html();
+            assert_eq!(html, Report { origin: &origin, records: &records }.html());
+            assert_eq!(attached(&html).unwrap().unwrap(), lines(&records));
+            assert_eq!(read_back(&html).unwrap(), origin);
+            let Verified::Same { figures } = checked(&html) else { panic!("{:?}", checked(&html)) };
+            assert!(figures > 0 || records.iter().all(|record| record.result.is_none()));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_attached_is_checked_against_the_store() {
+    let records = everything();
+    let mut origin = one_side(&records);
+    origin.attached = false;
+    let html = Report { origin: &origin, records: &records }.html();
+    assert_eq!(attached(&html).unwrap(), None);
+    let text = lines(&records);
+    let verified = verify(&html, &origin, &records, &text.lines().collect::<Vec<_>>());
+    assert!(matches!(verified, Verified::Same { .. }), "{verified:?}");
+}
+
+/// Every leaf of a record, by its JSON pointer.
+fn leaves(value: &Value, place: String, found: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, one)| leaves(one, format!("{place}/{at}"), found))
+        }
+        Value::Object(fields) => fields.iter().for_each(|(name, one)| {
+            leaves(one, format!("{place}/{}", name.replace('~', "~0").replace('/', "~1")), found);
+        }),
+        _ => found.push(place),
+    }
+}
+
+#[test]
+fn a_record_that_was_changed_is_noticed() {
+    let records = everything();
+    let origin = one_side(&records);
+    let html = Report { origin: &origin, records: &records }.html();
+    let url = attachment::url(&records);
+    let mut random = SplitMix64::new(7);
+    let mut changes = 0;
+    while changes < 60 {
+        let at = random.below(records.len() as u64) as usize;
+        let mut value = records[at].to_json();
+        let mut places = Vec::new();
+        leaves(&value, String::new(), &mut places);
+        let place = &places[random.below(places.len() as u64) as usize];
+        let leaf = value.pointer_mut(place).unwrap();
+        *leaf = match &*leaf {
+            Value::Number(number) => serde_json::json!(number.as_f64().unwrap_or(0.0).abs() as u64 + 1),
+            Value::Bool(is) => Value::Bool(!is),
+            Value::String(text) => Value::String(format!("{text}0")),
+            other => other.clone(),
+        };
+        let Ok(changed) = serde_json::from_value::<Record>(value) else { continue };
+        if changed == records[at] {
+            continue;
+        }
+        let mut others = records.clone();
+        others[at] = changed;
+        let forged = html.replace(&url, &attachment::url(&others));
+        assert_ne!(forged, html);
+        let Verified::Different(Difference::Record { number, .. }) = checked(&forged) else {
+            panic!("{place}: {:?}", checked(&forged))
+        };
+        assert_eq!(number, at + 1, "{place}");
+        changes += 1;
+    }
+    let fewer = html.replace(&url, &attachment::url(&records[1..]));
+    assert!(matches!(checked(&fewer), Verified::Different(Difference::Count(_))));
+}
+
+#[test]
+fn a_figure_or_a_word_that_was_changed_is_named() {
+    let records = own(sample::repeats());
+    let origin = one_side(&records);
+    let html = Report { origin: &origin, records: &records }.html();
+    let (before, after) = html.split_once("<data ").unwrap();
+    let (tag, rest) = after.split_once("</data>").unwrap();
+    let (attributes, text) = tag.split_once('>').unwrap();
+    let other = format!("{before}<data {attributes}>9{text}</data>{rest}");
+    let Verified::Different(difference) = checked(&other) else { panic!("not noticed") };
+    assert!(matches!(difference, Difference::Figure { number: 1, .. }), "{difference:?}");
+    assert!(difference.sentence().contains(&format!("9{text}")), "{}", difference.sentence());
+    let other = html.replace("trials", "attempts");
+    assert!(matches!(checked(&other), Verified::Different(Difference::Line { .. })));
+    let other = format!("{html}<p>and more</p>");
+    assert!(matches!(checked(&other), Verified::Different(Difference::Line { .. })));
+}
+
+#[test]
+fn nonsense_is_a_sentence() {
+    for html in
+        ["", "<html>", r#"<meta name="linerate-report" content="{}">"#, r#"<meta name="linerate-report" content=""#]
+    {
+        assert!(read_back(html).unwrap_err().to_string().contains("no report of linerate's"), "{html}");
+    }
+    for link in
+        ["", "href=\"x\"", "href=\"data:application/gzip;base64,@@\"", "href=\"data:application/gzip;base64,AAAA\""]
+    {
+        assert!(attached(&format!(r#"<a id="records-attached" {link}>"#)).is_err(), "{link}");
+    }
+    assert!(records_of("{}\n").unwrap_err().to_string().contains("line 1"));
+}
+
+fn tables(pieces: &[Piece]) -> Vec<&Table> {
+    let mut found = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Table(table) => found.push(table),
+            Piece::Folded(_, inner) => found.extend(tables(inner)),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn every_form_has_every_column_and_every_cell() {
+    let records = everything();
+    let origin = two_sides(&records);
+    let report = Report { origin: &origin, records: &records };
+    let (html, markdown, text) = (report.html(), report.markdown(), report.text(false));
+    let pieces = document::pieces(&report);
+    let escaped = |text: &str| maud::html! { (text) }.into_string();
+    let mut seen = 0;
+    for table in tables(&pieces).into_iter().filter(|table| !table.rows.is_empty()) {
+        for heading in &table.headings {
+            let words = heading.in_one_line();
+            assert!(html.contains(&escaped(&crate::render::sentence(&words))), "{words}");
+            assert!(markdown.contains(&crate::render::markdown::escaped(&words)), "{words}");
+            // A narrow column breaks between words, and says in the title whose payload it is.
+            assert!(heading.name.split([' ', '/']).all(|word| text.contains(word)), "{words}");
+        }
+        let parts = table.parts(COLUMNS.into());
+        let columns: usize = parts.iter().map(|part| part.headings.len() - 1).sum();
+        assert_eq!(columns, table.headings.len() - 1, "each but the first once");
+        for cell in table.rows.iter().flatten().filter(|cell| !cell.is_empty()) {
+            let shown = cell.shown();
+            let shown = shown.trim();
+            assert!(html.contains(&escaped(&crate::render::sentence(shown))), "{shown}");
+            assert!(markdown.contains(&crate::render::markdown::escaped(shown)), "{shown}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 300, "{seen}");
+}
+
+#[test]
+fn plain_text_can_be_quoted_twice() {
+    let records = everything();
+    for origin in [one_side(&records), two_sides(&records)] {
+        let report = Report { origin: &origin, records: &records };
+        for line in report.text(true).lines() {
+            assert!(line.chars().count() <= 74, "{line}");
+            assert!(line.is_ascii() && !line.contains('\t'), "{line}");
+        }
+    }
+}
+
+#[test]
+fn no_name_is_left() {
+    let records = everything();
+    let (origin, hidden, told) = anonymous(&two_sides(&records), &records).unwrap();
+    assert!(!told.is_empty());
+    let report = Report { origin: &origin, records: &hidden };
+    let html = report.html();
+    let all = [html.clone(), report.markdown(), report.text(false), lines(&hidden)].concat();
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    for (kind, name) in identities::identities(&records, &two_sides(&records).campaigns) {
+        for (at, _) in all.match_indices(&name) {
+            let before = all[..at].chars().next_back().is_some_and(is_word);
+            let after = all[at + name.len()..].chars().next().is_some_and(is_word);
+            assert!(before || after, "{kind:?} {name}: {}", &all[at.saturating_sub(60)..at + name.len()]);
+        }
+    }
+    assert!(matches!(checked(&html), Verified::Same { .. }));
+    // What is another stays another.
+    assert_eq!(
+        hidden[0].target.endpoint == hidden[0].host.endpoint,
+        records[0].target.endpoint == records[0].host.endpoint
+    );
+}
+
+/// Every tag and every attribute is one of ours, whatever records say.
+#[test]
+fn nothing_of_a_record_becomes_html() {
+    const TAGS: [&str; 36] = [
+        "!DOCTYPE", "html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "ul", "li", "pre",
+        "div", "table", "thead", "tbody", "tr", "th", "td", "data", "details", "summary", "a", "svg", "g", "path",
+        "rect", "line", "text", "desc", "polyline", "circle", "polygon",
+    ];
+    let hostile = "</script>\"><svg onload=x>'\u{202e}|``\u{1b}[2J&amp;<img src=x>";
+    let mut values: Vec<Value> = everything().iter().map(Record::to_json).collect();
+    for value in &mut values {
+        let mut places = Vec::new();
+        leaves(value, String::new(), &mut places);
+        for place in places {
+            let before = value.clone();
+            let leaf = value.pointer_mut(&place).unwrap();
+            if leaf.is_string() && place != "/id" {
+                *leaf = hostile.into();
+                // A word of a table of ours.
+                if serde_json::from_value::<Record>(value.clone()).is_err() {
+                    *value = before;
+                }
+            }
+        }
+    }
+    let records: Vec<Record> = values.into_iter().map(|value| serde_json::from_value(value).unwrap()).collect();
+    let mut origin = two_sides(&records);
+    origin.sides[0].words = hostile.to_owned();
+    let html = Report { origin: &origin, records: &records }.html();
+    assert!(html.contains("onload=x") && !html.contains('\u{202e}') && !html.contains('\u{1b}'));
+    for part in html.split('<').skip(1) {
+        let tag = part.trim_start_matches('/');
+        let name = tag.split(|c: char| c.is_whitespace() || c == '>').next().unwrap();
+        assert!(TAGS.contains(&name), "<{}", part.chars().take(80).collect::<String>());
+        let attributes = part.split('>').next().unwrap();
+        for name in ["onload", "src", "style", "script", "onclick"] {
+            assert!(!attributes.contains(&format!(" {name}=")) || attributes.contains("&"), "<{attributes}");
+        }
+    }
+    assert!(matches!(checked(&html), Verified::Same { .. }));
+}
