@@ -25,7 +25,8 @@ pub enum Scale {
     Linear,
     /// By the logarithm; a value at or below zero has no place, and a note says how many have none.
     Log,
-    /// Shares from 0 to 1 by the logarithm of what is above them, so that 90, 99 and 99.9 % are as far apart. 1 is the maximum.
+    /// Percentiles, from 0 to 100, by the logarithm of what is above them: 90, 99 and 99.9 are as far apart. 100 is the
+    /// maximum.
     Percentile,
     /// Names, at 0, 1, 2, …; a value between them, such as 0.9 and 1.1, stands beside one.
     Categories(Vec<String>),
@@ -54,7 +55,7 @@ impl Axis {
         Axis { scale: Scale::Log, ..Axis::linear(quantity, unit) }
     }
 
-    /// Percentiles, as shares from 0 to 1.
+    /// Percentiles, from 0 to 100.
     pub fn percentile(quantity: impl Into<String>) -> Axis {
         Axis { scale: Scale::Percentile, ..Axis::linear(quantity, "%") }
     }

@@ -35,4 +35,4 @@ mod ticks;
 pub use axis::{Axis, Range, Scale};
 pub use chart::{Chart, Dash, Estimate, Marks, Panel, Point, Reference, Series, Span, Symbol, Weight};
 pub use flow::{Branch, Flow, Stage};
-pub use table::{Cell, Table};
+pub use table::{Cell, TEXT_COLUMNS, Table};

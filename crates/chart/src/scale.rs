@@ -1,7 +1,7 @@
 //! Places on an axis, as shares of its length: which values there is room for, where each stands, where the ticks are.
 
 use crate::axis::{Axis, Range, Scale};
-use crate::chart::{Chart, Marks, Panel, Point, Reference};
+use crate::chart::{Chart, Estimate, Marks, Panel, Point, Reference, Series};
 use crate::{number, ticks};
 
 /// What is larger is taken for no measurement; sums and spans of what is left are finite.
@@ -149,6 +149,33 @@ pub(crate) fn stacks(panel: &Panel) -> Vec<Option<Vec<Bar>>> {
     bars.collect()
 }
 
+/// What is to be said of a series' values that have no place on these axes, such as zero on a logarithmic one.
+pub(crate) fn without_place(series: &Series, x: &Places, y: &Places) -> Option<String> {
+    let is_lost = |at: f64, value: f64| {
+        let is_there = finite(at).is_some() && finite(value).is_some();
+        is_there && (x.place(at).is_none() || y.place(value).is_none())
+    };
+    let values: Vec<(f64, f64)> = match &series.marks {
+        Marks::Line(points) | Marks::Step(points) | Marks::Points(points) | Marks::Bar(points) => {
+            points.iter().filter_map(|point| Some((point.x, point.y?))).collect()
+        }
+        Marks::Band(spans) => {
+            let ends = spans.iter().filter_map(|span| Some((span.x, span.range?)));
+            ends.flat_map(|(x, (a, b))| [(x, a), (x, b)]).collect()
+        }
+        Marks::Interval(estimates) => {
+            let ends = |one: &Estimate| [Some(one.low), one.middle, Some(one.high)].map(|value| Some((one.x, value?)));
+            estimates.iter().flat_map(ends).flatten().collect()
+        }
+        Marks::Flow(_) | Marks::Ideal { .. } => Vec::new(),
+    };
+    match values.into_iter().filter(|(at, value)| is_lost(*at, *value)).count() {
+        0 => None,
+        1 => Some(format!("1 value of {} has no place on this scale", series.name)),
+        count => Some(format!("{count} values of {} have no place on this scale", series.name)),
+    }
+}
+
 impl Places {
     fn of(axis: &Axis, values: &[f64]) -> Places {
         let mut places = Places { scale: axis.scale.clone(), low: 0.0, high: 1.0, has_maximum: false };
@@ -216,7 +243,7 @@ impl Places {
         match self.scale {
             Scale::Linear | Scale::Categories(_) => Some(value),
             Scale::Log => (value > 0.0).then(|| value.log10()),
-            Scale::Percentile => (0.0..=1.0).contains(&value).then(|| -(1.0 - value).log10()),
+            Scale::Percentile => (0.0..=100.0).contains(&value).then(|| -(1.0 - value / 100.0).log10()),
         }
     }
 
@@ -242,7 +269,7 @@ impl Places {
         match self.scale {
             Scale::Linear | Scale::Categories(_) => at,
             Scale::Log => 10f64.powf(at),
-            Scale::Percentile => 1.0 - 10f64.powf(-at),
+            Scale::Percentile => 100.0 * (1.0 - 10f64.powf(-at)),
         }
     }
 
@@ -261,12 +288,10 @@ impl Places {
                 values.into_iter().map(|value| (value, number::value(value))).collect()
             }
             Scale::Percentile => {
-                let shares = ticks::percentiles(self.high);
-                let shares = shares.into_iter().map(|share| {
-                    let behind = ((-(1.0 - share).log10()).round() as usize).saturating_sub(2);
-                    (share, format!("{:.behind$}", share * 100.0))
-                });
-                shares.chain(self.has_maximum.then(|| (1.0, "max".to_owned()))).collect()
+                let values = ticks::percentiles(self.high).into_iter();
+                // Written as they are: 99.9, not 99.90000000000001.
+                let values = values.map(|value| (value, value.to_string()));
+                values.chain(self.has_maximum.then(|| (100.0, "max".to_owned()))).collect()
             }
             Scale::Categories(names) => names.iter().enumerate().map(|(at, name)| (at as f64, name.clone())).collect(),
         };
@@ -313,8 +338,8 @@ mod tests {
             &["941.2", "941.4", "941.6", "941.8", "942.0", "942.2"],
         );
         check(&Axis::log("", ""), &[0.0, 3.0, 870.0], &["2", "10", "100", "1,000"][1..]);
-        check(&Axis::percentile(""), &[0.0, 0.5, 0.999], &["0", "50", "90", "99", "99.9"]);
-        check(&Axis::percentile(""), &[0.0, 0.5, 0.99, 1.0], &["0", "50", "90", "99", "max"]);
+        check(&Axis::percentile(""), &[0.0, 50.0, 99.9], &["0", "50", "90", "99", "99.9"]);
+        check(&Axis::percentile(""), &[0.0, 50.0, 99.0, 100.0], &["0", "50", "90", "99", "max"]);
         check(&Axis::categories("", ["a", "b"]), &[0.0, 1.0], &["a", "b"]);
         check(
             &Axis::linear("", ""),

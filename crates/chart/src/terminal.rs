@@ -112,7 +112,7 @@ impl Glyphs {
     fn legend(&self, form: Form) -> String {
         const BETWEEN: &str = "   ";
         let mut lines: Vec<String> = Vec::new();
-        for (_, name, glyph) in &self.0 {
+        for (_, name, glyph) in self.0.iter().filter(|(_, name, _)| !name.is_empty()) {
             let entry = form.shortened(&format!("{glyph} {name}"), form.width);
             match lines.last_mut() {
                 Some(line) if text::columns(line) + BETWEEN.len() + text::columns(&entry) <= form.width => {

@@ -36,14 +36,14 @@ pub(crate) fn log(low: f64, high: f64, about: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Shares: the half, and every nine up to this many.
+/// Percentiles: the half, and every nine up to this many.
 pub(crate) fn percentiles(nines: f64) -> Vec<f64> {
-    let mut shares = vec![0.0, 0.5];
-    shares.extend(
-        (1..=nines.clamp(0.0, 15.0) as usize)
-            .filter_map(|count| format!("0.{}", "9".repeat(count)).parse::<f64>().ok()),
-    );
-    shares
+    let nines = (1..=nines.clamp(0.0, 15.0) as usize).filter_map(|count| match count {
+        1 => Some(90.0),
+        // Parsed, for a sum of parts is not the number that is written.
+        _ => format!("99.{}", "9".repeat(count - 2)).parse().ok(),
+    });
+    [0.0, 50.0].into_iter().chain(nines).collect()
 }
 
 #[cfg(test)]
@@ -58,6 +58,6 @@ mod tests {
         assert_eq!(log(0.0, 3.0, 6), [1.0, 10.0, 100.0, 1000.0]);
         assert_eq!(log(-3.0, -2.0, 6), [0.001, 0.002, 0.005, 0.01]);
         assert_eq!(log(-9.0, 9.0, 5), [1e-8, 1e-4, 1.0, 1e4, 1e8]);
-        assert_eq!(percentiles(3.0), [0.0, 0.5, 0.9, 0.99, 0.999]);
+        assert_eq!(percentiles(4.0), [0.0, 50.0, 90.0, 99.0, 99.9, 99.99][..6]);
     }
 }

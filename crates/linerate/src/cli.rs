@@ -42,7 +42,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Try it without hardware: two machines out of network namespaces, and a modest board's link between them;
     /// its records are kept only where --store says
-    Demo,
+    Demo(DemoArgs),
     /// Measure: carry a plan out between two machines
     #[command(after_help = SET_HINT, after_long_help = set_help())]
     Run(Box<RunArgs>),

@@ -49,7 +49,7 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
     fill_in(&mut cli)?;
     let shared = &cli.shared;
     match cli.command {
-        Command::Demo => demo::demo(shared),
+        Command::Demo(arguments) => demo::demo(&arguments, shared),
         Command::Run(arguments) => run::run(&arguments, shared),
         Command::Check(arguments) => check::check(&arguments, shared),
         Command::Serve(arguments) => serve::serve(&arguments, shared),
@@ -78,7 +78,7 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
         Command::Serve(_) | Command::Target(_) | Command::Records(_) | Command::Explain(_) => None,
         Command::Compare(_) | Command::History(_) | Command::Cost(_) | Command::Check(_) | Command::Report(_) => None,
         // What they do is the same everywhere; the demo's records end with it.
-        Command::Demo | Command::Plans { .. } | Command::Lab(_) => return Ok(()),
+        Command::Demo(_) | Command::Plans { .. } | Command::Lab(_) => return Ok(()),
         Command::Completions { .. } | Command::Man { .. } | Command::Agent { .. } => return Ok(()),
     };
     let Defaults { target, host, store, psk_file } = Defaults::find(plan_folder)?;

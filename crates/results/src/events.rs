@@ -1,6 +1,7 @@
 //! What happened at a time in a trial, as far as both ends' time slices show it: stalls, flows that died, others' traffic.
 //! Knows nothing of what the machines noticed by themselves; those events are merged in here.
 
+use linerate_machine::end::Direction;
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Workload;
@@ -10,6 +11,8 @@ use crate::time_budget::TCP_RTO_MIN_S;
 
 /// A direction of the trial, for its stalls.
 pub(crate) struct Arrivals<'a> {
+    /// Which; of requests, which way they went.
+    pub(crate) direction: Direction,
     /// Its flows, by number.
     pub(crate) flows: Vec<u16>,
     /// What the receiver saw; of requests, the requester.
@@ -179,7 +182,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     }
     let died = dead.into_iter().map(|(flow, died_s)| {
         let lost_share = way.lost_share(died_s, seconds(*end_ns));
-        event(died_s, None, Happening::FlowDied { flow, lost_share })
+        event(died_s, None, Happening::FlowDied { flow, direction: Some(way.direction), lost_share })
     });
     // All of those that live stood still at once.
     if alive.is_empty() {
@@ -197,7 +200,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     // Each looks at every slice: only as many as are told may.
     let stalls = stalls.take(MOST).map(|(from, to)| {
         let lost_share = way.lost_share(from, to);
-        event(from, Some(to - from), Happening::Stall { lost_share })
+        event(from, Some(to - from), Happening::Stall { direction: Some(way.direction), lost_share })
     });
     died.chain(stalls).take(MOST).collect()
 }
@@ -274,6 +277,7 @@ mod tests {
     fn silences_of(flows: &[&[u64]], gap_s: f64) -> Vec<(String, f64, Option<f64>)> {
         let seen = timeline(flows);
         let way = Arrivals {
+            direction: Direction::Rx,
             flows: (0..flows.len() as u16).collect(),
             seen: &seen,
             gap_s,

@@ -35,6 +35,7 @@ mod link_speed;
 mod lossy_path;
 mod mss_multiple;
 mod mtu_mismatch;
+mod neighbour_changed;
 mod neighbours;
 mod nothing_comes_through;
 mod others_traffic;
@@ -154,11 +155,12 @@ pub struct Rule {
 
 /// Every rule. Of findings that are equally sure and weigh the same, the one further up comes first: causes that
 /// are narrow, and named by a counter of their own, before wide ones.
-pub const RULES: [Rule; 52] = [
+pub const RULES: [Rule; 53] = [
     nothing_comes_through::RULE,
     agent_stopped::RULE,
     cpu_quota::RULE,
     link_down::RULE,
+    neighbour_changed::RULE,
     outage::DIED,
     outage::RULE,
     mtu_mismatch::RULE,

@@ -319,8 +319,8 @@ fn events() -> Vec<Event> {
         (target, None, Happening::AddressChanged { address: "10.0.0.2".to_owned(), removed: false }),
         (target, None, Happening::ClockStepped { by_s: -0.25 }),
         (target, Some(0.1), Happening::OthersTraffic { octets_per_s: 2_500_000.0 }),
-        (None, Some(0.3), Happening::Stall { lost_share: Some(0.8) }),
-        (None, None, Happening::FlowDied { flow: 1, lost_share: Some(0.1) }),
+        (None, Some(0.3), Happening::Stall { direction: Some(Direction::Tx), lost_share: Some(0.8) }),
+        (None, None, Happening::FlowDied { flow: 1, direction: Some(Direction::Rx), lost_share: Some(0.1) }),
         (target, None, Happening::More { events: 7 }),
     ];
     let event = |(at, (end, for_s, what)): (usize, (Option<End>, Option<f64>, Happening))| Event {

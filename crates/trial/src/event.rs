@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use linerate_machine::end::End;
+use linerate_machine::end::{Direction, End};
 use serde::{Deserialize, Serialize};
 
 /// Something that happened at a time in a trial.
@@ -31,6 +31,9 @@ pub struct Event {
 pub enum Happening {
     /// Nothing of any flow arrived for a while, and then something did.
     Stall {
+        /// Which way it should have gone; of requests, which way they went.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        direction: Option<Direction>,
         /// Of what was lost or retransmitted in the measured part, the share that fell into it, 0 to 1; absent where nothing was, or
         /// nobody told when.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,6 +43,9 @@ pub enum Happening {
     FlowDied {
         /// The flow's number.
         flow: u16,
+        /// As of a stall.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        direction: Option<Direction>,
         /// As of a stall.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lost_share: Option<f64>,
@@ -111,6 +117,14 @@ pub enum Happening {
 }
 
 impl Happening {
+    /// Which way the traffic went that it is about, where it is about one.
+    pub const fn direction(&self) -> Option<Direction> {
+        match self {
+            Happening::Stall { direction, .. } | Happening::FlowDied { direction, .. } => *direction,
+            _ => None,
+        }
+    }
+
     /// The kind's name, as records write it.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -122,7 +122,7 @@ const TRUTHS: [Truth; 53] = [
     fault("backlog",               &["softirq-backlog"],               &[], Where::There),
     fault("mtu",                   &["mtu-mismatch", "nothing-comes-through/MTU is"],                  &["transmit-ring", "size-hole"], Where::Any),
     fault("carrier",               &["link-down"],                     &["outage", "stall", "flow-died", "neighbours", "stack-drops"], Where::Any).or_told("link went down|carrier"),
-    fault("neighbour",             &["neighbours", "outage"],          &["stall", "unaccounted"], Where::Any),
+    fault("neighbour",             &["neighbour-changed"],             &["neighbours", "outage", "stall", "unaccounted"], Where::There),
     fault("others-traffic",        &["others-traffic", "shaper", "qdisc-drops"], &[], Where::There),
     fault("router-shaper",         &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
     refused("firewall-drop",       &["firewall|filter|silently|drops|dropped", "{at}"]),

@@ -1,6 +1,7 @@
 //! The legend: every series by its name, with a piece of its mark; those of one name once.
 
 use crate::chart::{Chart, Entry, Marks, Reference, Series};
+use crate::number::place;
 use crate::palette::INK;
 use crate::text;
 
@@ -26,7 +27,7 @@ pub(super) fn drawn(page: &mut Page, chart: &Chart, top: f64) -> f64 {
         page.text(x + SAMPLE + 6.0, y + ROW / 2.0 + 4.0, Anchor::Start, SIZE, &name);
         x += wide;
     };
-    for Entry { series, name } in chart.legend() {
+    for Entry { series, name } in chart.legend().into_iter().filter(|entry| !entry.name.is_empty()) {
         entry(page, &name, &|page, x, y| sample(page, series, x, y));
     }
     // A limit's name stands here, for at the limit it would stand on what is measured.
@@ -52,7 +53,7 @@ fn sample(page: &mut Page, series: &Series, x: f64, y: f64) {
                 let filling = page.filling(series.color);
                 page.rect(at, &filling, Some(Stroke::new(stroke.color, 1.0)), "");
             } else {
-                page.tint(&format!("M{left} {}h{SAMPLE}v12h-{SAMPLE}z", y - 6.0), stroke.color);
+                page.tint(&format!("M{} {}h{SAMPLE}v12h-{SAMPLE}z", place(left), place(y - 6.0)), stroke.color);
                 page.line((left, y - 6.0), (right, y - 6.0), Stroke { width: 1.0, ..stroke });
                 page.line((left, y + 6.0), (right, y + 6.0), Stroke { width: 1.0, ..stroke });
             }

@@ -45,18 +45,14 @@ pub(super) fn drawn(page: &mut Page, panel: &Panel, x: &Places, y: &Places, fram
     let mut notes = Vec::new();
     let bars = scale::stacks(panel);
     for (series, bars) in panel.series.iter().zip(&bars) {
-        let mut without_place = 0;
         match &series.marks {
             Marks::Line(points) => {
-                without_place = points.iter().filter(|point| is_without_place(&plot, point)).count();
                 line(page, series, &runs(points.iter().map(|point| plot.point(point))), points.len());
             }
             Marks::Step(points) => {
-                without_place = points.iter().filter(|point| is_without_place(&plot, point)).count();
                 line(page, series, &steps(&plot, points), usize::MAX);
             }
             Marks::Points(points) => {
-                without_place = points.iter().filter(|point| is_without_place(&plot, point)).count();
                 let places: Vec<Place> = points.iter().filter_map(|point| plot.point(point)).collect();
                 path_of_symbols(page, series, &places, &series.name);
             }
@@ -74,15 +70,9 @@ pub(super) fn drawn(page: &mut Page, panel: &Panel, x: &Places, y: &Places, fram
             Marks::Ideal { slope } => ideal(page, series, &plot, *slope),
             Marks::Flow(_) => {}
         }
-        if without_place > 0 {
-            notes.push(format!("{without_place} values of {} have no place on this scale", series.name));
-        }
+        notes.extend(scale::without_place(series, x, y));
     }
     notes
-}
-
-fn is_without_place(plot: &Plot<'_>, point: &Point) -> bool {
-    point.y.is_some_and(|y| finite(y).is_some()) && finite(point.x).is_some() && plot.point(point).is_none()
 }
 
 /// How the lines of a series look.

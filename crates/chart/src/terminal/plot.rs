@@ -1,6 +1,6 @@
 //! A panel with axes, in characters.
 
-use crate::chart::{Chart, Marks, Panel, Point, Reference, Series, Weight};
+use crate::chart::{Chart, Marks, Panel, Point, Reference, Series, Span, Weight};
 use crate::scale::{self, Bar, Places, Tick};
 use crate::text;
 
@@ -34,8 +34,8 @@ impl Plot<'_> {
             (false, 1) => ALONE,
             (false, _) => TALL,
         };
-        let y = scale::y(self.chart, self.panel, rows / 2);
-        let labels = labelled(&y.ticks(rows / 2), rows, form);
+        let y = scale::y(self.chart, self.panel, rows.div_ceil(2));
+        let labels = labelled(&y.ticks(rows.div_ceil(2)), rows, form);
         let margin = labels.iter().map(|label| text::columns(label)).max().unwrap_or(0).max(5);
         let mut grid = Grid::new(form.width.saturating_sub(margin + 2).max(10), rows);
         self.references(&mut grid, &y);
@@ -62,7 +62,10 @@ impl Plot<'_> {
         if is_last {
             drawn += &self.below(margin + 2, grid.columns);
         }
-        drawn + &self.named_references(margin + 2)
+        drawn += &self.named_references(margin + 2);
+        let notes = self.panel.series.iter().filter_map(|series| scale::without_place(series, self.x, &y));
+        notes.for_each(|note| drawn += &form.lines(&format!("{note}."), margin + 2));
+        drawn
     }
 
     fn line(&self, columns: usize) -> String {
@@ -72,26 +75,33 @@ impl Plot<'_> {
     /// The x axis with the labels in it, as many as there is room for.
     fn axis(&self, columns: usize) -> String {
         let line = self.form.sign('─', '-');
-        let most = match self.x.names() {
-            Some(_) => self.slot(columns).saturating_sub(2).max(1),
-            None => 12,
-        };
-        let ticks = self.x.ticks(columns / 10);
-        let mut axis: Vec<char> = Vec::new();
-        for tick in ticks {
+        let (every, most) = if self.x.names().is_some() { self.names(columns) } else { (1, 12) };
+        let mut axis = String::new();
+        for tick in self.x.ticks(columns / 10).iter().step_by(every) {
             let label = self.form.shortened(&tick.label, most);
             let wide = text::columns(&label);
             let middle = (tick.at * columns as f64) as usize;
             let start = middle.saturating_sub(wide / 2).min(columns.saturating_sub(wide));
-            let used = text::columns(&axis.iter().collect::<String>());
+            let used = text::columns(&axis);
             if start > used || (used == 0 && start == 0) {
                 axis.extend(std::iter::repeat_n(line, start - used));
-                axis.extend(label.chars());
+                axis += &label;
             }
         }
-        let axis: String = axis.into_iter().collect();
         let rest = columns.saturating_sub(text::columns(&axis));
         axis + &line.to_string().repeat(rest)
+    }
+
+    /// Of names, which stand at the axis, every second, third, …; and how long one may be.
+    fn names(&self, columns: usize) -> (usize, usize) {
+        let slot = self.slot(columns).max(1);
+        let every = (self.longest().min(10) + 3).div_ceil(slot);
+        (every, (slot * every).saturating_sub(2).max(1))
+    }
+
+    /// Columns of the longest name.
+    fn longest(&self) -> usize {
+        self.x.names().into_iter().flatten().map(|name| text::columns(name)).max().unwrap_or(0)
     }
 
     /// Columns from a name to the next.
@@ -104,8 +114,7 @@ impl Plot<'_> {
     fn below(&self, margin: usize, columns: usize) -> String {
         let mut below = self.form.lines(&self.chart.x.label(), margin);
         if let Some(names) = self.x.names() {
-            let most = self.slot(columns).saturating_sub(2).max(1);
-            if names.iter().any(|name| text::columns(name) > most) {
+            if self.longest() > self.names(columns).1 {
                 below += &self.form.lines(&format!("From left to right: {}.", names.join("; ")), margin);
             }
         }
@@ -147,12 +156,26 @@ impl Plot<'_> {
         for series in &self.panel.series {
             let Marks::Band(spans) = &series.marks else { continue };
             let glyph = self.glyphs.glyph(series, self.form);
+            let place = |span: &Span| {
+                let (a, b) = span.range?;
+                Some((self.x.place(span.x)?, y.place(a.min(b))?, y.place(a.max(b))?))
+            };
+            let mut before = None;
             for span in spans {
-                let Some((a, b)) = span.range else { continue };
-                if let (Some(x), Some(a), Some(b)) = (self.x.place(span.x), y.place(a), y.place(b)) {
-                    let ((column, low), (_, high)) = (grid.cell(x, a.min(b)), grid.cell(x, a.max(b)));
-                    (low..=high).for_each(|row| grid.put((column, row), glyph, 0, false));
+                let at = place(span);
+                if let Some(at) = at {
+                    let from = before.unwrap_or(at);
+                    let parts = grid.columns * 2;
+                    for part in 0..=parts {
+                        let share = part as f64 / parts as f64;
+                        let between = |a: f64, b: f64| a + (b - a) * share;
+                        let x = between(from.0, at.0);
+                        let (column, low) = grid.cell(x, between(from.1, at.1));
+                        let (_, high) = grid.cell(x, between(from.2, at.2));
+                        (low..=high).for_each(|row| grid.put((column, row), glyph, 0, false));
+                    }
                 }
+                before = at;
             }
         }
         let stacks: Vec<(&Series, Vec<Bar>)> =

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 use linerate_control::Endpoint;
 use linerate_machine::prefix::Prefix;
 use linerate_machine::units::OfferedLoad;
 use linerate_trial::tool::Tool;
 
+use super::reporting::{ReportFile, report_file};
 use super::{CasesArgs, OutputArgs, endpoint, name_and_value, whole_number};
 use crate::complete;
 use crate::measure::route::GivenAddress;
@@ -122,6 +123,9 @@ pub(crate) struct RunArgs {
     /// retransmitted the ends tell at a trial's end: `linerate records show` has it by time slices.
     #[arg(long)]
     pub(crate) live: bool,
+    /// Write a report of the campaign into this file at the end: .html, .md or .txt (`linerate report` makes others)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = report_file, conflicts_with = "dry_run")]
+    pub(crate) report: Option<ReportFile>,
     #[command(flatten)]
     pub(crate) cases: CasesArgs,
 }

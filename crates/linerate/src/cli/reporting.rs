@@ -26,7 +26,7 @@ pub(crate) struct MadeArgs {
     /// Report on a difference: from these records
     #[arg(long, value_name = "SELECTION", requires = "candidate", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) baseline: Option<String>,
-    /// to these
+    /// Report on a difference: to these records
     #[arg(long, value_name = "SELECTION", requires = "baseline", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) candidate: Option<String>,
     #[command(flatten)]
@@ -57,6 +57,32 @@ pub(crate) struct FormArgs {
     /// Plain text of 72 columns, for a mailing list (the default)
     #[arg(long)]
     pub(crate) text: bool,
+}
+
+/// A file whose name says in which form a report is.
+#[derive(Clone, Debug)]
+pub(crate) struct ReportFile {
+    pub(crate) path: PathBuf,
+    pub(crate) form: FormArgs,
+}
+
+pub(super) fn report_file(text: &str) -> Result<ReportFile, String> {
+    let form = |html, markdown| FormArgs { html, markdown, text: !html && !markdown };
+    let path = PathBuf::from(text);
+    let form = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("html" | "htm") => form(true, false),
+        Some("md" | "markdown") => form(false, true),
+        Some("txt") => form(false, false),
+        _ => return Err("a report's form is known by its file's name; write FILE.html, FILE.md or FILE.txt".to_owned()),
+    };
+    Ok(ReportFile { path, form })
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Write a report of all that it measured into this file: .html with its records attached, .md or .txt
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = report_file)]
+    pub(crate) report: Option<ReportFile>,
 }
 
 #[derive(Subcommand, Debug)]

@@ -11,8 +11,9 @@ use linerate_results::record::Record;
 use linerate_results::store::Store;
 
 use super::run::{Wanted, status};
+use super::report::at_end;
 use super::{report, width};
-use crate::cli::SharedArgs;
+use crate::cli::{DemoArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError};
 use crate::measure::pair::{GivenAddresses, Pair};
@@ -25,7 +26,7 @@ use crate::render::wrapped;
 use linerate_plan::Changes;
 
 /// Makes two machines, runs three plans between them, and says what was seen.
-pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
+pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode> {
     // Before any thread: a user namespace is entered by a process of one thread.
     let mut lab = None;
     match privilege() {
@@ -59,7 +60,7 @@ pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
         // Open files of this process: nobody could reach them by their names, so people read these.
         pair.names = PerEnd::of(|end| format!("the lab's {end}"));
     }
-    let (mut notes, mut firsts) = (Notes::default(), Vec::new());
+    let (mut notes, mut firsts, mut measured) = (Notes::default(), Vec::new(), Vec::new());
     for (name, overrides) in linerate_plan::demo_plans() {
         let plan = linerate_plan::find(name)?;
         let changes = Changes { overrides, ..Changes::default() };
@@ -68,6 +69,7 @@ pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
         let mut records = Vec::new();
         let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {
             firsts.push(First::of(record));
+            measured.push(record.id.clone());
             records.push(record.in_brief());
         });
         progress.clear();
@@ -82,6 +84,9 @@ pub(crate) fn demo(shared: &SharedArgs) -> Result<ExitCode> {
         status(ended)?;
     }
     out!("{}{}", in_a_line(&firsts, width()), notes_beneath(&notes, width()));
+    if let Some(file) = &arguments.report {
+        at_end(&store, "linerate demo", &measured, file, true)?;
+    }
     out!("On your own board: linerate run tcp --target root@board (linerate plans has all plans).\n");
     Ok(ExitCode::SUCCESS)
 }

@@ -13,7 +13,7 @@ use linerate_results::store::{Campaign, Store};
 use super::open_store;
 use super::run::Wanted;
 use super::selection::{compared, records, selection};
-use crate::cli::{MadeArgs, ReportArgs, ReportCommand, SharedArgs};
+use crate::cli::{FormArgs, MadeArgs, ReportFile, ReportArgs, ReportCommand, SharedArgs};
 use crate::output::{data, out, say};
 use crate::render::report::{
     Carried, Origin, Report, Side, Verified, anonymous, attached, lines, read_back, records_of, verify,
@@ -65,14 +65,28 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
         let replaced = if replaced.is_empty() { "nothing".to_owned() } else { replaced.join(", ") };
         say(format_args!("linerate: replaced {replaced}; no list of them is kept"));
     }
-    let report = Report { origin: &origin, records: &all };
-    let text = match arguments.form {
-        form if form.html => report.html(),
-        form if form.markdown => report.markdown(),
-        _ => report.text(arguments.ascii),
-    };
+    let text = in_form(&Report { origin: &origin, records: &all }, arguments.form, arguments.ascii);
     written(arguments.output.as_deref(), &text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn in_form(report: &Report<'_>, form: FormArgs, is_ascii: bool) -> String {
+    match form {
+        form if form.html => report.html(),
+        form if form.markdown => report.markdown(),
+        _ => report.text(is_ascii),
+    }
+}
+
+/// The report of what was just measured.
+pub(super) fn at_end(store: &Store, words: &str, ids: &[String], file: &ReportFile, attach: bool) -> Result<()> {
+    let found = ids.iter().map(|id| store.record(id)).collect::<Result<Vec<_>, _>>()?;
+    let found = records_of(&lines(&found))?;
+    let origin = Origin::new(vec![Side::new(words, &found)], Vec::new(), campaigns(store, &found)?, attach);
+    let text = in_form(&Report { origin: &origin, records: &found }, file.form, false);
+    written(Some(&file.path), &text)?;
+    say(format_args!("linerate: the report is in {}", file.path.display()));
+    Ok(())
 }
 
 fn campaigns(store: &Store, records: &[Record]) -> Result<Vec<Carried>> {

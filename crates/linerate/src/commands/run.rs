@@ -156,6 +156,10 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     if !records.is_empty() && !arguments.output.is_for_programs() {
         out!("\n{}{}", in_three_lines(&firsts, width()), notes_beneath(&notes, width()));
     }
+    if let Some(file) = arguments.report.as_ref().filter(|_| !records.is_empty()) {
+        let ids: Vec<String> = records.iter().map(|record| record.id.clone()).collect();
+        super::report::at_end(&store, &order.plan.name, &ids, file, false)?;
+    }
     let is_as_expected = came_of_it.expected.iter().all(|met| met.is_met() != Some(false));
     Ok(match status(ended)? {
         ExitCode::SUCCESS if !is_as_expected => ExitCode::from(1),

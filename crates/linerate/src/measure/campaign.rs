@@ -188,8 +188,12 @@ fn trials(
             },
             endpoints: endpoints.clone(),
         };
+        let spec = conducted.spec.clone();
         let mut record = join::record(label, conducted);
-        record.examination = examination;
+        record.examination = match (examination, &record.error) {
+            (None, None) => examined.of_deaths(pair, &spec, route, &record.events),
+            (examination, _) => examination,
+        };
         store.insert(&record)?;
         if record.error.is_none() {
             progress.line(&format!(

@@ -17,6 +17,7 @@ use linerate_path::budget::{LossLine, Seen as SeenDrops, drops_seen};
 use linerate_path::stage::Counters;
 use linerate_results::examination::{Came, Examination, Failed, Passed, PerEndMtu, Probe, Step, Unknown};
 use linerate_results::join::{Conducted, Route};
+use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Ip, Spec, Workload};
 
@@ -78,10 +79,8 @@ impl Examined {
     pub(crate) fn of(&mut self, pair: &Pair, conducted: &mut Conducted<TrialError>) -> Option<Examination> {
         let why = match &conducted.outcomes {
             Ok(outcomes) if nothing_arrived(outcomes) => None,
-            Ok(_) => {
-                self.known.clear();
-                return None;
-            }
+            // Whether something stopped coming is seen in the record.
+            Ok(_) => return None,
             Err(error @ (TrialError::NotOpened(_) | TrialError::Traffic(_))) => Some(error.clone()),
             // Of what is refused, only that there are no addresses is the network's doing.
             Err(error @ TrialError::Refused(_)) if conducted.route.is_none() => {
@@ -89,27 +88,14 @@ impl Examined {
             }
             Err(_) => return None,
         };
-        if interrupt::requested() {
-            return None;
-        }
-        let (scope, route) = (Scope::of(&conducted.spec), conducted.route);
-        let known = self.known.iter().find(|(other, there, _)| (*other, *there) == (scope, route));
-        let examination = match known {
-            Some((.., examination)) => examination.clone(),
-            None => {
-                match examine(pair, conducted.spec.ip, Some(scope), &mut |_| {}) {
-                    Ok(examination) => examination,
-                    Err(error) => {
-                        // A machine that is lost meanwhile is the news.
-                        conducted.outcomes = Err(error);
-                        return None;
-                    }
-                }
+        let examination = match self.once(pair, &conducted.spec, conducted.route)? {
+            Ok(examination) => examination,
+            Err(error) => {
+                // A machine that is lost meanwhile is the news.
+                conducted.outcomes = Err(error);
+                return None;
             }
         };
-        if known.is_none() {
-            self.known.push((scope, route, examination.clone()));
-        }
         if let (Some(why), Some(cause)) = (why, examination.cause()) {
             conducted.outcomes = Err(match why {
                 TrialError::NotOpened(_) => TrialError::NotOpened(cause.sentence()),
@@ -119,6 +105,38 @@ impl Examined {
                 }
                 why => why,
             });
+        }
+        Some(examination)
+    }
+
+    /// Examines why a flow stopped coming in mid-trial. A trial in which all came ends what is known of those before it.
+    pub(crate) fn of_deaths(
+        &mut self,
+        pair: &Pair,
+        spec: &Spec,
+        route: Option<Route>,
+        events: &[Event],
+    ) -> Option<Examination> {
+        if !events.iter().any(|event| matches!(event.what, Happening::FlowDied { .. })) {
+            self.known.clear();
+            return None;
+        }
+        // A machine that is lost meanwhile is the next trial's news: this one has its figures.
+        self.once(pair, spec, route)?.ok()
+    }
+
+    /// An examination, or what one of the same came to; `None` where the user wants an end.
+    fn once(&mut self, pair: &Pair, spec: &Spec, route: Option<Route>) -> Option<Result<Examination, TrialError>> {
+        if interrupt::requested() {
+            return None;
+        }
+        let scope = Scope::of(spec);
+        if let Some((.., known)) = self.known.iter().find(|(other, there, _)| (*other, *there) == (scope, route)) {
+            return Some(Ok(known.clone()));
+        }
+        let examination = examine(pair, spec.ip, Some(scope), &mut |_| {});
+        if let Ok(examination) = &examination {
+            self.known.push((scope, route, examination.clone()));
         }
         Some(examination)
     }

@@ -66,8 +66,8 @@ pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
     let mut left_out = Vec::new();
     let mut text = drawn(pieces, width, is_ascii_only(), |table| table.text(width, &mut left_out) + "\n");
     if !left_out.is_empty() {
-        let said = format!("Left out at this width: {} (COLUMNS=200 or --csv shows all).\n", left_out.join(", "));
-        text += &wrapped(&said, width);
+        let said = format!("Left out at this width: {} (COLUMNS=200 or --csv shows all).", left_out.join(", "));
+        text += &wrapped(&format!("{}\n", sentence(&said)), width);
     }
     text
 }

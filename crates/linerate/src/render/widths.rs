@@ -14,7 +14,9 @@ const WIDTHS: [u16; 3] = [80, 100, 200];
 fn forms(record: &Record) -> Vec<(&'static str, Vec<(u16, String)>)> {
     let mut forms: Vec<(&'static str, Vec<(u16, String)>)> = Vec::new();
     for width in WIDTHS {
-        for (at, (form, text)) in texts(record, Some(width)).into_iter().enumerate() {
+        // A report has a width of its own, and tests of its own.
+        let forms_of_width = texts(record, Some(width)).into_iter().filter(|(form, _)| *form != "report");
+        for (at, (form, text)) in forms_of_width.enumerate() {
             if width == WIDTHS[0] {
                 forms.push((form, Vec::new()));
             }

@@ -240,9 +240,9 @@ impl<'a> Case<'a> {
         self.share_of(&of_cpu) >= CPU_PART
     }
 
-    /// What happened in the trial.
+    /// What happened in the trial, to this direction or to both.
     pub(super) fn events(&self) -> impl Iterator<Item = &'a Event> {
-        self.record.events.iter()
+        self.record.events.iter().filter(|event| event.what.direction().is_none_or(|way| way == self.way))
     }
 
     /// Seconds, of the measured part, in which events of this kind held on; and how many there were.
@@ -497,6 +497,18 @@ impl<'a> Case<'a> {
             || self.waited_for_timer().is_some()
             || self.stood_still()
             || self.record.error.is_some()
+    }
+
+    /// A stream went as fast as it could, and that had an end: nothing else went wrong.
+    pub(super) fn only_has_an_end(&self) -> bool {
+        self.is_unlimited()
+            && self.line_bps().is_none()
+            && self.loss().is_none()
+            && self.tcp_loss().is_none()
+            && self.duplicated().is_none()
+            && self.overtaken().is_none()
+            && !self.stood_still()
+            && self.record.error.is_none()
     }
 
     /// The metric in which trouble of this record shows.

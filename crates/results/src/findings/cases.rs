@@ -506,11 +506,57 @@ fn in_time() -> Vec<FaultCase> {
         }),
         case("half a second of nothing", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
             lose(r, 4_200);
-            r.events = vec![event(0.7, Some(0.5), None, Happening::Stall { lost_share: Some(0.98) })];
+            r.events = vec![event(0.7, Some(0.5), None, Happening::Stall { direction: None, lost_share: Some(0.98) })];
+        }),
+        case("an address that another machine took", "neighbour-changed", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
+            lose(r, 4_200);
+            nic(&mut r.target).mac = Some("00:19:b8:00:12:34".to_owned());
+            let change = |from: &str, to: &str| Happening::NeighbourChanged {
+                address: "10.0.0.2".to_owned(),
+                from: format!("00:19:b8:00:12:{from}"),
+                to: format!("00:19:b8:00:12:{to}"),
+            };
+            r.events = vec![
+                event(0.68, None, Some(End::Host), change("34", "77")),
+                event(0.7, Some(0.5), None, Happening::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
+                event(1.2, None, Some(End::Host), change("77", "34")),
+            ];
+        }),
+        case("an address that moved without harm", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
+            lose(r, 4_200);
+            let change = Happening::NeighbourChanged {
+                address: "10.0.0.2".to_owned(),
+                from: "00:19:b8:00:12:34".to_owned(),
+                to: "00:19:b8:00:12:77".to_owned(),
+            };
+            r.events = vec![
+                event(0.2, Some(0.5), None, Happening::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
+                event(1.2, None, Some(End::Host), change),
+            ];
+        }),
+        case(
+            "a rate limit on the way that drops two of three",
+            "bottleneck",
+            &["unaccounted"],
+            udp(Rx, 300, 100.0),
+            |r| {
+                let lost = lose(r, 34_000);
+                between_links(r, 51_030, lost);
+                // Two of three, and now and then three of four: what is lost comes in runs, what arrives at the rate's distance.
+                arrivals(r, &[(117_600, 16_400), (156_800, 600)], &[(2, 16_400), (3, 400)]);
+            },
+        ),
+        case("two of three lost on the way by chance", "lossy-path", &["unaccounted"], udp(Rx, 300, 100.0), |r| {
+            let lost = lose(r, 34_000);
+            between_links(r, 51_030, lost);
+            let by_chance = |k: i32| (17_000.0 / 3.0 * (2.0_f64 / 3.0).powi(k - 1)) as u64;
+            let gaps: Vec<(u64, u64)> = (1..15).map(|k| (39_200 * k as u64, by_chance(k))).collect();
+            let runs: Vec<(u64, u64)> = (1..15).map(|k| (k as u64, by_chance(k) * 2 / 3)).collect();
+            arrivals(r, &gaps, &runs);
         }),
         case("a way that went in mid-trial", "flow-died", &["unaccounted"], udp(Rx, 100, 50.0), |r| {
             lose(r, 8_500);
-            r.events = vec![event(1.0, None, None, Happening::FlowDied { flow: 0, lost_share: None })];
+            r.events = vec![event(1.0, None, None, Happening::FlowDied { flow: 0, direction: None, lost_share: None })];
         }),
         case("a receiver that was stopped", "agent-stopped", &["receive-buffer"], udp(Rx, 300, 240.0), |r| {
             socket_drops(r, 9_000);
@@ -660,6 +706,21 @@ fn lose(record: &mut Record, lost: u64) -> u64 {
     (flow.packets_lost, flow.packets_received) = (Some(lost), Some(sent - lost));
     flow.loss_ratio = Some(lost as f64 / sent as f64);
     lost
+}
+
+/// So many left the sender's link, and so many of them did not arrive at the receiver's.
+fn between_links(record: &mut Record, sent: u64, lost: u64) {
+    record.host.counters.add(Stage::DriverTxRing, "link tx_packets", sent);
+    record.target.counters.add(Stage::DriverRxRing, "link rx_packets", sent - lost);
+}
+
+/// Arrivals at these distances, and what was lost in runs of these lengths: each with how often.
+fn arrivals(record: &mut Record, gaps: &[(u64, u64)], runs: &[(u64, u64)]) {
+    let flow = &mut record.result.as_mut().expect("figures").flow;
+    let mut histogram = Histogram::default();
+    gaps.iter().for_each(|(ns, count)| (0..*count).for_each(|_| histogram.record(*ns)));
+    flow.arrival_gaps = Some(histogram);
+    flow.loss_bursts = runs.iter().copied().collect();
 }
 
 /// They were lost at the receiver's sockets.

@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
 fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between)?;
     let pattern = Pattern::of(case, &missing.loss);
-    if matches!(pattern, Some(Pattern::Regular)) {
+    if pattern.as_ref().is_some_and(Pattern::is_of_a_rate) {
         return None;
     }
     let sentence = format!(

@@ -10,7 +10,7 @@ pub(super) const RULE: Rule = Rule {
     name: "nothing-comes-through",
     says: "No traffic passed, or none in one direction: a link, an address, a route, a neighbour, a filter on either end or \
            between, or a packet size that the path does not carry.",
-    rests_on: "The examination that runs when a trial cannot begin, dies, or moves nothing: its first step that failed. Sure where \
+    rests_on: "The examination that runs when a trial, or a flow of it, cannot begin, dies, or moves nothing: its first step that failed. Sure where \
                the kernel or an ICMP message names it itself, likely where packets were seen on one side of a place and not on \
                the other.",
     source: "RFC 792, RFC 1122 (sections 3.2.2, 3.3.1), RFC 1191, RFC 2923 (section 2.1), RFC 3704, RFC 5227; Linux \

@@ -29,7 +29,8 @@ pub(super) const DIED: Rule = Rule {
     find: find_died,
 };
 
-fn near<'a>(case: &Case<'a>, at_s: f64) -> Vec<String> {
+/// What else happened at about this time.
+fn near(case: &Case<'_>, at_s: f64) -> Vec<String> {
     let others = case.events().filter(|event| {
         !matches!(event.what, Happening::Stall { .. } | Happening::FlowDied { .. }) && (event.at_s - at_s).abs() <= 1.0
     });
@@ -61,7 +62,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let lost_share: Option<f64> = case
         .events()
         .filter_map(|event| match event.what {
-            Happening::Stall { lost_share } => lost_share,
+            Happening::Stall { lost_share, .. } => lost_share,
             _ => None,
         })
         .reduce(|sum, share| sum + share);

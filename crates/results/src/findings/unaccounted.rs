@@ -130,6 +130,8 @@ pub(super) enum Pattern {
     Bursts(f64),
     /// One by one, at distances more regular than chance makes.
     Regular,
+    /// Most of them, and this share of the rest arrived at even distances.
+    Above(f64),
     /// Each by chance.
     Random,
 }
@@ -146,21 +148,48 @@ impl Pattern {
         // Of losses that do not depend on each other runs are as long as this.
         let independent = 1.0 / (1.0 - loss.ratio).max(0.01);
         let single = bursts.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
-        Some(match () {
-            () if mean > 3.0 * independent => Pattern::Bursts(mean),
-            () if is_regular(single, loss.ratio, runs) => Pattern::Regular,
-            () => Pattern::Random,
+        Some(match even_share(case).filter(|share| loss.ratio >= MOST && *share >= EVEN) {
+            Some(share) => Pattern::Above(share),
+            None if mean > 3.0 * independent => Pattern::Bursts(mean),
+            None if is_regular(single, loss.ratio, runs) => Pattern::Regular,
+            None => Pattern::Random,
         })
+    }
+
+    /// Whether a limit of rate makes it: more was offered than passes.
+    pub(super) const fn is_of_a_rate(&self) -> bool {
+        matches!(self, Pattern::Regular | Pattern::Above(_))
     }
 
     pub(super) fn clause(&self) -> String {
         match self {
             Pattern::Bursts(mean) => format!("they vanished in bursts, {} at a time on average", tidy(*mean)),
             Pattern::Regular => "they vanished one by one, at more regular distances than chance makes".to_owned(),
+            Pattern::Above(share) => format!(
+                "{} of what arrived came at even distances, as from a link or shaper that is always busy",
+                percent(*share)
+            ),
             Pattern::Random => "they vanished one by one, as chance has it".to_owned(),
         }
     }
 }
+
+/// The share of arrivals at about the distance of the mean one. By chance, where most is lost, half of them are at most: the
+/// distances are a geometric number of those at which the packets left.
+fn even_share(case: &Case<'_>) -> Option<f64> {
+    let gaps = case.flow()?.arrival_gaps.as_ref()?;
+    let mean_ns = gaps.mean_ns()?;
+    let even = EVENLY.start * mean_ns..EVENLY.end * mean_ns;
+    let near = gaps.buckets().filter(|(ns, _)| even.contains(&(*ns as f64))).map(|(_, count)| count).total();
+    Some(near as f64 / gaps.count().max(1) as f64)
+}
+
+/// About the mean distance.
+const EVENLY: std::ops::Range<f64> = 0.6..1.6;
+/// So many arrivals at even distances are no accident.
+const EVEN: f64 = 0.75;
+/// Of a smaller loss even departures make even arrivals.
+const MOST: f64 = 0.5;
 
 /// Whether more runs than chance makes are of one packet: by chance each lost packet is followed by another as often as any.
 fn is_regular(single: f64, ratio: f64, runs: u64) -> bool {

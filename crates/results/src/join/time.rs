@@ -37,7 +37,7 @@ impl Joined<'_> {
                 Workload::UdpStream => (received, Some((received, FlowColumn::Missing))),
                 Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => (sent, None),
             };
-            ways.push(Arrivals { flows, seen, gap_s, least: LeastSilence::of(self.spec.workload), losing });
+            ways.push(Arrivals { direction, flows, seen, gap_s, least: LeastSilence::of(self.spec.workload), losing });
         }
         record.events = events(self.target, self.host, &ways);
     }

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use linerate_chart::{Axis, Cell, Chart, Estimate, Flow, Marks, Panel, Reference, Series, Stage as Place, Table};
+use linerate_chart::{
+    Axis, Cell, Chart, Estimate, Flow, Marks, Panel, Range, Reference, Series, Stage as Place, Table,
+};
 use linerate_machine::end::{Direction, End};
 use linerate_path::stage::Stage;
 use linerate_results::compare::Comparison;
@@ -137,8 +139,9 @@ pub(super) fn sweeps(records: &[Record], numbered: &Numbered<'_>) -> Vec<Chart> 
         if let Some(knee) = knee {
             rates = rates.reference(Reference::X(knee, "knee".to_owned()));
         }
-        let losses =
-            Panel::new(Axis::linear("lost", "%").of("of sent")).series(Series::new("lost", line(&loss), 2)).small();
+        let losses = Panel::new(Axis::linear("lost", "%").of("what was sent"))
+            .series(Series::new("lost", line(&loss), 2))
+            .small();
         charts.push(
             Chart::new(format!("Offered load and what arrived, {direction}{of}"), sentence, table)
                 .x(Axis::linear("offered load", "Mbit/s").of("UDP payload"))
@@ -246,6 +249,8 @@ pub(super) fn cpu(records: &[Record], numbered: &Numbered<'_>) -> Option<Chart> 
         "in all, µs",
     ]);
     let mut chart_panels = Vec::new();
+    let most = groups.iter().flat_map(|(_, runs)| BOTH.map(|end| middle(runs, |record| demand(record, end))));
+    let most = most.flatten().fold(0.0, f64::max);
     let mut dearest: Option<(f64, String)> = None;
     for end in BOTH {
         let mut bars: [Vec<(f64, Option<f64>)>; 5] = Default::default();
@@ -262,7 +267,8 @@ pub(super) fn cpu(records: &[Record], numbered: &Numbered<'_>) -> Option<Chart> 
                 dearest = Some((all, format!("{name} at the {end}")));
             }
         }
-        let mut panel = Panel::new(Axis::linear("CPU time", "µs").of(format!("{end}, each packet")));
+        let mut panel =
+            Panel::new(Axis::linear(format!("CPU time at the {end}"), "µs").range(Range::AtLeast(0.0, most)));
         for (number, (kind, bar)) in KINDS.iter().zip(bars).enumerate() {
             if bar.iter().any(|(_, part)| part.is_some_and(|part| part > 0.0)) {
                 panel = panel.series(Series::new(*kind, Marks::bar(bar), number));

@@ -1,0 +1,80 @@
+//! The other end's address got another hardware address, and nothing passed from then on.
+//! Knows events; a table of neighbours that has no room is another rule.
+
+use linerate_trial::event::{Event, Happening};
+
+use super::case::{Case, tidy};
+use super::{Finding, Rule, Sureness};
+
+pub(super) const RULE: Rule = Rule {
+    name: "neighbour-changed",
+    says: "The other end's address got another hardware address in mid-trial, and nothing passed from then on, or until it changed \
+           back: a duplicate address, a forged answer, or an entry that somebody made.",
+    rests_on: "The event neighbour-changed, and the event stall or flow-died that begins with it, or before the address changed back.",
+    source: "RFC 826 (the last answer is believed); RFC 4861, section 7.2.5; RFC 5227 (duplicate addresses).",
+    suggests: &[],
+    find,
+};
+
+/// What began together is told apart by so much at most, beside the length of a slice, seconds.
+const TOGETHER_S: f64 = 0.15;
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    case.events().find_map(|event| of_change(case, event))
+}
+
+fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
+    let Happening::NeighbourChanged { address, from, to } = &event.what else { return None };
+    let end = event.end?;
+    let is_next = |later: &&Event| {
+        let of_it = matches!(&later.what, Happening::NeighbourChanged { address: other, .. } if other == address);
+        of_it && later.end == event.end && later.at_s > event.at_s
+    };
+    let next = case.events().find(is_next);
+    let slack_s = event.within_s.clamp(0.0, 1.0) + TOGETHER_S;
+    let until_s = next.map_or(f64::INFINITY, |next| next.at_s);
+    let silent = case.events().find(|other| {
+        let is_silent = matches!(other.what, Happening::Stall { .. } | Happening::FlowDied { .. });
+        is_silent && (event.at_s - slack_s..=until_s).contains(&other.at_s)
+    })?;
+    let own = case.sides().into_iter().find(|side| side.end != end)?.nic().and_then(|nic| nic.mac.as_deref());
+    let other = end.other();
+    let sentence = match own {
+        Some(own) if own.eq_ignore_ascii_case(to) => {
+            format!("Until {} s the {end} sent to a hardware address that is not the {other}'s.", tidy(event.at_s))
+        }
+        _ => format!(
+            "From {} s on the {end} sent to another hardware address, and nothing passed: {address} changed from {from} to {to}.",
+            tidy(event.at_s)
+        ),
+    };
+    let silence = match silent.for_s {
+        Some(seconds) => format!("nothing arrived for {} s, from {} s on", tidy(seconds), tidy(silent.at_s)),
+        None => format!("nothing arrived any more from {} s on", tidy(silent.at_s)),
+    };
+    Some(
+        RULE.finds(case, Some(end), Sureness::Likely, 0.95, sentence)
+            .because(silence)
+            .because_of(own.map(|own| format!("the {other}'s own hardware address is {own}")))
+            .because_of(next.map(|next| format!("it changed again at {} s", tidy(next.at_s))))
+            .wrong_if(
+                "It is wrong if the way stands still too with a permanent entry for the other end \
+                 (ip neigh replace … nud permanent).",
+            )
+            .explains(&[
+                "outage",
+                "flow-died",
+                "neighbours",
+                "unaccounted",
+                "lossy-path",
+                "stack-drops",
+                "retransmission-timeout",
+                "receive-window",
+                "send-buffer",
+                "application-limited",
+                "bottleneck",
+                "host-limits",
+                "contradiction",
+            ]),
+    )
+}
