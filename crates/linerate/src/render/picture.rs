@@ -87,6 +87,9 @@ fn steps(mut runs: Vec<(f64, &FlowFigures)>) -> Vec<Step> {
         .collect()
 }
 
+/// A part of a load.
+type Part = fn(&Step) -> f64;
+
 /// Each load a bar, of the same width however far apart the loads are.
 fn chart(title: &str, steps: &[Step]) -> Chart {
     let load = |mbit: f64| if mbit < 10.0 { figure(mbit, 2) } else { count(mbit.round() as u64) };
@@ -94,8 +97,8 @@ fn chart(title: &str, steps: &[Step]) -> Chart {
     for Step { offered, received, sent } in steps {
         table = table.row([offered, sent, received].map(|mbit| Cell::number(figure(*mbit, 4), *mbit)));
     }
-    let bars = |part: fn(&Step) -> f64| Marks::bar((0..).map(f64::from).zip(steps.iter().map(part)));
-    let parts: [(&str, fn(&Step) -> f64); 3] = [
+    let bars = |part: Part| Marks::bar((0..).map(f64::from).zip(steps.iter().map(part)));
+    let parts: [(&str, Part); 3] = [
         ("received", |step| step.received),
         // A sender's account may end before its receiver's.
         ("sent and lost", |step| (step.sent - step.received).max(0.0)),
