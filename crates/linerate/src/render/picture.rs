@@ -95,16 +95,13 @@ fn chart(title: &str, steps: &[Step]) -> Chart {
         table = table.row([offered, sent, received].map(|mbit| Cell::number(figure(*mbit, 4), *mbit)));
     }
     let bars = |part: fn(&Step) -> f64| Marks::bar((0..).map(f64::from).zip(steps.iter().map(part)));
-    let parts: [(&str, fn(&Step) -> f64); 3] = [
-        ("received", |step| step.received),
-        // A sender's account may end before its receiver's.
-        ("sent and lost", |step| (step.sent - step.received).max(0.0)),
-        ("offered and not sent", |step| (step.offered - step.sent.max(step.received)).max(0.0)),
-    ];
-    let mut panel = Panel::new(Axis::linear("rate", "Mbit/s").of("UDP payload"));
-    for (number, (name, part)) in parts.into_iter().enumerate() {
-        panel = panel.series(Series::new(name, bars(part), number));
-    }
+    // A sender's account may end before its receiver's.
+    let lost = |step: &Step| (step.sent - step.received).max(0.0);
+    let not_sent = |step: &Step| (step.offered - step.sent.max(step.received)).max(0.0);
+    let mut panel = Panel::new(Axis::linear("rate", "Mbit/s").of("UDP payload"))
+        .series(Series::new("received", bars(|step| step.received), 0))
+        .series(Series::new("sent and lost", bars(lost), 1))
+        .series(Series::new("offered and not sent", bars(not_sent), 2));
     if steps.len() <= FEW {
         panel = panel.small();
     }
