@@ -108,9 +108,7 @@ impl Plot<'_> {
     /// What stands below the x axis: its label, and names that had no room within it.
     fn below(&self, margin: usize, columns: usize) -> String {
         let mut below = self.form.lines(&self.chart.x.label(), margin);
-        if let Some(names) = self.x.names()
-            && self.longest() > self.names(columns).1
-        {
+        if let Some(names) = self.x.names().filter(|_| self.longest() > self.names(columns).1) {
             below += &self.form.lines(&format!("From left to right: {}.", names.join("; ")), margin);
         }
         below

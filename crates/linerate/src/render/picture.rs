@@ -87,9 +87,6 @@ fn steps(mut runs: Vec<(f64, &FlowFigures)>) -> Vec<Step> {
         .collect()
 }
 
-/// A part of a load.
-type Part = fn(&Step) -> f64;
-
 /// Each load a bar, of the same width however far apart the loads are.
 fn chart(title: &str, steps: &[Step]) -> Chart {
     let load = |mbit: f64| if mbit < 10.0 { figure(mbit, 2) } else { count(mbit.round() as u64) };
@@ -97,17 +94,14 @@ fn chart(title: &str, steps: &[Step]) -> Chart {
     for Step { offered, received, sent } in steps {
         table = table.row([offered, sent, received].map(|mbit| Cell::number(figure(*mbit, 4), *mbit)));
     }
-    let bars = |part: Part| Marks::bar((0..).map(f64::from).zip(steps.iter().map(part)));
-    let parts: [(&str, Part); 3] = [
-        ("received", |step| step.received),
-        // A sender's account may end before its receiver's.
-        ("sent and lost", |step| (step.sent - step.received).max(0.0)),
-        ("offered and not sent", |step| (step.offered - step.sent.max(step.received)).max(0.0)),
-    ];
-    let mut panel = Panel::new(Axis::linear("rate", "Mbit/s").of("UDP payload"));
-    for (number, (name, part)) in parts.into_iter().enumerate() {
-        panel = panel.series(Series::new(name, bars(part), number));
-    }
+    let bars = |part: fn(&Step) -> f64| Marks::bar((0..).map(f64::from).zip(steps.iter().map(part)));
+    // A sender's account may end before its receiver's.
+    let lost = |step: &Step| (step.sent - step.received).max(0.0);
+    let not_sent = |step: &Step| (step.offered - step.sent.max(step.received)).max(0.0);
+    let mut panel = Panel::new(Axis::linear("rate", "Mbit/s").of("UDP payload"))
+        .series(Series::new("received", bars(|step| step.received), 0))
+        .series(Series::new("sent and lost", bars(lost), 1))
+        .series(Series::new("offered and not sent", bars(not_sent), 2));
     if steps.len() <= FEW {
         panel = panel.small();
     }
