@@ -260,6 +260,9 @@ fn others(outcome: &Outcome, seen: f64) -> Vec<Event> {
 mod tests {
     use super::*;
 
+    /// A column, and its value of each slice.
+    type Column = (FlowColumn, fn(usize) -> u64);
+
     const SLICE: u64 = 50_000_000;
 
     fn timeline(flows: &[&[u64]]) -> Timeline {
@@ -315,7 +318,7 @@ mod tests {
     }
 
     /// Nothing arrives from 0.5 s to 1.0 s, of 4 s; what the sender saw meanwhile.
-    fn outage(columns: &[(FlowColumn, fn(usize) -> u64)]) -> (Timeline, Timeline) {
+    fn outage(columns: &[Column]) -> (Timeline, Timeline) {
         let arrived: Vec<u64> = (0..80).map(|slice| if (10..20).contains(&slice) { 0 } else { 9_000 }).collect();
         let (received, mut sent) = (timeline(&[&arrived]), timeline(&[&[9_000; 80]]));
         for (column, value) in columns {
@@ -324,7 +327,7 @@ mod tests {
         (received, sent)
     }
 
-    fn of_outage(columns: &[(FlowColumn, fn(usize) -> u64)]) -> Vec<Event> {
+    fn of_outage(columns: &[Column]) -> Vec<Event> {
         let (seen, sent) = outage(columns);
         silences(&Arrivals {
             direction: Direction::Tx,
@@ -338,7 +341,7 @@ mod tests {
 
     #[test]
     fn what_was_lost_falls_into_a_stall_or_beside_it() {
-        let share = |columns: &[(FlowColumn, fn(usize) -> u64)]| match &of_outage(columns)[..] {
+        let share = |columns: &[Column]| match &of_outage(columns)[..] {
             [Event { what: Happening::Stall { direction: Some(Direction::Tx), lost_share }, .. }] => *lost_share,
             other => panic!("{other:?}"),
         };
