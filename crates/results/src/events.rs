@@ -1,7 +1,7 @@
 //! What happened at a time in a trial, as far as both ends' time slices show it: stalls, flows that died, others' traffic.
 //! Knows nothing of what the machines noticed by themselves; those events are merged in here.
 
-use linerate_machine::end::Direction;
+use linerate_machine::end::{Direction, End};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Workload;
@@ -124,14 +124,15 @@ const OTHERS_PART: f64 = 0.2;
 /// And for so many slices.
 const OTHERS_SLICES: usize = 2;
 
-/// Every event of a trial, in the order of time.
-pub(crate) fn events(target: &Outcome, host: &Outcome, ways: &[Arrivals<'_>]) -> Vec<Event> {
+/// Every event of a trial, in the order of time. `seen` says of an end which part of what it missed its interface counted all the
+/// same, and its own counters saw dropped after that.
+pub(crate) fn events(target: &Outcome, host: &Outcome, ways: &[Arrivals<'_>], seen: impl Fn(End) -> f64) -> Vec<Event> {
     let mut events: Vec<Event> = target.events.iter().chain(&host.events).cloned().collect();
     for way in ways {
         events.extend(silences(way));
     }
     for outcome in [target, host] {
-        events.extend(others(outcome).into_iter().take(MOST));
+        events.extend(others(outcome, seen(outcome.end)).into_iter().take(MOST));
     }
     events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     events
@@ -206,7 +207,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
 }
 
 /// Times in which others used an end's interface: what it counted beyond the trial's own.
-fn others(outcome: &Outcome) -> Vec<Event> {
+fn others(outcome: &Outcome, seen: f64) -> Vec<Event> {
     let timeline = &outcome.timeline;
     let ends = &timeline.ends_ns;
     let machine = |column, slice| timeline.machine.get(column, slice);
@@ -217,7 +218,10 @@ fn others(outcome: &Outcome) -> Vec<Event> {
         for flow in &timeline.flows {
             let octets = flow.columns.get(FlowColumn::Octets, slice)? as f64;
             let messages = flow.columns.get(FlowColumn::Messages, slice)? as f64;
-            sum += octets * 1.1 + messages.min(octets) * 120.0;
+            // What never arrived was as large as what did.
+            let missing = seen * flow.columns.get(FlowColumn::Missing, slice).unwrap_or(0) as f64;
+            let whole = if messages > 0.0 { 1.0 + missing / messages } else { 1.0 };
+            sum += (octets * 1.1 + messages.min(octets) * 120.0) * whole;
         }
         Some(sum)
     };
@@ -254,8 +258,6 @@ fn others(outcome: &Outcome) -> Vec<Event> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_machine::end::End;
-
     use super::*;
 
     const SLICE: u64 = 50_000_000;
@@ -312,6 +314,78 @@ mod tests {
         assert_eq!(silences_of(&[&ended], 0.0), [], "a quarter of a second before the end");
     }
 
+    /// Nothing arrives from 0.5 s to 1.0 s, of 4 s; what the sender saw meanwhile.
+    fn outage(columns: &[(FlowColumn, fn(usize) -> u64)]) -> (Timeline, Timeline) {
+        let arrived: Vec<u64> = (0..80).map(|slice| if (10..20).contains(&slice) { 0 } else { 9_000 }).collect();
+        let (received, mut sent) = (timeline(&[&arrived]), timeline(&[&[9_000; 80]]));
+        for (column, value) in columns {
+            sent.flows[0].columns.0.insert(*column, (0..80).map(value).collect());
+        }
+        (received, sent)
+    }
+
+    fn of_outage(columns: &[(FlowColumn, fn(usize) -> u64)]) -> Vec<Event> {
+        let (seen, sent) = outage(columns);
+        silences(&Arrivals {
+            direction: Direction::Tx,
+            flows: vec![0],
+            seen: &seen,
+            gap_s: 0.0,
+            least: LeastSilence::of(Workload::TcpStream),
+            losing: Some((&sent, FlowColumn::Retransmitted)),
+        })
+    }
+
+    #[test]
+    fn what_was_lost_falls_into_a_stall_or_beside_it() {
+        let share = |columns: &[(FlowColumn, fn(usize) -> u64)]| match &of_outage(columns)[..] {
+            [Event { what: Happening::Stall { direction: Some(Direction::Tx), lost_share }, .. }] => *lost_share,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(share(&[]), None, "nobody tells");
+        assert_eq!(share(&[(FlowColumn::Retransmitted, |_| 0)]), None, "nothing was lost");
+        assert_eq!(share(&[(FlowColumn::Retransmitted, |slice| u64::from((10..23).contains(&slice)))]), Some(1.0));
+        assert_eq!(share(&[(FlowColumn::Retransmitted, |slice| u64::from(slice >= 40))]), Some(0.0));
+        // Those that end from 0.2 s to 1.3 s: the silence, and 0.3 s before and after it.
+        assert_eq!(share(&[(FlowColumn::Retransmitted, |_| 2)]).map(|share| (share * 80.0).round()), Some(23.0));
+    }
+
+    #[test]
+    fn of_most_of_a_trial_nothing_is_told_by_when_it_was_lost() {
+        let arrived: Vec<u64> = (0..80).map(|slice| if slice >= 40 { 0 } else { 9_000 }).collect();
+        let (seen, mut sent) = (timeline(&[&arrived]), timeline(&[&[9_000; 80]]));
+        sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, vec![1; 80]);
+        let least = LeastSilence::of(Workload::TcpStream);
+        let losing = Some((&sent, FlowColumn::Retransmitted));
+        let way = Arrivals { direction: Direction::Tx, flows: vec![0], seen: &seen, gap_s: 0.0, least, losing };
+        let died = Happening::FlowDied { flow: 0, direction: Some(Direction::Tx), lost_share: None };
+        assert_eq!(silences(&way).into_iter().map(|event| event.what).collect::<Vec<_>>(), [died]);
+    }
+
+    #[test]
+    fn a_thread_that_had_no_cpu_made_the_silence_itself() {
+        let found = |waits: fn(usize) -> u64| of_outage(&[(FlowColumn::RunDelayUs, waits)]).len();
+        assert_eq!(found(|_| 0), 1);
+        // 30 % of 0.5 s, within it and elsewhere.
+        assert_eq!(found(|slice| if (10..20).contains(&slice) { 16_000 } else { 0 }), 0);
+        assert_eq!(found(|slice| if (10..20).contains(&slice) { 14_000 } else { 0 }), 1);
+        assert_eq!(found(|slice| if (10..20).contains(&slice) { 0 } else { 50_000 }), 1);
+        // A column that is shorter than the slices, as a hostile agent may have it.
+        let (seen, mut sent) = outage(&[]);
+        sent.flows[0].columns.0.insert(FlowColumn::RunDelayUs, vec![50_000; 3]);
+        let least = LeastSilence::of(Workload::TcpStream);
+        let losing = Some((&sent, FlowColumn::Retransmitted));
+        let way = Arrivals { direction: Direction::Tx, flows: vec![0], seen: &seen, gap_s: 0.0, least, losing };
+        assert_eq!(silences(&way).len(), 1);
+    }
+
+    #[test]
+    fn no_more_stalls_are_told_than_are_worth_it() {
+        let arrived: Vec<u64> = (0..2_000).map(|slice| u64::from(slice % 10 == 0)).collect();
+        let lengths: Vec<f64> = silences_of(&[&arrived], 0.0).into_iter().filter_map(|(.., seconds)| seconds).collect();
+        assert_eq!(lengths, [0.45; MOST]);
+    }
+
     #[test]
     fn others_traffic_is_what_the_interface_counted_beyond_the_trial_s() {
         let mut outcome = Outcome::of_flows(End::Target, vec![]);
@@ -324,12 +398,17 @@ mod tests {
             }
         };
         count(&mut outcome, [1_060_000; 8]);
-        assert_eq!(others(&outcome), []);
+        assert_eq!(others(&outcome, 0.0), []);
         count(&mut outcome, [1_060_000, 1_060_000, 3_000_000, 3_000_000, 3_000_000, 1_060_000, 1_060_000, 1_060_000]);
-        let found = others(&outcome);
+        let found = others(&outcome, 0.0);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].at_s, found[0].for_s, found[0].end), (0.1, Some(0.15), Some(End::Target)));
         let Happening::OthersTraffic { octets_per_s } = found[0].what else { panic!() };
         assert!((30e6..40e6).contains(&octets_per_s), "{octets_per_s}");
+        // Two of three datagrams came as far as the interface and no further: a thousand of a thousand octets arrived.
+        outcome.timeline.flows[0].columns.0.insert(FlowColumn::Missing, vec![2000; 8]);
+        count(&mut outcome, [3_180_000; 8]);
+        assert_eq!(others(&outcome, 0.0).len(), 1, "on the way: then somebody else's came here");
+        assert_eq!(others(&outcome, 1.0), []);
     }
 }

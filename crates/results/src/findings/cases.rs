@@ -554,6 +554,14 @@ fn in_time() -> Vec<FaultCase> {
             let runs: Vec<(u64, u64)> = (1..15).map(|k| (k as u64, by_chance(k) * 2 / 3)).collect();
             arrivals(r, &gaps, &runs);
         }),
+        case("TCP that loses so much that its timer outlasts the trial", "lossy-path", &[], tcp(Tx, 3.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.rtt_s, tcp.retransmissions, tcp.segments_sent) = (10e-3, 70, Some(500));
+            lossy(r, 60);
+            r.losses[0] = Losses { sent: 500, arrived: 440, ..r.losses[0] };
+            let died = Happening::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
+            r.events = vec![event(0.8, None, None, died)];
+        }),
         case("a way that went in mid-trial", "flow-died", &["unaccounted"], udp(Rx, 100, 50.0), |r| {
             lose(r, 8_500);
             r.events = vec![event(1.0, None, None, Happening::FlowDied { flow: 0, direction: None, lost_share: None })];

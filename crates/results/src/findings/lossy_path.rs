@@ -34,16 +34,29 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     if pattern.as_ref().is_some_and(Pattern::is_of_a_rate) {
         return None;
     }
-    let sentence = format!(
-        "{} are lost between the two ends: a switch, the cable, or a MAC that does not count what it drops.",
-        capital(case.noun())
-    );
+    let sentence = match alone(case, &missing) {
+        Some(sent) => format!(
+            "1 of {sent} {} was lost between the two ends: a single loss or a short outage, for nothing else was sent meanwhile.",
+            case.noun()
+        ),
+        None => format!(
+            "{} are lost between the two ends: a switch, the cable, or a MAC that does not count what it drops.",
+            capital(case.noun())
+        ),
+    };
     Some(
         RULE.finds(case, None, Sureness::Likely, missing.part, sentence)
             .because_of(missing.evidence(case))
             .because_of(pattern.map(|pattern| pattern.clause()))
             .wrong_if("It is wrong if as many vanish over a cable from one end to the other, with nothing between."),
     )
+}
+
+/// How many were sent, where one alone is missing and the next waited until it was given up: nobody can tell then what else
+/// would have been lost.
+fn alone(case: &Case<'_>, missing: &Missing) -> Option<u64> {
+    let waits = case.asked.as_ref().is_some_and(|asked| !asked.workload.is_stream() && asked.outstanding == 1);
+    (waits && case.streams() < 2.0 && missing.loss.packets == 1).then(|| case.losses().map(|losses| losses.sent))?
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {

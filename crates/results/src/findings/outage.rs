@@ -106,6 +106,8 @@ const EXPLAINS: [&str; 12] = [
 ];
 /// A smaller share of what was lost that fell into stalls shows that loss goes on outside of them.
 const MOST: f64 = 0.5;
+/// Of TCP's segments so many are not retransmitted because the way went.
+const MUCH: f64 = 0.05;
 
 fn find_died(case: &Case<'_>) -> Option<Finding> {
     let died: Vec<&Event> = case.events().filter(|event| matches!(event.what, Happening::FlowDied { .. })).collect();
@@ -118,8 +120,11 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
         Happening::FlowDied { lost_share, .. } => lost_share,
         _ => None,
     });
-    // TCP that loses much all the time waits for its timer longer and longer.
-    let by_loss = shares.reduce(f64::max).is_some_and(|share| share < MOST);
+    // TCP that loses much all the time waits for its timer longer and longer. On a way that went it sends next to nothing again.
+    let by_loss = match shares.reduce(f64::max) {
+        Some(share) => share < MOST,
+        None => case.retransmitted().is_some_and(|share| share >= MUCH),
+    };
     let sentence = format!("{what} died in mid-trial: nothing arrived from {} s on.", tidy(first.at_s));
     Some(
         DIED.finds(case, None, Sureness::Likely, if by_loss { 0.4 } else { 1.0 }, sentence)

@@ -35,6 +35,28 @@ fn lines(
     machine: Machine<'_>,
     receiver: Flow<'_>,
 ) -> Vec<TimeLine> {
+    world(World { is_tcp, asked, sender, machine, receiver, ..World::default() })
+}
+
+/// The same, with more of the world around it.
+#[derive(Default)]
+struct World<'a> {
+    is_tcp: bool,
+    asked: Option<f64>,
+    sender: Flow<'a>,
+    machine: Machine<'a>,
+    receiver: Flow<'a>,
+    receiving: Machine<'a>,
+    /// The queueing discipline; a token bucket where it is empty.
+    qdisc: &'a str,
+    /// Of both links; absent of no hardware.
+    speed_mbps: Option<u32>,
+    paces: bool,
+    paused: f64,
+}
+
+fn world(world: World<'_>) -> Vec<TimeLine> {
+    let World { is_tcp, asked, sender, machine, receiver, receiving, qdisc, speed_mbps, paces, paused } = world;
     let usual = [
         (FlowColumn::Octets, OCTETS),
         (FlowColumn::BusyUs, SLICE_US),
@@ -47,22 +69,27 @@ fn lines(
     ];
     let usual = usual.into_iter().filter(|(column, _)| !sender.iter().any(|(other, _)| other == column));
     let sender: Vec<_> = usual.chain(sender.iter().copied()).collect();
-    let receiver: Vec<_> = [(FlowColumn::Octets, OCTETS)].into_iter().chain(receiver.iter().copied()).collect();
-    let nic = Nic { name: "eth0".to_owned(), qdisc: Some("tbf".to_owned()), ..Nic::default() };
+    let receiver: Vec<_> = [(FlowColumn::Octets, OCTETS)]
+        .into_iter()
+        .filter(|_| !receiver.iter().any(|(column, _)| *column == FlowColumn::Octets))
+        .chain(receiver.iter().copied())
+        .collect();
+    let qdisc = if qdisc.is_empty() { "tbf" } else { qdisc };
+    let nic = Nic { name: "eth0".to_owned(), qdisc: Some(qdisc.to_owned()), speed_mbps, ..Nic::default() };
     let sending = Environment { nic: Some(nic), ..Environment::default() };
     stream(&Stream {
         direction: Direction::Tx,
         sender: End::Target,
         flows: vec![0],
         sent: &timeline(20, &sender, machine),
-        received: &timeline(20, &receiver, &[]),
+        received: &timeline(20, &receiver, receiving),
         sending: &sending,
         receiving: &Environment::default(),
         is_tcp,
-        paces: false,
+        paces,
         asked,
         grain: 1448.0,
-        paused: 0.0,
+        paused,
     })
 }
 
@@ -127,6 +154,71 @@ fn a_rate_that_is_reached_limits_and_one_that_is_not_does_not() {
         &lines(false, None, &[(F::RunUs, 10_000)], &[(MachineColumn::Backlog, 9_000)], &[]),
         &[(Limit::Shaper, Some(End::Target), 0.8), (Limit::SenderCpu, Some(End::Target), 0.2)],
     );
+}
+
+#[test]
+fn what_lies_around_a_stream_limits_it() {
+    use FlowColumn as F;
+    use MachineColumn as M;
+    let (target, host) = (Some(End::Target), Some(End::Host));
+    let tcp = |set: fn(&mut World<'static>)| {
+        let mut made = World { is_tcp: true, ..World::default() };
+        set(&mut made);
+        world(made)
+    };
+    // Nothing arrives though segments are on their way: after a time-out, or while a link is down.
+    check(
+        &tcp(|w| (w.sender, w.receiver) = (&[(F::Octets, 0), (F::Backoff, 2)], &[(F::Octets, 0)])),
+        &[(Limit::Outage, None, 1.0)],
+    );
+    check(
+        &tcp(|w| (w.sender, w.receiver) = (&[(F::Octets, 0), (F::CongestionState, 4)], &[(F::Octets, 0)])),
+        &[(Limit::Outage, None, 1.0)],
+    );
+    check(&tcp(|w| w.receiving = &[(M::CarrierChanges, 1)]), &[(Limit::Outage, None, 1.0)]);
+    check(&tcp(|w| w.machine = &[(M::CarrierChanges, 1)]), &[(Limit::Outage, None, 1.0)]);
+    // 95 % of 100 Mbit/s: 625,000 octets in 50 ms, 24 of each of 420 frames not counted.
+    check(
+        &tcp(|w| (w.speed_mbps, w.machine) = (Some(100), &[(M::TxOctets, 590_000), (M::TxPackets, 420)])),
+        &[(Limit::LinkRate, None, 1.0)],
+    );
+    check(
+        &tcp(|w| (w.speed_mbps, w.receiving) = (Some(100), &[(M::RxOctets, 590_000), (M::RxPackets, 420)])),
+        &[(Limit::LinkRate, None, 1.0)],
+    );
+    check(
+        &tcp(|w| (w.speed_mbps, w.machine) = (Some(100), &[(M::TxOctets, 500_000), (M::TxPackets, 420)])),
+        &[(Limit::Unaccounted, None, 1.0)],
+    );
+    // What stands at an egress that keeps to no rate waits for the interface.
+    check(&tcp(|w| (w.qdisc, w.machine) = ("pfifo_fast", &[(M::Backlog, 9_000)])), &[(Limit::Qdisc, target, 1.0)]);
+    check(&tcp(|w| (w.qdisc, w.machine) = ("fq_codel", &[(M::QdiscDropped, 3)])), &[(Limit::Qdisc, target, 1.0)]);
+    check(&tcp(|w| w.machine = &[(M::BusiestSoftirq, 980)]), &[(Limit::Softirq, target, 1.0)]);
+    check(&tcp(|w| w.receiving = &[(M::BusiestSoftirq, 980)]), &[(Limit::Softirq, host, 1.0)]);
+    check(&tcp(|w| w.receiving = &[(M::BusiestSoftirq, 800)]), &[(Limit::Unaccounted, None, 1.0)]);
+    check(&tcp(|w| w.paused = 0.4), &[(Limit::Unaccounted, None, 0.6), (Limit::Pause, target, 0.4)]);
+    check(&tcp(|w| w.paces = true), &[(Limit::Pacing, None, 1.0)]);
+    // A quota takes the sender's CPU, whatever its thread waits.
+    check(
+        &tcp(|w| (w.sender, w.machine) = (&[(F::RunUs, 20_000)], &[(M::ThrottledUs, 30_000)])),
+        &[(Limit::SenderCpuWait, target, 0.6), (Limit::SenderCpu, target, 0.4)],
+    );
+}
+
+#[test]
+fn datagrams_that_nobody_gets_are_an_outage_unless_the_receiver_had_no_cpu() {
+    use FlowColumn as F;
+    let udp = |receiver: Flow<'_>, receiving: Machine<'_>| {
+        let sender: Flow<'_> = &[(F::Octets, OCTETS / 2), (F::RunUs, 49_500)];
+        let asked = Some(OCTETS as f64 * 20.0);
+        world(World { asked, sender, receiver, receiving, ..World::default() })
+    };
+    let sender_cpu = [(Limit::SenderCpu, Some(End::Target), 1.0)];
+    check(&udp(&[(F::Octets, 0)], &[]), &[(Limit::Outage, None, 1.0)]);
+    check(&udp(&[(F::Octets, 1)], &[]), &sender_cpu);
+    check(&udp(&[(F::Octets, 0), (F::RunDelayUs, 30_000)], &[]), &sender_cpu);
+    check(&udp(&[(F::Octets, 0)], &[(MachineColumn::ThrottledUs, 30_000)]), &sender_cpu);
+    check(&udp(&[(F::Octets, 0)], &[(MachineColumn::LateUs, 300_000)]), &sender_cpu);
 }
 
 #[test]

@@ -63,3 +63,99 @@ pub(crate) fn transactions(of: &Transactions<'_>) -> Vec<TimeLine> {
     take(Limit::Queues, None, f64::INFINITY);
     sums.lines(of.direction, count.max(1) as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A thousand round trips of which so many took so many milliseconds; the threads of the whole trial; what was lost.
+    fn lines(
+        trips: &[(u64, u64)],
+        asking: ThreadUse,
+        answering: ThreadUse,
+        lost_s: f64,
+        is_tcp: bool,
+    ) -> Vec<TimeLine> {
+        let mut latency = Histogram::default();
+        trips.iter().for_each(|(count, ms)| (0..*count).for_each(|_| latency.record(ms * MS)));
+        transactions(&Transactions {
+            direction: Direction::Rx,
+            requester: End::Host,
+            latency: &latency,
+            asking,
+            answering,
+            // As many again in the warm-up.
+            whole: 2 * latency.count(),
+            lost_s,
+            retransmission_s: is_tcp.then_some(0.2),
+        })
+    }
+
+    fn thread(ran_s: f64, waited_s: Option<f64>) -> ThreadUse {
+        ThreadUse { user_s: ran_s / 4.0, system_s: ran_s * 0.75, run_delay_s: waited_s, ..ThreadUse::default() }
+    }
+
+    /// The share of each, to a percent: a histogram's buckets are no finer.
+    #[track_caller]
+    fn check(lines: &[TimeLine], want: &[(Limit, Option<End>, f64)]) {
+        let same = |(line, (limit, end, share)): (&TimeLine, &(Limit, Option<End>, f64))| {
+            (line.limit, line.end) == (*limit, *end) && (line.share - share).abs() < 0.011
+        };
+        assert!(lines.len() == want.len() && lines.iter().zip(want).all(same), "{lines:#?}, not {want:?}");
+        let sum: f64 = lines.iter().map(|line| line.share).sum();
+        assert!((sum - 1.0).abs() < 1e-3, "{sum}");
+    }
+
+    #[test]
+    fn a_round_trip_is_divided_among_both_threads_the_way_and_queues() {
+        let (target, host) = (Some(End::Target), Some(End::Host));
+        // Of 10 ms each the asking thread ran 2 and waited 1, the answering one ran 3: the trial's other half was alike.
+        let all = lines(&[(1000, 10)], thread(4.0, Some(2.0)), thread(6.0, None), 0.0, false);
+        // What the quickest took beside its threads lies on the way, but for what a thread waited.
+        let want = [
+            (Limit::OnTheWay, None, 0.4),
+            (Limit::ResponderRuns, target, 0.3),
+            (Limit::RequesterRuns, host, 0.2),
+            (Limit::RequesterWaits, host, 0.1),
+        ];
+        check(&all, &want);
+        assert!((all[0].seconds - 4e-3).abs() < 1e-4, "of each transaction: {}", all[0].seconds);
+        // What the tenth of them takes beyond the quickest are queues: 40 of 140.
+        let none = ThreadUse::default();
+        check(
+            &lines(&[(900, 10), (100, 50)], none, none, 0.0, false),
+            &[(Limit::OnTheWay, None, 0.714), (Limit::Queues, None, 0.286)],
+        );
+        check(
+            &lines(&[(1000, 10)], none, thread(12.0, Some(8.0)), 0.0, false),
+            &[(Limit::ResponderRuns, target, 0.6), (Limit::ResponderWaits, target, 0.4)],
+        );
+    }
+
+    #[test]
+    fn what_is_lost_is_waited_for() {
+        let none = ThreadUse::default();
+        // Five time-outs of a second beside ten seconds of answers.
+        check(
+            &lines(&[(1000, 10)], none, none, 5.0, false),
+            &[(Limit::OnTheWay, None, 0.667), (Limit::LostAndWaited, None, 0.333)],
+        );
+        // Thirty of 210 ms, of which TCP's timer is 200; over UDP those are queues.
+        let slow = [(970, 10), (30, 210)];
+        check(
+            &lines(&slow, none, none, 0.0, true),
+            &[(Limit::OnTheWay, None, 0.625), (Limit::LostAndWaited, None, 0.375)],
+        );
+        check(&lines(&slow, none, none, 0.0, false), &[(Limit::OnTheWay, None, 0.625), (Limit::Queues, None, 0.375)]);
+    }
+
+    #[test]
+    fn threads_that_say_more_than_there_was_get_no_more_than_there_was() {
+        let (target, host) = (Some(End::Target), Some(End::Host));
+        let all = lines(&[(1000, 10)], thread(16.0, Some(1e12)), thread(1e12, Some(1e12)), 0.0, false);
+        check(&all, &[(Limit::RequesterRuns, host, 0.8), (Limit::ResponderRuns, target, 0.2)]);
+        assert_eq!(lines(&[], thread(1.0, None), thread(1.0, None), 3.0, true), [], "nothing was answered");
+    }
+}
