@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_limit_is_met_exactly_and_not_by_one_octet_more() {
-        assert!(!Figure::new("x", FILE_LIMIT, FILE_LIMIT).is_over());
-        assert!(Figure::new("x", FILE_LIMIT + 1, FILE_LIMIT).is_over());
+        assert!(!Figure::new("x", FILE_LIMIT as u64, FILE_LIMIT).is_over());
+        assert!(Figure::new("x", FILE_LIMIT as u64 + 1, FILE_LIMIT).is_over());
     }
 
     #[test]
