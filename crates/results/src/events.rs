@@ -260,9 +260,6 @@ fn others(outcome: &Outcome, seen: f64) -> Vec<Event> {
 mod tests {
     use super::*;
 
-    /// A column, and its value of each slice.
-    type Column = (FlowColumn, fn(usize) -> u64);
-
     const SLICE: u64 = 50_000_000;
 
     fn timeline(flows: &[&[u64]]) -> Timeline {
@@ -317,8 +314,11 @@ mod tests {
         assert_eq!(silences_of(&[&ended], 0.0), [], "a quarter of a second before the end");
     }
 
+    /// A column of the sender's, by the slice's number.
+    type Made = (FlowColumn, fn(usize) -> u64);
+
     /// Nothing arrives from 0.5 s to 1.0 s, of 4 s; what the sender saw meanwhile.
-    fn outage(columns: &[Column]) -> (Timeline, Timeline) {
+    fn outage(columns: &[Made]) -> (Timeline, Timeline) {
         let arrived: Vec<u64> = (0..80).map(|slice| if (10..20).contains(&slice) { 0 } else { 9_000 }).collect();
         let (received, mut sent) = (timeline(&[&arrived]), timeline(&[&[9_000; 80]]));
         for (column, value) in columns {
@@ -327,7 +327,7 @@ mod tests {
         (received, sent)
     }
 
-    fn of_outage(columns: &[Column]) -> Vec<Event> {
+    fn of_outage(columns: &[Made]) -> Vec<Event> {
         let (seen, sent) = outage(columns);
         silences(&Arrivals {
             direction: Direction::Tx,
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn what_was_lost_falls_into_a_stall_or_beside_it() {
-        let share = |columns: &[Column]| match &of_outage(columns)[..] {
+        let share = |columns: &[Made]| match &of_outage(columns)[..] {
             [Event { what: Happening::Stall { direction: Some(Direction::Tx), lost_share }, .. }] => *lost_share,
             other => panic!("{other:?}"),
         };

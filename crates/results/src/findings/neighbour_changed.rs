@@ -10,7 +10,7 @@ pub(super) const RULE: Rule = Rule {
     name: "neighbour-changed",
     says: "The other end's address got another hardware address in mid-trial, and nothing passed from then on, or until it changed \
            back: a duplicate address, a forged answer, or an entry that somebody made.",
-    rests_on: "The event neighbour-changed, and the event stall or flow-died that begins with it, or before the address changed back.",
+    rests_on: "The event neighbour-changed, and the event stall or flow-died that begins with it, to 0.15 s and a slice.",
     source: "RFC 826 (the last answer is believed); RFC 4861, section 7.2.5; RFC 5227 (duplicate addresses).",
     suggests: &[],
     find,
@@ -32,22 +32,20 @@ fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
     };
     let next = case.events().find(is_next);
     let slack_s = event.within_s.clamp(0.0, 1.0) + TOGETHER_S;
-    let until_s = next.map_or(f64::INFINITY, |next| next.at_s);
     let silent = case.events().find(|other| {
         let is_silent = matches!(other.what, Happening::Stall { .. } | Happening::FlowDied { .. });
-        is_silent && (event.at_s - slack_s..=until_s).contains(&other.at_s)
+        is_silent && (other.at_s - event.at_s).abs() <= slack_s
     })?;
-    let own = case.sides().into_iter().find(|side| side.end != end)?.nic().and_then(|nic| nic.mac.as_deref());
     let other = end.other();
-    let sentence = match own {
-        Some(own) if own.eq_ignore_ascii_case(to) => {
-            format!("Until {} s the {end} sent to a hardware address that is not the {other}'s.", tidy(event.at_s))
-        }
-        _ => format!(
-            "From {} s on the {end} sent to another hardware address, and nothing passed: {address} changed from {from} to {to}.",
-            tidy(event.at_s)
-        ),
-    };
+    let own = case.sides().into_iter().find(|side| side.end == other)?.nic().and_then(|nic| nic.mac.as_deref());
+    // One that is put right stops nothing.
+    if own.is_some_and(|own| own.eq_ignore_ascii_case(to)) {
+        return None;
+    }
+    let sentence = format!(
+        "From {} s on the {end} sent to another hardware address, and nothing passed: {address} changed from {from} to {to}.",
+        tidy(event.at_s)
+    );
     let silence = match silent.for_s {
         Some(seconds) => format!("nothing arrived for {} s, from {} s on", tidy(seconds), tidy(silent.at_s)),
         None => format!("nothing arrived any more from {} s on", tidy(silent.at_s)),
