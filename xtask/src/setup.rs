@@ -1,4 +1,5 @@
-//! `cargo xtask setup`: installs what the tests need, on Debian and its like; `setup agents`, `setup boards`: what those need.
+//! `cargo xtask setup`: installs what the tests need, on Debian and its like; `setup agents`, `setup boards`, `setup browser`: what
+//! those need.
 //! Knows which program comes from which package, and installs nothing that is there already.
 
 use std::ffi::OsString;
@@ -43,6 +44,9 @@ const FOR_BOARDS: [(&str, &str); 6] = [
     ("qemu-system-mipsel", "qemu-system-mips"),
 ];
 
+/// What opens reports as their readers do.
+const FOR_BROWSER: [(&str, &str); 2] = [("chromedriver", "chromium-driver"), ("chromium", "chromium")];
+
 /// Installs what is missing.
 pub fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
     match words.next() {
@@ -54,6 +58,10 @@ pub fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
         Some(word) if word == "boards" => {
             no_more(words)?;
             install(&FOR_BOARDS)
+        }
+        Some(word) if word == "browser" => {
+            no_more(words)?;
+            install(&FOR_BROWSER)
         }
         Some(word) => Err(format!("'{}' means nothing here; see cargo xtask help", word.to_string_lossy())),
     }

@@ -1,7 +1,7 @@
 //! What happened at a time in a trial, as far as both ends' time slices show it: stalls, flows that died, others' traffic.
 //! Knows nothing of what the machines noticed by themselves; those events are merged in here.
 
-use linerate_machine::end::Direction;
+use linerate_machine::end::{Direction, End};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Workload;
@@ -124,14 +124,15 @@ const OTHERS_PART: f64 = 0.2;
 /// And for so many slices.
 const OTHERS_SLICES: usize = 2;
 
-/// Every event of a trial, in the order of time.
-pub(crate) fn events(target: &Outcome, host: &Outcome, ways: &[Arrivals<'_>]) -> Vec<Event> {
+/// Every event of a trial, in the order of time. `seen` says of an end which part of what it missed its interface counted all the
+/// same, and its own counters saw dropped after that.
+pub(crate) fn events(target: &Outcome, host: &Outcome, ways: &[Arrivals<'_>], seen: impl Fn(End) -> f64) -> Vec<Event> {
     let mut events: Vec<Event> = target.events.iter().chain(&host.events).cloned().collect();
     for way in ways {
         events.extend(silences(way));
     }
     for outcome in [target, host] {
-        events.extend(others(outcome).into_iter().take(MOST));
+        events.extend(others(outcome, seen(outcome.end)).into_iter().take(MOST));
     }
     events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     events
@@ -206,7 +207,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
 }
 
 /// Times in which others used an end's interface: what it counted beyond the trial's own.
-fn others(outcome: &Outcome) -> Vec<Event> {
+fn others(outcome: &Outcome, seen: f64) -> Vec<Event> {
     let timeline = &outcome.timeline;
     let ends = &timeline.ends_ns;
     let machine = |column, slice| timeline.machine.get(column, slice);
@@ -217,7 +218,10 @@ fn others(outcome: &Outcome) -> Vec<Event> {
         for flow in &timeline.flows {
             let octets = flow.columns.get(FlowColumn::Octets, slice)? as f64;
             let messages = flow.columns.get(FlowColumn::Messages, slice)? as f64;
-            sum += octets * 1.1 + messages.min(octets) * 120.0;
+            // What never arrived was as large as what did.
+            let missing = seen * flow.columns.get(FlowColumn::Missing, slice).unwrap_or(0) as f64;
+            let whole = if messages > 0.0 { 1.0 + missing / messages } else { 1.0 };
+            sum += (octets * 1.1 + messages.min(octets) * 120.0) * whole;
         }
         Some(sum)
     };
@@ -254,8 +258,6 @@ fn others(outcome: &Outcome) -> Vec<Event> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_machine::end::End;
-
     use super::*;
 
     const SLICE: u64 = 50_000_000;
@@ -399,12 +401,17 @@ mod tests {
             }
         };
         count(&mut outcome, [1_060_000; 8]);
-        assert_eq!(others(&outcome), []);
+        assert_eq!(others(&outcome, 0.0), []);
         count(&mut outcome, [1_060_000, 1_060_000, 3_000_000, 3_000_000, 3_000_000, 1_060_000, 1_060_000, 1_060_000]);
-        let found = others(&outcome);
+        let found = others(&outcome, 0.0);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].at_s, found[0].for_s, found[0].end), (0.1, Some(0.15), Some(End::Target)));
         let Happening::OthersTraffic { octets_per_s } = found[0].what else { panic!() };
         assert!((30e6..40e6).contains(&octets_per_s), "{octets_per_s}");
+        // Two of three datagrams came as far as the interface and no further: a thousand of a thousand octets arrived.
+        outcome.timeline.flows[0].columns.0.insert(FlowColumn::Missing, vec![2000; 8]);
+        count(&mut outcome, [3_180_000; 8]);
+        assert_eq!(others(&outcome, 0.0).len(), 1, "on the way: then somebody else's came here");
+        assert_eq!(others(&outcome, 1.0), []);
     }
 }

@@ -152,8 +152,9 @@ mod tests {
 
     #[test]
     fn a_limit_is_met_exactly_and_not_by_one_octet_more() {
-        assert!(!Figure::new("x", FILE_LIMIT, FILE_LIMIT).is_over());
-        assert!(Figure::new("x", FILE_LIMIT + 1, FILE_LIMIT).is_over());
+        let limit = FILE_LIMIT as u64;
+        assert!(!Figure::new("x", limit, FILE_LIMIT).is_over());
+        assert!(Figure::new("x", limit + 1, FILE_LIMIT).is_over());
     }
 
     #[test]

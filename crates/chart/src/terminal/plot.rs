@@ -10,7 +10,7 @@ use super::{Form, Glyphs};
 /// Rows of a panel that stands alone, of one of several, and of a small one.
 const ALONE: usize = 12;
 const TALL: usize = 10;
-const LOW: usize = 5;
+const LOW: usize = 6;
 
 /// A panel and what it is drawn with.
 pub(super) struct Plot<'a> {
@@ -94,9 +94,10 @@ impl Plot<'_> {
 
     /// Of names, which stand at the axis, every second, third, …; and how long one may be.
     fn names(&self, columns: usize) -> (usize, usize) {
-        let slot = self.slot(columns).max(1);
-        let every = (self.longest().min(10) + 3).div_ceil(slot);
-        (every, (slot * every).saturating_sub(2).max(1))
+        let of = |value| self.x.place(value).unwrap_or(0.0);
+        let slot = ((of(1.0) - of(0.0)) * columns as f64).max(0.01);
+        let every = (((self.longest().min(10) + 3) as f64 / slot).ceil() as usize).max(1);
+        (every, ((slot * every as f64) as usize).saturating_sub(2).max(1))
     }
 
     /// Columns of the longest name.
@@ -104,19 +105,11 @@ impl Plot<'_> {
         self.x.names().into_iter().flatten().map(|name| text::columns(name)).max().unwrap_or(0)
     }
 
-    /// Columns from a name to the next.
-    fn slot(&self, columns: usize) -> usize {
-        let of = |value| self.x.place(value).unwrap_or(0.0);
-        ((of(1.0) - of(0.0)) * columns as f64) as usize
-    }
-
     /// What stands below the x axis: its label, and names that had no room within it.
     fn below(&self, margin: usize, columns: usize) -> String {
         let mut below = self.form.lines(&self.chart.x.label(), margin);
-        if let Some(names) = self.x.names() {
-            if self.longest() > self.names(columns).1 {
-                below += &self.form.lines(&format!("From left to right: {}.", names.join("; ")), margin);
-            }
+        if let Some(names) = self.x.names().filter(|_| self.longest() > self.names(columns).1) {
+            below += &self.form.lines(&format!("From left to right: {}.", names.join("; ")), margin);
         }
         below
     }

@@ -10,8 +10,8 @@ use linerate_machine::end::PerEnd;
 use linerate_results::record::Record;
 use linerate_results::store::Store;
 
-use super::run::{Wanted, status};
 use super::report::at_end;
+use super::run::{Wanted, status};
 use super::{report, width};
 use crate::cli::{DemoArgs, SharedArgs};
 use crate::interrupt;

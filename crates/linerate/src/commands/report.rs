@@ -13,7 +13,7 @@ use linerate_results::store::{Campaign, Store};
 use super::open_store;
 use super::run::Wanted;
 use super::selection::{compared, records, selection};
-use crate::cli::{FormArgs, MadeArgs, ReportFile, ReportArgs, ReportCommand, SharedArgs};
+use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};
 use crate::output::{data, out, say};
 use crate::render::report::{
     Carried, Origin, Report, Side, Verified, anonymous, attached, lines, read_back, records_of, verify,

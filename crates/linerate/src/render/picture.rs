@@ -1,6 +1,7 @@
 //! A small picture of a sweep: offered load against what arrived and what was lost, for a terminal of one colour.
 //! Knows only UDP streams whose load was varied; everything else has no picture.
 
+use linerate_chart::{Axis, Cell, Chart, Marks, Panel, Series, Table, terminal};
 use linerate_machine::end::Direction;
 use linerate_results::figure::Source;
 use linerate_results::record::{FlowFigures, Record};
@@ -8,13 +9,13 @@ use linerate_results::stats::median;
 use linerate_trial::spec::Workload;
 
 use super::number::{count, figure};
-use super::sentence;
 
-/// The most columns of the field, what stands beside it, and its rows: half of them for a few loads.
-const WIDTH: usize = 60;
-const BESIDE: usize = 25;
-const HEIGHT: usize = 12;
+/// At most this wide: of a few loads, bars that are wider say no more.
+const WIDTH: u16 = 85;
+/// The picture of a few loads is half as high.
 const FEW: usize = 6;
+/// What arrives of a load that is not said to lose.
+const WHOLE: f64 = 0.99;
 
 /// One offered load, Mbit/s of UDP payload; medians over its runs.
 struct Step {
@@ -27,7 +28,7 @@ struct Step {
 /// something; where nothing was lost, of the first alone. Empty when there is none.
 ///
 /// ```text
-///     each bar:  ·  offered and never sent
+///     each bar:  ·  offered and not sent
 ///                ░  sent and lost
 ///                █  received
 /// ```
@@ -49,14 +50,15 @@ pub(crate) fn picture(records: &[Record], width: Option<u16>) -> String {
             }
         }
     }
-    let columns = width.map_or(WIDTH, |width| usize::from(width).saturating_sub(BESIDE).clamp(10, WIDTH));
     let sweeps = sweeps.into_iter().map(|(title, runs)| (title, steps(runs))).filter(|(_, steps)| steps.len() >= 3);
     let (mut shown, others): (Vec<_>, Vec<_>) =
-        sweeps.partition(|(_, steps)| steps.iter().any(|step| step.received < 0.99 * step.sent));
+        sweeps.partition(|(_, steps)| steps.iter().any(|step| step.received < WHOLE * step.sent));
     if shown.is_empty() {
         shown.extend(others.into_iter().take(1));
     }
-    shown.iter().map(|(title, steps)| drawn(steps, title, columns)).collect::<Vec<_>>().join("\n")
+    let width = usize::from(width.unwrap_or(WIDTH).min(WIDTH));
+    let drawn = |(title, steps): &(String, Vec<Step>)| terminal::drawn(&chart(title, steps), width, false);
+    shown.iter().map(drawn).collect::<Vec<_>>().join("\n")
 }
 
 /// The picture that a source belongs to: alike in all but the load.
@@ -85,59 +87,50 @@ fn steps(mut runs: Vec<(f64, &FlowFigures)>) -> Vec<Step> {
         .collect()
 }
 
-fn drawn(steps: &[Step], title: &str, columns: usize) -> String {
-    // More loads than columns: every second, third, … of them, the last one always.
-    let every = steps.len().div_ceil(columns);
-    let shown: Vec<&Step> = steps.iter().rev().step_by(every).collect::<Vec<_>>().into_iter().rev().collect();
-    let bar = columns / shown.len();
-    let height = if shown.len() <= FEW { HEIGHT / 2 } else { HEIGHT };
-    let top = shown.iter().flat_map(|step| [step.offered, step.received, step.sent]).fold(0.0, f64::max);
-    let row_mbit = top / height as f64;
-    let mut text =
-        format!("{}, Mbit/s of UDP payload: █ received, ░ sent and lost, · offered and not sent\n", sentence(title));
-    for row in (0..height).rev() {
-        // Received is right to a quarter of a row, for there is a half block; the rest to half a row.
-        let bottom = row as f64 * row_mbit;
-        let filled = |mbit: f64| (mbit - bottom) / row_mbit;
-        let mark = match row {
-            row if row + 1 == height => figure(top, 3),
-            row if row + 1 == height / 2 => figure(top / 2.0, 3),
-            _ => String::new(),
-        };
-        let bars: String = shown
-            .iter()
-            .map(|step| {
-                let glyph = match (filled(step.received), filled(step.sent), filled(step.offered)) {
-                    (received, ..) if received >= 0.75 => '█',
-                    (received, ..) if received >= 0.25 => '▄',
-                    (_, sent, _) if sent >= 0.5 => '░',
-                    (.., offered) if offered >= 0.5 => '·',
-                    _ => ' ',
-                };
-                glyph.to_string().repeat(bar)
-            })
-            .collect();
-        text += &format!("{mark:>7} ┤{}\n", bars.trim_end());
+/// Each load a bar, of the same width however far apart the loads are.
+fn chart(title: &str, steps: &[Step]) -> Chart {
+    let load = |mbit: f64| if mbit < 10.0 { figure(mbit, 2) } else { count(mbit.round() as u64) };
+    let mut table = Table::new(["offered, Mbit/s", "sent, Mbit/s", "received, Mbit/s"]);
+    for Step { offered, received, sent } in steps {
+        table = table.row([offered, sent, received].map(|mbit| Cell::number(figure(*mbit, 4), *mbit)));
     }
-    let some = if every > 1 { format!(" (1 in {every})") } else { String::new() };
-    text + &format!("{:>7} └{} Mbit/s offered{some}\n", "0", axis(&shown, bar))
+    let bars = |part: fn(&Step) -> f64| Marks::bar((0..).map(f64::from).zip(steps.iter().map(part)));
+    // A sender's account may end before its receiver's.
+    let lost = |step: &Step| (step.sent - step.received).max(0.0);
+    let not_sent = |step: &Step| (step.offered - step.sent.max(step.received)).max(0.0);
+    let mut panel = Panel::new(Axis::linear("rate", "Mbit/s").of("UDP payload"))
+        .series(Series::new("received", bars(|step| step.received), 0))
+        .series(Series::new("sent and lost", bars(lost), 1))
+        .series(Series::new("offered and not sent", bars(not_sent), 2));
+    if steps.len() <= FEW {
+        panel = panel.small();
+    }
+    let loads = Axis::categories("offered load, Mbit/s", steps.iter().map(|step| load(step.offered))).of("UDP payload");
+    Chart::new(format!("What arrived of each load, {title}"), told(steps), table).x(loads).panel(panel)
 }
 
-/// The axis, with the loads beneath their bars, as many as there is room for.
-fn axis(shown: &[&Step], bar: usize) -> String {
-    let mut text = String::new();
-    let mut end = 1;
-    for (at, step) in shown.iter().enumerate() {
-        let label = if step.offered < 10.0 { figure(step.offered, 2) } else { count(step.offered.round() as u64) };
-        let start = (at * bar + bar / 2).saturating_sub(label.len() / 2);
-        if start >= end && start + label.len() <= bar * shown.len() {
-            text += &"─".repeat(start - text.chars().count());
-            text += &label;
-            end = text.chars().count() + 3;
+/// What the picture comes to.
+fn told(steps: &[Step]) -> String {
+    let mbit = |value: f64| format!("{} Mbit/s", figure(value, 4));
+    let arrives = |step: &&Step| step.received >= WHOLE * step.offered;
+    let Some(most) = steps.last() else { return String::new() };
+    match steps.iter().take_while(arrives).last() {
+        Some(last) if last.offered >= most.offered => format!("Nearly all arrived, up to {}.", mbit(most.offered)),
+        Some(last) => {
+            format!(
+                "Nearly all arrived up to {}; of {}, {} arrived.",
+                mbit(last.offered),
+                mbit(most.offered),
+                mbit(most.received)
+            )
         }
+        None => format!(
+            "Of {}, {} arrived, and not all even of {}.",
+            mbit(most.offered),
+            mbit(most.received),
+            mbit(steps[0].offered)
+        ),
     }
-    text += &"─".repeat((bar * shown.len()).saturating_sub(text.chars().count()));
-    text
 }
 
 #[cfg(test)]
@@ -166,8 +159,8 @@ mod tests {
             record.trial.factors.insert("message_size".to_owned(), ["64", "1470"][at % 2].to_owned());
         }
         let text = picture(&records, Some(80));
-        assert_eq!(text.matches("Mbit/s offered").count(), 2, "{text}");
-        assert!(text.contains("rx, message_size=64, Mbit/s"), "{text}");
+        assert_eq!(text.matches("offered load, Mbit/s").count(), 2, "{text}");
+        assert!(text.contains("each load, rx, message_size=64\n"), "{text}");
     }
 
     #[test]

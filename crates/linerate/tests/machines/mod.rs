@@ -2,6 +2,7 @@
 //! Knows no figures: what is measured is for the tests to judge.
 #![allow(dead_code, reason = "each test file uses another part of it")]
 
+pub mod browser;
 pub mod case_forms;
 pub mod chance;
 pub mod cookbook;
@@ -255,6 +256,12 @@ pub fn number(variable: &str) -> Option<u64> {
 /// Sends a signal; a process that is gone already is no error.
 pub fn signal(process: u32, name: &str) {
     let kill = format!("kill -{name} {process}");
+    let _ = Command::new("/bin/sh").args(["-c", &kill]).stderr(Stdio::null()).status();
+}
+
+/// The same of a process group.
+pub fn signal_group(group: u32, name: &str) {
+    let kill = format!("kill -{name} -{group}");
     let _ = Command::new("/bin/sh").args(["-c", &kill]).stderr(Stdio::null()).status();
 }
 

@@ -2,14 +2,15 @@
 //! Knows which end sends; what slices mean is for `time_budget` and `events`.
 
 use linerate_machine::end::{Direction, End};
-use linerate_path::budget::Seen;
+use linerate_path::budget::{LossLine, Seen};
+use linerate_path::stage::Stage;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{Outcome, TcpSummary, ThreadUse};
 use linerate_trial::spec::{Spacing, Workload};
 use linerate_trial::timeline::{FlowColumn, Timeline};
 
 use crate::events::{Arrivals, LeastSilence, events};
-use crate::record::Record;
+use crate::record::{Losses, Record};
 use crate::time_budget::{Stream, TCP_RTO_MIN_S, TimeLine, Transactions, stream, transactions};
 use crate::total::Total;
 
@@ -39,7 +40,7 @@ impl Joined<'_> {
             };
             ways.push(Arrivals { direction, flows, seen, gap_s, least: LeastSilence::of(self.spec.workload), losing });
         }
-        record.events = events(self.target, self.host, &ways);
+        record.events = events(self.target, self.host, &ways, |end| dropped_within(record, end));
     }
 
     fn outcome(&self, end: End) -> &Outcome {
@@ -93,4 +94,13 @@ impl Joined<'_> {
             retransmission_s: (self.spec.workload != Workload::UdpRr).then_some(TCP_RTO_MIN_S),
         })
     }
+}
+
+/// Which part of the datagrams that this end missed its own counters saw dropped after its interface had counted them.
+fn dropped_within(record: &Record, end: End) -> f64 {
+    let towards = if end == End::Target { Direction::Rx } else { Direction::Tx };
+    let lost: u64 = record.losses.iter().filter(|one| one.direction == towards).map(Losses::lost).sum();
+    let within = |line: &&LossLine| line.end == end && line.direction == towards && line.stage >= Stage::DriverRxRing;
+    let dropped: u64 = record.loss_budget.iter().flatten().filter(within).map(|line| line.packets).sum();
+    if lost == 0 { 0.0 } else { (dropped as f64 / lost as f64).min(1.0) }
 }
