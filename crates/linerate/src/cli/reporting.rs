@@ -5,12 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
-use linerate_results::select::LAST;
 
 use crate::complete;
 
 #[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ReportArgs {
     #[command(subcommand)]
     pub(crate) command: Option<ReportCommand>,
@@ -20,9 +18,9 @@ pub(crate) struct ReportArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct MadeArgs {
-    /// What the report is about, like last, a plan's name, or last:direction=tx
-    #[arg(value_name = "SELECTION", default_value = LAST, conflicts_with_all = ["baseline", "candidate"], add = ArgValueCompleter::new(complete::selections))]
-    pub(crate) selection: String,
+    /// What the report is about, like last (if none is named), a plan's name, or last:direction=tx
+    #[arg(value_name = "SELECTION", conflicts_with_all = ["baseline", "candidate"], add = ArgValueCompleter::new(complete::selections))]
+    pub(crate) selection: Option<String>,
     /// Report on a difference: from these records
     #[arg(long, value_name = "SELECTION", requires = "candidate", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) baseline: Option<String>,
@@ -57,6 +55,16 @@ pub(crate) struct FormArgs {
     /// Plain text of 72 columns, for a mailing list (the default)
     #[arg(long)]
     pub(crate) text: bool,
+}
+
+impl MadeArgs {
+    /// Nothing is said of what a report shall be.
+    pub(crate) fn is_empty(&self) -> bool {
+        let MadeArgs { selection, baseline, candidate, form, output, attach, anonymous, ascii } = self;
+        let FormArgs { html, markdown, text } = form;
+        let texts = [selection, baseline, candidate, attach].iter().all(|one| one.is_none());
+        texts && output.is_none() && ![html, markdown, text, anonymous, ascii].into_iter().any(|is| *is)
+    }
 }
 
 /// A file whose name says in which form a report is.

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use linerate_results::record::Record;
+use linerate_results::select::LAST;
 use linerate_results::store::{Campaign, Store};
 
 use super::open_store;
@@ -24,6 +25,9 @@ const MOST_OCTETS: u64 = 1 << 30;
 
 /// Makes a report, or looks into one.
 pub(crate) fn report(arguments: &ReportArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    if arguments.command.is_some() && !arguments.made.is_empty() {
+        bail!("extract and verify take a report's file; what a report shall be is said where it is made");
+    }
     match &arguments.command {
         None => made(&arguments.made, shared),
         Some(ReportCommand::Extract { file, output }) => {
@@ -38,10 +42,10 @@ pub(crate) fn report(arguments: &ReportArgs, shared: &SharedArgs) -> Result<Exit
 }
 
 fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
-    let store = open_store(shared)?;
+    let (store, last) = (open_store(shared)?, LAST.to_owned());
     let words: Vec<&String> = match (&arguments.baseline, &arguments.candidate) {
         (Some(baseline), Some(candidate)) => vec![baseline, candidate],
-        _ => vec![&arguments.selection],
+        _ => vec![arguments.selection.as_ref().unwrap_or(&last)],
     };
     let mut sides = Vec::new();
     let mut all: Vec<Record> = Vec::new();

@@ -105,7 +105,13 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
                     "" => String::new(),
                     configuration => format!("{configuration}: "),
                 };
-                format!("{configuration}{} is {}.", judged.metric.title, judged.verdict.words(judged.metric))
+                let found = judged.found.and_then(|found| Some((found.relative?, found.relative_interval?)));
+                let by = found.map(|(by, (low, high))| {
+                    let percent = |part: f64| figure(part * 100.0, 3);
+                    format!(", by {} % (95 %: {} to {} %)", percent(by), percent(low), percent(high))
+                });
+                let words = judged.verdict.words(judged.metric);
+                format!("{configuration}{} is {words}{}.", judged.metric.title, by.unwrap_or_default())
             }));
             "Does the candidate differ from the baseline, or is it noise?"
         }
@@ -171,6 +177,7 @@ fn setup(records: &[Record]) -> Vec<Piece> {
         ways.push(format!("and {more} pairs more"));
     }
     pieces.push(Piece::Lines(ways));
+    pieces.extend(settings(records));
     // What both machines are, by name: every value that any record has.
     let mut facts: BTreeMap<String, [BTreeSet<String>; 2]> = BTreeMap::new();
     for record in records {
@@ -216,6 +223,40 @@ fn setup(records: &[Record]) -> Vec<Piece> {
         }));
         pieces.push(Piece::Folded("What both machines have alike".to_owned(), inner));
     }
+    pieces
+}
+
+/// What was changed for the trials: what it was, what was asked, and what the machine then said.
+fn settings(records: &[Record]) -> Vec<Piece> {
+    let mut changes: Vec<([String; 6], u64)> = Vec::new();
+    for record in records {
+        for (end, machine) in record.machines() {
+            for one in &machine.settings {
+                let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+                let row = [
+                    end.name().to_owned(),
+                    one.name.clone(),
+                    known(&one.original),
+                    one.asked.clone(),
+                    known(&one.set),
+                    known(&one.read_back),
+                ];
+                match changes.iter_mut().find(|(other, _)| *other == row) {
+                    Some((_, trials)) => *trials += 1,
+                    None => changes.push((row, 1)),
+                }
+            }
+        }
+    }
+    let more = changes.len().saturating_sub(FACTS);
+    let rows = changes
+        .into_iter()
+        .take(FACTS)
+        .map(|(row, trials)| row.iter().map(Cell::long).chain([Cell::count(trials)]).collect::<Vec<_>>());
+    let names = ["machine", "setting", "was", "asked", "set", "read back", "trials"];
+    let mut pieces =
+        Piece::Table(Table::new(names, rows)).under("Settings changed for trials, and put back after them");
+    pieces.extend((more > 0).then(|| Piece::Lines(vec![format!("{more} more are in the records.")])));
     pieces
 }
 

@@ -225,7 +225,9 @@ pub(super) fn cpu(records: &[Record], numbered: &Numbered<'_>) -> Option<Chart> 
     let shares = |record: &Record, end: End| -> Option<[f64; 5]> {
         let cpu = &record.machine(end).cpu.as_ref()?.machine;
         let known = [cpu.user, cpu.system, cpu.irq, cpu.softirq];
-        let other = (cpu.busy - known.iter().sum::<f64>()).max(0.0);
+        // What is left of a sum of fractions is no kind of work.
+        let other = cpu.busy - known.iter().sum::<f64>();
+        let other = if other < 1e-6 { 0.0 } else { other };
         let whole = known.iter().sum::<f64>() + other;
         let [user, system, irq, softirq] = known;
         (whole > 0.0).then(|| [user, system, irq, softirq, other].map(|part| part / whole))

@@ -1,0 +1,79 @@
+//! Reports of what was just measured: written, verified, taken apart, forged, and opened in a browser.
+//! Knows the commands; what stands in a report, the renderer's own tests know.
+
+mod machines;
+
+use std::fs;
+use std::time::Duration;
+
+use machines::browser::Browser;
+use machines::{Bench, Ran, Running};
+
+const LONG: Duration = Duration::from_secs(120);
+
+fn linerate(bench: &Bench, arguments: &[&str]) -> Ran {
+    Running::start(bench.linerate(arguments)).wait(LONG)
+}
+
+#[test]
+fn a_run_makes_its_report_and_it_is_true() {
+    let Some(bench) = Bench::new("report") else { return };
+    let store = bench.store_path().display().to_string();
+    let path = |name: &str| bench.folder.path(name);
+    let html = path("report.html");
+    let sweep = ["--set", "rate=20M,40M,60M", "--set", "duration=300ms", "--set", "direction=rx", "--report", &html];
+    bench.run("udp-sweep", &sweep, LONG).check_done();
+    let report = |more: &[&str]| linerate(&bench, &[&["report", "--store", store.as_str()], more].concat());
+
+    // Without records of its own it is held against the store.
+    let said = report(&["verify", &html]);
+    assert!(said.check_done().stdout.starts_with("All is as 3 records give it: "), "{}", said.stdout);
+    report(&["extract", &html]).check_sentence(&["no records are attached", "--attach"]);
+
+    let attached = path("attached.html");
+    report(&["last", "--html", "--attach", "-o", &attached]).check_done();
+    let records = path("records.jsonl");
+    report(&["extract", &attached, "-o", &records]).check_done();
+    let exported = linerate(&bench, &["records", "export", "--json", "--store", &store]);
+    assert_eq!(fs::read_to_string(&records).unwrap(), exported.check_done().stdout);
+    // Where the store is not: a reader's machine.
+    let elsewhere = path("none.sqlite");
+    let alone = linerate(&bench, &["report", "verify", &attached, "--store", &elsewhere]);
+    assert!(alone.check_done().stdout.contains("figures, and every word"), "{}", alone.stdout);
+
+    let text = fs::read_to_string(&attached).unwrap();
+    let forged = path("forged.html");
+    fs::write(&forged, text.replacen("\">60.0", "\">61.0", 1)).unwrap();
+    let said = report(&["verify", &forged]);
+    assert_eq!(said.status.code(), Some(1), "{}", said.stderr);
+    assert!(said.stdout.starts_with("It differs: figure "), "{}", said.stdout);
+
+    // The same again is the same, and every form is there.
+    let again = path("again.html");
+    report(&["last", "--html", "--attach", "-o", &again]).check_done();
+    assert_eq!(fs::read_to_string(&again).unwrap(), text);
+    let markdown = report(&["last", "--markdown"]);
+    assert!(markdown.check_done().stdout.starts_with("# udp-sweep: "), "{}", markdown.stdout);
+    let plain = report(&["last", "--ascii"]);
+    assert!(plain.check_done().stdout.lines().all(|line| line.len() <= 74 && line.is_ascii()), "{}", plain.stdout);
+    for wrong in [path("nothing.html"), records] {
+        report(&["verify", &wrong]).check_sentence(&[]);
+    }
+
+    let opened = |javascript: bool, file: &str| {
+        let browser = Browser::start("a report in a browser", &bench.folder.0, javascript)?;
+        Some(browser.open(file.as_ref()))
+    };
+    let Some(shown) = opened(true, &attached) else { return };
+    assert_eq!((&shown.requests[..], &shown.console[..]), (&[][..], &[][..]), "{shown:#?}");
+    assert!(shown.elements < 20_000 && text.len() < 400_000, "{} elements, {} octets", shown.elements, text.len());
+    assert!(shown.text.contains("Offered load and what arrived"), "{}", shown.text);
+    let without = opened(false, &attached).unwrap();
+    assert_eq!(without.text, shown.text);
+    // What Jenkins leaves of it: no style sheet.
+    let bare = path("bare.html");
+    let (before, after) = text.split_once("<style>").unwrap();
+    fs::write(&bare, format!("{before}{}", after.split_once("</style>").unwrap().1)).unwrap();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words(&opened(false, &bare).unwrap().text), words(&shown.text));
+}
