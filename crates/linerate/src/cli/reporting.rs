@@ -35,6 +35,10 @@ pub(crate) struct MadeArgs {
     /// Put the raw records in, from which `linerate report verify` recomputes every figure (with --html)
     #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "campaign", value_parser = ["campaign"], requires = "html")]
     pub(crate) attach: Option<String>,
+    /// Words of yours in Markdown: a question first, then remarks under the headings of sections, with references like
+    /// {{rx throughput median rate=400M}} in the places of figures (docs/reports.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) notes: Option<PathBuf>,
     /// Put pseudonyms like machine-1 and address-2 in place of names, addresses and command lines, everywhere
     #[arg(long)]
     pub(crate) anonymous: bool,
@@ -60,10 +64,13 @@ pub(crate) struct FormArgs {
 impl MadeArgs {
     /// Nothing is said of what a report shall be.
     pub(crate) fn is_empty(&self) -> bool {
-        let MadeArgs { selection, baseline, candidate, form, output, attach, anonymous, ascii } = self;
+        let MadeArgs { selection, baseline, candidate, form, output, attach, notes, anonymous, ascii } = self;
         let FormArgs { html, markdown, text } = form;
         let texts = [selection, baseline, candidate, attach].iter().all(|one| one.is_none());
-        texts && output.is_none() && ![html, markdown, text, anonymous, ascii].into_iter().any(|is| *is)
+        texts
+            && output.is_none()
+            && notes.is_none()
+            && ![html, markdown, text, anonymous, ascii].into_iter().any(|is| *is)
     }
 }
 

@@ -17,7 +17,7 @@ use super::selection::{compared, records, selection};
 use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};
 use crate::output::{data, out, say};
 use crate::render::report::{
-    Carried, Origin, Report, Side, Verified, anonymous, attached, lines, read_back, records_of, verify,
+    Carried, Origin, Report, Side, Verified, anonymous, attached, check_notes, lines, read_back, records_of, verify,
 };
 
 /// A report that somebody sends may be of any size; one of ours has a hundredth of this.
@@ -63,6 +63,13 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
         _ => Vec::new(),
     };
     let mut origin = Origin::new(sides, on_purpose, campaigns(&store, &all)?, arguments.attach.is_some());
+    if let Some(file) = &arguments.notes {
+        let text = read(file)?;
+        if let Err((line, column, why)) = check_notes(&text, &all) {
+            bail!("{}:{line}:{column}: {why}", file.display());
+        }
+        origin.notes = Some(text);
+    }
     if arguments.anonymous {
         let replaced;
         (origin, all, replaced) = anonymous(&origin, &all)?;
@@ -171,7 +178,7 @@ fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
 fn read(file: &Path) -> Result<String> {
     let what = || format!("cannot read {}", file.display());
     if fs::metadata(file).with_context(what)?.len() > MOST_OCTETS {
-        bail!("{} is larger than 1 GiB; that is no report of linerate's", file.display());
+        bail!("{} is larger than 1 GiB", file.display());
     }
     fs::read_to_string(file).with_context(what)
 }

@@ -7,6 +7,7 @@ mod attachment;
 mod document;
 mod figures;
 mod identities;
+mod notes;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -42,6 +43,9 @@ pub(crate) struct Origin {
     pub(crate) compared: Vec<String>,
     /// The campaigns of its records, oldest first.
     pub(crate) campaigns: Vec<Carried>,
+    /// The author's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) notes: Option<String>,
     /// Names were replaced.
     pub(crate) anonymous: bool,
     /// The records are attached.
@@ -92,8 +96,22 @@ impl Side {
 impl Origin {
     pub(crate) fn new(sides: Vec<Side>, compared: Vec<String>, campaigns: Vec<Carried>, attached: bool) -> Origin {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Origin { format: FORMAT.to_owned(), version, sides, compared, campaigns, anonymous: false, attached }
+        Origin {
+            format: FORMAT.to_owned(),
+            version,
+            sides,
+            compared,
+            campaigns,
+            notes: None,
+            anonymous: false,
+            attached,
+        }
     }
+}
+
+/// What is wrong with notes: line, column and a sentence.
+pub(crate) fn check_notes(text: &str, records: &[Record]) -> Result<(), (usize, usize, String)> {
+    notes::read(text, records).map(drop)
 }
 
 /// A report before it has a form.

@@ -13,6 +13,7 @@ use linerate_results::record::Record;
 use linerate_results::stats::median;
 
 use super::figures::{self, Numbered};
+use super::notes::{self, Remarks};
 use super::{Report, Side, attachment, identities};
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
@@ -44,6 +45,16 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
     let comparison = comparison(report);
     let numbered = Numbered::new(report.records);
     let mut pieces = answer(report, comparison.as_ref());
+    let remarks = report.origin.notes.as_deref().map(|text| notes::read(text, report.records));
+    let mut remarks = remarks.and_then(Result::ok).unwrap_or_default();
+    if let Some(first) = remarks.iter().position(|one| one.section.is_none()) {
+        // The author's question stands in the place of ours.
+        let mut paragraphs = remarks.remove(first).paragraphs.into_iter();
+        let question = paragraphs.next().map(Piece::Heading);
+        pieces.splice(0..question.iter().len(), question);
+        let rest: Vec<String> = paragraphs.collect();
+        pieces.extend((!rest.is_empty()).then_some(Piece::Lines(rest)));
+    }
     pieces.extend(setup(report.records));
     pieces.extend(results(report));
     pieces.extend(charts(figures::sweeps(report.records, &numbered)));
@@ -62,7 +73,23 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
     pieces.extend(doubts(report.records));
     pieces.extend(failed(report.records));
     pieces.extend(again(report));
+    place(remarks, &mut pieces);
     pieces
+}
+
+/// Remarks behind the headings of their sections; what has none of ours has one of its own before the last.
+fn place(remarks: Vec<Remarks>, pieces: &mut Vec<Piece>) {
+    for Remarks { section, paragraphs } in remarks {
+        let title = section.unwrap_or_default();
+        let is_it = |piece: &Piece| matches!(piece, Piece::Section(other) if other.eq_ignore_ascii_case(&title));
+        match pieces.iter().position(is_it) {
+            Some(at) => pieces.insert(at + 1, Piece::Lines(paragraphs)),
+            None => {
+                let last = pieces.iter().rposition(|piece| matches!(piece, Piece::Section(_))).unwrap_or(pieces.len());
+                pieces.splice(last..last, [Piece::Section(title), Piece::Lines(paragraphs)]);
+            }
+        }
+    }
 }
 
 fn charts(charts: impl IntoIterator<Item = Chart>) -> impl Iterator<Item = Piece> {
