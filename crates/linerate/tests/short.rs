@@ -37,7 +37,9 @@ fn the_demo_fits_a_page_and_every_answer_its_width() {
     std::fs::create_dir_all(store.parent().unwrap()).unwrap();
     let demo = shown(&bench, &["demo", "--store", store.to_str().unwrap()], 100, None);
     check(demo.check_done(), 100, false);
-    assert!(demo.stdout.lines().count() <= 60, "{} lines: {}", demo.stdout.lines().count(), demo.stdout);
+    // With the three notes that a quiet machine has, 60 lines; a busy one has more to doubt.
+    let lines = demo.stdout.lines().filter(|line| !line.starts_with('[')).count();
+    assert!(lines <= 57, "{lines} lines: {}", demo.stdout);
     assert_eq!(demo.stdout.matches("█ received").count(), 1, "a picture: {}", demo.stdout);
     assert_eq!(demo.stdout.matches("shared-machine").count(), 1, "{}", demo.stdout);
     assert_eq!(demo.stdout.matches(" target ").count(), 0, "CPU use stands once: {}", demo.stdout);
