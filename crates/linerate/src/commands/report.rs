@@ -17,7 +17,8 @@ use super::selection::{compared, records, selection};
 use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};
 use crate::output::{data, out, say};
 use crate::render::report::{
-    Carried, Origin, Report, Side, Verified, anonymous, attached, check_notes, lines, read_back, records_of, verify,
+    Carried, Origin, Report, Side, Verified, anonymous, as_attached, attached, check_notes, lines, read_back,
+    records_of, verify,
 };
 
 /// A report that somebody sends may be of any size; one of ours has a hundredth of this.
@@ -51,7 +52,7 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let mut all: Vec<Record> = Vec::new();
     for words in &words {
         // As they are attached, so that they say the same when they are read from there.
-        let found = records_of(&lines(&records(&store, words)?))?;
+        let found = as_attached(records(&store, words)?)?;
         if let Some(shared) = found.iter().find(|one| all.iter().any(|other| other.id == one.id)) {
             bail!("record {} is on both sides; pick sides that share none", shared.id);
         }
@@ -92,7 +93,7 @@ fn in_form(report: &Report<'_>, form: FormArgs, is_ascii: bool) -> String {
 /// The report of what was just measured.
 pub(super) fn at_end(store: &Store, words: &str, ids: &[String], file: &ReportFile, attach: bool) -> Result<()> {
     let found = ids.iter().map(|id| store.record(id)).collect::<Result<Vec<_>, _>>()?;
-    let found = records_of(&lines(&found))?;
+    let found = as_attached(found)?;
     let origin = Origin::new(vec![Side::new(words, &found)], Vec::new(), campaigns(store, &found)?, attach);
     let text = in_form(&Report { origin: &origin, records: &found }, file.form, false);
     written(Some(&file.path), &text)?;

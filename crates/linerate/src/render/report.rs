@@ -22,7 +22,7 @@ use super::forms;
 use super::html::{self, Page};
 
 pub(crate) use anonymous::anonymous;
-pub(crate) use attachment::{attached, lines, read_back, records_of};
+pub(crate) use attachment::{as_attached, attached, lines, read_back, records_of};
 pub(crate) use verify::{Verified, verify};
 
 /// The name of what a report says of itself.

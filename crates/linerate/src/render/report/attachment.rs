@@ -58,6 +58,12 @@ pub(crate) fn attached(html: &str) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
+/// Records as they are read from an attachment, one by one: ten thousand as a text take half a gigabyte.
+pub(crate) fn as_attached(records: Vec<Record>) -> Result<Vec<Record>> {
+    let read = |record: Record| serde_json::from_str(&line(&record)).context("a record is not what it says it is");
+    records.into_iter().map(read).collect()
+}
+
 /// The records of JSON Lines.
 pub(crate) fn records_of(text: &str) -> Result<Vec<Record>> {
     let read = |(at, line): (usize, &str)| {
