@@ -23,6 +23,7 @@ mod serve;
 mod settings;
 mod shell;
 mod target;
+mod whole_file;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

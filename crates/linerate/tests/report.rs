@@ -60,6 +60,17 @@ fn a_run_makes_its_report_and_it_is_true() {
         report(&["verify", &wrong]).check_sentence(&[]);
     }
 
+    // A device or a pipe is not replaced by a file, and what cannot be written is known before anything is measured.
+    let pipe = path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    report(&["last", "--html", "-o", &pipe]).check_sentence(&["no regular file"]);
+    assert!(!fs::metadata(&pipe).unwrap().is_file());
+    let nowhere = path("nowhere/report.html");
+    let before = bench.records().len();
+    bench.run("tcp", &["--report", &nowhere], LONG).check_sentence(&["cannot be written"]);
+    assert_eq!(bench.records().len(), before);
+    assert_eq!(report(&["last", "--markdown", "-o", "-"]).check_done().stdout, markdown.stdout);
+
     let opened = |javascript: bool, file: &str| {
         let browser = Browser::start("a report in a browser", &bench.folder.0, javascript)?;
         Some(browser.open(file.as_ref()))

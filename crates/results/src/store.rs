@@ -12,6 +12,7 @@ use std::time::Duration;
 use linerate_trial::api::ApiUse;
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, ffi, params};
+use serde::{Deserialize, Serialize};
 
 pub use self::campaigns::{Picked, Summary, TRIES};
 use self::figures::Arounds;
@@ -33,7 +34,7 @@ pub struct Store {
 }
 
 /// A plan being carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Campaign {
     /// Its identifier, as [`crate::id::id`] makes them.
     pub id: String,

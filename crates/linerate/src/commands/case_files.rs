@@ -1,14 +1,14 @@
 //! The forms that CI reads, where the command line wants them: files, whole or not at all, and standard output.
 //! Knows no case and no form; what a command makes of itself is its own.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 
+use super::whole_file::{checked, write_whole};
 use crate::cli::CasesArgs;
 use crate::output::{form, guard_signals, reserve_stdout, say};
 use crate::render::cases::Cases;
@@ -123,44 +123,4 @@ fn refused(option: &str, path: &Path, why: &str) -> anyhow::Error {
         "{option}: {} cannot be written: {why}; name a file in a folder that is there and can be written",
         path.display()
     )
-}
-
-/// The file that is meant, behind symbolic links; or why it cannot be written.
-fn checked(path: &Path) -> Result<PathBuf, String> {
-    let real = match fs::metadata(path) {
-        Ok(there) if there.is_dir() => return Err("it is a folder".to_owned()),
-        // A device would be replaced by the file, and a pipe may have no reader.
-        Ok(there) if !there.is_file() => return Err("it is no regular file (- is standard output)".to_owned()),
-        Ok(_) => fs::canonicalize(path).map_err(|error| error.to_string())?,
-        Err(_) => {
-            let name = path.file_name().ok_or("it has no name")?;
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            fs::canonicalize(folder).map_err(|error| error.to_string())?.join(name)
-        }
-    };
-    let new = beside(&real);
-    File::create(&new).and_then(|_| fs::remove_file(&new)).map_err(|error| error.to_string())?;
-    Ok(real)
-}
-
-/// What the file is called until it is whole.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.new", std::process::id()));
-    path.with_file_name(name)
-}
-
-/// Writes a file whole or not at all.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let new = beside(path);
-    let written = File::create(&new).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, path)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
 }

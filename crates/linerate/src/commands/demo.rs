@@ -10,7 +10,7 @@ use linerate_machine::end::PerEnd;
 use linerate_results::record::Record;
 use linerate_results::store::Store;
 
-use super::report::at_end;
+use super::report::{at_end, writable};
 use super::run::{Wanted, status};
 use super::{report, width};
 use crate::cli::{DemoArgs, SharedArgs};
@@ -27,6 +27,7 @@ use linerate_plan::Changes;
 
 /// Makes two machines, runs three plans between them, and says what was seen.
 pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    arguments.report.as_ref().map(|report| writable(&report.path)).transpose()?;
     // Before any thread: a user namespace is entered by a process of one thread.
     let mut lab = None;
     match privilege() {

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use linerate_results::record::Record;
 use linerate_results::select::LAST;
 use linerate_results::store::{Campaign, Store};
@@ -14,6 +14,7 @@ use linerate_results::store::{Campaign, Store};
 use super::open_store;
 use super::run::Wanted;
 use super::selection::{compared, records, selection};
+use super::whole_file::{checked, write_whole};
 use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};
 use crate::output::{data, out, say};
 use crate::render::report::{
@@ -108,11 +109,11 @@ fn campaigns(store: &Store, records: &[Record]) -> Result<Vec<Carried>> {
 }
 
 /// A campaign with its plan as people wrote it, and the command that measures it again.
-fn carried(campaign: Campaign) -> Carried {
-    // One that was measured under another name: a demo's, a board's.
+fn carried(mut campaign: Campaign) -> Carried {
+    // A store of an earlier version may have a text that this one does not know: then it stands as it is.
     let Ok(Wanted { name, source, changes }) = serde_json::from_str(&campaign.plan_text) else {
-        let (text, command) = (campaign.plan_text.clone(), reached(&campaign, &campaign.plan, &[]));
-        return Carried::new(campaign, text, command);
+        let command = reached(&campaign, &campaign.plan, &[]);
+        return Carried { campaign, command };
     };
     let mut words: Vec<String> =
         changes.overrides.iter().map(|(name, value)| format!("--set {name}={value}")).collect();
@@ -126,7 +127,8 @@ fn carried(campaign: Campaign) -> Carried {
     );
     words.extend(changes.expect.iter().map(|expected| format!("--expect '{expected}'")));
     let command = reached(&campaign, &name, &words);
-    Carried::new(campaign, source, command)
+    campaign.plan_text = source;
+    Carried { campaign, command }
 }
 
 fn reached(campaign: &Campaign, plan: &str, words: &[String]) -> String {
@@ -184,17 +186,17 @@ fn read(file: &Path) -> Result<String> {
     fs::read_to_string(file).with_context(what)
 }
 
-/// Whole or not at all.
+/// To a file, or to standard output where there is none.
 fn written(file: Option<&Path>, text: &str) -> Result<()> {
-    let Some(file) = file else {
+    let Some(file) = file.filter(|file| file.as_os_str() != "-") else {
         data!("{text}");
         return Ok(());
     };
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".part");
-    let done = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
-    if done.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    done.with_context(|| format!("cannot write {}", file.display()))
+    let real = writable(file)?;
+    write_whole(&real, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// The file behind the name that was given; a sentence where it cannot be written.
+pub(super) fn writable(file: &Path) -> Result<PathBuf> {
+    checked(file).map_err(|why| anyhow!("{} cannot be written: {why}; name another file", file.display()))
 }

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::case_files::CaseFiles;
 use super::compare::percentage;
+use super::report::{at_end, writable};
 use super::{boards, connect_options, dry_run, given_addresses, machines, make_store, report, say_notes, width};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::interrupt;
@@ -60,6 +61,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     if arguments.dry_run && files.are_wanted() {
         bail!("--dry-run measures nothing, so there are no test cases; leave --junit, --tap, --lava and --summary out");
     }
+    arguments.report.as_ref().map(|report| writable(&report.path)).transpose()?;
     if arguments.live && shared.quiet {
         bail!("--live and --quiet are opposites; leave one out");
     }
@@ -158,7 +160,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     }
     if let Some(file) = arguments.report.as_ref().filter(|_| !records.is_empty()) {
         let ids: Vec<String> = records.iter().map(|record| record.id.clone()).collect();
-        super::report::at_end(&store, &order.plan.name, &ids, file, false)?;
+        at_end(&store, &order.plan.name, &ids, file, false)?;
     }
     let is_as_expected = came_of_it.expected.iter().all(|met| met.is_met() != Some(false));
     Ok(match status(ended)? {

@@ -98,13 +98,7 @@ impl<'a> Explained<'a> {
                 finding.sure.name(),
                 finding.name
             )));
-            let mut lines = vec![format!("Because {}.", finding.evidence.join("; "))];
-            let tries: Vec<String> = finding.tries.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
-            if !tries.is_empty() {
-                lines.push(format!("Try {}.", tries.join(", or ")));
-            }
-            lines.push(finding.wrong_if.clone());
-            pieces.push(Piece::Lines(lines));
+            pieces.push(evidence(finding));
         }
         if let Some(finding) = self.findings.iter().find(|finding| !finding.tries.is_empty()) {
             let first = &finding.tries[0];
@@ -115,6 +109,17 @@ impl<'a> Explained<'a> {
             )]));
         }
     }
+}
+
+/// What a finding rests on, what to try, and what would show that it is wrong.
+pub(super) fn evidence(finding: &Finding) -> Piece {
+    let mut lines = vec![format!("Because {}.", finding.evidence.join("; "))];
+    let tries: Vec<String> = finding.tries.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
+    if !tries.is_empty() {
+        lines.push(format!("Try {}.", tries.join(", or ")));
+    }
+    lines.push(finding.wrong_if.clone());
+    Piece::Lines(lines)
 }
 
 fn nothing(record: &Record) -> String {

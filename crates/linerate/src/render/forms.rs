@@ -4,7 +4,7 @@
 use linerate_chart::Chart;
 
 use super::markdown::escaped;
-use super::table_model::{Cell, Table};
+use super::table_model::{Cell, Table, Trace};
 use super::{sentence, wrapped};
 use crate::output::is_ascii_only;
 
@@ -40,12 +40,17 @@ impl Piece {
 }
 
 /// The numbers of a chart, as a table like any other.
-fn numbers(chart: &Chart) -> Table {
-    let cell = |cell: &linerate_chart::Cell| match cell.value {
-        Some(_) => Cell::numbers(cell.text.clone()),
+pub(super) fn chart_numbers(chart: &Chart) -> Table {
+    let cell = |(cell, name): (&linerate_chart::Cell, &String)| match cell.value {
+        Some(value) => {
+            let records = cell.trace.split_whitespace().map(str::to_owned).collect();
+            Cell::numbers(cell.text.clone()).traced(Trace { value, figure: name.clone(), records })
+        }
+        // Where nothing was measured among numbers.
+        None if cell.text == "-" => Cell::numbers("-"),
         None => Cell::long(&cell.text),
     };
-    let rows = chart.table.rows.iter().map(|row| row.iter().map(cell).collect());
+    let rows = chart.table.rows.iter().map(|row| row.iter().zip(&chart.table.head).map(cell).collect());
     Table::new(chart.table.head.iter().map(|name| super::sentence(name)), rows)
 }
 
@@ -89,7 +94,7 @@ fn drawn(pieces: &[Piece], width: Option<u16>, is_ascii: bool, mut table_text: i
             Piece::Chart(chart) => {
                 let columns = width.map_or(100, usize::from);
                 text += &format!("\n{}\n", linerate_chart::terminal::drawn(chart, columns, is_ascii));
-                text += &table_text(&numbers(chart));
+                text += &table_text(&chart_numbers(chart));
             }
             Piece::Section(title) => {
                 let title = said(title);
@@ -118,7 +123,7 @@ pub(super) fn markdown(pieces: &[Piece]) -> String {
             // Where Markdown is read, pictures within it are not drawn.
             Piece::Chart(chart) => {
                 text += &format!("**{}**\n\n{}\n\n", escaped(&chart.title), escaped(&chart.sentence));
-                text += &numbers(chart).markdown();
+                text += &chart_numbers(chart).markdown();
             }
             Piece::Folded(title, _) => text += &format!("**{}**\n", escaped(title)),
             Piece::Heading(heading) => text += &format!("**{}**\n", escaped(heading)),

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use linerate_chart::Chart;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::forms::Piece;
+use super::forms::{Piece, chart_numbers};
+use super::number::ranges;
 use super::table_model::{Cell, Table, Trace};
 use super::{cell, sentence};
 
@@ -74,7 +75,7 @@ fn body(pieces: &[Piece], numbers: &BTreeMap<String, usize>, drawn: &Count) -> M
                 Piece::Heading(title) => h3 { (sentence(title)) },
                 Piece::Table(table) => (self::table(table, numbers)),
                 Piece::Lines(lines) => (self::lines(lines)),
-                Piece::Chart(chart) => (self::chart(chart, &next(drawn))),
+                Piece::Chart(chart) => (self::chart(chart, &next(drawn), numbers)),
                 Piece::Text(text) => pre tabindex="0" { (printable(text)) },
                 Piece::Folded(title, pieces) => details {
                     summary { (sentence(title)) }
@@ -149,60 +150,31 @@ fn figure(cell: &Cell, numbers: &BTreeMap<String, usize>) -> Markup {
     let shown = sentence(shown.trim());
     match &cell.trace {
         None => html! { (shown) },
-        Some(trace) => data(trace.value, &trace.figure, &records_of(trace, numbers), &shown),
+        Some(trace) => {
+            let (figure, records) = (super::cell(&trace.figure), records(trace, numbers));
+            let said = format!("{figure} of {records}");
+            html! { data value=(trace.value) data-figure=(figure) data-records=(records) title=(said) { (shown) } }
+        }
     }
 }
 
-fn data(value: f64, figure: &str, records: &str, shown: &str) -> Markup {
-    let (figure, records) = (cell(figure), cell(records));
-    let said = format!("{figure} of {records}");
-    html! { data value=(value) data-figure=(figure) data-records=(records) title=(said) { (shown) } }
-}
-
 /// The picture, which names and describes itself, and its numbers for whoever cannot see it, or wants them.
-fn chart(chart: &Chart, id: &str) -> Markup {
-    let head = &chart.table.head;
-    let number = |at: usize| chart.table.rows.iter().any(|row| row.get(at).is_some_and(|cell| cell.value.is_some()));
-    let align = |at: usize| number(at).then_some("right");
+fn chart(chart: &Chart, id: &str, numbers: &BTreeMap<String, usize>) -> Markup {
     html! {
         figure {
             (PreEscaped(linerate_chart::svg::drawn(chart, id)))
             details {
                 summary { "The numbers: " (sentence(&chart.title)) }
-                div class="wide" role="region" tabindex="0" aria-label=(sentence(&chart.title)) {
-                    table {
-                        thead { tr { @for (at, name) in head.iter().enumerate() {
-                            th scope="col" align=[align(at)] { (sentence(name)) }
-                        } } }
-                        tbody { @for row in &chart.table.rows {
-                            tr { @for (at, cell) in row.iter().enumerate() {
-                                td align=[align(at)] {
-                                    @match cell.value {
-                                        Some(value) => (data(value, head.get(at).map_or("", String::as_str), &cell.trace, &sentence(&cell.text))),
-                                        None => (sentence(&cell.text)),
-                                    }
-                                }
-                            } }
-                        } }
-                    }
-                }
+                (table(&chart_numbers(chart), numbers))
             }
         }
     }
 }
 
-fn records_of(trace: &Trace, numbers: &BTreeMap<String, usize>) -> String {
+/// Which records, by their numbers: `records 1-4, 7`.
+fn records(trace: &Trace, numbers: &BTreeMap<String, usize>) -> String {
     let mut found: Vec<usize> = trace.records.iter().filter_map(|id| numbers.get(id).copied()).collect();
     found.sort_unstable();
-    records(&found)
-}
-
-/// Which records, by their numbers in order: `records 1-4, 7`.
-pub(super) fn records(found: &[usize]) -> String {
-    let runs = found.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
-        [first, _, .., last] => format!("{first}-{last}"),
-        few => few.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
-    });
     let word = if found.len() == 1 { "record" } else { "records" };
-    format!("{word} {}", runs.collect::<Vec<_>>().join(", "))
+    format!("{word} {}", ranges(&found).join(", "))
 }

@@ -13,6 +13,15 @@ pub(super) fn signed(value: i64) -> String {
     grouped(&value.to_string())
 }
 
+/// Numbers in order; three or more that follow each other are a range, like `1-4`.
+pub(super) fn ranges(numbers: &[usize]) -> Vec<String> {
+    let of = |run: &[usize]| match run {
+        [first, _, .., last] => vec![format!("{first}-{last}")],
+        few => few.iter().map(usize::to_string).collect(),
+    };
+    numbers.chunk_by(|a, b| a + 1 == *b).flat_map(of).collect()
+}
+
 /// A figure with this many significant digits, at most nine of them behind the point.
 pub(super) fn figure(value: f64, digits: i32) -> String {
     if value == 0.0 {

@@ -304,20 +304,25 @@ pub(super) fn grouped<'a>(records: &[&'a Record]) -> Vec<Vec<&'a Record>> {
     groups
 }
 
-fn cell(figure: &Figure, group: &[&Record], direction: Option<Direction>) -> Cell {
+/// A figure of each of these that has it, and the middle of them with where it comes from.
+pub(super) fn traced(figure: &Figure, group: &[&Record], direction: Option<Direction>) -> Option<(Vec<f64>, Trace)> {
     let sources = group.iter().filter_map(|record| Source::of(record, direction));
-    let (records, values): (Vec<&Record>, Vec<f64>) =
-        sources.filter_map(|source| Some((source.record, figure.of(source)?))).unzip();
-    let Some(middle) = median(&values) else { return Cell::default() };
+    let (records, values): (Vec<String>, Vec<f64>) =
+        sources.filter_map(|source| Some((source.record.id.clone(), figure.of(source)?))).unzip();
+    let way = direction.map(|way| format!(".{way}")).unwrap_or_default();
+    let trace = Trace { value: median(&values)?, figure: format!("{}{way}", figure.name), records };
+    Some((values, trace))
+}
+
+fn cell(figure: &Figure, group: &[&Record], direction: Option<Direction>) -> Cell {
+    let Some((values, trace)) = traced(figure, group, direction) else { return Cell::default() };
     let cell = if values.len() < 2 || !figure.column.is_some_and(|column| column.spread) {
-        Cell::figure(figure, middle)
+        Cell::figure(figure, trace.value)
     } else {
         let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
-        Cell::spread(figure, [middle, low, high])
+        Cell::spread(figure, [trace.value, low, high])
     };
-    let way = direction.map(|way| format!(".{way}")).unwrap_or_default();
-    let records = records.iter().map(|record| record.id.clone()).collect();
-    cell.traced(Trace { value: middle, figure: format!("{}{way}", figure.name), records })
+    cell.traced(trace)
 }
 
 /// Puts the marks of the group's doubts behind the figures they are about; where there is none, behind the last word.

@@ -6,6 +6,7 @@ mod anonymous;
 mod attachment;
 mod document;
 mod figures;
+mod groups;
 mod identities;
 mod notes;
 #[cfg(test)]
@@ -66,24 +67,11 @@ pub(crate) struct Side {
 /// What is told of a campaign.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Carried {
-    pub(crate) id: String,
-    pub(crate) plan: String,
-    /// The plan as its file has it.
-    pub(crate) plan_text: String,
+    /// With the plan as its file has it.
+    #[serde(flatten)]
+    pub(crate) campaign: Campaign,
     /// What measures it again.
     pub(crate) command: String,
-    pub(crate) target: String,
-    pub(crate) host: String,
-    pub(crate) started_at: String,
-    pub(crate) planned: u32,
-    pub(crate) finished_at: Option<String>,
-}
-
-impl Carried {
-    pub(crate) fn new(campaign: Campaign, plan_text: String, command: String) -> Carried {
-        let Campaign { id, plan, target, host, started_at, planned, finished_at, .. } = campaign;
-        Carried { id, plan, plan_text, command, target, host, started_at, planned, finished_at }
-    }
 }
 
 impl Side {

@@ -146,12 +146,7 @@ fn scaled(figure: &Figure, value: f64) -> f64 {
 fn marks(marks: &[usize], behind: &str) -> String {
     let mut marks = marks.to_vec();
     marks.sort_unstable();
-    // Three or more that follow each other are a range.
-    let runs = marks.chunk_by(|a, b| a + 1 == *b).flat_map(|run| match run {
-        [first, _, .., last] => vec![format!("{first}-{last}")],
-        few => few.iter().map(usize::to_string).collect(),
-    });
-    let text = runs.collect::<Vec<_>>().join(",");
+    let text = number::ranges(&marks).join(",");
     let text = if text.is_empty() { text } else { format!("[{text}]") };
     if text.is_empty() || behind.is_empty() { text } else { format!(" {text}") }
 }

@@ -6,21 +6,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_chart::Chart;
 use linerate_results::compare::{self, Comparison, Wish};
-use linerate_results::figure::{FIGURES, Figure, METRICS, Metric, Source, Unit};
+use linerate_results::figure::{FIGURES, Figure, METRICS, Metric, Unit};
 use linerate_results::findings::{Finding, findings, limit, trouble};
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
-use linerate_results::stats::median;
 
-use super::figures::{self, Numbered};
+use super::figures;
+use super::groups::{by, varied};
 use super::notes::{self, Remarks};
-use super::{Report, Side, attachment, identities};
+use super::{Carried, Report, Side, attachment, identities};
+use crate::measure::precision::main_metric;
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
 use crate::render::number::{count, figure};
 use crate::render::records::{self, Parts};
 use crate::render::table_model::{Cell, Table, Trace};
-use crate::render::{budget, summary, time};
+use crate::render::{budget, explain, summary, time};
 
 /// Of more records, only the first are listed; a campaign of ten thousand has its figures by configuration.
 const LISTED: usize = 1000;
@@ -43,7 +44,6 @@ pub(super) fn title(report: &Report<'_>) -> String {
 
 pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
     let comparison = comparison(report);
-    let numbered = Numbered::new(report.records);
     let mut pieces = answer(report, comparison.as_ref());
     let remarks = report.origin.notes.as_deref().map(|text| notes::read(text, report.records));
     let mut remarks = remarks.and_then(Result::ok).unwrap_or_default();
@@ -57,19 +57,19 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
     }
     pieces.extend(setup(report.records));
     pieces.extend(results(report));
-    pieces.extend(charts(figures::sweeps(report.records, &numbered)));
-    pieces.extend(charts(figures::latencies(report.records, &numbered)));
-    pieces.extend(charts(figures::cpu(report.records, &numbered)));
+    pieces.extend(charts(figures::sweeps(report.records)));
+    pieces.extend(charts(figures::latencies(report.records)));
+    pieces.extend(charts(figures::cpu(report.records)));
     if let Some(comparison) = &comparison {
         pieces.push(Piece::Section("Is the difference real?".to_owned()));
         pieces.extend(crate::render::compare::pieces(&shown(report, comparison)));
         if let [baseline, candidate] = &report.origin.sides[..] {
             let sides = [baseline, candidate].map(|side| of_side(report, side));
-            pieces.extend(charts(figures::sides(sides, comparison, &numbered)));
+            pieces.extend(charts(figures::sides(sides, comparison)));
         }
         pieces.extend(every_run(report, comparison));
     }
-    pieces.extend(limits(report.records, &numbered));
+    pieces.extend(limits(report.records));
     pieces.extend(doubts(report.records));
     pieces.extend(failed(report.records));
     pieces.extend(again(report));
@@ -301,32 +301,20 @@ fn results(report: &Report<'_>) -> Vec<Piece> {
 
 /// What a kind of traffic is first judged by.
 fn leading(record: &Record) -> Option<&'static Figure> {
-    let name = if record.workload.is_stream() { "throughput_bps" } else { "requests_per_s" };
-    let found = || FIGURES.iter().find(|figure| figure.name == name);
-    found().or_else(|| FIGURES.iter().find(|figure| figure.name == "transactions_per_s"))
+    let metric = main_metric(record.workload);
+    FIGURES.iter().find(|figure| figure.name == metric.name)
 }
 
 /// Records by workload and direction.
 fn kinds(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
-    let mut kinds: Vec<(String, Vec<&Record>)> = Vec::new();
-    for record in records.iter().filter(|record| record.result.is_some()) {
-        let name = format!("{} {}", record.workload, record.direction);
-        match kinds.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, group)) => group.push(record),
-            None => kinds.push((name, vec![record])),
-        }
-    }
-    kinds
+    let measured = records.iter().filter(|record| record.result.is_some());
+    by(measured, |record| format!("{} {}", record.workload, record.direction))
 }
 
 /// The median of a figure, traced to its records.
 fn middle(figure: &Figure, group: &[&Record]) -> Option<(f64, Cell)> {
-    let pairs: Vec<(String, f64)> =
-        group.iter().filter_map(|record| Some((record.id.clone(), figure.of(Source::whole(record))?))).collect();
-    let value = median(&pairs.iter().map(|(_, value)| *value).collect::<Vec<_>>())?;
-    let records = pairs.into_iter().map(|(id, _)| id).collect();
-    let trace = Trace { value, figure: figure.name.to_owned(), records };
-    Some((value, Cell::figure(figure, value).traced(trace)))
+    let (_, trace) = records::traced(figure, group, None)?;
+    Some((trace.value, Cell::figure(figure, trace.value).traced(trace)))
 }
 
 /// Where exactly two factors varied: one down, one across, the median in each place, and how much of the best it is.
@@ -399,15 +387,12 @@ fn best(records: &[Record]) -> Vec<Piece> {
         }
         let middles = configurations.iter().filter_map(|runs| Some((runs, middle(figure, runs)?)));
         if let Some((runs, (_, cell))) = middles.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b)) {
-            let levels =
-                runs[0].trial.factors.iter().filter(|(name, _)| !["workload", "direction"].contains(&name.as_str()));
-            let levels: Vec<String> = levels.map(|(name, level)| format!("{name}={level}")).collect();
             rows.push(vec![
                 Cell::text(kind),
                 Cell::long(figure.title),
                 cell,
                 Cell::text(unit(figure)),
-                Cell::long(levels.join(", ")),
+                Cell::long(varied(runs[0], &["workload", "direction"])),
                 Cell::count(runs.len() as u64),
             ]);
         }
@@ -453,17 +438,14 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
 }
 
 fn levels(record: &Record) -> String {
-    let mut all: Vec<String> = record.trial.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
-    for (name, is) in [("workload", record.workload.name()), ("direction", record.direction.name())] {
-        if !record.trial.factors.contains_key(name) {
-            all.push(is.to_owned());
-        }
-    }
-    all.join(", ")
+    let asked = [("workload", record.workload.name()), ("direction", record.direction.name())];
+    let asked = asked.into_iter().filter(|(name, _)| !record.trial.factors.contains_key(*name));
+    let all = std::iter::once(varied(record, &[])).chain(asked.map(|(_, is)| is.to_owned()));
+    all.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// What each configuration was limited by, the first finding of each, and the evidence of each kind of finding once.
-fn limits(records: &[Record], numbered: &Numbered<'_>) -> Vec<Piece> {
+fn limits(records: &[Record]) -> Vec<Piece> {
     let all: Vec<&Record> = records.iter().collect();
     let mut rows = Vec::new();
     let mut explained: Vec<(Finding, &Record)> = Vec::new();
@@ -502,14 +484,10 @@ fn limits(records: &[Record], numbered: &Numbered<'_>) -> Vec<Piece> {
     let mut pieces = vec![Piece::Section("What limits it".to_owned())];
     pieces.push(Piece::Table(Table::new(["configuration", "runs", "what their records say first"], rows)));
     for (finding, record) in explained.iter().take(EXPLAINED) {
-        let mut lines = vec![format!("Because {}.", finding.evidence.join("; "))];
-        let tries: Vec<String> = finding.tries.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
-        lines.extend((!tries.is_empty()).then(|| format!("Try {}.", tries.join(", or "))));
-        lines.push(finding.wrong_if.clone());
-        let mut inner = vec![Piece::Lines(lines)];
-        inner.extend(charts(figures::path(record, numbered)));
+        let mut inner = vec![explain::evidence(finding)];
+        inner.extend(charts(figures::path(record)));
         inner.extend(budget::pieces(record));
-        inner.extend(charts(figures::slices(record, numbered)));
+        inner.extend(charts(figures::slices(record)));
         inner.extend(time::pieces(record));
         let number = records.iter().position(|other| other.id == record.id).map_or(0, |at| at + 1);
         let title = format!("{}: the evidence, from record {number} ({})", finding.name, levels(record));
@@ -585,7 +563,7 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
         false => identities::sentence(report.records, &origin.campaigns),
     });
     pieces.push(Piece::Lines(lines));
-    let rows = origin.campaigns.iter().map(|campaign| {
+    let rows = origin.campaigns.iter().map(|Carried { campaign, .. }| {
         let end = campaign.finished_at.as_deref().map_or("not finished", |end| end.get(..19).unwrap_or(end));
         let begun = campaign.started_at.get(..19).unwrap_or(&campaign.started_at);
         vec![
@@ -599,7 +577,8 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     let names = ["campaign", "plan", "begun, UTC", "ended, UTC", "trials"];
     pieces.push(Piece::Table(Table::new(names, rows)));
     let mut plans: Vec<(&str, &str)> = Vec::new();
-    for campaign in origin.campaigns.iter().filter(|campaign| !campaign.plan_text.is_empty()) {
+    let campaigns = origin.campaigns.iter().map(|one| &one.campaign);
+    for campaign in campaigns.filter(|campaign| !campaign.plan_text.is_empty()) {
         if !plans.contains(&(campaign.plan.as_str(), campaign.plan_text.as_str())) {
             plans.push((&campaign.plan, &campaign.plan_text));
         }

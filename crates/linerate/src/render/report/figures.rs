@@ -1,8 +1,6 @@
 //! The pictures of a report, from records: what each shows, and the numbers beneath it.
 //! Knows no form; `linerate_chart` draws.
 
-use std::collections::BTreeMap;
-
 use linerate_chart::{
     Axis, Cell, Chart, Estimate, Flow, Marks, Panel, Range, Reference, Series, Stage as Place, Table,
 };
@@ -15,6 +13,7 @@ use linerate_results::record::Record;
 use linerate_results::stats::median;
 use linerate_trial::spec::Workload;
 
+use super::groups::{by, varied};
 use crate::render::number::figure;
 
 /// A picture has at most so many series of results, and so many bars.
@@ -24,19 +23,9 @@ const BARS: usize = 16;
 const KNEE: f64 = 0.001;
 const BOTH: [End; 2] = [End::Target, End::Host];
 
-/// The records by their numbers in the document.
-pub(super) struct Numbered<'a>(BTreeMap<&'a str, usize>);
-
-impl<'a> Numbered<'a> {
-    pub(super) fn new(records: &'a [Record]) -> Numbered<'a> {
-        Numbered(records.iter().zip(1..).map(|(record, number)| (record.id.as_str(), number)).collect())
-    }
-
-    fn trace(&self, runs: &[&Record]) -> String {
-        let mut numbers: Vec<usize> = runs.iter().filter_map(|run| self.0.get(run.id.as_str()).copied()).collect();
-        numbers.sort_unstable();
-        crate::render::html::records(&numbers)
-    }
+/// The identifiers of these, as a chart's cell has them.
+fn trace(runs: &[&Record]) -> String {
+    runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 fn cell(value: Option<f64>, digits: i32, trace: &str) -> Cell {
@@ -44,28 +33,6 @@ fn cell(value: Option<f64>, digits: i32, trace: &str) -> Cell {
         Some(value) => Cell::number(figure(value, digits), value).from_records(trace),
         None => Cell::from("-"),
     }
-}
-
-/// What varied beside these, as words.
-fn varied(record: &Record, beside: &[&str]) -> String {
-    let levels = record.trial.factors.iter().filter(|(name, _)| !beside.contains(&name.as_str()));
-    levels.map(|(name, level)| format!("{name}={level}")).collect::<Vec<_>>().join(", ")
-}
-
-/// Runs in groups of the same key, in the order in which the keys come.
-fn by<'a, K: PartialEq>(
-    records: impl IntoIterator<Item = &'a Record>,
-    key: impl Fn(&Record) -> K,
-) -> Vec<(K, Vec<&'a Record>)> {
-    let mut groups: Vec<(K, Vec<&Record>)> = Vec::new();
-    for record in records {
-        let its = key(record);
-        match groups.iter_mut().find(|(other, _)| *other == its) {
-            Some((_, group)) => group.push(record),
-            None => groups.push((its, vec![record])),
-        }
-    }
-    groups
 }
 
 fn middle(runs: &[&Record], of: impl Fn(&Record) -> Option<f64>) -> Option<f64> {
@@ -77,7 +44,7 @@ fn mbit(of: fn(&linerate_results::record::FlowFigures) -> Option<f64>) -> impl F
 }
 
 /// Offered load against what arrived, with the loss below: of each direction, and of each level of other factors.
-pub(super) fn sweeps(records: &[Record], numbered: &Numbered<'_>) -> Vec<Chart> {
+pub(super) fn sweeps(records: &[Record]) -> Vec<Chart> {
     let offered =
         |record: &Record| Source::whole(record).offered_bps().filter(|bps| bps.is_finite()).map(|bps| bps / 1e6);
     let streams = records.iter().filter(|record| {
@@ -99,10 +66,10 @@ pub(super) fn sweeps(records: &[Record], numbered: &Numbered<'_>) -> Vec<Chart> 
             Marks::line(steps.iter().map(|(load, runs)| (*load, middle(runs, of))).collect::<Vec<_>>())
         };
         for (load, runs) in &steps {
-            let trace = numbered.trace(runs);
-            let figure = |of: &dyn Fn(&Record) -> Option<f64>, digits| cell(middle(runs, of), digits, &trace);
+            let from = trace(runs);
+            let figure = |of: &dyn Fn(&Record) -> Option<f64>, digits| cell(middle(runs, of), digits, &from);
             table = table.row([
-                cell(Some(*load), 4, &trace),
+                cell(Some(*load), 4, &from),
                 figure(&sent, 4),
                 figure(&received, 4),
                 figure(&loss, 3),
@@ -153,7 +120,7 @@ pub(super) fn sweeps(records: &[Record], numbered: &Numbered<'_>) -> Vec<Chart> 
 }
 
 /// How long transactions took, by percentile: a thick line for the runs of a configuration together, thin ones for each.
-pub(super) fn latencies(records: &[Record], numbered: &Numbered<'_>) -> Vec<Chart> {
+pub(super) fn latencies(records: &[Record]) -> Vec<Chart> {
     const PERCENTILES: [f64; 9] = [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999];
     let timed = records.iter().filter(|record| histogram(record).is_some_and(|histogram| histogram.count() > 0));
     let mut charts = Vec::new();
@@ -184,7 +151,7 @@ pub(super) fn latencies(records: &[Record], numbered: &Numbered<'_>) -> Vec<Char
                 }
             }
             head.push(format!("{name}, µs"));
-            columns.push((together, numbered.trace(runs)));
+            columns.push((together, trace(runs)));
         }
         let mut table = Table::new(head);
         for (row, percentile) in PERCENTILES.iter().enumerate() {
@@ -212,7 +179,7 @@ fn histogram(record: &Record) -> Option<&linerate_trial::histogram::Histogram> {
 }
 
 /// CPU time a packet or a transaction, by kind of work, both ends on one scale.
-pub(super) fn cpu(records: &[Record], numbered: &Numbered<'_>) -> Option<Chart> {
+pub(super) fn cpu(records: &[Record]) -> Option<Chart> {
     const KINDS: [&str; 5] = ["user", "system", "irq", "softirq", "other"];
     let demand = |record: &Record, end: End| -> Option<f64> {
         let demand = record.result.as_ref()?.service_demand.as_ref()?;
@@ -257,14 +224,14 @@ pub(super) fn cpu(records: &[Record], numbered: &Numbered<'_>) -> Option<Chart> 
     for end in BOTH {
         let mut bars: [Vec<(f64, Option<f64>)>; 5] = Default::default();
         for (at, (name, runs)) in groups.iter().enumerate() {
-            let trace = numbered.trace(runs);
+            let from = trace(runs);
             let all = middle(runs, |record| demand(record, end));
             let part = |kind: usize| middle(runs, |record| Some(demand(record, end)? * shares(record, end)?[kind]));
             let parts: Vec<Option<f64>> = (0..KINDS.len()).map(part).collect();
             bars.iter_mut().zip(&parts).for_each(|(bar, part)| bar.push((at as f64, *part)));
-            let cells = parts.iter().map(|part| cell(*part, 3, &trace)).collect::<Vec<_>>();
+            let cells = parts.iter().map(|part| cell(*part, 3, &from)).collect::<Vec<_>>();
             let names = [Cell::from(name.clone()), Cell::from(end.name())];
-            table = table.row(names.into_iter().chain(cells).chain([cell(all, 3, &trace)]));
+            table = table.row(names.into_iter().chain(cells).chain([cell(all, 3, &from)]));
             if let Some(all) = all.filter(|all| dearest.as_ref().is_none_or(|(most, _)| all > most)) {
                 dearest = Some((all, format!("{name} at the {end}")));
             }
@@ -290,11 +257,11 @@ pub(super) fn cpu(records: &[Record], numbered: &Numbered<'_>) -> Option<Chart> 
 }
 
 /// A trial in its time slices.
-pub(super) fn slices(record: &Record, numbered: &Numbered<'_>) -> Option<Chart> {
+pub(super) fn slices(record: &Record) -> Option<Chart> {
     if record.intervals.len() < 3 {
         return None;
     }
-    let trace = numbered.trace(&[record]);
+    let from = trace(&[record]);
     let is_stream = record.workload.is_stream();
     let mut table = Table::new([
         "from, s",
@@ -313,12 +280,12 @@ pub(super) fn slices(record: &Record, numbered: &Numbered<'_>) -> Option<Chart> 
         missing.push((slice.start_s, lost));
         cpus.iter_mut().zip(busy).for_each(|(cpu, busy)| cpu.push((slice.start_s, busy)));
         table = table.row([
-            cell(Some(slice.start_s), 3, &trace),
-            cell(Some(slice.end_s), 3, &trace),
-            cell(of_rate, 4, &trace),
-            cell(lost, 4, &trace),
-            cell(busy[0], 3, &trace),
-            cell(busy[1], 3, &trace),
+            cell(Some(slice.start_s), 3, &from),
+            cell(Some(slice.end_s), 3, &from),
+            cell(of_rate, 4, &from),
+            cell(lost, 4, &from),
+            cell(busy[0], 3, &from),
+            cell(busy[1], 3, &from),
         ]);
     }
     let (axis, name) = match is_stream {
@@ -356,9 +323,9 @@ pub(super) fn slices(record: &Record, numbered: &Numbered<'_>) -> Option<Chart> 
 }
 
 /// The loss budget of each direction as a path.
-pub(super) fn path(record: &Record, numbered: &Numbered<'_>) -> Vec<Chart> {
+pub(super) fn path(record: &Record) -> Vec<Chart> {
     let Some(budget) = &record.loss_budget else { return Vec::new() };
-    let trace = numbered.trace(&[record]);
+    let from = trace(&[record]);
     let mut charts = Vec::new();
     for losses in &record.losses {
         let lines: Vec<_> = budget.iter().filter(|line| line.direction == losses.direction).collect();
@@ -375,20 +342,16 @@ pub(super) fn path(record: &Record, numbered: &Numbered<'_>) -> Vec<Chart> {
                 place = place.branch(format!("lost at the {stage}"), line.packets as f64, counters.clone());
                 table = table.row([
                     Cell::from(stage.name()),
-                    cell(Some(line.packets as f64), 6, &trace),
+                    cell(Some(line.packets as f64), 6, &from),
                     Cell::from(counters),
                 ]);
             }
             stages.push(place);
         }
         table = table
-            .row([
-                Cell::from("unaccounted"),
-                cell(Some(losses.unaccounted as f64), 6, &trace),
-                Cell::from("no counter"),
-            ])
-            .row([Cell::from("arrived"), cell(Some(losses.arrived as f64), 6, &trace), Cell::default()])
-            .row([Cell::from("sent"), cell(Some(losses.sent as f64), 6, &trace), Cell::default()]);
+            .row([Cell::from("unaccounted"), cell(Some(losses.unaccounted as f64), 6, &from), Cell::from("no counter")])
+            .row([Cell::from("arrived"), cell(Some(losses.arrived as f64), 6, &from), Cell::default()])
+            .row([Cell::from("sent"), cell(Some(losses.sent as f64), 6, &from), Cell::default()]);
         let sentence =
             format!("Of {} {} were lost, {} of them unaccounted for.", losses.sent, losses.lost(), losses.unaccounted);
         let flow = Flow {
@@ -409,7 +372,7 @@ pub(super) fn path(record: &Record, numbered: &Numbered<'_>) -> Vec<Chart> {
 }
 
 /// Every run of both sides beside the medians, for what was judged.
-pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison, numbered: &Numbered<'_>) -> Vec<Chart> {
+pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart> {
     let mut charts = Vec::new();
     let mut judged: Vec<_> = comparison.judged.iter().collect();
     // What is found first, then the usual ones.
@@ -445,13 +408,13 @@ pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison, numbered: &N
                 values.sort_by(f64::total_cmp);
                 let (Some(low), Some(high)) = (values.first(), values.last()) else { continue };
                 let x = place as f64 + [-0.15, 0.15][at];
-                let trace = numbered.trace(&runs);
+                let from = trace(&runs);
                 let middle = median(&values);
                 middles.push(Estimate { x, low: *low, middle, high: *high });
                 each.extend(values.iter().map(|value| (x, *value)));
-                let words = [Cell::from(level.clone()), Cell::from(name), cell(middle, 4, &trace)];
+                let words = [Cell::from(level.clone()), Cell::from(name), cell(middle, 4, &from)];
                 let ends =
-                    [cell(Some(*low), 4, &trace), cell(Some(*high), 4, &trace), Cell::from(values.len().to_string())];
+                    [cell(Some(*low), 4, &from), cell(Some(*high), 4, &from), Cell::from(values.len().to_string())];
                 table = table.row(words.into_iter().chain(ends));
             }
             panel = panel
@@ -475,7 +438,6 @@ pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison, numbered: &N
 fn configuration(record: &Record, comparison: &Comparison) -> String {
     let on_purpose: Vec<&str> =
         comparison.differs.iter().filter(|one| one.on_purpose).map(|one| one.name.as_str()).collect();
-    let levels = record.trial.factors.iter().filter(|(name, _)| !on_purpose.contains(&name.as_str()));
-    let levels: Vec<String> = levels.map(|(name, level)| format!("{name}={level}")).collect();
-    if levels.is_empty() { format!("{} {}", record.workload, record.direction) } else { levels.join(", ") }
+    let levels = varied(record, &on_purpose);
+    if levels.is_empty() { format!("{} {}", record.workload, record.direction) } else { levels }
 }

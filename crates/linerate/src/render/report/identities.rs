@@ -36,7 +36,7 @@ const LOCAL: &str = "local";
 /// Each once, in the order in which records and campaigns have them.
 pub(super) fn identities(records: &[Record], campaigns: &[Carried]) -> Vec<(Kind, String)> {
     let mut found = Found::default();
-    for campaign in campaigns {
+    for Carried { campaign, .. } in campaigns {
         found.endpoint(&campaign.target);
         found.endpoint(&campaign.host);
         found.addresses(&campaign.plan_text);

@@ -12,17 +12,18 @@ use crate::render::table_model::Table;
 
 fn carried(records: &[Record]) -> Vec<Carried> {
     let first = &records[0];
-    vec![Carried {
+    let command = format!("linerate run {} --target {}", first.plan, first.target.endpoint);
+    let campaign = Campaign {
         id: first.campaign.clone(),
         plan: first.plan.clone(),
         plan_text: "workload = \"udp-stream\" # on 192.0.2.9 </textarea>\n".to_owned(),
-        command: format!("linerate run {} --target {}", first.plan, first.target.endpoint),
         target: first.target.endpoint.clone(),
         host: first.host.endpoint.clone(),
         started_at: first.started_at.clone(),
         planned: records.len() as u32,
         finished_at: None,
-    }]
+    };
+    vec![Carried { campaign, command }]
 }
 
 /// The records with identifiers of their own, as a store has them and as they are read back.
