@@ -144,6 +144,11 @@ fn a_figure_or_a_word_that_was_changed_is_named() {
     let Verified::Different(difference) = checked(&other) else { panic!("not noticed") };
     assert!(matches!(difference, Difference::Figure { number: 1, .. }), "{difference:?}");
     assert!(difference.sentence().contains(&format!("9{text}")), "{}", difference.sentence());
+    let Verified::Different(long) = checked(&html.replacen("<data ", "<data value=\"1\">\n\u{1b}[2J", 1)) else {
+        panic!("not noticed")
+    };
+    let said = long.sentence();
+    assert!(said.chars().count() < 1000 && said.chars().all(linerate_machine::printable::is_printable), "{said}");
     let other = html.replace("trials", "attempts");
     assert!(matches!(checked(&other), Verified::Different(Difference::Line { .. })));
     let other = format!("{html}<p>and more</p>");

@@ -88,19 +88,16 @@ fn figures(html: &str) -> Vec<Shown> {
             let (_, value) = attributes.split_once(&format!("{name}=\"")).unwrap_or_default();
             value.split_once('"').map_or(value, |(value, _)| value).to_owned()
         };
-        found.push(Shown {
-            figure: attribute("data-figure"),
-            records: attribute("data-records"),
-            value: attribute("value"),
-            text: text.to_owned(),
-        });
+        let (figure, records) = (attribute("data-figure"), attribute("data-records"));
+        found.push(Shown { figure, records, value: attribute("value"), text: text.to_owned() });
     }
     found
 }
 
 impl Difference {
-    /// One sentence.
+    /// One sentence, of one line: what a report says may be anything.
     pub(crate) fn sentence(&self) -> String {
+        let cell = crate::render::cell;
         match self {
             Difference::Count([wanted, there]) => {
                 format!("the report was made from {wanted} records, and there are {there}")
@@ -110,10 +107,15 @@ impl Difference {
             }
             Difference::Figure { number, figures: [Some(said), Some(is)] } => format!(
                 "figure {number}, {} of {}: the report says {} ({}), its records give {} ({})",
-                is.figure, is.records, said.text, said.value, is.text, is.value
+                is.figure,
+                is.records,
+                cell(&said.text),
+                cell(&said.value),
+                is.text,
+                is.value
             ),
             Difference::Figure { number, figures: [Some(said), None] } => {
-                format!("figure {number}, {} of {}: its records give none", said.figure, said.records)
+                format!("figure {number}, {} of {}: its records give none", cell(&said.figure), cell(&said.records))
             }
             Difference::Figure { number, figures: [None, Some(is)] } => {
                 format!("figure {number}, {} of {}, {}, is not in the report", is.figure, is.records, is.text)
