@@ -50,7 +50,7 @@ pub struct Around {
 }
 
 /// What was asked of a trial, and between which ends.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Asked {
     /// The levels that distinguish this configuration: factor → level.
     pub factors: BTreeMap<String, String>,
@@ -120,6 +120,8 @@ impl Around {
 impl Observation {
     /// What a comparison needs of this record.
     pub fn of(record: &Record) -> Observation {
+        #[cfg(any(test, feature = "sample"))]
+        crate::effort::count(|effort| effort.observations += 1);
         let mut facts = record.asked.clone();
         facts.insert("plan".to_owned(), record.plan.clone());
         facts.insert("workload".to_owned(), record.workload.name().to_owned());
