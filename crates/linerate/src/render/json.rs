@@ -27,7 +27,8 @@ pub(crate) fn line_of(record: &Record, text: &str) -> String {
 
 /// Whether an object's text is a line already.
 pub(super) fn is_line(text: &str) -> bool {
-    text.chars().all(is_printable)
+    // Of ASCII, as most are, that is quickly told.
+    text.bytes().all(|octet| matches!(octet, b' '..=b'~')) || text.chars().all(is_printable)
 }
 
 /// The same without the line's end, and whatever the terminal can show.

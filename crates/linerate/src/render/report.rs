@@ -11,7 +11,7 @@ mod identities;
 mod material;
 mod notes;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod verify;
 
 use std::collections::BTreeMap;

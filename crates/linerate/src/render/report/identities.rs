@@ -71,7 +71,8 @@ impl Found {
     }
 
     fn add(&mut self, kind: Kind, text: &str) {
-        if !text.is_empty() && self.seen.insert(text.to_owned()) {
+        if !text.is_empty() && !self.seen.contains(text) {
+            self.seen.insert(text.to_owned());
             self.all.push((kind, text.to_owned()));
         }
     }
@@ -91,7 +92,12 @@ impl Found {
 
     fn addresses(&mut self, text: &str) {
         let is_part = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.');
-        for word in text.split(|c| !is_part(c)).filter(|word| word.len() >= 6) {
+        // Most words are figures, and have too few of either to be an address.
+        let is_candidate = |word: &&str| {
+            let count = |sign: u8| word.bytes().filter(|octet| *octet == sign).count();
+            word.len() >= 6 && (count(b'.') >= 3 || count(b':') >= 2)
+        };
+        for word in text.split(|c| !is_part(c)).filter(is_candidate) {
             let word = word.trim_end_matches(['.', ':']);
             if is_mac(word) {
                 self.add(Kind::Mac, word);
@@ -159,7 +165,9 @@ pub(super) fn sentence(material: &Material, campaigns: &[Carried]) -> Option<Str
 
 #[cfg(test)]
 mod tests {
+    use super::super::attachment;
     use super::*;
+    use crate::render::sample;
 
     #[test]
     fn names_of_endpoints() {
@@ -173,6 +181,21 @@ mod tests {
             ("exec:nsenter -t 5 agent", "exec:nsenter -t 5 agent"),
         ] {
             assert_eq!(machine_name(endpoint), name, "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn a_line_tells_what_its_strings_tell() {
+        let mut records = [sample::everything(), sample::sweep(), vec![linerate_results::sample::full()]].concat();
+        records[0].error = Some("\u{11}92.0.2.1 and \"192.0.2.2\" at\n192.0.2.3\tfe80::1\\2001:db8::1".to_owned());
+        records[1].error = Some("192.0.2.4:5201 (00:11:22:33:44:55), v1.2.3.4 µ192.0.2.5".to_owned());
+        for record in &records {
+            let [mut by_line, mut by_strings] = [Found::default(), Found::default()];
+            let line = attachment::line(record);
+            by_line.record(record, &line);
+            by_strings.record(record, "");
+            strings(&record.to_json(), &mut |text| by_strings.addresses(text));
+            assert_eq!(by_line.all, by_strings.all, "{line}");
         }
     }
 

@@ -51,7 +51,7 @@ fn at(records: &[Record]) -> impl Fn(&[usize]) -> Result<Vec<Record>> {
     |places| Ok(places.iter().map(|at| records[*at].clone()).collect())
 }
 
-fn report<'a>(origin: &'a Origin, records: &[Record]) -> Report<'a> {
+pub(crate) fn report<'a>(origin: &'a Origin, records: &[Record]) -> Report<'a> {
     Report::new(origin, material(records, origin.attached), at(records)).unwrap()
 }
 
@@ -73,7 +73,7 @@ fn everything() -> Vec<Record> {
     own([sample::everything(), sample::repeats(), sample::sweep(), vec![linerate_results::sample::full()]].concat())
 }
 
-fn side(words: &str, records: &[Record]) -> (String, Vec<String>) {
+pub(crate) fn side(words: &str, records: &[Record]) -> (String, Vec<String>) {
     (words.to_owned(), records.iter().map(|record| record.id.clone()).collect())
 }
 
@@ -167,7 +167,7 @@ fn a_record_that_was_changed_is_noticed() {
     let records = everything();
     let origin = one_side(&records);
     let html = report(&origin, &records).html();
-    let url = url(&records);
+    let ours = url(&records);
     let mut random = SplitMix64::new(7);
     let mut changes = 0;
     while changes < 60 {
@@ -189,7 +189,7 @@ fn a_record_that_was_changed_is_noticed() {
         }
         let mut others = records.clone();
         others[at] = changed;
-        let forged = html.replace(&url, &url(&others));
+        let forged = html.replace(&ours, &url(&others));
         assert_ne!(forged, html);
         let Verified::Different(Difference::Record { number, .. }) = checked(&forged) else {
             panic!("{place}: {:?}", checked(&forged))
@@ -197,7 +197,7 @@ fn a_record_that_was_changed_is_noticed() {
         assert_eq!(number, at + 1, "{place}");
         changes += 1;
     }
-    let fewer = html.replace(&url, &url(&records[1..]));
+    let fewer = html.replace(&ours, &url(&records[1..]));
     assert!(matches!(checked(&fewer), Verified::Different(Difference::Count(_))));
 }
 
