@@ -1,5 +1,5 @@
-//! What a document needs of its records. They come one by one and go again: ten thousand whole ones take most of a gigabyte,
-//! and each is looked at once, whatever asks for it later.
+//! What a document needs of its records. They come one by one and go again: ten thousand whole ones take 700 MB.
+//! Each is looked at once, whatever asks for it later.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::Hash;
