@@ -114,6 +114,11 @@ impl Search {
         Some(Asked { rung, load: self.loads.load(rung), trial_s, forgiven })
     }
 
+    /// The load of a rung that was asked for.
+    pub fn load(&self, rung: u32) -> f64 {
+        self.loads.load(rung)
+    }
+
     /// What a trial came to.
     pub fn heard(&mut self, trial: Trial) {
         self.trials.entry(trial.rung).or_default().push(trial);

@@ -1,6 +1,7 @@
 //! A campaign whose trials a search asks for: one search for each configuration, one after the other.
 //! Knows what a record says of a trial; which load comes next, `trial::search` knows.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linerate_machine::units::OfferedLoad;
@@ -31,8 +32,8 @@ struct Way {
     base: PlannedTrial,
     search: Search,
     failed: u32,
-    /// The least load that was not even sent.
-    unsent_bps: Option<f64>,
+    /// Of each load the trials in which it was sent whole, and those in which it was not.
+    sent: BTreeMap<u32, (u32, u32)>,
 }
 
 /// What came of one of them.
@@ -51,15 +52,25 @@ impl Searching {
     pub(crate) fn new(bases: &[PlannedTrial], goals: &[Goal], least_bps: f64, most_bps: f64) -> Option<Searching> {
         let way = |base: &PlannedTrial| {
             let search = Search::new(goals.to_vec(), least_bps, most_bps)?;
-            Some(Way { base: base.clone(), search, failed: 0, unsent_bps: None })
+            Some(Way { base: base.clone(), search, failed: 0, sent: BTreeMap::new() })
         };
         Some(Searching { ways: bases.iter().map(way).collect::<Option<_>>()?, trials: 0, asked: None })
     }
 
     /// What is known by now.
     pub(crate) fn searched(&self) -> Vec<Searched> {
-        let of = |way: &Way| Searched { base: way.base.clone(), found: way.search.found(), unsent_bps: way.unsent_bps };
+        let of =
+            |way: &Way| Searched { base: way.base.clone(), found: way.search.found(), unsent_bps: way.unsent_bps() };
         self.ways.iter().map(of).collect()
+    }
+}
+
+impl Way {
+    /// The least load from which on the sender does not send all: a trial in which it did not is an accident.
+    fn unsent_bps(&self) -> Option<f64> {
+        let is_unsent = |(whole, part): &(u32, u32)| part > whole;
+        let unsent = self.sent.iter().rev().take_while(|(_, sent)| is_unsent(sent)).last();
+        unsent.map(|(rung, _)| self.search.load(*rung))
     }
 }
 
@@ -108,9 +119,8 @@ impl Agenda for Searching {
             return;
         };
         way.failed = 0;
-        if is_unsent {
-            way.unsent_bps = Some(way.unsent_bps.map_or(asked.load, |least| least.min(asked.load)));
-        }
+        let (whole, part) = way.sent.entry(asked.rung).or_default();
+        *if is_unsent { part } else { whole } += 1;
         let (intended_s, effective_s) = (asked.trial_s, asked.trial_s);
         way.search.heard(Trial { rung: asked.rung, intended_s, effective_s, loss_ratio });
     }

@@ -119,15 +119,15 @@ fn demand(goal: &Goal) -> String {
     } else {
         format!("at most {} % lost", percent(goal.loss_ratio))
     };
-    let seconds = |seconds: f64| figure(seconds, 3);
-    let all = goal.exceed_ratio == 0.0;
-    let trials = if goal.sum_s <= goal.trial_s {
-        format!("in a trial of {} s", seconds(goal.trial_s))
-    } else if all {
-        format!("in trials of {} s, {} s of them", seconds(goal.trial_s), seconds(goal.sum_s))
+    let Goal { trial_s, sum_s, exceed_ratio, .. } = goal;
+    let trials = if sum_s <= trial_s {
+        format!("in a trial of {trial_s} s")
+    } else if *exceed_ratio == 0.0 {
+        format!("in {sum_s} s of trials of {trial_s} s")
+    } else if *exceed_ratio == 0.5 {
+        format!("in half of {sum_s} s of trials of {trial_s} s")
     } else {
-        let part = percent(1.0 - goal.exceed_ratio);
-        format!("in {part} % of {} s of trials of {} s", seconds(goal.sum_s), seconds(goal.trial_s))
+        format!("in {} % of {sum_s} s of trials of {trial_s} s", percent(1.0 - exceed_ratio))
     };
     format!("{lost} {trials}")
 }
