@@ -105,7 +105,7 @@ impl Search {
     }
 
     /// The trial to measure now; `None`: all is found.
-    pub fn next(&mut self) -> Option<Asked> {
+    pub fn ask(&mut self) -> Option<Asked> {
         let (rung, trial_s) = match &self.opening {
             Some(opening) => (opening.rung, opening.trial_s),
             None => self.wanted()?,

@@ -81,7 +81,7 @@ impl Agenda for Searching {
 
     fn next(&mut self) -> Option<PlannedTrial> {
         let open = self.ways.iter_mut().enumerate().filter(|(_, way)| way.failed < MOST_FAILED);
-        let (place, asked) = open.filter_map(|(place, way)| Some((place, way.search.next()?))).next()?;
+        let (place, asked) = open.filter_map(|(place, way)| Some((place, way.search.ask()?))).next()?;
         let mut trial = self.ways[place].base.clone();
         trial.index = self.trials;
         trial.repeat = 0;

@@ -71,7 +71,7 @@ fn searched(goals: &[&str], device: &mut dyn Device, stops_early: bool) -> (f64,
     let goals = goals.iter().map(|goal| goal.parse().unwrap()).collect();
     let mut search = Search::new(goals, LEAST, MOST).unwrap();
     let (mut seconds, mut trials) = (0.0, 0);
-    while let Some(asked) = search.next() {
+    while let Some(asked) = search.ask() {
         let loss_ratio = device.trial(asked.load, asked.trial_s);
         // What is lost comes evenly.
         let decided_s = asked.trial_s * (asked.forgiven / loss_ratio).min(1.0);
