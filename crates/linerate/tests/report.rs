@@ -41,6 +41,12 @@ fn a_run_makes_its_report_and_it_is_true() {
     let alone = linerate(&bench, &["report", "verify", &attached, "--store", &elsewhere]);
     assert!(alone.check_done().stdout.contains("figures, and every word"), "{}", alone.stdout);
 
+    // From the store the same pseudonyms are drawn again.
+    let hidden = path("hidden.html");
+    report(&["last", "--html", "--anonymous", "-o", &hidden]).check_done();
+    let said = report(&["verify", &hidden]);
+    assert!(said.check_done().stdout.starts_with("All is as 3 records give it: "), "{}", said.stdout);
+
     let text = fs::read_to_string(&attached).unwrap();
     let forged = path("forged.html");
     fs::write(&forged, text.replacen("\">60.0", "\">61.0", 1)).unwrap();

@@ -285,11 +285,15 @@ impl Source<'_> {
     /// The load that all senders of this part together were asked to offer, payload bits per second; infinite when
     /// unlimited. Requests are no load of this kind.
     pub fn offered_bps(self) -> Option<f64> {
-        let record = self.record;
-        let spec = record.asked_spec().filter(|_| record.workload.is_stream())?;
-        let directions = if record.direction == Direction::Both && self.direction.is_none() { 2.0 } else { 1.0 };
+        self.offered_by(&self.record.asked_spec()?)
+    }
+
+    /// The same of what was asked, for whoever has read it already.
+    pub(crate) fn offered_by(self, spec: &Spec) -> Option<f64> {
+        let both = self.record.direction == Direction::Both && self.direction.is_none();
         let each = spec.rate.bits_per_second(spec.message_octets().into()).unwrap_or(f64::INFINITY);
-        Some(each * f64::from(spec.streams) * directions)
+        let offered = each * f64::from(spec.streams) * if both { 2.0 } else { 1.0 };
+        self.record.workload.is_stream().then_some(offered)
     }
 }
 

@@ -214,6 +214,8 @@ pub const RULES: [Rule; 53] = [
 /// What a record shows, the most likely to be the answer first. Empty where nothing went wrong, or nothing that was
 /// recorded says why; [`absent`] then tells what is not known.
 pub fn findings(record: &Record) -> Vec<Finding> {
+    #[cfg(any(test, feature = "sample"))]
+    crate::effort::count(|effort| effort.findings += 1);
     let mut found: Vec<Finding> = Vec::new();
     for case in Case::of(record) {
         for finding in RULES.iter().filter_map(|rule| (rule.find)(&case)) {

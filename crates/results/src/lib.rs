@@ -4,6 +4,8 @@
 
 pub mod compare;
 pub mod cost;
+#[cfg(any(test, feature = "sample"))]
+pub mod effort;
 mod error;
 mod events;
 pub mod examination;

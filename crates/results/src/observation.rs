@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use linerate_machine::environment::Environment;
 use linerate_trial::spec::{Spec, Workload};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -50,7 +49,7 @@ pub struct Around {
 }
 
 /// What was asked of a trial, and between which ends.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Asked {
     /// The levels that distinguish this configuration: factor → level.
     pub factors: BTreeMap<String, String>,
@@ -120,6 +119,8 @@ impl Around {
 impl Observation {
     /// What a comparison needs of this record.
     pub fn of(record: &Record) -> Observation {
+        #[cfg(any(test, feature = "sample"))]
+        crate::effort::count(|effort| effort.observations += 1);
         let mut facts = record.asked.clone();
         facts.insert("plan".to_owned(), record.plan.clone());
         facts.insert("workload".to_owned(), record.workload.name().to_owned());
@@ -164,14 +165,11 @@ impl Observation {
 }
 
 fn machine_facts(whose: &str, machine: &Machine, facts: &mut BTreeMap<String, String>) {
-    let mut environment: Environment = machine.environment.clone();
-    if let Some(nic) = &mut environment.nic {
-        // A counter, and no state.
-        nic.carrier_changes = None;
+    if let Ok(value) = serde_json::to_value(&machine.environment) {
+        flatten(&mut whose.to_owned(), value, facts);
     }
-    if let Ok(value) = serde_json::to_value(environment) {
-        flatten(whose, &value, facts);
-    }
+    // A counter, and no state.
+    facts.remove(&format!("{whose}.nic.carrier_changes"));
     if let Some(cpu) = &machine.cpu {
         facts.insert(format!("{whose}.cpu.method"), cpu.method.clone());
     }
@@ -186,14 +184,19 @@ fn machine_facts(whose: &str, machine: &Machine, facts: &mut BTreeMap<String, St
 }
 
 /// Every leaf by its path: `target.nic.rings.rx.current`.
-fn flatten(path: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
+fn flatten(path: &mut String, value: Value, facts: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(fields) => {
-            fields.iter().for_each(|(name, value)| flatten(&format!("{path}.{name}"), value, facts))
+            let length = path.len();
+            for (name, value) in fields {
+                path.extend([".", &name]);
+                flatten(path, value, facts);
+                path.truncate(length);
+            }
         }
         Value::Null => {}
-        Value::String(text) => drop(facts.insert(path.to_owned(), text.clone())),
-        other => drop(facts.insert(path.to_owned(), other.to_string())),
+        Value::String(text) => drop(facts.insert(path.clone(), text)),
+        other => drop(facts.insert(path.clone(), other.to_string())),
     }
 }
 

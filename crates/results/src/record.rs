@@ -130,22 +130,28 @@ impl Record {
     /// The record without what only the record in full shows: counters, most of environments, time slices, histograms and
     /// the stacks of profiles. A campaign may have a hundred thousand records, and a table of them needs little of each.
     pub fn in_brief(&self) -> Record {
-        let mut brief = Record { intervals: Vec::new(), path: Vec::new(), ..self.clone() };
-        for machine in [&mut brief.target, &mut brief.host] {
+        self.clone().into_brief()
+    }
+
+    /// The same of a record that nobody needs any longer.
+    pub fn into_brief(mut self) -> Record {
+        self.intervals = Vec::new();
+        self.path = Vec::new();
+        for machine in [&mut self.target, &mut self.host] {
             machine.environment = machine.environment.in_brief();
             machine.counters = Counters::default();
             machine.drop_reasons = None;
             machine.profile = machine.profile.as_ref().map(MachineProfile::in_brief);
             machine.registers = None;
         }
-        if let Some(figures) = &mut brief.result {
+        if let Some(figures) = &mut self.result {
             figures.flow.arrival_gaps = None;
             figures.flow.departure_gaps = None;
             if let Some(latency) = &mut figures.latency {
                 latency.histogram = Histogram::default();
             }
         }
-        brief
+        self
     }
 
     /// What was asked, as values: the texts of `asked` are read here and nowhere else. Absent where nothing is known of it;
@@ -185,6 +191,8 @@ impl Record {
     /// The record as its format has it: one JSON object, unknown fields absent rather than null. A figure that is
     /// no finite number is no figure, and absent too.
     pub fn to_json(&self) -> serde_json::Value {
+        #[cfg(any(test, feature = "sample"))]
+        crate::effort::count(|effort| effort.texts += 1);
         let mut value = serde_json::to_value(self).expect("a record has string keys and numbers that JSON has");
         drop_nulls(&mut value);
         value

@@ -261,23 +261,38 @@ impl Store {
 
     /// The record of this identifier.
     pub fn record(&self, id: &str) -> Result<Record, StoreError> {
-        let mut found =
-            self.records("SELECT id, packed FROM records WHERE id = ?1", vec![Value::Text(id.to_owned())])?;
-        found.pop().ok_or_else(|| StoreError::Unknown { what: "record", id: id.to_owned() })
+        self.reader()?.record(id)
+    }
+
+    /// Reads records one after another.
+    pub fn reader(&self) -> Result<Reader<'_>, StoreError> {
+        let dictionary = dictionary(&self.connection).map_err(|error| said(&self.path, error))?.unwrap_or_default();
+        Ok(Reader { store: self, dictionary })
     }
 
     /// The campaign's records, in the order of its trials; of one trial, in the order of time.
     pub fn records_of(&self, campaign: &str) -> Result<Vec<Record>, StoreError> {
-        self.records(
-            "SELECT id, packed FROM records WHERE campaign = ?1 ORDER BY trial_index, id",
+        self.all(&self.ids(
+            "SELECT id FROM records WHERE campaign = ?1 ORDER BY trial_index, id",
             vec![Value::Text(campaign.to_owned())],
-        )
+        )?)
     }
 
     /// The records that the filter wants, oldest first.
     pub fn select(&self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
+        self.all(&self.identifiers(filter)?)
+    }
+
+    /// The same in brief: of many records, the whole ones would not fit into memory.
+    pub fn select_in_brief(&self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
+        let reader = self.reader()?;
+        self.identifiers(filter)?.iter().map(|id| Ok(reader.record(id)?.into_brief())).collect()
+    }
+
+    /// The identifiers of the records that the filter wants, oldest first.
+    pub fn identifiers(&self, filter: &Filter) -> Result<Vec<String>, StoreError> {
         let (clauses, values) = filter.clauses();
-        let mut found = self.records(&format!("SELECT id, packed FROM records{clauses}"), values)?;
+        let mut found = self.ids(&format!("SELECT id FROM records{clauses}"), values)?;
         found.reverse();
         Ok(found)
     }
@@ -454,14 +469,13 @@ impl Store {
             .map_err(|error| said(&self.path, error))
     }
 
-    /// Records from rows of (id, packed).
-    fn records(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Record>, StoreError> {
-        let rows = self.rows(sql, values, |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
-        let dictionary = dictionary(&self.connection).map_err(|error| said(&self.path, error))?.unwrap_or_default();
-        let record = |(id, packed): (String, Vec<u8>)| {
-            read_packed(&dictionary, &packed).map_err(|why| StoreError::Unreadable { id, why })
-        };
-        rows.into_iter().map(record).collect()
+    fn ids(&self, sql: &str, values: Vec<Value>) -> Result<Vec<String>, StoreError> {
+        self.rows(sql, values, |row| row.get(0))
+    }
+
+    fn all(&self, ids: &[String]) -> Result<Vec<Record>, StoreError> {
+        let reader = self.reader()?;
+        ids.iter().map(|id| reader.record(id)).collect()
     }
 
     fn rows<T>(
@@ -484,6 +498,33 @@ impl Store {
         }
         let kept = self.finished_trials(campaign).map_or(0, |trials| trials.len() as u64);
         StoreError::DiskFull { path: self.path.clone(), kept }
+    }
+}
+
+/// Records, one after another: a hundred thousand at once take gigabytes.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    store: &'a Store,
+    dictionary: Dictionary,
+}
+
+impl Reader<'_> {
+    /// The record of this identifier.
+    pub fn record(&self, id: &str) -> Result<Record, StoreError> {
+        self.with_text(id).map(|(record, _)| record)
+    }
+
+    /// The same, and the JSON that it is read from.
+    pub fn with_text(&self, id: &str) -> Result<(Record, String), StoreError> {
+        let connection = &self.store.connection;
+        let packed = || -> Result<Option<Vec<u8>>, rusqlite::Error> {
+            let mut statement = connection.prepare_cached("SELECT packed FROM records WHERE id = ?1")?;
+            statement.query_row([id], |row| row.get(0)).optional()
+        };
+        let packed = packed().map_err(|error| said(&self.store.path, error))?;
+        let packed = packed.ok_or_else(|| StoreError::Unknown { what: "record", id: id.to_owned() })?;
+        let both = unpacked(&self.dictionary, &packed).and_then(|text| Ok((read(&text)?, text)));
+        both.map_err(|why| StoreError::Unreadable { id: id.to_owned(), why })
     }
 }
 
@@ -521,7 +562,11 @@ fn dictionary(connection: &Connection) -> Result<Option<Dictionary>, rusqlite::E
 }
 
 fn read_packed(dictionary: &Dictionary, packed: &[u8]) -> Result<Record, String> {
-    read(&dictionary.unpack(packed).map_err(|error| format!("its text cannot be unpacked: {error}"))?)
+    read(&unpacked(dictionary, packed)?)
+}
+
+fn unpacked(dictionary: &Dictionary, packed: &[u8]) -> Result<String, String> {
+    dictionary.unpack(packed).map_err(|error| format!("its text cannot be unpacked: {error}"))
 }
 
 fn read(json: &str) -> Result<Record, String> {
@@ -529,11 +574,16 @@ fn read(json: &str) -> Result<Record, String> {
     struct Format {
         format: String,
     }
-    let Format { format } = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let record: Result<Record, _> = serde_json::from_str(json);
+    // One of another format may be no record of ours at all, and its format then says why.
+    let format = match &record {
+        Ok(record) => record.format.clone(),
+        Err(_) => serde_json::from_str::<Format>(json).map_err(|error| error.to_string())?.format,
+    };
     if format != FORMAT {
         return Err(format!("its format is {format}, and this linerate reads {FORMAT}"));
     }
-    serde_json::from_str(json).map_err(|error| error.to_string())
+    record.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

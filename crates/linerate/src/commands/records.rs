@@ -6,7 +6,6 @@ use std::time::SystemTime;
 
 use anyhow::{Result, bail};
 use linerate_machine::units::parse_duration;
-use linerate_results::record::Record;
 use linerate_results::select::Filter;
 use linerate_results::store::{Listed, Store};
 use linerate_trial::spec::Workload;
@@ -22,7 +21,7 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
     match command {
         RecordsCommand::List { filter, output } if output.is_for_programs() => {
             let store = open_store(shared)?;
-            data!("{}", exported(*output, &store.select(&filter_of(&store, filter)?)?)?);
+            data!("{}", exported(*output, &store, &filter_of(&store, filter)?)?);
         }
         RecordsCommand::List { filter, .. } => {
             let store = open_store(shared)?;
@@ -54,17 +53,21 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
         RecordsCommand::Profile(arguments) => return profile::of_record(arguments, shared),
         RecordsCommand::Export { filter, output } => {
             let store = open_store(shared)?;
-            data!("{}", exported(*output, &store.select(&filter_of(&store, filter)?)?)?);
+            data!("{}", exported(*output, &store, &filter_of(&store, filter)?)?);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn exported(output: OutputArgs, records: &[Record]) -> Result<String> {
+fn exported(output: OutputArgs, store: &Store, filter: &Filter) -> Result<String> {
     Ok(match output {
-        OutputArgs { json: true, .. } => render::json::json(records),
-        OutputArgs { csv: true, .. } => render::csv::csv(records),
-        OutputArgs { markdown: true, .. } => render::records::markdown(records),
+        OutputArgs { json: true, .. } => {
+            let reader = store.reader()?;
+            let line = |id: &String| reader.with_text(id).map(|(record, text)| render::json::line_of(&record, &text));
+            store.identifiers(filter)?.iter().map(line).collect::<Result<_, _>>()?
+        }
+        OutputArgs { csv: true, .. } => render::csv::csv(&store.select_in_brief(filter)?),
+        OutputArgs { markdown: true, .. } => render::records::markdown(&store.select_in_brief(filter)?),
         _ => bail!("say in which form to export: --json, --csv or --markdown"),
     })
 }

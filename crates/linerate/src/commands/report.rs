@@ -3,23 +3,24 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use linerate_results::record::Record;
 use linerate_results::select::LAST;
-use linerate_results::store::{Campaign, Store};
+use linerate_results::store::{Campaign, Reader, Store};
 
 use super::open_store;
 use super::run::Wanted;
-use super::selection::{compared, records, selection};
+use super::selection::{compared, identifiers, selection};
 use super::whole_file::{checked, write_whole};
 use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};
 use crate::output::{data, out, say};
 use crate::render::report::{
-    Carried, Origin, Report, Side, Verified, anonymous, as_attached, attached, check_notes, lines, read_back,
-    records_of, verify,
+    Carried, Material, Origin, Pseudonyms, Report, Verified, attached_at, check_notes, each_attached, line, line_of,
+    read_back, record_of, verify,
 };
 
 /// A report that somebody sends may be of any size; one of ours has a hundredth of this.
@@ -33,9 +34,14 @@ pub(crate) fn report(arguments: &ReportArgs, shared: &SharedArgs) -> Result<Exit
     match &arguments.command {
         None => made(&arguments.made, shared),
         Some(ReportCommand::Extract { file, output }) => {
-            let Some(text) = attached(&read(file)?)? else {
-                bail!("no records are attached to {}; --attach puts them in when a report is made", file.display())
-            };
+            let mut text = String::new();
+            let is_attached = each_attached(&read(file)?, |_, line| {
+                text.extend([line, "\n"]);
+                Ok(ControlFlow::Continue(()))
+            })?;
+            if !is_attached {
+                bail!("no records are attached to {}; --attach puts them in when a report is made", file.display());
+            }
             written(output.as_deref(), &text)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -50,37 +56,87 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
         _ => vec![arguments.selection.as_ref().unwrap_or(&last)],
     };
     let mut sides = Vec::new();
-    let mut all: Vec<Record> = Vec::new();
+    let mut all: Vec<String> = Vec::new();
+    let mut known = BTreeSet::new();
     for words in &words {
-        // As they are attached, so that they say the same when they are read from there.
-        let found = as_attached(records(&store, words)?)?;
-        if let Some(shared) = found.iter().find(|one| all.iter().any(|other| other.id == one.id)) {
-            bail!("record {} is on both sides; pick sides that share none", shared.id);
+        let found = identifiers(&store, words)?;
+        if let Some(shared) = found.iter().find(|id| !known.insert((*id).clone())) {
+            bail!("record {shared} is on both sides; pick sides that share none");
         }
-        sides.push(Side::new(words, &found));
-        all.extend(found);
+        all.extend_from_slice(&found);
+        sides.push(((*words).clone(), found));
     }
     let on_purpose = match &words[..] {
         [baseline, candidate] => compared(&selection(&store, baseline)?, &selection(&store, candidate)?),
         _ => Vec::new(),
     };
-    let mut origin = Origin::new(sides, on_purpose, campaigns(&store, &all)?, arguments.attach.is_some());
+    let attach = arguments.attach.is_some();
+    let mut records = Records { reader: store.reader()?, ids: &all, pseudonyms: None };
+    let mut material = records.material(attach && !arguments.anonymous)?;
+    let mut origin = Origin::new(sides, on_purpose, campaigns(&store, &material)?, attach);
     if let Some(file) = &arguments.notes {
         let text = read(file)?;
-        if let Err((line, column, why)) = check_notes(&text, &all) {
+        if let Err((line, column, why)) = check_notes(&text, &material) {
             bail!("{}:{line}:{column}: {why}", file.display());
         }
         origin.notes = Some(text);
     }
     if arguments.anonymous {
-        let replaced;
-        (origin, all, replaced) = anonymous(&origin, &all)?;
-        let replaced = if replaced.is_empty() { "nothing".to_owned() } else { replaced.join(", ") };
+        let pseudonyms = Pseudonyms::of(&origin.campaigns, &material);
+        let told = pseudonyms.told();
+        let replaced = if told.is_empty() { "nothing".to_owned() } else { told.join(", ") };
+        origin = pseudonyms.origin(&origin)?;
+        // Whom any record tells of is known now: they are read once more, and the first reading goes before.
+        drop(material);
+        records.pseudonyms = Some(pseudonyms);
+        material = records.material(attach)?;
         say(format_args!("linerate: replaced {replaced}; no list of them is kept"));
     }
-    let text = in_form(&Report { origin: &origin, records: &all }, arguments.form, arguments.ascii);
+    origin.seal(&material);
+    let report = Report::new(&origin, material, |places| records.at(places))?;
+    let text = in_form(&report, arguments.form, arguments.ascii);
     written(arguments.output.as_deref(), &text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Records of the store, which are read one by one.
+struct Records<'a> {
+    reader: Reader<'a>,
+    ids: &'a [String],
+    /// What they are to be told with, instead of names.
+    pseudonyms: Option<Pseudonyms>,
+}
+
+impl Records<'_> {
+    /// One of them, and the line that it is attached as.
+    fn one(&self, id: &str) -> Result<(Record, String)> {
+        let (record, text) = self.reader.with_text(id)?;
+        Ok(match &self.pseudonyms {
+            None => {
+                let line = line_of(&record, text);
+                (record, line)
+            }
+            Some(pseudonyms) => {
+                let record = pseudonyms.record(record)?;
+                let line = line(&record);
+                (record, line)
+            }
+        })
+    }
+
+    fn material(&self, is_attached: bool) -> Result<Material> {
+        let mut material = Material::new(is_attached);
+        for id in self.ids {
+            let (record, line) = self.one(id)?;
+            material.add(record, &line);
+        }
+        Ok(material)
+    }
+
+    /// Those at these places.
+    fn at(&self, places: &[usize]) -> Result<Vec<Record>> {
+        places.iter().map(|at| Ok(self.one(&self.ids[*at])?.0)).collect()
+    }
 }
 
 fn in_form(report: &Report<'_>, form: FormArgs, is_ascii: bool) -> String {
@@ -93,18 +149,19 @@ fn in_form(report: &Report<'_>, form: FormArgs, is_ascii: bool) -> String {
 
 /// The report of what was just measured.
 pub(super) fn at_end(store: &Store, words: &str, ids: &[String], file: &ReportFile, attach: bool) -> Result<()> {
-    let found = ids.iter().map(|id| store.record(id)).collect::<Result<Vec<_>, _>>()?;
-    let found = as_attached(found)?;
-    let origin = Origin::new(vec![Side::new(words, &found)], Vec::new(), campaigns(store, &found)?, attach);
-    let text = in_form(&Report { origin: &origin, records: &found }, file.form, false);
-    written(Some(&file.path), &text)?;
+    let records = Records { reader: store.reader()?, ids, pseudonyms: None };
+    let material = records.material(attach)?;
+    let sides = vec![(words.to_owned(), ids.to_vec())];
+    let mut origin = Origin::new(sides, Vec::new(), campaigns(store, &material)?, attach);
+    origin.seal(&material);
+    let report = Report::new(&origin, material, |places| records.at(places))?;
+    written(Some(&file.path), &in_form(&report, file.form, false))?;
     say(format_args!("linerate: the report is in {}", file.path.display()));
     Ok(())
 }
 
-fn campaigns(store: &Store, records: &[Record]) -> Result<Vec<Carried>> {
-    let ids: BTreeSet<&str> = records.iter().map(|record| record.campaign.as_str()).collect();
-    let found = ids.into_iter().map(|id| store.campaign(id)).collect::<Result<Vec<_>, _>>()?;
+fn campaigns(store: &Store, material: &Material) -> Result<Vec<Carried>> {
+    let found = material.campaigns().into_iter().map(|id| store.campaign(id)).collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().flatten().map(carried).collect())
 }
 
@@ -147,28 +204,36 @@ fn reached(campaign: &Campaign, verb: &str, plan: &str, words: &[String]) -> Str
 fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
     let html = read(file)?;
     let origin = read_back(&html)?;
-    let text = match attached(&html)? {
-        Some(text) => text,
-        None => {
-            let store =
-                open_store(shared).context("no records are attached to the report, and there is no store with them")?;
-            let ids = origin.sides.iter().flat_map(|side| &side.records);
-            let found = ids.map(|id| store.record(id)).collect::<Result<Vec<_>, _>>();
-            let found = found.context("no records are attached to the report, and the store has not all of them")?;
-            let found = if origin.anonymous { anonymous(&origin, &found)?.1 } else { found };
-            lines(&found)
+    let mut material = Material::new(origin.attached);
+    let is_attached = each_attached(&html, |number, line| {
+        material.add(record_of(number, line)?, line);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let found = if is_attached {
+        verify(&html, &origin, material, |places| attached_at(&html, places))?
+    } else {
+        let store =
+            open_store(shared).context("no records are attached to the report, and there is no store with them")?;
+        let missing = "no records are attached to the report, and the store has not all of them";
+        let ids: Vec<String> = origin.sides.iter().flat_map(|side| side.records.iter().cloned()).collect();
+        let mut records = Records { reader: store.reader()?, ids: &ids, pseudonyms: None };
+        if origin.anonymous {
+            let material = records.material(false).context(missing)?;
+            records.pseudonyms = Some(Pseudonyms::of(&campaigns(&store, &material)?, &material));
         }
+        let material = records.material(origin.attached).context(missing)?;
+        verify(&html, &origin, material, |places| records.at(places))?
     };
-    let records = records_of(&text)?;
-    match verify(&html, &origin, &records, &text.lines().collect::<Vec<_>>()) {
+    let records: usize = origin.sides.iter().map(|side| side.digests.len()).sum();
+    match found {
         Verified::Same { figures } => {
-            out!("All is as {} records give it: {figures} figures, and every word.\n", records.len());
+            out!("All is as {records} records give it: {figures} figures, and every word.\n");
             Ok(ExitCode::SUCCESS)
         }
         Verified::SameFigures { figures } => {
             out!(
-                "All {figures} figures are as {} records give them. The report is by linerate {}, whose words are others.\n",
-                records.len(),
+                "All {figures} figures are as {records} records give them. The report is by linerate {}, whose words are \
+                 others.\n",
                 origin.version
             );
             Ok(ExitCode::SUCCESS)

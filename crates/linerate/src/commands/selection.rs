@@ -96,9 +96,18 @@ pub(super) fn one_record(store: &Store, words: &str) -> Result<Record> {
     Ok(store.record(&newest.id)?)
 }
 
-/// All that these words pick, oldest first.
+/// All that these words pick, oldest first, in brief.
 pub(super) fn records(store: &Store, words: &str) -> Result<Vec<Record>> {
-    let found = store.select(&filter(store, words)?)?;
+    let found = store.select_in_brief(&filter(store, words)?)?;
+    if found.is_empty() {
+        bail!(no_records(words));
+    }
+    Ok(found)
+}
+
+/// The identifiers of all that these words pick, oldest first.
+pub(super) fn identifiers(store: &Store, words: &str) -> Result<Vec<String>> {
+    let found = store.identifiers(&filter(store, words)?)?;
     if found.is_empty() {
         bail!(no_records(words));
     }

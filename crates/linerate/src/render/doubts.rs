@@ -1,6 +1,8 @@
 //! A doubt in one short line, for the end of an answer; its whole sentence is the record's (`linerate_trial::doubt`).
 //! Knows which figures a kind of doubt is about.
 
+use std::collections::BTreeSet;
+
 use linerate_results::figure::About;
 use linerate_trial::doubt::{Doubt, DoubtKind, Doubted};
 
@@ -13,7 +15,9 @@ pub(crate) struct Notes(Vec<Note>);
 
 struct Note {
     kind: Option<DoubtKind>,
+    /// In the order in which they came, and the same to look into: ten thousand records may have one each.
     sentences: Vec<String>,
+    known: BTreeSet<String>,
 }
 
 impl Notes {
@@ -29,12 +33,13 @@ impl Notes {
 
     fn of(&mut self, kind: Option<DoubtKind>, sentence: String) -> usize {
         let at = self.0.iter().position(|note| note.kind == kind).unwrap_or_else(|| {
-            self.0.push(Note { kind, sentences: Vec::new() });
+            self.0.push(Note { kind, sentences: Vec::new(), known: BTreeSet::new() });
             self.0.len() - 1
         });
-        let sentences = &mut self.0[at].sentences;
-        if !sentences.contains(&sentence) {
-            sentences.push(sentence);
+        let note = &mut self.0[at];
+        if !note.known.contains(&sentence) {
+            note.known.insert(sentence.clone());
+            note.sentences.push(sentence);
         }
         at + 1
     }

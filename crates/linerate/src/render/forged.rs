@@ -16,7 +16,8 @@ use serde_json::Value;
 
 use super::compare as comparison;
 use super::explain::{Explained, First, in_three_lines};
-use super::report::{Origin, Report, Side};
+use super::report::Origin;
+use super::report::tests::{report, side};
 
 /// Begins what must begin no line of a text, and no cell of a CSV.
 const FORGED: &str = "=FORGED";
@@ -163,8 +164,8 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
         ("counters", super::machine::counters(&record.target.counters, false, width)),
         ("settings", super::settings::changed(&record.target.settings, false, width)),
     ];
-    let origin = Origin::new(vec![Side::new(&record.plan, &records)], Vec::new(), Vec::new(), false);
-    let report = Report { origin: &origin, records: &records };
+    let origin = Origin::new(vec![side(&record.plan, &records)], Vec::new(), Vec::new(), false);
+    let report = report(&origin, &records);
     // It has a width of its own.
     texts.extend(width.map(|_| ("report", report.text(false))));
     if width.is_none() {

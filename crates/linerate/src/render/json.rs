@@ -20,6 +20,17 @@ pub(crate) fn line(object: &impl Display) -> String {
     escaped(object, |c| c.is_ascii() || !is_ascii_only()) + "\n"
 }
 
+/// The same of a record whose text is at hand, as a store has it: to write it once more would only cost time.
+pub(crate) fn line_of(record: &Record, text: &str) -> String {
+    if is_line(text) { line(&text) } else { line(&record.to_json()) }
+}
+
+/// Whether an object's text is a line already.
+pub(super) fn is_line(text: &str) -> bool {
+    // Of ASCII, as most are, that is quickly told.
+    text.bytes().all(|octet| matches!(octet, b' '..=b'~')) || text.chars().all(is_printable)
+}
+
 /// The same without the line's end, and whatever the terminal can show.
 pub(super) fn printable_line(object: &impl Display) -> String {
     escaped(object, |_| true)

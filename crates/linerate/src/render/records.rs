@@ -284,21 +284,19 @@ fn varied_options(records: &[&Record], groups: &[Vec<&Record>]) -> Vec<String> {
 
 /// Records of one configuration together, configurations in the plan's order, whatever the order of the trials was.
 pub(super) fn grouped<'a>(records: &[&'a Record]) -> Vec<Vec<&'a Record>> {
-    let mut groups: Vec<Vec<&Record>> = Vec::new();
     // The other side of an A/A pair is there to be held against the first, and no more repeats of it.
     let mut records: Vec<&Record> =
         records.iter().copied().filter(|record| record.trial.null_side != Some(NullSide::B)).collect();
     records.sort_by_key(|record| (&record.campaign, &record.plan, record.trial.configuration));
+    let mut groups: Vec<Vec<&Record>> = Vec::new();
+    let mut places = BTreeMap::new();
     for record in records {
-        let same = |group: &&mut Vec<&Record>| {
-            let other = group[0];
-            (&other.campaign, &other.plan, &other.asked, &other.trial.factors)
-                == (&record.campaign, &record.plan, &record.asked, &record.trial.factors)
-                && (&other.target.endpoint, &other.host.endpoint) == (&record.target.endpoint, &record.host.endpoint)
-        };
-        match groups.iter_mut().find(same) {
+        let ends = (&record.target.endpoint, &record.host.endpoint);
+        let key = (&record.campaign, &record.plan, &record.trial.factors, ends, &record.asked);
+        let place = *places.entry(key).or_insert(groups.len());
+        match groups.get_mut(place) {
             Some(group) => group.push(record),
-            _ => groups.push(vec![record]),
+            None => groups.push(vec![record]),
         }
     }
     groups

@@ -8,13 +8,15 @@ mod document;
 mod figures;
 mod groups;
 mod identities;
+mod material;
 mod notes;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod verify;
 
 use std::collections::BTreeMap;
 
+use anyhow::Result;
 use linerate_results::record::Record;
 use linerate_results::store::Campaign;
 use serde::{Deserialize, Serialize};
@@ -22,8 +24,9 @@ use serde::{Deserialize, Serialize};
 use super::forms;
 use super::html::{self, Page};
 
-pub(crate) use anonymous::anonymous;
-pub(crate) use attachment::{as_attached, attached, lines, read_back, records_of};
+pub(crate) use anonymous::Pseudonyms;
+pub(crate) use attachment::{attached_at, each_attached, line, line_of, read_back, record_of};
+pub(crate) use material::Material;
 pub(crate) use verify::{Verified, verify};
 
 /// The name of what a report says of itself.
@@ -74,16 +77,17 @@ pub(crate) struct Carried {
     pub(crate) command: String,
 }
 
-impl Side {
-    pub(crate) fn new(words: &str, records: &[Record]) -> Side {
-        let digests = records.iter().map(|record| attachment::digest(&attachment::line(record))).collect();
-        Side { words: words.to_owned(), records: records.iter().map(|one| one.id.clone()).collect(), digests }
-    }
-}
-
 impl Origin {
-    pub(crate) fn new(sides: Vec<Side>, compared: Vec<String>, campaigns: Vec<Carried>, attached: bool) -> Origin {
+    /// `sides` are words and identifiers, in the order of the material.
+    pub(crate) fn new(
+        sides: Vec<(String, Vec<String>)>,
+        compared: Vec<String>,
+        campaigns: Vec<Carried>,
+        attached: bool,
+    ) -> Origin {
         let version = env!("CARGO_PKG_VERSION").to_owned();
+        let side = |(words, records)| Side { words, records, digests: Vec::new() };
+        let sides = sides.into_iter().map(side).collect();
         Origin {
             format: FORMAT.to_owned(),
             version,
@@ -95,18 +99,43 @@ impl Origin {
             attached,
         }
     }
+
+    /// Says by digests which records these are.
+    pub(crate) fn seal(&mut self, material: &Material) {
+        let mut digests = material.digests.iter().cloned();
+        for side in &mut self.sides {
+            side.digests = digests.by_ref().take(side.records.len()).collect();
+        }
+    }
 }
 
 /// What is wrong with notes: line, column and a sentence.
-pub(crate) fn check_notes(text: &str, records: &[Record]) -> Result<(), (usize, usize, String)> {
-    notes::read(text, records).map(drop)
+pub(crate) fn check_notes(text: &str, material: &Material) -> Result<(), (usize, usize, String)> {
+    notes::read(text, &material.observed).map(drop)
 }
 
 /// A report before it has a form.
 pub(crate) struct Report<'a> {
-    pub(crate) origin: &'a Origin,
-    /// Those of all sides, in the order of the origin.
-    pub(crate) records: &'a [Record],
+    origin: &'a Origin,
+    /// Of the records of all sides, in the order of the origin.
+    material: Material,
+    /// By their places, those records whose evidence is told.
+    explained: Vec<(usize, Record)>,
+    attachment: Option<String>,
+}
+
+impl<'a> Report<'a> {
+    /// `whole` reads the records at these places once more: of a few the evidence is told.
+    pub(crate) fn new(
+        origin: &'a Origin,
+        mut material: Material,
+        whole: impl FnOnce(&[usize]) -> Result<Vec<Record>>,
+    ) -> Result<Report<'a>> {
+        let attachment = material.attachment.take().map(attachment::Attachment::url);
+        let places = document::explained(&material);
+        let explained = places.iter().copied().zip(whole(&places)?).collect();
+        Ok(Report { origin, material, explained, attachment })
+    }
 }
 
 impl Report<'_> {
@@ -114,13 +143,12 @@ impl Report<'_> {
     pub(crate) fn html(&self) -> String {
         let numbers = self.numbers();
         let origin = super::json::printable_line(&serde_json::to_string(self.origin).unwrap_or_default());
-        let attachment = self.origin.attached.then(|| attachment::url(self.records));
-        let words = format!("The {} records, as JSON Lines in gzip", self.records.len());
+        let words = format!("The {} records, as JSON Lines in gzip", self.material.len());
         let page = Page {
             title: &document::title(self),
             meta: (META, &origin),
             numbers: &numbers,
-            attached: attachment.as_deref().map(|url| [words.as_str(), "records.jsonl.gz", url]),
+            attached: self.attachment.as_deref().map(|url| [words.as_str(), "records.jsonl.gz", url]),
         };
         html::document(&page, &document::pieces(self))
     }
@@ -144,7 +172,7 @@ impl Report<'_> {
 
     /// The number by which the document calls each record, from 1.
     fn numbers(&self) -> BTreeMap<String, usize> {
-        self.records.iter().zip(1..).map(|(record, number)| (record.id.clone(), number)).collect()
+        self.material.records.iter().zip(1..).map(|(record, number)| (record.id.clone(), number)).collect()
     }
 }
 

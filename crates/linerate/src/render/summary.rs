@@ -115,9 +115,9 @@ fn at(record: &Record, group: &[&Record]) -> String {
 
 /// The trials of a group by their load.
 fn by_load<'a>(group: &[&'a Record]) -> Vec<&'a Record> {
-    let mut by_load = group.to_vec();
-    by_load.sort_by(|a, b| load(a).total_cmp(&load(b)));
-    by_load
+    let mut by_load: Vec<(f64, &Record)> = group.iter().map(|record| (load(record), *record)).collect();
+    by_load.sort_by(|a, b| a.0.total_cmp(&b.0));
+    by_load.into_iter().map(|(_, record)| record).collect()
 }
 
 fn load(record: &Record) -> f64 {

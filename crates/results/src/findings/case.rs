@@ -193,7 +193,7 @@ impl<'a> Case<'a> {
 
     /// Seconds that threads and counters cover: the warm-up too.
     pub(super) fn whole_s(&self) -> Option<f64> {
-        self.span_s().and_then(|_| self.record.whole_s())
+        Some(self.span_s()? + self.asked.as_ref().map_or(0.0, |asked| asked.warmup.as_secs_f64()))
     }
 
     /// What was sent this way and what of it arrived, whole trial.
@@ -352,7 +352,7 @@ impl<'a> Case<'a> {
 
     /// Payload bits per second that the trial was asked for in this direction; infinite for as fast as possible.
     pub(super) fn asked_bps(&self) -> Option<f64> {
-        Source { record: self.record, direction: Some(self.way), flow: None }.offered_bps()
+        Source { record: self.record, direction: Some(self.way), flow: None }.offered_by(self.asked.as_ref()?)
     }
 
     pub(super) fn is_unlimited(&self) -> bool {

@@ -1,12 +1,14 @@
 //! Records and their origin with pseudonyms in the place of identities: the same one everywhere, literally, not field by
 //! field. Keeps no map.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use linerate_results::record::Record;
 use serde_json::{Map, Value};
 
-use super::identities::{Kind, identities, machine_name};
-use super::{Origin, attachment};
+use super::identities::{Found, Kind, machine_name};
+use super::{Carried, Material, Origin};
 
 /// What of a kernel's command line says how fast it is, and nothing of whose it is (kernel-parameters.txt).
 const WORDS_KEPT: [&str; 16] = [
@@ -28,43 +30,55 @@ const WORDS_KEPT: [&str; 16] = [
     "iommu",
 ];
 
-/// The same without who and where, and what was replaced, a line a kind.
-pub(crate) fn anonymous(origin: &Origin, records: &[Record]) -> Result<(Origin, Vec<Record>, Vec<String>)> {
-    let mut pairs: Vec<(String, String)> = Vec::new();
-    let mut counts = std::collections::BTreeMap::<Kind, usize>::new();
-    for (kind, text) in identities(records, &origin.campaigns) {
-        let name = machine_name(&text);
-        let known =
-            pairs.iter().find(|(other, _)| kind == Kind::Machine && other == name).map(|(_, known)| known.clone());
-        let pseudonym = known.unwrap_or_else(|| {
-            let count = counts.entry(kind).or_default();
-            *count += 1;
-            format!("{}-{count}", kind.names()[0])
-        });
-        pairs.push((text, pseudonym));
+/// What stands where identities stood.
+pub(crate) struct Pseudonyms {
+    /// What contains another is first.
+    pairs: Vec<(String, String)>,
+    counts: BTreeMap<Kind, usize>,
+}
+
+const UNREAD: &str = "a report without names could not be made of a record";
+
+impl Pseudonyms {
+    /// Of all whom these tell of.
+    pub(crate) fn of(campaigns: &[Carried], material: &Material) -> Pseudonyms {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        let mut counts = BTreeMap::<Kind, usize>::new();
+        for (kind, text) in Found::of(campaigns, &material.identities).iter() {
+            let name = machine_name(text);
+            let known =
+                pairs.iter().find(|(other, _)| *kind == Kind::Machine && other == name).map(|(_, known)| known.clone());
+            let pseudonym = known.unwrap_or_else(|| {
+                let count = counts.entry(*kind).or_default();
+                *count += 1;
+                format!("{}-{count}", kind.names()[0])
+            });
+            pairs.push((text.clone(), pseudonym));
+        }
+        pairs.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        Pseudonyms { pairs, counts }
     }
-    // What contains another goes first.
-    pairs.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
-    let replaced = |value: Value| replaced(value, &pairs);
-    let read = "a report without names could not be made of a record";
-    let records: Vec<Record> = records
-        .iter()
-        .map(|record| {
-            let mut record = record.clone();
-            for machine in [&mut record.target, &mut record.host] {
-                machine.environment.command_line = machine.environment.command_line.as_deref().map(kept);
-            }
-            serde_json::from_value(replaced(record.to_json())).context(read)
-        })
-        .collect::<Result<_>>()?;
-    let mut origin: Origin = serde_json::from_value(replaced(serde_json::to_value(origin)?)).context(read)?;
-    origin.anonymous = true;
-    let mut digests = records.iter().map(|record| attachment::digest(&attachment::line(record)));
-    for side in &mut origin.sides {
-        side.digests = digests.by_ref().take(side.records.len()).collect();
+
+    /// What is replaced, a line a kind.
+    pub(crate) fn told(&self) -> Vec<String> {
+        self.counts.iter().map(|(kind, count)| format!("{} ({count})", kind.names()[1])).collect()
     }
-    let told = counts.iter().map(|(kind, count)| format!("{} ({count})", kind.names()[1])).collect();
-    Ok((origin, records, told))
+
+    /// A record without who and where.
+    pub(crate) fn record(&self, mut record: Record) -> Result<Record> {
+        for machine in [&mut record.target, &mut record.host] {
+            machine.environment.command_line = machine.environment.command_line.as_deref().map(kept);
+        }
+        serde_json::from_value(replaced(record.to_json(), &self.pairs)).context(UNREAD)
+    }
+
+    /// What a report is made from without who and where; the digests are still those of whole records.
+    pub(crate) fn origin(&self, origin: &Origin) -> Result<Origin> {
+        let mut origin: Origin =
+            serde_json::from_value(replaced(serde_json::to_value(origin)?, &self.pairs)).context(UNREAD)?;
+        origin.anonymous = true;
+        Ok(origin)
+    }
 }
 
 /// The words of a command line that may be shown.

@@ -1,11 +1,14 @@
 //! Records within a report: JSON Lines, gzip, base64, behind an ordinary link; and what the report says it was made from.
 //! A report may come from anybody: what is taken out of it is bounded.
 
-use std::io::{Read, Write};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::ControlFlow;
 
 use anyhow::{Context, Result, bail};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, STANDARD};
+use base64::read::DecoderReader;
+use base64::write::EncoderStringWriter;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -21,7 +24,7 @@ const URL: &str = "data:application/gzip;base64,";
 const MOST_OCTETS: u64 = 1 << 30;
 
 /// A record as a line, without its end: as it is attached, and as its digest is taken.
-pub(super) fn line(record: &Record) -> String {
+pub(crate) fn line(record: &Record) -> String {
     json::printable_line(&record.to_json())
 }
 
@@ -30,46 +33,70 @@ pub(super) fn digest(line: &str) -> String {
     Sha256::digest(line.as_bytes()).iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-/// Records as they are attached.
-pub(crate) fn lines(records: &[Record]) -> String {
-    records.iter().map(|record| line(record) + "\n").collect()
+/// The same of a record whose text is at hand, as a store has it: to write it once more would only cost time.
+pub(crate) fn line_of(record: &Record, text: String) -> String {
+    if json::is_line(&text) { text } else { line(record) }
 }
 
-pub(super) fn url(records: &[Record]) -> String {
-    // Neither a time nor a name goes into the header: the same records are the same octets.
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    // A vector takes all that is written.
-    let _ = gzip.write_all(lines(records).as_bytes());
-    format!("{URL}{}", STANDARD.encode(gzip.finish().unwrap_or_default()))
+/// Lines on their way into a report.
+pub(super) struct Attachment(GzEncoder<EncoderStringWriter<'static, GeneralPurpose, String>>);
+
+impl Default for Attachment {
+    fn default() -> Attachment {
+        // Neither a time nor a name goes into the header: the same records are the same octets.
+        let base64 = EncoderStringWriter::from_consumer(URL.to_owned(), &STANDARD);
+        Attachment(GzEncoder::new(base64, Compression::default()))
+    }
 }
 
-/// The records that a report carries, as JSON Lines; absent where it carries none.
-pub(crate) fn attached(html: &str) -> Result<Option<String>> {
-    let Some((_, link)) = html.split_once(r#"id="records-attached""#) else { return Ok(None) };
+impl Attachment {
+    pub(super) fn add(&mut self, line: &str) {
+        // A text takes all that is written.
+        let _ = self.0.write_all(line.as_bytes()).and_then(|()| self.0.write_all(b"\n"));
+    }
+
+    pub(super) fn url(self) -> String {
+        self.0.finish().map(EncoderStringWriter::into_inner).unwrap_or_default()
+    }
+}
+
+/// Gives each line of the records that a report carries, with its number from 1, until enough were given; false where it
+/// carries none.
+pub(crate) fn each_attached(html: &str, mut each: impl FnMut(usize, &str) -> Result<ControlFlow<()>>) -> Result<bool> {
+    let Some((_, link)) = html.split_once(r#"id="records-attached""#) else { return Ok(false) };
     let (_, octets) = link.split_once(URL).context("the report's link to its records leads nowhere")?;
     let octets = octets.split_once('"').map_or(octets, |(octets, _)| octets);
-    let packed = STANDARD.decode(octets).context("the records in the report are not whole: base64")?;
-    let mut text = String::new();
-    let mut gzip = GzDecoder::new(packed.as_slice()).take(MOST_OCTETS + 1);
-    gzip.read_to_string(&mut text).context("the records in the report are not whole: gzip")?;
-    if text.len() as u64 > MOST_OCTETS {
-        bail!("the records in the report are larger than 1 GiB; make it of fewer campaigns");
+    let packed = DecoderReader::new(octets.as_bytes(), &STANDARD);
+    let mut text = BufReader::new(GzDecoder::new(packed).take(MOST_OCTETS + 1));
+    let (mut line, mut all) = (String::new(), 0);
+    for number in 1.. {
+        line.clear();
+        all += text.read_line(&mut line).context("the records in the report are not whole")? as u64;
+        if all > MOST_OCTETS {
+            bail!("the records in the report are larger than 1 GiB; make it of fewer campaigns");
+        }
+        if line.is_empty() || each(number, line.strip_suffix('\n').unwrap_or(&line))?.is_break() {
+            break;
+        }
     }
-    Ok(Some(text))
+    Ok(true)
 }
 
-/// Records as they are read from an attachment, one by one: ten thousand as a text take half a gigabyte.
-pub(crate) fn as_attached(records: Vec<Record>) -> Result<Vec<Record>> {
-    let read = |record: Record| serde_json::from_str(&line(&record)).context("a record is not what it says it is");
-    records.into_iter().map(read).collect()
+/// Those records of a report that stand at these places.
+pub(crate) fn attached_at(html: &str, places: &[usize]) -> Result<Vec<Record>> {
+    let mut found = BTreeMap::new();
+    each_attached(html, |number, line| {
+        if places.contains(&(number - 1)) {
+            found.insert(number - 1, record_of(number, line)?);
+        }
+        Ok(if found.len() == places.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(places.iter().filter_map(|at| found.remove(at)).collect())
 }
 
-/// The records of JSON Lines.
-pub(crate) fn records_of(text: &str) -> Result<Vec<Record>> {
-    let read = |(at, line): (usize, &str)| {
-        serde_json::from_str(line).with_context(|| format!("line {} of the attached records is no record", at + 1))
-    };
-    text.lines().enumerate().map(read).collect()
+/// The record of a line.
+pub(crate) fn record_of(number: usize, line: &str) -> Result<Record> {
+    serde_json::from_str(line).with_context(|| format!("line {number} of the attached records is no record"))
 }
 
 /// What a report was made from.

@@ -3,18 +3,18 @@
 //! Knows no form.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use linerate_chart::Chart;
 use linerate_results::compare::{self, Comparison, Wish};
 use linerate_results::figure::{FIGURES, Figure, METRICS, Metric, Unit};
-use linerate_results::findings::{Finding, findings, limit, trouble};
-use linerate_results::observation::Observation;
+use linerate_results::findings::findings;
 use linerate_results::record::Record;
 
 use super::figures;
 use super::groups::{by, varied};
 use super::notes::{self, Remarks};
-use super::{Carried, Report, Side, attachment, identities};
+use super::{Carried, Material, Report, Side, identities};
 use crate::measure::precision::main_metric;
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
@@ -31,10 +31,14 @@ const FACTS: usize = 60;
 const EXPLAINED: usize = 12;
 
 pub(super) fn title(report: &Report<'_>) -> String {
-    let plans: BTreeSet<&str> = report.records.iter().map(|record| record.plan.as_str()).collect();
+    let plans: BTreeSet<&str> = report.material.records.iter().map(|record| record.plan.as_str()).collect();
     let plans = if plans.len() > 4 { format!("{} plans", plans.len()) } else { in_a_row(plans.into_iter()) };
-    let pairs: BTreeSet<[&str; 2]> =
-        report.records.iter().map(|record| [record.target.endpoint.as_str(), record.host.endpoint.as_str()]).collect();
+    let pairs: BTreeSet<[&str; 2]> = report
+        .material
+        .records
+        .iter()
+        .map(|record| [record.target.endpoint.as_str(), record.host.endpoint.as_str()])
+        .collect();
     match (&report.origin.sides[..], pairs.first()) {
         ([baseline, candidate], _) => format!("{plans}: {} against {}", candidate.words, baseline.words),
         (_, Some([target, host])) if pairs.len() == 1 => format!("{plans}: {target} and {host}"),
@@ -45,7 +49,7 @@ pub(super) fn title(report: &Report<'_>) -> String {
 pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
     let comparison = comparison(report);
     let mut pieces = answer(report, comparison.as_ref());
-    let remarks = report.origin.notes.as_deref().map(|text| notes::read(text, report.records));
+    let remarks = report.origin.notes.as_deref().map(|text| notes::read(text, &report.material.observed));
     let mut remarks = remarks.and_then(Result::ok).unwrap_or_default();
     if let Some(first) = remarks.iter().position(|one| one.section.is_none()) {
         // The author's question stands in the place of ours.
@@ -55,23 +59,23 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
         let rest: Vec<String> = paragraphs.collect();
         pieces.extend((!rest.is_empty()).then_some(Piece::Lines(rest)));
     }
-    pieces.extend(setup(report.records));
+    pieces.extend(setup(&report.material));
     pieces.extend(results(report));
-    pieces.extend(charts(figures::sweeps(report.records)));
-    pieces.extend(charts(figures::latencies(report.records)));
-    pieces.extend(charts(figures::cpu(report.records)));
+    pieces.extend(charts(figures::sweeps(&report.material.records)));
+    pieces.extend(charts(figures::latencies(&report.material)));
+    pieces.extend(charts(figures::cpu(&report.material.records)));
     if let Some(comparison) = &comparison {
         pieces.push(Piece::Section("Is the difference real?".to_owned()));
         pieces.extend(crate::render::compare::pieces(&shown(report, comparison)));
         if let [baseline, candidate] = &report.origin.sides[..] {
             let sides = [baseline, candidate].map(|side| of_side(report, side));
-            pieces.extend(charts(figures::sides(sides, comparison)));
+            pieces.extend(charts(figures::sides(&report.material, sides, comparison)));
         }
         pieces.extend(every_run(report, comparison));
     }
-    pieces.extend(limits(report.records));
-    pieces.extend(doubts(report.records));
-    pieces.extend(failed(report.records));
+    pieces.extend(limits(report));
+    pieces.extend(doubts(&report.material.records));
+    pieces.extend(failed(&report.material.records));
     pieces.extend(again(report));
     place(remarks, &mut pieces);
     pieces
@@ -100,17 +104,21 @@ fn in_a_row<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn of_side<'a>(report: &Report<'a>, side: &Side) -> &'a [Record] {
-    let first = report.records.iter().position(|record| side.records.first() == Some(&record.id)).unwrap_or(0);
-    let rest = report.records.get(first..).unwrap_or_default();
-    rest.get(..side.records.len()).unwrap_or(rest)
+/// Where the records of a side stand.
+fn places(report: &Report<'_>, side: &Side) -> Range<usize> {
+    let records = &report.material.records;
+    let first = records.iter().position(|record| side.records.first() == Some(&record.id)).unwrap_or(0);
+    first..(first + side.records.len()).min(records.len())
+}
+
+fn of_side<'a>(report: &'a Report<'_>, side: &Side) -> &'a [Record] {
+    &report.material.records[places(report, side)]
 }
 
 fn comparison(report: &Report<'_>) -> Option<Comparison> {
     let [baseline, candidate] = &report.origin.sides[..] else { return None };
-    let observed = |side| of_side(report, side).iter().map(Observation::of).collect::<Vec<_>>();
-    let (baseline, candidate) = (observed(baseline), observed(candidate));
-    let [baseline, candidate] = [&baseline, &candidate].map(|side| side.iter().collect::<Vec<_>>());
+    let observed = |side| report.material.observed[places(report, side)].iter().collect::<Vec<_>>();
+    let [baseline, candidate] = [baseline, candidate].map(observed);
     let wish = Wish { compared: report.origin.compared.clone(), ..Wish::default() };
     Some(compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &wish))
 }
@@ -122,7 +130,7 @@ fn shown<'a>(report: &Report<'_>, comparison: &'a Comparison) -> crate::render::
 
 /// The question, the answer, and what is doubted.
 fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
-    let records = report.records;
+    let records = &report.material.records;
     let mut lines = Vec::new();
     let question = match comparison {
         Some(comparison) => {
@@ -180,7 +188,8 @@ fn marks(records: &[Record]) -> Option<String> {
 }
 
 /// Both machines: how they are joined, what differs, and all else folded.
-fn setup(records: &[Record]) -> Vec<Piece> {
+fn setup(material: &Material) -> Vec<Piece> {
+    let records = &material.records;
     let mut pieces = vec![Piece::Section("Setup".to_owned())];
     let mut ways: Vec<String> = Vec::new();
     for record in records {
@@ -207,13 +216,11 @@ fn setup(records: &[Record]) -> Vec<Piece> {
     pieces.extend(settings(records));
     // What both machines are, by name: every value that any record has.
     let mut facts: BTreeMap<String, [BTreeSet<String>; 2]> = BTreeMap::new();
-    for record in records {
-        for (name, value) in Observation::of(record).around.machines.iter() {
-            let (end, name) = name.split_once('.').unwrap_or(("", name));
-            let at = ["target", "host"].iter().position(|one| *one == end);
-            if let Some(at) = at {
-                facts.entry(name.to_owned()).or_default()[at].insert(value.clone());
-            }
+    for (name, value) in material.machines().flatten() {
+        let (end, name) = name.split_once('.').unwrap_or(("", name));
+        let at = ["target", "host"].iter().position(|one| *one == end);
+        if let Some(at) = at {
+            facts.entry(name.to_owned()).or_default()[at].insert(value.clone());
         }
     }
     let several = |values: &BTreeSet<String>| match values.len() {
@@ -291,11 +298,11 @@ fn settings(records: &[Record]) -> Vec<Piece> {
 fn results(report: &Report<'_>) -> Vec<Piece> {
     let mut pieces = vec![Piece::Section("Figures".to_owned())];
     let mut notes = Notes::default();
-    pieces.extend(records::pieces(report.records, &Parts::new(), None, &mut notes));
+    pieces.extend(records::pieces(&report.material.records, &Parts::new(), None, &mut notes));
     let lines = notes.lines();
     pieces.extend((!lines.is_empty()).then_some(Piece::Lines(lines)));
-    pieces.extend(matrices(report.records));
-    pieces.extend(best(report.records));
+    pieces.extend(matrices(&report.material.records));
+    pieces.extend(best(&report.material.records));
     pieces
 }
 
@@ -321,15 +328,9 @@ fn middle(figure: &Figure, group: &[&Record]) -> Option<(f64, Cell)> {
 fn matrices(records: &[Record]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (kind, group) in kinds(records) {
+        let is = |record: &Record, name: &str| record.trial.factors.get(name).map_or("-", String::as_str).to_owned();
         let levels = |name: &str| -> Vec<String> {
-            let mut levels = Vec::new();
-            for record in &group {
-                let level = record.trial.factors.get(name).cloned().unwrap_or_else(|| "-".to_owned());
-                if !levels.contains(&level) {
-                    levels.push(level);
-                }
-            }
-            levels
+            by(group.iter().copied(), |record| is(record, name)).into_iter().map(|(level, _)| level).collect()
         };
         let names: BTreeSet<&String> = group.iter().flat_map(|record| record.trial.factors.keys()).collect();
         let varied: Vec<&str> = names
@@ -344,19 +345,14 @@ fn matrices(records: &[Record]) -> Vec<Piece> {
         if columns.len() > 12 {
             continue;
         }
-        let is = |record: &Record, name: &str, level: &str| {
-            record.trial.factors.get(name).map_or("-", String::as_str) == level
-        };
+        let places: BTreeMap<[String; 2], Vec<&Record>> =
+            by(group.iter().copied(), |record| [down, across].map(|name| is(record, name))).into_iter().collect();
         let rows: Vec<Vec<Cell>> = levels(down)
             .iter()
             .map(|level| {
                 let row = columns.iter().map(|column| {
-                    let here: Vec<&Record> = group
-                        .iter()
-                        .copied()
-                        .filter(|record| is(record, down, level) && is(record, across, column))
-                        .collect();
-                    middle(figure, &here).map(|(_, cell)| cell).into()
+                    let here = places.get(&[level.clone(), column.clone()]);
+                    here.and_then(|here| middle(figure, here)).map(|(_, cell)| cell).into()
                 });
                 std::iter::once(Cell::text(level)).chain(row).collect()
             })
@@ -422,7 +418,7 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
     let mut rows = Vec::new();
     for (side, name) in report.origin.sides.iter().zip(["baseline", "candidate"]) {
         for record in of_side(report, side).iter().take(LISTED) {
-            let observed = Observation::of(record);
+            let observed = report.material.observed(record);
             let cells = usual.iter().map(|metric| {
                 let value = observed.value(metric);
                 let trace = |value| Trace { value, figure: metric.name.clone(), records: vec![record.id.clone()] };
@@ -444,29 +440,27 @@ fn levels(record: &Record) -> String {
     all.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
+/// The records whose first finding is explained, by their places: of each kind of finding one.
+pub(super) fn explained(material: &Material) -> Vec<usize> {
+    let mut kinds = BTreeSet::new();
+    let all: Vec<&Record> = material.records.iter().collect();
+    let places = records::grouped(&all).into_iter().flatten().map(|record| material.place(record));
+    let is_new = |at: &usize| material.firsts[*at].finding.is_some_and(|kind| kinds.insert(kind));
+    places.filter(is_new).take(EXPLAINED).collect()
+}
+
 /// What each configuration was limited by, the first finding of each, and the evidence of each kind of finding once.
-fn limits(records: &[Record]) -> Vec<Piece> {
-    let all: Vec<&Record> = records.iter().collect();
+fn limits(report: &Report<'_>) -> Vec<Piece> {
+    let material = &report.material;
+    let all: Vec<&Record> = material.records.iter().collect();
     let mut rows = Vec::new();
-    let mut explained: Vec<(Finding, &Record)> = Vec::new();
     for runs in records::grouped(&all) {
-        let mut firsts: Vec<(String, usize)> = Vec::new();
+        let mut firsts: Vec<(&str, usize)> = Vec::new();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for record in &runs {
-            let found = findings(record);
-            let first = match found.first() {
-                Some(finding) => format!("{} ({}: {})", finding.sentence, finding.sure.name(), finding.name),
-                None if trouble(record).is_there => trouble(record).sentence,
-                None => limit(record).unwrap_or_else(|| trouble(record).sentence),
-            };
-            for finding in found.into_iter().take(1) {
-                if !explained
-                    .iter()
-                    .any(|(other, _)| other.name == finding.name && other.direction == finding.direction)
-                {
-                    explained.push((finding, record));
-                }
-            }
-            match firsts.iter_mut().find(|(other, _)| *other == first) {
+            let first = material.firsts[material.place(record)].sentence.as_str();
+            let at = *places.entry(first).or_insert(firsts.len());
+            match firsts.get_mut(at) {
                 Some((_, times)) => *times += 1,
                 None => firsts.push((first, 1)),
             }
@@ -483,14 +477,14 @@ fn limits(records: &[Record]) -> Vec<Piece> {
     }
     let mut pieces = vec![Piece::Section("What limits it".to_owned())];
     pieces.push(Piece::Table(Table::new(["configuration", "runs", "what their records say first"], rows)));
-    for (finding, record) in explained.iter().take(EXPLAINED) {
-        let mut inner = vec![explain::evidence(finding)];
+    for (at, record) in &report.explained {
+        let Some(finding) = findings(record).into_iter().next() else { continue };
+        let mut inner = vec![explain::evidence(&finding)];
         inner.extend(charts(figures::path(record)));
         inner.extend(budget::pieces(record));
         inner.extend(charts(figures::slices(record)));
         inner.extend(time::pieces(record));
-        let number = records.iter().position(|other| other.id == record.id).map_or(0, |at| at + 1);
-        let title = format!("{}: the evidence, from record {number} ({})", finding.name, levels(record));
+        let title = format!("{}: the evidence, from record {} ({})", finding.name, at + 1, levels(record));
         pieces.push(Piece::Folded(title, inner));
     }
     pieces
@@ -535,16 +529,15 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     let mut pieces = vec![Piece::Section("How to repeat it".to_owned())];
     let mut lines: Vec<String> = origin.campaigns.iter().map(|one| one.command.clone()).collect();
     lines.dedup();
-    let agents: BTreeSet<&str> = report
-        .records
-        .iter()
-        .flat_map(|record| record.machines())
-        .filter_map(|(_, machine)| machine.environment.agent_version.as_deref())
-        .collect();
-    let seeds: BTreeSet<u32> = report.records.iter().filter_map(|record| record.trial.order_seed).collect();
+    let agents = &report.material.agents;
+    let seeds: BTreeSet<u32> = report.material.records.iter().filter_map(|record| record.trial.order_seed).collect();
     lines.push(match agents.len() {
         0 => format!("This report is by linerate {}; which agents measured is not recorded.", origin.version),
-        _ => format!("This report is by linerate {}; agents {}.", origin.version, in_a_row(agents.into_iter())),
+        _ => format!(
+            "This report is by linerate {}; agents {}.",
+            origin.version,
+            in_a_row(agents.iter().map(String::as_str))
+        ),
     });
     lines.extend((!seeds.is_empty()).then(|| {
         let seeds: Vec<String> = seeds.iter().take(8).map(u32::to_string).collect();
@@ -560,7 +553,7 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     });
     lines.extend(match origin.anonymous {
         true => Some("Names, addresses and command lines were replaced by pseudonyms.".to_owned()),
-        false => identities::sentence(report.records, &origin.campaigns),
+        false => identities::sentence(&report.material, &origin.campaigns),
     });
     pieces.push(Piece::Lines(lines));
     let rows = origin.campaigns.iter().map(|Carried { campaign, .. }| {
@@ -586,25 +579,25 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     for (name, text) in plans.into_iter().take(8) {
         pieces.push(Piece::Folded(format!("Plan {name}"), vec![Piece::Text(text.to_owned())]));
     }
-    pieces.push(Piece::Folded(format!("The {} records", report.records.len()), listed(report)));
+    pieces.push(Piece::Folded(format!("The {} records", report.material.records.len()), listed(report)));
     pieces
 }
 
 fn listed(report: &Report<'_>) -> Vec<Piece> {
-    let rows = report.records.iter().zip(1_u64..).take(LISTED).map(|(record, number)| {
-        let line = attachment::line(record);
+    let records = report.material.records.iter().zip(&report.material.digests);
+    let rows = records.zip(1_u64..).take(LISTED).map(|((record, digest), number)| {
         vec![
             Cell::count(number),
             Cell::text(&record.id),
             Cell::text(record.started_at.get(..19).unwrap_or(&record.started_at)),
             Cell::long(levels(record)),
-            Cell::text(attachment::digest(&line)),
+            Cell::text(digest),
         ]
     });
     let table = Table::new(["record", "identifier", "begun, UTC", "configuration", "SHA-256 of its JSON"], rows);
     let mut pieces = vec![Piece::Table(table)];
-    if report.records.len() > LISTED {
-        let more = report.records.len() - LISTED;
+    if report.material.records.len() > LISTED {
+        let more = report.material.records.len() - LISTED;
         pieces.push(Piece::Lines(vec![format!("{} records more are not listed.", figure(more as f64, 6))]));
     }
     pieces

@@ -8,11 +8,11 @@ use linerate_machine::end::{Direction, End};
 use linerate_path::stage::Stage;
 use linerate_results::compare::Comparison;
 use linerate_results::figure::Source;
-use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::stats::median;
 use linerate_trial::spec::Workload;
 
+use super::Material;
 use super::groups::{by, varied};
 use crate::render::number::figure;
 
@@ -52,9 +52,13 @@ pub(super) fn sweeps(records: &[Record]) -> Vec<Chart> {
     });
     let groups = by(streams, |record| (record.direction, varied(record, &["rate", "workload", "direction"])));
     let mut charts = Vec::new();
-    for ((direction, others), mut runs) in groups {
-        runs.sort_by(|a, b| offered(a).unwrap_or(0.0).total_cmp(&offered(b).unwrap_or(0.0)));
-        let steps: Vec<(f64, Vec<&Record>)> = by(runs.iter().copied(), |record| offered(record).unwrap_or(0.0));
+    for ((direction, others), runs) in groups {
+        // Of numbers that are not negative, the bits are in their order.
+        let mut steps = by(runs, |record| offered(record).unwrap_or(0.0).to_bits());
+        steps.sort_by_key(|(load, _)| *load);
+        let steps: Vec<(f64, Vec<&Record>)> =
+            steps.into_iter().map(|(load, runs)| (f64::from_bits(load), runs)).collect();
+        let runs: Vec<&Record> = steps.iter().flat_map(|(_, runs)| runs).copied().collect();
         if steps.len() < 3 {
             continue;
         }
@@ -120,9 +124,9 @@ pub(super) fn sweeps(records: &[Record]) -> Vec<Chart> {
 }
 
 /// How long transactions took, by percentile: a thick line for the runs of a configuration together, thin ones for each.
-pub(super) fn latencies(records: &[Record]) -> Vec<Chart> {
+pub(super) fn latencies(material: &Material) -> Vec<Chart> {
     const PERCENTILES: [f64; 9] = [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999];
-    let timed = records.iter().filter(|record| histogram(record).is_some_and(|histogram| histogram.count() > 0));
+    let timed = material.records.iter().filter(|record| material.is_timed(record));
     let mut charts = Vec::new();
     for (what, runs) in by(timed, |record| (record.workload, record.direction)) {
         let configurations = by(runs.iter().copied(), |record| varied(record, &["workload", "direction"]));
@@ -134,7 +138,7 @@ pub(super) fn latencies(records: &[Record]) -> Vec<Chart> {
             let name = if name.is_empty() { "all runs".to_owned() } else { name.clone() };
             let points = |runs: &[&Record]| -> Vec<(f64, Option<f64>)> {
                 let mut all = linerate_trial::histogram::Histogram::default();
-                runs.iter().filter_map(|run| histogram(run)).for_each(|one| all.merge(one));
+                runs.iter().for_each(|run| material.add_times(run, &mut all));
                 // A percentile is known only where ten lie beyond it.
                 let is_known = |percentile: f64| all.count() as f64 * (1.0 - percentile / 100.0) >= 10.0;
                 let at = |percentile| {
@@ -172,10 +176,6 @@ pub(super) fn latencies(records: &[Record]) -> Vec<Chart> {
         charts.push(Chart::new(title, sentence, table).x(Axis::percentile("percentile")).panel(panel));
     }
     charts
-}
-
-fn histogram(record: &Record) -> Option<&linerate_trial::histogram::Histogram> {
-    Some(&record.result.as_ref()?.latency.as_ref()?.histogram)
 }
 
 /// CPU time a packet or a transaction, by kind of work, both ends on one scale.
@@ -372,7 +372,14 @@ pub(super) fn path(record: &Record) -> Vec<Chart> {
 }
 
 /// Every run of both sides beside the medians, for what was judged.
-pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart> {
+pub(super) fn sides(material: &Material, sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart> {
+    let configurations = sides.map(|side| by(side, |record| configuration(record, comparison)));
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in configurations.iter().flatten() {
+        if names.len() < BARS && !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
     let mut charts = Vec::new();
     let mut judged: Vec<_> = comparison.judged.iter().collect();
     // What is found first, then the usual ones.
@@ -385,7 +392,7 @@ pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart
         metrics.push(&one.metric.name);
         let metric = one.metric;
         let scale = metric.unit.scale();
-        let value = |record: &Record| Observation::of(record).value(metric).map(|value| value * scale);
+        let value = |record: &Record| material.observed(record).value(metric).map(|value| value * scale);
         let mut table = Table::new([
             "configuration".to_owned(),
             "side".to_owned(),
@@ -394,21 +401,16 @@ pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart
             "largest".to_owned(),
             "runs".to_owned(),
         ]);
-        let names: Vec<String> = {
-            let both = sides.iter().flat_map(|side| side.iter());
-            by(both, |record| configuration(record, comparison)).into_iter().map(|(name, _)| name).take(BARS).collect()
-        };
         let mut panel = Panel::new(Axis::linear(metric.title.clone(), metric.unit.name()).without_zero());
-        for (at, (side, name)) in sides.iter().zip(["baseline", "candidate"]).enumerate() {
+        for (at, (side, name)) in configurations.iter().zip(["baseline", "candidate"]).enumerate() {
             let (mut each, mut middles) = (Vec::new(), Vec::new());
             for (place, level) in names.iter().enumerate() {
-                let runs: Vec<&Record> =
-                    side.iter().filter(|record| configuration(record, comparison) == *level).collect();
+                let Some((_, runs)) = side.iter().find(|(name, _)| name == level) else { continue };
                 let mut values: Vec<f64> = runs.iter().filter_map(|run| value(run)).collect();
                 values.sort_by(f64::total_cmp);
                 let (Some(low), Some(high)) = (values.first(), values.last()) else { continue };
                 let x = place as f64 + [-0.15, 0.15][at];
-                let from = trace(&runs);
+                let from = trace(runs);
                 let middle = median(&values);
                 middles.push(Estimate { x, low: *low, middle, high: *high });
                 each.extend(values.iter().map(|value| (x, *value)));
@@ -427,7 +429,7 @@ pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart
         let sentence = format!("The verdict: {}.", one.verdict.words(metric));
         charts.push(
             Chart::new(format!("{}, both sides", metric.title), sentence, table)
-                .x(Axis::categories("configuration", names))
+                .x(Axis::categories("configuration", names.clone()))
                 .panel(panel),
         );
     }

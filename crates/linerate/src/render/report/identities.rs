@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use linerate_results::record::Record;
 use serde_json::Value;
 
-use super::Carried;
+use super::{Carried, Material};
 
 /// What an identity is; the pseudonyms are named for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,33 +33,46 @@ impl Kind {
 /// An endpoint that says nothing of who it is.
 const LOCAL: &str = "local";
 
-/// Each once, in the order in which records and campaigns have them.
-pub(super) fn identities(records: &[Record], campaigns: &[Carried]) -> Vec<(Kind, String)> {
-    let mut found = Found::default();
-    for Carried { campaign, .. } in campaigns {
-        found.endpoint(&campaign.target);
-        found.endpoint(&campaign.host);
-        found.addresses(&campaign.plan_text);
-    }
-    for record in records {
-        for (_, machine) in record.machines() {
-            found.endpoint(&machine.endpoint);
-            machine.environment.boot_id.iter().for_each(|id| found.add(Kind::Boot, id));
-        }
-        strings(&record.to_json(), &mut |text| found.addresses(text));
-    }
-    found.all
-}
-
+/// Identities, each once, in the order in which they were found.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     all: Vec<(Kind, String)>,
     seen: BTreeSet<String>,
 }
 
 impl Found {
+    /// Those of campaigns, and then those of their records.
+    pub(super) fn of(campaigns: &[Carried], records: &Found) -> Found {
+        let mut found = Found::default();
+        for Carried { campaign, .. } in campaigns {
+            found.endpoint(&campaign.target);
+            found.endpoint(&campaign.host);
+            found.addresses(&campaign.plan_text);
+        }
+        records.all.iter().for_each(|(kind, text)| found.add(*kind, text));
+        found
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(Kind, String)> {
+        self.all.iter()
+    }
+
+    /// Those of a record, and of its line.
+    pub(super) fn record(&mut self, record: &Record, line: &str) {
+        for (_, machine) in record.machines() {
+            self.endpoint(&machine.endpoint);
+            machine.environment.boot_id.iter().for_each(|id| self.add(Kind::Boot, id));
+        }
+        // Where nothing is escaped, the line has every string as it is, and nothing else that looks like an address.
+        match line.contains('\\') {
+            false => self.addresses(line),
+            true => strings(&serde_json::from_str(line).unwrap_or_default(), &mut |text| self.addresses(text)),
+        }
+    }
+
     fn add(&mut self, kind: Kind, text: &str) {
-        if !text.is_empty() && self.seen.insert(text.to_owned()) {
+        if !text.is_empty() && !self.seen.contains(text) {
+            self.seen.insert(text.to_owned());
             self.all.push((kind, text.to_owned()));
         }
     }
@@ -79,7 +92,12 @@ impl Found {
 
     fn addresses(&mut self, text: &str) {
         let is_part = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.');
-        for word in text.split(|c| !is_part(c)).filter(|word| word.len() >= 6) {
+        // Most words are figures, and have too few of either to be an address.
+        let is_candidate = |word: &&str| {
+            let count = |sign: u8| word.bytes().filter(|octet| *octet == sign).count();
+            word.len() >= 6 && (count(b'.') >= 3 || count(b':') >= 2)
+        };
+        for word in text.split(|c| !is_part(c)).filter(is_candidate) {
             let word = word.trim_end_matches(['.', ':']);
             if is_mac(word) {
                 self.add(Kind::Mac, word);
@@ -135,20 +153,21 @@ fn strings(value: &Value, say: &mut impl FnMut(&str)) {
 }
 
 /// What a published report tells of whom; absent where it tells of nobody.
-pub(super) fn sentence(records: &[Record], campaigns: &[Carried]) -> Option<String> {
-    let all = identities(records, campaigns);
+pub(super) fn sentence(material: &Material, campaigns: &[Carried]) -> Option<String> {
+    let all = Found::of(campaigns, &material.identities);
     let count = |kind: Kind| all.iter().filter(|(one, _)| *one == kind).count();
     let kinds = [Kind::Machine, Kind::Address, Kind::Mac, Kind::Boot].into_iter().filter(|kind| count(*kind) > 0);
     let mut told: Vec<String> = kinds.map(|kind| format!("{} ({})", kind.names()[1], count(kind))).collect();
-    let has_line = |record: &Record| record.machines().iter().any(|(_, one)| one.environment.command_line.is_some());
-    told.extend(records.iter().any(has_line).then(|| "kernel command lines".to_owned()));
+    told.extend(material.has_command_line.then(|| "kernel command lines".to_owned()));
     (!told.is_empty())
         .then(|| format!("It tells of whose machines it is: {}; --anonymous puts pseudonyms there.", told.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::attachment;
     use super::*;
+    use crate::render::sample;
 
     #[test]
     fn names_of_endpoints() {
@@ -162,6 +181,21 @@ mod tests {
             ("exec:nsenter -t 5 agent", "exec:nsenter -t 5 agent"),
         ] {
             assert_eq!(machine_name(endpoint), name, "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn a_line_tells_what_its_strings_tell() {
+        let mut records = [sample::everything(), sample::sweep(), vec![linerate_results::sample::full()]].concat();
+        records[0].error = Some("\u{11}92.0.2.1 and \"192.0.2.2\" at\n192.0.2.3\tfe80::1\\2001:db8::1".to_owned());
+        records[1].error = Some("192.0.2.4:5201 (00:11:22:33:44:55), v1.2.3.4 µ192.0.2.5".to_owned());
+        for record in &records {
+            let [mut by_line, mut by_strings] = [Found::default(), Found::default()];
+            let line = attachment::line(record);
+            by_line.record(record, &line);
+            by_strings.record(record, "");
+            strings(&record.to_json(), &mut |text| by_strings.addresses(text));
+            assert_eq!(by_line.all, by_strings.all, "{line}");
         }
     }
 

@@ -5,7 +5,6 @@ use linerate_machine::end::Direction;
 use linerate_machine::text::nearest;
 use linerate_results::figure::{METRICS, Metric};
 use linerate_results::observation::Observation;
-use linerate_results::record::Record;
 use linerate_results::stats::median;
 use linerate_trial::spec::Workload;
 
@@ -19,7 +18,7 @@ pub(super) struct Remarks {
 }
 
 /// What notes say, with every reference resolved; else where it cannot be, and why: line, column and sentence.
-pub(super) fn read(text: &str, records: &[Record]) -> Result<Vec<Remarks>, (usize, usize, String)> {
+pub(super) fn read(text: &str, records: &[Observation]) -> Result<Vec<Remarks>, (usize, usize, String)> {
     let mut remarks = vec![Remarks { section: None, paragraphs: Vec::new() }];
     let mut is_open = false;
     for (line, number) in text.lines().zip(1..) {
@@ -45,7 +44,7 @@ pub(super) fn read(text: &str, records: &[Record]) -> Result<Vec<Remarks>, (usiz
 }
 
 /// A line with figures in the places of references; else the column, from 1, and why.
-fn resolved(line: &str, records: &[Record]) -> Result<String, (usize, String)> {
+fn resolved(line: &str, records: &[Observation]) -> Result<String, (usize, String)> {
     let mut text = String::new();
     let mut rest = line;
     while let Some(at) = rest.find("{{") {
@@ -62,7 +61,7 @@ fn resolved(line: &str, records: &[Record]) -> Result<String, (usize, String)> {
 /// What is told of several values.
 const STATISTICS: [&str; 4] = ["median", "min", "max", "count"];
 
-fn value(reference: &str, records: &[Record]) -> Result<String, String> {
+fn value(reference: &str, records: &[Observation]) -> Result<String, String> {
     let (mut direction, mut workload, mut statistic) = (None, None, "median");
     let (mut levels, mut name): (Vec<(&str, &str)>, Vec<&str>) = (Vec::new(), Vec::new());
     for word in reference.split_whitespace() {
@@ -83,13 +82,14 @@ fn value(reference: &str, records: &[Record]) -> Result<String, String> {
         let near = near.unwrap_or_else(|| "`linerate compare --help` lists them".to_owned());
         return Err(format!("there is no figure '{name}'; {near}"));
     };
-    let fits = |record: &&Record| {
-        let observed = Observation::of(record);
-        direction.is_none_or(|way| record.direction == way)
-            && workload.is_none_or(|kind| record.workload == kind)
+    let fits = |observed: &&Observation| {
+        // A factor of the same name may say another thing.
+        let fact = |name: &str| observed.around.asked.facts.get(name).map(String::as_str);
+        direction.is_none_or(|way| fact("direction") == Some(way.name()))
+            && workload.is_none_or(|kind| fact("workload") == Some(kind.name()))
             && levels.iter().all(|(name, level)| observed.around.get(name) == Some(*level))
     };
-    let mut values: Vec<f64> = records.iter().filter(fits).filter_map(|record| metric.of(record)).collect();
+    let mut values: Vec<f64> = records.iter().filter(fits).filter_map(|record| record.value(metric)).collect();
     values.sort_by(f64::total_cmp);
     let value = match statistic {
         "count" => return Ok(count(values.len() as u64)),
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn references_are_figures_of_records() {
-        let records = sample::sweep();
+        let records: Vec<Observation> = sample::sweep().iter().map(Observation::of).collect();
         let text = "Does it follow?\n\n# Figures\nAt 400M {{rx throughput rate=400M}} arrive,\nof {{rx udp-stream count throughput}} trials.\n\n- one\n- two\n";
         let remarks = read(text, &records).unwrap();
         assert_eq!(remarks[0], Remarks { section: None, paragraphs: vec!["Does it follow?".to_owned()] });
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_is_no_figure_is_told_with_its_place() {
-        let records = sample::sweep();
+        let records: Vec<Observation> = sample::sweep().iter().map(Observation::of).collect();
         for (text, line, column, why) in [
             ("x\n  {{rx throughputt}}", 2, 3, "did you mean 'throughput'?"),
             ("{{rx throughput rate=401M}}", 1, 1, "no record of the report has 'rx throughput rate=401M'"),

@@ -1,5 +1,8 @@
 //! Reports of the documents' examples, and of records that somebody has been at.
 
+use std::ops::ControlFlow;
+
+use linerate_results::effort::effort;
 use linerate_results::record::Record;
 use linerate_trial::pace::SplitMix64;
 use serde_json::Value;
@@ -31,35 +34,80 @@ fn own(mut records: Vec<Record>) -> Vec<Record> {
     for (at, record) in records.iter_mut().enumerate() {
         record.id = format!("{:026}", at + 1);
     }
-    records_of(&lines(&records)).unwrap()
+    records.iter().map(|record| record_of(1, &line(record)).unwrap()).collect()
+}
+
+fn lines(records: &[Record]) -> String {
+    records.iter().map(|record| line(record) + "\n").collect()
+}
+
+fn material(records: &[Record], is_attached: bool) -> Material {
+    let mut material = Material::new(is_attached);
+    records.iter().for_each(|record| material.add(record.clone(), &line(record)));
+    material
+}
+
+fn at(records: &[Record]) -> impl Fn(&[usize]) -> Result<Vec<Record>> {
+    |places| Ok(places.iter().map(|at| records[*at].clone()).collect())
+}
+
+pub(crate) fn report<'a>(origin: &'a Origin, records: &[Record]) -> Report<'a> {
+    Report::new(origin, material(records, origin.attached), at(records)).unwrap()
+}
+
+fn url(records: &[Record]) -> String {
+    material(records, true).attachment.unwrap().url()
+}
+
+/// The lines that a report carries.
+fn attached(html: &str) -> Result<Option<String>> {
+    let mut text = String::new();
+    let is_attached = each_attached(html, |_, line| {
+        text.extend([line, "\n"]);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(is_attached.then_some(text))
 }
 
 fn everything() -> Vec<Record> {
     own([sample::everything(), sample::repeats(), sample::sweep(), vec![linerate_results::sample::full()]].concat())
 }
 
+pub(crate) fn side(words: &str, records: &[Record]) -> (String, Vec<String>) {
+    (words.to_owned(), records.iter().map(|record| record.id.clone()).collect())
+}
+
 fn one_side(records: &[Record]) -> Origin {
-    Origin::new(vec![Side::new("last", records)], Vec::new(), carried(records), true)
+    let mut origin = Origin::new(vec![side("last", records)], Vec::new(), carried(records), true);
+    origin.seal(&material(records, false));
+    origin
 }
 
 fn two_sides(records: &[Record]) -> Origin {
     let (baseline, candidate) = records.split_at(records.len() / 2);
-    let sides = vec![Side::new("last~1", baseline), Side::new("last", candidate)];
-    Origin::new(sides, vec!["rate".to_owned()], carried(records), true)
+    let sides = vec![side("last~1", baseline), side("last", candidate)];
+    let mut origin = Origin::new(sides, vec!["rate".to_owned()], carried(records), true);
+    origin.seal(&material(records, false));
+    origin
 }
 
 fn checked(html: &str) -> Verified {
-    let text = attached(html).unwrap().unwrap();
-    let records = records_of(&text).unwrap();
-    verify(html, &read_back(html).unwrap(), &records, &text.lines().collect::<Vec<_>>())
+    let origin = read_back(html).unwrap();
+    let mut material = Material::new(origin.attached);
+    let is_attached = each_attached(html, |number, line| {
+        material.add(record_of(number, line)?, line);
+        Ok(ControlFlow::Continue(()))
+    });
+    assert!(is_attached.unwrap());
+    verify(html, &origin, material, |places| attached_at(html, places)).unwrap()
 }
 
 #[test]
 fn a_report_is_what_its_records_give() {
     for records in [everything(), own(sample::repeats()), own(vec![linerate_results::sample::failed(0)])] {
         for origin in [one_side(&records), two_sides(&records)] {
-            let html = Report { origin: &origin, records: &records }.html();
-            assert_eq!(html, Report { origin: &origin, records: &records }.html());
+            let html = report(&origin, &records).html();
+            assert_eq!(html, report(&origin, &records).html());
             assert_eq!(attached(&html).unwrap().unwrap(), lines(&records));
             assert_eq!(read_back(&html).unwrap(), origin);
             let Verified::Same { figures } = checked(&html) else { panic!("{:?}", checked(&html)) };
@@ -68,15 +116,36 @@ fn a_report_is_what_its_records_give() {
     }
 }
 
+/// What is made of a record takes longer than to read it: ten thousand of them wait for it.
+#[test]
+fn a_record_is_looked_at_once() {
+    let records = everything();
+    let lines: Vec<String> = records.iter().map(line).collect();
+    let origin = two_sides(&records);
+    let before = effort();
+    let mut material = Material::new(true);
+    records.iter().zip(&lines).for_each(|(record, text)| {
+        assert_eq!(line_of(record, text.clone()), *text);
+        material.add(record.clone(), text);
+    });
+    let report = Report::new(&origin, material, at(&records)).unwrap();
+    let explained = report.explained.len();
+    drop([report.html(), report.markdown(), report.text(false)]);
+    let after = effort();
+    assert_eq!(after.observations - before.observations, records.len() as u64);
+    // Of a few the evidence is told, in each form.
+    assert_eq!(after.findings - before.findings, (records.len() + 3 * explained) as u64);
+    assert_eq!(after.texts, before.texts);
+}
+
 #[test]
 fn what_is_not_attached_is_checked_against_the_store() {
     let records = everything();
     let mut origin = one_side(&records);
     origin.attached = false;
-    let html = Report { origin: &origin, records: &records }.html();
+    let html = report(&origin, &records).html();
     assert_eq!(attached(&html).unwrap(), None);
-    let text = lines(&records);
-    let verified = verify(&html, &origin, &records, &text.lines().collect::<Vec<_>>());
+    let verified = verify(&html, &origin, material(&records, false), at(&records)).unwrap();
     assert!(matches!(verified, Verified::Same { .. }), "{verified:?}");
 }
 
@@ -97,8 +166,8 @@ fn leaves(value: &Value, place: String, found: &mut Vec<String>) {
 fn a_record_that_was_changed_is_noticed() {
     let records = everything();
     let origin = one_side(&records);
-    let html = Report { origin: &origin, records: &records }.html();
-    let url = attachment::url(&records);
+    let html = report(&origin, &records).html();
+    let ours = url(&records);
     let mut random = SplitMix64::new(7);
     let mut changes = 0;
     while changes < 60 {
@@ -120,7 +189,7 @@ fn a_record_that_was_changed_is_noticed() {
         }
         let mut others = records.clone();
         others[at] = changed;
-        let forged = html.replace(&url, &attachment::url(&others));
+        let forged = html.replace(&ours, &url(&others));
         assert_ne!(forged, html);
         let Verified::Different(Difference::Record { number, .. }) = checked(&forged) else {
             panic!("{place}: {:?}", checked(&forged))
@@ -128,7 +197,7 @@ fn a_record_that_was_changed_is_noticed() {
         assert_eq!(number, at + 1, "{place}");
         changes += 1;
     }
-    let fewer = html.replace(&url, &attachment::url(&records[1..]));
+    let fewer = html.replace(&ours, &url(&records[1..]));
     assert!(matches!(checked(&fewer), Verified::Different(Difference::Count(_))));
 }
 
@@ -136,7 +205,7 @@ fn a_record_that_was_changed_is_noticed() {
 fn a_figure_or_a_word_that_was_changed_is_named() {
     let records = own(sample::repeats());
     let origin = one_side(&records);
-    let html = Report { origin: &origin, records: &records }.html();
+    let html = report(&origin, &records).html();
     let (before, after) = html.split_once("<data ").unwrap();
     let (tag, rest) = after.split_once("</data>").unwrap();
     let (attributes, text) = tag.split_once('>').unwrap();
@@ -167,7 +236,7 @@ fn nonsense_is_a_sentence() {
     {
         assert!(attached(&format!(r#"<a id="records-attached" {link}>"#)).is_err(), "{link}");
     }
-    assert!(records_of("{}\n").unwrap_err().to_string().contains("line 1"));
+    assert!(record_of(1, "{}").unwrap_err().to_string().contains("line 1"));
 }
 
 fn tables(pieces: &[Piece]) -> Vec<&Table> {
@@ -186,7 +255,7 @@ fn tables(pieces: &[Piece]) -> Vec<&Table> {
 fn every_form_has_every_column_and_every_cell() {
     let records = everything();
     let origin = two_sides(&records);
-    let report = Report { origin: &origin, records: &records };
+    let report = report(&origin, &records);
     let (html, markdown, text) = (report.html(), report.markdown(), report.text(false));
     let pieces = document::pieces(&report);
     let escaped = |text: &str| maud::html! { (text) }.into_string();
@@ -217,7 +286,7 @@ fn every_form_has_every_column_and_every_cell() {
 fn plain_text_can_be_quoted_twice() {
     let records = everything();
     for origin in [one_side(&records), two_sides(&records)] {
-        let report = Report { origin: &origin, records: &records };
+        let report = report(&origin, &records);
         for line in report.text(true).lines() {
             assert!(line.chars().count() <= 74, "{line}");
             assert!(line.is_ascii() && !line.contains('\t'), "{line}");
@@ -228,14 +297,18 @@ fn plain_text_can_be_quoted_twice() {
 #[test]
 fn no_name_is_left() {
     let records = everything();
-    let (origin, hidden, told) = anonymous(&two_sides(&records), &records).unwrap();
-    assert!(!told.is_empty());
-    let report = Report { origin: &origin, records: &hidden };
+    let known = material(&records, false);
+    let pseudonyms = Pseudonyms::of(&two_sides(&records).campaigns, &known);
+    assert!(!pseudonyms.told().is_empty());
+    let hidden: Vec<Record> = records.iter().map(|record| pseudonyms.record(record.clone()).unwrap()).collect();
+    let mut origin = pseudonyms.origin(&two_sides(&records)).unwrap();
+    origin.seal(&material(&hidden, false));
+    let report = report(&origin, &hidden);
     let html = report.html();
     let all = [html.clone(), report.markdown(), report.text(false), lines(&hidden)].concat();
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
-    for (kind, name) in identities::identities(&records, &two_sides(&records).campaigns) {
-        for (at, _) in all.match_indices(&name) {
+    for (kind, name) in identities::Found::of(&two_sides(&records).campaigns, &known.identities).iter() {
+        for (at, _) in all.match_indices(name) {
             let before = all[..at].chars().next_back().is_some_and(is_word);
             let after = all[at + name.len()..].chars().next().is_some_and(is_word);
             assert!(before || after, "{kind:?} {name}: {}", &all[at.saturating_sub(60)..at + name.len()]);
@@ -278,7 +351,7 @@ fn nothing_of_a_record_becomes_html() {
     let records: Vec<Record> = values.into_iter().map(|value| serde_json::from_value(value).unwrap()).collect();
     let mut origin = two_sides(&records);
     origin.sides[0].words = hostile.to_owned();
-    let html = Report { origin: &origin, records: &records }.html();
+    let html = report(&origin, &records).html();
     assert!(html.contains("onload=x") && !html.contains('\u{202e}') && !html.contains('\u{1b}'));
     for part in html.split('<').skip(1) {
         let tag = part.trim_start_matches('/');

@@ -1,9 +1,10 @@
 //! A report made again from its records, and the first thing that differs.
 //! Digests find a record that is not the one; figures are named before other words.
 
+use anyhow::Result;
 use linerate_results::record::Record;
 
-use super::{Origin, Report, attachment};
+use super::{Material, Origin, Report};
 
 /// How it came out.
 #[derive(Debug, PartialEq)]
@@ -41,19 +42,26 @@ pub(crate) struct Shown {
     pub(crate) text: String,
 }
 
-/// `lines` are the records as they are attached, or as the store has them.
-pub(crate) fn verify(html: &str, origin: &Origin, records: &[Record], lines: &[&str]) -> Verified {
+/// `material` is of the records as they are attached, or as the store has them; `whole` as of [`Report::new`].
+pub(crate) fn verify(
+    html: &str,
+    origin: &Origin,
+    material: Material,
+    whole: impl FnOnce(&[usize]) -> Result<Vec<Record>>,
+) -> Result<Verified> {
     let wanted: Vec<&String> = origin.sides.iter().flat_map(|side| &side.digests).collect();
-    if wanted.len() != lines.len() || records.len() != lines.len() {
-        return Verified::Different(Difference::Count([wanted.len(), lines.len()]));
+    if wanted.len() != material.len() {
+        return Ok(Verified::Different(Difference::Count([wanted.len(), material.len()])));
     }
-    for ((line, wanted), (record, number)) in lines.iter().zip(wanted).zip(records.iter().zip(1..)) {
-        if attachment::digest(line) != *wanted {
-            return Verified::Different(Difference::Record { number, id: record.id.clone() });
-        }
+    if let Some(at) = material.digests.iter().zip(wanted).position(|(is, wanted)| is != wanted) {
+        let id = material.records[at].id.clone();
+        return Ok(Verified::Different(Difference::Record { number: at + 1, id }));
     }
-    let again = Report { origin, records }.html();
-    let [theirs, ours] = [html, &again].map(figures);
+    Ok(of_text(html, &Report::new(origin, material, whole)?.html(), origin))
+}
+
+fn of_text(html: &str, again: &str, origin: &Origin) -> Verified {
+    let [theirs, ours] = [html, again].map(figures);
     for at in 0..theirs.len().max(ours.len()) {
         let figures = [theirs.get(at), ours.get(at)];
         if figures[0] != figures[1] {
@@ -73,7 +81,7 @@ pub(crate) fn verify(html: &str, origin: &Origin, records: &[Record], lines: &[&
         Some(_) if origin.version != env!("CARGO_PKG_VERSION") => Verified::SameFigures { figures: count },
         Some(at) => {
             let line = |text: &str| text.lines().nth(at).unwrap_or_default().to_owned();
-            Verified::Different(Difference::Line { number: at + 1, lines: [line(html), line(&again)] })
+            Verified::Different(Difference::Line { number: at + 1, lines: [line(html), line(again)] })
         }
     }
 }

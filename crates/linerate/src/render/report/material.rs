@@ -1,0 +1,135 @@
+//! What a document needs of its records. They come one by one and go again: ten thousand whole ones take 700 MB.
+//! Each is looked at once, whatever asks for it later.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use linerate_machine::end::Direction;
+use linerate_results::findings::{findings, limit, trouble};
+use linerate_results::observation::{Asked, Observation};
+use linerate_results::record::Record;
+use linerate_trial::histogram::Histogram;
+
+use super::attachment::{Attachment, digest};
+use super::identities::Found;
+
+/// Records, each reduced to what a document says of it.
+#[derive(Default)]
+pub(crate) struct Material {
+    /// In brief, in the order in which they came.
+    pub(super) records: Vec<Record>,
+    /// Of each what is compared.
+    pub(super) observed: Vec<Observation>,
+    /// Of each what it shows first.
+    pub(super) firsts: Vec<First>,
+    /// Of each the SHA-256 of its line.
+    pub(super) digests: Vec<String>,
+    /// Of each how often which time was counted: of its buckets few are filled, and a histogram has room for all.
+    latencies: Vec<Vec<(u64, u64)>>,
+    /// The versions of the agents that measured.
+    pub(super) agents: BTreeSet<String>,
+    /// A kernel's command line is among them.
+    pub(super) has_command_line: bool,
+    /// Who and where their machines are.
+    pub(super) identities: Found,
+    /// Their lines, where they are to be attached.
+    pub(super) attachment: Option<Attachment>,
+    asked: HashSet<Arc<Asked>>,
+    machines: HashSet<Arc<BTreeMap<String, String>>>,
+}
+
+/// What a record shows first.
+pub(super) struct First {
+    pub(super) sentence: String,
+    /// The name and the direction of its first finding.
+    pub(super) finding: Option<(&'static str, Direction)>,
+}
+
+impl Material {
+    pub(crate) fn new(is_attached: bool) -> Material {
+        Material { attachment: is_attached.then(Attachment::default), ..Material::default() }
+    }
+
+    /// How many records there are.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The campaigns of its records, oldest first.
+    pub(crate) fn campaigns(&self) -> BTreeSet<&str> {
+        self.records.iter().map(|record| record.campaign.as_str()).collect()
+    }
+
+    /// The next record, and the line that it is attached as.
+    pub(crate) fn add(&mut self, record: Record, line: &str) {
+        self.digests.push(digest(line));
+        self.identities.record(&record, line);
+        self.attachment.iter_mut().for_each(|attachment| attachment.add(line));
+        for (_, machine) in record.machines() {
+            let environment = &machine.environment;
+            if let Some(version) = environment.agent_version.as_ref().filter(|version| !self.agents.contains(*version))
+            {
+                self.agents.insert(version.clone());
+            }
+            self.has_command_line |= environment.command_line.is_some();
+        }
+        let mut observed = Observation::of(&record);
+        observed.around.asked = shared(&mut self.asked, observed.around.asked);
+        observed.around.machines = shared(&mut self.machines, observed.around.machines);
+        self.observed.push(observed);
+        self.firsts.push(First::of(&record));
+        let latency = record.result.as_ref().and_then(|figures| figures.latency.as_ref());
+        self.latencies.push(latency.map(|latency| latency.histogram.buckets().collect()).unwrap_or_default());
+        self.records.push(record.into_brief());
+    }
+
+    /// What is known of machines, each different account once.
+    pub(super) fn machines(&self) -> impl Iterator<Item = &BTreeMap<String, String>> {
+        self.machines.iter().map(Arc::as_ref)
+    }
+
+    /// The place of one of its records.
+    pub(super) fn place(&self, record: &Record) -> usize {
+        self.records.element_offset(record).expect("it is one of these")
+    }
+
+    /// What is compared of one of its records.
+    pub(super) fn observed(&self, record: &Record) -> &Observation {
+        &self.observed[self.place(record)]
+    }
+
+    /// Whether anything was timed in one of its records.
+    pub(super) fn is_timed(&self, record: &Record) -> bool {
+        !self.latencies[self.place(record)].is_empty()
+    }
+
+    /// Adds what was timed in one of its records.
+    pub(super) fn add_times(&self, record: &Record, all: &mut Histogram) {
+        self.latencies[self.place(record)].iter().for_each(|(ns, count)| all.record_n(*ns, *count));
+    }
+}
+
+impl First {
+    fn of(record: &Record) -> First {
+        let found = findings(record);
+        let sentence = match found.first() {
+            Some(finding) => format!("{} ({}: {})", finding.sentence, finding.sure.name(), finding.name),
+            None => {
+                let trouble = trouble(record);
+                let limit = if trouble.is_there { None } else { limit(record) };
+                limit.unwrap_or(trouble.sentence)
+            }
+        };
+        First { sentence, finding: found.first().map(|finding| (finding.name, finding.direction)) }
+    }
+}
+
+/// The one of those that are known that is the same, or else itself.
+fn shared<T: Eq + Hash>(known: &mut HashSet<Arc<T>>, one: Arc<T>) -> Arc<T> {
+    if let Some(same) = known.get(&one) {
+        return Arc::clone(same);
+    }
+    known.insert(Arc::clone(&one));
+    one
+}
