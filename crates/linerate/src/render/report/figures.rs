@@ -17,18 +17,18 @@ use super::groups::{by, varied};
 use crate::render::number::figure;
 
 /// A picture has at most so many series of results, and so many bars.
-const SERIES: usize = 6;
+pub(super) const SERIES: usize = 6;
 const BARS: usize = 16;
 /// Loss from here on is where a receiver no longer follows (RFC 2544 has 0; on a busy machine a datagram in a thousand).
 const KNEE: f64 = 0.001;
 const BOTH: [End; 2] = [End::Target, End::Host];
 
 /// The identifiers of these, as a chart's cell has them.
-fn trace(runs: &[&Record]) -> String {
+pub(super) fn trace(runs: &[&Record]) -> String {
     runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-fn cell(value: Option<f64>, digits: i32, trace: &str) -> Cell {
+pub(super) fn cell(value: Option<f64>, digits: i32, trace: &str) -> Cell {
     match value.filter(|value| value.is_finite()) {
         Some(value) => Cell::number(figure(value, digits), value).from_records(trace),
         None => Cell::from("-"),
@@ -95,14 +95,16 @@ pub(super) fn sweeps(records: &[Record]) -> Vec<Chart> {
             Some(knee) => sentence += &format!("; up to {} Mbit/s at most 0.1 % was lost.", figure(knee, 4)),
             None => sentence.push('.'),
         }
-        let mut rates = Panel::new(Axis::linear("rate", "Mbit/s").of("UDP payload"))
-            .series(Series::new("ideal: all that is offered", Marks::Ideal { slope: 1.0 }, 5))
-            .series(Series::new("sent", line(&sent), 1))
-            .series(Series::new("received", line(&received), 0));
+        let mut rates = Panel::new(Axis::linear("rate", "Mbit/s").of("UDP payload")).series(Series::new(
+            "ideal: all that is offered",
+            Marks::Ideal { slope: 1.0 },
+            5,
+        ));
         if steps.iter().any(|(_, runs)| runs.len() > 1) {
             let each = runs.iter().filter_map(|run| Some((offered(run)?, received(run)))).collect::<Vec<_>>();
-            rates = rates.series(Series::new("each run", Marks::points(each), 3).thin());
+            rates = rates.series(Series::new("received", Marks::points(each), 0).thin());
         }
+        rates = rates.series(Series::new("sent", line(&sent), 1)).series(Series::new("received", line(&received), 0));
         if let Some(knee) = knee {
             rates = rates.reference(Reference::X(knee, "knee".to_owned()));
         }
@@ -146,8 +148,7 @@ pub(super) fn latencies(records: &[Record]) -> Vec<Chart> {
             panel = panel.series(Series::new(name.clone(), Marks::line(together.clone()), at));
             if runs.len() > 1 {
                 for run in runs.iter().take(12) {
-                    panel =
-                        panel.series(Series::new(format!("{name}, each run"), Marks::line(points(&[*run])), at).thin());
+                    panel = panel.series(Series::new(name.clone(), Marks::line(points(&[*run])), at).thin());
                 }
             }
             head.push(format!("{name}, µs"));
@@ -417,14 +418,17 @@ pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart
                     [cell(Some(*low), 4, &from), cell(Some(*high), 4, &from), Cell::from(values.len().to_string())];
                 table = table.row(words.into_iter().chain(ends));
             }
-            panel = panel
-                .series(Series::new(format!("{name}: median, smallest to largest"), Marks::Interval(middles), at))
-                .series(Series::new(format!("{name}: each run"), Marks::points(each), at).thin());
+            panel = panel.series(Series::new(name, Marks::points(each), at).thin()).series(Series::new(
+                name,
+                Marks::Interval(middles),
+                at,
+            ));
         }
         if table.rows.is_empty() {
             continue;
         }
-        let sentence = format!("The verdict: {}.", one.verdict.words(metric));
+        let sentence =
+            format!("The verdict: {}. Shown are medians, from the smallest to the largest.", one.verdict.words(metric));
         charts.push(
             Chart::new(format!("{}, both sides", metric.title), sentence, table)
                 .x(Axis::categories("configuration", names))
