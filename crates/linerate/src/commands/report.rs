@@ -111,10 +111,13 @@ fn campaigns(store: &Store, records: &[Record]) -> Result<Vec<Carried>> {
 /// A campaign with its plan as people wrote it, and the command that measures it again.
 fn carried(mut campaign: Campaign) -> Carried {
     // A store of an earlier version may have a text that this one does not know: then it stands as it is.
-    let Ok(Wanted { name, source, changes }) = serde_json::from_str(&campaign.plan_text) else {
+    let Ok(wanted) = serde_json::from_str::<Wanted>(&campaign.plan_text) else {
         let command = reached(&campaign, &campaign.plan, &[]);
-        return Carried { campaign, command };
+        return Carried { campaign, command, expected: Vec::new() };
     };
+    // A plan that this version no longer reads expects nothing that it could judge.
+    let expected = wanted.begin().map(|order| order.expected()).unwrap_or_default();
+    let Wanted { name, source, changes } = wanted;
     let mut words: Vec<String> =
         changes.overrides.iter().map(|(name, value)| format!("--set {name}={value}")).collect();
     words.extend(changes.repeat.map(|repeat| format!("--repeat {repeat}")));
@@ -128,7 +131,7 @@ fn carried(mut campaign: Campaign) -> Carried {
     words.extend(changes.expect.iter().map(|expected| format!("--expect '{expected}'")));
     let command = reached(&campaign, &name, &words);
     campaign.plan_text = source;
-    Carried { campaign, command }
+    Carried { campaign, command, expected }
 }
 
 fn reached(campaign: &Campaign, plan: &str, words: &[String]) -> String {

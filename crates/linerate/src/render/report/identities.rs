@@ -36,10 +36,11 @@ const LOCAL: &str = "local";
 /// Each once, in the order in which records and campaigns have them.
 pub(super) fn identities(records: &[Record], campaigns: &[Carried]) -> Vec<(Kind, String)> {
     let mut found = Found::default();
-    for Carried { campaign, .. } in campaigns {
+    for Carried { campaign, expected, .. } in campaigns {
         found.endpoint(&campaign.target);
         found.endpoint(&campaign.host);
         found.addresses(&campaign.plan_text);
+        expected.iter().for_each(|one| found.addresses(&one.text));
     }
     for record in records {
         for (_, machine) in record.machines() {
