@@ -1,6 +1,8 @@
 //! What campaigns were expected to show, what was measured, and whether it is so.
 //! Knows no plan: which configurations an expectation is for was settled when the report was made.
 
+use std::collections::BTreeMap;
+
 use linerate_results::expect::Expectation;
 use linerate_results::record::{NullSide, Record};
 use linerate_results::stats::median;
@@ -59,16 +61,21 @@ impl Judged<'_> {
 
 fn judged<'a>(report: &Report<'a>) -> Vec<Judged<'a>> {
     let mut all = Vec::new();
+    if report.origin.campaigns.iter().all(|one| one.expected.is_empty()) {
+        return all;
+    }
+    let mut by_configuration: BTreeMap<(&str, u32), Vec<&Record>> = BTreeMap::new();
+    for record in report.records.iter().filter(|record| record.trial.null_side != Some(NullSide::B)) {
+        if let Some(configuration) = record.trial.configuration {
+            by_configuration.entry((&record.campaign, configuration)).or_default().push(record);
+        }
+    }
     for Carried { campaign, expected, .. } in &report.origin.campaigns {
         for one in expected {
             let read: Option<Expectation> = one.text.parse().ok();
             let judge = |configuration: Option<u32>| {
-                let is_of = |record: &&Record| {
-                    record.campaign == campaign.id
-                        && record.trial.configuration == configuration
-                        && record.trial.null_side != Some(NullSide::B)
-                };
-                let trials: Vec<&Record> = report.records.iter().filter(is_of).collect();
+                let trials = configuration.and_then(|number| by_configuration.get(&(campaign.id.as_str(), number)));
+                let trials = trials.cloned().unwrap_or_default();
                 let figures = trials.iter().filter_map(|record| Some((read.as_ref()?.metric.of(record)?, *record)));
                 let (values, records): (Vec<f64>, Vec<&Record>) = figures.unzip();
                 let came = match (&read, configuration) {

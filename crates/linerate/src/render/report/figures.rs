@@ -14,7 +14,7 @@ use linerate_results::stats::median;
 use linerate_trial::spec::Workload;
 
 use super::groups::{by, varied};
-use crate::render::number::figure;
+use crate::render::number::{count, figure};
 
 /// A picture has at most so many series of results, and so many bars.
 pub(super) const SERIES: usize = 6;
@@ -33,6 +33,12 @@ pub(super) fn cell(value: Option<f64>, digits: i32, trace: &str) -> Cell {
         Some(value) => Cell::number(figure(value, digits), value).from_records(trace),
         None => Cell::from("-"),
     }
+}
+
+/// A count of things.
+pub(super) fn whole(number: f64, trace: &str) -> Cell {
+    let sign = if number < 0.0 { "-" } else { "" };
+    Cell::number(format!("{sign}{}", count(number.abs() as u64)), number).from_records(trace)
 }
 
 fn middle(runs: &[&Record], of: impl Fn(&Record) -> Option<f64>) -> Option<f64> {
@@ -284,7 +290,7 @@ pub(super) fn slices(record: &Record) -> Option<Chart> {
             cell(Some(slice.start_s), 3, &from),
             cell(Some(slice.end_s), 3, &from),
             cell(of_rate, 4, &from),
-            cell(lost, 4, &from),
+            lost.map_or_else(|| cell(None, 0, &from), |lost| whole(lost, &from)),
             cell(busy[0], 3, &from),
             cell(busy[1], 3, &from),
         ]);
@@ -341,20 +347,21 @@ pub(super) fn path(record: &Record) -> Vec<Chart> {
                 let counters: Vec<String> = line.counters.iter().map(|one| one.name.clone()).collect();
                 let counters = format!("{}: {}", line.end, counters.join(" + "));
                 place = place.branch(format!("lost at the {stage}"), line.packets as f64, counters.clone());
-                table = table.row([
-                    Cell::from(stage.name()),
-                    cell(Some(line.packets as f64), 6, &from),
-                    Cell::from(counters),
-                ]);
+                table = table.row([Cell::from(stage.name()), whole(line.packets as f64, &from), Cell::from(counters)]);
             }
             stages.push(place);
         }
         table = table
-            .row([Cell::from("unaccounted"), cell(Some(losses.unaccounted as f64), 6, &from), Cell::from("no counter")])
-            .row([Cell::from("arrived"), cell(Some(losses.arrived as f64), 6, &from), Cell::default()])
-            .row([Cell::from("sent"), cell(Some(losses.sent as f64), 6, &from), Cell::default()]);
-        let sentence =
-            format!("Of {} {} were lost, {} of them unaccounted for.", losses.sent, losses.lost(), losses.unaccounted);
+            .row([Cell::from("unaccounted"), whole(losses.unaccounted as f64, &from), Cell::from("no counter")])
+            .row([Cell::from("arrived"), whole(losses.arrived as f64, &from), Cell::default()])
+            .row([Cell::from("sent"), whole(losses.sent as f64, &from), Cell::default()]);
+        let sentence = format!(
+            "Of {} {} {} were lost, {} of them unaccounted for.",
+            count(losses.sent),
+            losses.of.name(),
+            count(losses.lost()),
+            losses.unaccounted
+        );
         let flow = Flow {
             unit: losses.of.name().to_owned(),
             entered: losses.sent as f64,

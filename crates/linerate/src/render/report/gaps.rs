@@ -9,13 +9,13 @@ use linerate_results::record::{FlowFigures, Record};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
-use super::figures::{SERIES, cell, trace};
+use super::figures::{SERIES, cell, trace, whole};
 use super::groups::varied;
 use crate::render::number::{count, figure};
 
 /// The percentiles of gaps; the last of a flow is its longest gap.
-const PERCENTILES: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 100.0];
-const NAMES: [&str; 7] = ["least, µs", "50 %, µs", "90 %, µs", "99 %, µs", "99.9 %, µs", "99.99 %, µs", "longest, µs"];
+const PERCENTILES: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 100.0];
+const NAMES: [&str; 6] = ["least, µs", "50 %, µs", "90 %, µs", "99 %, µs", "99.9 %, µs", "longest, µs"];
 
 /// The flows of one direction of a configuration's runs.
 struct Flows<'a> {
@@ -95,29 +95,27 @@ fn gap(gaps: &Histogram, percentile: f64) -> Option<f64> {
 pub(super) fn gaps(records: &[Record]) -> Vec<Chart> {
     let mut charts = Vec::new();
     for (trial, direction, configurations) in streams(records) {
-        let timed = |one: &Flows<'_>| {
-            let departures = together(one.flows.iter().map(|flow| flow.departure_gaps.as_ref()));
-            let arrivals = together(one.flows.iter().map(|flow| flow.arrival_gaps.as_ref()));
-            [departures, arrivals]
-        };
-        let timed: Vec<(Flows<'_>, [Option<Histogram>; 2])> = configurations
-            .into_iter()
-            .map(|one| {
-                let gaps = timed(&one);
-                (one, gaps)
-            })
-            .filter(|(_, gaps)| gaps.iter().any(Option::is_some))
-            .collect();
-        if timed.is_empty() {
-            continue;
-        }
+        type Gaps = fn(&FlowFigures) -> Option<&Histogram>;
+        let both: [Gaps; 2] = [|flow| flow.departure_gaps.as_ref(), |flow| flow.arrival_gaps.as_ref()];
+        let is_timed = |one: &Flows<'_>| one.flows.iter().any(|flow| both.iter().any(|gaps| gaps(flow).is_some()));
+        let timed: Vec<Flows<'_>> = configurations.into_iter().filter(is_timed).collect();
         let longest = timed
             .iter()
-            .filter_map(|(one, [_, arrivals])| Some((gap(arrivals.as_ref()?, 100.0)?, one.name.clone())))
+            .flat_map(|one| one.flows.iter().map(move |flow| (flow, one)))
+            .filter_map(|(flow, one)| Some((flow.arrival_gaps.as_ref()?.max_ns()? as f64 / 1e3, one.name.clone())))
             .max_by(|a, b| a.0.total_cmp(&b.0));
+        // Only what is shown is put together: a campaign may have ten thousand histograms.
         let (timed, left_out) = few(timed);
+        let merged = |one: Flows<'_>| {
+            let gaps = both.map(|gaps| together(one.flows.iter().map(|flow| gaps(flow))));
+            (one.name, trace(&one.records), gaps)
+        };
+        let timed: Vec<(String, String, [Option<Histogram>; 2])> = timed.into_iter().map(merged).collect();
+        if timed.iter().all(|(.., gaps)| gaps.iter().all(Option::is_none)) {
+            continue;
+        }
         let mut table = Table::new(["configuration", "between"].into_iter().chain(NAMES));
-        let all = timed.iter().flat_map(|(_, gaps)| gaps.iter().flatten());
+        let all = timed.iter().flat_map(|(.., gaps)| gaps.iter().flatten());
         let values = all.flat_map(|gaps| PERCENTILES.map(|percentile| gap(gaps, percentile))).flatten();
         let (low, high) = values
             .filter(|gap| *gap > 0.0)
@@ -128,12 +126,11 @@ pub(super) fn gaps(records: &[Record]) -> Vec<Chart> {
             let range = if low < high { Range::AtLeast(low, high) } else { Range::Own };
             (of, Panel::new(axis.range(range)), false)
         });
-        for (at, (one, gaps)) in timed.iter().enumerate() {
-            let from = trace(&one.records);
+        for (at, (name, from, gaps)) in timed.iter().enumerate() {
             for ((of, panel, has_any), gaps) in panels.iter_mut().zip(gaps) {
                 let values = PERCENTILES.map(|percentile| gap(gaps.as_ref()?, percentile));
-                let words = [one.name.as_str().into(), (*of).into()];
-                table = table.row(words.into_iter().chain(values.map(|value| cell(value, 3, &from))));
+                let words = [name.as_str().into(), (*of).into()];
+                table = table.row(words.into_iter().chain(values.map(|value| cell(value, 3, from))));
                 let points = PERCENTILES.into_iter().zip(values).collect::<Vec<_>>();
                 *panel = std::mem::replace(panel, Panel::new(Axis::default())).series(Series::new(
                     one.name.clone(),
@@ -217,9 +214,8 @@ pub(super) fn bursts(records: &[Record]) -> Vec<Chart> {
                 points.push((f64::from(*of), Some(100.0 * lost / all)));
                 if times > 0.0 {
                     let words = [one.name.as_str().into(), class_name(*of).into()];
-                    let figures = [(times, 6), (lost, 6), (100.0 * lost / all, 3)];
-                    table = table
-                        .row(words.into_iter().chain(figures.map(|(value, digits)| cell(Some(value), digits, &from))));
+                    let share = cell(Some(100.0 * lost / all), 3, &from);
+                    table = table.row(words.into_iter().chain([whole(times, &from), whole(lost, &from), share]));
                 }
             }
             panel = panel.series(Series::new(one.name.clone(), Marks::line(points), at));
