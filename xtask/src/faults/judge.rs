@@ -228,10 +228,19 @@ fn told_rate(findings: &Value, mbps: f64) -> Option<(f64, bool)> {
     let finding = findings.as_array()?.iter().find(names_rates)?;
     let evidence = finding["evidence"].as_array().into_iter().flatten();
     let texts = evidence.chain([&finding["sentence"]]).filter_map(Value::as_str);
+    // "17.1 of 28.0 Mbit/s" is two rates, and tc(8) has "rate 18M".
     let rates = texts.flat_map(|text| {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let tells = |two: &[&str]| two[1].starts_with("Mbit/s").then(|| two[0].parse::<f64>().ok()).flatten();
-        words.windows(2).filter_map(tells).collect::<Vec<_>>()
+        let tells = |at: usize| {
+            let after = |words_on: usize| words.get(at + words_on).copied().unwrap_or_default();
+            let of_two = after(1) == "of" && after(3).starts_with("Mbit/s");
+            if of_two || after(1).starts_with("Mbit/s") {
+                return words[at].parse::<f64>().ok();
+            }
+            let is_parameter = words[..at].last() == Some(&"rate");
+            words[at].strip_suffix('M').filter(|_| is_parameter)?.parse().ok()
+        };
+        (0..words.len()).filter_map(tells).collect::<Vec<_>>()
     });
     let off = |rate: f64| (rate / mbps - 1.0).abs();
     let nearest = rates.min_by(|a, b| off(*a).total_cmp(&off(*b)));
@@ -318,5 +327,10 @@ mod tests {
         assert_eq!(told_rate(&findings, 50.0), Some((47.9, true)));
         assert_eq!(told_rate(&findings, 80.0), Some((93.0, false)));
         assert_eq!(told_rate(&serde_json::json!([]), 80.0), None);
+        let evidence = ["the discipline is tbf rate 18M burst 6056", "17.1 of 28.0 Mbit/s came through"];
+        let findings = serde_json::json!([{ "name": "shaper", "sentence": "It limits.", "evidence": evidence }]);
+        assert_eq!(told_rate(&findings, 18.0), Some((18.0, true)));
+        assert_eq!(told_rate(&findings, 17.0), Some((17.1, true)));
+        assert_eq!(told_rate(&findings, 28.0), Some((28.0, true)));
     }
 }
