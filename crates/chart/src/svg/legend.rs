@@ -14,10 +14,13 @@ const ROW: f64 = 18.0;
 /// A name is at most this wide; the table has all of it.
 const NAME: f64 = 320.0;
 
+/// Draws a piece of a mark at a place.
+type Sample<'a> = dyn Fn(&mut Page, f64, f64) + 'a;
+
 /// Draws it from this height; where it ends.
 pub(super) fn drawn(page: &mut Page, chart: &Chart, top: f64) -> f64 {
     let (mut x, mut y) = (EDGE, top);
-    let mut entry = |page: &mut Page, name: &str, samples: &[&dyn Fn(&mut Page, f64, f64)]| {
+    let mut entry = |page: &mut Page, name: &str, samples: &[&Sample<'_>]| {
         let name = text::shortened(name, NAME, width(SIZE));
         let before = samples.len() as f64 * (SAMPLE + 6.0);
         let wide = before + text::pixels(&name, SIZE) + 18.0;

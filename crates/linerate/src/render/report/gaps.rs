@@ -133,7 +133,7 @@ pub(super) fn gaps(records: &[Record]) -> Vec<Chart> {
                 table = table.row(words.into_iter().chain(values.map(|value| cell(value, 3, from))));
                 let points = PERCENTILES.into_iter().zip(values).collect::<Vec<_>>();
                 *panel = std::mem::replace(panel, Panel::new(Axis::default())).series(Series::new(
-                    one.name.clone(),
+                    name.clone(),
                     Marks::line(points),
                     at,
                 ));
