@@ -123,8 +123,8 @@ fn table(table: &Table, numbers: &BTreeMap<String, usize>) -> Markup {
     }
     // On paper it has a sheet across.
     let class = match table.headings.len() {
-        ..=UPRIGHT => "wide",
-        ..=ACROSS => "wide many",
+        columns if columns <= UPRIGHT => "wide",
+        columns if columns <= ACROSS => "wide many",
         _ => "wide many most",
     };
     // Presentation attributes, for where the style sheet is taken away.

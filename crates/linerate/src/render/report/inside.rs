@@ -20,12 +20,14 @@ const RECORDS: usize = 4;
 const LINES: usize = 200;
 const FUNCTIONS: usize = 10;
 
+/// What a record tells of its machines.
+type Told = fn(&Record) -> Vec<Piece>;
+
 /// The first record with something of each of the first configurations.
 pub(super) fn pieces(records: &[Record]) -> Vec<Piece> {
     let all: Vec<&Record> = records.iter().collect();
     let mut pieces = Vec::new();
-    let kinds: [(&str, fn(&Record) -> Vec<Piece>); 2] =
-        [("registers before and after", registers), ("CPU time by function", profile)];
+    let kinds: [(&str, Told); 2] = [("registers before and after", registers), ("CPU time by function", profile)];
     for (what, inner) in kinds {
         let found = grouped(&all).into_iter().filter_map(|runs| {
             let (record, inner) =
