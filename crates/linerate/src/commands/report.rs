@@ -112,12 +112,16 @@ fn campaigns(store: &Store, records: &[Record]) -> Result<Vec<Carried>> {
 fn carried(mut campaign: Campaign) -> Carried {
     // A store of an earlier version may have a text that this one does not know: then it stands as it is.
     let Ok(wanted) = serde_json::from_str::<Wanted>(&campaign.plan_text) else {
-        let command = reached(&campaign, &campaign.plan, &[]);
+        let command = reached(&campaign, "run", &campaign.plan, &[]);
         return Carried { campaign, command, expected: Vec::new() };
     };
-    // A plan that this version no longer reads expects nothing that it could judge.
-    let expected = wanted.begin().map(|order| order.expected()).unwrap_or_default();
-    let Wanted { name, source, changes } = wanted;
+    // A plan that this version no longer reads expects nothing that it could judge; nor is the median of a search's tries
+    // what a plan expects something of.
+    let expected = match wanted.search.is_empty() {
+        true => wanted.begin().map(|order| order.expected()).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    let Wanted { name, source, changes, search } = wanted;
     let mut words: Vec<String> =
         changes.overrides.iter().map(|(name, value)| format!("--set {name}={value}")).collect();
     words.extend(changes.repeat.map(|repeat| format!("--repeat {repeat}")));
@@ -129,12 +133,14 @@ fn carried(mut campaign: Campaign) -> Carried {
         }),
     );
     words.extend(changes.expect.iter().map(|expected| format!("--expect '{expected}'")));
-    let command = reached(&campaign, &name, &words);
+    let verb = if search.is_empty() { "run" } else { "search" };
+    words.extend(search);
+    let command = reached(&campaign, verb, &name, &words);
     campaign.plan_text = source;
     Carried { campaign, command, expected }
 }
 
-fn reached(campaign: &Campaign, plan: &str, words: &[String]) -> String {
+fn reached(campaign: &Campaign, verb: &str, plan: &str, words: &[String]) -> String {
     // Machines of the demo's own have names for people.
     if campaign.target.contains(' ') {
         return "linerate demo".to_owned();
@@ -142,7 +148,7 @@ fn reached(campaign: &Campaign, plan: &str, words: &[String]) -> String {
     let host = (campaign.host != "local").then(|| format!("--host {}", campaign.host));
     let ends = std::iter::once(format!("--target {}", campaign.target)).chain(host);
     let all: Vec<String> = ends.chain(words.iter().cloned()).collect();
-    format!("linerate run {plan} {}", all.join(" "))
+    format!("linerate {verb} {plan} {}", all.join(" "))
 }
 
 fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
