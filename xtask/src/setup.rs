@@ -46,6 +46,11 @@ const FOR_BOARDS: [(&str, &str); 6] = [
 
 /// What opens reports as their readers do.
 const FOR_BROWSER: [(&str, &str); 2] = [("chromedriver", "chromium-driver"), ("chromium", "chromium")];
+/// What holds reports against WCAG; its licence is MPL-2.0, and no part of it goes into linerate.
+const AXE: &str = "target/axe";
+/// One version with its hash, which npm checks ("package-lock.json", `integrity`); from whichever registry npm is told to use.
+const AXE_FILES: [(&str, &str); 2] =
+    [("package.json", include_str!("axe/package.json")), ("package-lock.json", include_str!("axe/package-lock.json"))];
 
 /// Installs what is missing.
 pub fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
@@ -61,7 +66,7 @@ pub fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
         }
         Some(word) if word == "browser" => {
             no_more(words)?;
-            install(&FOR_BROWSER)
+            setup_browser()
         }
         Some(word) => Err(format!("'{}' means nothing here; see cargo xtask help", word.to_string_lossy())),
     }
@@ -84,6 +89,24 @@ fn setup_agents() -> Result<(), String> {
     must(program("python3", &["-m", "venv"]).arg(&folder))?;
     let secure = ["install", "--quiet", "--require-hashes", "--only-binary", ":all:", "--requirement"];
     must(Command::new(folder.join("bin/pip")).args(secure).arg(root().join(ZIG_PACKAGES)))
+}
+
+/// Chromium, and axe-core beside it. Without axe-core, the tests that need it are skipped by name.
+fn setup_browser() -> Result<(), String> {
+    install(&FOR_BROWSER)?;
+    let folder = root().join(AXE);
+    let is_there =
+        |(name, text): &(&str, &str)| fs::read_to_string(folder.join(name)).is_ok_and(|there| there == *text);
+    if folder.join("node_modules/axe-core/axe.min.js").is_file() && AXE_FILES.iter().all(is_there) {
+        return Ok(());
+    }
+    install(&[("npm", "npm")])?;
+    let written = |(name, text): (&str, &str)| fs::write(folder.join(name), text);
+    fs::create_dir_all(&folder)
+        .and_then(|()| AXE_FILES.into_iter().try_for_each(written))
+        .map_err(|error| format!("{} cannot be written: {error}", folder.display()))?;
+    let clean = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error", "--prefix"];
+    must(program("npm", &clean).arg(&folder))
 }
 
 /// The crates that a standard library is made of, so that building one asks nobody.
@@ -157,6 +180,15 @@ mod tests {
             assert!(line.contains("==") && hashes.clone().count() > 0, "{line}");
             assert!(hashes.into_iter().all(|hash| hash.len() == 64), "{line}");
         }
+    }
+
+    #[test]
+    fn axe_core_has_its_hash_and_no_address() {
+        let [_, (_, lock)] = AXE_FILES;
+        assert!(lock.contains("\"integrity\": \"sha512-") && !lock.contains("resolved") && !lock.contains("://"));
+        let version =
+            |text: &str| text.split("\"axe-core\": ").nth(1).and_then(|rest| rest.lines().next()).map(str::to_owned);
+        assert_eq!(version(AXE_FILES[0].1), version(lock));
     }
 
     #[test]

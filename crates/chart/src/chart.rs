@@ -35,7 +35,7 @@ pub struct Panel {
     pub is_small: bool,
 }
 
-/// Values with a name and a look. Series of one name, such as repeats, are one in the legend.
+/// Values with a name and a look. Series of one name, such as a result and its repeats, are one in the legend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// In the legend.
@@ -145,7 +145,7 @@ pub enum Symbol {
 pub enum Weight {
     /// A result.
     Normal,
-    /// One of several repeats: thin, without symbols.
+    /// One of several repeats: a thin line without symbols, or symbols that are not filled.
     Thin,
 }
 
@@ -199,9 +199,11 @@ impl Panel {
     }
 }
 
-/// A name in the legend, and a series that it stands for.
+/// A name in the legend, and the series that it stands for.
 pub(crate) struct Entry<'a> {
     pub series: &'a Series,
+    /// One of the repeats, where `series` is what they come to.
+    pub each: Option<&'a Series>,
     pub name: String,
 }
 
@@ -278,26 +280,30 @@ impl From<(f64, Option<f64>)> for Point {
 }
 
 impl Chart {
-    /// Each name with the first series that has it, one that is not thin before thin ones. A path names its stages itself.
+    /// Each name with the first series that has it, and with the first of its repeats. A path names its stages itself.
     pub(crate) fn legend(&self) -> Vec<Entry<'_>> {
-        let mut entries: Vec<(&Series, bool)> = Vec::new();
+        fn entry<'a>((name, all): (&'a str, Vec<&'a Series>)) -> Option<Entry<'a>> {
+            let of = |weight: Weight| all.iter().copied().find(|series| series.weight == weight);
+            let (result, repeat) = (of(Weight::Normal), of(Weight::Thin));
+            let has_values = all.iter().any(|series| series.has_values());
+            let series = result.or(repeat)?;
+            let each = repeat.filter(|_| result.is_some() && !name.is_empty());
+            let name = match (has_values, each) {
+                (false, _) => format!("{name} (no values)"),
+                (true, Some(_)) => format!("{name}, and each run"),
+                (true, None) => name.to_owned(),
+            };
+            Some(Entry { series, each, name })
+        }
+        let mut names: Vec<(&str, Vec<&Series>)> = Vec::new();
         let all = self.panels.iter().flat_map(|panel| &panel.series);
         for series in all.filter(|series| !matches!(series.marks, Marks::Flow(_))) {
-            match entries.iter_mut().find(|(other, _)| other.name == series.name) {
-                Some((first, has_values)) => {
-                    *has_values |= series.has_values();
-                    if first.weight > series.weight {
-                        *first = series;
-                    }
-                }
-                None => entries.push((series, series.has_values())),
+            match names.iter_mut().find(|(name, _)| *name == series.name) {
+                Some((_, others)) => others.push(series),
+                None => names.push((&series.name, vec![series])),
             }
         }
-        let named = |(series, has_values): (&'_ Series, bool)| match has_values {
-            true => series.name.clone(),
-            false => format!("{} (no values)", series.name),
-        };
-        entries.into_iter().map(|entry| Entry { series: entry.0, name: named(entry) }).collect()
+        names.into_iter().filter_map(entry).collect()
     }
 
     /// This with every text as one line of characters that show: what another machine named moves nothing in a picture.

@@ -79,12 +79,21 @@ pub fn drawn(chart: &Chart, width: usize, ascii: bool) -> String {
     drawn
 }
 
-/// Which character each name of the legend has: its series', that, and the character.
-struct Glyphs(Vec<(String, String, char)>);
+/// Which character each name of the legend has.
+struct Glyphs(Vec<Glyph>);
+
+struct Glyph {
+    series: String,
+    /// In the legend.
+    name: String,
+    /// The legend shows that of a repeat too.
+    has_each: bool,
+    sign: char,
+}
 
 impl Glyphs {
     fn of(chart: &Chart, form: Form) -> Glyphs {
-        let mut glyphs: Vec<(String, String, char)> = Vec::new();
+        let mut glyphs: Vec<Glyph> = Vec::new();
         let fills: &[char] = if form.ascii { &FILLS_ASCII } else { &FILLS };
         let signs: &[char] = if form.ascii { &SIGNS_ASCII } else { &SIGNS };
         for entry in chart.legend() {
@@ -100,10 +109,11 @@ impl Glyphs {
                 }
                 (_, symbol) => signs[symbol as usize % signs.len()],
             };
-            let is_free = |glyph: &char| glyphs.iter().all(|(.., other)| other != glyph);
-            let glyph = Some(wanted).filter(|glyph| is_free(glyph));
-            let glyph = glyph.or_else(|| all.iter().copied().find(is_free)).unwrap_or(wanted);
-            glyphs.push((series.name.clone(), entry.name, glyph));
+            let is_free = |sign: &char| glyphs.iter().all(|other| other.sign != *sign);
+            let sign = Some(wanted).filter(|sign| is_free(sign));
+            let sign = sign.or_else(|| all.iter().copied().find(is_free)).unwrap_or(wanted);
+            let has_each = entry.each.is_some_and(|each| !is_area && !matches!(each.marks, Marks::Step(_)));
+            glyphs.push(Glyph { series: series.name.clone(), name: entry.name, has_each, sign });
         }
         Glyphs(glyphs)
     }
@@ -112,8 +122,9 @@ impl Glyphs {
     fn legend(&self, form: Form) -> String {
         const BETWEEN: &str = "   ";
         let mut lines: Vec<String> = Vec::new();
-        for (_, name, glyph) in self.0.iter().filter(|(_, name, _)| !name.is_empty()) {
-            let entry = form.shortened(&format!("{glyph} {name}"), form.width);
+        for Glyph { name, has_each, sign, .. } in self.0.iter().filter(|glyph| !glyph.name.is_empty()) {
+            let each = if *has_each { format!(" {}", smaller(*sign, form)) } else { String::new() };
+            let entry = form.shortened(&format!("{sign}{each} {name}"), form.width);
             match lines.last_mut() {
                 Some(line) if text::columns(line) + BETWEEN.len() + text::columns(&entry) <= form.width => {
                     *line += BETWEEN;
@@ -127,18 +138,23 @@ impl Glyphs {
 
     /// A series' character, smaller for one of several repeats.
     fn glyph(&self, series: &Series, form: Form) -> char {
-        let own = self.0.iter().find(|(name, ..)| *name == series.name).map_or('?', |(.., glyph)| *glyph);
-        if series.weight == Weight::Normal || matches!(series.marks, Marks::Bar(_) | Marks::Band(_)) {
-            return own;
+        let own = self.0.iter().find(|glyph| glyph.series == series.name).map_or('?', |glyph| glyph.sign);
+        match series.weight {
+            Weight::Thin if !matches!(series.marks, Marks::Bar(_) | Marks::Band(_)) => smaller(own, form),
+            _ => own,
         }
-        match own {
-            '●' => '○',
-            '■' => '□',
-            '▲' => '△',
-            '◆' => '◇',
-            _ if form.ascii => '.',
-            own => own,
-        }
+    }
+}
+
+/// That of a repeat.
+fn smaller(sign: char, form: Form) -> char {
+    match sign {
+        '●' => '○',
+        '■' => '□',
+        '▲' => '△',
+        '◆' => '◇',
+        _ if form.ascii => '.',
+        sign => sign,
     }
 }
 

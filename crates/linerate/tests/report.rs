@@ -22,7 +22,9 @@ fn a_run_makes_its_report_and_it_is_true() {
     let path = |name: &str| bench.folder.path(name);
     let html = path("report.html");
     let sweep = ["--set", "rate=20M,40M,60M", "--set", "duration=300ms", "--set", "direction=rx", "--report", &html];
-    bench.run("udp-sweep", &sweep, LONG).check_done();
+    let expected = ["--expect", "throughput > 10M", "--expect", "throughput > 70M with rate=60M"];
+    let ran = bench.run("udp-sweep", &[&sweep[..], &expected].concat(), LONG);
+    assert_eq!(ran.status.code(), Some(1), "{}", ran.stderr);
     let report = |more: &[&str]| linerate(&bench, &[&["report", "--store", store.as_str()], more].concat());
 
     // Without records of its own it is held against the store.
@@ -60,6 +62,9 @@ fn a_run_makes_its_report_and_it_is_true() {
     assert_eq!(fs::read_to_string(&again).unwrap(), text);
     let markdown = report(&["last", "--markdown"]);
     assert!(markdown.check_done().stdout.starts_with("# udp-sweep: "), "{}", markdown.stdout);
+    let first = markdown.stdout.lines().find(|line| line.starts_with("- ")).unwrap();
+    assert!(first.starts_with("- Not as expected: throughput > 70M with rate=60M"), "{first}");
+    assert!(markdown.stdout.contains("Of 4 expectations 3 are met, 1 is not."), "{}", markdown.stdout);
     let plain = report(&["last", "--ascii"]);
     assert!(plain.check_done().stdout.lines().all(|line| line.len() <= 74 && line.is_ascii()), "{}", plain.stdout);
     for wrong in [path("nothing.html"), records] {

@@ -87,9 +87,12 @@ impl PlannedTrial {
     }
 }
 
-/// Every expectation of the plan and of this run, judged by the median of each configuration's repeats. By the median,
-/// and not by each trial: a plan that repeats more often would else be the harder to pass.
-pub fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: &[Record]) -> Vec<Met> {
+/// Every expectation of the plan and of this run, each once, and the configurations that it is for: the first trial of each.
+pub fn expected<'a>(
+    plan: &Plan,
+    changes: &Changes,
+    trials: &'a [PlannedTrial],
+) -> Vec<(Expectation, Vec<&'a PlannedTrial>)> {
     let more: Vec<Expectation> = changes.expect.iter().filter_map(|text| expectation(text).ok()).collect();
     let mut configurations: Vec<&PlannedTrial> = Vec::new();
     for trial in trials.iter().filter(|trial| trial.null_side != Some(NullSide::B)) {
@@ -98,7 +101,6 @@ pub fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: 
         }
     }
     configurations.sort_by_key(|trial| trial.configuration);
-    let mut judged: Vec<Met> = Vec::new();
     let parts = plan.parts.iter().map(|part| &part.expect);
     let mut all: Vec<&Expectation> = Vec::new();
     for one in parts.flatten().chain(&more) {
@@ -106,12 +108,24 @@ pub fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: 
             all.push(one);
         }
     }
-    for one in all {
+    let of = |one: &Expectation| {
         let is_for = |trial: &&&PlannedTrial| {
             (plan.parts[trial.part].expect.contains(one) || more.contains(one)) && trial.is_expected(one)
         };
-        let before = judged.len();
-        for trial in configurations.iter().filter(is_for) {
+        configurations.iter().filter(is_for).copied().collect()
+    };
+    all.into_iter().map(|one| (one.clone(), of(one))).collect()
+}
+
+/// Each expectation judged by the median of each configuration's repeats. By the median, and not by each trial: a plan that
+/// repeats more often would else be the harder to pass.
+pub fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: &[Record]) -> Vec<Met> {
+    let mut judged: Vec<Met> = Vec::new();
+    for (one, configurations) in expected(plan, changes, trials) {
+        if configurations.is_empty() {
+            judged.push(Met { expectation: one.clone(), configuration: None, repeats: 0, median: None });
+        }
+        for trial in configurations {
             let of_it = records.iter().filter(|record| {
                 record.trial.configuration == Some(trial.configuration) && record.trial.null_side != Some(NullSide::B)
             });
@@ -122,9 +136,6 @@ pub fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: 
                 repeats: values.len(),
                 median: median(&values),
             });
-        }
-        if judged.len() == before {
-            judged.push(Met { expectation: one.clone(), configuration: None, repeats: 0, median: None });
         }
     }
     judged

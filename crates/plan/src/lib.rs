@@ -23,7 +23,7 @@ pub use boot::{Boot, Checked};
 pub use builtin::{builtin_names, builtins};
 pub use demo::demo_plans;
 pub use expand::{ExpectedTime, PlannedTrial, WantedSetting};
-pub use expect::{Met, expectation, judged, unanswerable};
+pub use expect::{Met, expectation, expected, judged, unanswerable};
 pub use order::RoundOrder;
 
 /// What to measure: parts, each a workload with fixed options and factors that vary.

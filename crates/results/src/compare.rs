@@ -9,6 +9,8 @@ mod matching;
 mod simulation;
 pub mod verdict;
 
+use std::sync::Arc;
+
 use linerate_machine::end::End;
 use serde::Serialize;
 
@@ -19,7 +21,7 @@ use crate::figure::{About, Difference, METRICS, Metric};
 use crate::observation::Observation;
 use crate::stats::shift::{Method, Shift};
 use crate::stats::{ALPHA, holm, median};
-use matching::Configuration;
+use matching::{Configuration, Which};
 use verdict::{Sides, Verdict};
 
 /// What is compared, and how.
@@ -91,13 +93,16 @@ pub struct Judged {
 }
 
 /// The values of one side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// How many.
     pub count: usize,
     /// Their median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median: Option<f64>,
+    /// The identifiers of the records that have them. Documents need them, a program has the records.
+    #[serde(skip)]
+    pub records: Arc<[String]>,
 }
 
 /// A shift, in the metric's unit.
@@ -150,11 +155,15 @@ pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Wis
             (Some(_), None) => Verdict::CannotTell { more: None },
         };
         let base = median(&all.baseline);
+        let of_side = |which, median| {
+            let records = configuration.ids(which, metric);
+            Summary { count: records.len(), median, records }
+        };
         Judged {
             configuration: configuration.name.clone(),
             metric,
-            baseline: Summary { count: all.baseline.len(), median: base },
-            candidate: Summary { count: all.candidate.len(), median: median(&all.candidate) },
+            baseline: of_side(Which::Baseline, base),
+            candidate: of_side(Which::Candidate, median(&all.candidate)),
             found: shift.map(|shift| found(metric, base, &shift, p, alpha)),
             verdict,
             doubts: around::doubtful(configuration, metric, &wish.compared),

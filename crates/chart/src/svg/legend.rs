@@ -1,6 +1,6 @@
 //! The legend: every series by its name, with a piece of its mark; those of one name once.
 
-use crate::chart::{Chart, Entry, Marks, Reference, Series};
+use crate::chart::{Chart, Entry, Marks, Reference, Series, Weight};
 use crate::number::place;
 use crate::palette::INK;
 use crate::text;
@@ -14,21 +14,31 @@ const ROW: f64 = 18.0;
 /// A name is at most this wide; the table has all of it.
 const NAME: f64 = 320.0;
 
+/// Draws a piece of a mark at a place.
+type Sample<'a> = dyn Fn(&mut Page, f64, f64) + 'a;
+
 /// Draws it from this height; where it ends.
 pub(super) fn drawn(page: &mut Page, chart: &Chart, top: f64) -> f64 {
     let (mut x, mut y) = (EDGE, top);
-    let mut entry = |page: &mut Page, name: &str, sample: &dyn Fn(&mut Page, f64, f64)| {
+    let mut entry = |page: &mut Page, name: &str, samples: &[&Sample<'_>]| {
         let name = text::shortened(name, NAME, width(SIZE));
-        let wide = SAMPLE + 6.0 + text::pixels(&name, SIZE) + 18.0;
+        let before = samples.len() as f64 * (SAMPLE + 6.0);
+        let wide = before + text::pixels(&name, SIZE) + 18.0;
         if x > EDGE && x + wide > WIDTH - EDGE {
             (x, y) = (EDGE, y + ROW);
         }
-        sample(page, x, y + ROW / 2.0);
-        page.text(x + SAMPLE + 6.0, y + ROW / 2.0 + 4.0, Anchor::Start, SIZE, &name);
+        for (at, sample) in samples.iter().enumerate() {
+            sample(page, x + at as f64 * (SAMPLE + 6.0), y + ROW / 2.0);
+        }
+        page.text(x + before, y + ROW / 2.0 + 4.0, Anchor::Start, SIZE, &name);
         x += wide;
     };
-    for Entry { series, name } in chart.legend().into_iter().filter(|entry| !entry.name.is_empty()) {
-        entry(page, &name, &|page, x, y| sample(page, series, x, y));
+    for Entry { series, each, name } in chart.legend().into_iter().filter(|entry| !entry.name.is_empty()) {
+        let of = |series| move |page: &mut Page, x, y| sample(page, series, x, y);
+        match each {
+            Some(each) => entry(page, &name, &[&of(series), &of(each)]),
+            None => entry(page, &name, &[&of(series)]),
+        }
     }
     // A limit's name stands here, for at the limit it would stand on what is measured.
     for panel in &chart.panels {
@@ -37,7 +47,7 @@ pub(super) fn drawn(page: &mut Page, chart: &Chart, top: f64) -> f64 {
             Reference::X(..) => None,
         });
         for (number, name) in limits.enumerate().filter(|(_, name)| !name.is_empty()) {
-            entry(page, name, &|page, x, y| page.line((x, y), (x + SAMPLE, y), across(number)));
+            entry(page, name, &[&|page, x, y| page.line((x, y), (x + SAMPLE, y), across(number))]);
         }
     }
     if (x, y) == (EDGE, top) { top } else { y + ROW + 4.0 }
@@ -63,7 +73,10 @@ fn sample(page: &mut Page, series: &Series, x: f64, y: f64) {
         Marks::Ideal { .. } => page.line((left, y), (right, y), Stroke { color: INK, width: 1.25, ..stroke }),
         Marks::Points(_) | Marks::Flow(_) => {}
     }
-    if matches!(series.marks, Marks::Line(_) | Marks::Points(_) | Marks::Interval(_)) {
+    // A line of a repeat has no symbols.
+    let has_symbols = matches!(series.marks, Marks::Points(_) | Marks::Interval(_))
+        || matches!(series.marks, Marks::Line(_)) && series.weight == Weight::Normal;
+    if has_symbols {
         path_of_symbols(page, series, &[(middle, y)], "");
     }
 }

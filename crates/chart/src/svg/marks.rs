@@ -158,6 +158,8 @@ pub(super) fn path_of_symbols(page: &mut Page, series: &Series, places: &[Place]
     if places.len() > MANY_POINTS {
         return dots(page, &thin::points(&places, 2.0), series, title);
     }
+    // One of several repeats is not filled, as on a terminal.
+    let is_thin = series.weight == Weight::Thin;
     let r = RADIUS;
     let one = |(x, y): &Place| match series.symbol {
         Symbol::Circle => format!("M{} {}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z", short(x - r), short(*y)),
@@ -171,7 +173,9 @@ pub(super) fn path_of_symbols(page: &mut Page, series: &Series, places: &[Place]
     let path: String = places.iter().map(one).collect();
     match series.symbol {
         Symbol::None => {}
+        Symbol::Cross | Symbol::Plus if is_thin => page.path(&path, Stroke::new(color(series.color), 1.0), title),
         Symbol::Cross | Symbol::Plus => page.path(&path, Stroke::new(color(series.color), 2.0), title),
+        _ if is_thin => page.shape(&path, GROUND, Some(Stroke::new(color(series.color), 1.25)), title),
         _ => page.shape(&path, color(series.color), Some(Stroke::new(GROUND, 0.75)), title),
     }
 }
@@ -217,11 +221,15 @@ fn stack(page: &mut Page, series: &Series, plot: &Plot<'_>, bars: &[Bar], width:
         for (at, height) in &shapes {
             page.rect(*at, &filling, Some(edge), &format!("{}: {}", series.name, value(*height)));
         }
+        let mut named: Vec<(f64, f64)> = Vec::new();
         for (at, height) in &shapes {
             let words = value(*height);
             let wide = text::pixels(&words, SMALL);
-            if at.height >= 16.0 && at.width >= wide + 6.0 && *height != 0.0 {
-                let (x, y) = (at.x + at.width / 2.0, at.y + at.height / 2.0 + 4.0);
+            let (x, y) = (at.x + at.width / 2.0, at.y + at.height / 2.0 + 4.0);
+            // Two bars in one place have one number.
+            let is_free = named.iter().all(|other| (other.0 - x).abs() >= at.width || (other.1 - y).abs() >= 14.0);
+            if at.height >= 16.0 && at.width >= wide + 6.0 && *height != 0.0 && is_free {
+                named.push((x, y));
                 page.rect(
                     Rect { x: x - wide / 2.0 - 2.0, y: y - 11.0, width: wide + 4.0, height: 14.0 },
                     GROUND,

@@ -168,10 +168,17 @@ fn campaigns(store: &Store, material: &Material) -> Result<Vec<Carried>> {
 /// A campaign with its plan as people wrote it, and the command that measures it again.
 fn carried(mut campaign: Campaign) -> Carried {
     // A store of an earlier version may have a text that this one does not know: then it stands as it is.
-    let Ok(Wanted { name, source, changes, search }) = serde_json::from_str(&campaign.plan_text) else {
+    let Ok(wanted) = serde_json::from_str::<Wanted>(&campaign.plan_text) else {
         let command = reached(&campaign, "run", &campaign.plan, &[]);
-        return Carried { campaign, command };
+        return Carried { campaign, command, expected: Vec::new() };
     };
+    // A plan that this version no longer reads expects nothing that it could judge; nor is the median of a search's tries
+    // what a plan expects something of.
+    let expected = match wanted.search.is_empty() {
+        true => wanted.begin().map(|order| order.expected()).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    let Wanted { name, source, changes, search } = wanted;
     let mut words: Vec<String> =
         changes.overrides.iter().map(|(name, value)| format!("--set {name}={value}")).collect();
     words.extend(changes.repeat.map(|repeat| format!("--repeat {repeat}")));
@@ -187,7 +194,7 @@ fn carried(mut campaign: Campaign) -> Carried {
     words.extend(search);
     let command = reached(&campaign, verb, &name, &words);
     campaign.plan_text = source;
-    Carried { campaign, command }
+    Carried { campaign, command, expected }
 }
 
 fn reached(campaign: &Campaign, verb: &str, plan: &str, words: &[String]) -> String {

@@ -35,7 +35,10 @@ use crate::render::doubts::Notes;
 use crate::render::explain::{First, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
 use crate::render::records::{Parts, notes_beneath};
-use linerate_plan::{Changes, Met, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable};
+use crate::render::report::Expected;
+use linerate_plan::{
+    Changes, Met, Plan, PlannedTrial, Precision, RoundOrder, expectation, expected, judged, unanswerable,
+};
 
 /// Carries a plan out, shows what came of it, and writes what CI reads of it, however it ends.
 pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> {
@@ -397,6 +400,13 @@ impl OwnedOrder {
     fn parts(&self) -> Parts {
         let title = |part: usize| self.plan.parts.get(part).and_then(|part| part.title.clone());
         self.trials.iter().map(|trial| (trial.configuration, (trial.part, title(trial.part)))).collect()
+    }
+
+    /// What is expected of which configurations, as a report keeps it.
+    pub(super) fn expected(&self) -> Vec<Expected> {
+        let all = expected(&self.plan, &self.changes, &self.trials).into_iter();
+        let of = |trials: Vec<&PlannedTrial>| trials.into_iter().map(|trial| trial.configuration).collect();
+        all.map(|(one, trials)| Expected { text: one.to_string(), configurations: of(trials) }).collect()
     }
 
     /// The order as a campaign takes it.

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use linerate_results::compare::gate::{Gate, Outcome};
 use linerate_results::compare::verdict::Verdict;
-use linerate_results::compare::{Comparison, Found, Judged, Side};
+use linerate_results::compare::{Comparison, Found, Judged, Side, Summary};
 use linerate_results::figure::{Difference, Metric, Unit};
 
 use super::csv;
 use super::forms::{self, Piece};
 use super::json;
 use super::number::figure;
-use super::table_model::{Cell, Table};
+use super::table_model::{Cell, Table, Trace};
 
 /// A comparison, and what the user called its sides.
 pub(crate) struct Shown<'a> {
@@ -173,7 +173,14 @@ fn figures(comparison: &Comparison, footnotes: &mut Footnotes) -> Piece {
 
 fn cells(judged: &Judged) -> Vec<Cell> {
     let (metric, found) = (judged.metric, judged.found);
-    let value = |value: Option<f64>| value.map(|value| Cell::number(value * metric.unit.scale(), 4)).into();
+    let value = |side: &Summary| {
+        let trace = |value| Trace { value, figure: metric.name.clone(), records: side.records.to_vec() };
+        side.median.map(|value| Cell::number(value * metric.unit.scale(), 4).traced(trace(value))).into()
+    };
+    let trace = |value, what| {
+        let records = [&judged.baseline, &judged.candidate].into_iter().flat_map(|side| side.records.iter().cloned());
+        Trace { value, figure: format!("{}.{what}", metric.name), records: records.collect() }
+    };
     let runs = match (judged.baseline.count, judged.candidate.count) {
         (a, b) if a == b => a.to_string(),
         (a, b) => format!("{a}, {b}"),
@@ -183,16 +190,24 @@ fn cells(judged: &Judged) -> Vec<Cell> {
         Cell::numbers(format!("{}{unit}{}", plus(estimate * scale), ends.unwrap_or_default()))
     };
     let relative = found.filter(|_| metric.compared.difference == Difference::Relative);
-    let relative = relative.and_then(|found| Some(interval(found.relative?, found.relative_interval, 100.0, " %")));
+    let relative = relative.and_then(|found| {
+        let cell = interval(found.relative?, found.relative_interval, 100.0, " %");
+        Some(cell.traced(trace(found.relative?, "relative")))
+    });
     // The interval stands once, beside what people read first.
-    let difference = relative.or_else(|| Some(interval(found?.shift, found?.interval, metric.unit.scale(), "")));
+    let absolute = |found: Found| {
+        interval(found.shift, found.interval, metric.unit.scale(), "").traced(trace(found.shift, "shift"))
+    };
+    let difference = relative.or_else(|| found.map(absolute));
     vec![
         Cell::text(&metric.title),
         Cell::text(metric.unit.name()),
         Cell::numbers(runs),
-        value(judged.baseline.median),
-        value(judged.candidate.median),
-        found.map(|found| interval(found.shift, None, metric.unit.scale(), "")).into(),
+        value(&judged.baseline),
+        value(&judged.candidate),
+        found
+            .map(|found| interval(found.shift, None, metric.unit.scale(), "").traced(trace(found.shift, "shift")))
+            .into(),
         difference.into(),
         found.map(|found| Cell::numbers(probability(found.p_corrected))).into(),
         found.map(|found| Cell::numbers(could_show(metric, &found))).into(),

@@ -14,17 +14,24 @@ use super::{cell, sentence};
 /// Of a document: dark on light, and the same on paper.
 const STYLE: &str = "\
 body{margin:0;background:#fff;color:#1a1a1a;font:16px/1.5 system-ui,sans-serif}\
-main{max-width:72rem;margin:0 auto;padding:1rem}\
+main{max-width:72rem;margin:0 auto;padding:1rem;overflow-wrap:anywhere}\
 h1{font-size:1.6rem}h2{font-size:1.3rem;margin-top:2.5rem;border-bottom:1px solid #767676}h3{font-size:1.05rem}\
 .wide{overflow-x:auto;max-width:100%}\
-table{border-collapse:collapse;margin:.5rem 0}\
+table{border-collapse:collapse;margin:.5rem 0;overflow-wrap:normal}\
 th,td{padding:.2rem .6rem;border-bottom:1px solid #bbb;vertical-align:top}th:not([align]){text-align:left}\
 th small{display:block;font-weight:normal}\
 pre{overflow-x:auto;font-size:.85rem;line-height:1.35}\
 summary{cursor:pointer;font-weight:bold;padding:.3rem 0}\
 figure{margin:1rem 0}svg{max-width:100%;height:auto}\
 a{color:#0b4f8a}:focus-visible{outline:3px solid #0b4f8a}\
-@media print{.wide,pre{overflow:visible;white-space:pre-wrap}h2,h3{break-after:avoid}tr{break-inside:avoid}}";
+@page{margin:1cm}@page many{size:landscape;margin:1cm}\
+@media print{body{font-size:10pt}main{max-width:none;padding:0}.wide{overflow:visible}.many{page:many}\
+table{font-size:8pt}.many table{font-size:7pt}.most table{font-size:6pt}th,td{padding:.15em .3em}td{max-width:28em;overflow-wrap:break-word}\
+pre{white-space:pre-wrap;overflow:visible;font-size:8pt}h2,h3,summary{break-after:avoid}tr,svg{break-inside:avoid}}";
+
+/// So many columns fit on a sheet of paper that stands upright, and so many on one that lies across; more need small print.
+const UPRIGHT: usize = 10;
+const ACROSS: usize = 16;
 
 /// What stands around the pieces.
 pub(super) struct Page<'a> {
@@ -114,11 +121,17 @@ fn table(table: &Table, numbers: &BTreeMap<String, usize>) -> Markup {
     if table.rows.is_empty() {
         return html! {};
     }
+    // On paper it has a sheet across.
+    let class = match table.headings.len() {
+        columns if columns <= UPRIGHT => "wide",
+        columns if columns <= ACROSS => "wide many",
+        _ => "wide many most",
+    };
     // Presentation attributes, for where the style sheet is taken away.
     let align = |at: usize| table.is_number(at).then_some("right");
     let label = table.headings.iter().map(|heading| cell(&heading.name)).collect::<Vec<_>>().join(", ");
     html! {
-        div class="wide" role="region" tabindex="0" aria-label=(label) {
+        div class=(class) role="region" tabindex="0" aria-label=(label) {
             table {
                 thead {
                     tr {

@@ -115,7 +115,7 @@ fn categories(profiles: &[(&str, &MachineProfile)], packet: &str, width: Option<
 }
 
 /// What the samples were, and what they cost.
-fn how(profile: &MachineProfile) -> String {
+pub(super) fn how(profile: &MachineProfile) -> String {
     let taken = &profile.taken;
     let clock = match taken.clock {
         ProfileClock::Cycles => "the processor's cycles",

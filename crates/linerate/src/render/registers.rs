@@ -160,7 +160,7 @@ fn field_line(field: &FieldChange) -> String {
     }
 }
 
-fn counted(count: u64, at_least: bool, cleared: bool) -> String {
+pub(super) fn counted(count: u64, at_least: bool, cleared: bool) -> String {
     let most = if at_least { " or more: it stands at its highest value" } else { "" };
     let since = if cleared { " since the reading before cleared it" } else { "" };
     format!("+{count}{most}{since}")

@@ -5,9 +5,12 @@
 mod anonymous;
 mod attachment;
 mod document;
+mod expectations;
 mod figures;
+mod gaps;
 mod groups;
 mod identities;
+mod inside;
 mod material;
 mod notes;
 #[cfg(test)]
@@ -75,6 +78,18 @@ pub(crate) struct Carried {
     pub(crate) campaign: Campaign,
     /// What measures it again.
     pub(crate) command: String,
+    /// What it was expected to show.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) expected: Vec<Expected>,
+}
+
+/// An expectation, and whom it is of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Expected {
+    /// As `--expect` takes it.
+    pub(crate) text: String,
+    /// The configurations that it is for, by their numbers in the plan.
+    pub(crate) configurations: Vec<u32>,
 }
 
 impl Origin {

@@ -76,17 +76,22 @@ impl Browser {
     /// Opens a file, and waits until it is loaded.
     #[track_caller]
     pub fn open(&self, file: &Path) -> Page {
+        self.open_url(&escaped(file))
+    }
+
+    /// Opens an address, and waits until it is loaded.
+    #[track_caller]
+    pub fn open_url(&self, address: &str) -> Page {
         // What an earlier page said is not this one's.
         self.log("browser");
         self.log("performance");
-        let url = format!("file://{}", file.display());
-        self.ask_session("url", &json!({ "url": url }));
+        self.ask_session("url", &json!({ "url": address }));
         // Scripts of WebDriver run where the page's own do not.
         let told = self.run(
             "const load = performance.getEntriesByType('navigation')[0];
              return [document.body.innerText, document.getElementsByTagName('*').length, load.loadEventEnd];",
         );
-        let own = |url: &str| url.starts_with("data:") || url.split('#').next() == Some(&*escaped(file));
+        let own = |url: &str| url.starts_with("data:") || url.split('#').next() == Some(address);
         let requests = self.log("performance").into_iter().filter_map(|entry| {
             let event: Value = serde_json::from_str(entry["message"].as_str()?).ok()?;
             let (method, params) = (&event["message"]["method"], &event["message"]["params"]);
@@ -108,6 +113,41 @@ impl Browser {
     #[track_caller]
     pub fn run(&self, script: &str) -> Value {
         self.ask_session("execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// What a script hands to its last argument, a function, when it is done.
+    #[track_caller]
+    pub fn run_to_its_end(&self, script: &str) -> Value {
+        self.ask_session("execute/async", &json!({"script": script, "args": []}))
+    }
+
+    /// Lays the page out for a screen or a sheet of this width, whose reader prefers these colours ("light", "dark").
+    #[track_caller]
+    pub fn lay_out(&self, width: u32, medium: &str, colours: &str) {
+        let size = json!({"width": width, "height": 1024, "deviceScaleFactor": 1, "mobile": false});
+        self.tell("Emulation.setDeviceMetricsOverride", &size);
+        let colours = json!([{"name": "prefers-color-scheme", "value": colours}]);
+        self.tell("Emulation.setEmulatedMedia", &json!({"media": medium, "features": colours}));
+    }
+
+    /// Presses and releases a key, by the name and the number that the DOM has for it.
+    #[track_caller]
+    pub fn press(&self, key: &str, number: u32) {
+        for kind in ["rawKeyDown", "char", "keyUp"] {
+            // Only Enter is a character too.
+            let text = if key == "Enter" { "\r" } else { "" };
+            if kind != "char" || !text.is_empty() {
+                let event = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": number,
+                                   "text": if kind == "char" { text } else { "" }});
+                self.tell("Input.dispatchKeyEvent", &event);
+            }
+        }
+    }
+
+    /// One command of the Chrome DevTools Protocol, which chromedriver hands on.
+    #[track_caller]
+    fn tell(&self, command: &str, params: &Value) {
+        self.ask_session("goog/cdp/execute", &json!({"cmd": command, "params": params}));
     }
 
     fn log(&self, kind: &str) -> Vec<Value> {

@@ -2,6 +2,7 @@
 //! Knows no figures: what is measured is for the tests to judge.
 #![allow(dead_code, reason = "each test file uses another part of it")]
 
+pub mod audit;
 pub mod browser;
 pub mod case_forms;
 pub mod chance;

@@ -114,6 +114,8 @@ impl fmt::Display for Gate {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::{Found, Summary};
     use super::*;
 
@@ -153,11 +155,11 @@ mod tests {
             paired: false,
             detectable: None,
         };
-        let summary = Summary { count: 10, median: Some(1e9) };
+        let summary = Summary { count: 10, median: Some(1e9), records: Arc::default() };
         let judged = Judged {
             configuration: String::new(),
             metric: Metric::find("throughput").unwrap(),
-            baseline: summary,
+            baseline: summary.clone(),
             candidate: summary,
             found: Some(found),
             verdict,

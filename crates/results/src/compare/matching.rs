@@ -16,6 +16,8 @@ pub(super) struct Configuration<'a> {
     pub(super) name: String,
     pub(super) baseline: Vec<&'a Observation>,
     pub(super) candidate: Vec<&'a Observation>,
+    /// The identifiers of both sides' records, for every metric that all of them have.
+    ids: [Arc<[String]>; 2],
 }
 
 /// All configurations.
@@ -50,6 +52,15 @@ impl<'a> Configuration<'a> {
             Which::Candidate => &self.candidate,
         }
     }
+    /// The identifiers of one side's records that have the metric.
+    pub(super) fn ids(&self, which: Which, metric: &Metric) -> Arc<[String]> {
+        let side = self.side(which);
+        if side.iter().all(|one| one.value(metric).is_some()) {
+            return Arc::clone(&self.ids[which as usize]);
+        }
+        side.iter().filter(|one| one.value(metric).is_some()).map(|one| one.id.clone()).collect()
+    }
+
     /// The values of a metric, and the rounds among them.
     pub(super) fn sides(&self, metric: &Metric) -> Sides {
         let values = |side: &[&Observation]| side.iter().filter_map(|one| one.value(metric)).collect();
@@ -93,7 +104,12 @@ pub(super) fn matched<'a>(
         for &one in side.iter().filter(|one| !one.failed) {
             let asked = &one.around.asked;
             let key = keys.entry(Arc::as_ptr(asked)).or_insert_with(|| asked.named(&names));
-            let empty = || Configuration { name: key.to_string(), baseline: Vec::new(), candidate: Vec::new() };
+            let empty = || Configuration {
+                name: key.to_string(),
+                baseline: Vec::new(),
+                candidate: Vec::new(),
+                ids: Default::default(),
+            };
             let configuration = grouped.entry(Arc::clone(key)).or_insert_with(empty);
             if is_candidate { configuration.candidate.push(one) } else { configuration.baseline.push(one) }
         }
@@ -105,6 +121,9 @@ pub(super) fn matched<'a>(
             (_, true) => matched.only_baseline.push(configuration.name),
             _ => matched.only_candidate.push(configuration.name),
         }
+    }
+    for one in &mut matched.both {
+        one.ids = [&one.baseline, &one.candidate].map(|side| side.iter().map(|one| one.id.clone()).collect());
     }
     // In the plan's order, which the order of measuring is not where that was left to chance.
     let place = |one: &Configuration<'_>| one.baseline[0].configuration.unwrap_or(one.baseline[0].index);

@@ -11,10 +11,10 @@ use linerate_results::figure::{FIGURES, Figure, METRICS, Metric, Unit};
 use linerate_results::findings::findings;
 use linerate_results::record::Record;
 
-use super::figures;
 use super::groups::{by, varied};
 use super::notes::{self, Remarks};
 use super::{Carried, Material, Report, Side, identities};
+use super::{expectations, figures, gaps, inside};
 use crate::measure::precision::main_metric;
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
@@ -62,6 +62,8 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
     pieces.extend(setup(&report.material));
     pieces.extend(results(report));
     pieces.extend(charts(figures::sweeps(&report.material.records)));
+    pieces.extend(charts(gaps::bursts(&report.material.records)));
+    pieces.extend(charts(gaps::gaps(&report.material)));
     pieces.extend(charts(figures::latencies(&report.material)));
     pieces.extend(charts(figures::cpu(&report.material.records)));
     if let Some(comparison) = &comparison {
@@ -73,7 +75,9 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
         }
         pieces.extend(every_run(report, comparison));
     }
+    pieces.extend(expectations::pieces(report));
     pieces.extend(limits(report));
+    pieces.extend(inside::pieces(&report.material));
     pieces.extend(doubts(&report.material.records));
     pieces.extend(failed(&report.material.records));
     pieces.extend(again(report));
@@ -131,7 +135,7 @@ fn shown<'a>(report: &Report<'_>, comparison: &'a Comparison) -> crate::render::
 /// The question, the answer, and what is doubted.
 fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
     let records = &report.material.records;
-    let mut lines = Vec::new();
+    let mut lines = expectations::lines(report);
     let question = match comparison {
         Some(comparison) => {
             lines.push(crate::render::compare::summary(comparison));
@@ -433,7 +437,7 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
     vec![Piece::Folded("Every run".to_owned(), vec![Piece::Table(Table::new(names, rows).filled())])]
 }
 
-fn levels(record: &Record) -> String {
+pub(super) fn levels(record: &Record) -> String {
     let asked = [("workload", record.workload.name()), ("direction", record.direction.name())];
     let asked = asked.into_iter().filter(|(name, _)| !record.trial.factors.contains_key(*name));
     let all = std::iter::once(varied(record, &[])).chain(asked.map(|(_, is)| is.to_owned()));

@@ -14,25 +14,31 @@ use linerate_trial::spec::Workload;
 
 use super::Material;
 use super::groups::{by, varied};
-use crate::render::number::figure;
+use crate::render::number::{count, figure};
 
 /// A picture has at most so many series of results, and so many bars.
-const SERIES: usize = 6;
+pub(super) const SERIES: usize = 6;
 const BARS: usize = 16;
 /// Loss from here on is where a receiver no longer follows (RFC 2544 has 0; on a busy machine a datagram in a thousand).
 const KNEE: f64 = 0.001;
 const BOTH: [End; 2] = [End::Target, End::Host];
 
 /// The identifiers of these, as a chart's cell has them.
-fn trace(runs: &[&Record]) -> String {
+pub(super) fn trace(runs: &[&Record]) -> String {
     runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-fn cell(value: Option<f64>, digits: i32, trace: &str) -> Cell {
+pub(super) fn cell(value: Option<f64>, digits: i32, trace: &str) -> Cell {
     match value.filter(|value| value.is_finite()) {
         Some(value) => Cell::number(figure(value, digits), value).from_records(trace),
         None => Cell::from("-"),
     }
+}
+
+/// A count of things.
+pub(super) fn whole(number: f64, trace: &str) -> Cell {
+    let sign = if number < 0.0 { "-" } else { "" };
+    Cell::number(format!("{sign}{}", count(number.abs() as u64)), number).from_records(trace)
 }
 
 fn middle(runs: &[&Record], of: impl Fn(&Record) -> Option<f64>) -> Option<f64> {
@@ -99,14 +105,16 @@ pub(super) fn sweeps(records: &[Record]) -> Vec<Chart> {
             Some(knee) => sentence += &format!("; up to {} Mbit/s at most 0.1 % was lost.", figure(knee, 4)),
             None => sentence.push('.'),
         }
-        let mut rates = Panel::new(Axis::linear("rate", "Mbit/s").of("UDP payload"))
-            .series(Series::new("ideal: all that is offered", Marks::Ideal { slope: 1.0 }, 5))
-            .series(Series::new("sent", line(&sent), 1))
-            .series(Series::new("received", line(&received), 0));
+        let mut rates = Panel::new(Axis::linear("rate", "Mbit/s").of("UDP payload")).series(Series::new(
+            "ideal: all that is offered",
+            Marks::Ideal { slope: 1.0 },
+            5,
+        ));
         if steps.iter().any(|(_, runs)| runs.len() > 1) {
             let each = runs.iter().filter_map(|run| Some((offered(run)?, received(run)))).collect::<Vec<_>>();
-            rates = rates.series(Series::new("each run", Marks::points(each), 3).thin());
+            rates = rates.series(Series::new("received", Marks::points(each), 0).thin());
         }
+        rates = rates.series(Series::new("sent", line(&sent), 1)).series(Series::new("received", line(&received), 0));
         if let Some(knee) = knee {
             rates = rates.reference(Reference::X(knee, "knee".to_owned()));
         }
@@ -150,8 +158,7 @@ pub(super) fn latencies(material: &Material) -> Vec<Chart> {
             panel = panel.series(Series::new(name.clone(), Marks::line(together.clone()), at));
             if runs.len() > 1 {
                 for run in runs.iter().take(12) {
-                    panel =
-                        panel.series(Series::new(format!("{name}, each run"), Marks::line(points(&[*run])), at).thin());
+                    panel = panel.series(Series::new(name.clone(), Marks::line(points(&[*run])), at).thin());
                 }
             }
             head.push(format!("{name}, µs"));
@@ -283,7 +290,7 @@ pub(super) fn slices(record: &Record) -> Option<Chart> {
             cell(Some(slice.start_s), 3, &from),
             cell(Some(slice.end_s), 3, &from),
             cell(of_rate, 4, &from),
-            cell(lost, 4, &from),
+            lost.map_or_else(|| cell(None, 0, &from), |lost| whole(lost, &from)),
             cell(busy[0], 3, &from),
             cell(busy[1], 3, &from),
         ]);
@@ -340,20 +347,21 @@ pub(super) fn path(record: &Record) -> Vec<Chart> {
                 let counters: Vec<String> = line.counters.iter().map(|one| one.name.clone()).collect();
                 let counters = format!("{}: {}", line.end, counters.join(" + "));
                 place = place.branch(format!("lost at the {stage}"), line.packets as f64, counters.clone());
-                table = table.row([
-                    Cell::from(stage.name()),
-                    cell(Some(line.packets as f64), 6, &from),
-                    Cell::from(counters),
-                ]);
+                table = table.row([Cell::from(stage.name()), whole(line.packets as f64, &from), Cell::from(counters)]);
             }
             stages.push(place);
         }
         table = table
-            .row([Cell::from("unaccounted"), cell(Some(losses.unaccounted as f64), 6, &from), Cell::from("no counter")])
-            .row([Cell::from("arrived"), cell(Some(losses.arrived as f64), 6, &from), Cell::default()])
-            .row([Cell::from("sent"), cell(Some(losses.sent as f64), 6, &from), Cell::default()]);
-        let sentence =
-            format!("Of {} {} were lost, {} of them unaccounted for.", losses.sent, losses.lost(), losses.unaccounted);
+            .row([Cell::from("unaccounted"), whole(losses.unaccounted as f64, &from), Cell::from("no counter")])
+            .row([Cell::from("arrived"), whole(losses.arrived as f64, &from), Cell::default()])
+            .row([Cell::from("sent"), whole(losses.sent as f64, &from), Cell::default()]);
+        let sentence = format!(
+            "Of {} {} {} were lost, {} of them unaccounted for.",
+            count(losses.sent),
+            losses.of.name(),
+            count(losses.lost()),
+            losses.unaccounted
+        );
         let flow = Flow {
             unit: losses.of.name().to_owned(),
             entered: losses.sent as f64,
@@ -419,14 +427,17 @@ pub(super) fn sides(material: &Material, sides: [&[Record]; 2], comparison: &Com
                     [cell(Some(*low), 4, &from), cell(Some(*high), 4, &from), Cell::from(values.len().to_string())];
                 table = table.row(words.into_iter().chain(ends));
             }
-            panel = panel
-                .series(Series::new(format!("{name}: median, smallest to largest"), Marks::Interval(middles), at))
-                .series(Series::new(format!("{name}: each run"), Marks::points(each), at).thin());
+            panel = panel.series(Series::new(name, Marks::points(each), at).thin()).series(Series::new(
+                name,
+                Marks::Interval(middles),
+                at,
+            ));
         }
         if table.rows.is_empty() {
             continue;
         }
-        let sentence = format!("The verdict: {}.", one.verdict.words(metric));
+        let sentence =
+            format!("The verdict: {}. Shown are medians, from the smallest to the largest.", one.verdict.words(metric));
         charts.push(
             Chart::new(format!("{}, both sides", metric.title), sentence, table)
                 .x(Axis::categories("configuration", names.clone()))

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use linerate_machine::end::Direction;
 use linerate_results::findings::{findings, limit, trouble};
 use linerate_results::observation::{Asked, Observation};
-use linerate_results::record::Record;
+use linerate_results::record::{Figures, FlowFigures, Record};
 use linerate_trial::histogram::Histogram;
+use linerate_trial::spec::Workload;
 
 use super::attachment::{Attachment, digest};
 use super::identities::Found;
@@ -26,7 +27,13 @@ pub(crate) struct Material {
     /// Of each the SHA-256 of its line.
     pub(super) digests: Vec<String>,
     /// Of each how often which time was counted: of its buckets few are filled, and a histogram has room for all.
-    latencies: Vec<Vec<(u64, u64)>>,
+    latencies: Vec<Times>,
+    /// Of each, and of each of its flows, the times between departures and between arrivals.
+    gaps: Vec<Vec<[Times; 2]>>,
+    /// Whole, by their places: the first ones with something of what happened inside the machines.
+    pub(super) inside: Vec<(usize, Record)>,
+    /// The configurations that have each kind of that.
+    pub(super) inside_of: [HashSet<usize>; 2],
     /// The versions of the agents that measured.
     pub(super) agents: BTreeSet<String>,
     /// A kernel's command line is among them.
@@ -38,6 +45,9 @@ pub(crate) struct Material {
     asked: HashSet<Arc<Asked>>,
     machines: HashSet<Arc<BTreeMap<String, String>>>,
 }
+
+/// How often which time was counted, nanoseconds.
+type Times = Vec<(u64, u64)>;
 
 /// What a record shows first.
 pub(super) struct First {
@@ -77,10 +87,20 @@ impl Material {
         let mut observed = Observation::of(&record);
         observed.around.asked = shared(&mut self.asked, observed.around.asked);
         observed.around.machines = shared(&mut self.machines, observed.around.machines);
+        // What was asked is kept once, so its place is the configuration's.
+        let configuration = Arc::as_ptr(&observed.around.asked) as usize;
         self.observed.push(observed);
         self.firsts.push(First::of(&record));
         let latency = record.result.as_ref().and_then(|figures| figures.latency.as_ref());
         self.latencies.push(latency.map(|latency| latency.histogram.buckets().collect()).unwrap_or_default());
+        self.gaps.push(flows(&record).into_iter().map(|(_, flow)| gaps(flow)).collect());
+        let mut is_wanted = false;
+        for (seen, has) in self.inside_of.iter_mut().zip(INSIDE) {
+            is_wanted |= has(&record) && seen.insert(configuration) && seen.len() <= MOST_INSIDE;
+        }
+        if is_wanted {
+            self.inside.push((self.records.len(), record.clone()));
+        }
         self.records.push(record.into_brief());
     }
 
@@ -104,6 +124,11 @@ impl Material {
         !self.latencies[self.place(record)].is_empty()
     }
 
+    /// How far departures and arrivals of a flow of a record lie apart: how often which time was counted.
+    pub(super) fn gaps(&self, record: &Record, flow: usize) -> Option<&[Times; 2]> {
+        self.gaps[self.place(record)].get(flow)
+    }
+
     /// Adds what was timed in one of its records.
     pub(super) fn add_times(&self, record: &Record, all: &mut Histogram) {
         self.latencies[self.place(record)].iter().for_each(|(ns, count)| all.record_n(*ns, *count));
@@ -123,6 +148,28 @@ impl First {
         };
         First { sentence, finding: found.first().map(|finding| (finding.name, finding.direction)) }
     }
+}
+
+/// What a record may tell of what happened inside its machines: registers, and a profile.
+pub(super) const INSIDE: [fn(&Record) -> bool; 2] = [
+    |record| record.machines().iter().any(|(_, machine)| machine.registers.is_some()),
+    |record| record.machines().iter().any(|(_, machine)| machine.profile.is_some()),
+];
+/// So many configurations are looked into.
+pub(super) const MOST_INSIDE: usize = 4;
+
+/// The flows of a stream of datagrams, each with its direction.
+pub(super) fn flows(record: &Record) -> Vec<(Direction, &FlowFigures)> {
+    match record.result.as_ref().filter(|_| record.workload == Workload::UdpStream) {
+        None => Vec::new(),
+        Some(Figures { directions: Some(both), .. }) => vec![(Direction::Tx, &both.tx), (Direction::Rx, &both.rx)],
+        Some(Figures { flow, .. }) => vec![(record.direction, flow)],
+    }
+}
+
+fn gaps(flow: &FlowFigures) -> [Times; 2] {
+    let times = |gaps: &Option<Histogram>| gaps.as_ref().map(|gaps| gaps.buckets().collect()).unwrap_or_default();
+    [times(&flow.departure_gaps), times(&flow.arrival_gaps)]
 }
 
 /// The one of those that are known that is the same, or else itself.

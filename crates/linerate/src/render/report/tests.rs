@@ -26,7 +26,7 @@ fn carried(records: &[Record]) -> Vec<Carried> {
         planned: records.len() as u32,
         finished_at: None,
     };
-    vec![Carried { campaign, command }]
+    vec![Carried { campaign, command, expected: Vec::new() }]
 }
 
 /// The records with identifiers of their own, as a store has them and as they are read back.
@@ -139,6 +139,44 @@ fn a_record_is_looked_at_once() {
 }
 
 #[test]
+fn what_was_expected_is_judged_by_the_records() {
+    let records = own(sample::sweep());
+    let mut origin = one_side(&records);
+    let texts: [(&str, &[u32]); 4] = [
+        ("throughput > 10M", &[1, 2]),
+        ("throughput > 400M", &[1]),
+        ("latency_p50 < 1ms", &[1]),
+        ("loss < 1 %", &[99]),
+    ];
+    origin.campaigns[0].expected = texts
+        .map(|(text, configurations)| Expected { text: text.to_owned(), configurations: configurations.to_vec() })
+        .to_vec();
+    let html = |origin: &Origin| report(origin, &records).html();
+    assert_eq!(html(&origin).matches("its campaign has not ended").count(), 5);
+    origin.campaigns[0].campaign.finished_at = Some("2026-11-21T04:00:00Z".to_owned());
+    let html = html(&origin);
+    let made = report(&origin, &records);
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ").replace('\\', "");
+    let texts = [html.clone(), made.text(false), made.markdown()];
+    for text in texts.map(|text| words(text).replace("&gt;", ">").replace("&lt;", "<")) {
+        let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {}", &text[..4000]));
+        let not = "Not as expected: throughput > 400M, where direction=tx, rate=50M, udp-stream: it is 50.00 Mbit/s \
+                   (1 run).";
+        assert!(place(not) < place("no trial has the figure.") && place(not) < place("Mbit/s offered"), "{text}");
+        assert!(place("Of 5 expectations 2 are met, 2 are not, of 1 nobody can tell.") < place("Setup"));
+        assert!(place("What was expected") < place("What limits it"));
+        place("NOT met");
+        place("cannot tell:");
+    }
+    drop(made);
+    assert!(matches!(checked(&html), Verified::Same { .. }));
+    origin.campaigns[0].expected.truncate(1);
+    assert!(report(&origin, &records).markdown().contains("All 2 expectations are met."));
+    origin.campaigns[0].expected[0].text = "thruput ~ 9".to_owned();
+    assert!(report(&origin, &records).markdown().contains("this version of linerate cannot read it"));
+}
+
+#[test]
 fn what_is_not_attached_is_checked_against_the_store() {
     let records = everything();
     let mut origin = one_side(&records);
@@ -239,6 +277,50 @@ fn nonsense_is_a_sentence() {
     assert!(record_of(1, "{}").unwrap_err().to_string().contains("line 1"));
 }
 
+fn pictures(pieces: &[Piece]) -> Vec<&linerate_chart::Chart> {
+    let mut found = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Chart(chart) => found.push(&**chart),
+            Piece::Folded(_, inner) => found.extend(pictures(inner)),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Printed in grey, dash, symbol and hatching are what is left.
+#[test]
+fn no_two_series_differ_by_colour_alone() {
+    use linerate_chart::{Marks, Weight};
+    let records = everything();
+    let origin = two_sides(&records);
+    let pieces = document::pieces(&report(&origin, &records));
+    let mut seen = 0;
+    for chart in pictures(&pieces) {
+        assert!(!chart.title.is_empty() && chart.sentence.ends_with('.'), "{}: {}", chart.title, chart.sentence);
+        let figures = chart.table.rows.iter().flatten().filter(|cell| cell.value.is_some());
+        assert!(figures.clone().count() > 0, "{}", chart.title);
+        assert!(figures.clone().all(|cell| !cell.trace.is_empty()), "{}", chart.title);
+        for panel in &chart.panels {
+            let mut looks = std::collections::BTreeMap::new();
+            for series in panel.series.iter().filter(|series| series.weight == Weight::Normal) {
+                let look = match &series.marks {
+                    Marks::Line(_) => format!("line {:?} {:?}", series.dash, series.symbol),
+                    Marks::Step(_) => format!("line {:?}", series.dash),
+                    Marks::Points(_) | Marks::Interval(_) => format!("points {:?}", series.symbol),
+                    Marks::Bar(_) | Marks::Band(_) => format!("area {}", series.color % 8),
+                    Marks::Flow(_) | Marks::Ideal { .. } => continue,
+                };
+                let other = looks.insert(look.clone(), &series.name);
+                assert!(other.is_none_or(|other| *other == series.name), "{}: {look}", chart.title);
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 15, "{seen}");
+}
+
 fn tables(pieces: &[Piece]) -> Vec<&Table> {
     let mut found = Vec::new();
     for piece in pieces {
@@ -280,6 +362,13 @@ fn every_form_has_every_column_and_every_cell() {
         }
     }
     assert!(seen > 300, "{seen}");
+    for form in [&html, &markdown, &text] {
+        for part in
+            ["Registers before and after, record", "CPU time by function, record", "Lost in a row, rx", "Time between"]
+        {
+            assert!(form.contains(part), "{part}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,296 @@
+//! Reports as readers meet them who have no mouse, no colours, a narrow screen, paper, or Jenkins between: in Chromium,
+//! by axe-core and by eye's rules. Knows the commands and the pages; the records are examples, measured by nobody.
+
+mod machines;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use linerate_machine::end::Direction;
+use linerate_results::record::{Counted, Interval, Losses, Record};
+use linerate_results::sample;
+use linerate_results::store::{Campaign, Store};
+
+use machines::audit::{audited, axe, out_of_reach, violations};
+use machines::browser::Browser;
+use machines::{Bench, Running};
+
+const LONG: Duration = Duration::from_secs(120);
+/// Of a screen, and the narrowest that content must fit (WCAG 2.2, 1.4.10).
+const WIDTHS: [u32; 2] = [1100, 320];
+/// A4 with margins of a centimetre, upright and across, in CSS pixels.
+const SHEET: [u32; 2] = [718, 1047];
+/// Jenkins' policy for what it serves of a workspace.
+const JENKINS: &str = "sandbox; default-src 'none'; img-src 'self'; style-src 'self'";
+
+/// Every kind of record: sweeps, requests, streams, both directions at once, events, registers, settings, failed trials.
+fn examples(part: f64) -> Vec<Record> {
+    let mut records = Vec::new();
+    for repeat in 0..3 {
+        let noise = 1.0 + f64::from(repeat) / 100.0;
+        let mut round: Vec<Record> = (1..=6)
+            .map(|step| {
+                let through = f64::from(step * 100).min(430.0 * part * noise);
+                in_slices(sample::udp(step, Direction::Rx, step * 100, through))
+            })
+            .chain([
+                sample::rr(7, "64"),
+                sample::rr(8, "1K"),
+                sample::tcp(9, Direction::Tx, 900.0 * part * noise, true),
+            ])
+            .collect();
+        round.iter_mut().for_each(|record| record.trial.repeat = repeat);
+        records.append(&mut round);
+    }
+    records.extend([sample::both(10), sample::full(), sample::failed(11), sample::examined(12)]);
+    records
+}
+
+/// The stream in slices of 400 ms with events among them, and with its losses by stage.
+fn in_slices(mut record: Record) -> Record {
+    let whole = record.intervals[0].clone();
+    let slice = |at: u32| Interval {
+        start_s: f64::from(at) * 0.4,
+        end_s: f64::from(at + 1) * 0.4,
+        // Of one nothing is known.
+        throughput_bps: whole.throughput_bps.filter(|_| at != 2),
+        ..whole.clone()
+    };
+    record.intervals = (0..5).map(slice).collect();
+    record.events = sample::full().events;
+    let flow = &record.result.as_ref().expect("figures").flow;
+    let (sent, arrived) = (flow.packets_sent.expect("a count"), flow.packets_received.expect("a count"));
+    let unaccounted = record.unaccounted.expect("a count");
+    record.losses = vec![Losses { direction: record.direction, of: Counted::Datagrams, sent, arrived, unaccounted }];
+    record
+}
+
+/// The records as a campaign of their own, the `number`th of the store.
+fn keep(store: &mut Store, number: u64, mut records: Vec<Record>) {
+    let campaign = format!("{number:026}");
+    let begun = Campaign {
+        id: campaign.clone(),
+        plan: "example".to_owned(),
+        plan_text: String::new(),
+        target: "ssh:root@board".to_owned(),
+        host: "local".to_owned(),
+        started_at: format!("2026-11-2{number}T03:00:00Z"),
+        planned: records.len() as u32,
+        finished_at: None,
+    };
+    store.campaign_begin(&begun).unwrap();
+    for (index, record) in (0_u32..).zip(&mut records) {
+        record.id = format!("{number:013}{index:013}");
+        (record.campaign, record.trial.index) = (campaign.clone(), index);
+        store.insert(record).unwrap();
+    }
+}
+
+/// The pages of this test, in its folder.
+fn pages(bench: &Bench) -> Vec<String> {
+    let path = bench.store_path();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut store = Store::open(&path).unwrap();
+    keep(&mut store, 1, examples(1.0));
+    keep(&mut store, 2, examples(0.8));
+    keep(&mut store, 3, vec![sample::failed(0), sample::examined(1)]);
+    let hundred = (0..100).map(|at| sample::udp(at, Direction::Rx, 50 + at % 20 * 25, f64::from(at % 20 * 20 + 50)));
+    keep(&mut store, 4, hundred.collect());
+    let notes = bench.folder.path("notes.md");
+    fs::write(&notes, "Does it help?\n\n- once\n- twice\n\n# Figures\nThe most: {{rx throughput max}}.\n").unwrap();
+    let all: [(&str, &[&str]); 4] = [
+        ("campaign.html", &["last~2", "--attach", "--notes", &notes]),
+        ("sides.html", &["--baseline", "last~3", "--candidate", "last~2"]),
+        ("failed.html", &["last~1"]),
+        ("hundred.html", &["last"]),
+    ];
+    let made = all.map(|(name, words)| {
+        let file = bench.folder.path(name);
+        let arguments = [&["report", "--html", "-o", &file], words].concat();
+        Running::start(bench.linerate(&arguments)).wait(LONG).check_done();
+        file
+    });
+    if let Some(kept) = std::env::var_os("LINERATE_PAGES") {
+        made.iter().for_each(|file| drop(fs::copy(file, Path::new(&kept).join(Path::new(file).file_name().unwrap()))));
+    }
+    made.to_vec()
+}
+
+const OPEN: &str = "document.querySelectorAll('details').forEach(one => { one.open = true; });";
+
+#[track_caller]
+fn check(page: &str, found: &[String]) {
+    let shown: Vec<&String> = found.iter().take(12).collect();
+    assert!(found.is_empty(), "{page}: {} places, the first of which: {shown:#?}", found.len());
+}
+
+#[test]
+fn a_report_is_for_everybody() {
+    let name = "a_report_is_for_everybody";
+    let bench = Bench::bare("accessibility");
+    let Some(browser) = Browser::start(name, &bench.folder.0, true) else { return };
+    let axe = axe(name);
+    let mut pictures = 0;
+    for file in pages(&bench) {
+        for (width, colours, folded) in
+            [(WIDTHS[0], "light", true), (WIDTHS[0], "dark", false), (WIDTHS[1], "light", false)]
+        {
+            browser.lay_out(width, "screen", colours);
+            let page = browser.open(file.as_ref());
+            if !folded {
+                browser.run(OPEN);
+            }
+            let what = format!("{file} at {width}, {colours}, {}", if folded { "folded" } else { "open" });
+            if let Some(axe) = &axe {
+                check(&what, &violations(&browser, axe));
+            }
+            let (found, [texts, drawn]) = audited(&browser);
+            check(&what, &found);
+            eprintln!(
+                "{what}: load {:.0} ms, {} elements, {texts} texts, {drawn} pictures",
+                page.load_ms, page.elements
+            );
+            assert!(texts > 20);
+            pictures += drawn;
+        }
+    }
+    assert!(pictures > 20, "{pictures} pictures were looked at");
+}
+
+/// Whoever looks for faults finds these.
+#[test]
+fn faults_are_found() {
+    let name = "faults_are_found";
+    let bench = Bench::bare("accessibility-faults");
+    let Some(browser) = Browser::start(name, &bench.folder.0, true) else { return };
+    let file = bench.folder.path("faults.html");
+    let picture = "<svg viewBox='0 0 100 50'><title>p</title><rect width='100' height='50' fill='#fff'/>\
+                   <text x='2' y='20'>over</text><text x='9' y='21'>under</text><text x='90' y='40'>reaches out</text>\
+                   <path d='M1 1h9' stroke='#dde' fill='none'><title>faint</title></path></svg>";
+    let text = format!(
+        "<!DOCTYPE html><html><title>t</title><body><p style='color:#999'>faint</p><img src='data:,'>\
+         <div style='overflow-x:auto;width:50px'>averyverylongwordwithoutanend</div>\
+         <p style='width:2000px'>wide</p><a href='#x' style='outline:none'>unseen</a>{picture}</body></html>"
+    );
+    fs::write(&file, text).unwrap();
+    browser.lay_out(WIDTHS[1], "screen", "light");
+    browser.open(file.as_ref());
+    let (found, _) = audited(&browser);
+    let all = found.join("\n");
+    for part in [
+        "the page is",
+        "keyboard's order",
+        "text rgb(153",
+        "texts overlap",
+        "reaches out of",
+        "a mark rgb(221, 221, 238)",
+    ] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    assert!(out_of_reach(&browser).iter().any(|one| one.starts_with("focus is not seen")));
+    let Some(axe) = axe(name) else { return };
+    let all = violations(&browser, &axe).join("\n");
+    for rule in ["image-alt", "html-has-lang", "color-contrast", "scrollable-region-focusable"] {
+        assert!(all.contains(&format!("{rule} (")), "{rule}: {all}");
+    }
+}
+
+#[test]
+fn a_report_needs_no_mouse() {
+    let bench = Bench::bare("accessibility-keyboard");
+    let Some(browser) = Browser::start("a_report_needs_no_mouse", &bench.folder.0, true) else { return };
+    browser.lay_out(WIDTHS[0], "screen", "light");
+    let file = &pages(&bench)[0];
+    browser.open(file.as_ref());
+    check(file, &out_of_reach(&browser));
+    browser.open(file.as_ref());
+    browser.run(OPEN);
+    check(file, &out_of_reach(&browser));
+    // A folded part opens by Enter.
+    browser.open(file.as_ref());
+    let opened = browser.run(
+        "const first = document.querySelector('summary'); first.focus();
+         return [first === document.activeElement, first.parentElement.open];",
+    );
+    assert_eq!(opened, serde_json::json!([true, false]));
+    browser.press("Enter", 13);
+    assert_eq!(browser.run("return document.querySelector('details').open"), true);
+}
+
+#[test]
+fn a_report_fits_on_paper() {
+    let bench = Bench::bare("accessibility-paper");
+    let Some(browser) = Browser::start("a_report_fits_on_paper", &bench.folder.0, true) else { return };
+    for file in pages(&bench) {
+        browser.open(file.as_ref());
+        browser.lay_out(SHEET[0], "print", "light");
+        browser.run(OPEN);
+        let cut = browser.run(
+            "const paper = one => one.closest('.many') ? arguments[1] : arguments[0];
+             const wide = one => one.getBoundingClientRect().width > paper(one)
+                 || one.tagName !== 'svg' && one.scrollWidth > one.clientWidth + 1;
+             return Array.from(document.querySelectorAll('table, td, th, pre, svg, p, li'))
+                 .filter(one => one.checkVisibility() && wide(one))
+                 .map(one => `${one.tagName} ${one.getBoundingClientRect().width} ${one.textContent.trim().slice(0, 80)}`);"
+                .replace("arguments[0]", &SHEET[0].to_string())
+                .replace("arguments[1]", &SHEET[1].to_string())
+                .as_str(),
+        );
+        let cut: Vec<String> = cut.as_array().unwrap().iter().map(ToString::to_string).collect();
+        check(&format!("{file} on paper"), &cut);
+    }
+}
+
+#[test]
+fn jenkins_takes_nothing_away() {
+    let bench = Bench::bare("accessibility-jenkins");
+    let Some(browser) = Browser::start("jenkins_takes_nothing_away", &bench.folder.0, true) else { return };
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for file in pages(&bench) {
+        browser.lay_out(WIDTHS[0], "screen", "light");
+        browser.open(file.as_ref());
+        let opened = "return document.body.innerText";
+        let whole = browser.run(&format!("{OPEN} {opened}"));
+        let address = served(fs::read(&file).unwrap());
+        browser.open_url(&address);
+        assert_eq!(
+            browser.run("return getComputedStyle(document.body).marginTop"),
+            "8px",
+            "the style sheet is refused"
+        );
+        let bare = browser.run(&format!("{OPEN} {opened}"));
+        assert_eq!(words(bare.as_str().unwrap()), words(whole.as_str().unwrap()), "{file}");
+        let (found, _) = audited(&browser);
+        // Without a style sheet nothing scrolls by itself.
+        let found: Vec<String> = found.into_iter().filter(|one| !one.starts_with("the page is ")).collect();
+        check(&format!("{file} under Jenkins' policy"), &found);
+    }
+}
+
+/// Serves a page under Jenkins' policy to whoever asks, a few times; its address.
+fn served(page: Vec<u8>) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = format!("http://{}/report.html", listener.local_addr().unwrap());
+    // Its thread ends with the test's process: nothing waits for it.
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.set_read_timeout(Some(LONG));
+            let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            let asked = lines.next().unwrap_or_default();
+            lines.take_while(|line| !line.is_empty()).for_each(drop);
+            let (status, body) =
+                if asked.contains("/report.html") { ("200 OK", &page[..]) } else { ("404 Not Found", &[][..]) };
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
+                 Content-Security-Policy: {JENKINS}\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
+            let _ = (&stream).write_all(head.as_bytes()).and_then(|()| (&stream).write_all(body));
+        }
+    });
+    address
+}
