@@ -19,7 +19,7 @@ use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, Shar
 use crate::output::{data, out, say};
 use crate::render::report::{
     Carried, Origin, Report, Side, Verified, anonymous, as_attached, attached, check_notes, lines, read_back,
-    records_of, verify,
+    records_of, unlike, verify,
 };
 
 /// A report that somebody sends may be of any size; one of ours has a hundredth of this.
@@ -44,6 +44,43 @@ pub(crate) fn report(arguments: &ReportArgs, shared: &SharedArgs) -> Result<Exit
 }
 
 fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    let (mut origin, mut all) = match &arguments.from {
+        Some(file) => again(file)?,
+        None => selected(arguments, shared)?,
+    };
+    if let Some(file) = &arguments.notes {
+        let text = read(file)?;
+        if let Err((line, column, why)) = check_notes(&text, &all) {
+            bail!("{}:{line}:{column}: {why}", file.display());
+        }
+        origin.notes = Some(text);
+    }
+    if arguments.anonymous {
+        let replaced;
+        (origin, all, replaced) = anonymous(&origin, &all)?;
+        let replaced = if replaced.is_empty() { "nothing".to_owned() } else { replaced.join(", ") };
+        say(format_args!("linerate: replaced {replaced}; no list of them is kept"));
+    }
+    let text = in_form(&Report { origin: &origin, records: &all }, arguments.form, arguments.ascii);
+    written(arguments.output.as_deref(), &text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a report was made from, by this version: its records are in it.
+fn again(file: &Path) -> Result<(Origin, Vec<Record>)> {
+    let html = read(file)?;
+    let origin = read_back(&html)?;
+    let Some(text) = attached(&html)? else {
+        bail!("no records are attached to {}: name what it was made of instead of --from", file.display())
+    };
+    let all = records_of(&text)?;
+    if let Some(why) = unlike(&origin, &text.lines().collect::<Vec<_>>(), &all) {
+        bail!("{}: {why}; get the report as it was made", file.display());
+    }
+    Ok((origin.again(), all))
+}
+
+fn selected(arguments: &MadeArgs, shared: &SharedArgs) -> Result<(Origin, Vec<Record>)> {
     let (store, last) = (open_store(shared)?, LAST.to_owned());
     let words: Vec<&String> = match (&arguments.baseline, &arguments.candidate) {
         (Some(baseline), Some(candidate)) => vec![baseline, candidate],
@@ -64,23 +101,7 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
         [baseline, candidate] => compared(&selection(&store, baseline)?, &selection(&store, candidate)?),
         _ => Vec::new(),
     };
-    let mut origin = Origin::new(sides, on_purpose, campaigns(&store, &all)?, arguments.attach.is_some());
-    if let Some(file) = &arguments.notes {
-        let text = read(file)?;
-        if let Err((line, column, why)) = check_notes(&text, &all) {
-            bail!("{}:{line}:{column}: {why}", file.display());
-        }
-        origin.notes = Some(text);
-    }
-    if arguments.anonymous {
-        let replaced;
-        (origin, all, replaced) = anonymous(&origin, &all)?;
-        let replaced = if replaced.is_empty() { "nothing".to_owned() } else { replaced.join(", ") };
-        say(format_args!("linerate: replaced {replaced}; no list of them is kept"));
-    }
-    let text = in_form(&Report { origin: &origin, records: &all }, arguments.form, arguments.ascii);
-    written(arguments.output.as_deref(), &text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok((Origin::new(sides, on_purpose, campaigns(&store, &all)?, arguments.attach.is_some()), all))
 }
 
 fn in_form(report: &Report<'_>, form: FormArgs, is_ascii: bool) -> String {

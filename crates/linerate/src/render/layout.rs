@@ -71,7 +71,7 @@ impl<'a> Layout<'a> {
         widths
     }
 
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         self.widths.iter().sum::<usize>() + self.gap * self.widths.len().saturating_sub(1)
     }
 

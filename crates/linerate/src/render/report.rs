@@ -24,7 +24,7 @@ use super::html::{self, Page};
 
 pub(crate) use anonymous::anonymous;
 pub(crate) use attachment::{as_attached, attached, lines, read_back, records_of};
-pub(crate) use verify::{Verified, verify};
+pub(crate) use verify::{Verified, unlike, verify};
 
 /// The name of what a report says of itself.
 const FORMAT: &str = "linerate.report/1";
@@ -94,6 +94,13 @@ impl Origin {
             anonymous: false,
             attached,
         }
+    }
+}
+
+impl Origin {
+    /// Of a report that is made again, by this version.
+    pub(crate) fn again(self) -> Origin {
+        Origin { version: env!("CARGO_PKG_VERSION").to_owned(), ..self }
     }
 }
 

@@ -297,10 +297,14 @@ impl Table {
         }
     }
 
-    /// The table in parts, each narrow enough: the first begins with the words that say what a row is, the others repeat
-    /// the first column.
+    /// The table in parts, each narrow enough: all begin with the words that say what a row is, as far as they leave half
+    /// of the width to the figures; at least with the first column.
     pub(super) fn parts(&self, width: usize) -> Vec<Table> {
         let fits = |table: &Table| Layout::of(table).fit(width);
+        let words = (1..self.headings.len()).take_while(|at| !self.is_number(*at));
+        let fit =
+            words.take_while(|at| Layout::of(&self.of_columns(&(0..=*at).collect::<Vec<_>>())).width() <= width / 2);
+        let repeated: Vec<usize> = std::iter::once(0).chain(fit).collect();
         let mut parts = Vec::new();
         let mut part = self.of_columns(&[]);
         let mut taken: Vec<usize> = Vec::new();
@@ -312,7 +316,10 @@ impl Table {
                 continue;
             }
             parts.push(part);
-            taken = vec![0, at];
+            taken = repeated.iter().copied().filter(|one| *one < at).chain([at]).collect();
+            if !fits(&self.of_columns(&taken)) {
+                taken = vec![0, at];
+            }
             part = self.of_columns(&taken);
         }
         parts.push(part);

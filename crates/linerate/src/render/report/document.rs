@@ -5,14 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_chart::Chart;
-use linerate_results::compare::{self, Comparison, Wish};
+use linerate_results::compare::{self, Comparison, Judged, Wish};
 use linerate_results::figure::{FIGURES, Figure, METRICS, Metric, Unit};
 use linerate_results::findings::{Finding, findings, limit, trouble};
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
+use linerate_trial::doubt::DoubtKind;
 
 use super::figures;
-use super::groups::{by, varied};
+use super::groups::{Apart, as_planned, by};
 use super::notes::{self, Remarks};
 use super::{Carried, Report, Side, attachment, identities};
 use crate::measure::precision::main_metric;
@@ -23,6 +24,8 @@ use crate::render::records::{self, Parts};
 use crate::render::table_model::{Cell, Table, Trace};
 use crate::render::{budget, explain, summary, time};
 
+/// Differences that are told in the answer.
+const TOLD: usize = 4;
 /// Of more records, only the first are listed; a campaign of ten thousand has its figures by configuration.
 const LISTED: usize = 1000;
 /// Facts of machines that differ, and the most of them.
@@ -36,9 +39,25 @@ pub(super) fn title(report: &Report<'_>) -> String {
     let pairs: BTreeSet<[&str; 2]> =
         report.records.iter().map(|record| [record.target.endpoint.as_str(), record.host.endpoint.as_str()]).collect();
     match (&report.origin.sides[..], pairs.first()) {
-        ([baseline, candidate], _) => format!("{plans}: {} against {}", candidate.words, baseline.words),
+        ([baseline, candidate], _) => {
+            let [baseline, candidate] = [baseline, candidate].map(|side| picked(side, of_side(report, side)));
+            format!("{plans}: {candidate} against {baseline}")
+        }
         (_, Some([target, host])) if pairs.len() == 1 => format!("{plans}: {target} and {host}"),
         _ => format!("{plans}: {} pairs of machines", pairs.len()),
+    }
+}
+
+/// A side's name for readers elsewhere, to whom `last` is nothing: what was picked of it, else when it began.
+fn picked(side: &Side, records: &[Record]) -> String {
+    let Some(rest) = side.words.strip_prefix("last") else { return side.words.clone() };
+    let rest = rest.trim_start_matches(|c: char| c == '~' || c.is_ascii_digit());
+    match (rest.strip_prefix(':'), records.first()) {
+        (Some(filter), _) if !filter.is_empty() => filter.to_owned(),
+        (_, Some(first)) if rest.is_empty() => {
+            format!("what began at {}", second(&first.started_at))
+        }
+        _ => side.words.clone(),
     }
 }
 
@@ -69,7 +88,7 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
         }
         pieces.extend(every_run(report, comparison));
     }
-    pieces.extend(limits(report.records));
+    pieces.extend(limits(report));
     pieces.extend(doubts(report.records));
     pieces.extend(failed(report.records));
     pieces.extend(again(report));
@@ -127,19 +146,7 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
     let question = match comparison {
         Some(comparison) => {
             lines.push(crate::render::compare::summary(comparison));
-            lines.extend(comparison.judged.iter().filter(|judged| judged.verdict.is_found()).take(3).map(|judged| {
-                let configuration = match judged.configuration.as_str() {
-                    "" => String::new(),
-                    configuration => format!("{configuration}: "),
-                };
-                let found = judged.found.and_then(|found| Some((found.relative?, found.relative_interval?)));
-                let by = found.map(|(by, (low, high))| {
-                    let percent = |part: f64| figure(part * 100.0, 3);
-                    format!(", by {} % (95 %: {} to {} %)", percent(by), percent(low), percent(high))
-                });
-                let words = judged.verdict.words(judged.metric);
-                format!("{configuration}{} is {words}{}.", judged.metric.title, by.unwrap_or_default())
-            }));
+            lines.extend(told(comparison));
             "Does the candidate differ from the baseline, or is it noise?"
         }
         None => {
@@ -162,13 +169,45 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
     vec![Piece::Heading(question.to_owned()), Piece::Lines(lines)]
 }
 
+/// The first judgements that found a difference, those of the metrics that were judged first before others.
+fn told(comparison: &Comparison) -> Vec<String> {
+    let mut metrics: Vec<&str> = Vec::new();
+    let mut found: Vec<(usize, &Judged)> = Vec::new();
+    for judged in &comparison.judged {
+        let name = judged.metric.name.as_str();
+        let known = metrics.iter().position(|other| *other == name);
+        let at = known.unwrap_or(metrics.len());
+        if known.is_none() {
+            metrics.push(name);
+        }
+        found.extend(judged.verdict.is_found().then_some((at, judged)));
+    }
+    found.sort_by_key(|(metric, _)| *metric);
+    let left_out = found.len().saturating_sub(TOLD);
+    let sentences = found.into_iter().take(TOLD).map(|(_, judged)| {
+        let configuration = match judged.configuration.as_str() {
+            "" => String::new(),
+            configuration => format!("{configuration}: "),
+        };
+        let found = judged.found.and_then(|found| Some((found.relative?, found.relative_interval?)));
+        let by = found.map(|(by, (low, high))| {
+            // The verdict says which way.
+            let (by, low, high) = if by < 0.0 { (-by, -high, -low) } else { (by, low, high) };
+            let percent = |part: f64| figure(part * 100.0, 3);
+            format!(", by {} % (95 %: {} to {} %)", percent(by), percent(low), percent(high))
+        });
+        let words = judged.verdict.words(judged.metric);
+        format!("{configuration}{} is {words}{}.", judged.metric.title, by.unwrap_or_default())
+    });
+    let more = (left_out > 0).then(|| format!("{left_out} more are told below."));
+    sentences.chain(more).collect()
+}
+
 /// What must be known before any figure is read.
 fn marks(records: &[Record]) -> Option<String> {
-    let emulated =
-        |record: &Record| record.machines().iter().any(|(_, machine)| machine.endpoint.starts_with("board:"));
-    let namespaces =
-        |record: &Record| record.target.endpoint.starts_with("netns:") || record.target.endpoint == "local";
-    match (records.iter().any(emulated), records.iter().any(namespaces)) {
+    // What each record doubts stays where names are replaced.
+    let doubted = |kind| records.iter().any(|record| record.doubts.iter().any(|doubt| doubt.kind() == kind));
+    match (doubted(DoubtKind::Emulated), doubted(DoubtKind::SharedMachine)) {
         (true, _) => Some(
             "The board is emulated: counts are its driver's own, rates and CPU times are the emulator's.".to_owned(),
         ),
@@ -323,7 +362,8 @@ fn matrices(records: &[Record]) -> Vec<Piece> {
     for (kind, group) in kinds(records) {
         let levels = |name: &str| -> Vec<String> {
             let mut levels = Vec::new();
-            for record in &group {
+            // As the plan has them, whatever the order in which they were measured.
+            for record in as_planned(group.iter().copied()) {
                 let level = record.trial.factors.get(name).cloned().unwrap_or_else(|| "-".to_owned());
                 if !levels.contains(&level) {
                     levels.push(level);
@@ -379,6 +419,7 @@ fn unit(figure: &Figure) -> &'static str {
 /// The best configuration of each kind of traffic, where there is more than one.
 fn best(records: &[Record]) -> Vec<Piece> {
     let mut rows = Vec::new();
+    let apart = Apart::of(records);
     for (kind, group) in kinds(records) {
         let Some(figure) = leading(group[0]) else { continue };
         let configurations = records::grouped(&group);
@@ -392,7 +433,7 @@ fn best(records: &[Record]) -> Vec<Piece> {
                 Cell::long(figure.title),
                 cell,
                 Cell::text(unit(figure)),
-                Cell::long(varied(runs[0], &["workload", "direction"])),
+                Cell::long(apart.levels(runs[0], &["workload", "direction"])),
                 Cell::count(runs.len() as u64),
             ]);
         }
@@ -420,6 +461,7 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
         return Vec::new();
     }
     let mut rows = Vec::new();
+    let apart = Apart::of(report.records);
     for (side, name) in report.origin.sides.iter().zip(["baseline", "candidate"]) {
         for record in of_side(report, side).iter().take(LISTED) {
             let observed = Observation::of(record);
@@ -428,7 +470,11 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
                 let trace = |value| Trace { value, figure: metric.name.clone(), records: vec![record.id.clone()] };
                 value.map(|value| Cell::number(value * metric.unit.scale(), 4).traced(trace(value))).into()
             });
-            let place = [Cell::text(name), Cell::count(u64::from(record.trial.repeat) + 1), Cell::long(levels(record))];
+            let place = [
+                Cell::text(name),
+                Cell::count(u64::from(record.trial.repeat) + 1),
+                Cell::long(apart.configuration(record)),
+            ];
             rows.push(place.into_iter().chain(cells).collect());
         }
     }
@@ -437,16 +483,16 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
     vec![Piece::Folded("Every run".to_owned(), vec![Piece::Table(Table::new(names, rows).filled())])]
 }
 
-fn levels(record: &Record) -> String {
-    let asked = [("workload", record.workload.name()), ("direction", record.direction.name())];
-    let asked = asked.into_iter().filter(|(name, _)| !record.trial.factors.contains_key(*name));
-    let all = std::iter::once(varied(record, &[])).chain(asked.map(|(_, is)| is.to_owned()));
-    all.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
-}
-
 /// What each configuration was limited by, the first finding of each, and the evidence of each kind of finding once.
-fn limits(records: &[Record]) -> Vec<Piece> {
+fn limits(report: &Report<'_>) -> Vec<Piece> {
+    let records = report.records;
+    // Two campaigns may have the same configurations.
+    let side = |record: &Record| {
+        let at = report.origin.sides.iter().position(|side| side.records.contains(&record.id));
+        if report.origin.sides.len() < 2 { "" } else { at.map_or("", |at| ["baseline: ", "candidate: "][at.min(1)]) }
+    };
     let all: Vec<&Record> = records.iter().collect();
+    let apart = Apart::of(records);
     let mut rows = Vec::new();
     let mut explained: Vec<(Finding, &Record)> = Vec::new();
     for runs in records::grouped(&all) {
@@ -473,7 +519,10 @@ fn limits(records: &[Record]) -> Vec<Piece> {
         }
         firsts.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
         for (at, (first, times)) in firsts.into_iter().take(3).enumerate() {
-            let configuration = if at == 0 { levels(runs[0]) } else { String::new() };
+            let configuration = match at {
+                0 => format!("{}{}", side(runs[0]), apart.configuration(runs[0])),
+                _ => String::new(),
+            };
             rows.push(vec![
                 Cell::long(configuration),
                 Cell::numbers(format!("{} of {}", count(times as u64), count(runs.len() as u64))),
@@ -490,7 +539,7 @@ fn limits(records: &[Record]) -> Vec<Piece> {
         inner.extend(charts(figures::slices(record)));
         inner.extend(time::pieces(record));
         let number = records.iter().position(|other| other.id == record.id).map_or(0, |at| at + 1);
-        let title = format!("{}: the evidence, from record {number} ({})", finding.name, levels(record));
+        let title = format!("{}: the evidence, from record {number} ({})", finding.name, apart.configuration(record));
         pieces.push(Piece::Folded(title, inner));
     }
     pieces
@@ -522,9 +571,10 @@ fn in_section(title: &str, piece: Piece) -> Vec<Piece> {
 
 fn failed(records: &[Record]) -> Vec<Piece> {
     let failed = records.iter().zip(1_u64..).filter(|(record, _)| record.result.is_none());
+    let apart = Apart::of(records);
     let rows = failed.map(|(record, number)| {
         let why = record.error.as_deref().unwrap_or("it has no figures");
-        vec![Cell::count(number), Cell::long(levels(record)), Cell::long(why)]
+        vec![Cell::count(number), Cell::long(apart.configuration(record)), Cell::long(why)]
     });
     in_section("Trials that failed", Piece::Table(Table::new(["record", "configuration", "why"], rows)))
 }
@@ -552,8 +602,8 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     }));
     lines.push(match origin.attached {
         true => {
-            "Its records are attached: `linerate report verify FILE` recomputes every figure from them, and `linerate \
-                 report extract FILE` gives them back."
+            "Its records are in its HTML form: `linerate report verify FILE` recomputes every figure from them, and \
+                 `linerate report extract FILE` gives them back."
                 .to_owned()
         }
         false => "Its records are not attached: `linerate report verify FILE` looks for them in the store.".to_owned(),
@@ -564,8 +614,8 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     });
     pieces.push(Piece::Lines(lines));
     let rows = origin.campaigns.iter().map(|Carried { campaign, .. }| {
-        let end = campaign.finished_at.as_deref().map_or("not finished", |end| end.get(..19).unwrap_or(end));
-        let begun = campaign.started_at.get(..19).unwrap_or(&campaign.started_at);
+        let end = campaign.finished_at.as_deref().map_or_else(|| "not finished".to_owned(), second);
+        let begun = second(&campaign.started_at);
         vec![
             Cell::text(&campaign.id),
             Cell::text(&campaign.plan),
@@ -590,14 +640,20 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     pieces
 }
 
+/// A moment of a record, to the second.
+fn second(moment: &str) -> String {
+    moment.get(..19).unwrap_or(moment).replace('T', " ")
+}
+
 fn listed(report: &Report<'_>) -> Vec<Piece> {
+    let apart = Apart::of(report.records);
     let rows = report.records.iter().zip(1_u64..).take(LISTED).map(|(record, number)| {
         let line = attachment::line(record);
         vec![
             Cell::count(number),
             Cell::text(&record.id),
-            Cell::text(record.started_at.get(..19).unwrap_or(&record.started_at)),
-            Cell::long(levels(record)),
+            Cell::text(second(&record.started_at)),
+            Cell::long(apart.configuration(record)),
             Cell::text(attachment::digest(&line)),
         ]
     });

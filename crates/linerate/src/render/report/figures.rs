@@ -6,15 +6,17 @@ use linerate_chart::{
 };
 use linerate_machine::end::{Direction, End};
 use linerate_path::stage::Stage;
-use linerate_results::compare::Comparison;
+use linerate_results::compare::verdict::Verdict;
+use linerate_results::compare::{Comparison, Judged};
+use linerate_results::figure::Metric;
 use linerate_results::figure::Source;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::stats::median;
 use linerate_trial::spec::Workload;
 
-use super::groups::{by, varied};
-use crate::render::number::figure;
+use super::groups::{Apart, as_planned, by};
+use crate::render::number::{figure, signed};
 
 /// A picture has at most so many series of results, and so many bars.
 const SERIES: usize = 6;
@@ -35,6 +37,10 @@ fn cell(value: Option<f64>, digits: i32, trace: &str) -> Cell {
     }
 }
 
+fn counted(value: i64, trace: &str) -> Cell {
+    Cell::number(signed(value), value as f64).from_records(trace)
+}
+
 fn middle(runs: &[&Record], of: impl Fn(&Record) -> Option<f64>) -> Option<f64> {
     median(&runs.iter().filter_map(|run| of(run)).filter(|value| value.is_finite()).collect::<Vec<_>>())
 }
@@ -50,7 +56,8 @@ pub(super) fn sweeps(records: &[Record]) -> Vec<Chart> {
     let streams = records.iter().filter(|record| {
         record.workload == Workload::UdpStream && record.result.is_some() && offered(record).is_some()
     });
-    let groups = by(streams, |record| (record.direction, varied(record, &["rate", "workload", "direction"])));
+    let apart = Apart::of(records);
+    let groups = by(streams, |record| (record.direction, apart.levels(record, &["rate", "workload", "direction"])));
     let mut charts = Vec::new();
     for ((direction, others), mut runs) in groups {
         runs.sort_by(|a, b| offered(a).unwrap_or(0.0).total_cmp(&offered(b).unwrap_or(0.0)));
@@ -124,8 +131,9 @@ pub(super) fn latencies(records: &[Record]) -> Vec<Chart> {
     const PERCENTILES: [f64; 9] = [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999];
     let timed = records.iter().filter(|record| histogram(record).is_some_and(|histogram| histogram.count() > 0));
     let mut charts = Vec::new();
-    for (what, runs) in by(timed, |record| (record.workload, record.direction)) {
-        let configurations = by(runs.iter().copied(), |record| varied(record, &["workload", "direction"]));
+    for (what, runs) in by(as_planned(timed), |record| (record.workload, record.direction)) {
+        let apart = Apart::of(runs.iter().copied());
+        let configurations = by(runs.iter().copied(), |record| apart.levels(record, &["workload", "direction"]));
         let told = configurations.len().min(SERIES);
         let mut head = vec!["percentile".to_owned()];
         let mut columns = Vec::new();
@@ -200,10 +208,8 @@ pub(super) fn cpu(records: &[Record]) -> Option<Chart> {
         (whole > 0.0).then(|| [user, system, irq, softirq, other].map(|part| part / whole))
     };
     let has = |record: &&Record| BOTH.iter().any(|end| demand(record, *end).is_some());
-    let groups = by(records.iter().filter(has), |record| {
-        let others = varied(record, &["workload", "direction"]);
-        format!("{} {}{}{others}", record.workload, record.direction, if others.is_empty() { "" } else { ", " })
-    });
+    let apart = Apart::of(records.iter().filter(has));
+    let groups = by(as_planned(records.iter().filter(has)), |record| apart.configuration(record));
     if groups.is_empty() || groups.len() > BARS {
         return None;
     }
@@ -340,18 +346,15 @@ pub(super) fn path(record: &Record) -> Vec<Chart> {
                 let counters: Vec<String> = line.counters.iter().map(|one| one.name.clone()).collect();
                 let counters = format!("{}: {}", line.end, counters.join(" + "));
                 place = place.branch(format!("lost at the {stage}"), line.packets as f64, counters.clone());
-                table = table.row([
-                    Cell::from(stage.name()),
-                    cell(Some(line.packets as f64), 6, &from),
-                    Cell::from(counters),
-                ]);
+                table =
+                    table.row([Cell::from(stage.name()), counted(line.packets as i64, &from), Cell::from(counters)]);
             }
             stages.push(place);
         }
         table = table
-            .row([Cell::from("unaccounted"), cell(Some(losses.unaccounted as f64), 6, &from), Cell::from("no counter")])
-            .row([Cell::from("arrived"), cell(Some(losses.arrived as f64), 6, &from), Cell::default()])
-            .row([Cell::from("sent"), cell(Some(losses.sent as f64), 6, &from), Cell::default()]);
+            .row([Cell::from("unaccounted"), counted(losses.unaccounted, &from), Cell::from("no counter")])
+            .row([Cell::from("arrived"), counted(losses.arrived as i64, &from), Cell::default()])
+            .row([Cell::from("sent"), counted(losses.sent as i64, &from), Cell::default()]);
         let sentence =
             format!("Of {} {} were lost, {} of them unaccounted for.", losses.sent, losses.lost(), losses.unaccounted);
         let flow = Flow {
@@ -374,6 +377,8 @@ pub(super) fn path(record: &Record) -> Vec<Chart> {
 /// Every run of both sides beside the medians, for what was judged.
 pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart> {
     let mut charts = Vec::new();
+    let apart = Apart::of(sides.into_iter().flatten());
+    let configuration = |record: &Record| configuration(record, &apart, comparison);
     let mut judged: Vec<_> = comparison.judged.iter().collect();
     // What is found first, then the usual ones.
     judged.sort_by_key(|one| !one.verdict.is_found());
@@ -395,15 +400,14 @@ pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart
             "runs".to_owned(),
         ]);
         let names: Vec<String> = {
-            let both = sides.iter().flat_map(|side| side.iter());
-            by(both, |record| configuration(record, comparison)).into_iter().map(|(name, _)| name).take(BARS).collect()
+            let both = sides.iter().flat_map(|side| as_planned(side.iter()));
+            by(both, |record| configuration(record)).into_iter().map(|(name, _)| name).take(BARS).collect()
         };
         let mut panel = Panel::new(Axis::linear(metric.title.clone(), metric.unit.name()).without_zero());
         for (at, (side, name)) in sides.iter().zip(["baseline", "candidate"]).enumerate() {
             let (mut each, mut middles) = (Vec::new(), Vec::new());
             for (place, level) in names.iter().enumerate() {
-                let runs: Vec<&Record> =
-                    side.iter().filter(|record| configuration(record, comparison) == *level).collect();
+                let runs: Vec<&Record> = side.iter().filter(|record| configuration(record) == *level).collect();
                 let mut values: Vec<f64> = runs.iter().filter_map(|run| value(run)).collect();
                 values.sort_by(f64::total_cmp);
                 let (Some(low), Some(high)) = (values.first(), values.last()) else { continue };
@@ -424,7 +428,7 @@ pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart
         if table.rows.is_empty() {
             continue;
         }
-        let sentence = format!("The verdict: {}.", one.verdict.words(metric));
+        let sentence = verdicts(comparison, metric);
         charts.push(
             Chart::new(format!("{}, both sides", metric.title), sentence, table)
                 .x(Axis::categories("configuration", names))
@@ -434,10 +438,38 @@ pub(super) fn sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart
     charts
 }
 
+/// What was judged of a figure: of each configuration where there are few, else how many.
+fn verdicts(comparison: &Comparison, metric: &Metric) -> String {
+    let judged: Vec<&Judged> = comparison.judged.iter().filter(|one| one.metric.name == metric.name).collect();
+    let words = |one: &Judged| match one.verdict {
+        Verdict::CannotTell { .. } => "cannot tell".to_owned(),
+        _ => one.verdict.words(metric),
+    };
+    if let [one] = judged[..] {
+        return format!("The verdict: {}.", one.verdict.words(metric));
+    }
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for one in &judged {
+        match told.iter_mut().find(|(other, _)| *other == words(one)) {
+            Some((_, configurations)) => configurations.push(&one.configuration),
+            None => told.push((words(one), vec![&one.configuration])),
+        }
+    }
+    let told: Vec<String> = told
+        .into_iter()
+        .map(|(words, configurations)| match configurations.len() {
+            all if all == judged.len() => format!("{words} for each configuration"),
+            1..=3 => format!("{words} for {}", configurations.join("; ")),
+            many => format!("{words} for {many} configurations"),
+        })
+        .collect();
+    format!("The verdict: {}.", told.join(", and "))
+}
+
 /// A configuration without what the sides differ in on purpose.
-fn configuration(record: &Record, comparison: &Comparison) -> String {
+fn configuration(record: &Record, apart: &Apart, comparison: &Comparison) -> String {
     let on_purpose: Vec<&str> =
         comparison.differs.iter().filter(|one| one.on_purpose).map(|one| one.name.as_str()).collect();
-    let levels = varied(record, &on_purpose);
+    let levels = apart.levels(record, &on_purpose);
     if levels.is_empty() { format!("{} {}", record.workload, record.direction) } else { levels }
 }

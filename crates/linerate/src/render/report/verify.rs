@@ -41,16 +41,27 @@ pub(crate) struct Shown {
     pub(crate) text: String,
 }
 
-/// `lines` are the records as they are attached, or as the store has them.
-pub(crate) fn verify(html: &str, origin: &Origin, records: &[Record], lines: &[&str]) -> Verified {
+/// Why these are not the records that a report was made from. `lines` are the records as they are attached, or as the
+/// store has them.
+fn other_records(origin: &Origin, lines: &[&str], records: &[Record]) -> Option<Difference> {
     let wanted: Vec<&String> = origin.sides.iter().flat_map(|side| &side.digests).collect();
     if wanted.len() != lines.len() || records.len() != lines.len() {
-        return Verified::Different(Difference::Count([wanted.len(), lines.len()]));
+        return Some(Difference::Count([wanted.len(), lines.len()]));
     }
-    for ((line, wanted), (record, number)) in lines.iter().zip(wanted).zip(records.iter().zip(1..)) {
-        if attachment::digest(line) != *wanted {
-            return Verified::Different(Difference::Record { number, id: record.id.clone() });
-        }
+    let mut pairs = lines.iter().zip(wanted).zip(records.iter().zip(1..));
+    let (_, (record, number)) = pairs.find(|((line, wanted), _)| attachment::digest(line) != **wanted)?;
+    Some(Difference::Record { number, id: record.id.clone() })
+}
+
+/// The same in words.
+pub(crate) fn unlike(origin: &Origin, lines: &[&str], records: &[Record]) -> Option<String> {
+    other_records(origin, lines, records).map(|difference| difference.sentence())
+}
+
+/// `lines` as above.
+pub(crate) fn verify(html: &str, origin: &Origin, records: &[Record], lines: &[&str]) -> Verified {
+    if let Some(difference) = other_records(origin, lines, records) {
+        return Verified::Different(difference);
     }
     let again = Report { origin, records }.html();
     let [theirs, ours] = [html, &again].map(figures);
