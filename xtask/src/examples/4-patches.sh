@@ -2,7 +2,7 @@
 # what a patch would add.
 cat >macb.toml <<'PLAN'
 format = "linerate.plan/1"
-repeat = 5
+repeat = 4
 
 [[part]]
 title = "TCP"

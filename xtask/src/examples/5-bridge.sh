@@ -17,11 +17,10 @@ format = "linerate.plan/1"
 name = "$state"
 about = "TCP through the board, which is a $state"
 workload = "tcp-stream"
-repeat = 6
+repeat = 5
 [options]
 duration = "1s"
 warmup = "300ms"
-streams = 4
 [factors]
 direction = ["tx", "rx"]
 PLAN

@@ -2,6 +2,7 @@
 //! Terminals (`layout.rs`) and Markdown show the same table; whether a column is of numbers its cells say.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use linerate_results::figure::{Digits, Figure};
 
@@ -297,14 +298,13 @@ impl Table {
         }
     }
 
-    /// The table in parts, each narrow enough: all begin with the words that say what a row is, as far as they leave half
-    /// of the width to the figures; at least with the first column.
+    /// The table in parts, each narrow enough: all begin with the columns that tell its rows apart.
     pub(super) fn parts(&self, width: usize) -> Vec<Table> {
-        let fits = |table: &Table| Layout::of(table).fit(width);
-        let words = (1..self.headings.len()).take_while(|at| !self.is_number(*at));
-        let fit =
-            words.take_while(|at| Layout::of(&self.of_columns(&(0..=*at).collect::<Vec<_>>())).width() <= width / 2);
-        let repeated: Vec<usize> = std::iter::once(0).chain(fit).collect();
+        let fits = |table: &Table| {
+            let mut layout = Layout::of(table);
+            layout.fit(width) && layout.is_readable()
+        };
+        let repeated = self.naming(width * 3 / 5);
         let mut parts = Vec::new();
         let mut part = self.of_columns(&[]);
         let mut taken: Vec<usize> = Vec::new();
@@ -324,6 +324,35 @@ impl Table {
         }
         parts.push(part);
         parts
+    }
+
+    /// The first columns that tell rows apart, as far as they fit; one at least.
+    fn naming(&self, width: usize) -> Vec<usize> {
+        // An empty cell of words says what the one above it says.
+        let mut texts: Vec<Vec<String>> = Vec::new();
+        for row in &self.rows {
+            let said = |(at, cell): (usize, &Cell)| match texts.last() {
+                Some(above) if cell.is_empty() && !self.is_number(at) => above[at].clone(),
+                _ => cell.shown(),
+            };
+            let row = row.iter().enumerate().map(said).collect();
+            texts.push(row);
+        }
+        let kinds = |columns: &[usize]| {
+            let names = texts.iter().map(|row| columns.iter().map(|at| row[*at].as_str()).collect::<Vec<_>>());
+            names.collect::<BTreeSet<_>>().len()
+        };
+        let mut naming: Vec<usize> = Vec::new();
+        for at in 0..self.headings.len() {
+            let more = [naming.as_slice(), &[at]].concat();
+            if kinds(&naming) == self.rows.len() || Layout::of(&self.of_columns(&more)).width() > width {
+                break;
+            }
+            if kinds(&more) > kinds(&naming) {
+                naming = more;
+            }
+        }
+        if naming.is_empty() { vec![0] } else { naming }
     }
 
     /// With every column, whether it fits or not.

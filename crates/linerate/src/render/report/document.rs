@@ -473,7 +473,7 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
             let place = [
                 Cell::text(name),
                 Cell::count(u64::from(record.trial.repeat) + 1),
-                Cell::long(apart.configuration(record)),
+                Cell::long(apart.configuration(record, &[])),
             ];
             rows.push(place.into_iter().chain(cells).collect());
         }
@@ -481,6 +481,13 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
     let heads = usual.iter().map(|metric| format!("{}\n{}", metric.title, metric.unit.name()));
     let names = ["side", "repeat", "configuration"].map(str::to_owned).into_iter().chain(heads);
     vec![Piece::Folded("Every run".to_owned(), vec![Piece::Table(Table::new(names, rows).filled())])]
+}
+
+/// Configurations of which the same is said first, how often what, and in how many runs.
+struct Limited {
+    names: Vec<String>,
+    firsts: Vec<(String, usize)>,
+    runs: usize,
 }
 
 /// What each configuration was limited by, the first finding of each, and the evidence of each kind of finding once.
@@ -493,6 +500,9 @@ fn limits(report: &Report<'_>) -> Vec<Piece> {
     };
     let all: Vec<&Record> = records.iter().collect();
     let apart = Apart::of(records);
+    // The same of other figures is the same.
+    let kind = |text: &str| text.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>();
+    let mut told: Vec<Limited> = Vec::new();
     let mut rows = Vec::new();
     let mut explained: Vec<(Finding, &Record)> = Vec::new();
     for runs in records::grouped(&all) {
@@ -512,20 +522,34 @@ fn limits(report: &Report<'_>) -> Vec<Piece> {
                     explained.push((finding, record));
                 }
             }
-            match firsts.iter_mut().find(|(other, _)| *other == first) {
+            match firsts.iter_mut().find(|(other, _)| kind(other) == kind(&first)) {
                 Some((_, times)) => *times += 1,
                 None => firsts.push((first, 1)),
             }
         }
         firsts.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+        let name = format!("{}{}", side(runs[0]), apart.configuration(runs[0], &[]));
+        // Neighbours of which the same is said stand together.
+        match told.last_mut() {
+            Some(last)
+                if last.firsts.len() == 1 && firsts.len() == 1 && kind(&last.firsts[0].0) == kind(&firsts[0].0) =>
+            {
+                last.names.push(name);
+                last.firsts[0].1 += firsts[0].1;
+                last.runs += runs.len();
+            }
+            _ => told.push(Limited { names: vec![name], firsts, runs: runs.len() }),
+        }
+    }
+    for Limited { names, firsts, runs } in told {
+        let names = match &names[..] {
+            [first, .., last] if names.len() > 2 => format!("{first} to {last}, {} in all", names.len()),
+            few => few.join("; "),
+        };
         for (at, (first, times)) in firsts.into_iter().take(3).enumerate() {
-            let configuration = match at {
-                0 => format!("{}{}", side(runs[0]), apart.configuration(runs[0])),
-                _ => String::new(),
-            };
             rows.push(vec![
-                Cell::long(configuration),
-                Cell::numbers(format!("{} of {}", count(times as u64), count(runs.len() as u64))),
+                Cell::long(if at == 0 { names.as_str() } else { "" }),
+                Cell::numbers(format!("{} of {}", count(times as u64), count(runs as u64))),
                 Cell::long(first),
             ]);
         }
@@ -539,7 +563,8 @@ fn limits(report: &Report<'_>) -> Vec<Piece> {
         inner.extend(charts(figures::slices(record)));
         inner.extend(time::pieces(record));
         let number = records.iter().position(|other| other.id == record.id).map_or(0, |at| at + 1);
-        let title = format!("{}: the evidence, from record {number} ({})", finding.name, apart.configuration(record));
+        let title =
+            format!("{}: the evidence, from record {number} ({})", finding.name, apart.configuration(record, &[]));
         pieces.push(Piece::Folded(title, inner));
     }
     pieces
@@ -574,7 +599,7 @@ fn failed(records: &[Record]) -> Vec<Piece> {
     let apart = Apart::of(records);
     let rows = failed.map(|(record, number)| {
         let why = record.error.as_deref().unwrap_or("it has no figures");
-        vec![Cell::count(number), Cell::long(apart.configuration(record)), Cell::long(why)]
+        vec![Cell::count(number), Cell::long(apart.configuration(record, &[])), Cell::long(why)]
     });
     in_section("Trials that failed", Piece::Table(Table::new(["record", "configuration", "why"], rows)))
 }
@@ -653,7 +678,7 @@ fn listed(report: &Report<'_>) -> Vec<Piece> {
             Cell::count(number),
             Cell::text(&record.id),
             Cell::text(second(&record.started_at)),
-            Cell::long(apart.configuration(record)),
+            Cell::long(apart.configuration(record, &[])),
             Cell::text(attachment::digest(&line)),
         ]
     });

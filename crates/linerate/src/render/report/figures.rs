@@ -209,7 +209,7 @@ pub(super) fn cpu(records: &[Record]) -> Option<Chart> {
     };
     let has = |record: &&Record| BOTH.iter().any(|end| demand(record, *end).is_some());
     let apart = Apart::of(records.iter().filter(has));
-    let groups = by(as_planned(records.iter().filter(has)), |record| apart.configuration(record));
+    let groups = by(as_planned(records.iter().filter(has)), |record| apart.configuration(record, &[]));
     if groups.is_empty() || groups.len() > BARS {
         return None;
     }
@@ -470,6 +470,5 @@ fn verdicts(comparison: &Comparison, metric: &Metric) -> String {
 fn configuration(record: &Record, apart: &Apart, comparison: &Comparison) -> String {
     let on_purpose: Vec<&str> =
         comparison.differs.iter().filter(|one| one.on_purpose).map(|one| one.name.as_str()).collect();
-    let levels = apart.levels(record, &on_purpose);
-    if levels.is_empty() { format!("{} {}", record.workload, record.direction) } else { levels }
+    apart.configuration(record, &on_purpose)
 }

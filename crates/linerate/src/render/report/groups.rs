@@ -58,11 +58,11 @@ impl Apart {
         levels.map(|(name, level)| format!("{name}={level}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// The workload and the direction, where they vary, and the levels.
-    pub(super) fn configuration(&self, record: &Record) -> String {
+    /// The workload and the direction, where they vary, and the levels of the factors but these.
+    pub(super) fn configuration(&self, record: &Record, beside: &[&str]) -> String {
         let kinds = [(self.workloads, record.workload.name()), (self.directions, record.direction.name())];
         let kinds: Vec<&str> = kinds.into_iter().filter(|(vary, _)| *vary).map(|(_, name)| name).collect();
-        let all = [kinds.join(" "), self.levels(record, &["workload", "direction"])];
+        let all = [kinds.join(" "), self.levels(record, &[&["workload", "direction"], beside].concat())];
         match all.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ") {
             none if none.is_empty() => format!("{} {}", record.workload, record.direction),
             words => words,
