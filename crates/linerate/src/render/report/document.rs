@@ -75,6 +75,7 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
         pieces.extend((!rest.is_empty()).then_some(Piece::Lines(rest)));
     }
     pieces.extend(setup(report.records));
+    pieces.extend(registers(report.records));
     pieces.extend(results(report));
     pieces.extend(charts(figures::sweeps(report.records)));
     pieces.extend(charts(figures::latencies(report.records)));
@@ -147,6 +148,7 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
         Some(comparison) => {
             lines.push(crate::render::compare::summary(comparison));
             lines.extend(told(comparison));
+            lines.extend(not_in_turns(report));
             "Does the candidate differ from the baseline, or is it noise?"
         }
         None => {
@@ -201,6 +203,17 @@ fn told(comparison: &Comparison) -> Vec<String> {
     });
     let more = (left_out > 0).then(|| format!("{left_out} more are told below."));
     sentences.chain(more).collect()
+}
+
+/// What a difference may come from besides what was compared.
+fn not_in_turns(report: &Report<'_>) -> Option<String> {
+    let [baseline, candidate] = &report.origin.sides[..] else { return None };
+    // Identifiers sort by time.
+    let ends = |side: &Side| Some((side.records.iter().min()?.clone(), side.records.iter().max()?.clone()));
+    let (baseline, candidate) = (ends(baseline)?, ends(candidate)?);
+    (baseline.1 < candidate.0 || candidate.1 < baseline.0).then(|| {
+        "One side was measured after the other, not in turns: whatever else changed between them is in it.".to_owned()
+    })
 }
 
 /// What must be known before any figure is read.
@@ -323,6 +336,39 @@ fn settings(records: &[Record]) -> Vec<Piece> {
     let mut pieces =
         Piece::Table(Table::new(names, rows)).under("Settings changed for trials, and put back after them");
     pieces.extend((more > 0).then(|| Piece::Lines(vec![format!("{more} more are in the records.")])));
+    pieces
+}
+
+/// What the registers of MACs and PHYs were set to where trials differ, and what the trial that moved the most of them
+/// changed; nothing where none were read.
+fn registers(records: &[Record]) -> Vec<Piece> {
+    let mut stood: BTreeMap<(&str, &String), BTreeMap<&String, u64>> = BTreeMap::new();
+    let mut most: Option<(usize, usize)> = None;
+    for (at, record) in records.iter().enumerate() {
+        let read = record.machines().into_iter().filter_map(|(end, machine)| Some((end, machine.registers.as_ref()?)));
+        let mut changed = 0;
+        for (end, registers) in read {
+            changed += registers.changed.len();
+            for (name, value) in &registers.stood {
+                *stood.entry((end.name(), name)).or_default().entry(value).or_default() += 1;
+            }
+        }
+        if changed > most.map_or(0, |(_, changed)| changed) {
+            most = Some((at, changed));
+        }
+    }
+    stood.retain(|_, values| values.len() > 1);
+    let rows = stood.iter().flat_map(|((end, name), values)| {
+        values.iter().map(move |(value, trials)| {
+            vec![Cell::text(end), Cell::text(name), Cell::long(value), Cell::count(*trials)]
+        })
+    });
+    let table = Table::new(["machine", "register and field", "value", "trials"], rows.take(FACTS));
+    let mut pieces = Piece::Table(table).under("Registers that trials found set in different ways");
+    pieces.extend(most.map(|(at, _)| {
+        let title = format!("Registers before and after, of record {}, which changed the most of them", at + 1);
+        Piece::Folded(title, vec![Piece::Text(crate::render::registers::changes(&records[at]))])
+    }));
     pieces
 }
 
