@@ -141,8 +141,8 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>
     budget
 }
 
-/// What counters saw dropped of traffic that is sent again when it is lost; `lost`: so many of its packets are known to be.
-pub fn drops_seen(shared_kernel: bool, lost: Option<u64>, sender: &Seen<'_>, receiver: &Seen<'_>) -> LossBudget {
+/// What counters saw dropped of traffic that is sent again when it is lost; `most`: no more of its packets were.
+pub fn drops_seen(shared_kernel: bool, most: Option<u64>, sender: &Seen<'_>, receiver: &Seen<'_>) -> LossBudget {
     let datagrams = Datagrams { shared_kernel, ..Datagrams::default() };
     let mut found = Findings::gather(&datagrams, sender, receiver);
     // Drops of UDP are other traffic's.
@@ -155,8 +155,8 @@ pub fn drops_seen(shared_kernel: bool, lost: Option<u64>, sender: &Seen<'_>, rec
         DropCause::UdpErrors,
     ];
     found.of.retain(|finding| !of_udp.contains(&finding.drop.id));
-    if let Some(lost) = lost {
-        found.reckon_undelivered(lost.into());
+    if let Some(most) = most {
+        found.reckon_undelivered(most.into());
     }
     found.attach_reasons(&datagrams, sender, receiver);
     let mut disagreements = found.disagreements();

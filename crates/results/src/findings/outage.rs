@@ -69,7 +69,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let by_loss = match lost_share {
         Some(share) => share < MOST,
         // Requests wait for the timer of TCP one after the other.
-        None => times > 1 || case.waited_for_timer().is_some_and(|(slow, _)| slow > 2),
+        None => {
+            times > 1
+                || case.retransmitted().is_some_and(|share| share >= MUCH)
+                || case.waited_for_timer().is_some_and(|(slow, _)| slow > 2)
+        }
     };
     let sentence = match times {
         1 => format!("Nothing passed for {} s, from {} s on.", tidy(seconds), tidy(first.at_s)),

@@ -34,7 +34,9 @@ impl Joined<'_> {
             }
             let budget = match &passed {
                 Passed::Datagrams { datagrams, .. } => loss_budget(datagrams, &sender, &receiver),
-                Passed::Segments { counts, .. } => segment_budget(*counts, shared_kernel, &sender, &receiver),
+                Passed::Segments { counts, nearly, .. } => {
+                    segment_budget(*counts, *nearly, shared_kernel, &sender, &receiver)
+                }
             };
             let LossBudget { lines: more, unaccounted, benign_drops, disagreements } = budget;
             lines.get_or_insert_default().extend(more);
@@ -82,6 +84,7 @@ impl Joined<'_> {
                 let segments = |of: fn(&Pair<'_>) -> Option<u64>| there.iter().map(|pair| of(pair)).total();
                 Some(Passed::Segments {
                     counts: segment_counts(&there),
+                    nearly: nearly_counted(&there),
                     // What was counted when the connection had been emptied is of the whole trial, as the stages' counters are.
                     sent: segments(|pair| {
                         let counted = pair.source.segments.map(|segments| segments.sent);
@@ -126,7 +129,7 @@ impl Joined<'_> {
             // Each way the segments of every request, or answer.
             Workload::TcpRr => {
                 let counts = if there.is_empty() { answer_counts(&back) } else { segment_counts(&there) };
-                counts.map(|counts| Passed::Segments { counts: Some(counts), sent: None, received: None })
+                counts.map(|counts| Passed::Segments { counts: Some(counts), nearly: None, sent: None, received: None })
             }
             Workload::TcpCrr => None,
         }
@@ -167,7 +170,13 @@ enum Passed {
     /// Datagrams of a stream, requests or answers.
     Datagrams { of: Counted, datagrams: Datagrams },
     /// Data segments of TCP: sent and received over whole connections, and as the two ends' summaries have them.
-    Segments { counts: Option<(u64, u64)>, sent: Option<u64>, received: Option<u64> },
+    Segments {
+        counts: Option<(u64, u64)>,
+        /// As far as it can be told where the last few were on their way.
+        nearly: Option<(u64, u64)>,
+        sent: Option<u64>,
+        received: Option<u64>,
+    },
 }
 
 impl Passed {
@@ -198,6 +207,15 @@ fn segment_counts(pairs: &[&Pair<'_>]) -> Option<(u64, u64)> {
     sum(pairs.iter().map(of))
 }
 
+/// The same where a few were still on their way at the end, which are left out: what is missing is known to the few.
+fn nearly_counted(pairs: &[&Pair<'_>]) -> Option<(u64, u64)> {
+    let unacknowledged = pairs.iter().map(|pair| Some(pair.source.segments?.unacknowledged)).total()?;
+    let of = |pair: &&Pair<'_>| Some((pair.source.segments?.sent, pair.sink.segments?.received));
+    let (sent, received) = sum(pairs.iter().map(of))?;
+    let sent = sent.checked_sub(unacknowledged)?;
+    (unacknowledged as f64 <= FEW_OF_LOST * sent.saturating_sub(received) as f64).then_some((sent, received))
+}
+
 /// The same of the answers' way.
 fn answer_counts(pairs: &[&Pair<'_>]) -> Option<(u64, u64)> {
     let of = |pair: &&Pair<'_>| {
@@ -214,13 +232,14 @@ fn sum(counts: impl Iterator<Item = Option<(u64, u64)>>) -> Option<(u64, u64)> {
 /// What counters saw dropped of TCP; the rest of what was lost, where that is known, is unaccounted.
 fn segment_budget(
     counts: Option<(u64, u64)>,
+    nearly: Option<(u64, u64)>,
     shared_kernel: bool,
     sender: &Seen<'_>,
     receiver: &Seen<'_>,
 ) -> LossBudget {
-    let lost = counts.map(|(sent, received)| sent.saturating_sub(received));
+    let lost = counts.or(nearly).map(|(sent, received)| sent.saturating_sub(received));
     let mut budget = drops_seen(shared_kernel, lost, sender, receiver);
-    let Some(((sent, received), lost)) = counts.zip(lost) else { return budget };
+    let Some(((sent, received), lost)) = counts.or(nearly).zip(lost) else { return budget };
     let seen: u64 = budget.lines.iter().map(|line| line.packets).total();
     let link = |seen: &Seen<'_>, stage, name| seen.counters.get(stage, name).filter(|packets| *packets > 0);
     let buffers = [
@@ -244,6 +263,8 @@ fn segment_budget(
     budget
 }
 
+/// Of what is missing so few may have been on their way.
+const FEW_OF_LOST: f64 = 0.05;
 /// Buffers differ in size: what is dropped may hold so many times more, or fewer, segments than the mean one.
 const MIXED: f64 = 2.5;
 
