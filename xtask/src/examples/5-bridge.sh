@@ -58,4 +58,4 @@ for round in 1 2 3; do
     router
     linerate run ./router.toml --target netns:ash --host netns:elm --target-address 198.18.0.2 --host-address 198.18.1.3
 done
-linerate report --baseline bridge --candidate router --notes "$NOTES" $REPORT
+linerate report --baseline :plan=bridge --candidate :plan=router --notes "$NOTES" $REPORT

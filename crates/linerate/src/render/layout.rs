@@ -8,7 +8,7 @@ const GAP: usize = 2;
 /// A word longer than this is a path or an identifier, and can be broken; of two columns any.
 const LONG: usize = 24;
 /// Where there is a choice, a sentence in a cell has so many columns.
-const SENTENCE: usize = 18;
+const SENTENCE: usize = 14;
 const NARROWEST: usize = 10;
 
 /// A table, and how wide each of its columns is.

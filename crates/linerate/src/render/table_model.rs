@@ -304,7 +304,7 @@ impl Table {
             let mut layout = Layout::of(table);
             layout.fit(width) && layout.is_readable()
         };
-        let repeated = self.naming(width * 3 / 5);
+        let repeated = self.naming(width * 2 / 3);
         let mut parts = Vec::new();
         let mut part = self.of_columns(&[]);
         let mut taken: Vec<usize> = Vec::new();

@@ -50,7 +50,9 @@ pub(super) fn title(report: &Report<'_>) -> String {
 
 /// A side's name for readers elsewhere, to whom `last` is nothing: what was picked of it, else when it began.
 fn picked(side: &Side, records: &[Record]) -> String {
-    let Some(rest) = side.words.strip_prefix("last") else { return side.words.clone() };
+    let Some(rest) = side.words.strip_prefix("last") else {
+        return side.words.trim_start_matches(':').to_owned();
+    };
     let rest = rest.trim_start_matches(|c: char| c == '~' || c.is_ascii_digit());
     match (rest.strip_prefix(':'), records.first()) {
         (Some(filter), _) if !filter.is_empty() => filter.to_owned(),
