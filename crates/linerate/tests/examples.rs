@@ -7,7 +7,7 @@ use std::process::Command;
 
 const MEND: &str = "`cargo xtask examples --again` writes them anew from the records in them, without measuring";
 /// Of a report's HTML with its records: what a mail server and a repository bear.
-const MOST_OCTETS: u64 = 450_000;
+const MOST_OCTETS: u64 = 480_000;
 /// Of a line of plain text; quoted twice it has less than 80.
 const COLUMNS: usize = 72;
 

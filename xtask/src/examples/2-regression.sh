@@ -10,5 +10,5 @@ for name in ash elm; do
 done
 
 linerate run ttcp --target netns:ash --host netns:elm --set direction=tx --set bytes=256M \
-    --set message_size=1K,8K --set target.tso=on,off --repeat 6
+    --set message_size=1K,8K --set target.tso=on,off --repeat 8
 linerate report --baseline last:target.tso=on --candidate last:target.tso=off --notes "$NOTES" $REPORT

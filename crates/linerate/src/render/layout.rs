@@ -79,7 +79,7 @@ impl<'a> Layout<'a> {
         (0..self.widths.len()).all(|at| self.numbers[at] || self.widths[at] >= body(at).min(SENTENCE))
     }
 
-    pub(super) fn width(&self) -> usize {
+    fn width(&self) -> usize {
         self.widths.iter().sum::<usize>() + self.gap * self.widths.len().saturating_sub(1)
     }
 

@@ -144,6 +144,12 @@ fn scaled(figure: &Figure, value: f64) -> f64 {
     if figure.unit.digits() == Digits::Percent { value } else { value * figure.unit.scale() }
 }
 
+/// Whether it can be read at this width.
+fn fits(table: &Table, width: usize) -> bool {
+    let mut layout = Layout::of(table);
+    layout.fit(width) && layout.is_readable()
+}
+
 fn marks(marks: &[usize], behind: &str) -> String {
     let mut marks = marks.to_vec();
     marks.sort_unstable();
@@ -300,10 +306,7 @@ impl Table {
 
     /// The table in parts, each narrow enough: all begin with the columns that tell its rows apart.
     pub(super) fn parts(&self, width: usize) -> Vec<Table> {
-        let fits = |table: &Table| {
-            let mut layout = Layout::of(table);
-            layout.fit(width) && layout.is_readable()
-        };
+        let fits = |table: &Table| fits(table, width);
         let repeated = self.naming(width * 2 / 3);
         let mut parts = Vec::new();
         let mut part = self.of_columns(&[]);
@@ -345,7 +348,7 @@ impl Table {
         let mut naming: Vec<usize> = Vec::new();
         for at in 0..self.headings.len() {
             let more = [naming.as_slice(), &[at]].concat();
-            if kinds(&naming) == self.rows.len() || Layout::of(&self.of_columns(&more)).width() > width {
+            if kinds(&naming) == self.rows.len() || !fits(&self.of_columns(&more), width) {
                 break;
             }
             if kinds(&more) > kinds(&naming) {
