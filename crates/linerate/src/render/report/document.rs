@@ -395,7 +395,7 @@ fn leading(record: &Record) -> Option<&'static Figure> {
 /// Records by workload and direction.
 fn kinds(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
     let measured = records.iter().filter(|record| record.result.is_some());
-    by(measured, |record| format!("{} {}", record.workload, record.direction))
+    by(as_planned(measured), |record| format!("{} {}", record.workload, record.direction))
 }
 
 /// The median of a figure, traced to its records.
