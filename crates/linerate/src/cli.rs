@@ -46,6 +46,13 @@ pub(crate) enum Command {
     /// Measure: carry a plan out between two machines
     #[command(after_help = SET_HINT, after_long_help = set_help())]
     Run(Box<RunArgs>),
+    /// The most that comes through: the highest load that loses no more than is allowed, by RFC 9971
+    ///
+    /// Tries loads between two bounds, in trials that are short at first, until the highest load that keeps to each goal is
+    /// known to within 0.5 %. What the sender did not send counts as lost. Each trial is a record; Ctrl-C ends the search, and
+    /// what is known by then is shown. The status is 1 where a goal was not reached to the width that was asked for.
+    #[command(after_help = SEARCH_HELP)]
+    Search(SearchArgs),
     /// Does anything come through, and if not, why not? Links, addresses, requests, large packets, in a few seconds
     ///
     /// Tries what a measurement needs from the bottom up, a line each: the links of both machines, their addresses,
@@ -233,7 +240,7 @@ const REACH: [&str; 4] = ["psk_file", "remote_agent", "agents", "keep_agent"];
 /// Whether a shared option means something to a command.
 fn means_something(option: &str, command: &str) -> bool {
     match command {
-        "run" | "explain" => true,
+        "run" | "explain" | "search" => true,
         "serve" => ["store", "quiet"].contains(&option),
         "demo" | "records" | "compare" | "history" | "cost" | "report" => option == "store",
         "check" => option == "quiet" || REACH.contains(&option),

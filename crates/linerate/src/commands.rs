@@ -18,6 +18,7 @@ mod records;
 mod registers;
 mod report;
 mod run;
+mod search;
 pub(crate) mod selection;
 mod serve;
 mod settings;
@@ -52,6 +53,7 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Demo(arguments) => demo::demo(&arguments, shared),
         Command::Run(arguments) => run::run(&arguments, shared),
+        Command::Search(arguments) => search::search(&arguments, shared),
         Command::Check(arguments) => check::check(&arguments, shared),
         Command::Serve(arguments) => serve::serve(&arguments, shared),
         Command::Plans { plan } => plans::plans(plan.as_deref()),
@@ -76,6 +78,7 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
 fn fill_in(cli: &mut Cli) -> Result<()> {
     let plan_folder = match &cli.command {
         Command::Run(arguments) => linerate_plan::folder(&arguments.plan),
+        Command::Search(arguments) => linerate_plan::folder(&arguments.plan),
         Command::Serve(_) | Command::Target(_) | Command::Records(_) | Command::Explain(_) => None,
         Command::Compare(_) | Command::History(_) | Command::Cost(_) | Command::Check(_) | Command::Report(_) => None,
         // What they do is the same everywhere; the demo's records end with it.
@@ -87,6 +90,7 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
     cli.shared.psk_file = cli.shared.psk_file.take().or(psk_file);
     let ends = match &mut cli.command {
         Command::Run(arguments) => &mut arguments.ends,
+        Command::Search(arguments) => &mut arguments.ends,
         Command::Check(arguments) => &mut arguments.ends,
         _ => return Ok(()),
     };

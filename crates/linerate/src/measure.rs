@@ -6,6 +6,7 @@
 //! ```
 
 mod abort_policy;
+pub(crate) mod agenda;
 pub(crate) mod boot;
 pub(crate) mod campaign;
 pub(crate) mod carrier;
@@ -19,6 +20,7 @@ pub(crate) mod live;
 pub(crate) mod pair;
 pub(crate) mod precision;
 pub(crate) mod route;
+pub(crate) mod searching;
 pub(crate) mod settings;
 mod ssh_counters;
 pub(crate) mod time_left;

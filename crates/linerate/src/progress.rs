@@ -37,9 +37,13 @@ impl Progress {
         Progress { has_lines: false, ..self }
     }
 
-    /// So many trials are to come, and take so long.
-    pub(crate) fn begin(&self, trials: usize, left: Option<TimeLeft>) {
-        let many = if trials == 1 { "1 trial".to_owned() } else { format!("{trials} trials") };
+    /// So many trials are to come, where that is known, and take so long.
+    pub(crate) fn begin(&self, trials: Option<usize>, left: Option<TimeLeft>) {
+        let many = match trials {
+            None => return,
+            Some(1) => "1 trial".to_owned(),
+            Some(trials) => format!("{trials} trials"),
+        };
         let time = left.map_or(String::new(), |left| {
             format!(", {} {}", if left.at_most { "at most" } else { "about" }, words(left.time))
         });
@@ -54,10 +58,11 @@ impl Progress {
     }
 
     /// A trial begins; `left` is the time that the campaign still takes, from here.
-    pub(crate) fn trial(&self, place: usize, of: usize, what: &str, left: Option<TimeLeft>) {
+    pub(crate) fn trial(&self, place: usize, of: Option<usize>, what: &str, left: Option<TimeLeft>) {
         if let Some(bar) = &self.bar {
             let most = if left.is_some_and(|left| left.at_most) { "at most " } else { "" };
-            bar.set_prefix(shown(&format!("trial {} of {most}{of}: {what}", place + 1)));
+            let of = of.map_or(String::new(), |of| format!(" of {most}{of}"));
+            bar.set_prefix(shown(&format!("trial {place}{of}: {what}")));
             self.tick(0.0, left);
         }
     }

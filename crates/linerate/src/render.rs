@@ -33,6 +33,7 @@ pub(crate) mod registers;
 pub(crate) mod report;
 #[cfg(test)]
 mod sample;
+pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod show;
 pub(crate) mod summary;

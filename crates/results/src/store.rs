@@ -202,11 +202,15 @@ impl Store {
         Ok(())
     }
 
-    /// Writes down that a campaign has run all its trials.
+    /// Writes down that a campaign has run all its trials; how many, where nobody knew before.
     pub fn campaign_finish(&mut self, id: &str, finished_at: &str) -> Result<(), StoreError> {
         let changed = self
             .connection
-            .execute("UPDATE campaigns SET finished_at = ?2 WHERE id = ?1", params![id, finished_at])
+            .execute(
+                "UPDATE campaigns SET finished_at = ?2, planned = CASE planned WHEN 0
+                 THEN (SELECT count(*) FROM records WHERE campaign = ?1) ELSE planned END WHERE id = ?1",
+                params![id, finished_at],
+            )
             .map_err(|error| self.said_writing(id, error))?;
         if changed == 0 { Err(StoreError::Unknown { what: "campaign", id: id.to_owned() }) } else { Ok(()) }
     }

@@ -13,6 +13,7 @@ pub mod histogram;
 pub mod options;
 pub mod outcome;
 pub mod pace;
+pub mod search;
 pub mod spec;
 pub mod timeline;
 pub mod tool;

@@ -11,10 +11,11 @@ use clap_complete::engine::ArgValueCompleter;
 use linerate_control::Endpoint;
 use linerate_machine::prefix::Prefix;
 use linerate_machine::units::OfferedLoad;
+use linerate_trial::search::goal::{BadGoal, Goal};
 use linerate_trial::tool::Tool;
 
 use super::reporting::{ReportFile, report_file};
-use super::{CasesArgs, OutputArgs, endpoint, name_and_value, whole_number};
+use super::{CasesArgs, OutputArgs, TableArgs, endpoint, name_and_value, whole_number};
 use crate::complete;
 use crate::measure::route::GivenAddress;
 use linerate_plan::RoundOrder;
@@ -46,6 +47,42 @@ pub(crate) struct CheckArgs {
     pub(crate) ends: EndsArgs,
 }
 
+/// What is searched, and for what.
+#[derive(Args, Debug)]
+pub(crate) struct SearchArgs {
+    /// A plan whose configurations are searched, each by itself: a built-in one or a plan file, of UDP streams
+    #[arg(default_value = "udp-stream", add = ArgValueCompleter::new(complete::plans))]
+    pub(crate) plan: String,
+    #[command(flatten)]
+    pub(crate) ends: EndsArgs,
+    /// What is searched for: ndr, pdr, rfc2544, tst009, or parts such as 'loss=0.1 %,trial=10s,width=1 %'; may be given
+    /// several times [default: ndr and pdr]
+    ///
+    /// ndr: nothing lost in half of 21 s of trials of 1 s. pdr: the same with at most 0.5 % lost. rfc2544: nothing lost in a
+    /// trial of 60 s. tst009: nothing lost in half of 120 s of such trials. Parts: loss, the part that may be lost; trial, a
+    /// trial's time; sum, the time of trials that decides a load [default: one trial]; exceed, the part of that time in which
+    /// more may be lost [default: half]; width, how near the two bounds shall be [default: 0.5 %].
+    #[arg(long, value_name = "GOAL", value_parser = goal)]
+    pub(crate) goal: Vec<Goal>,
+    /// The highest load, bits of payload per second in each direction [default: what the slower link carries]
+    #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
+    pub(crate) max_rate: Option<u64>,
+    /// The lowest load [default: a thousandth of the highest]
+    #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
+    pub(crate) min_rate: Option<u64>,
+    /// Set an option of the trials, as run does; several levels (direction=tx,rx) are several searches
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value, add = ArgValueCompleter::new(complete::options))]
+    pub(crate) set: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) output: TableArgs,
+}
+
+/// A goal, or what is wrong with it.
+fn goal(text: &str) -> Result<Goal, String> {
+    text.parse().map_err(|error: BadGoal| error.to_string())
+}
+
+/// A plan, and how it is carried out.
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// A built-in plan (see `linerate plans`), or a plan file like ./mine.toml
@@ -198,6 +235,11 @@ pub(crate) enum CpuMethodArg {
 
 /// The short help's word about `--set`.
 pub(super) const SET_HINT: &str = "`linerate run --help` lists the options that --set takes.";
+
+/// What a search looks like.
+pub(super) const SEARCH_HELP: &str = "Examples:\n  linerate search --target root@board --set direction=tx,rx\n  linerate search \
+                                      --target root@board --goal rfc2544 --set message_size=18,1472\n  linerate search --target \
+                                      netns:b --host netns:a --max-rate 1G --goal 'loss=0.1 %,trial=5s'";
 
 /// What a person needs to know to write `--set`.
 pub(super) fn set_help() -> String {

@@ -132,8 +132,8 @@ fn campaigns(store: &Store, records: &[Record]) -> Result<Vec<Carried>> {
 /// A campaign with its plan as people wrote it, and the command that measures it again.
 fn carried(mut campaign: Campaign) -> Carried {
     // A store of an earlier version may have a text that this one does not know: then it stands as it is.
-    let Ok(Wanted { name, source, changes }) = serde_json::from_str(&campaign.plan_text) else {
-        let command = reached(&campaign, &campaign.plan, &[]);
+    let Ok(Wanted { name, source, changes, search }) = serde_json::from_str(&campaign.plan_text) else {
+        let command = reached(&campaign, "run", &campaign.plan, &[]);
         return Carried { campaign, command };
     };
     let mut words: Vec<String> =
@@ -147,12 +147,14 @@ fn carried(mut campaign: Campaign) -> Carried {
         }),
     );
     words.extend(changes.expect.iter().map(|expected| format!("--expect '{expected}'")));
-    let command = reached(&campaign, &name, &words);
+    let verb = if search.is_empty() { "run" } else { "search" };
+    words.extend(search);
+    let command = reached(&campaign, verb, &name, &words);
     campaign.plan_text = source;
     Carried { campaign, command }
 }
 
-fn reached(campaign: &Campaign, plan: &str, words: &[String]) -> String {
+fn reached(campaign: &Campaign, verb: &str, plan: &str, words: &[String]) -> String {
     // Machines of the demo's own have names for people.
     if campaign.target.contains(' ') {
         return "linerate demo".to_owned();
@@ -160,7 +162,7 @@ fn reached(campaign: &Campaign, plan: &str, words: &[String]) -> String {
     let host = (campaign.host != "local").then(|| format!("--host {}", campaign.host));
     let ends = std::iter::once(format!("--target {}", campaign.target)).chain(host);
     let all: Vec<String> = ends.chain(words.iter().cloned()).collect();
-    format!("linerate run {plan} {}", all.join(" "))
+    format!("linerate {verb} {plan} {}", all.join(" "))
 }
 
 fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {

@@ -83,7 +83,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         changes.seed = seed(arguments, &plan, &changes)?;
     }
     let expected = changes.expect.clone();
-    let wanted = Wanted { name: plan.name.clone(), source: plan.source.clone(), changes };
+    let wanted = Wanted::of(&plan, changes);
     let fresh = wanted.begin()?;
     check_expected(&expected, &fresh.trials)?;
     check_settings(&ends.target, &fresh.trials)?;
@@ -367,6 +367,9 @@ pub(crate) struct Wanted {
     pub(crate) source: String,
     #[serde(flatten)]
     pub(crate) changes: Changes,
+    /// Its configurations were searched for the most that they carry, by these words of `linerate search`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) search: Vec<String>,
 }
 
 /// An order that owns its plan.
@@ -379,6 +382,11 @@ pub(crate) struct OwnedOrder {
 }
 
 impl OwnedOrder {
+    /// Its trials, which something else decides about: none are left.
+    pub(crate) fn take_trials(&mut self) -> Vec<PlannedTrial> {
+        std::mem::take(&mut self.trials)
+    }
+
     /// The levels of a factor, in the plan's order.
     pub(crate) fn levels_of(&self, factor: &str) -> Vec<String> {
         let factors = self.plan.parts.iter().flat_map(|part| &part.factors);
@@ -405,6 +413,11 @@ impl OwnedOrder {
 }
 
 impl Wanted {
+    /// What a plan's campaign carries out.
+    pub(crate) fn of(plan: &Plan, changes: Changes) -> Wanted {
+        Wanted { name: plan.name.clone(), source: plan.source.clone(), changes, search: Vec::new() }
+    }
+
     /// A new campaign of it.
     pub(crate) fn begin(&self) -> Result<OwnedOrder> {
         let plan = Plan::parse(&self.source, &self.name, &self.name)?;
@@ -426,6 +439,9 @@ fn resume(wanted: &Wanted, arguments: &RunArgs, ends: &PerEnd<Endpoint>, store: 
         );
     };
     let begun: Wanted = serde_json::from_str(&campaign.plan_text)?;
+    if !begun.search.is_empty() {
+        bail!("the unfinished campaign is a search, which is not carried on; begin it anew with linerate search");
+    }
     // What was changed for the campaign counts on; something else would make it another campaign.
     let (now, then) = (&wanted.changes, &begun.changes);
     let random = arguments.order.map(|order| order == RoundOrder::Random);

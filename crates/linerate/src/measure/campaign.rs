@@ -11,6 +11,7 @@ use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store, StoreError};
 
 use super::abort_policy::AbortPolicy;
+use super::agenda::{Agenda, Listed};
 use super::boot::Boots;
 use super::carrier::{self, Waited};
 use super::conduct::{Heard, conduct};
@@ -21,7 +22,6 @@ use super::live::Live;
 use super::pair::Pair;
 use super::precision::Repeats;
 use super::settings::Settings;
-use super::time_left::Pace;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::render::brief;
@@ -73,9 +73,65 @@ pub(crate) fn run(
     progress: &Progress,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
+    let (campaign, done) = begun(order, pair, store)?;
+    let mut repeats = order.changes.precision.map(Repeats::new);
+    if let (Some(repeats), Some(_)) = (&mut repeats, &order.resume) {
+        store.records_of(&campaign)?.iter().for_each(|record| repeats.before(record));
+    }
+    let mut agenda = Listed::new(&order.trials, &done, repeats);
+    carry_out(order, &Begun { campaign, done }, &mut agenda, pair, store, progress, heard)
+}
+
+/// The same for trials each of which depends on those before it.
+pub(crate) fn run_by(
+    order: &Order<'_>,
+    agenda: &mut dyn Agenda,
+    pair: &mut Pair,
+    store: &mut Store,
+    progress: &Progress,
+    heard: &mut dyn FnMut(&Record),
+) -> Result<usize, CampaignError> {
+    let (campaign, done) = begun(order, pair, store)?;
+    carry_out(order, &Begun { campaign, done }, agenda, pair, store, progress, heard)
+}
+
+/// A campaign in the store.
+struct Begun {
+    campaign: String,
+    /// The trials of it that were finished before.
+    done: BTreeSet<u32>,
+}
+
+fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<(String, BTreeSet<u32>), StoreError> {
+    if let Some(campaign) = &order.resume {
+        return Ok((campaign.id.clone(), store.finished_trials(&campaign.id)?));
+    }
+    let (id, now) = Ids::default().next();
+    store.campaign_begin(&Campaign {
+        id: id.clone(),
+        plan: order.plan.name.clone(),
+        plan_text: order.plan_text.clone(),
+        target: pair.names.target.clone(),
+        host: pair.names.host.clone(),
+        started_at: now,
+        planned: order.trials.len() as u32,
+        finished_at: None,
+    })?;
+    Ok((id, BTreeSet::new()))
+}
+
+fn carry_out(
+    order: &Order<'_>,
+    begun: &Begun,
+    agenda: &mut dyn Agenda,
+    pair: &mut Pair,
+    store: &mut Store,
+    progress: &Progress,
+    heard: &mut dyn FnMut(&Record),
+) -> Result<usize, CampaignError> {
     let mut machines = Machines::default();
     let mut finished = 0;
-    let ended = trials(order, pair, store, progress, &mut machines, &mut |record| {
+    let ended = trials(order, begun, agenda, pair, store, progress, &mut machines, &mut |record| {
         finished += usize::from(record.error.is_none());
         heard(record);
     });
@@ -97,8 +153,11 @@ struct Machines {
     boots: Boots,
 }
 
+#[allow(clippy::too_many_arguments, reason = "all that a campaign touches, each once")]
 fn trials(
     order: &Order<'_>,
+    begun: &Begun,
+    agenda: &mut dyn Agenda,
     pair: &mut Pair,
     store: &mut Store,
     progress: &Progress,
@@ -107,55 +166,31 @@ fn trials(
 ) -> Result<usize, CampaignError> {
     let mut ids = Ids::default();
     let endpoints = pair.names.clone();
-    let (campaign, done) = match &order.resume {
-        Some(campaign) => (campaign.id.clone(), store.finished_trials(&campaign.id)?),
-        None => {
-            let (id, now) = ids.next();
-            store.campaign_begin(&Campaign {
-                id: id.clone(),
-                plan: order.plan.name.clone(),
-                plan_text: order.plan_text.clone(),
-                target: endpoints.target.clone(),
-                host: endpoints.host.clone(),
-                started_at: now,
-                planned: order.trials.len() as u32,
-                finished_at: None,
-            })?;
-            (id, Default::default())
-        }
-    };
-    let mut repeats = order.changes.precision.map(Repeats::new);
-    if let (Some(repeats), Some(_)) = (&mut repeats, &order.resume) {
-        store.records_of(&campaign)?.iter().for_each(|record| repeats.before(record));
-    }
-    let todo: Vec<&PlannedTrial> = order.trials.iter().filter(|trial| !done.contains(&trial.index)).collect();
-    let mut pace = Pace::of(&todo, repeats.is_some());
+    let Begun { campaign, done } = begun;
     let worked: BTreeSet<u32> =
         order.trials.iter().filter(|trial| done.contains(&trial.index)).map(|trial| trial.configuration).collect();
     let mut policy = AbortPolicy::new(worked);
-    let (mut finished, mut failed) = (done.len(), 0);
-    let varied = varied(&order.trials);
+    let (mut place, mut finished, mut failed) = (0, done.len(), 0);
     let mut examined = Examined::default();
-    progress.begin(todo.len(), pace.left());
-    for (place, trial) in todo.iter().enumerate() {
-        if repeats.as_ref().is_some_and(|repeats| repeats.has_enough(trial)) {
-            pace.trial_left_out();
-            continue;
-        }
+    progress.begin(agenda.planned(), agenda.left());
+    while let Some(trial) = agenda.next() {
+        let trial = &trial;
+        place += 1;
         if interrupt::requested() {
             return Err(CampaignError::Interrupted { finished });
         }
         let Machines { settings, boots } = &mut *machines;
         let booted = boots.reach(pair, &order.plan.boots, trial, settings, progress);
-        pace.boots = (boots.needed(todo[place..].iter().copied()), boots.usual());
+        let needed = boots.needed(std::iter::once(trial).chain(agenda.after()));
+        agenda.begins(trial, (needed, boots.usual()));
         let began = Instant::now();
         let (id, started_at) = ids.next();
-        pace.trial_begins(trial);
         let live = RefCell::new(Live::default());
-        progress.trial(place, todo.len(), &trial.words(), pace.left());
+        let left = agenda.left();
+        progress.trial(place, agenda.planned(), &trial.words(), left);
         let mut conducted = match booted {
             Ok(()) => conduct(pair, &trial.spec, &trial.settings, settings, &|heard| match heard {
-                Heard::Elapsed(elapsed_s) => progress.tick(elapsed_s, pace.left()),
+                Heard::Elapsed(elapsed_s) => progress.tick(elapsed_s, left),
                 Heard::SoFar(end, so_far) if order.live && trial.spec.workload.is_stream() => {
                     let passed = live.borrow_mut().heard(end, so_far, pair.foreign.is_some());
                     passed.iter().for_each(|interval| progress.line(&brief::interval(interval)));
@@ -197,18 +232,15 @@ fn trials(
         store.insert(&record)?;
         if record.error.is_none() {
             progress.line(&format!(
-                "{}/{}  {}: {}",
-                place + 1,
-                todo.len(),
-                told_apart(trial, &varied),
+                "{place}{}  {}: {}",
+                agenda.planned().map_or(String::new(), |planned| format!("/{planned}")),
+                agenda.words(trial),
                 brief::line(&record)
             ));
         }
         heard(&record);
-        pace.trial_ended(began.elapsed());
-        if let Some(repeats) = &mut repeats {
-            repeats.heard(&record, trial.least);
-        }
+        agenda.ended(trial, &record, began.elapsed());
+        let is_last = agenda.planned().is_some_and(|planned| place >= planned);
         match error {
             None => {
                 finished += 1;
@@ -222,8 +254,7 @@ fn trials(
                     TrialError::NotOpened(_) | TrialError::Traffic(_) => {
                         let say =
                             |what: &str| progress.say(&format!("linerate: {}: {sentence}; {what}", trial.words()));
-                        let more = place + 1 < todo.len();
-                        match route.filter(|_| more).map(|route| carrier::wait(pair, route, &say)) {
+                        match route.filter(|_| !is_last).map(|route| carrier::wait(pair, route, &say)) {
                             // What ended the trial is over, and says nothing of the next.
                             Some(Waited::IsBack) => continue,
                             Some(Waited::StaysDown) if !interrupt::requested() => {
@@ -235,33 +266,13 @@ fn trials(
                     }
                     TrialError::Refused(_) | TrialError::Interrupted => {}
                 }
-                if let Some(why) = policy.has_left().filter(|_| place + 1 < todo.len()) {
+                if let Some(why) = policy.has_left().filter(|_| !is_last) {
                     return Err(CampaignError::Failing { why, sentence, finished });
                 }
                 progress.say(&format!("linerate: {}: {sentence}", trial.words()));
             }
         }
     }
-    store.campaign_finish(&campaign, &now().to_string())?;
+    store.campaign_finish(campaign, &now().to_string())?;
     Ok(failed)
-}
-
-/// The factors of which trials have different levels.
-fn varied(trials: &[PlannedTrial]) -> BTreeSet<&str> {
-    let mut levels: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut varied = BTreeSet::new();
-    for (name, level) in trials.iter().flat_map(|trial| &trial.factors) {
-        if *levels.entry(name).or_insert(level) != level {
-            varied.insert(name.as_str());
-        }
-    }
-    varied
-}
-
-/// What tells a trial from others of its campaign.
-fn told_apart(trial: &PlannedTrial, varied: &BTreeSet<&str>) -> String {
-    let levels = trial.factors.iter().filter(|(name, _)| varied.contains(name.as_str()) && name != "workload");
-    let mut words = vec![trial.spec.workload.to_string()];
-    words.extend(levels.map(|(name, level)| format!("{name}={level}")));
-    words.join(" ")
 }
