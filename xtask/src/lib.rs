@@ -8,6 +8,7 @@ pub mod bench;
 pub mod ci;
 pub mod deny;
 mod elf;
+pub mod examples;
 pub mod faults;
 pub mod fresh;
 pub mod fuzz;

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{agent_size, agents, bench, ci, deny, faults, fresh, fuzz, picture, setup, test, tidy};
+use xtask::{agent_size, agents, bench, ci, deny, examples, faults, fresh, fuzz, picture, setup, test, tidy};
 
 const HELP: &str = include_str!("help.txt");
 
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         "agents" => agents::run(words),
         "agent-size" => agent_size::run(words),
         "bench" => bench::run(words),
+        "examples" => examples::run(words),
         "faults" => faults::run(words),
         "fuzz" => fuzz::run(words),
         "fresh" => fresh::run(words),

@@ -27,6 +27,9 @@ pub(crate) struct MadeArgs {
     /// Report on a difference: to these records
     #[arg(long, value_name = "SELECTION", requires = "baseline", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) candidate: Option<String>,
+    /// Make it again, in another form or with other notes, of the records that are attached to this report
+    #[arg(long, value_name = "REPORT.html", conflicts_with_all = ["selection", "baseline", "candidate"], value_hint = ValueHint::FilePath)]
+    pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) form: FormArgs,
     /// Write it into this file; without one, to standard output
@@ -64,12 +67,13 @@ pub(crate) struct FormArgs {
 impl MadeArgs {
     /// Nothing is said of what a report shall be.
     pub(crate) fn is_empty(&self) -> bool {
-        let MadeArgs { selection, baseline, candidate, form, output, attach, notes, anonymous, ascii } = self;
+        let MadeArgs { selection, baseline, candidate, from, form, output, attach, notes, anonymous, ascii } = self;
         let FormArgs { html, markdown, text } = form;
         let texts = [selection, baseline, candidate, attach].iter().all(|one| one.is_none());
         texts
             && output.is_none()
             && notes.is_none()
+            && from.is_none()
             && ![html, markdown, text, anonymous, ascii].into_iter().any(|is| *is)
     }
 }

@@ -20,7 +20,7 @@ use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, Shar
 use crate::output::{data, out, say};
 use crate::render::report::{
     Carried, Material, Origin, Pseudonyms, Report, Verified, attached_at, check_notes, each_attached, line, line_of,
-    read_back, record_of, verify,
+    read_back, record_of, unlike, verify,
 };
 
 /// A report that somebody sends may be of any size; one of ours has a hundredth of this.
@@ -50,6 +50,28 @@ pub(crate) fn report(arguments: &ReportArgs, shared: &SharedArgs) -> Result<Exit
 }
 
 fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    match &arguments.from {
+        Some(file) => again(file, arguments),
+        None => selected(arguments, shared),
+    }
+}
+
+/// From the records in a report, by this version.
+fn again(file: &Path, arguments: &MadeArgs) -> Result<ExitCode> {
+    let html = read(file)?;
+    let origin = read_back(&html)?;
+    let records = Records { from: From::Report(&html), pseudonyms: None };
+    let material = records.material(origin.attached && !arguments.anonymous)?;
+    if material.len() == 0 {
+        bail!("no records are attached to {}: name what it was made of instead of --from", file.display());
+    }
+    if let Some(why) = unlike(&origin, &material) {
+        bail!("{}: {why}; get the report as it was made", file.display());
+    }
+    write(arguments, origin.again(), records, material)
+}
+
+fn selected(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let (store, last) = (open_store(shared)?, LAST.to_owned());
     let words: Vec<&String> = match (&arguments.baseline, &arguments.candidate) {
         (Some(baseline), Some(candidate)) => vec![baseline, candidate],
@@ -71,9 +93,19 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
         _ => Vec::new(),
     };
     let attach = arguments.attach.is_some();
-    let mut records = Records { reader: store.reader()?, ids: &all, pseudonyms: None };
-    let mut material = records.material(attach && !arguments.anonymous)?;
-    let mut origin = Origin::new(sides, on_purpose, campaigns(&store, &material)?, attach);
+    let records = Records { from: From::Store(store.reader()?, &all), pseudonyms: None };
+    let material = records.material(attach && !arguments.anonymous)?;
+    let origin = Origin::new(sides, on_purpose, campaigns(&store, &material)?, attach);
+    write(arguments, origin, records, material)
+}
+
+/// Writes what these records say, with the author's words and without names where that is asked for.
+fn write(
+    arguments: &MadeArgs,
+    mut origin: Origin,
+    mut records: Records<'_>,
+    mut material: Material,
+) -> Result<ExitCode> {
     if let Some(file) = &arguments.notes {
         let text = read(file)?;
         if let Err((line, column, why)) = check_notes(&text, &material) {
@@ -89,7 +121,7 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
         // Whom any record tells of is known now: they are read once more, and the first reading goes before.
         drop(material);
         records.pseudonyms = Some(pseudonyms);
-        material = records.material(attach)?;
+        material = records.material(origin.attached)?;
         say(format_args!("linerate: replaced {replaced}; no list of them is kept"));
     }
     origin.seal(&material);
@@ -99,18 +131,24 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Records of the store, which are read one by one.
+/// Records that are read one by one.
 struct Records<'a> {
-    reader: Reader<'a>,
-    ids: &'a [String],
+    from: From<'a>,
     /// What they are to be told with, instead of names.
     pseudonyms: Option<Pseudonyms>,
 }
 
+/// Where they are.
+enum From<'a> {
+    /// In the store, under these identifiers.
+    Store(Reader<'a>, &'a [String]),
+    /// In a report.
+    Report(&'a str),
+}
+
 impl Records<'_> {
-    /// One of them, and the line that it is attached as.
-    fn one(&self, id: &str) -> Result<(Record, String)> {
-        let (record, text) = self.reader.with_text(id)?;
+    /// The record as it is told, and the line that it is attached as; `text` is what was read.
+    fn told(&self, record: Record, text: String) -> Result<(Record, String)> {
         Ok(match &self.pseudonyms {
             None => {
                 let line = line_of(&record, text);
@@ -124,18 +162,41 @@ impl Records<'_> {
         })
     }
 
+    /// One of the store's.
+    fn stored(&self, reader: &Reader<'_>, id: &str) -> Result<(Record, String)> {
+        let (record, text) = reader.with_text(id)?;
+        self.told(record, text)
+    }
+
     fn material(&self, is_attached: bool) -> Result<Material> {
         let mut material = Material::new(is_attached);
-        for id in self.ids {
-            let (record, line) = self.one(id)?;
-            material.add(record, &line);
+        match &self.from {
+            From::Store(reader, ids) => {
+                for id in *ids {
+                    let (record, line) = self.stored(reader, id)?;
+                    material.add(record, &line);
+                }
+            }
+            From::Report(html) => {
+                each_attached(html, |number, text| {
+                    let (record, line) = self.told(record_of(number, text)?, text.to_owned())?;
+                    material.add(record, &line);
+                    Ok(ControlFlow::Continue(()))
+                })?;
+            }
         }
         Ok(material)
     }
 
     /// Those at these places.
     fn at(&self, places: &[usize]) -> Result<Vec<Record>> {
-        places.iter().map(|at| Ok(self.one(&self.ids[*at])?.0)).collect()
+        match &self.from {
+            From::Store(reader, ids) => places.iter().map(|at| Ok(self.stored(reader, &ids[*at])?.0)).collect(),
+            From::Report(html) => {
+                let found = attached_at(html, places)?;
+                found.into_iter().map(|record| Ok(self.told(record, String::new())?.0)).collect()
+            }
+        }
     }
 }
 
@@ -149,7 +210,7 @@ fn in_form(report: &Report<'_>, form: FormArgs, is_ascii: bool) -> String {
 
 /// The report of what was just measured.
 pub(super) fn at_end(store: &Store, words: &str, ids: &[String], file: &ReportFile, attach: bool) -> Result<()> {
-    let records = Records { reader: store.reader()?, ids, pseudonyms: None };
+    let records = Records { from: From::Store(store.reader()?, ids), pseudonyms: None };
     let material = records.material(attach)?;
     let sides = vec![(words.to_owned(), ids.to_vec())];
     let mut origin = Origin::new(sides, Vec::new(), campaigns(store, &material)?, attach);
@@ -211,19 +272,16 @@ fn reached(campaign: &Campaign, verb: &str, plan: &str, words: &[String]) -> Str
 fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
     let html = read(file)?;
     let origin = read_back(&html)?;
-    let mut material = Material::new(origin.attached);
-    let is_attached = each_attached(&html, |number, line| {
-        material.add(record_of(number, line)?, line);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    let found = if is_attached {
-        verify(&html, &origin, material, |places| attached_at(&html, places))?
+    let attached = Records { from: From::Report(&html), pseudonyms: None };
+    let material = attached.material(origin.attached)?;
+    let found = if material.len() > 0 {
+        verify(&html, &origin, material, |places| attached.at(places))?
     } else {
         let store =
             open_store(shared).context("no records are attached to the report, and there is no store with them")?;
         let missing = "no records are attached to the report, and the store has not all of them";
         let ids: Vec<String> = origin.sides.iter().flat_map(|side| side.records.iter().cloned()).collect();
-        let mut records = Records { reader: store.reader()?, ids: &ids, pseudonyms: None };
+        let mut records = Records { from: From::Store(store.reader()?, &ids), pseudonyms: None };
         if origin.anonymous {
             let material = records.material(false).context(missing)?;
             records.pseudonyms = Some(Pseudonyms::of(&campaigns(&store, &material)?, &material));

@@ -23,6 +23,7 @@ th small{display:block;font-weight:normal}\
 pre{overflow-x:auto;font-size:.85rem;line-height:1.35}\
 summary{cursor:pointer;font-weight:bold;padding:.3rem 0}\
 figure{margin:1rem 0}svg{max-width:100%;height:auto}\
+@media screen{td:last-child:not([align]){min-width:12rem}}\
 a{color:#0b4f8a}:focus-visible{outline:3px solid #0b4f8a}\
 @page{margin:1cm}@page many{size:landscape;margin:1cm}\
 @media print{body{font-size:10pt}main{max-width:none;padding:0}.wide{overflow:visible}.many{page:many}\

@@ -30,7 +30,7 @@ use super::html::{self, Page};
 pub(crate) use anonymous::Pseudonyms;
 pub(crate) use attachment::{attached_at, each_attached, line, line_of, read_back, record_of};
 pub(crate) use material::Material;
-pub(crate) use verify::{Verified, verify};
+pub(crate) use verify::{Verified, unlike, verify};
 
 /// The name of what a report says of itself.
 const FORMAT: &str = "linerate.report/1";
@@ -121,6 +121,13 @@ impl Origin {
         for side in &mut self.sides {
             side.digests = digests.by_ref().take(side.records.len()).collect();
         }
+    }
+}
+
+impl Origin {
+    /// Of a report that is made again, by this version.
+    pub(crate) fn again(self) -> Origin {
+        Origin { version: env!("CARGO_PKG_VERSION").to_owned(), ..self }
     }
 }
 

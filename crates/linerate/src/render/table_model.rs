@@ -2,6 +2,7 @@
 //! Terminals (`layout.rs`) and Markdown show the same table; whether a column is of numbers its cells say.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use linerate_results::figure::{Digits, Figure};
 
@@ -141,6 +142,12 @@ impl Cell {
 /// Shares are written as such, other figures in their unit.
 fn scaled(figure: &Figure, value: f64) -> f64 {
     if figure.unit.digits() == Digits::Percent { value } else { value * figure.unit.scale() }
+}
+
+/// Whether it can be read at this width.
+fn fits(table: &Table, width: usize) -> bool {
+    let mut layout = Layout::of(table);
+    layout.fit(width) && layout.is_readable()
 }
 
 fn marks(marks: &[usize], behind: &str) -> String {
@@ -297,10 +304,10 @@ impl Table {
         }
     }
 
-    /// The table in parts, each narrow enough: the first begins with the words that say what a row is, the others repeat
-    /// the first column.
+    /// The table in parts, each narrow enough: all begin with the columns that tell its rows apart.
     pub(super) fn parts(&self, width: usize) -> Vec<Table> {
-        let fits = |table: &Table| Layout::of(table).fit(width);
+        let fits = |table: &Table| fits(table, width);
+        let repeated = self.naming(width * 2 / 3);
         let mut parts = Vec::new();
         let mut part = self.of_columns(&[]);
         let mut taken: Vec<usize> = Vec::new();
@@ -312,11 +319,43 @@ impl Table {
                 continue;
             }
             parts.push(part);
-            taken = vec![0, at];
+            taken = repeated.iter().copied().filter(|one| *one < at).chain([at]).collect();
+            if !fits(&self.of_columns(&taken)) {
+                taken = vec![0, at];
+            }
             part = self.of_columns(&taken);
         }
         parts.push(part);
         parts
+    }
+
+    /// The first columns that tell rows apart, as far as they fit; one at least.
+    fn naming(&self, width: usize) -> Vec<usize> {
+        // An empty cell of words says what the one above it says.
+        let mut texts: Vec<Vec<String>> = Vec::new();
+        for row in &self.rows {
+            let said = |(at, cell): (usize, &Cell)| match texts.last() {
+                Some(above) if cell.is_empty() && !self.is_number(at) => above[at].clone(),
+                _ => cell.shown(),
+            };
+            let row = row.iter().enumerate().map(said).collect();
+            texts.push(row);
+        }
+        let kinds = |columns: &[usize]| {
+            let names = texts.iter().map(|row| columns.iter().map(|at| row[*at].as_str()).collect::<Vec<_>>());
+            names.collect::<BTreeSet<_>>().len()
+        };
+        let mut naming: Vec<usize> = Vec::new();
+        for at in 0..self.headings.len() {
+            let more = [naming.as_slice(), &[at]].concat();
+            if kinds(&naming) == self.rows.len() || !fits(&self.of_columns(&more), width) {
+                break;
+            }
+            if kinds(&more) > kinds(&naming) {
+                naming = more;
+            }
+        }
+        if naming.is_empty() { vec![0] } else { naming }
     }
 
     /// With every column, whether it fits or not.

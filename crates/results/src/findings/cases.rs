@@ -399,6 +399,11 @@ fn out_of_cpu() -> Vec<FaultCase> {
             busy(r);
             nic(&mut r.target).offloads.insert("tx-checksum-ipv4".to_owned(), false);
         }),
+        case("no checksums over the other IP by the MAC", "sender-cpu", &[], tx(), |r| {
+            busy(r);
+            drop(r.asked.insert("ip".to_owned(), "4".to_owned()));
+            nic(&mut r.target).offloads.insert("tx-checksum-ipv6".to_owned(), false);
+        }),
         case("buffers at odd addresses, copied", "unaligned", &["sender-cpu"], tx(), |r| {
             busy(r);
             drop(r.asked.insert("alignment".to_owned(), "1".to_owned()));

@@ -1,6 +1,8 @@
 //! Checksum offload is off on a machine that ran out of CPU time.
 //! Knows the kernel's feature names.
 
+use linerate_trial::spec::Ip;
+
 use super::case::Case;
 use super::{Finding, Rule, Sureness};
 
@@ -14,13 +16,18 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
-const OUT: [&str; 3] = ["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
+/// Each with the only version of IP that it is for.
+const OUT: [(&str, Option<Ip>); 3] =
+    [("tx-checksum-ip-generic", None), ("tx-checksum-ipv4", Some(Ip::V4)), ("tx-checksum-ipv6", Some(Ip::V6))];
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     if !case.is_troubled() {
         return None;
     }
-    let sends = OUT.into_iter().find(|name| case.sender.offload(name) == Some(false));
+    let used = case.asked.as_ref().and_then(|asked| asked.ip);
+    let is_used = |ip: Option<Ip>| ip.is_none() || used.is_none() || ip == used;
+    let sends = OUT.into_iter().find(|(name, ip)| is_used(*ip) && case.sender.offload(name) == Some(false));
+    let sends = sends.map(|(name, _)| name);
     let takes = Some("rx-checksum").filter(|name| case.receiver.offload(name) == Some(false));
     let of = |feature: Option<&'static str>, side, setting| Some((feature?, side, setting));
     [of(sends, case.sender, "tx_checksum"), of(takes, case.receiver, "rx_checksum")].into_iter().flatten().find_map(

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use linerate_chart::Chart;
-use linerate_results::compare::{self, Comparison, Wish};
+use linerate_results::compare::{self, Comparison, Judged, Wish};
 use linerate_results::figure::{FIGURES, Figure, METRICS, Metric, Unit};
 use linerate_results::findings::findings;
 use linerate_results::record::Record;
+use linerate_trial::doubt::DoubtKind;
 
-use super::groups::{by, varied};
+use super::groups::{Apart, as_planned, by};
 use super::notes::{self, Remarks};
 use super::{Carried, Material, Report, Side, identities};
 use super::{expectations, figures, gaps, inside};
@@ -23,6 +24,8 @@ use crate::render::records::{self, Parts};
 use crate::render::table_model::{Cell, Table, Trace};
 use crate::render::{budget, explain, summary, time};
 
+/// Differences that are told in the answer.
+const TOLD: usize = 4;
 /// Of more records, only the first are listed; a campaign of ten thousand has its figures by configuration.
 const LISTED: usize = 1000;
 /// Facts of machines that differ, and the most of them.
@@ -40,9 +43,27 @@ pub(super) fn title(report: &Report<'_>) -> String {
         .map(|record| [record.target.endpoint.as_str(), record.host.endpoint.as_str()])
         .collect();
     match (&report.origin.sides[..], pairs.first()) {
-        ([baseline, candidate], _) => format!("{plans}: {} against {}", candidate.words, baseline.words),
+        ([baseline, candidate], _) => {
+            let [baseline, candidate] = [baseline, candidate].map(|side| picked(side, of_side(report, side)));
+            format!("{plans}: {candidate} against {baseline}")
+        }
         (_, Some([target, host])) if pairs.len() == 1 => format!("{plans}: {target} and {host}"),
         _ => format!("{plans}: {} pairs of machines", pairs.len()),
+    }
+}
+
+/// A side's name for readers elsewhere, to whom `last` is nothing: what was picked of it, else when it began.
+fn picked(side: &Side, records: &[Record]) -> String {
+    let Some(rest) = side.words.strip_prefix("last") else {
+        return side.words.trim_start_matches(':').to_owned();
+    };
+    let rest = rest.trim_start_matches(|c: char| c == '~' || c.is_ascii_digit());
+    match (rest.strip_prefix(':'), records.first()) {
+        (Some(filter), _) if !filter.is_empty() => filter.to_owned(),
+        (_, Some(first)) if rest.is_empty() => {
+            format!("what began at {}", second(&first.started_at))
+        }
+        _ => side.words.clone(),
     }
 }
 
@@ -60,6 +81,7 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
         pieces.extend((!rest.is_empty()).then_some(Piece::Lines(rest)));
     }
     pieces.extend(setup(&report.material));
+    pieces.extend(registers(&report.material));
     pieces.extend(results(report));
     pieces.extend(charts(figures::sweeps(&report.material.records)));
     pieces.extend(charts(gaps::bursts(&report.material.records)));
@@ -139,19 +161,8 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
     let question = match comparison {
         Some(comparison) => {
             lines.push(crate::render::compare::summary(comparison));
-            lines.extend(comparison.judged.iter().filter(|judged| judged.verdict.is_found()).take(3).map(|judged| {
-                let configuration = match judged.configuration.as_str() {
-                    "" => String::new(),
-                    configuration => format!("{configuration}: "),
-                };
-                let found = judged.found.and_then(|found| Some((found.relative?, found.relative_interval?)));
-                let by = found.map(|(by, (low, high))| {
-                    let percent = |part: f64| figure(part * 100.0, 3);
-                    format!(", by {} % (95 %: {} to {} %)", percent(by), percent(low), percent(high))
-                });
-                let words = judged.verdict.words(judged.metric);
-                format!("{configuration}{} is {words}{}.", judged.metric.title, by.unwrap_or_default())
-            }));
+            lines.extend(told(comparison));
+            lines.extend(not_in_turns(report));
             "Does the candidate differ from the baseline, or is it noise?"
         }
         None => {
@@ -174,13 +185,56 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
     vec![Piece::Heading(question.to_owned()), Piece::Lines(lines)]
 }
 
+/// The first judgements that found a difference, those of the metrics that were judged first before others.
+fn told(comparison: &Comparison) -> Vec<String> {
+    let mut metrics: Vec<&str> = Vec::new();
+    let mut found: Vec<(usize, &Judged)> = Vec::new();
+    for judged in &comparison.judged {
+        let name = judged.metric.name.as_str();
+        let known = metrics.iter().position(|other| *other == name);
+        let at = known.unwrap_or(metrics.len());
+        if known.is_none() {
+            metrics.push(name);
+        }
+        found.extend(judged.verdict.is_found().then_some((at, judged)));
+    }
+    found.sort_by_key(|(metric, _)| *metric);
+    let left_out = found.len().saturating_sub(TOLD);
+    let sentences = found.into_iter().take(TOLD).map(|(_, judged)| {
+        let configuration = match judged.configuration.as_str() {
+            "" => String::new(),
+            configuration => format!("{configuration}: "),
+        };
+        let found = judged.found.and_then(|found| Some((found.relative?, found.relative_interval?)));
+        let by = found.map(|(by, (low, high))| {
+            // The verdict says which way.
+            let (by, low, high) = if by < 0.0 { (-by, -high, -low) } else { (by, low, high) };
+            let percent = |part: f64| figure(part * 100.0, 3);
+            format!(", by {} % (95 %: {} to {} %)", percent(by), percent(low), percent(high))
+        });
+        let words = judged.verdict.words(judged.metric);
+        format!("{configuration}{} is {words}{}.", judged.metric.title, by.unwrap_or_default())
+    });
+    let more = (left_out > 0).then(|| format!("{left_out} more are told below."));
+    sentences.chain(more).collect()
+}
+
+/// What a difference may come from besides what was compared.
+fn not_in_turns(report: &Report<'_>) -> Option<String> {
+    let [baseline, candidate] = &report.origin.sides[..] else { return None };
+    // Identifiers sort by time.
+    let ends = |side: &Side| Some((side.records.iter().min()?.clone(), side.records.iter().max()?.clone()));
+    let (baseline, candidate) = (ends(baseline)?, ends(candidate)?);
+    (baseline.1 < candidate.0 || candidate.1 < baseline.0).then(|| {
+        "One side was measured after the other, not in turns: whatever else changed between them is in it.".to_owned()
+    })
+}
+
 /// What must be known before any figure is read.
 fn marks(records: &[Record]) -> Option<String> {
-    let emulated =
-        |record: &Record| record.machines().iter().any(|(_, machine)| machine.endpoint.starts_with("board:"));
-    let namespaces =
-        |record: &Record| record.target.endpoint.starts_with("netns:") || record.target.endpoint == "local";
-    match (records.iter().any(emulated), records.iter().any(namespaces)) {
+    // What each record doubts stays where names are replaced.
+    let doubted = |kind| records.iter().any(|record| record.doubts.iter().any(|doubt| doubt.kind() == kind));
+    match (doubted(DoubtKind::Emulated), doubted(DoubtKind::SharedMachine)) {
         (true, _) => Some(
             "The board is emulated: counts are its driver's own, rates and CPU times are the emulator's.".to_owned(),
         ),
@@ -298,6 +352,18 @@ fn settings(records: &[Record]) -> Vec<Piece> {
     pieces
 }
 
+/// What the registers of MACs and PHYs were set to where trials differ; nothing where none were read.
+fn registers(material: &Material) -> Vec<Piece> {
+    let differ = material.stood.iter().filter(|(_, values)| values.len() > 1);
+    let rows = differ.flat_map(|((end, name), values)| {
+        values.iter().map(move |(value, trials)| {
+            vec![Cell::text(end.name()), Cell::text(name), Cell::long(value), Cell::count(*trials)]
+        })
+    });
+    let table = Table::new(["machine", "register and field", "value", "trials"], rows.take(FACTS));
+    Piece::Table(table).under("Registers that trials found set in different ways")
+}
+
 /// Every configuration with its figures, a matrix of two factors, and the best of each kind of traffic.
 fn results(report: &Report<'_>) -> Vec<Piece> {
     let mut pieces = vec![Piece::Section("Figures".to_owned())];
@@ -319,7 +385,7 @@ fn leading(record: &Record) -> Option<&'static Figure> {
 /// Records by workload and direction.
 fn kinds(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
     let measured = records.iter().filter(|record| record.result.is_some());
-    by(measured, |record| format!("{} {}", record.workload, record.direction))
+    by(as_planned(measured), |record| format!("{} {}", record.workload, record.direction))
 }
 
 /// The median of a figure, traced to its records.
@@ -334,7 +400,15 @@ fn matrices(records: &[Record]) -> Vec<Piece> {
     for (kind, group) in kinds(records) {
         let is = |record: &Record, name: &str| record.trial.factors.get(name).map_or("-", String::as_str).to_owned();
         let levels = |name: &str| -> Vec<String> {
-            by(group.iter().copied(), |record| is(record, name)).into_iter().map(|(level, _)| level).collect()
+            let mut levels = Vec::new();
+            // As the plan has them, whatever the order in which they were measured.
+            for record in as_planned(group.iter().copied()) {
+                let level = record.trial.factors.get(name).cloned().unwrap_or_else(|| "-".to_owned());
+                if !levels.contains(&level) {
+                    levels.push(level);
+                }
+            }
+            levels
         };
         let names: BTreeSet<&String> = group.iter().flat_map(|record| record.trial.factors.keys()).collect();
         let varied: Vec<&str> = names
@@ -379,6 +453,7 @@ fn unit(figure: &Figure) -> &'static str {
 /// The best configuration of each kind of traffic, where there is more than one.
 fn best(records: &[Record]) -> Vec<Piece> {
     let mut rows = Vec::new();
+    let apart = Apart::of(records);
     for (kind, group) in kinds(records) {
         let Some(figure) = leading(group[0]) else { continue };
         let configurations = records::grouped(&group);
@@ -392,7 +467,7 @@ fn best(records: &[Record]) -> Vec<Piece> {
                 Cell::long(figure.title),
                 cell,
                 Cell::text(unit(figure)),
-                Cell::long(varied(runs[0], &["workload", "direction"])),
+                Cell::long(apart.levels(runs[0], &["workload", "direction"])),
                 Cell::count(runs.len() as u64),
             ]);
         }
@@ -420,6 +495,7 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
         return Vec::new();
     }
     let mut rows = Vec::new();
+    let apart = Apart::of(&report.material.records);
     for (side, name) in report.origin.sides.iter().zip(["baseline", "candidate"]) {
         for record in of_side(report, side).iter().take(LISTED) {
             let observed = report.material.observed(record);
@@ -428,7 +504,11 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
                 let trace = |value| Trace { value, figure: metric.name.clone(), records: vec![record.id.clone()] };
                 value.map(|value| Cell::number(value * metric.unit.scale(), 4).traced(trace(value))).into()
             });
-            let place = [Cell::text(name), Cell::count(u64::from(record.trial.repeat) + 1), Cell::long(levels(record))];
+            let place = [
+                Cell::text(name),
+                Cell::count(u64::from(record.trial.repeat) + 1),
+                Cell::long(apart.configuration(record, &[])),
+            ];
             rows.push(place.into_iter().chain(cells).collect());
         }
     }
@@ -437,11 +517,19 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
     vec![Piece::Folded("Every run".to_owned(), vec![Piece::Table(Table::new(names, rows).filled())])]
 }
 
+/// What was asked of a record's trial, in a few words.
 pub(super) fn levels(record: &Record) -> String {
+    let factors = record.trial.factors.iter().map(|(name, level)| format!("{name}={level}"));
     let asked = [("workload", record.workload.name()), ("direction", record.direction.name())];
     let asked = asked.into_iter().filter(|(name, _)| !record.trial.factors.contains_key(*name));
-    let all = std::iter::once(varied(record, &[])).chain(asked.map(|(_, is)| is.to_owned()));
-    all.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
+    factors.chain(asked.map(|(_, is)| is.to_owned())).collect::<Vec<_>>().join(", ")
+}
+
+/// Configurations of which the same is said first, how often what, and in how many runs.
+struct Limited {
+    names: Vec<String>,
+    firsts: Vec<(String, usize)>,
+    runs: usize,
 }
 
 /// The records whose first finding is explained, by their places: of each kind of finding one.
@@ -456,25 +544,53 @@ pub(super) fn explained(material: &Material) -> Vec<usize> {
 /// What each configuration was limited by, the first finding of each, and the evidence of each kind of finding once.
 fn limits(report: &Report<'_>) -> Vec<Piece> {
     let material = &report.material;
+    // Two campaigns may have the same configurations.
+    let baselines = report.origin.sides.first().map_or(0, |side| side.records.len());
+    let side = |record: &Record| match report.origin.sides.len() {
+        0 | 1 => "",
+        _ if material.place(record) < baselines => "baseline: ",
+        _ => "candidate: ",
+    };
     let all: Vec<&Record> = material.records.iter().collect();
+    let apart = Apart::of(&material.records);
+    // The same of other figures is the same.
+    let kind = |text: &str| text.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>();
+    let mut told: Vec<Limited> = Vec::new();
     let mut rows = Vec::new();
     for runs in records::grouped(&all) {
-        let mut firsts: Vec<(&str, usize)> = Vec::new();
-        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut firsts: Vec<(String, usize)> = Vec::new();
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for record in &runs {
             let first = material.firsts[material.place(record)].sentence.as_str();
-            let at = *places.entry(first).or_insert(firsts.len());
+            let at = *places.entry(kind(first)).or_insert(firsts.len());
             match firsts.get_mut(at) {
                 Some((_, times)) => *times += 1,
-                None => firsts.push((first, 1)),
+                None => firsts.push((first.to_owned(), 1)),
             }
         }
         firsts.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+        let name = format!("{}{}", side(runs[0]), apart.configuration(runs[0], &[]));
+        // Neighbours of which the same is said stand together.
+        match told.last_mut() {
+            Some(last)
+                if last.firsts.len() == 1 && firsts.len() == 1 && kind(&last.firsts[0].0) == kind(&firsts[0].0) =>
+            {
+                last.names.push(name);
+                last.firsts[0].1 += firsts[0].1;
+                last.runs += runs.len();
+            }
+            _ => told.push(Limited { names: vec![name], firsts, runs: runs.len() }),
+        }
+    }
+    for Limited { names, firsts, runs } in told {
+        let names = match &names[..] {
+            [first, .., last] if names.len() > 2 => format!("{first} to {last}, {} in all", names.len()),
+            few => few.join("; "),
+        };
         for (at, (first, times)) in firsts.into_iter().take(3).enumerate() {
-            let configuration = if at == 0 { levels(runs[0]) } else { String::new() };
             rows.push(vec![
-                Cell::long(configuration),
-                Cell::numbers(format!("{} of {}", count(times as u64), count(runs.len() as u64))),
+                Cell::long(if at == 0 { names.as_str() } else { "" }),
+                Cell::numbers(format!("{} of {}", count(times as u64), count(runs as u64))),
                 Cell::long(first),
             ]);
         }
@@ -488,7 +604,8 @@ fn limits(report: &Report<'_>) -> Vec<Piece> {
         inner.extend(budget::pieces(record));
         inner.extend(charts(figures::slices(record)));
         inner.extend(time::pieces(record));
-        let title = format!("{}: the evidence, from record {} ({})", finding.name, at + 1, levels(record));
+        let configuration = apart.configuration(record, &[]);
+        let title = format!("{}: the evidence, from record {} ({configuration})", finding.name, at + 1);
         pieces.push(Piece::Folded(title, inner));
     }
     pieces
@@ -520,9 +637,10 @@ fn in_section(title: &str, piece: Piece) -> Vec<Piece> {
 
 fn failed(records: &[Record]) -> Vec<Piece> {
     let failed = records.iter().zip(1_u64..).filter(|(record, _)| record.result.is_none());
+    let apart = Apart::of(records);
     let rows = failed.map(|(record, number)| {
         let why = record.error.as_deref().unwrap_or("it has no figures");
-        vec![Cell::count(number), Cell::long(levels(record)), Cell::long(why)]
+        vec![Cell::count(number), Cell::long(apart.configuration(record, &[])), Cell::long(why)]
     });
     in_section("Trials that failed", Piece::Table(Table::new(["record", "configuration", "why"], rows)))
 }
@@ -549,8 +667,8 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     }));
     lines.push(match origin.attached {
         true => {
-            "Its records are attached: `linerate report verify FILE` recomputes every figure from them, and `linerate \
-                 report extract FILE` gives them back."
+            "Its records are in its HTML form: `linerate report verify FILE` recomputes every figure from them, and \
+                 `linerate report extract FILE` gives them back."
                 .to_owned()
         }
         false => "Its records are not attached: `linerate report verify FILE` looks for them in the store.".to_owned(),
@@ -561,8 +679,8 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     });
     pieces.push(Piece::Lines(lines));
     let rows = origin.campaigns.iter().map(|Carried { campaign, .. }| {
-        let end = campaign.finished_at.as_deref().map_or("not finished", |end| end.get(..19).unwrap_or(end));
-        let begun = campaign.started_at.get(..19).unwrap_or(&campaign.started_at);
+        let end = campaign.finished_at.as_deref().map_or_else(|| "not finished".to_owned(), second);
+        let begun = second(&campaign.started_at);
         vec![
             Cell::text(&campaign.id),
             Cell::text(&campaign.plan),
@@ -587,14 +705,20 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     pieces
 }
 
+/// A moment of a record, to the second.
+fn second(moment: &str) -> String {
+    moment.get(..19).unwrap_or(moment).replace('T', " ")
+}
+
 fn listed(report: &Report<'_>) -> Vec<Piece> {
+    let apart = Apart::of(&report.material.records);
     let records = report.material.records.iter().zip(&report.material.digests);
     let rows = records.zip(1_u64..).take(LISTED).map(|((record, digest), number)| {
         vec![
             Cell::count(number),
             Cell::text(&record.id),
-            Cell::text(record.started_at.get(..19).unwrap_or(&record.started_at)),
-            Cell::long(levels(record)),
+            Cell::text(second(&record.started_at)),
+            Cell::long(apart.configuration(record, &[])),
             Cell::text(digest),
         ]
     });

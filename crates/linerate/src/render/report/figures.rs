@@ -6,14 +6,16 @@ use linerate_chart::{
 };
 use linerate_machine::end::{Direction, End};
 use linerate_path::stage::Stage;
-use linerate_results::compare::Comparison;
+use linerate_results::compare::verdict::Verdict;
+use linerate_results::compare::{Comparison, Judged};
+use linerate_results::figure::Metric;
 use linerate_results::figure::Source;
 use linerate_results::record::Record;
 use linerate_results::stats::median;
 use linerate_trial::spec::Workload;
 
 use super::Material;
-use super::groups::{by, varied};
+use super::groups::{Apart, as_planned, by};
 use crate::render::number::{count, figure};
 
 /// A picture has at most so many series of results, and so many bars.
@@ -56,7 +58,8 @@ pub(super) fn sweeps(records: &[Record]) -> Vec<Chart> {
     let streams = records.iter().filter(|record| {
         record.workload == Workload::UdpStream && record.result.is_some() && offered(record).is_some()
     });
-    let groups = by(streams, |record| (record.direction, varied(record, &["rate", "workload", "direction"])));
+    let apart = Apart::of(records);
+    let groups = by(streams, |record| (record.direction, apart.levels(record, &["rate", "workload", "direction"])));
     let mut charts = Vec::new();
     for ((direction, others), runs) in groups {
         // Of numbers that are not negative, the bits are in their order.
@@ -136,8 +139,9 @@ pub(super) fn latencies(material: &Material) -> Vec<Chart> {
     const PERCENTILES: [f64; 9] = [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999];
     let timed = material.records.iter().filter(|record| material.is_timed(record));
     let mut charts = Vec::new();
-    for (what, runs) in by(timed, |record| (record.workload, record.direction)) {
-        let configurations = by(runs.iter().copied(), |record| varied(record, &["workload", "direction"]));
+    for (what, runs) in by(as_planned(timed), |record| (record.workload, record.direction)) {
+        let apart = Apart::of(runs.iter().copied());
+        let configurations = by(runs.iter().copied(), |record| apart.levels(record, &["workload", "direction"]));
         let told = configurations.len().min(SERIES);
         let mut head = vec!["percentile".to_owned()];
         let mut columns = Vec::new();
@@ -207,10 +211,8 @@ pub(super) fn cpu(records: &[Record]) -> Option<Chart> {
         (whole > 0.0).then(|| [user, system, irq, softirq, other].map(|part| part / whole))
     };
     let has = |record: &&Record| BOTH.iter().any(|end| demand(record, *end).is_some());
-    let groups = by(records.iter().filter(has), |record| {
-        let others = varied(record, &["workload", "direction"]);
-        format!("{} {}{}{others}", record.workload, record.direction, if others.is_empty() { "" } else { ", " })
-    });
+    let apart = Apart::of(records.iter().filter(has));
+    let groups = by(as_planned(records.iter().filter(has)), |record| apart.configuration(record, &[]));
     if groups.is_empty() || groups.len() > BARS {
         return None;
     }
@@ -381,14 +383,12 @@ pub(super) fn path(record: &Record) -> Vec<Chart> {
 
 /// Every run of both sides beside the medians, for what was judged.
 pub(super) fn sides(material: &Material, sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart> {
-    let configurations = sides.map(|side| by(side, |record| configuration(record, comparison)));
-    let mut names: Vec<String> = Vec::new();
-    for (name, _) in configurations.iter().flatten() {
-        if names.len() < BARS && !names.contains(name) {
-            names.push(name.clone());
-        }
-    }
     let mut charts = Vec::new();
+    let apart = Apart::of(sides.into_iter().flatten());
+    let configuration = |record: &Record| configuration(record, &apart, comparison);
+    let configurations = sides.map(|side| by(side, configuration));
+    let both = sides.iter().flat_map(|side| as_planned(side.iter()));
+    let names: Vec<String> = by(both, configuration).into_iter().map(|(name, _)| name).take(BARS).collect();
     let mut judged: Vec<_> = comparison.judged.iter().collect();
     // What is found first, then the usual ones.
     judged.sort_by_key(|one| !one.verdict.is_found());
@@ -436,8 +436,7 @@ pub(super) fn sides(material: &Material, sides: [&[Record]; 2], comparison: &Com
         if table.rows.is_empty() {
             continue;
         }
-        let sentence =
-            format!("The verdict: {}. Shown are medians, from the smallest to the largest.", one.verdict.words(metric));
+        let sentence = verdicts(comparison, metric);
         charts.push(
             Chart::new(format!("{}, both sides", metric.title), sentence, table)
                 .x(Axis::categories("configuration", names.clone()))
@@ -447,10 +446,37 @@ pub(super) fn sides(material: &Material, sides: [&[Record]; 2], comparison: &Com
     charts
 }
 
+/// What was judged of a figure: of each configuration where there are few, else how many.
+fn verdicts(comparison: &Comparison, metric: &Metric) -> String {
+    let judged: Vec<&Judged> = comparison.judged.iter().filter(|one| one.metric.name == metric.name).collect();
+    let words = |one: &Judged| match one.verdict {
+        Verdict::CannotTell { .. } => "cannot tell".to_owned(),
+        _ => one.verdict.words(metric),
+    };
+    if let [one] = judged[..] {
+        return format!("The verdict: {}.", one.verdict.words(metric));
+    }
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for one in &judged {
+        match told.iter_mut().find(|(other, _)| *other == words(one)) {
+            Some((_, configurations)) => configurations.push(&one.configuration),
+            None => told.push((words(one), vec![&one.configuration])),
+        }
+    }
+    let told: Vec<String> = told
+        .into_iter()
+        .map(|(words, configurations)| match configurations.len() {
+            all if all == judged.len() => format!("{words} for each configuration"),
+            1..=3 => format!("{words} for {}", configurations.join("; ")),
+            many => format!("{words} for {many} configurations"),
+        })
+        .collect();
+    format!("The verdict: {}.", told.join(", and "))
+}
+
 /// A configuration without what the sides differ in on purpose.
-fn configuration(record: &Record, comparison: &Comparison) -> String {
+fn configuration(record: &Record, apart: &Apart, comparison: &Comparison) -> String {
     let on_purpose: Vec<&str> =
         comparison.differs.iter().filter(|one| one.on_purpose).map(|one| one.name.as_str()).collect();
-    let levels = varied(record, &on_purpose);
-    if levels.is_empty() { format!("{} {}", record.workload, record.direction) } else { levels }
+    apart.configuration(record, &on_purpose)
 }

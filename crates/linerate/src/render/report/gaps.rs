@@ -9,7 +9,7 @@ use linerate_results::record::{FlowFigures, Record};
 use linerate_trial::histogram::Histogram;
 
 use super::figures::{SERIES, cell, trace, whole};
-use super::groups::varied;
+use super::groups::Apart;
 use super::material::{Material, flows};
 use crate::render::number::{count, figure};
 
@@ -35,6 +35,7 @@ impl Flows<'_> {
 
 /// UDP streams by the directions of their trial and of their own, then by configuration.
 fn streams(records: &[Record]) -> Vec<(Direction, Direction, Vec<Flows<'_>>)> {
+    let apart = Apart::of(records);
     let mut kinds: Vec<(Direction, Direction, Vec<Flows<'_>>)> = Vec::new();
     for record in records {
         for (which, (direction, flow)) in flows(record).into_iter().enumerate() {
@@ -43,7 +44,7 @@ fn streams(records: &[Record]) -> Vec<(Direction, Direction, Vec<Flows<'_>>)> {
                 kinds.push((record.direction, direction, Vec::new()));
                 kinds.len() - 1
             });
-            let name = match varied(record, &["workload", "direction"]) {
+            let name = match apart.levels(record, &["workload", "direction"]) {
                 name if name.is_empty() => "all runs".to_owned(),
                 name => name,
             };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use linerate_machine::end::Direction;
+use linerate_machine::end::{Direction, End};
 use linerate_results::findings::{findings, limit, trouble};
 use linerate_results::observation::{Asked, Observation};
 use linerate_results::record::{Figures, FlowFigures, Record};
@@ -34,6 +34,8 @@ pub(crate) struct Material {
     pub(super) inside: Vec<(usize, Record)>,
     /// The configurations that have each kind of that.
     pub(super) inside_of: [HashSet<usize>; 2],
+    /// What the fields of registers that stood still were set to, and in how many trials.
+    pub(super) stood: BTreeMap<(End, String), BTreeMap<String, u64>>,
     /// The versions of the agents that measured.
     pub(super) agents: BTreeSet<String>,
     /// A kernel's command line is among them.
@@ -76,7 +78,10 @@ impl Material {
         self.digests.push(digest(line));
         self.identities.record(&record, line);
         self.attachment.iter_mut().for_each(|attachment| attachment.add(line));
-        for (_, machine) in record.machines() {
+        for (end, machine) in record.machines() {
+            for (name, value) in machine.registers.iter().flat_map(|registers| &registers.stood) {
+                *self.stood.entry((end, name.clone())).or_default().entry(value.clone()).or_default() += 1;
+            }
             let environment = &machine.environment;
             if let Some(version) = environment.agent_version.as_ref().filter(|version| !self.agents.contains(*version))
             {

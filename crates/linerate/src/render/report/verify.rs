@@ -42,20 +42,31 @@ pub(crate) struct Shown {
     pub(crate) text: String,
 }
 
-/// `material` is of the records as they are attached, or as the store has them; `whole` as of [`Report::new`].
+/// Why these are not the records that a report was made from. `material` is of the records as they are attached, or as the
+/// store has them.
+fn other_records(origin: &Origin, material: &Material) -> Option<Difference> {
+    let wanted: Vec<&String> = origin.sides.iter().flat_map(|side| &side.digests).collect();
+    if wanted.len() != material.len() {
+        return Some(Difference::Count([wanted.len(), material.len()]));
+    }
+    let at = material.digests.iter().zip(wanted).position(|(is, wanted)| is != wanted)?;
+    Some(Difference::Record { number: at + 1, id: material.records[at].id.clone() })
+}
+
+/// The same in words.
+pub(crate) fn unlike(origin: &Origin, material: &Material) -> Option<String> {
+    other_records(origin, material).map(|difference| difference.sentence())
+}
+
+/// `material` as above; `whole` as of [`Report::new`].
 pub(crate) fn verify(
     html: &str,
     origin: &Origin,
     material: Material,
     whole: impl FnOnce(&[usize]) -> Result<Vec<Record>>,
 ) -> Result<Verified> {
-    let wanted: Vec<&String> = origin.sides.iter().flat_map(|side| &side.digests).collect();
-    if wanted.len() != material.len() {
-        return Ok(Verified::Different(Difference::Count([wanted.len(), material.len()])));
-    }
-    if let Some(at) = material.digests.iter().zip(wanted).position(|(is, wanted)| is != wanted) {
-        let id = material.records[at].id.clone();
-        return Ok(Verified::Different(Difference::Record { number: at + 1, id }));
+    if let Some(difference) = other_records(origin, &material) {
+        return Ok(Verified::Different(difference));
     }
     Ok(of_text(html, &Report::new(origin, material, whole)?.html(), origin))
 }
