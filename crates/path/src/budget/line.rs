@@ -164,7 +164,14 @@ impl LossLine {
 
     /// Whether other traffic of the machine moves what the line rests on, and it was taken for as much as was missing.
     pub fn is_of_the_whole_machine(&self) -> bool {
-        self.cause == Some(DropCause::Undelivered) || self.counters.is_empty()
+        // softnet counts for every interface; the trial's own has to agree.
+        let is_confirmed = !self.counted_again.is_empty()
+            || self.adjustments.iter().any(|one| matches!(one, Adjustment::LimitedByInterface { .. }));
+        match self.cause {
+            Some(DropCause::Undelivered) => true,
+            Some(DropCause::Backlog) => !is_confirmed,
+            _ => self.counters.is_empty(),
+        }
     }
 
     /// Whether one of its counters is this field of its group: `NoPorts` is of `Udp` and of `Udp6`.
