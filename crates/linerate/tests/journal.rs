@@ -174,20 +174,25 @@ fn a_watchdog_at_work_is_waited_for() {
 /// A namespace that no longer exists: what was its own is gone, and what is the machine's is put back.
 #[test]
 fn what_no_namespace_owns_outlives_the_namespace() {
-    let (Some(mut gone), Some(bench)) = (bench("gone"), bench("stays")) else { return };
-    let path = plan(&gone, 100, &[TARGET_WORD, TARGET_MTU]);
-    let text = fs::read_to_string(&path).unwrap();
-    let (plan, _) = text.split_once("get = ").unwrap();
-    // What a command does may depend on its namespace; a file is the same everywhere.
-    fs::write(&path, format!("{plan}file = \"{}\"\n", gone.folder.path("word"))).unwrap();
-    let running = Running::start(gone.run_command(&path, &["--quiet"]));
-    gone.wait_until("the word is changed", IN_TIME, || !matches!(&*word(&gone), "zero" | ""));
-    kill_everything(&gone);
-    running.wait(IN_TIME);
-    gone.check_nothing_runs(IN_TIME);
-    gone.lab = None;
-    assert_ne!(word(&gone), "zero");
-    let mut command = bench.linerate(&["target", &bench.target(), "get", "mtu"]);
+    let Some(stays) = bench("stays") else { return };
+    // The agent that is killed last may have heard before that the others are gone, and have put all back.
+    let gone = (0..4).find_map(|_| {
+        let mut gone = bench("gone")?;
+        let path = plan(&gone, 100, &[TARGET_WORD, TARGET_MTU]);
+        let text = fs::read_to_string(&path).unwrap();
+        let (plan, _) = text.split_once("get = ").unwrap();
+        // What a command does may depend on its namespace; a file is the same everywhere.
+        fs::write(&path, format!("{plan}file = \"{}\"\n", gone.folder.path("word"))).unwrap();
+        let running = Running::start(gone.run_command(&path, &["--quiet"]));
+        gone.wait_until("the word is changed", IN_TIME, || !matches!(&*word(&gone), "zero" | ""));
+        kill_everything(&gone);
+        running.wait(IN_TIME);
+        gone.check_nothing_runs(IN_TIME);
+        gone.lab = None;
+        (word(&gone) != "zero").then_some(gone)
+    });
+    let gone = gone.expect("a word that is left changed");
+    let mut command = stays.linerate(&["target", &stays.target(), "get", "mtu"]);
     command.env("LINERATE_JOURNALS", gone.folder.path("journals"));
     let ran = Running::start(command).wait(LONG);
     assert_eq!(word(&gone), "zero", "{ran:#?}");
