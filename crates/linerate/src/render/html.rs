@@ -1,6 +1,7 @@
 //! Answers of headings, tables and sentences as one HTML document that needs nothing else: no script, nothing fetched.
 //! What it says does not rest on its style sheet: Jenkins serves reports without (`default-src 'none'`).
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use linerate_chart::Chart;
@@ -48,6 +49,9 @@ pub(super) struct Page<'a> {
 pub(super) fn document(page: &Page<'_>, pieces: &[Piece]) -> String {
     let title = sentence(page.title);
     let (name, content) = page.meta;
+    let called = Called { numbers: page.numbers, sets: RefCell::default() };
+    let inner = body(pieces, &called, &Count::default());
+    let sets = called.sets.into_inner();
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -61,7 +65,15 @@ pub(super) fn document(page: &Page<'_>, pieces: &[Piece]) -> String {
             body {
                 main {
                     h1 { (title) }
-                    (body(pieces, page.numbers, &Count::default()))
+                    (inner)
+                    @if !sets.is_empty() {
+                        details {
+                            summary { "Sets of records" }
+                            @for (set, number) in sets.iter().zip(1..) {
+                                p { "Set " (number) ": " (set) }
+                            }
+                        }
+                    }
                     @if let Some([words, file, url]) = page.attached {
                         p { a id="records-attached" download=(file) href=(url) { (words) } }
                     }
@@ -75,19 +87,19 @@ pub(super) fn document(page: &Page<'_>, pieces: &[Piece]) -> String {
 }
 
 /// `drawn` counts the pictures: each has an identifier.
-fn body(pieces: &[Piece], numbers: &BTreeMap<String, usize>, drawn: &Count) -> Markup {
+fn body(pieces: &[Piece], called: &Called<'_>, drawn: &Count) -> Markup {
     html! {
         @for piece in pieces {
             @match piece {
                 Piece::Section(title) => h2 { (sentence(title)) },
                 Piece::Heading(title) => h3 { (sentence(title)) },
-                Piece::Table(table) => (self::table(table, numbers)),
+                Piece::Table(table) => (self::table(table, called)),
                 Piece::Lines(lines) => (self::lines(lines)),
-                Piece::Chart(chart) => (self::chart(chart, &next(drawn), numbers)),
+                Piece::Chart(chart) => (self::chart(chart, &next(drawn), called)),
                 Piece::Text(text) => pre tabindex="0" { (printable(text)) },
                 Piece::Folded(title, pieces) => details {
                     summary { (sentence(title)) }
-                    (body(pieces, numbers, drawn))
+                    (body(pieces, called, drawn))
                 },
             }
             // One piece a line, so that two reports can be held against each other.
@@ -118,7 +130,7 @@ fn printable(text: &str) -> String {
     text.trim_end().lines().map(|line| format!("{}\n", sentence(line))).collect()
 }
 
-fn table(table: &Table, numbers: &BTreeMap<String, usize>) -> Markup {
+fn table(table: &Table, called: &Called<'_>) -> Markup {
     if table.rows.is_empty() {
         return html! {};
     }
@@ -148,7 +160,7 @@ fn table(table: &Table, numbers: &BTreeMap<String, usize>) -> Markup {
                         }
                         tr {
                             @for (at, cell) in row.iter().enumerate() {
-                                td align=[align(at)] { (figure(cell, numbers)) }
+                                td align=[align(at)] { (figure(cell, called)) }
                             }
                         }
                     }
@@ -159,13 +171,13 @@ fn table(table: &Table, numbers: &BTreeMap<String, usize>) -> Markup {
 }
 
 /// What a cell says; of a figure also its value in full, and the records that it comes from.
-fn figure(cell: &Cell, numbers: &BTreeMap<String, usize>) -> Markup {
+fn figure(cell: &Cell, called: &Called<'_>) -> Markup {
     let shown = cell.shown();
     let shown = sentence(shown.trim());
     match &cell.trace {
         None => html! { (shown) },
         Some(trace) => {
-            let (figure, records) = (super::cell(&trace.figure), records(trace, numbers));
+            let (figure, records) = (super::cell(&trace.figure), called.records(trace));
             let said = format!("{figure} of {records}");
             html! { data value=(trace.value) data-figure=(figure) data-records=(records) title=(said) { (shown) } }
         }
@@ -173,22 +185,44 @@ fn figure(cell: &Cell, numbers: &BTreeMap<String, usize>) -> Markup {
 }
 
 /// The picture, which names and describes itself, and its numbers for whoever cannot see it, or wants them.
-fn chart(chart: &Chart, id: &str, numbers: &BTreeMap<String, usize>) -> Markup {
+fn chart(chart: &Chart, id: &str, called: &Called<'_>) -> Markup {
     html! {
         figure {
             (PreEscaped(linerate_chart::svg::drawn(chart, id)))
             details {
                 summary { "The numbers: " (sentence(&chart.title)) }
-                (table(&chart_numbers(chart), numbers))
+                (table(&chart_numbers(chart), called))
             }
         }
     }
 }
 
-/// Which records, by their numbers: `records 1-4, 7`.
-fn records(trace: &Trace, numbers: &BTreeMap<String, usize>) -> String {
-    let mut found: Vec<usize> = trace.records.iter().filter_map(|id| numbers.get(id).copied()).collect();
-    found.sort_unstable();
-    let word = if found.len() == 1 { "record" } else { "records" };
-    format!("{word} {}", ranges(&found).join(", "))
+/// What records are called.
+struct Called<'a> {
+    numbers: &'a BTreeMap<String, usize>,
+    /// Lists that are too long to stand at each figure, in the order in which they came.
+    sets: RefCell<Vec<String>>,
+}
+
+/// A list of records with so many parts stands once, as a set.
+const LONG: usize = 32;
+
+impl Called<'_> {
+    /// Which records, by their numbers: `records 1-4, 7`, or `500 records, set 3`.
+    fn records(&self, trace: &Trace) -> String {
+        let mut found: Vec<usize> = trace.records.iter().filter_map(|id| self.numbers.get(id).copied()).collect();
+        found.sort_unstable();
+        let word = if found.len() == 1 { "record" } else { "records" };
+        let parts = ranges(&found);
+        if parts.len() < LONG {
+            return format!("{word} {}", parts.join(", "));
+        }
+        let set = parts.join(", ");
+        let mut sets = self.sets.borrow_mut();
+        let at = sets.iter().position(|other| *other == set).unwrap_or_else(|| {
+            sets.push(set);
+            sets.len() - 1
+        });
+        format!("{} records, set {}", found.len(), at + 1)
+    }
 }
