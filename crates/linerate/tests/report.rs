@@ -4,8 +4,14 @@
 mod machines;
 
 use std::fs;
+use std::io::{Read, Write};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use machines::browser::Browser;
 use machines::{Bench, Ran, Running};
 
@@ -13,6 +19,17 @@ const LONG: Duration = Duration::from_secs(120);
 
 fn linerate(bench: &Bench, arguments: &[&str]) -> Ran {
     Running::start(bench.linerate(arguments)).wait(LONG)
+}
+
+/// The report with other lines attached.
+fn with_attached(html: &str, other: impl Fn(&str) -> String) -> String {
+    let (before, rest) = html.split_once("base64,").unwrap();
+    let (packed, after) = rest.split_once('"').unwrap();
+    let mut lines = String::new();
+    GzDecoder::new(&*STANDARD.decode(packed).unwrap()).read_to_string(&mut lines).unwrap();
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(other(&lines).as_bytes()).unwrap();
+    format!("{before}base64,{}\"{after}", STANDARD.encode(packed.finish().unwrap()))
 }
 
 #[test]
@@ -55,6 +72,15 @@ fn a_run_makes_its_report_and_it_is_true() {
     let said = report(&["verify", &forged]);
     assert_eq!(said.status.code(), Some(1), "{}", said.stderr);
     assert!(said.stdout.starts_with("It differs: figure "), "{}", said.stdout);
+
+    // A record of which one octet is another is noticed, also where it means the same.
+    let respaced = path("respaced.html");
+    fs::write(&respaced, with_attached(&text, |lines| lines.replacen("{\"", "{\t\"", 1))).unwrap();
+    let said = report(&["verify", &respaced]);
+    assert_eq!(said.status.code(), Some(1), "{}", said.stderr);
+    assert!(said.stdout.contains("its SHA-256 is another"), "{}", said.stdout);
+    report(&["--from", &respaced, "--text"])
+        .check_sentence(&["its SHA-256 is another", "get the report as it was made"]);
 
     // The same again is the same, and every form is there.
     let again = path("again.html");

@@ -41,7 +41,15 @@ fn a_cables_rate_is_found_in_both_directions() {
     });
     assert!(found, "less than the cable carries, three times");
     bench.check_quiet();
-    assert!(bench.records().iter().all(|record| record.plan == "search" && record.trial.factors.contains_key("rate")));
+    let records = bench.records();
+    assert!(records.iter().all(|record| record.plan == "search" && record.trial.factors.contains_key("rate")));
+    for (one, other) in records.iter().flat_map(|one| records.iter().map(move |other| (one, other))) {
+        // Within one search the same load is the same configuration, measured once more, and no other is.
+        let alike = one.campaign == other.campaign && one.trial.configuration == other.trial.configuration;
+        let asked_alike = one.campaign == other.campaign && one.trial.factors == other.trial.factors;
+        assert_eq!(alike, asked_alike, "{:?} {:?}", one.trial, other.trial);
+        assert!(!alike || one.id == other.id || one.trial.repeat != other.trial.repeat, "{:?}", one.trial);
+    }
 }
 
 #[test]

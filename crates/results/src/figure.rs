@@ -274,6 +274,12 @@ impl<'a> Source<'a> {
         Source::of(record, Some(direction)).or_else(alone)
     }
 
+    /// Each direction that the record ran, by itself.
+    pub fn each(record: &'a Record) -> Vec<Source<'a>> {
+        let is_part = |source: &Source<'_>| source.direction.is_some() || record.direction != Direction::Both;
+        Source::all(record).into_iter().filter(is_part).collect()
+    }
+
     /// The record, and its two directions where it ran both.
     pub fn all(record: &'a Record) -> Vec<Source<'a>> {
         let parts = [None, Some(Direction::Tx), Some(Direction::Rx)];

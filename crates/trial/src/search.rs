@@ -48,6 +48,8 @@ pub struct Found {
     pub trials: usize,
     /// Both bounds are known, no farther apart than was asked for.
     pub is_regular: bool,
+    /// The highest load of all keeps to the goal: there is no upper bound to be found.
+    pub is_unlimited: bool,
 }
 
 /// A search.
@@ -147,6 +149,7 @@ impl Search {
                 conditional_throughput: lower.zip(loss).map(|(load, loss)| load * (1.0 - loss)),
                 trials: [bounds.lower, bounds.upper].into_iter().filter_map(of).map(Vec::len).sum(),
                 is_regular: bounds.lower.zip(bounds.upper).is_some_and(|(lower, upper)| is_near(lower, upper)),
+                is_unlimited: bounds.lower == Some(self.loads.top()),
             }
         };
         self.goals.iter().zip(&self.approaches).map(found).collect()

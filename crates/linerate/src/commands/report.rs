@@ -147,40 +147,32 @@ enum From<'a> {
 }
 
 impl Records<'_> {
-    /// The record as it is told, and the line that it is attached as; `text` is what was read.
-    fn told(&self, record: Record, text: String) -> Result<(Record, String)> {
-        Ok(match &self.pseudonyms {
-            None => {
-                let line = line_of(&record, text);
-                (record, line)
-            }
-            Some(pseudonyms) => {
-                let record = pseudonyms.record(record)?;
-                let line = line(&record);
-                (record, line)
-            }
-        })
-    }
-
-    /// One of the store's.
-    fn stored(&self, reader: &Reader<'_>, id: &str) -> Result<(Record, String)> {
-        let (record, text) = reader.with_text(id)?;
-        self.told(record, text)
-    }
-
+    /// All of them; each with the line that it is attached as.
     fn material(&self, is_attached: bool) -> Result<Material> {
         let mut material = Material::new(is_attached);
-        match &self.from {
-            From::Store(reader, ids) => {
-                for id in *ids {
-                    let (record, line) = self.stored(reader, id)?;
+        let mut add = |record: Record, text: &str| -> Result<()> {
+            match &self.pseudonyms {
+                None => material.add(record, text),
+                Some(pseudonyms) => {
+                    let record = pseudonyms.record(record)?;
+                    let line = line(&record);
                     material.add(record, &line);
                 }
             }
+            Ok(())
+        };
+        match &self.from {
+            From::Store(reader, ids) => {
+                for id in *ids {
+                    let (record, text) = reader.with_text(id)?;
+                    let line = line_of(&record, text);
+                    add(record, &line)?;
+                }
+            }
+            // What stands in a report is held against its digest as it stands there.
             From::Report(html) => {
                 each_attached(html, |number, text| {
-                    let (record, line) = self.told(record_of(number, text)?, text.to_owned())?;
-                    material.add(record, &line);
+                    add(record_of(number, text)?, text)?;
                     Ok(ControlFlow::Continue(()))
                 })?;
             }
@@ -190,12 +182,13 @@ impl Records<'_> {
 
     /// Those at these places.
     fn at(&self, places: &[usize]) -> Result<Vec<Record>> {
-        match &self.from {
-            From::Store(reader, ids) => places.iter().map(|at| Ok(self.stored(reader, &ids[*at])?.0)).collect(),
-            From::Report(html) => {
-                let found = attached_at(html, places)?;
-                found.into_iter().map(|record| Ok(self.told(record, String::new())?.0)).collect()
-            }
+        let found = match &self.from {
+            From::Store(reader, ids) => places.iter().map(|at| Ok(reader.record(&ids[*at])?)).collect::<Result<_>>()?,
+            From::Report(html) => attached_at(html, places)?,
+        };
+        match &self.pseudonyms {
+            None => Ok(found),
+            Some(pseudonyms) => found.into_iter().map(|record| pseudonyms.record(record)).collect(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `linerate search`: the most that comes through between two machines.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
@@ -9,7 +10,7 @@ use linerate_machine::end::End;
 use linerate_plan::{Changes, PlannedTrial};
 use linerate_results::record::Record;
 use linerate_trial::search::goal::Goal;
-use linerate_trial::spec::{Ip, Workload};
+use linerate_trial::spec::{Ip, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::run::{Wanted, status};
@@ -71,23 +72,30 @@ pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<Exit
     for client in [&pair.target, &pair.host] {
         say_notes(client);
     }
-    let most = match arguments.max_rate {
-        Some(bps) => bps as f64,
-        None => bases
-            .iter()
-            .map(|trial| carried(&pair, trial))
-            .collect::<Result<Vec<_>>>()?
-            .into_iter()
-            .fold(f64::INFINITY, f64::min),
+    let mut links = BTreeMap::new();
+    let mut ladder = |base: PlannedTrial| -> Result<(PlannedTrial, [f64; 2])> {
+        let most = match arguments.max_rate {
+            Some(bps) => bps as f64,
+            None => {
+                let family = base.spec.ip.map(|ip| ip == Ip::V4);
+                let link = match links.get(&family) {
+                    Some(link) => *link,
+                    None => *links.entry(family).or_insert(slower_link(&pair, base.spec.ip)?),
+                };
+                link.carries(&base.spec)
+            }
+        };
+        let least = arguments.min_rate.map_or(most * LEAST, |bps| bps as f64);
+        Ok((base, [least, most]))
     };
-    let least = arguments.min_rate.map_or(most * LEAST, |bps| bps as f64);
-    let Some(mut searching) = Searching::new(&bases, &goals, least, most) else {
-        bail!(
+    let bases = bases.into_iter().map(&mut ladder).collect::<Result<Vec<_>>>()?;
+    let mut searching = Searching::new(bases, &goals).map_err(|[least, most]| {
+        anyhow!(
             "nothing lies between the lowest load, {} Mbit/s, and the highest, {} Mbit/s; give --min-rate and --max-rate",
             least / 1e6,
             most / 1e6
-        );
-    };
+        )
+    })?;
     let mut order = wanted.begin()?;
     order.take_trials();
     SEARCH.clone_into(&mut order.plan.name);
@@ -107,7 +115,7 @@ pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<Exit
             _ => out!("{}", render::search::text(&searched, &records, width())),
         }
     }
-    let is_found = searched.iter().flat_map(|one| &one.found).all(|found| found.is_regular || found.upper.is_none());
+    let is_found = searched.iter().flat_map(|one| &one.found).all(|found| found.is_regular || found.is_unlimited);
     Ok(match status(ended)? {
         ExitCode::SUCCESS if !is_found => ExitCode::from(1),
         status => status,
@@ -124,9 +132,24 @@ fn words(arguments: &SearchArgs) -> Vec<String> {
     if words.is_empty() { vec!["--goal ndr --goal pdr".to_owned()] } else { words }
 }
 
-/// The payload that the slower of the two links carries, bits per second.
-fn carried(pair: &Pair, trial: &PlannedTrial) -> Result<f64> {
-    let route = pair.route(trial.spec.ip).map_err(|complaint| anyhow!(complaint))?;
+/// The slower of the two links.
+#[derive(Clone, Copy)]
+struct Link {
+    mbps: u32,
+    ip: Ip,
+}
+
+impl Link {
+    /// The payload that it carries in datagrams of this trial's size, bits per second.
+    fn carries(self, spec: &Spec) -> f64 {
+        let payload = u64::from(Spec { ip: Some(self.ip), ..spec.clone() }.message_octets());
+        let version = if self.ip == Ip::V4 { IpVersion::V4 } else { IpVersion::V6 };
+        f64::from(self.mbps) * 1e6 * payload as f64 / EthernetOverhead::udp_wire_octets(payload, version) as f64
+    }
+}
+
+fn slower_link(pair: &Pair, ip: Option<Ip>) -> Result<Link> {
+    let route = pair.route(ip).map_err(|complaint| anyhow!(complaint))?;
     let speed = |end, address| {
         let interface = pair.interface(end, address).map(str::to_owned);
         let described =
@@ -138,9 +161,22 @@ fn carried(pair: &Pair, trial: &PlannedTrial) -> Result<f64> {
     let Some(mbps) = speeds.into_iter().flatten().min() else {
         bail!("neither machine says how fast its link is; say the highest load to try, like --max-rate 1G");
     };
-    let (ip, family) = if route.target.is_ipv4() { (IpVersion::V4, Ip::V4) } else { (IpVersion::V6, Ip::V6) };
-    let mut spec = trial.spec.clone();
-    spec.ip = Some(family);
-    let payload = u64::from(spec.message_octets());
-    Ok(f64::from(mbps) * 1e6 * payload as f64 / EthernetOverhead::udp_wire_octets(payload, ip) as f64)
+    Ok(Link { mbps, ip: if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_link_carries_depends_on_the_datagrams() {
+        let of = |octets: u32, ip| Spec { message_size: Some(octets), ip, ..Spec::new(Workload::UdpStream) };
+        let link = Link { mbps: 1000, ip: Ip::V4 };
+        // RFC 2544, appendix B, at 1 Gbit/s: 1,488,095 frames a second of 64 octets, 81,274 of 1518.
+        for (octets, frames) in [(18, 1_488_095.0), (1472, 81_274.0)] {
+            let carried = link.carries(&of(octets, None)) / 8.0 / f64::from(octets);
+            assert!((carried - frames).abs() < 1.0, "{octets}: {carried}");
+        }
+        assert!(Link { ip: Ip::V6, ..link }.carries(&of(1000, None)) < link.carries(&of(1000, None)));
+    }
 }

@@ -16,6 +16,8 @@ pub(crate) trait Agenda {
     fn planned(&self) -> Option<usize>;
     /// The next one, or none.
     fn next(&mut self) -> Option<PlannedTrial>;
+    /// The place of that one among all, from 1: those that turned out not to be needed count.
+    fn place(&self) -> usize;
     /// What tells it from the others.
     fn words(&self, trial: &PlannedTrial) -> String;
     /// Those that are known to come after it.
@@ -63,6 +65,10 @@ impl Agenda for Listed {
             }
             self.pace.trial_left_out();
         }
+    }
+
+    fn place(&self) -> usize {
+        self.place
     }
 
     fn words(&self, trial: &PlannedTrial) -> String {

@@ -73,13 +73,13 @@ pub(crate) fn run(
     progress: &Progress,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
-    let (campaign, done) = begun(order, pair, store)?;
+    let begun = begun(order, pair, store)?;
     let mut repeats = order.changes.precision.map(Repeats::new);
     if let (Some(repeats), Some(_)) = (&mut repeats, &order.resume) {
-        store.records_of(&campaign)?.iter().for_each(|record| repeats.before(record));
+        store.records_of(&begun.campaign)?.iter().for_each(|record| repeats.before(record));
     }
-    let mut agenda = Listed::new(&order.trials, &done, repeats);
-    carry_out(order, &Begun { campaign, done }, &mut agenda, pair, store, progress, heard)
+    let mut agenda = Listed::new(&order.trials, &begun.done, repeats);
+    carry_out(order, &begun, &mut agenda, pair, store, progress, heard)
 }
 
 /// The same for trials each of which depends on those before it.
@@ -91,8 +91,8 @@ pub(crate) fn run_by(
     progress: &Progress,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
-    let (campaign, done) = begun(order, pair, store)?;
-    carry_out(order, &Begun { campaign, done }, agenda, pair, store, progress, heard)
+    let begun = begun(order, pair, store)?;
+    carry_out(order, &begun, agenda, pair, store, progress, heard)
 }
 
 /// A campaign in the store.
@@ -102,9 +102,9 @@ struct Begun {
     done: BTreeSet<u32>,
 }
 
-fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<(String, BTreeSet<u32>), StoreError> {
+fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<Begun, StoreError> {
     if let Some(campaign) = &order.resume {
-        return Ok((campaign.id.clone(), store.finished_trials(&campaign.id)?));
+        return Ok(Begun { campaign: campaign.id.clone(), done: store.finished_trials(&campaign.id)? });
     }
     let (id, now) = Ids::default().next();
     store.campaign_begin(&Campaign {
@@ -117,7 +117,7 @@ fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<(String, B
         planned: order.trials.len() as u32,
         finished_at: None,
     })?;
-    Ok((id, BTreeSet::new()))
+    Ok(Begun { campaign: id, done: BTreeSet::new() })
 }
 
 fn carry_out(
@@ -170,12 +170,11 @@ fn trials(
     let worked: BTreeSet<u32> =
         order.trials.iter().filter(|trial| done.contains(&trial.index)).map(|trial| trial.configuration).collect();
     let mut policy = AbortPolicy::new(worked);
-    let (mut place, mut finished, mut failed) = (0, done.len(), 0);
+    let (mut finished, mut failed) = (done.len(), 0);
     let mut examined = Examined::default();
     progress.begin(agenda.planned(), agenda.left());
     while let Some(trial) = agenda.next() {
-        let trial = &trial;
-        place += 1;
+        let (trial, place) = (&trial, agenda.place());
         if interrupt::requested() {
             return Err(CampaignError::Interrupted { finished });
         }
@@ -240,7 +239,7 @@ fn trials(
         }
         heard(&record);
         agenda.ended(trial, &record, began.elapsed());
-        let is_last = agenda.planned().is_some_and(|planned| place >= planned);
+        let is_last = agenda.planned() == Some(place);
         match error {
             None => {
                 finished += 1;

@@ -22,13 +22,15 @@ const MOST_FAILED: u32 = 3;
 
 /// The searches of a campaign.
 pub(crate) struct Searching {
-    ways: Vec<Way>,
+    all: Vec<OneSearch>,
+    /// Each load of each search is a configuration of its own, by its place here.
+    configurations: Vec<(usize, u32)>,
     trials: u32,
     asked: Option<(usize, Asked)>,
 }
 
 /// The search for one configuration.
-struct Way {
+struct OneSearch {
     base: PlannedTrial,
     search: Search,
     failed: u32,
@@ -47,25 +49,29 @@ pub(crate) struct Searched {
 }
 
 impl Searching {
-    /// One search for each of these configurations, from `least_bps` to `most_bps` of payload in each direction; `None`: nothing
-    /// lies between the two.
-    pub(crate) fn new(bases: &[PlannedTrial], goals: &[Goal], least_bps: f64, most_bps: f64) -> Option<Searching> {
-        let way = |base: &PlannedTrial| {
-            let search = Search::new(goals.to_vec(), least_bps, most_bps)?;
-            Some(Way { base: base.clone(), search, failed: 0, sent: BTreeMap::new() })
+    /// One search for each of these configurations, between the least and the most bits of payload per second in each direction
+    /// that stand beside it; the first one between which nothing lies is the error.
+    pub(crate) fn new(bases: Vec<(PlannedTrial, [f64; 2])>, goals: &[Goal]) -> Result<Searching, [f64; 2]> {
+        let one = |(base, [least, most]): (PlannedTrial, [f64; 2])| -> Result<OneSearch, [f64; 2]> {
+            let search = Search::new(goals.to_vec(), least, most).ok_or([least, most])?;
+            Ok(OneSearch { base, search, failed: 0, sent: BTreeMap::new() })
         };
-        Some(Searching { ways: bases.iter().map(way).collect::<Option<_>>()?, trials: 0, asked: None })
+        let all = bases.into_iter().map(one).collect::<Result<_, _>>()?;
+        Ok(Searching { all, configurations: Vec::new(), trials: 0, asked: None })
     }
 
     /// What is known by now.
     pub(crate) fn searched(&self) -> Vec<Searched> {
-        let of =
-            |way: &Way| Searched { base: way.base.clone(), found: way.search.found(), unsent_bps: way.unsent_bps() };
-        self.ways.iter().map(of).collect()
+        let of = |one: &OneSearch| Searched {
+            base: one.base.clone(),
+            found: one.search.found(),
+            unsent_bps: one.unsent_bps(),
+        };
+        self.all.iter().map(of).collect()
     }
 }
 
-impl Way {
+impl OneSearch {
     /// The least load from which on the sender does not send all: a trial in which it did not is an accident.
     fn unsent_bps(&self) -> Option<f64> {
         let is_unsent = |(whole, part): &(u32, u32)| part > whole;
@@ -80,20 +86,28 @@ impl Agenda for Searching {
     }
 
     fn next(&mut self) -> Option<PlannedTrial> {
-        let open = self.ways.iter_mut().enumerate().filter(|(_, way)| way.failed < MOST_FAILED);
-        let (place, asked) = open.filter_map(|(place, way)| Some((place, way.search.ask()?))).next()?;
-        let mut trial = self.ways[place].base.clone();
+        let open = self.all.iter_mut().enumerate().filter(|(_, one)| one.failed < MOST_FAILED);
+        let (at, asked) = open.filter_map(|(at, one)| Some((at, one.search.ask()?))).next()?;
+        let one = &self.all[at];
+        let mut trial = one.base.clone();
         trial.index = self.trials;
-        trial.repeat = 0;
-        // Every load is a configuration of its own.
-        trial.configuration = place as u32 * (MOST_LOADS + 1) + asked.rung.min(MOST_LOADS);
+        trial.repeat = one.sent.get(&asked.rung).map_or(0, |(whole, part)| whole + part);
+        let is_known = self.configurations.iter().position(|known| *known == (at, asked.rung));
+        trial.configuration = is_known.unwrap_or_else(|| {
+            self.configurations.push((at, asked.rung));
+            self.configurations.len() - 1
+        }) as u32;
         let each = five_digits(asked.load / f64::from(trial.spec.streams.max(1)));
         trial.spec.rate = OfferedLoad::BitsPerSecond(each);
         trial.spec.extent = Extent::Time(Duration::from_secs_f64(asked.trial_s));
         trial.factors.push(("rate".to_owned(), trial.spec.rate.to_string()));
         self.trials += 1;
-        self.asked = Some((place, asked));
+        self.asked = Some((at, asked));
         Some(trial)
+    }
+
+    fn place(&self) -> usize {
+        self.trials as usize
     }
 
     fn words(&self, trial: &PlannedTrial) -> String {
@@ -112,17 +126,17 @@ impl Agenda for Searching {
     fn begins(&mut self, _: &PlannedTrial, _: (u32, Option<Duration>)) {}
 
     fn ended(&mut self, _: &PlannedTrial, record: &Record, _: Duration) {
-        let Some((place, asked)) = self.asked.take() else { return };
-        let way = &mut self.ways[place];
+        let Some((at, asked)) = self.asked.take() else { return };
+        let one = &mut self.all[at];
         let Some((loss_ratio, is_unsent)) = loss(record) else {
-            way.failed += 1;
+            one.failed += 1;
             return;
         };
-        way.failed = 0;
-        let (whole, part) = way.sent.entry(asked.rung).or_default();
+        one.failed = 0;
+        let (whole, part) = one.sent.entry(asked.rung).or_default();
         *if is_unsent { part } else { whole } += 1;
         let (intended_s, effective_s) = (asked.trial_s, asked.trial_s);
-        way.search.heard(Trial { rung: asked.rung, intended_s, effective_s, loss_ratio });
+        one.search.heard(Trial { rung: asked.rung, intended_s, effective_s, loss_ratio });
     }
 }
 
@@ -132,24 +146,16 @@ fn five_digits(bps: f64) -> u64 {
     ((bps / unit).round() * unit).max(1.0) as u64
 }
 
-/// More than a ladder has.
-const MOST_LOADS: u32 = 1_000_000;
-
 /// The part of what should have been sent that did not arrive, in all directions together (RFC 9971: what was not sent is lost),
 /// and whether any was not sent; `None`: the trial failed.
 fn loss(record: &Record) -> Option<(f64, bool)> {
-    let figures = record.result.as_ref()?;
-    let flows = match &figures.directions {
-        Some(directions) => vec![&directions.tx, &directions.rx],
-        None => vec![&figures.flow],
-    };
-    let asked = Source::all(record).first()?.offered_bps()? / flows.len() as f64;
     // What is within the sender's own precision is sent.
     let is_unsent = record.has_doubt(DoubtKind::SenderFellBehind);
-    let mut passed = 0.0;
-    for flow in &flows {
-        let sent = if is_unsent { (flow.achieved_load_bps? / asked).min(1.0) } else { 1.0 };
-        passed += sent * (1.0 - flow.loss_ratio?);
-    }
-    Some((1.0 - passed / flows.len() as f64, is_unsent))
+    let passed = |source: &Source<'_>| {
+        let flow = source.flow?;
+        let sent = if is_unsent { (flow.achieved_load_bps? / source.offered_bps()?).min(1.0) } else { 1.0 };
+        Some(sent * (1.0 - flow.loss_ratio?))
+    };
+    let each = Source::each(record).iter().map(passed).collect::<Option<Vec<f64>>>().filter(|each| !each.is_empty())?;
+    Some((1.0 - each.iter().sum::<f64>() / each.len() as f64, is_unsent))
 }

@@ -2,7 +2,6 @@
 //! Knows only UDP streams whose load was varied; everything else has no picture.
 
 use linerate_chart::{Axis, Cell, Chart, Marks, Panel, Series, Table, terminal};
-use linerate_machine::end::Direction;
 use linerate_results::figure::Source;
 use linerate_results::record::{FlowFigures, Record};
 use linerate_results::stats::median;
@@ -38,8 +37,7 @@ pub(crate) fn picture(records: &[Record], width: Option<u16>) -> String {
     in_order.sort_by_key(|record| record.trial.configuration);
     for record in in_order {
         // Of a trial both ways each direction has a picture.
-        let is_part = |source: &Source| source.direction.is_some() || record.direction != Direction::Both;
-        for source in Source::all(record).into_iter().filter(is_part) {
+        for source in Source::each(record) {
             let offered = source.offered_bps().filter(|bps| bps.is_finite());
             if let Some((offered, flow)) = offered.zip(source.flow) {
                 let title = title(&source);
@@ -114,6 +112,8 @@ fn chart(title: &str, steps: &[Step]) -> Chart {
 
 #[cfg(test)]
 mod tests {
+    use linerate_machine::end::Direction;
+
     use super::*;
     use crate::render::sample;
 

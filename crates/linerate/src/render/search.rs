@@ -43,6 +43,7 @@ pub(crate) fn json(searched: &[Searched]) -> String {
             "conditional_throughput_bps": found.conditional_throughput,
             "trials": found.trials,
             "regular": found.is_regular,
+            "unlimited": found.is_unlimited,
         })
     };
     let of = |one: &Searched| {
@@ -140,6 +141,12 @@ fn sentence(found: &Found, one: &Searched) -> String {
         (Some(lower), Some(upper)) => {
             let doubt = if found.is_regular { "" } else { "; the search ended before it was known better" };
             format!("{}{both} with {demand}; {} is too much{doubt}.", mbit(lower), mbit(upper))
+        }
+        (Some(lower), None) if !found.is_unlimited => {
+            format!(
+                "At least {}{both} with {demand}; the search ended before a load was found that is too much.",
+                mbit(lower)
+            )
         }
         (Some(lower), None) => {
             format!("All that was tried, up to {}{both}, with {demand}: the limit was not reached.", mbit(lower))

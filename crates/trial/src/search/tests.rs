@@ -117,10 +117,11 @@ fn what_carries_all_or_nothing_is_said_to() {
     let (_, trials, found) = searched(&["ndr", "pdr"], &mut Hard { capacity: 2.0 * MOST, buffer: 0.0 }, false);
     assert_eq!((found[0].lower, found[0].upper), (Some(MOST), None));
     assert_eq!(found[0].conditional_throughput, Some(MOST));
-    assert!(!found[0].is_regular && trials <= 21, "{trials}");
+    assert!(!found[0].is_regular && found[0].is_unlimited && trials <= 21, "{trials}");
     let (_, _, found) = searched(&["ndr", "pdr"], &mut Hard { capacity: 0.5 * LEAST, buffer: 0.0 }, false);
     assert_eq!((found[0].lower, found[0].upper), (None, Some(LEAST)));
     assert_eq!(found[0].conditional_throughput, None);
+    assert!(!found[0].is_regular && !found[0].is_unlimited);
 }
 
 #[test]
@@ -229,4 +230,22 @@ fn a_search_takes_a_part_of_the_time_by_the_book() {
     // The reference, MLRsearch 1.2.1, takes 37.5 s of 710.
     let [_, whole, found] = medians(&["ndr", "pdr"], clean);
     assert!((whole * 710.0 - 37.5).abs() < 1.0 && (found - 0.998).abs() < 0.005, "{whole} {found}");
+}
+
+#[test]
+fn a_search_that_is_broken_off_says_no_more_than_it_knows() {
+    let mut device = Hard { capacity: 0.4 * MOST, buffer: 0.0 };
+    let mut search = Search::new(vec!["ndr".parse().unwrap()], LEAST, MOST).unwrap();
+    assert!(search.found().iter().all(|found| (found.lower, found.upper) == (None, None)));
+    while let Some(asked) = search.ask() {
+        let [found] = &search.found()[..] else { panic!() };
+        // Before the end nothing is called known, and nothing is known wrongly.
+        assert!(!found.is_regular && !found.is_unlimited, "{found:?}");
+        assert!(found.lower.is_none_or(|lower| lower <= device.capacity), "{found:?}");
+        assert!(found.upper.is_none_or(|upper| upper > device.capacity), "{found:?}");
+        let (intended_s, effective_s) = (asked.trial_s, asked.trial_s);
+        let loss_ratio = device.trial(asked.load, asked.trial_s);
+        search.heard(Trial { rung: asked.rung, intended_s, effective_s, loss_ratio });
+    }
+    assert!(search.found()[0].is_regular);
 }

@@ -69,7 +69,8 @@ fn picked(side: &Side, records: &[Record]) -> String {
 
 pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
     let comparison = comparison(report);
-    let mut pieces = answer(report, comparison.as_ref());
+    let expected = expectations::judged(report);
+    let mut pieces = answer(report, comparison.as_ref(), &expected);
     let remarks = report.origin.notes.as_deref().map(|text| notes::read(text, &report.material.observed));
     let mut remarks = remarks.and_then(Result::ok).unwrap_or_default();
     if let Some(first) = remarks.iter().position(|one| one.section.is_none()) {
@@ -97,7 +98,7 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
         }
         pieces.extend(every_run(report, comparison));
     }
-    pieces.extend(expectations::pieces(report));
+    pieces.extend(expectations::pieces(&expected));
     pieces.extend(limits(report));
     pieces.extend(inside::pieces(&report.material));
     pieces.extend(doubts(&report.material.records));
@@ -155,9 +156,9 @@ fn shown<'a>(report: &Report<'_>, comparison: &'a Comparison) -> crate::render::
 }
 
 /// The question, the answer, and what is doubted.
-fn answer(report: &Report<'_>, comparison: Option<&Comparison>) -> Vec<Piece> {
+fn answer(report: &Report<'_>, comparison: Option<&Comparison>, expected: &[expectations::Judged<'_>]) -> Vec<Piece> {
     let records = &report.material.records;
-    let mut lines = expectations::lines(report);
+    let mut lines = expectations::lines(expected);
     let question = match comparison {
         Some(comparison) => {
             lines.push(crate::render::compare::summary(comparison));

@@ -28,7 +28,7 @@ enum Came {
 }
 
 /// One expectation of one configuration.
-struct Judged<'a> {
+pub(super) struct Judged<'a> {
     campaign: &'a str,
     text: &'a str,
     read: Option<Expectation>,
@@ -59,7 +59,8 @@ impl Judged<'_> {
     }
 }
 
-fn judged<'a>(report: &'a Report<'a>) -> Vec<Judged<'a>> {
+/// What came of each, what is not as expected first.
+pub(super) fn judged<'a>(report: &'a Report<'a>) -> Vec<Judged<'a>> {
     let mut all = Vec::new();
     if report.origin.campaigns.iter().all(|one| one.expected.is_empty()) {
         return all;
@@ -114,10 +115,9 @@ fn judged<'a>(report: &'a Report<'a>) -> Vec<Judged<'a>> {
 }
 
 /// What the answer begins with; nothing where nothing was expected.
-pub(super) fn lines(report: &Report<'_>) -> Vec<String> {
-    let all = judged(report);
+pub(super) fn lines(all: &[Judged<'_>]) -> Vec<String> {
     let mut counts = [0_u64; 3];
-    for one in &all {
+    for one in all {
         counts[match one.came {
             Came::Not | Came::NotMeasured => 0,
             Came::CannotTell(_) => 1,
@@ -149,8 +149,7 @@ pub(super) fn lines(report: &Report<'_>) -> Vec<String> {
 }
 
 /// The section; nothing where nothing was expected.
-pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
-    let all = judged(report);
+pub(super) fn pieces(all: &[Judged<'_>]) -> Vec<Piece> {
     if all.is_empty() {
         return Vec::new();
     }

@@ -6,9 +6,10 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use linerate_machine::end::{Direction, End};
+use linerate_results::figure::Source;
 use linerate_results::findings::{findings, limit, trouble};
 use linerate_results::observation::{Asked, Observation};
-use linerate_results::record::{Figures, FlowFigures, Record};
+use linerate_results::record::{FlowFigures, Record};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
@@ -165,11 +166,11 @@ pub(super) const MOST_INSIDE: usize = 4;
 
 /// The flows of a stream of datagrams, each with its direction.
 pub(super) fn flows(record: &Record) -> Vec<(Direction, &FlowFigures)> {
-    match record.result.as_ref().filter(|_| record.workload == Workload::UdpStream) {
-        None => Vec::new(),
-        Some(Figures { directions: Some(both), .. }) => vec![(Direction::Tx, &both.tx), (Direction::Rx, &both.rx)],
-        Some(Figures { flow, .. }) => vec![(record.direction, flow)],
+    if record.workload != Workload::UdpStream {
+        return Vec::new();
     }
+    let each = Source::each(record).into_iter();
+    each.filter_map(|source| Some((source.direction.unwrap_or(record.direction), source.flow?))).collect()
 }
 
 fn gaps(flow: &FlowFigures) -> [Times; 2] {
