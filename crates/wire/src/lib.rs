@@ -1,12 +1,14 @@
 //! The bytes that linerate puts on the network: the probe in every UDP datagram, the handshake that opens a
-//! flow, and how many octets a payload costs on an Ethernet.
+//! flow, whole test frames, and how many octets a payload costs on an Ethernet.
 //! Knows no sockets, no clocks and no operating system.
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod frame;
 mod handshake;
 mod overhead;
 mod probe;
+pub mod template;
 
 pub use handshake::{HANDSHAKE_LEN, Handshake, HandshakeKind, Token};
 pub use overhead::{EthernetOverhead, IpVersion};

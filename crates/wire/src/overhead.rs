@@ -39,7 +39,12 @@ impl EthernetOverhead {
     /// Octets on the wire, gap included, of one unfragmented UDP datagram with `payload` octets.
     pub const fn udp_wire_octets(payload: u64, ip: IpVersion) -> u64 {
         let frame = Self::HEADER + ip.header_len() + 8 + payload + Self::FCS;
-        Self::PREAMBLE + if frame < Self::MIN_FRAME { Self::MIN_FRAME } else { frame } + Self::GAP
+        Self::frame_wire_octets(if frame < Self::MIN_FRAME { Self::MIN_FRAME } else { frame })
+    }
+
+    /// Octets on the wire, gap included, of one frame of `frame_len` octets, FCS counted.
+    pub const fn frame_wire_octets(frame_len: u64) -> u64 {
+        Self::PREAMBLE + frame_len + Self::GAP
     }
 }
 
