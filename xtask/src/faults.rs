@@ -15,12 +15,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
 
 use linerate_lab::{Privilege, privilege};
 
+use crate::at_once::at_once;
 use crate::program::{cargo, is_installed, must, root};
 use case::Case;
 use judge::Judged;
@@ -69,7 +67,9 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     let program = match &asked.program {
         Some(program) => program.clone(),
         None => {
-            must(&mut cargo(&["build", "--quiet", "-p", "linerate", "--features", "authentication"]))?;
+            // With the features of the whole workspace, as the tests have it: nothing is built twice.
+            let program = ["--bin", "linerate", "--features", "linerate/authentication"];
+            must(cargo(&["build", "--quiet", "--workspace"]).args(program))?;
             root().join("target/debug/linerate")
         }
     };
@@ -83,37 +83,20 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     }
     remove_what_was_left();
     say(&table::heading(asked.seed));
-    let mut judged = Vec::new();
-    let mut broken = 0;
-    let (next, (done, results)) = (AtomicUsize::new(0), mpsc::channel());
-    thread::scope(|scope| {
-        for _ in 0..asked.jobs {
-            let (done, cases, next, program, asked) = (done.clone(), &cases, &next, &program, &asked);
-            scope.spawn(move || {
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let mut result = carry_out(case, program, asked);
-                    for _ in 1..asked.tries {
-                        if result.1.as_ref().is_some_and(Judged::is_good) {
-                            break;
-                        }
-                        say(&format!("{}\n       again:", result.0));
-                        result = carry_out(case, program, asked);
-                    }
-                    if done.send(result).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(done);
-        for (row, result) in results {
-            say(&row);
-            match result {
-                Some(one) => judged.push(one),
-                None => broken += 1,
+    let results = at_once(asked.jobs, cases, |case| {
+        let (mut row, mut judged) = carry_out(&case, &program, &asked);
+        for _ in 1..asked.tries {
+            if judged.as_ref().is_some_and(Judged::is_good) {
+                break;
             }
+            say(&format!("{row}\n       again:"));
+            (row, judged) = carry_out(&case, &program, &asked);
         }
+        say(&row);
+        judged
     });
+    let broken = results.iter().filter(|judged| judged.is_none()).count();
+    let judged: Vec<Judged> = results.into_iter().flatten().collect();
     let summary = table::summary(&judged, broken);
     say(&format!("\n{}", summary.text));
     if summary.is_met { Ok(()) } else { Err("goals are missed".to_owned()) }

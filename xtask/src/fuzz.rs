@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::at_once::{at_once, cpus};
 use crate::program::{cargo, must, output_of, root};
 
 /// What `cargo fuzz` gives a nightly compiler as `-Zsanitizer`; these work on stable.
@@ -18,7 +19,7 @@ const INSTRUMENTATION: [&str; 6] = [
     "-Ccodegen-units=1",
 ];
 
-/// Feeds one target, or all of them one after the other.
+/// Feeds one target, or all of them, as many at once as there are CPUs.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     let Arguments { target, seconds } = Arguments::parse(words)?;
     let folder = root().join("fuzz");
@@ -38,8 +39,8 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
             .env_remove("CARGO_ENCODED_RUSTFLAGS"),
     )?;
     let programs = folder.join("target").join(&host).join("release");
-    let reports: Vec<Report> =
-        chosen.into_iter().map(|name| feed(&folder, &programs, name, seconds)).collect::<Result<_, _>>()?;
+    let fed = at_once(cpus(), chosen, |name| feed(&folder, &programs, name, seconds));
+    let reports = fed.into_iter().collect::<Result<Vec<Report>, _>>()?;
     println!("\n| fuzz target | inputs | per second | finding |\n|---|--:|--:|---|");
     for Report { target, inputs, finding } in &reports {
         let finding = if finding.is_some() { "yes" } else { "none" };

@@ -4,6 +4,7 @@
 
 pub mod agent_size;
 pub mod agents;
+mod at_once;
 pub mod bench;
 pub mod ci;
 pub mod deny;

@@ -1,0 +1,86 @@
+//! `cargo xtask test`: installs what the tests need, then format, lints, rules and tests.
+//! Knows which test programs want the machine for themselves.
+
+mod programs;
+mod together;
+
+use std::ffi::OsString;
+
+use crate::at_once::cpus;
+use crate::program::{cargo, line_of, must, no_more};
+use crate::{setup, tidy};
+
+use programs::TestProgram;
+use together::Tested;
+
+/// What is built only for those who ask for it has tests, too.
+const ALL: &str = "--features=linerate/authentication";
+
+/// How many test programs run at once for each CPU. Most of their time they wait for a network's or a peer's.
+const A_CPU: usize = 2;
+
+/// Test programs whose figures other programs' load would change, or that hold what a whole machine did (its processes, its
+/// counters, its time) against what they did themselves: one after the other, when the others are done.
+const ALONE: [&str; 2] = ["linerate/search", "linerate/truth"];
+
+/// Checks everything that a change can break, fast checks first.
+pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
+    no_more(words)?;
+    setup::run(std::iter::empty())?;
+    must(&mut cargo(&["fmt", "--all", "--check"]))?;
+    tidy::run(std::iter::empty())?;
+    must(&mut cargo(&["clippy", "--workspace", "--all-targets", ALL, "--", "-D", "warnings"]))?;
+    let mut all = cargo(&["test", "--workspace", ALL]);
+    let line = line_of(&all);
+    let programs = programs::build(&mut all)?;
+    let missing: Vec<&str> =
+        ALONE.into_iter().filter(|name| !programs.iter().any(|program| program.name() == *name)).collect();
+    if !missing.is_empty() {
+        return Err(format!("there is no test program {}; see ALONE in xtask/src/test", missing.join(", ")));
+    }
+    let (alone, together): (Vec<TestProgram>, Vec<TestProgram>) =
+        programs.into_iter().partition(|program| ALONE.contains(&program.name().as_str()));
+    let mut first = together::run(together, A_CPU * cpus(), &[])?;
+    first += together::run(alone, 1, &[])?;
+    let result = once_more(&line, &first);
+    let word = if result.is_ok() { "ok" } else { "FAILED" };
+    let counts = first.counts;
+    println!(
+        "test result: {word}. {} passed; {} failed; {} ignored in all",
+        counts.passed, counts.failed, counts.ignored
+    );
+    result
+}
+
+/// How many failed tests are run once more, with nothing beside them.
+///
+/// On a machine that others use, too, a test of a thousand may get no CPU when it needs one; it is named then. What is
+/// wrong fails twice, and more than these are no chance.
+const ONCE_MORE: usize = 3;
+
+fn once_more(line: &str, first: &Tested) -> Result<(), String> {
+    let failed = &first.failed;
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<&str> = failed.iter().flat_map(|(_, tests)| tests).map(String::as_str).collect();
+    let names = all.join(", ");
+    // A test program that broke has failed without naming a test: then none is run again.
+    let broken: Vec<String> =
+        failed.iter().filter(|(_, tests)| tests.is_empty()).map(|(program, _)| program.name()).collect();
+    if !broken.is_empty() {
+        return Err(format!("{line} failed: {} broke; failed tests: {names}", broken.join(", ")));
+    }
+    if all.len() > ONCE_MORE {
+        return Err(format!("{line} failed: {names}"));
+    }
+    for (program, tests) in failed {
+        let arguments = ["--exact", "--test-threads=1"].into_iter().chain(tests.iter().map(String::as_str));
+        let again = together::run(vec![program.clone()], 1, &arguments.map(OsString::from).collect::<Vec<_>>())?;
+        if !again.failed.is_empty() {
+            return Err(format!("{line} failed, and failed again with nothing beside it: {}", tests.join(", ")));
+        }
+    }
+    println!("FAILED ONCE, and passed with nothing beside it: {names}");
+    Ok(())
+}
