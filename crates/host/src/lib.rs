@@ -26,6 +26,7 @@ pub mod settings;
 pub mod soak;
 pub mod sys;
 pub mod traffic;
+pub mod xdp;
 
 /// The error without std's number behind it.
 pub(crate) fn text_of(error: &std::io::Error) -> String {

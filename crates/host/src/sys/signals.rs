@@ -43,3 +43,28 @@ pub fn ignore_sigpipe() {
     // SAFETY: as above.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
+
+/// A thread of this process whose system calls [`interrupt`] ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interruptible(libc::c_long);
+
+/// The calling thread. A signal that is ignored where nobody handles it (SIGURG, signal(7)) is handled from now on, by
+/// doing nothing; other system calls go on after it.
+pub fn interruptible() -> Interruptible {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: all zeros is a valid sigaction: no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: `action` is whole and outlives the call; its handler does nothing.
+    unsafe { libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()) };
+    // SAFETY: takes nothing, and always succeeds (gettid(2)).
+    Interruptible(unsafe { libc::syscall(libc::SYS_gettid) })
+}
+
+/// Ends a system call of that thread which looks for signals, with EINTR if it does not go on by itself. A call that the
+/// thread is about to make is not ended: ask again until it says that it was. Of a thread that has ended nothing happens.
+pub fn interrupt(thread: Interruptible) {
+    // SAFETY: takes numbers only; tgkill(2) sends to a thread of this process alone, and its handler does nothing.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, libc::SIGURG) };
+}

@@ -1,19 +1,21 @@
-//! The bpf system call as far as it counts and drops packets: maps, small programs, and what they are attached to.
-//! Knows instructions as numbers; what they do is for whoever wrote them.
+//! The bpf system call as far as it counts, answers and sends packets: maps, small programs, what they are attached to,
+//! and frames of their own. Knows instructions as numbers; what they do is for whoever wrote them.
 //!
 //! Everything hangs on file descriptors (bpf(2)): it is gone when they are closed, and so when the process ends,
 //! however it ends.
 
+mod live;
+mod map;
+
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+pub use live::{MAX_BATCH, MAX_FRAME};
+pub use map::{Array, Counts, PerCpuArray, Sockets};
+
 // linux/bpf.h.
-const BPF_MAP_CREATE: libc::c_int = 0;
-const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
-const BPF_MAP_GET_NEXT_KEY: libc::c_int = 4;
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_LINK_CREATE: libc::c_int = 28;
-const BPF_MAP_TYPE_HASH: u32 = 1;
 const BPF_XDP: u32 = 37;
 // linux/perf_event.h.
 const PERF_TYPE_TRACEPOINT: u32 = 2;
@@ -58,68 +60,6 @@ impl Instruction {
     }
 }
 
-/// A hash map in the kernel, from keys of `K` octets to a 64-bit number.
-#[derive(Debug)]
-pub struct Counts<const K: usize> {
-    map: OwnedFd,
-    most: u32,
-}
-
-impl<const K: usize> Counts<K> {
-    /// An empty map for at most so many keys.
-    pub fn new(most: u32) -> io::Result<Counts<K>> {
-        // struct { map_type, key_size, value_size, max_entries } of union bpf_attr.
-        let mut words = [BPF_MAP_TYPE_HASH, K as u32, 8, most];
-        let map = owned(bpf(BPF_MAP_CREATE, &mut words)?);
-        Ok(Counts { map, most })
-    }
-
-    /// The map's number, for the instruction that loads its address.
-    pub fn number(&self) -> i32 {
-        self.map.as_raw_fd()
-    }
-
-    /// How many keys it may have.
-    pub fn most(&self) -> u32 {
-        self.most
-    }
-
-    /// Every key and its number. A map that somebody writes to meanwhile may show a key twice or not at all, but it
-    /// ends.
-    pub fn read(&self) -> io::Result<Vec<([u8; K], u64)>> {
-        let mut found: Vec<([u8; K], u64)> = Vec::new();
-        while found.len() < 2 * self.most as usize {
-            let (mut key, mut value) = ([0u8; K], 0u64);
-            let mut element = Element {
-                map: self.map.as_raw_fd() as u32,
-                pad: 0,
-                // Behind no key comes the first.
-                key: found.last().map_or(0, |(last, _)| pointer(last.as_ptr())),
-                value: pointer_mut(key.as_mut_ptr()),
-                flags: 0,
-            };
-            match bpf(BPF_MAP_GET_NEXT_KEY, &mut element) {
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => break,
-                other => other?,
-            };
-            (element.key, element.value) = (pointer(key.as_ptr()), pointer_mut(&raw mut value));
-            bpf(BPF_MAP_LOOKUP_ELEM, &mut element)?;
-            found.push((key, value));
-        }
-        Ok(found)
-    }
-}
-
-/// `struct { map_fd, key, value or next_key, flags }` of union bpf_attr.
-#[repr(C, align(8))]
-struct Element {
-    map: u32,
-    pad: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
-}
-
 /// A program that the kernel has checked.
 #[derive(Debug)]
 pub struct Program(OwnedFd);
@@ -130,9 +70,58 @@ pub struct Attached {
     _to: OwnedFd,
 }
 
+/// The kernel took no program.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}{}{}", if log.is_empty() { "" } else { ": " }, self.reason())]
+pub struct LoadError {
+    /// What the system call said.
+    #[source]
+    pub error: io::Error,
+    /// The verifier's account of the program, instruction by instruction; empty where it did not come to that.
+    pub log: String,
+}
+
+impl LoadError {
+    /// The line that says why: the last but for statistics.
+    pub fn reason(&self) -> &str {
+        let is_statistics = |line: &str| line.is_empty() || line.starts_with("processed ");
+        self.log.lines().map(str::trim).rfind(|line| !is_statistics(line)).unwrap_or_default()
+    }
+}
+
+impl From<LoadError> for io::Error {
+    fn from(refused: LoadError) -> io::Error {
+        if refused.log.is_empty() { refused.error } else { io::Error::new(refused.error.kind(), refused) }
+    }
+}
+
+/// Room for the verifier's log. What does not fit fails the load before Linux 6.4; this is some thousand instructions.
+const LOG_OCTETS: usize = 1 << 20;
+
 impl Program {
     /// Has the kernel check and take a program. It calls no function that is only for GPL programs.
-    pub fn load(kind: ProgramKind, instructions: &[Instruction]) -> io::Result<Program> {
+    pub fn load(kind: ProgramKind, instructions: &[Instruction]) -> Result<Program, LoadError> {
+        let code: Vec<u8> = instructions.iter().flat_map(|one| one.octets()).collect();
+        let error = match Program::load_logged(kind, &code, &mut []) {
+            Ok(program) => return Ok(program),
+            Err(error) => error,
+        };
+        // A log takes the verifier's time, so only a refusal has one; without rights there is nothing to tell.
+        if error.raw_os_error() == Some(libc::EPERM) {
+            return Err(LoadError { error, log: String::new() });
+        }
+        let mut log = vec![0; LOG_OCTETS];
+        match Program::load_logged(kind, &code, &mut log) {
+            // EAGAIN, when a signal came.
+            Ok(program) => Ok(program),
+            Err(error) => {
+                let end = log.iter().position(|octet| *octet == 0).unwrap_or(log.len());
+                Err(LoadError { error, log: String::from_utf8_lossy(&log[..end]).into_owned() })
+            }
+        }
+    }
+
+    fn load_logged(kind: ProgramKind, code: &[u8], log: &mut [u8]) -> io::Result<Program> {
         #[repr(C, align(8))]
         struct Load {
             kind: u32,
@@ -145,18 +134,17 @@ impl Program {
             kernel_version: u32,
             flags: u32,
         }
-        let code: Vec<u8> = instructions.iter().flat_map(|one| one.octets()).collect();
         let mut load = Load {
             kind: match kind {
                 ProgramKind::Tracepoint => 5,
                 ProgramKind::Xdp => 6,
             },
-            count: instructions.len() as u32,
+            count: (code.len() / 8) as u32,
             instructions: pointer(code.as_ptr()),
             license: pointer(c"Apache-2.0".as_ptr().cast::<u8>()),
-            log_level: 0,
-            log_size: 0,
-            log: 0,
+            log_level: u32::from(!log.is_empty()),
+            log_size: log.len() as u32,
+            log: if log.is_empty() { 0 } else { pointer_mut(log.as_mut_ptr()) },
             kernel_version: 0,
             flags: 0,
         };
@@ -178,7 +166,8 @@ impl Program {
     }
 
     /// Runs an XDP program on every frame that the interface of this index receives, by the driver or the stack. Since
-    /// Linux 5.9. `in_stack`: not in the driver, even where it could (XDP_FLAGS_SKB_MODE).
+    /// Linux 5.9. `in_stack`: not in the driver, even where it could (XDP_FLAGS_SKB_MODE). EBUSY or EEXIST: another
+    /// program is there.
     pub fn attach_to_interface(&self, index: u32, in_stack: bool) -> io::Result<Attached> {
         // struct { prog_fd, target_ifindex, attach_type, flags } of union bpf_attr; the flag is XDP_FLAGS_SKB_MODE or
         // XDP_FLAGS_DRV_MODE of linux/if_link.h.
@@ -205,7 +194,7 @@ fn tracepoint_event(id: u64) -> io::Result<OwnedFd> {
 fn bpf<T>(command: libc::c_int, attribute: &mut T) -> io::Result<RawFd> {
     // SAFETY: `attribute` is a structure of plain numbers that the kernel may read and write for its whole length, which
     // is passed; pointers within it are to memory that outlives the call and is as long as the map's keys and values
-    // are, or as the instructions counted beside it.
+    // are, or as the length beside it says.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attribute), size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
 }
