@@ -1,5 +1,14 @@
 //! Frames in the kernel: BPF programs that send, count, answer and drop test frames where the driver has them.
 //! Knows no trials. Every program is written by hand ([`assembler`]), so that no machine needs a compiler or type
 //! information (BTF), and is gone with the process.
+//!
+//! [`generator`] sends ([`Generator::run`](generator::Generator::run) takes a thread whole), [`checker`] counts at the
+//! receiving interface. A veth hands over what programs send only where its other end has a program too: the checker,
+//! or a [`Pass`](attach::Pass).
 
 pub mod assembler;
+pub mod attach;
+pub mod checker;
+pub mod error;
+pub mod generator;
+mod program;

@@ -16,6 +16,7 @@ pub use map::{Array, Counts, PerCpuArray, Sockets};
 // linux/bpf.h.
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_LINK_DETACH: libc::c_int = 34;
 const BPF_XDP: u32 = 37;
 // linux/perf_event.h.
 const PERF_TYPE_TRACEPOINT: u32 = 2;
@@ -64,10 +65,21 @@ impl Instruction {
 #[derive(Debug)]
 pub struct Program(OwnedFd);
 
-/// What a program is attached to; dropping it takes the program off.
+/// What a program is attached to; dropping it takes the program off, as the end of the process does.
 #[derive(Debug)]
 pub struct Attached {
-    _to: OwnedFd,
+    to: OwnedFd,
+    is_link: bool,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if self.is_link {
+            // Closing would do, but for a process that was just forked: it has the descriptor too, until it becomes another
+            // program. struct { link_fd } of union bpf_attr; refused before Linux 5.9, and then there are no links either.
+            let _ = bpf(BPF_LINK_DETACH, &mut [self.to.as_raw_fd() as u32]);
+        }
+    }
 }
 
 /// The kernel took no program.
@@ -162,7 +174,7 @@ impl Program {
                 return Err(io::Error::last_os_error());
             }
         }
-        Ok(Attached { _to: event })
+        Ok(Attached { to: event, is_link: false })
     }
 
     /// Runs an XDP program on every frame that the interface of this index receives, by the driver or the stack. Since
@@ -172,7 +184,7 @@ impl Program {
         // struct { prog_fd, target_ifindex, attach_type, flags } of union bpf_attr; the flag is XDP_FLAGS_SKB_MODE or
         // XDP_FLAGS_DRV_MODE of linux/if_link.h.
         let mut words = [self.0.as_raw_fd() as u32, index, BPF_XDP, if in_stack { 2 } else { 4 }];
-        Ok(Attached { _to: owned(bpf(BPF_LINK_CREATE, &mut words)?) })
+        Ok(Attached { to: owned(bpf(BPF_LINK_CREATE, &mut words)?), is_link: true })
     }
 }
 

@@ -1,0 +1,266 @@
+//! Test frames made and sent in the kernel: BPF_PROG_TEST_RUN with live frames, each with its number and its time, as fast
+//! as the driver takes them or at an exact rate. Knows no receivers.
+//!
+//! ```text
+//!   a page, as the last receiver left it ──► every octet of the headers anew ──► the driver's ndo_xdp_xmit
+//!                     ▲                      number, time, flow, checksums
+//!                     └── dropped, and tried again, until the next frame is due
+//! ```
+
+mod program;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError, TryLockError};
+use std::thread;
+use std::time::Duration;
+
+use linerate_wire::frame::{StreamField, TestHeader};
+use linerate_wire::template::Template;
+
+use self::program::{State, program};
+use super::attach::{number, sends_frames};
+use super::error::XdpError;
+use crate::sys::bpf::{Array, MAX_BATCH, MAX_FRAME, Program, ProgramKind};
+use crate::sys::signals::{interrupt, interruptible};
+
+/// What is to be sent.
+#[derive(Clone, Debug)]
+pub struct GeneratorOptions {
+    /// What all frames are like. Up to [`MAX_FRAME`] octets without FCS.
+    pub template: Template,
+    /// Known to both ends of this trial, and to nobody else.
+    pub secret: u32,
+    /// Which stream this is, below 2^13.
+    pub stream: u16,
+    /// Frame n is of flow n modulo this: its source address and port differ. 1 and more; raw frames have one flow.
+    pub flows: u16,
+    /// When each frame is due; `None`: as fast as the driver takes them.
+    pub pace: Option<Pace>,
+    /// Frames that the driver is given at once, up to [`MAX_BATCH`]. A frame waits for the rest of its batch, so 1 keeps
+    /// time best; `None`: the smallest that can keep the pace.
+    pub batch: Option<u32>,
+    /// From a run's first frame on, frames are marked as the warm-up's for so long.
+    pub warmup: Duration,
+}
+
+/// So many frames in so many nanoseconds: a rate without an error, however long it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// At least 1.
+    pub frames: u64,
+    /// At least 1.
+    pub in_ns: u64,
+}
+
+impl Pace {
+    /// Frames in a second, at least 1.
+    pub fn per_second(frames: u64) -> Pace {
+        Pace { frames, in_ns: 1_000_000_000 }
+    }
+
+    /// The smallest batch that keeps the pace, as measured on a two-core virtual machine: single frames up to 1 M/s.
+    fn batch(self) -> u32 {
+        match u128::from(self.frames) * 1_000_000_000 / u128::from(self.in_ns.max(1)) {
+            0..=500_000 => 1,
+            500_001..=2_000_000 => 16,
+            _ => BATCH,
+        }
+    }
+}
+
+/// Of frames that are not paced: more gain nothing (the kernel's own default).
+const BATCH: u32 = 64;
+
+/// When a run ends, counted from its first frame; whatever comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// After so many frames.
+    pub frames: Option<u64>,
+    /// After so long. Paced frames that are due before then are sent, unless the driver is more than
+    /// 20 ms behind.
+    pub duration: Option<Duration>,
+}
+
+/// What was sent so far, over all runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GeneratorCounts {
+    /// Frames that were handed to the driver. What it has no room for is in the interface's `tx_dropped`, and nowhere
+    /// where the interface is down or cannot send what a program redirects.
+    pub frames: u64,
+    /// Those of them that were marked as the warm-up's.
+    pub warmup: u64,
+    /// When the last run's first frame was due; `None` before it.
+    pub first_ns: Option<u64>,
+    /// When the last frame was made.
+    pub last_ns: Option<u64>,
+    /// How the last run came to its end by itself; `None` where it goes on, or was stopped.
+    pub ended: Option<Ended>,
+}
+
+/// How a run came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All frames that were asked for were sent, or all that were due in its time.
+    Complete,
+    /// Its time was over, and frames that were due before were not sent: the pace is more than this machine can keep.
+    Behind,
+}
+
+/// Sends test frames; [`Generator::run`] takes the calling thread and its CPU whole. It can be shared among threads.
+#[derive(Debug)]
+pub struct Generator {
+    program: Program,
+    state: Array,
+    /// The first frame, whose length all have.
+    frame: Vec<u8>,
+    batch: u32,
+    is_paced: bool,
+    warmup: Duration,
+    stopped: AtomicBool,
+    running: Mutex<()>,
+}
+
+/// Time between two looks at whether a run is over. A signal to a thread that is not in the system call yet is lost, so
+/// it is sent again.
+const LOOK: Duration = Duration::from_millis(2);
+
+impl Generator {
+    /// Gets ready to send from an interface of the thread's network namespace. Sends nothing yet.
+    pub fn new(interface: &str, options: &GeneratorOptions) -> Result<Generator, XdpError> {
+        let index = number(interface)?;
+        let octets = options.template.octets();
+        if octets > MAX_FRAME {
+            return Err(XdpError::TooLarge { octets, most: MAX_FRAME });
+        }
+        let mut frame = vec![0; octets];
+        // What is too small for its kind is whoever's mistake made it.
+        options.template.write(0, &mut frame).expect("a template is large enough for its headers");
+        let stream = StreamField(options.stream);
+        options.template.stamp(&TestHeader { secret: options.secret, stream, sequence: 0, sent_at_ns: 0 }, &mut frame);
+        let batch = options.batch.unwrap_or(options.pace.map_or(BATCH, Pace::batch)).clamp(1, MAX_BATCH);
+        let state = Array::new(1, State::WORDS).map_err(XdpError::map)?;
+        let code = program(index, options, &frame, batch, state.number());
+        let program = Program::load(ProgramKind::Xdp, &code).map_err(XdpError::load)?;
+        let generator = Generator {
+            program,
+            state,
+            frame,
+            batch,
+            is_paced: options.pace.is_some(),
+            warmup: options.warmup,
+            stopped: AtomicBool::new(false),
+            running: Mutex::new(()),
+        };
+        generator.probe()?;
+        if sends_frames(index) == Some(false) {
+            return Err(XdpError::SendsNone(interface.to_owned()));
+        }
+        Ok(generator)
+    }
+
+    /// A run that is over before it begins: the kernel takes such calls, or not.
+    fn probe(&self) -> Result<(), XdpError> {
+        self.write(|state| state[State::ENDED] = State::COMPLETE).map_err(XdpError::map)?;
+        self.program.send_live(&self.frame, 1, 1).map_err(|error| match error.raw_os_error() {
+            Some(libc::EINVAL | libc::E2BIG) => {
+                XdpError::TooOld { cannot: "cannot send the frames of BPF programs", since: "5.18" }
+            }
+            _ => XdpError::general("sending frames by a BPF program", error),
+        })
+    }
+
+    /// Frames that the driver is given at once.
+    pub fn batch(&self) -> u32 {
+        self.batch
+    }
+
+    /// Sends until the run is over, or [`Generator::stop`]ped; some 25 ms pass before the first frame and after the last.
+    /// A further run goes on with the numbers. One run at a time: a second fails.
+    pub fn run(&self, extent: Extent) -> io::Result<()> {
+        let _running = match self.running.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::ResourceBusy.into()),
+            guard => guard.unwrap_or_else(|_| unreachable!("nothing panics while it holds a lock on nothing")),
+        };
+        let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).min(FOREVER_NS);
+        self.write(|state| {
+            state[State::ENDED] = 0;
+            state[State::STARTED] = 0;
+            state[State::FRACTION] = 0;
+            state[State::MOST] = extent.frames.map_or(u64::MAX, |frames| state[State::FRAMES].saturating_add(frames));
+            state[State::DURATION] = extent.duration.map_or(FOREVER_NS, nanoseconds);
+            state[State::WARMUP] = nanoseconds(self.warmup);
+        })?;
+        let (done, is_done) = (Mutex::new(false), Condvar::new());
+        let thread = interruptible();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                while !*done {
+                    if self.is_over().unwrap_or(true) {
+                        interrupt(thread);
+                    }
+                    done = is_done.wait_timeout(done, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+                }
+            });
+            let sent = self.send(extent);
+            *done.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            is_done.notify_all();
+            sent
+        })
+    }
+
+    fn send(&self, extent: Extent) -> io::Result<()> {
+        // One call a run where its length is known: each costs 50 ms.
+        let repeat = match extent.frames {
+            Some(frames) if !self.is_paced => u32::try_from(frames).unwrap_or(u32::MAX).max(1),
+            _ => u32::MAX,
+        };
+        while !self.is_over()? {
+            match self.program.send_live(&self.frame, repeat, self.batch) {
+                Err(error) if error.raw_os_error() != Some(libc::EINTR) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the run, and every later one, from any thread; [`Generator::run`] returns within some 30 ms.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// What was sent so far; of a run that goes on, too.
+    pub fn counts(&self) -> io::Result<GeneratorCounts> {
+        let state = self.state.read(0)?;
+        let time = |at: usize| Some(state[at]).filter(|ns| *ns > 0);
+        Ok(GeneratorCounts {
+            frames: state[State::FRAMES],
+            warmup: state[State::WARMUP_FRAMES],
+            first_ns: time(State::STARTED),
+            last_ns: time(State::LAST),
+            ended: match state[State::ENDED] {
+                State::COMPLETE => Some(Ended::Complete),
+                State::BEHIND => Some(Ended::Behind),
+                _ if state[State::FRAMES] >= state[State::MOST] => Some(Ended::Complete),
+                _ => None,
+            },
+        })
+    }
+
+    fn is_over(&self) -> io::Result<bool> {
+        let state = self.state.read(0)?;
+        let stopped = self.stopped.load(Ordering::Relaxed);
+        Ok(stopped || state[State::ENDED] != 0 || state[State::FRAMES] >= state[State::MOST])
+    }
+
+    /// Changes the state while no program runs.
+    fn write(&self, change: impl FnOnce(&mut [u64])) -> io::Result<()> {
+        let mut state = self.state.read(0)?;
+        change(&mut state);
+        self.state.write(0, &state)
+    }
+}
+
+/// No clock comes to twice this.
+const FOREVER_NS: u64 = 1 << 62;
