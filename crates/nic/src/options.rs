@@ -1,0 +1,86 @@
+//! What a driver is told: how frames stand in memory, what is dropped, and what the link is.
+
+/// How a driver works. The default is what the controllers have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Octets before each received frame.
+    pub offset: Offset,
+    /// When a frame is copied before it is sent.
+    pub bounce: Bounce,
+    /// What becomes of a received frame whose descriptor tells of a fault.
+    pub faulty: Faulty,
+    /// Pause frames that arrive are obeyed.
+    pub pause: bool,
+    /// The link has 1000 Mbit/s; without it 100.
+    pub gigabit: bool,
+    /// The PHY is behind an RGMII; without it an MII or GMII.
+    pub rgmii: bool,
+}
+
+/// Octets before each received frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offset {
+    /// None: the IP header is then at an address that is no multiple of 4.
+    #[default]
+    None,
+    /// Two, in the first buffer of a frame, where the MAC can: the IP header is aligned.
+    Two,
+}
+
+impl Offset {
+    /// As octets.
+    pub const fn octets(self) -> u32 {
+        match self {
+            Offset::None => 0,
+            Offset::Two => 2,
+        }
+    }
+}
+
+/// When a frame is copied into the ring's own buffer before it is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bounce {
+    /// Where its address is not as the DMA wants it.
+    #[default]
+    Unaligned,
+    /// Always.
+    Always,
+}
+
+/// What becomes of a received frame whose descriptor tells of a fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Faulty {
+    /// Its buffers go back to the device, and it is counted.
+    #[default]
+    Dropped,
+    /// It is handed up as it is, for a stack that checks it itself.
+    HandedUp,
+}
+
+/// Which of a controller's start steps hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Two octets before each frame were asked for.
+    Offset,
+    /// Pause frames are obeyed.
+    Pause,
+    /// 1000 Mbit/s.
+    Gigabit,
+    /// 100 Mbit/s.
+    Megabit,
+    /// Behind an RGMII.
+    Rgmii,
+}
+
+impl Options {
+    /// Whether a step for this case is carried out.
+    pub fn holds(&self, when: When) -> bool {
+        match when {
+            When::Offset => self.offset != Offset::None,
+            When::Pause => self.pause,
+            When::Gigabit => self.gigabit,
+            When::Megabit => !self.gigabit,
+            When::Rgmii => self.rgmii,
+        }
+    }
+}
