@@ -1,6 +1,7 @@
 //! The chart: panels over one x axis, series, marks. Data only; places and colours are the renderers'.
 
 use crate::axis::{Axis, Scale};
+use crate::flame::Flame;
 use crate::flow::Flow;
 use crate::scale::finite;
 use crate::table::Table;
@@ -69,6 +70,8 @@ pub enum Marks {
     Interval(Vec<Estimate>),
     /// A path, with what leaves it. It stands below the panel's other series, and needs no axes.
     Flow(Flow),
+    /// Where time went. It stands there too.
+    Flame(Flame),
     /// y = slope * x: where all that is offered arrives, 1.
     Ideal {
         /// Of the line.
@@ -168,6 +171,14 @@ impl Chart {
     }
 }
 
+impl Chart {
+    /// Whether its form for a terminal has all that its table has: a flame graph is a tree there.
+    pub fn is_tree(&self) -> bool {
+        let mut all = self.panels.iter().flat_map(|panel| &panel.series).peekable();
+        all.peek().is_some() && all.all(|series| matches!(series.marks, Marks::Flame(_)))
+    }
+}
+
 impl Panel {
     /// A panel that shows nothing.
     pub fn new(y: Axis) -> Panel {
@@ -195,7 +206,7 @@ impl Panel {
 impl Panel {
     /// Whether it has something that needs axes; one without any series has them too.
     pub(crate) fn has_plot(&self) -> bool {
-        self.series.is_empty() || self.series.iter().any(|series| !matches!(series.marks, Marks::Flow(_)))
+        self.series.is_empty() || self.series.iter().any(|series| series.marks.need_axes())
     }
 }
 
@@ -216,7 +227,7 @@ impl Series {
             }
             Marks::Band(spans) => spans.iter().any(|span| span.range.is_some()),
             Marks::Interval(estimates) => !estimates.is_empty(),
-            Marks::Flow(_) | Marks::Ideal { .. } => true,
+            Marks::Flow(_) | Marks::Flame(_) | Marks::Ideal { .. } => true,
         }
     }
 
@@ -261,6 +272,11 @@ impl Marks {
         Marks::Points(points.into_iter().map(Into::into).collect())
     }
 
+    /// Whether they have places on axes.
+    pub(crate) fn need_axes(&self) -> bool {
+        !matches!(self, Marks::Flow(_) | Marks::Flame(_))
+    }
+
     /// Bars of these heights.
     pub fn bar<T: Into<Point>>(points: impl IntoIterator<Item = T>) -> Marks {
         Marks::Bar(points.into_iter().map(Into::into).collect())
@@ -280,7 +296,7 @@ impl From<(f64, Option<f64>)> for Point {
 }
 
 impl Chart {
-    /// Each name with the first series that has it, and with the first of its repeats. A path names its stages itself.
+    /// Each name with the first series that has it, and with the first of its repeats. What needs no axes names its parts itself.
     pub(crate) fn legend(&self) -> Vec<Entry<'_>> {
         fn entry<'a>((name, all): (&'a str, Vec<&'a Series>)) -> Option<Entry<'a>> {
             let of = |weight: Weight| all.iter().copied().find(|series| series.weight == weight);
@@ -297,7 +313,7 @@ impl Chart {
         }
         let mut names: Vec<(&str, Vec<&Series>)> = Vec::new();
         let all = self.panels.iter().flat_map(|panel| &panel.series);
-        for series in all.filter(|series| !matches!(series.marks, Marks::Flow(_))) {
+        for series in all.filter(|series| series.marks.need_axes()) {
             match names.iter_mut().find(|(name, _)| *name == series.name) {
                 Some((_, others)) => others.push(series),
                 None => names.push((&series.name, vec![series])),
@@ -326,14 +342,10 @@ impl Chart {
         for panel in &mut chart.panels {
             for series in &mut panel.series {
                 series.name = plain(&series.name);
-                if let Marks::Flow(flow) = &mut series.marks {
-                    flow.unit = plain(&flow.unit);
-                    for stage in &mut flow.stages {
-                        stage.name = plain(&stage.name);
-                        for branch in &mut stage.branches {
-                            (branch.name, branch.counter) = (plain(&branch.name), plain(&branch.counter));
-                        }
-                    }
+                match &mut series.marks {
+                    Marks::Flow(flow) => flow.with_texts(&plain),
+                    Marks::Flame(flame) => flame.with_texts(&plain),
+                    _ => {}
                 }
             }
             for reference in &mut panel.references {

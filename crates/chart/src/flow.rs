@@ -40,6 +40,19 @@ pub struct Branch {
     pub counter: String,
 }
 
+impl Flow {
+    /// Every text turned into another.
+    pub(crate) fn with_texts(&mut self, plain: impl Fn(&str) -> String) {
+        self.unit = plain(&self.unit);
+        for stage in &mut self.stages {
+            stage.name = plain(&stage.name);
+            for branch in &mut stage.branches {
+                (branch.name, branch.counter) = (plain(&branch.name), plain(&branch.counter));
+            }
+        }
+    }
+}
+
 impl Stage {
     /// A stage that nothing leaves.
     pub fn new(name: impl Into<String>) -> Stage {

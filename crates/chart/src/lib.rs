@@ -21,6 +21,7 @@
 
 mod axis;
 mod chart;
+mod flame;
 mod flow;
 mod number;
 mod palette;
@@ -34,5 +35,6 @@ mod ticks;
 
 pub use axis::{Axis, Range, Scale};
 pub use chart::{Chart, Dash, Estimate, Marks, Panel, Point, Reference, Series, Span, Symbol, Weight};
+pub use flame::{Flame, Frame};
 pub use flow::{Branch, Flow, Stage};
 pub use table::{Cell, TEXT_COLUMNS, Table};

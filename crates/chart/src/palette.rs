@@ -21,6 +21,14 @@ pub(crate) fn color(number: usize) -> &'static str {
     COLORS[number % COLORS.len()]
 }
 
+/// The `number`th colour so light that text can be read on it.
+pub(crate) fn tint(number: usize) -> String {
+    let color = color(number);
+    let part = |at: usize| u16::from_str_radix(&color[at..at + 2], 16).expect("it is one of ours");
+    let light = |part: u16| part + (255 - part) * 7 / 10;
+    format!("#{:02x}{:02x}{:02x}", light(part(1)), light(part(3)), light(part(5)))
+}
+
 /// `stroke-dasharray`; none of a solid line.
 pub(crate) fn dashes(dash: Dash) -> Option<&'static str> {
     match dash {
@@ -68,7 +76,8 @@ mod tests {
         for ink in [INK, SOFT] {
             assert!(contrast(ink, GROUND) >= 4.5, "{ink}");
         }
-        for color in COLORS {
+        for (number, color) in COLORS.into_iter().enumerate() {
+            assert!(contrast(INK, &tint(number)) >= 4.5, "{color} as {}", tint(number));
             assert!(contrast(color, GROUND) >= 3.0, "{color}: {:.2}", contrast(color, GROUND));
         }
     }

@@ -92,7 +92,7 @@ fn xs(panel: &Panel) -> Vec<f64> {
             }
             Marks::Band(spans) => xs.extend(spans.iter().map(|span| span.x)),
             Marks::Interval(estimates) => xs.extend(estimates.iter().map(|estimate| estimate.x)),
-            Marks::Flow(_) | Marks::Ideal { .. } => {}
+            Marks::Flow(_) | Marks::Flame(_) | Marks::Ideal { .. } => {}
         }
     }
     xs.extend(panel.references.iter().filter_map(|reference| match reference {
@@ -119,7 +119,7 @@ pub(crate) fn ys(chart: &Chart, panel: &Panel) -> Vec<f64> {
                 let all = chart.panels.iter().flat_map(xs);
                 ys.extend(all.max_by(f64::total_cmp).map(|x| x * slope));
             }
-            Marks::Bar(_) | Marks::Flow(_) => {}
+            Marks::Bar(_) | Marks::Flow(_) | Marks::Flame(_) => {}
         }
     }
     ys.extend(stacks(panel).into_iter().flatten().flatten().flat_map(|bar| [bar.from, bar.to]));
@@ -170,7 +170,7 @@ pub(crate) fn without_place(series: &Series, x: &Places, y: &Places) -> Option<S
             let ends = |one: &Estimate| [Some(one.low), one.middle, Some(one.high)].map(|value| Some((one.x, value?)));
             estimates.iter().flat_map(ends).flatten().collect()
         }
-        Marks::Flow(_) | Marks::Ideal { .. } => Vec::new(),
+        Marks::Flow(_) | Marks::Flame(_) | Marks::Ideal { .. } => Vec::new(),
     };
     match values.into_iter().filter(|(at, value)| is_lost(*at, *value)).count() {
         0 => None,

@@ -11,6 +11,7 @@
 //!           x, unit of layer
 //! ```
 
+mod flame;
 mod flow;
 mod legend;
 mod marks;
@@ -44,8 +45,10 @@ pub fn drawn(chart: &Chart, id: &str) -> String {
     }
     for panel in &chart.panels {
         for series in &panel.series {
-            if let Marks::Flow(flow) = &series.marks {
-                y = flow::drawn(&mut page, &series.name, flow, y);
+            match &series.marks {
+                Marks::Flow(flow) => y = flow::drawn(&mut page, &series.name, flow, y),
+                Marks::Flame(flame) => y = flame::drawn(&mut page, &series.name, flame, y),
+                _ => {}
             }
         }
     }

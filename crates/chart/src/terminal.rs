@@ -8,6 +8,7 @@
 //!    0 └●●●●●──5──────10─ x, unit of layer
 //! ```
 
+mod flame;
 mod flow;
 mod grid;
 mod plot;
@@ -70,10 +71,12 @@ pub fn drawn(chart: &Chart, width: usize, ascii: bool) -> String {
             drawn += &plot.drawn(shown == plots);
         }
         for series in &panel.series {
-            if let Marks::Flow(flow) = &series.marks {
-                drawn += &form.lines(&series.name, 0);
-                drawn += &flow::drawn(flow, form);
-            }
+            let below = match &series.marks {
+                Marks::Flow(flow) => flow::drawn(flow, form),
+                Marks::Flame(flame) => flame::drawn(flame, form),
+                _ => continue,
+            };
+            drawn += &(form.lines(&series.name, 0) + &below);
         }
     }
     drawn

@@ -4,8 +4,8 @@
 mod charts;
 
 use linerate_chart::{
-    Axis, Branch, Cell, Chart, Dash, Estimate, Flow, Marks, Panel, Point, Range, Reference, Series, Span, Stage,
-    Symbol, Table, svg, terminal,
+    Axis, Branch, Cell, Chart, Dash, Estimate, Flame, Flow, Frame, Marks, Panel, Point, Range, Reference, Series, Span,
+    Stage, Symbol, Table, svg, terminal,
 };
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
@@ -181,6 +181,66 @@ fn a_line_goes_through_its_values_and_has_gaps_where_there_are_none() {
     }
 }
 
+/// The rectangles whose title begins so, in their order.
+fn frames(picture: &str, name: &str) -> Vec<[f64; 3]> {
+    let document = Document::parse(picture).unwrap();
+    let rects = document.descendants().filter(|node| node.has_tag_name("rect"));
+    let is_it = |node: &Node<'_, '_>| {
+        node.children().any(|title| title.text().is_some_and(|title| title.starts_with(&format!("{name}: "))))
+    };
+    rects.filter(is_it).map(|node| ["x", "y", "width"].map(|name| number(node, name))).collect()
+}
+
+#[test]
+fn frames_are_as_wide_as_their_shares_and_stand_on_their_callers() {
+    let picture = svg::drawn(&charts::flame(), "a");
+    let one = |name| match frames(&picture, name)[..] {
+        [one] => one,
+        ref all => panic!("{name}: {all:?}"),
+    };
+    let [all, agent, softirq] = ["all", "linerate-agent", "ksoftirqd/0"].map(one);
+    let [recv, copy, queue] = ["udp_recvmsg", "_copy_to_iter", "__skb_recv_udp"].map(one);
+    let is_near = |a: f64, b: f64| assert!((a - b).abs() < 0.02, "{a}, {b}");
+    is_near(agent[2], all[2] * 620.0 / 950.0);
+    is_near(copy[2], all[2] * 300.0 / 950.0);
+    is_near(softirq[0], agent[0] + agent[2]);
+    is_near(copy[0], recv[0]);
+    is_near(queue[0], copy[0] + copy[2]);
+    assert!(copy[1] < recv[1] && recv[1] < agent[1] && agent[1] < all[1] && agent[1] == softirq[1]);
+    // What claims more than its caller has is no wider than that.
+    let frames_of = |frames| {
+        let flame = Flame { unit: "samples".to_owned(), whole: 10.0, kinds: Vec::new(), frames };
+        svg::drawn(&self::one(Series::new("", Marks::Flame(flame), 0)), "a")
+    };
+    let greedy =
+        vec![Frame::new(0, "a", 4.0), Frame::new(1, "b", 3.0), Frame::new(1, "c", 3.0), Frame::new(0, "d", 99.0)];
+    let picture = frames_of(greedy);
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| frames(&picture, name)[0]);
+    is_near(c[2], a[2] - b[2]);
+    is_near(d[0] + d[2], a[0] + all[2]);
+    let narrow = frames_of(vec![Frame::new(0, "a", 4.0), Frame::new(0, "b", 0.001)]);
+    assert!(narrow.contains("1 function is too narrow to be drawn; the numbers have it."), "{narrow}");
+}
+
+#[test]
+fn a_flame_graph_in_characters_is_a_tree() {
+    let text = terminal::drawn(&charts::flame(), 72, true);
+    let tree = text.split_once("target\n").unwrap().1;
+    let wanted = "\
+100.0 %  950  all samples
+ 65.3 %  620  linerate-agent > start_thread (libc.so.6)
+ 63.2 %  600  > do_syscall_64
+ 62.1 %  590  > __sys_recvmmsg [socket and system call]
+ 44.2 %  420  > udp_recvmsg [protocol]
+ 31.6 %  300    _copy_to_iter [copy]
+  8.4 %   80    __skb_recv_udp [protocol]
+ 30.5 %  290  ksoftirqd/0 > net_rx_action [driver and interrupt]
+ 29.5 %  280  > fec_enet_rx_napi [driver and interrupt]
+  1.3 %   12  > napi_gro_receive
+";
+    assert_eq!(tree, wanted);
+}
+
 #[test]
 fn ten_thousand_values_are_as_many_as_pixels_show_and_the_extremes_stay() {
     let noise = |at: u32| f64::from(at.wrapping_mul(2_654_435_761) >> 16) / 65.536;
@@ -234,6 +294,8 @@ fn named(name: &str) -> Chart {
     let mut stage = Stage::new(name);
     stage.branches = vec![Branch { name: name.to_owned(), count: 3.0, counter: name.to_owned() }];
     let flow = Flow { unit: name.to_owned(), entered: 10.0, stages: vec![stage], arrived: None, unaccounted: None };
+    let frames = vec![Frame::new(0, name, 9.0).kind(0), Frame::new(1, name, 8.0).kind(7)];
+    let flame = Flame { unit: name.to_owned(), whole: 10.0, kinds: vec![name.to_owned()], frames };
     Chart::new(name, name, Table::new([name, name]).row([Cell::from(name), Cell::number(name, 1.0).from_records(name)]))
         .x(Axis::categories(name, [name, name]).of(name))
         .panel(
@@ -246,6 +308,7 @@ fn named(name: &str) -> Chart {
                 .series(series(Marks::Interval(vec![estimate]), 5))
                 .series(series(Marks::Ideal { slope: 1.0 }, 6))
                 .series(series(Marks::Flow(flow), 7))
+                .series(series(Marks::Flame(flame), 8))
                 .reference(Reference::X(0.5, name.to_owned()))
                 .reference(Reference::Y(1.5, name.to_owned())),
         )
@@ -316,6 +379,9 @@ fn marks() -> impl Strategy<Value = Marks> {
     let spans = prop::collection::vec((value(), prop::option::of((value(), value()))), 0..6);
     let estimates = prop::collection::vec((value(), value(), prop::option::of(value()), value()), 0..6);
     let flow = (value(), prop::collection::vec(prop::collection::vec(value(), 0..3), 0..14), prop::option::of(value()));
+    let frame = (0usize..9, "[a-z_ ]{0,30}", value(), prop::option::of(0usize..12));
+    let frame = frame.prop_map(|(depth, name, count, kind)| Frame { depth, name, count, kind });
+    let flame = (value(), prop::collection::vec("[a-z]{0,12}", 0..10), prop::collection::vec(frame, 0..40));
     prop_oneof![
         points().prop_map(Marks::Line),
         points().prop_map(Marks::Step),
@@ -325,6 +391,9 @@ fn marks() -> impl Strategy<Value = Marks> {
         spans.prop_map(|all| Marks::Band(all.into_iter().map(|(x, range)| Span { x, range }).collect())),
         estimates.prop_map(|all| {
             Marks::Interval(all.into_iter().map(|(x, low, middle, high)| Estimate { x, low, middle, high }).collect())
+        }),
+        flame.prop_map(|(whole, kinds, frames)| {
+            Marks::Flame(Flame { unit: "samples".to_owned(), whole, kinds, frames })
         }),
         flow.prop_map(|(entered, stages, arrived)| {
             let branches = |counts: Vec<f64>| {

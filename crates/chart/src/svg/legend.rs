@@ -71,7 +71,7 @@ fn sample(page: &mut Page, series: &Series, x: f64, y: f64) {
         Marks::Interval(_) => page.line((middle, y - 8.0), (middle, y + 8.0), Stroke { dashes: None, ..stroke }),
         Marks::Line(_) | Marks::Step(_) => page.line((left, y), (right, y), stroke),
         Marks::Ideal { .. } => page.line((left, y), (right, y), Stroke { color: INK, width: 1.25, ..stroke }),
-        Marks::Points(_) | Marks::Flow(_) => {}
+        Marks::Points(_) | Marks::Flow(_) | Marks::Flame(_) => {}
     }
     // A line of a repeat has no symbols.
     let has_symbols = matches!(series.marks, Marks::Points(_) | Marks::Interval(_))

@@ -68,7 +68,7 @@ pub(super) fn drawn(page: &mut Page, panel: &Panel, x: &Places, y: &Places, fram
             }
             Marks::Interval(estimates) => intervals(page, series, &plot, estimates),
             Marks::Ideal { slope } => ideal(page, series, &plot, *slope),
-            Marks::Flow(_) => {}
+            Marks::Flow(_) | Marks::Flame(_) => {}
         }
         notes.extend(scale::without_place(series, x, y));
     }

@@ -67,6 +67,11 @@ impl Page {
         self.written(x, y, Anchor::Start, size, INK, " font-weight=\"bold\"", words);
     }
 
+    /// A line of text on a mark, which still tells a pointer what it is.
+    pub(super) fn label(&mut self, x: f64, y: f64, size: f64, words: &str) {
+        self.written(x, y, Anchor::Start, size, INK, " pointer-events=\"none\"", words);
+    }
+
     #[allow(clippy::too_many_arguments, reason = "the ways to it above have names")]
     fn written(&mut self, x: f64, y: f64, anchor: Anchor, size: f64, color: &str, more: &str, words: &str) {
         if words.is_empty() {
@@ -96,6 +101,13 @@ impl Page {
         }
         let stroke = stroke.map_or_else(String::new, |stroke| stroke.attributes());
         let _ = writeln!(self.svg, "<path d=\"{path}\" fill=\"{fill}\"{stroke}{}", ended("path", title));
+    }
+
+    /// A rectangle as a piece of a path.
+    pub(super) fn strip(at: Rect) -> String {
+        let Rect { x, y, width, height } = at;
+        let (x, y, width, height) = (place(x), place(y), place(width), place(height));
+        format!("M{x} {y}h{width}v{height}h-{width}z")
     }
 
     /// An area that lets through what is below it.

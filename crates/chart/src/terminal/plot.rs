@@ -276,7 +276,7 @@ impl Plot<'_> {
                     }
                 }
             }
-            Marks::Band(_) | Marks::Bar(_) | Marks::Flow(_) => {}
+            Marks::Band(_) | Marks::Bar(_) | Marks::Flow(_) | Marks::Flame(_) => {}
         }
     }
 }
@@ -291,7 +291,7 @@ enum Pass {
 
 fn pass_of(series: &Series) -> Option<Pass> {
     match (&series.marks, series.weight) {
-        (Marks::Bar(_) | Marks::Band(_) | Marks::Flow(_), _) => None,
+        (Marks::Bar(_) | Marks::Band(_) | Marks::Flow(_) | Marks::Flame(_), _) => None,
         (Marks::Ideal { .. }, _) => Some(Pass::Ideal),
         (_, Weight::Thin) => Some(Pass::Thin),
         (_, Weight::Normal) => Some(Pass::Normal),

@@ -1,7 +1,8 @@
 //! Charts as reports have them, for tests and for looking at.
 
 use linerate_chart::{
-    Axis, Cell, Chart, Dash, Estimate, Flow, Marks, Panel, Point, Range, Reference, Series, Span, Stage, Symbol, Table,
+    Axis, Cell, Chart, Dash, Estimate, Flame, Flow, Frame, Marks, Panel, Point, Range, Reference, Series, Span, Stage,
+    Symbol, Table,
 };
 
 /// All of them, with their names.
@@ -12,6 +13,7 @@ pub fn all() -> Vec<(&'static str, Chart)> {
         ("cpu", cpu()),
         ("slices", slices()),
         ("loss-path", loss_path()),
+        ("flame", flame()),
         ("sides", sides()),
         ("sizes", sizes()),
     ]
@@ -188,6 +190,31 @@ pub fn loss_path() -> Chart {
         table,
     )
     .panel(Panel::new(Axis::default()).series(series))
+}
+
+/// Where a receiver's CPU time went.
+pub fn flame() -> Chart {
+    let kinds = ["copy", "driver and interrupt", "protocol", "socket and system call"].map(str::to_owned).to_vec();
+    let frames = vec![
+        Frame::new(0, "linerate-agent", 620.0),
+        Frame::new(1, "start_thread (libc.so.6)", 620.0),
+        Frame::new(2, "do_syscall_64", 600.0),
+        Frame::new(3, "__sys_recvmmsg", 590.0).kind(3),
+        Frame::new(4, "udp_recvmsg", 420.0).kind(2),
+        Frame::new(5, "_copy_to_iter", 300.0).kind(0),
+        Frame::new(5, "__skb_recv_udp", 80.0).kind(2),
+        Frame::new(0, "ksoftirqd/0", 290.0),
+        Frame::new(1, "net_rx_action", 290.0).kind(1),
+        Frame::new(2, "fec_enet_rx_napi", 280.0).kind(1),
+        Frame::new(3, "napi_gro_receive", 12.0),
+    ];
+    let table = frames.iter().fold(Table::new(["level", "function", "samples", "% of busy time"]), |table, frame| {
+        let level = Cell::number(format!("level {}", frame.depth + 1), (frame.depth + 1) as f64);
+        table.row([level, Cell::from(frame.name.as_str()), cell(frame.count), cell(frame.count / 9.5)])
+    });
+    let flame = Flame { unit: "samples".to_owned(), whole: 950.0, kinds, frames };
+    Chart::new("Where the target's CPU time went", "Of 950 samples 31.6 % copy to the program's buffer.", table)
+        .panel(Panel::new(Axis::default()).series(Series::new("target", Marks::Flame(flame), 0)))
 }
 
 /// Before and after: every repeat, and the medians with their intervals.

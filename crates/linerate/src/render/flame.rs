@@ -32,13 +32,7 @@ pub(crate) fn picture(profile: &MachineProfile, driver: Option<&str>, title: &st
             seen.push(category);
         }
     }
-    let is_agent = |name: &str| profile.taken.processes.iter().any(|one| one.agent && one.name == name);
-    for function in &profile.taken.functions {
-        let category = match reader.of_function(function) {
-            // What many programs share, such as a library, is nobody's own.
-            Some(Category::Generator) if !is_agent(&function.object) => None,
-            category => category,
-        };
+    for (function, category) in profile.taken.functions.iter().zip(reader.of_functions()) {
         let colour = category.map_or(PALE, colour);
         colours.insert(frame(&shown(function)), colour);
     }

@@ -94,7 +94,9 @@ fn drawn(pieces: &[Piece], width: Option<u16>, is_ascii: bool, mut table_text: i
             Piece::Chart(chart) => {
                 let columns = width.map_or(100, usize::from);
                 text += &format!("\n{}\n", linerate_chart::terminal::drawn(chart, columns, is_ascii));
-                text += &table_text(&chart_numbers(chart));
+                if !chart.is_tree() {
+                    text += &table_text(&chart_numbers(chart));
+                }
             }
             Piece::Section(title) => {
                 let title = said(title);
@@ -123,21 +125,29 @@ pub(super) fn markdown(pieces: &[Piece]) -> String {
             // Where Markdown is read, pictures within it are not drawn.
             Piece::Chart(chart) => {
                 text += &format!("**{}**\n\n{}\n\n", escaped(&chart.title), escaped(&chart.sentence));
-                text += &chart_numbers(chart).markdown();
+                if chart.is_tree() {
+                    let tree = Chart { title: String::new(), sentence: String::new(), ..(**chart).clone() };
+                    text += &fenced(&linerate_chart::terminal::drawn(&tree, 100, false));
+                } else {
+                    text += &chart_numbers(chart).markdown();
+                }
             }
             Piece::Folded(title, _) => text += &format!("**{}**\n", escaped(title)),
             Piece::Heading(heading) => text += &format!("**{}**\n", escaped(heading)),
             Piece::Lines(lines) => lines.iter().for_each(|line| text += &format!("- {}\n", escaped(line))),
-            Piece::Text(lines) => {
-                // A fence is ended by one as long (CommonMark 0.31, 4.5).
-                let mut fence = "```".to_owned();
-                while lines.contains(&fence) {
-                    fence.push('`');
-                }
-                text += &format!("{fence}text\n{}\n{fence}\n", lines.trim_end());
-            }
+            Piece::Text(lines) => text += &fenced(lines),
             Piece::Table(table) => text += &table.markdown(),
         }
     }
     text
+}
+
+/// Text that is laid out already, in Markdown.
+fn fenced(lines: &str) -> String {
+    // A fence is ended by one as long (CommonMark 0.31, 4.5).
+    let mut fence = "```".to_owned();
+    while lines.contains(&fence) {
+        fence.push('`');
+    }
+    format!("{fence}text\n{}\n{fence}\n", lines.trim_end())
 }

@@ -7,6 +7,7 @@ mod attachment;
 mod document;
 mod expectations;
 mod figures;
+mod flame;
 mod gaps;
 mod groups;
 mod identities;

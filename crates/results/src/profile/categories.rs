@@ -141,14 +141,16 @@ impl Reader<'_> {
 }
 
 impl Reader<'_> {
-    /// What one of the profile's functions is for; `None`: it works for its caller.
-    pub fn of_function(&self, function: &Function) -> Option<Category> {
-        let at = self.profile.functions.iter().position(|one| one == function)?;
-        match self.meanings[at] {
-            Meaning::For(category) => Some(category),
-            Meaning::Passed => None,
-            Meaning::Program => Some(Category::Generator),
-        }
+    /// What the profile's functions are for by themselves, in their order; `None`: they work for their callers. What many
+    /// programs share, such as a library, is nobody's own.
+    pub fn of_functions(&self) -> Vec<Option<Category>> {
+        let is_agent = |name: &str| self.profile.processes.iter().any(|one| one.agent && one.name == name);
+        let of = |(function, meaning): (&Function, &Meaning)| match meaning {
+            Meaning::For(category) => Some(*category),
+            Meaning::Program if is_agent(&function.object) => Some(Category::Generator),
+            Meaning::Passed | Meaning::Program => None,
+        };
+        self.profile.functions.iter().zip(&self.meanings).map(of).collect()
     }
 }
 

@@ -24,6 +24,8 @@ use crate::render::records::{self, Parts};
 use crate::render::table_model::{Cell, Table, Trace};
 use crate::render::{budget, explain, summary, time};
 
+/// Sentences that answer what comes through: of three kinds of traffic, each way.
+const ANSWERED: usize = 12;
 /// Differences that are told in the answer.
 const TOLD: usize = 4;
 /// Of more records, only the first are listed; a campaign of ten thousand has its figures by configuration.
@@ -167,7 +169,7 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>, expected: &[expe
             "Does the candidate differ from the baseline, or is it noise?"
         }
         None => {
-            lines.extend(summary::summary(records).lines().take(6).map(str::to_owned));
+            lines.extend(summary::summary(records).lines().take(ANSWERED).map(str::to_owned));
             "What comes through, what does not, and what limits it?"
         }
     };

@@ -86,7 +86,7 @@ pub(super) fn sweeps(records: &[Record]) -> Vec<Chart> {
                 figure(&sent, 4),
                 figure(&received, 4),
                 figure(&loss, 3),
-                Cell::from(runs.len().to_string()),
+                whole(runs.len() as f64, &from),
             ]);
         }
         let most = steps

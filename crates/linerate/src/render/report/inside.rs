@@ -1,6 +1,5 @@
-//! What happened inside the machines, where a record has it: registers before and after by bit field, and the functions
-//! that took most CPU time.
-//! A flame graph carries a script, which no report has: its numbers stand here.
+//! What happened inside the machines, where a record has it: registers before and after by bit field, and where CPU
+//! time went.
 
 use linerate_registers::changes::{RegisterChanges, What};
 use linerate_results::profile::difference::by_sample;
@@ -8,6 +7,7 @@ use linerate_results::profile::functions::functions;
 use linerate_results::record::Record;
 
 use super::document::levels;
+use super::flame;
 use super::material::{INSIDE, MOST_INSIDE, Material};
 use crate::render::forms::Piece;
 use crate::render::number::count;
@@ -158,6 +158,11 @@ fn profile(record: &Record) -> Vec<Piece> {
         let more = all.len().saturating_sub(FUNCTIONS);
         lines.extend((more > 0).then(|| format!("{end}: {more} functions more with {} samples in all.", count(rest))));
     }
+    if rows.is_empty() {
+        return Vec::new();
+    }
     let names = ["machine", "innermost function", "% of time", "samples", "mostly for"];
-    if rows.is_empty() { Vec::new() } else { vec![Piece::Table(Table::new(names, rows)), Piece::Lines(lines)] }
+    let mut pieces = vec![Piece::Table(Table::new(names, rows)), Piece::Lines(lines)];
+    pieces.extend(flame::charts(record).into_iter().map(|chart| Piece::Chart(Box::new(chart))));
+    pieces
 }

@@ -310,7 +310,7 @@ fn no_two_series_differ_by_colour_alone() {
                     Marks::Step(_) => format!("line {:?}", series.dash),
                     Marks::Points(_) | Marks::Interval(_) => format!("points {:?}", series.symbol),
                     Marks::Bar(_) | Marks::Band(_) => format!("area {}", series.color % 8),
-                    Marks::Flow(_) | Marks::Ideal { .. } => continue,
+                    Marks::Flow(_) | Marks::Flame(_) | Marks::Ideal { .. } => continue,
                 };
                 let other = looks.insert(look.clone(), &series.name);
                 assert!(other.is_none_or(|other| *other == series.name), "{}: {look}", chart.title);
@@ -364,9 +364,13 @@ fn every_form_has_every_column_and_every_cell() {
     }
     assert!(seen > 300, "{seen}");
     for form in [&html, &markdown, &text] {
-        for part in
-            ["Registers before and after, record", "CPU time by function, record", "Lost in a row, rx", "Time between"]
-        {
+        for part in [
+            "Registers before and after, record",
+            "CPU time by function, record",
+            "Flame graph of the target",
+            "Lost in a row, rx",
+            "Time between",
+        ] {
             assert!(form.contains(part), "{part}");
         }
     }
