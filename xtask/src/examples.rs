@@ -31,6 +31,10 @@ const EXAMPLES: [Example; 5] = [
     Example { name: "5-bridge", script: include_str!("examples/5-bridge.sh"), board: false },
 ];
 
+/// Between these the list of reports says what is in them.
+const LIST: [&str; 2] =
+    ["<!-- Written by `cargo xtask examples`, out of the reports. -->\n", "<!-- The end of what is written. -->\n"];
+
 /// Measures and writes those that are named, or all; with `--again` only writes them, from the records that are in them.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     let mut again = false;
@@ -54,7 +58,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
         }
         write(example.name)?;
     }
-    Ok(())
+    list()
 }
 
 fn known(name: &str) -> Result<&'static Example, String> {
@@ -129,6 +133,30 @@ fn write(name: &str) -> Result<(), String> {
     };
     report(&["--html"], &html)?;
     report(&["--text"], &text)
+}
+
+/// The question and the answer of each report, as they stand in it.
+fn list() -> Result<(), String> {
+    let path = root().join(FOLDER).join("README.md");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let parts = LIST.map(|sign| text.split_once(sign).ok_or_else(|| format!("README.md has no line {sign}")));
+    let [(before, _), (_, after)] = [parts[0].clone()?, parts[1].clone()?];
+    let mut said = String::new();
+    for Example { name, .. } in &EXAMPLES {
+        let mut command = Command::new(programs().join("linerate"));
+        let [html, notes] = ["html", "md"].map(|extension| file(name, extension));
+        command.arg("report").arg("--markdown").arg("--from").arg(html).arg("--notes").arg(notes);
+        let output = command.output().map_err(|error| format!("linerate cannot be started: {error}"))?;
+        let report = String::from_utf8_lossy(&output.stdout);
+        // A title, the question, the answer; then the author's words.
+        let parts: Vec<&str> = report.split("\n\n").skip(1).take(2).collect();
+        if !output.status.success() || parts.len() < 2 {
+            return Err(format!("{name} has no answer: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        said += &format!("\n### {name}: [HTML]({name}.html), [text]({name}.txt)\n\n{}\n", parts.join("\n\n"));
+    }
+    let [begin, end] = LIST;
+    fs::write(&path, format!("{before}{begin}{said}\n{end}{after}")).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
