@@ -1,0 +1,198 @@
+//! Machine files: what a machine's numbers and settings are, each with unit, source and kind. One without a source does
+//! not load.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::parameter::{Parameter, Values};
+use crate::setting::{BadSet, Set, Settings};
+
+/// Where a number comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A manual or datasheet says it.
+    Datasheet,
+    /// It was read in the driver's code.
+    Code,
+    /// A measurement says it; the source names its row.
+    Measured,
+    /// A fit to measurements found it.
+    Fitted,
+    /// Nobody said it: it is somewhere between two bounds.
+    Assumed,
+}
+
+/// What is known of a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// The least and the most that it is; both the same where it is known.
+    pub bounds: (f64, f64),
+    /// Where that comes from.
+    pub kind: Kind,
+    /// And where it is written.
+    pub source: String,
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// A short name.
+    pub name: String,
+    /// What it is.
+    pub about: String,
+    /// Of each parameter.
+    pub known: BTreeMap<Parameter, Known>,
+    /// What its driver is set to, before anything is changed.
+    pub settings: Settings,
+}
+
+/// Why a machine file does not load.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadMachine {
+    /// It is no TOML, or not of this form.
+    #[error("{0}")]
+    Form(String),
+    /// There is no such parameter.
+    #[error("there is no parameter '{0}'")]
+    NoParameter(String),
+    /// A parameter has no value.
+    #[error("'{0}' has no value; give one, or assume = [LOW, HIGH]")]
+    Missing(&'static str),
+    /// The unit is another.
+    #[error("'{name}' is in {expected}, not in {given}")]
+    Unit {
+        /// Whose.
+        name: &'static str,
+        /// Its unit.
+        expected: &'static str,
+        /// The file's.
+        given: String,
+    },
+    /// Nothing says where a number comes from.
+    #[error("'{0}' has no source: say where it is written, or what it was derived from")]
+    NoSource(String),
+    /// A value that is assumed has bounds, and one that is known has none; or they are not numbers in order.
+    #[error("'{0}': one value where it is known, and two bounds, the lower first, where it is assumed")]
+    Bounds(&'static str),
+    /// A setting.
+    #[error(transparent)]
+    Setting(#[from] BadSet),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    about: String,
+    #[serde(default)]
+    parameter: BTreeMap<String, Entry>,
+    #[serde(default)]
+    setting: BTreeMap<String, Choice>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    value: Option<f64>,
+    assume: Option<[f64; 2]>,
+    unit: String,
+    kind: Kind,
+    #[serde(default)]
+    source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Choice {
+    value: String,
+    // Read so that a wrong kind is refused; a setting's kind has no use beyond.
+    #[serde(rename = "kind")]
+    _kind: Kind,
+    #[serde(default)]
+    source: String,
+}
+
+/// The machines that come with linerate, by name.
+const SHIPPED: [(&str, &str); 5] = [
+    ("nitrogen6x", include_str!("../machines/nitrogen6x.toml")),
+    ("atstk1000", include_str!("../machines/atstk1000.toml")),
+    ("atngw100", include_str!("../machines/atngw100.toml")),
+    ("ml405", include_str!("../machines/ml405.toml")),
+    ("ap135", include_str!("../machines/ap135.toml")),
+];
+
+impl Machine {
+    /// The names of those that come with linerate.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|(name, _)| *name)
+    }
+
+    /// One that comes with linerate.
+    pub fn shipped(name: &str) -> Option<Machine> {
+        let (_, text) = SHIPPED.iter().find(|(one, _)| *one == name)?;
+        Some(Machine::parse(text).expect("a test loads each of them"))
+    }
+
+    /// Reads a machine file.
+    pub fn parse(text: &str) -> Result<Machine, BadMachine> {
+        let file: File = toml::from_str(text).map_err(|error| BadMachine::Form(error.message().to_owned()))?;
+        let mut known = BTreeMap::new();
+        for (name, entry) in file.parameter {
+            let parameter = Parameter::named(&name).ok_or(BadMachine::NoParameter(name))?;
+            known.insert(parameter, entry.check(parameter)?);
+        }
+        if let Some(missing) = Parameter::ALL.into_iter().find(|one| !known.contains_key(one)) {
+            return Err(BadMachine::Missing(missing.name()));
+        }
+        let (mut settings, mut fixed) = (Settings::default(), Vec::new());
+        for (axis, choice) in file.setting {
+            if choice.source.trim().is_empty() {
+                return Err(BadMachine::NoSource(axis));
+            }
+            Set { axis, value: choice.value }.apply(&mut settings, &mut fixed)?;
+        }
+        // A parameter is given as one, with its unit.
+        if let Some((parameter, _)) = fixed.first() {
+            return Err(BadMachine::Form(format!("'{}' is a parameter, not a setting", parameter.name())));
+        }
+        Ok(Machine { name: file.name, about: file.about, known, settings })
+    }
+
+    /// The parameters that are not known, in the order of their table.
+    pub fn unknown(&self) -> Vec<Parameter> {
+        self.known.iter().filter(|(_, known)| known.bounds.0 < known.bounds.1).map(|(&one, _)| one).collect()
+    }
+
+    /// Values with each unknown parameter at its place from 0 to 1 between its bounds: by ratio, where they differ much.
+    pub fn values(&self, places: &[f64]) -> Values {
+        let unknown = self.unknown();
+        Values::of(|parameter| {
+            let (low, high) = self.known[&parameter].bounds;
+            let Some(nth) = unknown.iter().position(|&one| one == parameter) else { return low };
+            if low > 0.0 { low * (high / low).powf(places[nth]) } else { low + (high - low) * places[nth] }
+        })
+    }
+}
+
+impl Entry {
+    fn check(self, parameter: Parameter) -> Result<Known, BadMachine> {
+        let name = parameter.name();
+        if self.unit != parameter.unit() {
+            return Err(BadMachine::Unit { name, expected: parameter.unit(), given: self.unit });
+        }
+        if self.source.trim().is_empty() {
+            return Err(BadMachine::NoSource(name.to_owned()));
+        }
+        let bounds = match (self.value, self.assume, self.kind) {
+            (Some(value), None, kind) if kind != Kind::Assumed => (value, value),
+            (None, Some([low, high]), Kind::Assumed | Kind::Fitted) => (low, high),
+            _ => return Err(BadMachine::Bounds(name)),
+        };
+        if !(bounds.0 >= 0.0 && bounds.0 <= bounds.1 && bounds.1.is_finite()) {
+            return Err(BadMachine::Bounds(name));
+        }
+        Ok(Known { bounds, kind: self.kind, source: self.source })
+    }
+}

@@ -1,0 +1,220 @@
+//! What a change gives: the sets' predictions, what they agree about, and what would make them agree more.
+
+use std::collections::BTreeMap;
+
+use crate::cost::{Load, Workload};
+use crate::fit::{Effort, Ensemble, Modelled, modelled};
+use crate::flow::Resource;
+use crate::machine::Machine;
+use crate::parameter::Parameter;
+use crate::random::SplitMix;
+use crate::table::{Measured, Row};
+
+/// Sets without which nothing is predicted.
+const FEW: usize = 30;
+/// The widest interval that is a prediction: so far from its middle, as a share of it.
+const WIDE: f64 = 0.30;
+/// A parameter or a trial that goes with the prediction less than so is not named.
+const WORTH_NAMING: f64 = 0.3;
+
+/// A prediction of throughput, Mbit/s of payload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// Which row.
+    pub row: Row,
+    /// The sets' median.
+    pub median: f64,
+    /// The interval that holds eight of ten sets, the fit's own error counted.
+    pub interval: (f64, f64),
+    /// What it would be if the change did nothing: the same load, measured or else as the sets have it.
+    pub null: Null,
+    /// What limits, in most sets.
+    pub limit: Resource,
+    /// The parameter that the sets' differences go with most, and how much (Spearman's rank correlation, squared).
+    pub widest: Option<(Parameter, f64)>,
+    /// The trial whose figure would tell most of the sets apart, and how much, likewise.
+    pub trial: Option<(Load, f64)>,
+    /// Why it is none, where it is none.
+    pub refusal: Option<Refusal>,
+}
+
+/// The figure without the change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Null {
+    /// Mbit/s of payload.
+    pub mbps: f64,
+    /// A row of the table says so; else the sets do.
+    pub measured: bool,
+}
+
+/// Why a prediction is none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Refusal {
+    /// Too few sets reproduce the rows.
+    FewSets(usize),
+    /// The sets do not agree: the interval's half, as a share of its middle.
+    Wide(f64),
+    /// Nothing was measured: these are bounds.
+    Unmeasured,
+}
+
+/// Predicts each of `asked`.
+pub fn predict(
+    machine: &Machine,
+    ensemble: &Ensemble,
+    measured: &[(Row, Measured)],
+    asked: &[Row],
+    effort: Effort,
+) -> Vec<Prediction> {
+    let trials = Trials::of(machine, ensemble, measured, asked, effort);
+    asked.iter().map(|row| one(machine, ensemble, measured, row, &trials, effort)).collect()
+}
+
+fn one(
+    machine: &Machine,
+    ensemble: &Ensemble,
+    measured: &[(Row, Measured)],
+    row: &Row,
+    trials: &Trials,
+    effort: Effort,
+) -> Prediction {
+    let sets = &ensemble.sets;
+    let each: Vec<Modelled> = sets.iter().map(|set| modelled(machine, set, row, effort.frames)).collect();
+    let figures: Vec<f64> = each.iter().map(|one| one.mbps).collect();
+    let mut random = SplitMix(effort.seed ^ 0xe44);
+    // No more arrives than is offered, however wrong the fit.
+    let most = row.load.offered_mbps.unwrap_or(f64::INFINITY);
+    let widen = |mbps: &f64| (mbps * (1.0 + ensemble.error * random.normal())).clamp(0.0, most.max(*mbps));
+    let mut widened: Vec<f64> = figures.iter().map(widen).collect();
+    widened.sort_by(f64::total_cmp);
+    let at = |share: f64| widened[((widened.len() - 1) as f64 * share).round() as usize];
+    let (median, interval) = (middle(&figures), (at(0.1), at(0.9)));
+    let null = null(machine, sets, measured, row, effort);
+    let half = (interval.1 - interval.0) / 2.0 / median.max(f64::MIN_POSITIVE);
+    let refusal = if measured.is_empty() {
+        Some(Refusal::Unmeasured)
+    } else if sets.len() < FEW {
+        Some(Refusal::FewSets(sets.len()))
+    } else if half > WIDE {
+        Some(Refusal::Wide(half))
+    } else {
+        None
+    };
+    let goes_with = |other: &[f64]| spearman(other, &figures).powi(2);
+    let parameters = machine
+        .unknown()
+        .into_iter()
+        .enumerate()
+        .map(|(nth, parameter)| (parameter, goes_with(&sets.iter().map(|set| set[nth]).collect::<Vec<_>>())));
+    let most = |best: Option<(Parameter, f64)>, one: (Parameter, f64)| match best {
+        Some(best) if best.1 >= one.1 => Some(best),
+        _ => Some(one),
+    };
+    let widest = parameters.fold(None, most).filter(|(_, share)| *share >= WORTH_NAMING);
+    let trial = trials.best(goes_with).filter(|(_, share)| *share >= WORTH_NAMING);
+    Prediction { row: row.clone(), median, interval, null, limit: most_often(&each), widest, trial, refusal }
+}
+
+/// The same load with as much of what is set as was measured, or as the machine is.
+fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row: &Row, effort: Effort) -> Null {
+    let alike = measured.iter().filter(|(one, _)| {
+        one.load == row.load && one.set.len() < row.set.len() && one.set.iter().all(|set| row.set.contains(set))
+    });
+    if let Some((_, measured)) = alike.max_by_key(|(one, _)| one.set.len()) {
+        return Null { mbps: measured.mbps, measured: true };
+    }
+    let without = Row { set: Vec::new(), ..row.clone() };
+    let figures: Vec<f64> = sets.iter().map(|set| modelled(machine, set, &without, effort.frames).mbps).collect();
+    Null { mbps: middle(&figures), measured: false }
+}
+
+fn most_often(each: &[Modelled]) -> Resource {
+    let mut counts = BTreeMap::<Resource, usize>::new();
+    for one in each {
+        *counts.entry(one.outcome.limit()).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|&(_, count)| count).map_or(Resource::Offered, |(resource, _)| resource)
+}
+
+/// Trials of the machine as it is that were not measured, and what each set says of them.
+struct Trials(Vec<(Load, Vec<f64>)>);
+
+impl Trials {
+    fn of(
+        machine: &Machine,
+        ensemble: &Ensemble,
+        measured: &[(Row, Measured)],
+        asked: &[Row],
+        effort: Effort,
+    ) -> Trials {
+        let mut workloads: Vec<Workload> =
+            measured.iter().map(|(row, _)| row).chain(asked).map(|row| row.load.workload).collect();
+        workloads.dedup();
+        workloads.extend([Workload::UdpRx, Workload::UdpTx]);
+        let mut loads: Vec<Load> = Vec::new();
+        for workload in workloads {
+            for payload in [100.0, 400.0, 1470.0] {
+                let load = Load { workload, payload, offered_mbps: None };
+                if !loads.contains(&load) && measured.iter().all(|(row, _)| row.load != load) {
+                    loads.push(load);
+                }
+            }
+        }
+        let figures = |load: &Load| {
+            let row = Row { id: String::new(), load: *load, set: Vec::new() };
+            let of = |set: &Vec<f64>| modelled(machine, set, &row, effort.frames).mbps;
+            ensemble.sets.iter().map(of).collect()
+        };
+        Trials(loads.iter().map(|load| (*load, figures(load))).collect())
+    }
+
+    fn best(&self, goes_with: impl Fn(&[f64]) -> f64) -> Option<(Load, f64)> {
+        let each = self.0.iter().map(|(load, figures)| (*load, goes_with(figures)));
+        each.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+fn middle(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Spearman's rank correlation; 0 where one side is all the same.
+fn spearman(one: &[f64], other: &[f64]) -> f64 {
+    let (one, other) = (ranks(one), ranks(other));
+    let count = one.len() as f64;
+    let mean = (count - 1.0) / 2.0;
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
+    let deviation = (product(&one, &one) * product(&other, &other)).sqrt();
+    if deviation > 0.0 { product(&one, &other) / deviation } else { 0.0 }
+}
+
+/// Each value's place in the order, the mean of places where values are the same.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut from = 0;
+    while from < order.len() {
+        let same = order[from..].iter().take_while(|&&at| values[at] == values[order[from]]).count();
+        let rank = from as f64 + (same as f64 - 1.0) / 2.0;
+        for &at in &order[from..from + same] {
+            ranks[at] = rank;
+        }
+        from += same;
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_equal_values_are_their_mean() {
+        assert_eq!(ranks(&[3.0, 1.0, 3.0, 0.0]), [2.5, 1.0, 2.5, 0.0]);
+        assert!((spearman(&[1.0, 2.0, 3.0], &[1.0, 8.0, 27.0]) - 1.0).abs() < 1e-12);
+        assert_eq!(spearman(&[1.0, 2.0, 3.0], &[5.0, 5.0, 5.0]), 0.0);
+    }
+}

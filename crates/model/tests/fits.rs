@@ -1,0 +1,168 @@
+//! Machine files, tables, and what is predicted from them.
+
+use linerate_model::cost::{Load, Workload};
+use linerate_model::fit::{Effort, Ensemble, fit, modelled, unfitted};
+use linerate_model::machine::{BadMachine, Machine};
+use linerate_model::parameter::Parameter;
+use linerate_model::predict::{Prediction, Refusal, predict};
+use linerate_model::setting::Set;
+use linerate_model::table::{BadTable, Measured, Row, Table};
+
+/// Enough for a test.
+const EFFORT: Effort = Effort { sets: 120, generations: 100, frames: 300, seed: 7 };
+
+fn row(workload: Workload, payload: f64, offered_mbps: Option<f64>, set: &[(&str, &str)]) -> Row {
+    let set = set.iter().map(|(axis, value)| Set { axis: (*axis).into(), value: (*value).into() }).collect();
+    Row { id: "a row".into(), load: Load { workload, payload, offered_mbps }, set }
+}
+
+#[test]
+fn every_machine_and_table_that_comes_along_loads() {
+    for name in Machine::names() {
+        let machine = Machine::shipped(name).unwrap();
+        assert_eq!(machine.name, name);
+        assert!(machine.known.values().all(|known| !known.source.is_empty()));
+        assert!(!machine.unknown().is_empty(), "a machine of which everything is known needs no fit");
+    }
+    for name in Table::names() {
+        let table = Table::shipped(name).unwrap();
+        assert!(!table.measured.is_empty() && !table.asked.is_empty(), "{name}");
+    }
+}
+
+const MACHINE: &str = include_str!("../machines/ap135.toml");
+
+#[track_caller]
+fn check_refused(text: &str, part: &str) {
+    let error = Machine::parse(text).unwrap_err().to_string();
+    assert!(error.contains(part), "{error}");
+}
+
+#[test]
+fn a_number_without_a_source_does_not_load() {
+    let source = MACHINE.lines().find(|line| line.starts_with("source")).unwrap();
+    check_refused(&MACHINE.replacen(source, "source = \"\"", 1), "has no source");
+    check_refused(&MACHINE.replacen(source, "", 1), "has no source");
+}
+
+#[test]
+fn what_a_machine_file_says_is_checked() {
+    check_refused(&MACHINE.replacen("unit = \"Mbit/s\"", "unit = \"MB/s\"", 1), "is in Mbit/s, not in MB/s");
+    check_refused(&MACHINE.replacen("cable.rate", "cable.speed", 1), "no parameter 'cable.speed'");
+    check_refused(&MACHINE.replacen("value = 1000\n", "", 1), "one value where it is known");
+    check_refused(&MACHINE.replacen("zero-copy", "no-copy", 1), "'rx.hand_up' takes copy, zero-copy");
+    check_refused("name = \"x\"\nabout = \"y\"\n", "has no value");
+    assert!(matches!(Machine::parse("name = 1"), Err(BadMachine::Form(_))));
+}
+
+#[test]
+fn what_a_table_says_is_checked() {
+    let refused = |text: &str| Table::parse(text).unwrap_err();
+    assert_eq!(refused("machine = \"unknown\""), BadTable::NoMachine("unknown".into()));
+    let row = "machine = \"ap135\"\n[[row]]\nid = \"a\"\nworkload = \"bridge\"\npayload = 1448\n";
+    assert!(refused(row).to_string().contains("throughput must be more than 0"));
+    let asked = "machine = \"ap135\"\n[[predict]]\nid = \"a\"\nworkload = \"bridge\"\npayload = 1448\n";
+    assert!(refused(&format!("{asked}throughput = 1\n")).to_string().contains("is asked for, and has a figure"));
+    assert!(refused(&format!("{asked}set = {{ \"no.axis\" = 1 }}\n")).to_string().contains("no axis 'no.axis'"));
+    assert_eq!(Table::parse(asked).unwrap().asked.len(), 1);
+}
+
+fn of_report_004() -> (Table, Ensemble) {
+    let table = Table::shipped("004").unwrap();
+    let ensemble = fit(&table.machine, &table.measured, EFFORT).unwrap();
+    (table, ensemble)
+}
+
+#[test]
+fn every_set_reproduces_every_row_within_twice_its_noise() {
+    let (table, ensemble) = of_report_004();
+    assert!(ensemble.sets.len() >= 100, "{} sets", ensemble.sets.len());
+    for set in &ensemble.sets {
+        for (row, measured) in &table.measured {
+            let model = modelled(&table.machine, set, row, EFFORT.frames).mbps;
+            let off = (model / measured.mbps - 1.0).abs();
+            assert!(off <= 2.0 * measured.noise + 1e-9, "{}: {model} for {}", row.id, measured.mbps);
+        }
+    }
+    // They are not one set a hundred times over.
+    let places: Vec<f64> = ensemble.sets.iter().map(|set| set[0]).collect();
+    let (low, high) = (places.iter().copied().fold(1.0, f64::min), places.iter().copied().fold(0.0, f64::max));
+    assert!(high - low > 0.3, "from {low} to {high}");
+}
+
+#[test]
+fn the_same_seed_predicts_the_same() {
+    let predicted = || {
+        let (table, ensemble) = of_report_004();
+        predict(&table.machine, &ensemble, &table.measured, &table.asked, EFFORT)
+    };
+    assert_eq!(predicted(), predicted());
+}
+
+/// A machine whose every number is known here and not to the fit: what it would do is inside the interval, and nearer to the
+/// median than to the null.
+#[test]
+fn a_machine_that_is_known_is_predicted() {
+    let table = Table::shipped("004").unwrap();
+    let machine = &table.machine;
+    let count = machine.unknown().len();
+    let (mut hits, mut nearer) = (0, 0);
+    let truths = [0.3, 0.4, 0.5, 0.6, 0.7];
+    for (nth, place) in truths.into_iter().enumerate() {
+        let truth = vec![place; count];
+        let baseline =
+            [row(Workload::Bridge, 1448.0, None, &[]), row(Workload::Bridge, 1448.0, None, &[("tx.bounce", "never")])];
+        let measured: Vec<(Row, Measured)> = baseline
+            .into_iter()
+            .map(|row| {
+                let mbps = modelled(machine, &truth, &row, EFFORT.frames).mbps;
+                (row, Measured { mbps, noise: 0.02 })
+            })
+            .collect();
+        let ensemble = fit(machine, &measured, Effort { seed: nth as u64, ..EFFORT }).unwrap();
+        let asked = row(Workload::Bridge, 1448.0, None, &[("tx.bounce", "never"), ("cpu.speed", "1.5")]);
+        let real = modelled(machine, &truth, &asked, EFFORT.frames).mbps;
+        let [prediction] = &predict(machine, &ensemble, &measured, &[asked], EFFORT)[..] else {
+            panic!("one was asked for")
+        };
+        hits += usize::from((prediction.interval.0..=prediction.interval.1).contains(&real));
+        nearer += usize::from((prediction.median - real).abs() < (prediction.null.mbps - real).abs());
+    }
+    assert!(hits >= 4, "{hits} of {} inside the interval", truths.len());
+    assert_eq!(nearer, truths.len(), "the null is what was measured without the change");
+}
+
+#[track_caller]
+fn check_single(predictions: Vec<Prediction>) -> Prediction {
+    let [prediction] = <[Prediction; 1]>::try_from(predictions).expect("one was asked for");
+    prediction
+}
+
+#[test]
+fn what_the_rows_do_not_tell_is_refused() {
+    // One stream that the CPU limits does not tell the packet's cost from the byte's: of small packets it says nothing.
+    let machine = Machine::shipped("ml405").unwrap();
+    let measured = [(row(Workload::TcpTx, 1440.0, None, &[]), Measured { mbps: 74.0, noise: 0.02 })];
+    let ensemble = fit(&machine, &measured, EFFORT).unwrap();
+    let asked = [row(Workload::UdpRx, 18.0, None, &[])];
+    let prediction = check_single(predict(&machine, &ensemble, &measured, &asked, EFFORT));
+    assert!(matches!(prediction.refusal, Some(Refusal::Wide(half)) if half > 0.3), "{:?}", prediction.refusal);
+    assert!(prediction.widest.is_some_and(|(parameter, _)| parameter != Parameter::CableRate));
+}
+
+#[test]
+fn without_rows_there_are_bounds_only() {
+    let machine = Machine::shipped("nitrogen6x").unwrap();
+    let asked = [row(Workload::UdpTx, 1470.0, None, &[])];
+    let prediction = check_single(predict(&machine, &unfitted(&machine, EFFORT), &[], &asked, EFFORT));
+    assert_eq!(prediction.refusal, Some(Refusal::Unmeasured));
+    assert!(prediction.interval.0 < prediction.interval.1);
+}
+
+#[test]
+fn rows_that_no_set_reproduces_are_said() {
+    let machine = Machine::shipped("ap135").unwrap();
+    let measured = [(row(Workload::Bridge, 1448.0, None, &[]), Measured { mbps: 990.0, noise: 0.01 })];
+    let error = fit(&machine, &measured, Effort { generations: 20, ..EFFORT }).unwrap_err();
+    assert!(error.best > 2.0, "{error}");
+}
