@@ -6,6 +6,7 @@ pub mod command;
 pub mod counters;
 pub mod cpu;
 pub mod drop_reasons;
+pub mod echo;
 mod egress;
 pub mod elsewhere;
 pub mod environment;

@@ -1,6 +1,7 @@
 //! The command line: every command and option is declared here, and help, completions and man pages follow.
 //! Knows what may be asked, not how it is done.
 
+mod echoing;
 mod judging;
 mod looking;
 mod measuring;
@@ -18,6 +19,7 @@ use linerate_machine::printable::in_line;
 use linerate_machine::text::number;
 use linerate_results::figure::{METRICS, Metric};
 
+pub(crate) use echoing::*;
 pub(crate) use judging::*;
 pub(crate) use looking::*;
 pub(crate) use measuring::*;
@@ -61,6 +63,13 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Let other tools' clients measure against this machine; each test of theirs becomes a record
     Serve(ServeArgs),
+    /// Send test frames back to where they came from, and say every 5 s how many
+    ///
+    /// Addresses of Ethernet, IP and UDP change places. Only frames with the secret are answered, none that an echo sent
+    /// already, and none that is for many: so nobody has strangers flooded, and two echoes do not answer each other. It is
+    /// done in the driver (XDP) where that can be, else in the kernel's stack or by a packet socket, and goes on while a
+    /// line is printed. Ctrl-C ends it, and nothing stays behind (docs/echo.md).
+    Echo(EchoArgs),
     /// List the built-in plans, or show one
     Plans {
         /// The built-in plan, or the plan file, to show; without one, list them
@@ -242,6 +251,7 @@ fn means_something(option: &str, command: &str) -> bool {
     match command {
         "run" | "explain" | "search" => true,
         "serve" => ["store", "quiet"].contains(&option),
+        "echo" => option == "quiet",
         "demo" | "records" | "compare" | "history" | "cost" | "report" => option == "store",
         "check" => option == "quiet" || REACH.contains(&option),
         "target" => REACH.contains(&option),

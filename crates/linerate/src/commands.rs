@@ -8,6 +8,7 @@ mod compare;
 mod cost;
 mod demo;
 mod dry_run;
+mod echo;
 mod experiment;
 mod explain;
 mod history;
@@ -56,6 +57,7 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
         Command::Search(arguments) => search::search(&arguments, shared),
         Command::Check(arguments) => check::check(&arguments, shared),
         Command::Serve(arguments) => serve::serve(&arguments, shared),
+        Command::Echo(arguments) => echo::echo(&arguments, shared),
         Command::Plans { plan } => plans::plans(plan.as_deref()),
         Command::Target(arguments) => target::look(&arguments, shared),
         Command::Records(arguments) => records::records(&arguments.command, shared),
@@ -82,7 +84,7 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
         Command::Serve(_) | Command::Target(_) | Command::Records(_) | Command::Explain(_) => None,
         Command::Compare(_) | Command::History(_) | Command::Cost(_) | Command::Check(_) | Command::Report(_) => None,
         // What they do is the same everywhere; the demo's records end with it.
-        Command::Demo(_) | Command::Plans { .. } | Command::Lab(_) => return Ok(()),
+        Command::Demo(_) | Command::Plans { .. } | Command::Lab(_) | Command::Echo(_) => return Ok(()),
         Command::Completions { .. } | Command::Man { .. } | Command::Agent { .. } => return Ok(()),
     };
     let Defaults { target, host, store, psk_file } = Defaults::find(plan_folder)?;

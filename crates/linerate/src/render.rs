@@ -10,6 +10,7 @@ pub(crate) mod compare;
 pub(crate) mod cost;
 pub(crate) mod csv;
 pub(crate) mod doubts;
+pub(crate) mod echo;
 pub(crate) mod explain;
 pub(crate) mod flame;
 #[cfg(test)]

@@ -6,6 +6,7 @@ pub mod bpf;
 pub mod datagrams;
 pub mod device_memory;
 pub mod ethtool;
+pub mod frame_batch;
 pub mod local;
 pub mod machine;
 pub mod memory;

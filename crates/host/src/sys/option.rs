@@ -32,6 +32,8 @@ unsafe impl Plain for u32 {}
 unsafe impl Plain for u64 {}
 // SAFETY: as above.
 unsafe impl<const N: usize> Plain for [u8; N] {}
+// SAFETY: as above.
+unsafe impl<const N: usize> Plain for [u32; N] {}
 // SAFETY: an int and a u32, both of four octets.
 unsafe impl Plain for SockTxtime {}
 // SAFETY: three integers of four octets each.
@@ -150,6 +152,14 @@ pub const MEMINFO: SocketOption<[u8; 64]> = SocketOption::new(libc::SOL_SOCKET, 
 /// The number of the socket's network namespace. From asm-generic/socket.h; mips and sparc have other numbers.
 #[cfg(not(any(target_arch = "mips", target_arch = "mips64", target_arch = "sparc64")))]
 pub const NETNS_COOKIE: SocketOption<u64> = SocketOption::new(libc::SOL_SOCKET, 71);
+/// Frames that leave are not heard (linux/if_packet.h).
+pub const PACKET_IGNORE_OUTGOING: Int = SocketOption::new(libc::SOL_PACKET, 23);
+/// Frames go past the queueing discipline (packet(7)).
+pub const PACKET_QDISC_BYPASS: Int = SocketOption::new(libc::SOL_PACKET, 20);
+/// struct tpacket_stats: packets, and drops among them, since it was last read (packet(7)).
+pub const PACKET_STATISTICS: SocketOption<[u32; 2]> = SocketOption::new(libc::SOL_PACKET, libc::PACKET_STATISTICS);
+/// Beside each frame stands what the kernel took out of it, such as its outer VLAN tag (packet(7)).
+pub const PACKET_AUXDATA: Int = SocketOption::new(libc::SOL_PACKET, libc::PACKET_AUXDATA);
 /// Who is at the other end of a local socket.
 const PEERCRED: SocketOption<libc::ucred> = SocketOption::new(libc::SOL_SOCKET, libc::SO_PEERCRED);
 

@@ -61,7 +61,12 @@ fn link_address(protocol: u16, interface: u32, to: [u8; 6]) -> libc::sockaddr_ll
 }
 
 fn bind(socket: &Socket, protocol: u16) -> io::Result<()> {
-    let address = link_address(protocol, 0, [0; 6]);
+    bind_at(socket, protocol, 0)
+}
+
+/// Has a packet socket send and hear at one interface, whose number 0 is all of them.
+pub(super) fn bind_at(socket: &Socket, protocol: u16, interface: u32) -> io::Result<()> {
+    let address = link_address(protocol, interface, [0; 6]);
     let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: pointer and length describe `address`, which outlives the call and is only read.
     let status = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };

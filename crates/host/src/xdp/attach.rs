@@ -32,7 +32,7 @@ impl fmt::Display for Place {
 
 /// Runs `program` on every frame that arrives at the interface until the value is dropped: where it is `wanted`, or in the
 /// driver, and where that takes none, in the stack.
-pub(super) fn attach(program: &Program, interface: &str, wanted: Option<Place>) -> Result<(Attached, Place), XdpError> {
+pub(crate) fn attach(program: &Program, interface: &str, wanted: Option<Place>) -> Result<(Attached, Place), XdpError> {
     let index = number(interface)?;
     let attach_at = |place: Place| {
         let attached = program.attach_to_interface(index, place == Place::Stack).map(|attached| (attached, place));

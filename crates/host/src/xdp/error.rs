@@ -68,12 +68,12 @@ pub enum XdpError {
 
 impl XdpError {
     /// Of a map.
-    pub(super) fn map(error: io::Error) -> XdpError {
+    pub(crate) fn map(error: io::Error) -> XdpError {
         XdpError::general("making a BPF map", error)
     }
 
     /// Of a program.
-    pub(super) fn load(refused: LoadError) -> XdpError {
+    pub(crate) fn load(refused: LoadError) -> XdpError {
         match refused.error.raw_os_error() {
             Some(libc::EPERM) => XdpError::NotPermitted,
             Some(libc::ENOSYS) => XdpError::NoBpf,
@@ -82,7 +82,7 @@ impl XdpError {
     }
 
     /// Of a step that fails without rights and without BPF as every other.
-    pub(super) fn general(doing: &'static str, error: io::Error) -> XdpError {
+    pub(crate) fn general(doing: &'static str, error: io::Error) -> XdpError {
         match error.raw_os_error() {
             Some(libc::EPERM) => XdpError::NotPermitted,
             Some(libc::ENOSYS) => XdpError::NoBpf,

@@ -11,4 +11,4 @@ pub mod attach;
 pub mod checker;
 pub mod error;
 pub mod generator;
-mod program;
+pub(crate) mod program;

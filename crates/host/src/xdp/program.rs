@@ -12,29 +12,28 @@ use super::assembler::Width::{W8, W16, W32};
 use super::assembler::{Alu, Assembler, If, Label, Reg};
 
 // linux/bpf.h, enum xdp_action.
-pub(super) const XDP_DROP: i32 = 1;
-pub(super) const XDP_PASS: i32 = 2;
-#[allow(dead_code, reason = "of the echo")]
-pub(super) const XDP_TX: i32 = 3;
+pub(crate) const XDP_DROP: i32 = 1;
+pub(crate) const XDP_PASS: i32 = 2;
+pub(crate) const XDP_TX: i32 = 3;
 
 /// Where struct xdp_md has the frame's beginning and its end.
-pub(super) const DATA: i16 = 0;
-pub(super) const DATA_END: i16 = 4;
+pub(crate) const DATA: i16 = 0;
+pub(crate) const DATA_END: i16 = 4;
 
 const TAGS: [u16; 2] = [0x8100, 0x88A8];
 const UDP: i32 = 17;
 
 /// Where [`network`] goes on.
-pub(super) struct Kinds {
-    pub(super) raw: Label,
-    pub(super) udp4: Label,
-    pub(super) udp6: Label,
+pub(crate) struct Kinds {
+    pub(crate) raw: Label,
+    pub(crate) udp4: Label,
+    pub(crate) udp6: Label,
     /// No frame of a test.
-    pub(super) other: Label,
+    pub(crate) other: Label,
 }
 
 impl Kinds {
-    pub(super) fn new(a: &mut Assembler) -> Kinds {
+    pub(crate) fn new(a: &mut Assembler) -> Kinds {
         Kinds { raw: a.label(), udp4: a.label(), udp6: a.label(), other: a.label() }
     }
 }
@@ -42,7 +41,7 @@ impl Kinds {
 /// Finds what a frame carries behind up to two tags, as [`linerate_wire::frame::TestFrame::parse`] does. From the context in r6:
 /// r2 becomes the frame's beginning, r3 its end, r7 what follows the EtherType, r5 the EtherType as it stands there (0 of
 /// a frame too short). Where it goes on, the frame is long enough for its test header. Uses r4.
-pub(super) fn network(a: &mut Assembler, kinds: &Kinds) {
+pub(crate) fn network(a: &mut Assembler, kinds: &Kinds) {
     const NEXT: i32 = (ETHERNET_LEN + TEST_HEADER_LEN) as i32;
     let typed = a.label();
     a.set(R5, 0);
@@ -101,17 +100,17 @@ fn fits(a: &mut Assembler, kind: FrameKind, other: Label) {
 }
 
 /// A 16-bit number as it is loaded from a frame without changing its order.
-pub(super) fn network_16(number: u16) -> i32 {
+pub(crate) fn network_16(number: u16) -> i32 {
     i32::from(number.to_be())
 }
 
 /// A 32-bit number, likewise.
-pub(super) fn network_32(number: u32) -> i32 {
+pub(crate) fn network_32(number: u32) -> i32 {
     number.to_be() as i32
 }
 
 /// Folds a sum of 16-bit words, of 32 bits at most, into 16 (RFC 1071, section 2). Uses `spare`.
-pub(super) fn fold(a: &mut Assembler, sum: Reg, spare: Reg) {
+pub(crate) fn fold(a: &mut Assembler, sum: Reg, spare: Reg) {
     for _ in 0..2 {
         a.copy(spare, sum);
         a.alu_number(Alu::ShiftRight, spare, 16);
@@ -121,7 +120,7 @@ pub(super) fn fold(a: &mut Assembler, sum: Reg, spare: Reg) {
 }
 
 /// Adds one to a word of memory that no other CPU writes to. Uses `spare`.
-pub(super) fn count_one(a: &mut Assembler, at: Reg, offset: i16, spare: Reg) {
+pub(crate) fn count_one(a: &mut Assembler, at: Reg, offset: i16, spare: Reg) {
     a.load(super::assembler::Width::W64, spare, at, offset);
     a.alu_number(Alu::Add, spare, 1);
     a.store(super::assembler::Width::W64, at, offset, spare);
