@@ -104,11 +104,13 @@ enum TrialState {
     Foreign(Box<foreign::Test>),
     Runs {
         stop: Stop,
+        /// Ends what is sent, in good order; another tool's client ends as its protocol has it.
+        end_sending: Option<Stop>,
         thread: JoinHandle<()>,
     },
 }
 
-/// Ends a trial that runs.
+/// Ends a trial that runs, or a part of it.
 type Stop = Box<dyn Fn() + Send>;
 
 impl Session {
@@ -157,6 +159,13 @@ impl Session {
             Request::Prepare(prepare) => self.prepare(*prepare),
             Request::Connect { peer, ports } => self.connect(peer, &ports, outlet),
             Request::Start => self.start(outlet),
+            Request::EndSending => match &self.trial {
+                TrialState::Runs { end_sending: Some(end_sending), .. } => {
+                    end_sending();
+                    Ok(Reply::Done)
+                }
+                _ => Err(out_of_order("there is no trial that sends; start one first")),
+            },
             Request::Stop => {
                 self.end_trial();
                 self.probing.end();
@@ -225,6 +234,9 @@ impl Session {
         if let Some(wanted) = prepare.registers {
             trial.watch_registers(wanted);
         }
+        if let Some(forgiven) = prepare.stop_at_loss {
+            trial.stop_at_loss(forgiven);
+        }
         if let Some(scheduling) = self.settings.receivers() {
             trial.schedule_receivers(scheduling).map_err(failed)?;
         }
@@ -265,7 +277,7 @@ impl Session {
                 return Err(out_of_order("there is no connected trial to start; prepare and connect one first"));
             }
         };
-        let stopper = trial.stopper();
+        let (stopper, sender) = (trial.stopper(), trial.stopper());
         trial.start();
         let outlet = outlet.clone();
         let thread = std::thread::Builder::new()
@@ -281,7 +293,11 @@ impl Session {
                 outlet.event(event);
             })
             .map_err(failed)?;
-        self.trial = TrialState::Runs { stop: Box::new(move || stopper.stop()), thread };
+        self.trial = TrialState::Runs {
+            stop: Box::new(move || stopper.stop()),
+            end_sending: Some(Box::new(move || sender.end_sending())),
+            thread,
+        };
         Ok(Reply::Done)
     }
 
@@ -300,7 +316,11 @@ impl Session {
                 outlet.event(event);
             })
             .map_err(failed)?;
-        self.trial = TrialState::Runs { stop: Box::new(move || stopped.store(true, Ordering::Relaxed)), thread };
+        self.trial = TrialState::Runs {
+            stop: Box::new(move || stopped.store(true, Ordering::Relaxed)),
+            end_sending: None,
+            thread,
+        };
         Ok(Reply::Done)
     }
 
@@ -308,7 +328,7 @@ impl Session {
     fn end_trial(&mut self) {
         match std::mem::replace(&mut self.trial, TrialState::None) {
             TrialState::None | TrialState::Ready { .. } | TrialState::Foreign(_) => {}
-            TrialState::Runs { stop, thread } => {
+            TrialState::Runs { stop, thread, .. } => {
                 stop();
                 let _ = thread.join();
             }
@@ -316,7 +336,6 @@ impl Session {
     }
 }
 
-/// Tells the controller how far the trial is.
 /// What a controller needs to know of an error besides its sentence.
 fn failure_of(error: &TrafficError) -> Option<Failure> {
     match error {
@@ -326,9 +345,13 @@ fn failure_of(error: &TrafficError) -> Option<Failure> {
     }
 }
 
+/// Tells the controller how far the trial is.
 fn notify(outlet: &Outlet) -> impl Fn(Progress) + Send + 'static {
     let outlet = outlet.clone();
     move |so_far| {
+        if so_far.lost_too_much {
+            outlet.event(Event::LostTooMuch);
+        }
         outlet.event(Event::Progress {
             elapsed_ns: so_far.elapsed_ns,
             octets_sent: so_far.octets_sent,

@@ -126,6 +126,8 @@ pub enum Request {
     },
     /// To start. Needs a connected trial.
     Start,
+    /// To send no more, as if the time were over: the trial ends in good order. Needs one that runs.
+    EndSending,
     /// To end the trial now, whatever its state.
     Stop,
     /// The machine's settings as they are.
@@ -208,7 +210,7 @@ pub enum Request {
 
 impl Request {
     /// The names of all requests, as [`Request::name`] gives them.
-    pub const NAMES: [&str; 21] = [
+    pub const NAMES: [&str; 22] = [
         "lease",
         "release",
         "describe",
@@ -230,6 +232,7 @@ impl Request {
         "witness",
         "probe",
         "heard",
+        "end-sending",
     ];
 
     /// The request's name, as the line says it.
@@ -256,6 +259,7 @@ impl Request {
             Request::Witness { .. } => Request::NAMES[18],
             Request::Probe(_) => Request::NAMES[19],
             Request::Heard => Request::NAMES[20],
+            Request::EndSending => Request::NAMES[21],
         }
     }
 }
@@ -291,6 +295,9 @@ pub struct Prepare {
     /// The interface that `local` is meant at, where it is link-local: several interfaces may have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
+    /// The part of the datagrams, 0 to 1, that may be lost: with more the trial is decided, and a receiver says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_at_loss: Option<f64>,
 }
 
 /// Which probes an agent is to send to the other end: a handful of packets, all at the same time.
@@ -474,6 +481,8 @@ pub enum Event {
         /// Octets that this end received, over all flows.
         octets_received: u64,
     },
+    /// More is lost than [`Prepare::stop_at_loss`], whatever still comes: this end sends no more, nor need the other.
+    LostTooMuch,
     /// This end of the trial has finished.
     Finished(Box<Outcome>),
     /// This end of the trial has finished; the other is another tool's server, of whose end this is what it told.

@@ -4,12 +4,21 @@ mod machines;
 
 use std::time::Duration;
 
+use linerate_lab::Shape;
 use machines::{Bench, Ran, Running};
 
 /// Longer than any search here.
 const LIMIT: Duration = Duration::from_secs(120);
-/// What 200 Mbit/s of frames carry: 1470 octets of payload in each 1512.
-const CARRIED: f64 = 200e6 * 1470.0 / 1512.0;
+/// The cable's rate: little, so that the machine's other work does not decide what is sent.
+const RATE: u64 = 20_000_000;
+/// What it carries: 1470 octets of payload in each 1512.
+const CARRIED: f64 = RATE as f64 * 1470.0 / 1512.0;
+
+/// Two machines, and a cable that holds eight frames.
+fn cable(name: &str) -> Option<Bench> {
+    let (rate, rx_queue_octets) = (Some(RATE), 8 * 1514);
+    Bench::of(name, &Shape { tx_rate_bps: rate, rx_rate_bps: rate, rx_queue_octets, ..Shape::modest_board() })
+}
 
 fn searched(bench: &Bench, more: &[&str]) -> Ran {
     let (target, host) = (bench.target(), bench.host());
@@ -20,11 +29,11 @@ fn searched(bench: &Bench, more: &[&str]) -> Ran {
 
 #[test]
 fn a_cables_rate_is_found_in_both_directions() {
-    let Some(bench) = Bench::new("search-cable") else { return };
+    let Some(bench) = cable("search-cable") else { return };
     // A machine that others use, too, loses a few: it finds less then, and never more.
     let found = (0..3).any(|_| {
         let options =
-            ["--max-rate", "400M", "--goal", "loss=1 %,trial=300ms,width=4 %", "--set", "direction=tx,rx", "--json"];
+            ["--max-rate", "40M", "--goal", "loss=1 %,trial=500ms,width=4 %", "--set", "direction=tx,rx", "--json"];
         let ran = searched(&bench, &options);
         ran.check_done();
         let [said] = &ran.json()[..] else { panic!("{ran:#?}") };
@@ -52,9 +61,78 @@ fn a_cables_rate_is_found_in_both_directions() {
     }
 }
 
+/// What a trial has lost too much of is not carried on: less is measured, and the same is found.
+#[test]
+fn a_trial_that_is_decided_ends_early() {
+    let Some(bench) = cable("search-early") else { return };
+    let options = ["--max-rate", "40M", "--goal", "loss=1 %,trial=1s,width=10 %", "--set", "direction=rx", "--json"];
+    let is_alike = (0..3).any(|_| {
+        let [early, whole] = [&[][..], &["--whole-trials"]].map(|more| {
+            let ran = searched(&bench, &[&options[..], more].concat());
+            ran.check_done();
+            ran.json()[0]["searches"][0].clone()
+        });
+        let number = |said: &serde_json::Value, name: &str| said[name].as_f64().unwrap();
+        println!("{} s of {} s", number(&early, "measured_s"), number(&whole, "measured_s"));
+        assert_eq!(whole["ended_early"], 0, "{whole:#}");
+        assert!(number(&early, "ended_early") >= 1.0, "{early:#}");
+        let records = bench.records();
+        for record in records.iter().filter(|record| record.ended_early) {
+            // What decides has to be missing for 50 ms; on a busy machine it takes a while to be told.
+            let (took, loss) = (record.duration_s.unwrap(), record.result.as_ref().unwrap().flow.loss_ratio.unwrap());
+            assert!(record.asked["duration"] == "1s" && took < 0.9 && loss > 0.01, "{took} {loss}");
+            assert_eq!(record.unaccounted, Some(0), "{:?}", record.loss_budget);
+        }
+        let bounds = |said: &serde_json::Value| ["lower_bps", "upper_bps"].map(|name| number(&said["found"][0], name));
+        let ([lower, upper], [other_lower, other_upper]) = (bounds(&early), bounds(&whole));
+        // Both have the link between their bounds, or a busy machine disturbed one of them.
+        let is_alike = lower < other_upper && other_lower < upper;
+        is_alike
+            && number(&early, "measured_s") / number(&early, "trials")
+                < 0.95 * number(&whole, "measured_s") / number(&whole, "trials")
+    });
+    assert!(is_alike, "no time saved, or other bounds, three times");
+    bench.check_quiet();
+}
+
+/// `run` and `search` of a plan that searches, with what it has to find.
+#[test]
+fn a_plan_searches() {
+    let Some(bench) = cable("search-plan") else { return };
+    let plan = bench.folder.path("carried.toml");
+    let text = "format = \"linerate.plan/1\"\nworkload = \"udp-stream\"\n[search]\n\
+        goals = \"loss=5 %,trial=200ms\"\nmax_rate = \"4M\"\nmin_rate = \"1M\"\n\
+        expect = [\"loss=5 %,trial=200ms >= 3M\"]\n";
+    std::fs::write(&plan, text).unwrap();
+    let (target, host) = (bench.target(), bench.host());
+    let ran = |verb: &str, more: &[&str]| {
+        let mut command = bench.linerate(&[verb, &plan, "--target", &target, "--host", &host]);
+        command.args(more);
+        Running::start(command).wait(LIMIT)
+    };
+    let shown = ran("run", &["--dry-run"]);
+    shown.check_done();
+    assert!(shown.stdout.contains("Between 1.000 Mbit/s and 4.000 Mbit/s"), "{}", shown.stdout);
+    for verb in ["run", "search"] {
+        let ran = ran(verb, &[]);
+        ran.check_done();
+        for part in ["the limit was not reached", "as expected: loss=5 %,trial=200ms >= 3M"] {
+            assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+        }
+    }
+    let records = bench.records();
+    assert!(
+        !records.is_empty() && records.iter().all(|record| record.plan == "carried" && record.trial.search.is_some())
+    );
+    // More than the most that is tried is not found.
+    let ran = ran("search", &["--expect", "loss=5 %,trial=200ms >= 5M"]);
+    assert_eq!(ran.status.code(), Some(1), "{ran:#?}");
+    assert!(ran.stdout.contains("not as expected: loss=5 %,trial=200ms >= 5M"), "{}", ran.stdout);
+}
+
 #[test]
 fn what_carries_all_says_so_for_people() {
-    let Some(bench) = Bench::new("search-all") else { return };
+    let Some(bench) = cable("search-all") else { return };
     let options = ["--max-rate", "4M", "--min-rate", "1M", "--goal", "loss=5 %,trial=200ms", "--set", "direction=rx"];
     let ran = searched(&bench, &options);
     ran.check_done();
@@ -81,6 +159,8 @@ fn what_cannot_be_searched_is_a_sentence() {
         (&["--goal", "best"], "'best' is no goal"),
         (&["--goal", "loss=2"], "loss cannot be '2'"),
         (&["--max-rate", "fast"], "'fast' is no rate"),
+        (&["--expect", "ndr > 5M"], "'ndr > 5M' is no expectation of a search"),
+        (&["--goal", "ndr", "--expect", "pdr >= 5M"], "'pdr >= 5M' is of no goal of this search; its goals are ndr"),
         (
             &["--max-rate", "1M", "--min-rate", "1M"],
             "nothing lies between the lowest load, 1 Mbit/s, and the highest, 1 Mbit/s",

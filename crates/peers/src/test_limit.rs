@@ -249,7 +249,7 @@ mod tests {
     }
 
     fn progress(sent: u64, received: u64) -> Progress {
-        Progress { elapsed_ns: 1, octets_sent: sent, octets_received: received }
+        Progress { elapsed_ns: 1, octets_sent: sent, octets_received: received, lost_too_much: false }
     }
 
     fn transferring(budget: &MemoryBudget, wanted: TestDemand) -> TestPermit {

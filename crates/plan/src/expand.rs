@@ -8,6 +8,7 @@ use linerate_machine::change::{CUSTOM, Change, Custom};
 use linerate_machine::end::End;
 use linerate_machine::setting::{self, BadSetting, WhyBad, overlap};
 use linerate_results::record::NullSide;
+use linerate_results::search::SearchPlace;
 use linerate_trial::options::{self, BadOption, REPEAT, canonical, setting_of};
 use linerate_trial::pace::SplitMix64;
 use linerate_trial::spec::{Extent, Spec, Unsuitable, Workload};
@@ -36,6 +37,8 @@ pub struct PlannedTrial {
     pub spec: Spec,
     /// How the machines are set for it, in the plan's order.
     pub settings: Vec<WantedSetting>,
+    /// Where it stands in the search that asks for it.
+    pub search: Option<Box<SearchPlace>>,
 }
 
 impl PlannedTrial {
@@ -147,6 +150,7 @@ impl Plan {
                         factors,
                         spec,
                         settings,
+                        search: None,
                     });
                 }
             }

@@ -18,9 +18,9 @@ use super::{Part, Plan, PlanError, PlannedTrial, Report, boot};
 
 const FORMAT: &str = "linerate.plan/1";
 /// The keys at the top of a file.
-const TOP: [&str; 16] = [
+const TOP: [&str; 17] = [
     "format", "name", "about", "why", "report", "order", "title", "workload", "repeat", "null", "expect", "options",
-    "factors", "custom", "boot", "part",
+    "factors", "custom", "boot", "search", "part",
 ];
 /// The keys of a part.
 const PART: [&str; 7] = ["title", "workload", "repeat", "null", "expect", "options", "factors"];
@@ -115,6 +115,7 @@ impl<'t> Reader<'t> {
             parts: Vec::new(),
             custom: get("custom").map(|entry| self.custom(entry)).transpose()?.unwrap_or_default(),
             boots: self.boots.clone(),
+            search: get("search").map(|entry| self.search(entry)).transpose()?,
             source: self.text.to_owned(),
         };
         match get("part") {
@@ -136,6 +137,7 @@ impl<'t> Reader<'t> {
             }
         }
         self.are_expected_of_something(&plan, &entries)?;
+        self.can_be_searched(&plan, &get("search").map_or(0..0, |entry| entry.at.clone()))?;
         Ok(plan)
     }
 
@@ -427,7 +429,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn truth(&self, entry: &Entry<'t>) -> Result<bool, PlanError> {
+    pub(super) fn truth(&self, entry: &Entry<'t>) -> Result<bool, PlanError> {
         let wrong = || self.complaint(&entry.value.span(), format!("{}: write true or false", entry.key));
         entry.value.get_ref().as_bool().ok_or_else(wrong)
     }

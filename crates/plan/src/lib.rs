@@ -9,6 +9,7 @@ mod expand;
 mod expect;
 mod file;
 mod order;
+mod search;
 
 use std::io::Read;
 use std::path::Path;
@@ -25,6 +26,7 @@ pub use demo::demo_plans;
 pub use expand::{ExpectedTime, PlannedTrial, WantedSetting};
 pub use expect::{Met, expectation, expected, judged, unanswerable};
 pub use order::RoundOrder;
+pub use search::SearchPlan;
 
 /// What to measure: parts, each a workload with fixed options and factors that vary.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +47,8 @@ pub struct Plan {
     pub custom: Vec<(String, Custom)>,
     /// What machines are booted as, where trials differ in that.
     pub boots: Vec<Boot>,
+    /// Each configuration is searched for the most that it carries.
+    pub search: Option<SearchPlan>,
     /// The text that this was read from. Kept with a campaign, so that a resumed one expands to the same trials
     /// even when the file has changed since, or the built-in plan in a newer version.
     pub source: String,

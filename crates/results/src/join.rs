@@ -131,6 +131,7 @@ pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
         }
         Ok(outcomes) => {
             let [mut target, mut host] = *outcomes;
+            record.ended_early = target.ended_early || host.ended_early;
             for (machine, outcome) in [(&mut record.target, &mut target), (&mut record.host, &mut host)] {
                 if let Some(told) = outcome.told.take()
                     && machine.environment == Environment::default()

@@ -26,6 +26,7 @@ pub mod profile;
 pub mod record;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
+pub mod search;
 pub mod select;
 pub mod stats;
 pub mod store;

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::examination::Examination;
 use crate::profile::MachineProfile;
+use crate::search::SearchPlace;
 use crate::time_budget::TimeLine;
 
 /// The name of this format.
@@ -49,6 +50,9 @@ pub struct Record {
     pub direction: Direction,
     /// Length of the measured part, seconds: by the receiver's clock for one-way traffic, by the requester's else.
     pub duration_s: Option<f64>,
+    /// The trial ended before its time, for more was lost than could be forgiven: `asked` has the time that was intended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended_early: bool,
     /// Every option as understood, defaults included, each in the words that `--set` takes.
     pub asked: BTreeMap<String, String>,
     /// The machine under test.
@@ -109,6 +113,7 @@ impl Record {
             workload: spec.workload,
             direction: spec.direction,
             duration_s: None,
+            ended_early: false,
             asked: spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect(),
             target,
             host,
@@ -229,6 +234,9 @@ pub struct TrialPlace {
     /// In a campaign with A/A trials: which of the two sides that measure the same.
     #[serde(default)]
     pub null_side: Option<NullSide>,
+    /// Where it stands in the search that asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Box<SearchPlace>>,
 }
 
 /// One side of an A/A pair: a configuration that is measured twice in each round. The two must be alike.

@@ -43,7 +43,8 @@ pub fn blank(index: u32, workload: Workload, direction: Direction, set: &[(&str,
     }
     let mut factors: BTreeMap<String, String> = set.iter().map(|&(n, t)| (n.to_owned(), t.to_owned())).collect();
     factors.insert("direction".to_owned(), direction.name().to_owned());
-    let trial = TrialPlace { index, repeat: 0, factors, configuration: None, order_seed: None, null_side: None };
+    let trial =
+        TrialPlace { index, repeat: 0, factors, configuration: None, order_seed: None, null_side: None, search: None };
     let (target, host) = (machine("netns:b", "10.0.0.2", 0.62, 2), machine("netns:a", "10.0.0.1", 0.25, 4));
     Record {
         id: id::id(START_MS + 1000 * u64::from(index), [7; 10]),

@@ -7,6 +7,7 @@ pub mod api;
 pub mod arrivals;
 pub mod departures;
 pub mod doubt;
+pub mod early_stop;
 pub mod event;
 pub mod flow;
 pub mod histogram;

@@ -25,6 +25,9 @@ pub struct Outcome {
     pub end: End,
     /// Each flow, in the order of their numbers.
     pub flows: Vec<FlowOutcome>,
+    /// This end had the trial ended before its time, for more was lost than could be forgiven.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended_early: bool,
     /// CPU use over the measured part; `None` where /proc/stat cannot be read.
     pub cpu: Option<CpuUse>,
     /// CPU use in time slices.
@@ -59,6 +62,7 @@ impl Outcome {
         Outcome {
             end,
             flows,
+            ended_early: false,
             cpu: None,
             cpu_slices: Vec::new(),
             timeline: Timeline::default(),

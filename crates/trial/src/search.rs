@@ -19,6 +19,10 @@ use loads::Loads;
 
 /// How many coarser goals lie before each.
 const COARSER: i32 = 2;
+/// The longest that trials are made where the path holds packets back, seconds (RFC 2544, section 24).
+const LONGEST_S: f64 = 60.0;
+/// What is held back for less than this may be a busy machine's doing, seconds.
+const HELD_S: f64 = 0.02;
 
 /// The trial that a search wants next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,8 +33,9 @@ pub struct Asked {
     pub load: f64,
     /// Seconds.
     pub trial_s: f64,
-    /// What lost a larger part of its packets is of high loss for every goal, whatever comes after.
-    pub forgiven: f64,
+    /// What has lost a larger part of its packets is of high loss for every goal, whatever comes after; `None`: how much is lost
+    /// says which load comes next, so that it has to be measured to its end.
+    pub forgiven: Option<f64>,
 }
 
 /// What was found for a goal.
@@ -50,6 +55,10 @@ pub struct Found {
     pub is_regular: bool,
     /// The highest load of all keeps to the goal: there is no upper bound to be found.
     pub is_unlimited: bool,
+    /// Seconds of a trial that counted in full: the goal's, or more where the path holds packets back.
+    pub trial_s: f64,
+    /// The longest, in seconds, for which the path held packets back and lost none that counts; absent: not for long.
+    pub held_s: Option<f64>,
 }
 
 /// A search.
@@ -60,6 +69,7 @@ pub struct Search {
     approaches: Vec<Approach>,
     trials: BTreeMap<u32, Vec<Trial>>,
     opening: Option<Opening>,
+    held_s: Option<f64>,
 }
 
 /// The first trials: at the most, and at what came through then.
@@ -89,8 +99,12 @@ struct Approach {
 }
 
 impl Search {
-    /// A search for these goals from `least` to `most`; `None`: there is no goal, or nothing lies between the two.
+    /// A search for these goals from `least` to `most`; `None`: there is no goal, one that cannot be, or nothing lies between the
+    /// two.
     pub fn new(goals: Vec<Goal>, least: f64, most: f64) -> Option<Search> {
+        if !goals.iter().all(Goal::is_sound) {
+            return None;
+        }
         let width = goals.iter().map(|goal| goal.width).min_by(f64::total_cmp)?;
         let loads = Loads::new(least, most, width)?;
         let approaches: Vec<Approach> = goals.iter().map(|goal| Approach::to(goal, &loads)).collect();
@@ -103,7 +117,7 @@ impl Search {
             before: None,
             left: 2,
         };
-        Some(Search { goals, loads, approaches, trials: BTreeMap::new(), opening: Some(opening) })
+        Some(Search { goals, loads, approaches, trials: BTreeMap::new(), opening: Some(opening), held_s: None })
     }
 
     /// The trial to measure now; `None`: all is found.
@@ -112,8 +126,18 @@ impl Search {
             Some(opening) => (opening.rung, opening.trial_s),
             None => self.wanted()?,
         };
-        let forgiven = self.goals.iter().map(|goal| goal.loss_ratio).fold(0.0, f64::max);
+        let forgiven = self.opening.is_none().then(|| self.most_forgiven());
         Some(Asked { rung, load: self.loads.load(rung), trial_s, forgiven })
+    }
+
+    /// The most that any goal lets a trial lose.
+    fn most_forgiven(&self) -> f64 {
+        self.goals.iter().map(|goal| goal.loss_ratio).fold(0.0, f64::max)
+    }
+
+    /// The highest rung.
+    pub fn top(&self) -> u32 {
+        self.loads.top()
     }
 
     /// The load of a rung that was asked for.
@@ -121,15 +145,37 @@ impl Search {
         self.loads.load(rung)
     }
 
+    /// The rung of a load that was found.
+    pub fn rung(&self, load: f64) -> u32 {
+        self.loads.at_most(load)
+    }
+
     /// What a trial came to.
     pub fn heard(&mut self, trial: Trial) {
         self.trials.entry(trial.rung).or_default().push(trial);
+        self.look_at_held(&trial);
         let Some(opening) = self.opening.take() else { return };
         self.opening = opening.after(&trial, &self.loads);
         if self.opening.is_none() {
             let tried = [opening.before.unwrap_or(trial.rung), trial.rung];
             let hint = Bounds { lower: tried.into_iter().min(), upper: tried.into_iter().max() };
             self.approaches.iter_mut().for_each(|approach| approach.begin(0, hint));
+        }
+    }
+
+    /// A buffer that is not full yet lets through what the path does not carry: trials get longer until it is full, or what it
+    /// took is too little to matter.
+    fn look_at_held(&mut self, trial: &Trial) {
+        let width = self.goals.iter().map(|goal| goal.width).fold(1.0, f64::min);
+        let held_s = trial.held_ratio * trial.intended_s;
+        if trial.loss_ratio > self.most_forgiven() || held_s < HELD_S.max(2.0 * width * trial.intended_s) {
+            return;
+        }
+        self.held_s = Some(self.held_s.map_or(held_s, |longest| longest.max(held_s)));
+        let trial_s = (2.0 * trial.intended_s).min(LONGEST_S);
+        for target in self.approaches.iter_mut().flat_map(|approach| &mut approach.targets) {
+            target.trial_s = target.trial_s.max(trial_s);
+            target.sum_s = target.sum_s.max(target.trial_s);
         }
     }
 
@@ -150,6 +196,8 @@ impl Search {
                 trials: [bounds.lower, bounds.upper].into_iter().filter_map(of).map(Vec::len).sum(),
                 is_regular: bounds.lower.zip(bounds.upper).is_some_and(|(lower, upper)| is_near(lower, upper)),
                 is_unlimited: bounds.lower == Some(self.loads.top()),
+                trial_s: target.trial_s,
+                held_s: self.held_s,
             }
         };
         self.goals.iter().zip(&self.approaches).map(found).collect()

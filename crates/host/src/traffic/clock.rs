@@ -21,6 +21,7 @@ pub struct TrialClock {
     stop: AtomicBool,
     refused: AtomicBool,
     finished: OnceLock<u64>,
+    curtailed: AtomicBool,
 }
 
 /// The measured part of a trial, in nanoseconds of the end's clock.
@@ -80,6 +81,7 @@ impl TrialClock {
             stop: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             finished: OnceLock::new(),
+            curtailed: AtomicBool::new(false),
         }
     }
 
@@ -108,7 +110,18 @@ impl TrialClock {
         self.stop();
     }
 
-    /// When that was.
+    /// Tells whoever sends that the time is over: what is received goes on to its end.
+    pub fn curtail(&self) {
+        self.curtailed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the trial has ended before its time.
+    #[inline]
+    pub fn is_curtailed(&self) -> bool {
+        self.curtailed.load(Ordering::Relaxed)
+    }
+
+    /// When everything was told to end.
     pub fn finished_ns(&self) -> Option<u64> {
         self.finished.get().copied()
     }

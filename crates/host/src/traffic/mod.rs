@@ -45,6 +45,7 @@ use linerate_machine::registers::{AroundTrial, Wanted};
 use linerate_machine::setting::Scheduling;
 use linerate_path::drop_reason::DropReason;
 use linerate_trial::doubt::{Doubt, Doubted};
+use linerate_trial::early_stop::EarlyStop;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
@@ -166,6 +167,7 @@ pub struct Trial {
     no_profile: Option<String>,
     registers: Option<Box<AroundTrial>>,
     receivers: Option<Scheduling>,
+    early_stop: Option<EarlyStop>,
 }
 
 /// Threads move data through buffers on the heap and hold little else.
@@ -212,7 +214,13 @@ impl Trial {
             no_profile: None,
             registers: None,
             receivers: None,
+            early_stop: None,
         }
+    }
+
+    /// Has the trial end before its time once a larger part of the datagrams than this is lost, whatever still comes.
+    pub fn stop_at_loss(&mut self, forgiven: f64) {
+        self.early_stop = EarlyStop::of(&self.spec, forgiven);
     }
 
     /// Has registers read too, before and after the traffic.
@@ -312,6 +320,7 @@ impl Trial {
         if !self.framing.is_own() {
             sampler = sampler.of_served();
         }
+        sampler.early_stop = self.early_stop;
         for (index, open) in open.into_iter().enumerate() {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());
@@ -471,6 +480,7 @@ impl Trial {
         let outcome = Outcome {
             end: self.end,
             flows,
+            ended_early: sampled.ended_early,
             cpu: sampled.cpu,
             cpu_slices: sampled.cpu_slices,
             timeline: sampled.timeline,
@@ -570,6 +580,11 @@ impl Stopper {
     /// Ends the trial now.
     pub fn stop(&self) {
         self.0.stop();
+    }
+
+    /// Has this end send no more, as if its time were over.
+    pub fn end_sending(&self) {
+        self.0.curtail();
     }
 
     /// Ends the trial now because the other end says that it is over: what was done counts.

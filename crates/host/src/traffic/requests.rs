@@ -98,7 +98,7 @@ fn exchange(task: &Task, carrier: &mut impl Carrier) -> Result<(FlowOutcome, u64
     let octets = u64::from(task.spec.request_size) + u64::from(task.spec.response_size);
     let may_be_lost = task.open.flow.workload == Workload::UdpRr;
     let fail = |error| TrafficError::Moving { what: "the exchange of requests and responses broke".to_owned(), error };
-    while now < window.end_ns && !task.clock.stopped() {
+    while now < window.end_ns && !task.clock.stopped() && !task.clock.is_curtailed() {
         while may_be_lost
             && let Some(&(_, sent_ns)) = under_way.front()
             && now - sent_ns >= RESPONSE_TIME_NS

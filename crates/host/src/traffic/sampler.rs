@@ -10,6 +10,7 @@ use std::time::Duration;
 use linerate_machine::cpu::CpuUse;
 use linerate_machine::end::End;
 use linerate_trial::doubt::{Doubt, Doubted};
+use linerate_trial::early_stop::EarlyStop;
 use linerate_trial::event::Event;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{CpuSlice, Slice};
@@ -41,6 +42,8 @@ pub struct Progress {
     pub octets_sent: u64,
     /// Octets that this end received so far, over all flows.
     pub octets_received: u64,
+    /// More is lost than the trial was to bear, and this end sends no more.
+    pub lost_too_much: bool,
 }
 
 /// What the sampler saw.
@@ -62,6 +65,8 @@ pub struct Sampled {
     pub profile: Option<Taken>,
     /// Set when the sampler stopped the trial because nothing moved.
     pub stalled: Option<TrafficError>,
+    /// It ended the trial before its time, for more was lost than could be forgiven.
+    pub ended_early: bool,
 }
 
 /// What was seen of a flow.
@@ -94,6 +99,8 @@ pub struct Sampler {
     sights: Vec<FlowSight>,
     /// This end's and the other end's, of the test traffic.
     addresses: Option<(IpAddr, IpAddr)>,
+    /// Whether so much is lost that nothing that still comes makes good for it; none once that is known.
+    pub(super) early_stop: Option<EarlyStop>,
 }
 
 struct Watched {
@@ -114,6 +121,8 @@ struct Watched {
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// The ledgers are looked at this often, whatever the interval, so that their counts do not wrap unseen.
 const LOOK_NS: u64 = 500_000_000;
+/// And this often where loss may end the trial.
+const LOSS_LOOK_NS: u64 = 10_000_000;
 const PROGRESS_NS: u64 = 1_000_000_000;
 /// A server that has many clients wants to know soon which of them transfer nothing.
 const SERVED_PROGRESS_NS: u64 = 100_000_000;
@@ -148,6 +157,7 @@ impl Sampler {
             spec: Arc::clone(spec),
             sights: Vec::new(),
             addresses: None,
+            early_stop: None,
         }
     }
 
@@ -208,6 +218,9 @@ impl Sampler {
             {
                 self.catch_up(now);
                 self.watched.iter_mut().for_each(|watched| watched.sliced = watched.reader.clone());
+                if let Some(stop) = self.early_stop.as_mut().filter(|_| !self.spec.warmup.is_zero()) {
+                    stop.begin(self.watched.iter().map(|watched| watched.reader.missing).sum());
+                }
                 let profile = self.profiler.take().and_then(|profiler| profiler.start().ok());
                 let mark = || self.soak.as_ref().and_then(|soak| soak.mark().ok());
                 let stat = || CpuMeter::start().ok();
@@ -238,6 +251,11 @@ impl Sampler {
             }
             if self.stalled(now, &mut sampled) {
                 self.clock.stop();
+            }
+            if span.is_some() && self.has_lost_too_much(now) {
+                sampled.ended_early = true;
+                self.clock.curtail();
+                notify(Progress { lost_too_much: true, ..self.progress(now - started_ns) });
             }
             if now >= progress_due {
                 notify(self.progress(now - started_ns));
@@ -292,7 +310,8 @@ impl Sampler {
             // The first data is not here yet; its arrival rings no bell.
             (None, None) => now + 1_000_000,
         };
-        next.min(progress_due).min(now + LOOK_NS).saturating_sub(now).max(1)
+        let look = if self.early_stop.is_some() { LOSS_LOOK_NS } else { LOOK_NS };
+        next.min(progress_due).min(now + look).saturating_sub(now).max(1)
     }
 
     fn catch_up(&mut self, now: u64) {
@@ -387,12 +406,26 @@ impl Sampler {
         true
     }
 
+    /// Whether nothing that still comes makes good for what is lost; once.
+    fn has_lost_too_much(&mut self, now: u64) -> bool {
+        if self.early_stop.is_none() || self.clock.is_curtailed() {
+            return false;
+        }
+        self.catch_up(now);
+        let missing = self.watched.iter().map(|watched| watched.reader.missing).sum();
+        let is_decided = self.early_stop.as_mut().is_some_and(|stop| stop.handle_missing(missing, now));
+        if is_decided {
+            self.early_stop = None;
+        }
+        is_decided
+    }
+
     fn progress(&mut self, elapsed_ns: u64) -> Progress {
         let sum = |sends: bool| {
             let mine = self.watched.iter().filter(|watched| (watched.flow.source == self.end) == sends);
             mine.map(|watched| watched.reader.octets).sum()
         };
-        Progress { elapsed_ns, octets_sent: sum(true), octets_received: sum(false) }
+        Progress { elapsed_ns, octets_sent: sum(true), octets_received: sum(false), lost_too_much: false }
     }
 }
 

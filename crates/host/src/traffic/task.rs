@@ -62,9 +62,11 @@ impl Task {
         if self.framing.ends_itself() && end_ns != u64::MAX { end_ns.saturating_sub(AHEAD_NS) } else { end_ns }
     }
 
-    /// Length of the measured part: the time asked for, or up to `last_ns` where octets decided or a stop came.
+    /// Length of the measured part: the time asked for, or up to `last_ns` where octets decided, a stop came or the trial
+    /// ended before its time.
     pub fn elapsed_ns(&self, window: Window, last_ns: u64) -> u64 {
-        let end = if self.clock.stopped() { last_ns.min(window.end_ns) } else { window.end_ns };
+        let end =
+            if self.clock.stopped() || self.clock.is_curtailed() { last_ns.min(window.end_ns) } else { window.end_ns };
         let end = if end == u64::MAX { last_ns } else { end };
         end.saturating_sub(window.start_ns)
     }

@@ -67,7 +67,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: Asked) -> Re
     }
     let most_ns = task.open.unproven.map_or(u64::MAX, |_| now.saturating_add(UnprovenLimit::LONGEST.as_nanos() as u64));
     let is_unproven = task.open.unproven.is_some();
-    while sequence < limit && now < most_ns && !task.clock.stopped() {
+    while sequence < limit && now < most_ns && !task.clock.stopped() && !task.clock.is_curtailed() {
         if is_unproven && task.clock.is_refused() {
             return Err(refused(&task, ErrorKind::ConnectionRefused.into()));
         }

@@ -11,6 +11,7 @@ use clap_complete::engine::ArgValueCompleter;
 use linerate_control::Endpoint;
 use linerate_machine::prefix::Prefix;
 use linerate_machine::units::OfferedLoad;
+use linerate_results::search::SearchExpectation;
 use linerate_trial::search::goal::{BadGoal, Goal};
 use linerate_trial::tool::Tool;
 
@@ -70,11 +71,38 @@ pub(crate) struct SearchArgs {
     /// The lowest load [default: a thousandth of the highest]
     #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
     pub(crate) min_rate: Option<u64>,
+    /// What the tester carries without the device, as a search over a cable in its place found it: a result within 3 % of that
+    /// is never called the device's
+    #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
+    pub(crate) tester_limit: Option<u64>,
+    /// Measure what was found once more for 60 s, as RFC 2544 has it, and say whether it keeps to the goal
+    #[arg(long)]
+    pub(crate) confirm: bool,
+    /// Carry every trial on to its end, as RFC 2544 has it: by default one ends once it has lost more than any goal forgives
+    #[arg(long)]
+    pub(crate) whole_trials: bool,
+    /// What has to be found, like "ndr >= 900M" or "pdr <= 1G"; status 1 if it is not. May be repeated
+    #[arg(long, value_name = "EXPECTATION", value_parser = search_expectation)]
+    pub(crate) expect: Vec<SearchExpectation>,
     /// Set an option of the trials, as run does; several levels (direction=tx,rx) are several searches
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value, add = ArgValueCompleter::new(complete::options))]
     pub(crate) set: Vec<(String, String)>,
+    /// Carry on the last unfinished search of this plan between these machines
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Measure nothing: show what would be searched, between which loads
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) output: TableArgs,
+    /// Write a report of the search into this file at the end: .html, .md or .txt
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = report_file, conflicts_with = "dry_run")]
+    pub(crate) report: Option<ReportFile>,
+}
+
+/// What a search has to find, or what is wrong with that.
+fn search_expectation(text: &str) -> Result<SearchExpectation, String> {
+    text.parse()
 }
 
 /// A goal, or what is wrong with it.

@@ -20,7 +20,9 @@ use serde::{Deserialize, Serialize};
 use super::case_files::CaseFiles;
 use super::compare::percentage;
 use super::report::{at_end, writable};
-use super::{boards, connect_options, dry_run, given_addresses, machines, make_store, report, say_notes, width};
+use super::{
+    boards, connect_options, dry_run, given_addresses, machines, make_store, report, say_notes, search, width,
+};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError, Order};
@@ -50,7 +52,13 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
 
 fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) -> Result<ExitCode> {
     // Everything that can be wrong without touching a machine is found before one is touched.
-    let plan = linerate_plan::find(&arguments.plan)?;
+    let mut plan = linerate_plan::find(&arguments.plan)?;
+    if let Some(wanted) = plan.search.take() {
+        if files.are_wanted() {
+            bail!("a search has no test cases yet; leave --junit, --tap, --lava and --summary out");
+        }
+        return search::run(arguments, plan, wanted, shared);
+    }
     let ends = machines(&arguments.ends)?;
     let mut overrides = arguments.set.clone();
     if let Some(method) = arguments.cpu_method {
@@ -450,7 +458,7 @@ fn resume(wanted: &Wanted, arguments: &RunArgs, ends: &PerEnd<Endpoint>, store: 
     };
     let begun: Wanted = serde_json::from_str(&campaign.plan_text)?;
     if !begun.search.is_empty() {
-        bail!("the unfinished campaign is a search, which is not carried on; begin it anew with linerate search");
+        bail!("the unfinished campaign is a search; carry it on with linerate search and the words that began it");
     }
     // What was changed for the campaign counts on; something else would make it another campaign.
     let (now, then) = (&wanted.changes, &begun.changes);

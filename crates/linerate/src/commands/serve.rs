@@ -319,7 +319,8 @@ impl Desk {
         let (id, started_at) = self.ids.next();
         let (configuration, order_seed, null_side) = (None, None, None);
         let factors = BTreeMap::new();
-        let trial = TrialPlace { index: self.tests, repeat: 0, factors, configuration, order_seed, null_side };
+        let trial =
+            TrialPlace { index: self.tests, repeat: 0, factors, configuration, order_seed, null_side, search: None };
         self.tests += 1;
         let label = Label {
             id,

@@ -14,7 +14,7 @@ use super::abort_policy::AbortPolicy;
 use super::agenda::{Agenda, Listed};
 use super::boot::Boots;
 use super::carrier::{self, Waited};
-use super::conduct::{Heard, conduct};
+use super::conduct::{Beside, Heard, conduct};
 use super::error::TrialError;
 use super::examine::Examined;
 use super::ids::{Ids, now};
@@ -146,6 +146,10 @@ fn carry_out(
     }
 }
 
+fn beside(trial: &PlannedTrial) -> Beside<'_> {
+    Beside { settings: &trial.settings, stop_at_loss: trial.search.as_ref().and_then(|place| place.step.stop_at_loss) }
+}
+
 /// What is changed on both machines at the moment.
 #[derive(Default)]
 struct Machines {
@@ -188,7 +192,7 @@ fn trials(
         let left = agenda.left();
         progress.trial(place, agenda.planned(), &trial.words(), left);
         let mut conducted = match booted {
-            Ok(()) => conduct(pair, &trial.spec, &trial.settings, settings, &|heard| match heard {
+            Ok(()) => conduct(pair, &trial.spec, beside(trial), settings, &|heard| match heard {
                 Heard::Elapsed(elapsed_s) => progress.tick(elapsed_s, left),
                 Heard::SoFar(end, so_far) if order.live && trial.spec.workload.is_stream() => {
                     let passed = live.borrow_mut().heard(end, so_far, pair.foreign.is_some());
@@ -219,6 +223,7 @@ fn trials(
                 configuration: Some(trial.configuration),
                 order_seed: order.changes.seed,
                 null_side: trial.null_side,
+                search: trial.search.clone(),
             },
             endpoints: endpoints.clone(),
         };

@@ -10,7 +10,7 @@ use linerate_results::join::Route;
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Spec, Workload};
 
-use super::conduct::conduct;
+use super::conduct::{Beside, conduct};
 use super::error::TrialError;
 use super::examine::{self, examine, is_able};
 use super::pair::{ANSWER_TIME, Pair};
@@ -137,7 +137,7 @@ impl Checker<'_> {
         for (name, text) in options {
             spec.set(name, text).map_err(|error| TrialError::Refused(error.to_string()))?;
         }
-        let outcomes = conduct(self.pair, &spec, &[], &mut Settings::default(), &|_| {}).outcomes;
+        let outcomes = conduct(self.pair, &spec, Beside::default(), &mut Settings::default(), &|_| {}).outcomes;
         self.is_refused = matches!(outcomes, Err(TrialError::Refused(_)));
         match outcomes {
             Ok(outcomes) => {

@@ -46,29 +46,38 @@ pub(crate) enum Heard {
     SoFar(End, SoFar),
 }
 
+/// What is done beside the traffic that is asked for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Beside<'a> {
+    /// How the machines are set.
+    pub(crate) settings: &'a [WantedSetting],
+    /// The part of the datagrams with whose loss the trial is decided, and ends.
+    pub(crate) stop_at_loss: Option<f64>,
+}
+
 /// Runs one trial, with both machines set for it. `progress` hears how far it is.
 pub(crate) fn conduct(
     pair: &Pair,
     spec: &Spec,
-    wanted: &[WantedSetting],
+    beside: Beside<'_>,
     settings: &mut Settings,
     progress: &dyn Fn(Heard),
 ) -> Conducted {
     let mut conducted = Conducted::without(spec, TrialError::Interrupted);
-    conducted.outcomes = run(pair, &mut conducted, wanted, settings, progress);
+    conducted.outcomes = run(pair, &mut conducted, beside, settings, progress);
     conducted
 }
 
 fn run(
     pair: &Pair,
     conducted: &mut Conducted,
-    wanted: &[WantedSetting],
+    beside: Beside<'_>,
     settings: &mut Settings,
     progress: &dyn Fn(Heard),
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let route = pair.route(conducted.spec.ip).map_err(TrialError::Refused)?;
     conducted.route = Some(route);
-    conducted.settings = settings.reach(pair, route, wanted)?;
+    conducted.settings = settings.reach(pair, route, beside.settings)?;
     conducted.spec.ip = Some(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 });
     if let Some(foreign) = &pair.foreign {
         linerate_peers::fit(foreign.tool, &mut conducted.spec);
@@ -100,7 +109,8 @@ fn run(
         // The stand-in needs not know who asks.
         let foreign = foreign.clone().filter(|_| end == End::Host);
         let interface = pair.link_local_interface(end, local).map(str::to_owned);
-        let prepare = Prepare { spec, end, hello, answer, local, foreign, registers, interface };
+        let stop_at_loss = beside.stop_at_loss;
+        let prepare = Prepare { spec, end, hello, answer, local, foreign, registers, interface, stop_at_loss };
         pair.client(end).send(Request::Prepare(Box::new(prepare)))
     };
     let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];
@@ -245,6 +255,8 @@ fn watch(
             Ok(AgentEvent::Event(Event::Progress { elapsed_ns, octets_sent, octets_received })) => {
                 progress(Heard::SoFar(end, SoFar { elapsed_ns, octets_sent, octets_received }));
             }
+            // An agent that does not know the request carries the trial on to its end.
+            Ok(AgentEvent::Event(Event::LostTooMuch)) => drop(pair.client(end.other()).send(Request::EndSending)),
             Ok(AgentEvent::Event(Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {}
             Ok(AgentEvent::Event(Event::TrialFailed { message, failure, seen })) => {
                 outcomes[end] = seen;
@@ -292,7 +304,7 @@ fn why_it_failed(
                 outcomes[end.other()] = seen;
                 return (format!("the {}: {message}", end.other()), failure);
             }
-            Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) => {}
+            Ok(AgentEvent::Event(Event::Progress { .. } | Event::LostTooMuch | Event::Profiled(_))) => {}
             Ok(event) => {
                 keep(outcomes, end.other(), event);
                 return said;

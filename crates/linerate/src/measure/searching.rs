@@ -1,82 +1,70 @@
 //! A campaign whose trials a search asks for: one search for each configuration, one after the other.
-//! Knows what a record says of a trial; which load comes next, `trial::search` knows.
+//! Knows how a step becomes a trial; which comes next, and what was found, `results::search` knows.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linerate_machine::units::OfferedLoad;
 use linerate_plan::PlannedTrial;
-use linerate_results::figure::Source;
 use linerate_results::record::Record;
-use linerate_trial::doubt::DoubtKind;
-use linerate_trial::search::bounds::Trial;
-use linerate_trial::search::goal::Goal;
-use linerate_trial::search::{Asked, Found, Search};
+use linerate_results::search::{Purpose, Replay, SearchAsked, SearchPlace, Searched, Step};
 use linerate_trial::spec::Extent;
 
 use super::agenda::Agenda;
 use super::time_left::TimeLeft;
 
-/// So many trials of a load fail, and its search ends.
-const MOST_FAILED: u32 = 3;
-
 /// The searches of a campaign.
 pub(crate) struct Searching {
     all: Vec<OneSearch>,
     /// Each load of each search is a configuration of its own, by its place here.
-    configurations: Vec<(usize, u32)>,
+    configurations: Vec<(usize, u32, Purpose)>,
     trials: u32,
-    asked: Option<(usize, Asked)>,
 }
 
 /// The search for one configuration.
 struct OneSearch {
     base: PlannedTrial,
-    search: Search,
-    failed: u32,
-    /// Of each load the trials in which it was sent whole, and those in which it was not.
-    sent: BTreeMap<u32, (u32, u32)>,
-}
-
-/// What came of one of them.
-pub(crate) struct Searched {
-    /// Its configuration.
-    pub(crate) base: PlannedTrial,
-    /// A row for each goal.
-    pub(crate) found: Vec<Found>,
-    /// The least load that the sender did not send whole, bits of payload per second.
-    pub(crate) unsent_bps: Option<f64>,
+    replay: Replay,
 }
 
 impl Searching {
-    /// One search for each of these configurations, between the least and the most bits of payload per second in each direction
-    /// that stand beside it; the first one between which nothing lies is the error.
-    pub(crate) fn new(bases: Vec<(PlannedTrial, [f64; 2])>, goals: &[Goal]) -> Result<Searching, [f64; 2]> {
-        let one = |(base, [least, most]): (PlannedTrial, [f64; 2])| -> Result<OneSearch, [f64; 2]> {
-            let search = Search::new(goals.to_vec(), least, most).ok_or([least, most])?;
-            Ok(OneSearch { base, search, failed: 0, sent: BTreeMap::new() })
+    /// One search for each of these configurations; the first one that cannot be searched is the error.
+    pub(crate) fn new(bases: Vec<(PlannedTrial, SearchAsked)>) -> Result<Searching, SearchAsked> {
+        let one = |(base, asked): (PlannedTrial, SearchAsked)| {
+            let replay = Replay::new(asked.clone()).ok_or(asked)?;
+            Ok(OneSearch { base, replay })
         };
         let all = bases.into_iter().map(one).collect::<Result<_, _>>()?;
-        Ok(Searching { all, configurations: Vec::new(), trials: 0, asked: None })
+        Ok(Searching { all, configurations: Vec::new(), trials: 0 })
+    }
+
+    /// The trials of a campaign that is carried on. `None`: they are of another search.
+    pub(crate) fn carry_on(&mut self, records: &[Record]) -> Option<()> {
+        for record in records {
+            let place = record.trial.search.as_ref()?;
+            let at = place.number as usize;
+            let one = self.all.get_mut(at).filter(|one| *one.replay.asked() == place.asked)?;
+            one.replay.carry_on(record, place);
+            self.configuration(at, &place.step);
+            self.trials = self.trials.max(record.trial.index + 1);
+        }
+        Some(())
     }
 
     /// What is known by now.
     pub(crate) fn searched(&self) -> Vec<Searched> {
-        let of = |one: &OneSearch| Searched {
-            base: one.base.clone(),
-            found: one.search.found(),
-            unsent_bps: one.unsent_bps(),
+        let of = |OneSearch { base, replay }: &OneSearch| {
+            replay.searched(base.spec.workload, base.spec.direction, base.factors.iter().cloned().collect())
         };
         self.all.iter().map(of).collect()
     }
-}
 
-impl OneSearch {
-    /// The least load from which on the sender does not send all: a trial in which it did not is an accident.
-    fn unsent_bps(&self) -> Option<f64> {
-        let is_unsent = |(whole, part): &(u32, u32)| part > whole;
-        let unsent = self.sent.iter().rev().take_while(|(_, sent)| is_unsent(sent)).last();
-        unsent.map(|(rung, _)| self.search.load(*rung))
+    fn configuration(&mut self, at: usize, step: &Step) -> u32 {
+        let wanted = (at, step.rung, step.purpose);
+        let known = self.configurations.iter().position(|known| *known == wanted);
+        known.unwrap_or_else(|| {
+            self.configurations.push(wanted);
+            self.configurations.len() - 1
+        }) as u32
     }
 }
 
@@ -86,23 +74,19 @@ impl Agenda for Searching {
     }
 
     fn next(&mut self) -> Option<PlannedTrial> {
-        let open = self.all.iter_mut().enumerate().filter(|(_, one)| one.failed < MOST_FAILED);
-        let (at, asked) = open.filter_map(|(at, one)| Some((at, one.search.ask()?))).next()?;
+        let all = self.all.iter_mut().enumerate();
+        let (at, step) = all.filter_map(|(at, one)| Some((at, one.replay.ask()?))).next()?;
         let one = &self.all[at];
         let mut trial = one.base.clone();
-        trial.index = self.trials;
-        trial.repeat = one.sent.get(&asked.rung).map_or(0, |(whole, part)| whole + part);
-        let is_known = self.configurations.iter().position(|known| *known == (at, asked.rung));
-        trial.configuration = is_known.unwrap_or_else(|| {
-            self.configurations.push((at, asked.rung));
-            self.configurations.len() - 1
-        }) as u32;
-        let each = five_digits(asked.load / f64::from(trial.spec.streams.max(1)));
+        (trial.index, trial.repeat) = (self.trials, one.replay.repeats(&step));
+        let each = five_digits(step.load_bps / f64::from(trial.spec.streams.max(1)));
         trial.spec.rate = OfferedLoad::BitsPerSecond(each);
-        trial.spec.extent = Extent::Time(Duration::from_secs_f64(asked.trial_s));
+        trial.spec.extent = Extent::Time(Duration::from_secs_f64(step.trial_s));
         trial.factors.push(("rate".to_owned(), trial.spec.rate.to_string()));
+        let asked = one.replay.asked().clone();
+        trial.configuration = self.configuration(at, &step);
+        trial.search = Some(Box::new(SearchPlace { number: at as u32, asked, step }));
         self.trials += 1;
-        self.asked = Some((at, asked));
         Some(trial)
     }
 
@@ -125,18 +109,9 @@ impl Agenda for Searching {
 
     fn begins(&mut self, _: &PlannedTrial, _: (u32, Option<Duration>)) {}
 
-    fn ended(&mut self, _: &PlannedTrial, record: &Record, _: Duration) {
-        let Some((at, asked)) = self.asked.take() else { return };
-        let one = &mut self.all[at];
-        let Some((loss_ratio, is_unsent)) = loss(record) else {
-            one.failed += 1;
-            return;
-        };
-        one.failed = 0;
-        let (whole, part) = one.sent.entry(asked.rung).or_default();
-        *if is_unsent { part } else { whole } += 1;
-        let (intended_s, effective_s) = (asked.trial_s, asked.trial_s);
-        one.search.heard(Trial { rung: asked.rung, intended_s, effective_s, loss_ratio });
+    fn ended(&mut self, trial: &PlannedTrial, record: &Record, _: Duration) {
+        let Some(place) = &trial.search else { return };
+        self.all[place.number as usize].replay.heard(&place.step, record);
     }
 }
 
@@ -144,18 +119,4 @@ impl Agenda for Searching {
 fn five_digits(bps: f64) -> u64 {
     let unit = 10_f64.powf(bps.max(1.0).log10().floor() - 4.0).max(1.0);
     ((bps / unit).round() * unit).max(1.0) as u64
-}
-
-/// The part of what should have been sent that did not arrive, in all directions together (RFC 9971: what was not sent is lost),
-/// and whether any was not sent; `None`: the trial failed.
-fn loss(record: &Record) -> Option<(f64, bool)> {
-    // What is within the sender's own precision is sent.
-    let is_unsent = record.has_doubt(DoubtKind::SenderFellBehind);
-    let passed = |source: &Source<'_>| {
-        let flow = source.flow?;
-        let sent = if is_unsent { (flow.achieved_load_bps? / source.offered_bps()?).min(1.0) } else { 1.0 };
-        Some(sent * (1.0 - flow.loss_ratio?))
-    };
-    let each = Source::each(record).iter().map(passed).collect::<Option<Vec<f64>>>().filter(|each| !each.is_empty())?;
-    Some((1.0 - each.iter().sum::<f64>() / each.len() as f64, is_unsent))
 }

@@ -1,41 +1,55 @@
-//! What a search found: the highest load for each goal, between which bounds, and what limited the search itself.
-//! Knows no trials but by their records' picture.
+//! What a search found: the highest load for each goal, between which bounds, what was tried, and what is to be doubted.
+//! Knows no trials but by what `results::search` makes of them.
 
+use linerate_chart::{
+    Axis, Cell as Number, Chart, Marks, Panel, Reference, Series, Symbol, Table as Numbers, terminal,
+};
 use linerate_machine::end::Direction;
-use linerate_results::record::Record;
+use linerate_plan::PlannedTrial;
+use linerate_results::search::{Purpose, SearchAsked, SearchDoubt, SearchExpectation, Searched, Tried};
 use linerate_trial::search::Found;
 use linerate_trial::search::goal::Goal;
 
 use super::forms::{self, Piece};
 use super::number::{figure, percent};
 use super::table_model::{Cell, Table};
-use super::{csv, json, picture};
-use crate::measure::searching::Searched;
+use super::{csv, json};
+use crate::output::is_ascii_only;
+
+/// Of a picture, where the terminal says none.
+const WIDTH: u16 = 85;
 
 /// For a terminal of this width.
-pub(crate) fn text(searched: &[Searched], records: &[Record], width: Option<u16>) -> String {
-    let mut text = forms::text(&pieces(searched), width);
-    let shown = picture::picture(records, width);
-    if !shown.is_empty() {
-        text += "\n";
-        text += &shown;
-    }
-    text
+pub(crate) fn text(searched: &[Searched], expect: &[SearchExpectation], width: Option<u16>) -> String {
+    let picture = |one: &Searched| {
+        Piece::Text(terminal::drawn(&chart(one), usize::from(width.unwrap_or(WIDTH)), is_ascii_only()))
+    };
+    forms::text(&answer(searched, expect, &picture), width)
 }
 
 /// Ready to paste.
-pub(crate) fn markdown(searched: &[Searched]) -> String {
-    forms::markdown(&pieces(searched))
+pub(crate) fn markdown(searched: &[Searched], expect: &[SearchExpectation]) -> String {
+    let numbers = |one: &Searched| Piece::Table(forms::chart_numbers(&chart(one)));
+    forms::markdown(&answer(searched, expect, &numbers))
 }
 
 /// One object; loads in bits of payload per second.
-pub(crate) fn json(searched: &[Searched]) -> String {
-    let found = |found: &Found| {
+pub(crate) fn json(searched: &[Searched], expect: &[SearchExpectation]) -> String {
+    let found = |one: &Searched, found: &Found| {
+        let confirmation = one.confirmation(found).map(|tried| {
+            serde_json::json!({
+                "record": tried.record,
+                "load_bps": tried.step.load_bps,
+                "trial_s": tried.step.trial_s,
+                "loss_ratio": tried.loss_ratio,
+                "kept": tried.loss_ratio.map(|loss_ratio| found.goal.forgives(loss_ratio)),
+            })
+        });
         serde_json::json!({
             "goal": found.goal.name,
             "loss_ratio": found.goal.loss_ratio,
             "exceed_ratio": found.goal.exceed_ratio,
-            "trial_s": found.goal.trial_s,
+            "trial_s": found.trial_s,
             "sum_s": found.goal.sum_s,
             "width": found.goal.width,
             "lower_bps": found.lower,
@@ -44,22 +58,31 @@ pub(crate) fn json(searched: &[Searched]) -> String {
             "trials": found.trials,
             "regular": found.is_regular,
             "unlimited": found.is_unlimited,
+            "doubts": one.doubts(found).iter().map(SearchDoubt::name).collect::<Vec<_>>(),
+            "confirmation": confirmation,
         })
     };
     let of = |one: &Searched| {
-        let factors: serde_json::Map<_, _> =
-            one.base.factors.iter().map(|(name, level)| (name.clone(), level.clone().into())).collect();
         serde_json::json!({
-            "workload": one.base.spec.workload,
-            "direction": one.base.spec.direction,
-            "factors": factors,
+            "workload": one.workload,
+            "direction": one.direction,
+            "factors": one.factors,
+            "least_bps": one.asked.least_bps,
+            "most_bps": one.asked.most_bps,
             "unsent_bps": one.unsent_bps,
-            "found": one.found.iter().map(found).collect::<Vec<_>>(),
+            "tester_limit_bps": one.tester_limit_bps(),
+            "trials": one.tried.len(),
+            "ended_early": one.tried.iter().filter(|tried| tried.ended_early).count(),
+            "measured_s": one.measured_s(),
+            "found": one.found.iter().map(|goal| found(one, goal)).collect::<Vec<_>>(),
         })
     };
-    json::line(
-        &serde_json::json!({"format": "linerate.search/1", "searches": searched.iter().map(of).collect::<Vec<_>>()}),
-    )
+    let met = |one: &SearchExpectation| serde_json::json!({"expected": one.to_string(), "met": is_met(one, searched)});
+    json::line(&serde_json::json!({
+        "format": "linerate.search/1",
+        "searches": searched.iter().map(of).collect::<Vec<_>>(),
+        "expected": expect.iter().map(met).collect::<Vec<_>>(),
+    }))
 }
 
 /// A line for each goal of each configuration.
@@ -73,59 +96,120 @@ pub(crate) fn csv(searched: &[Searched]) -> String {
         "conditional_throughput_bps",
         "trials",
         "regular",
+        "doubts",
     ];
     let known = |value: Option<f64>| value.map(|value| value.round().to_string()).unwrap_or_default();
     let rows = searched.iter().flat_map(|one| one.found.iter().map(move |found| (one, found))).map(|(one, found)| {
         [
-            one.base.words(),
-            one.base.spec.direction.to_string(),
+            configuration(one),
+            one.direction.to_string(),
             found.goal.name.clone(),
             known(found.lower),
             known(found.upper),
             known(found.conditional_throughput),
             found.trials.to_string(),
             found.is_regular.to_string(),
+            doubts(one, found),
         ]
     });
     csv::lines(titles, rows)
 }
 
-fn pieces(searched: &[Searched]) -> Vec<Piece> {
+/// What would be searched, and between which loads.
+pub(crate) fn dry_run(asked: &[(PlannedTrial, SearchAsked)]) -> String {
     let mut pieces = Vec::new();
-    for one in searched {
-        let mut lines: Vec<String> = one.found.iter().map(|found| sentence(found, one)).collect();
-        lines.extend(tester(one));
-        pieces.push(Piece::Heading(words(one)));
-        pieces.push(Piece::Lines(lines));
-        pieces.push(Piece::Table(table(&one.found)));
+    for (base, asked) in asked {
+        let has_direction = base.factors.is_empty() || base.factors.iter().any(|(name, _)| name == "direction");
+        let way = if has_direction { String::new() } else { format!(" {}", base.spec.direction) };
+        pieces.push(Piece::Heading(format!("{}{way}", base.words())));
+        let between =
+            format!("Between {} and {} of payload in each direction.", mbit(asked.least_bps), mbit(asked.most_bps));
+        let goals = asked.goals.iter().map(|goal| format!("{}: {}.", goal.name, demand(goal, goal.trial_s)));
+        let confirm = asked.confirm_s.map(|s| format!("What is found is measured once more for {s} s."));
+        pieces.push(Piece::Lines(std::iter::once(between).chain(goals).chain(confirm).collect()));
     }
+    forms::text(&pieces, None)
+}
+
+/// Whether it came about in every search that has the goal; one that is of none did not.
+pub(crate) fn is_met(expected: &SearchExpectation, searched: &[Searched]) -> bool {
+    let each: Vec<bool> = searched.iter().filter_map(|one| expected.is_met(one)).collect();
+    !each.is_empty() && each.iter().all(|met| *met)
+}
+
+fn answer(searched: &[Searched], expect: &[SearchExpectation], tried: &dyn Fn(&Searched) -> Piece) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = searched.iter().flat_map(|one| pieces(one, tried)).collect();
+    let lines = expect.iter().map(|one| {
+        let came = if is_met(one, searched) { "as expected" } else { "not as expected" };
+        format!("{came}: {one}.")
+    });
+    let lines: Vec<String> = lines.collect();
+    pieces.extend((!lines.is_empty()).then_some(Piece::Lines(lines)));
     pieces
+}
+
+/// What a document says of the searches that its records are of.
+pub(super) fn section(searched: &[Searched]) -> Vec<Piece> {
+    if searched.is_empty() {
+        return Vec::new();
+    }
+    let picture = |one: &Searched| Piece::Chart(Box::new(chart(one)));
+    let mut all = vec![Piece::Section("The most that comes through".to_owned())];
+    all.extend(searched.iter().flat_map(|one| pieces(one, &picture)));
+    all.push(Piece::Lines(vec![DEVIATIONS.to_owned()]));
+    all
+}
+
+/// RFC 9971 wants them said: section 4.2 and RFC 2544's waits.
+const DEVIATIONS: &str = "Searched by RFC 9971 (MLRsearch). What is not as RFC 2544 has it: a trial begins when the one before has \
+    been counted, and not 11 s later; a trial that has lost too much ends early, and counts with the time that was intended, \
+    which is the effective duration of every trial; what the sender did not send counts as lost.";
+
+/// What was found in a configuration, and what was tried.
+fn pieces(one: &Searched, tried: &dyn Fn(&Searched) -> Piece) -> Vec<Piece> {
+    let mut lines: Vec<String> = one.found.iter().map(|found| sentence(found, one)).collect();
+    lines.extend(one.found.iter().filter_map(|found| confirmed(found, one)));
+    for doubt in one.found.iter().flat_map(|found| one.doubts(found)) {
+        // Bounds that are not known better say so themselves.
+        let sentence = doubt_sentence(&doubt).filter(|sentence| !lines.contains(sentence));
+        lines.extend(sentence);
+    }
+    let mut pieces = vec![Piece::Heading(words(one)), Piece::Lines(lines), Piece::Table(table(one))];
+    pieces.extend((one.tried.len() > 2).then(|| tried(one)));
+    pieces
+}
+
+fn configuration(one: &Searched) -> String {
+    let mut words = vec![one.workload.to_string()];
+    words.extend(
+        one.factors.iter().filter(|(name, _)| *name != "workload").map(|(name, level)| format!("{name}={level}")),
+    );
+    words.join(" ")
 }
 
 /// The configuration, with its direction.
 fn words(one: &Searched) -> String {
-    let words = one.base.words();
-    let has_direction = one.base.factors.is_empty() || one.base.factors.iter().any(|(name, _)| name == "direction");
-    if has_direction { words } else { format!("{words} {}", one.base.spec.direction) }
+    let words = configuration(one);
+    if one.factors.contains_key("direction") { words } else { format!("{words} {}", one.direction) }
 }
 
 fn mbit(bps: f64) -> String {
     format!("{} Mbit/s", figure(bps / 1e6, 4))
 }
 
-/// What a goal demands.
-fn demand(goal: &Goal) -> String {
+/// What a goal demands, with trials of this time.
+fn demand(goal: &Goal, trial_s: f64) -> String {
     let lost = if goal.loss_ratio == 0.0 {
         "nothing lost".to_owned()
     } else {
         format!("at most {} % lost", percent(goal.loss_ratio))
     };
-    let Goal { trial_s, sum_s, exceed_ratio, .. } = goal;
+    let (exceed_ratio, sum_s) = (goal.exceed_ratio, goal.sum_s.max(trial_s));
     let trials = if sum_s <= trial_s {
         format!("in a trial of {trial_s} s")
-    } else if *exceed_ratio == 0.0 {
+    } else if exceed_ratio == 0.0 {
         format!("in {sum_s} s of trials of {trial_s} s")
-    } else if *exceed_ratio == 0.5 {
+    } else if exceed_ratio == 0.5 {
         format!("in half of {sum_s} s of trials of {trial_s} s")
     } else {
         format!("in {} % of {sum_s} s of trials of {trial_s} s", percent(1.0 - exceed_ratio))
@@ -133,11 +217,18 @@ fn demand(goal: &Goal) -> String {
     format!("{lost} {trials}")
 }
 
-/// The answer for one goal.
+/// The answer for one goal. What the tester itself carries no more than is no answer about the path.
 fn sentence(found: &Found, one: &Searched) -> String {
-    let both = if one.base.spec.direction == Direction::Both { " in each direction" } else { "" };
-    let demand = demand(&found.goal);
+    let both = if one.direction == Direction::Both { " in each direction" } else { "" };
+    let demand = demand(&found.goal, found.trial_s);
+    let is_tester = one.doubts(found).iter().any(|doubt| matches!(doubt, SearchDoubt::TesterLimit { .. }));
     match (found.lower, found.upper) {
+        (Some(lower), Some(_)) if is_tester => {
+            format!(
+                "At least {}{both} with {demand}: the tester carries no more, what the path does is not known.",
+                mbit(lower)
+            )
+        }
         (Some(lower), Some(upper)) => {
             let doubt = if found.is_regular { "" } else { "; the search ended before it was known better" };
             format!("{}{both} with {demand}; {} is too much{doubt}.", mbit(lower), mbit(upper))
@@ -158,21 +249,50 @@ fn sentence(found: &Found, one: &Searched) -> String {
     }
 }
 
-/// What the search says of the sender, and not of the path.
-fn tester(one: &Searched) -> Option<String> {
-    let unsent = one.unsent_bps?;
-    let limits = one.found.iter().any(|found| found.upper.is_some_and(|upper| upper >= unsent * 0.97));
-    limits.then(|| {
-        format!(
-            "From {} on the sender did not send all that was asked: that is the sender's limit, and not the path's.",
-            mbit(unsent)
-        )
+/// What measuring the found load once more came to.
+fn confirmed(found: &Found, one: &Searched) -> Option<String> {
+    let tried = one.confirmation(found)?;
+    let (load, trial_s, name) = (mbit(tried.step.load_bps), tried.step.trial_s, &found.goal.name);
+    Some(match tried.loss_ratio {
+        None => format!("{name}: {load} could not be measured once more for {trial_s} s; the record says why."),
+        Some(loss) if found.goal.forgives(loss) => {
+            format!("{name}: measured once more for {trial_s} s, {load} keeps to it: {} % lost.", percent(loss))
+        }
+        Some(loss) => {
+            format!("{name}: measured once more for {trial_s} s, {load} does not keep to it: {} % lost.", percent(loss))
+        }
     })
 }
 
-fn table(found: &[Found]) -> Table {
+fn doubt_sentence(doubt: &SearchDoubt) -> Option<String> {
+    Some(match doubt {
+        SearchDoubt::Irregular => return None,
+        SearchDoubt::DeepBuffer { held_s, trial_s } => format!(
+            "The path holds packets back for up to {} ms and delivers them after the sender has ended: shorter trials would \
+             find more than it carries, so they were made longer, {trial_s} s at last.",
+            figure(held_s * 1000.0, 3)
+        ),
+        SearchDoubt::TesterLimit { bps } => format!(
+            "The tester itself carries {}: what is found within 3 % of that, or above, is the tester's limit, and not the \
+             path's.",
+            mbit(*bps)
+        ),
+        SearchDoubt::LateArrivals => {
+            "Datagrams arrived more than 50 ms after those behind them, so trials went on to their end: what is missing may \
+             only be late."
+                .to_owned()
+        }
+    })
+}
+
+fn doubts(one: &Searched, found: &Found) -> String {
+    one.doubts(found).iter().map(SearchDoubt::name).collect::<Vec<_>>().join(" ")
+}
+
+fn table(one: &Searched) -> Table {
     let rate = |bps: Option<f64>| bps.map_or_else(|| Cell::text("-"), |bps| Cell::number(bps / 1e6, 5));
     let row = |found: &Found| {
+        let doubts = doubts(one, found);
         vec![
             Cell::text(&found.goal.name),
             Cell::percent(found.goal.loss_ratio),
@@ -180,6 +300,7 @@ fn table(found: &[Found]) -> Table {
             rate(found.upper),
             rate(found.conditional_throughput),
             Cell::count(found.trials as u64),
+            Cell::text(if doubts.is_empty() { "-" } else { &doubts }),
         ]
     };
     let titles = [
@@ -189,6 +310,62 @@ fn table(found: &[Found]) -> Table {
         "upper bound\nMbit/s",
         "conditional throughput\nMbit/s",
         "trials",
+        "doubts",
     ];
-    Table::new(titles, found.iter().map(row))
+    Table::new(titles, one.found.iter().map(row))
+}
+
+/// The loads in the order in which they were tried, and the bounds of the goals.
+fn chart(one: &Searched) -> Chart {
+    let most_forgiven = one.found.iter().map(|found| found.goal.loss_ratio).fold(0.0, f64::max);
+    let mut numbers = Numbers::new(["trial", "load, Mbit/s", "lost, %", "time, s", "of, s", "for"]);
+    let is_low = |tried: &Tried| tried.loss_ratio.map(|loss| loss <= most_forgiven);
+    for (number, tried) in one.tried.iter().enumerate() {
+        let of = |value: Option<f64>, digits| match value {
+            Some(value) => Number::number(figure(value, digits), value).from_records(&tried.record),
+            None => Number::from("-"),
+        };
+        numbers = numbers.row([
+            Number::from((number + 1).to_string()),
+            of(Some(tried.step.load_bps / 1e6), 5),
+            of(tried.loss_ratio.map(|loss| loss * 100.0), 3),
+            of(tried.effective_s, 3),
+            of(Some(tried.step.trial_s), 3),
+            Number::from(tried.step.purpose.name()),
+        ]);
+    }
+    let marks = |is_of: &dyn Fn(&Tried) -> bool| {
+        let all = one.tried.iter().enumerate().filter(|(_, tried)| is_of(tried));
+        Marks::points(all.map(|(at, tried)| ((at + 1) as f64, tried.step.load_bps / 1e6)).collect::<Vec<_>>())
+    };
+    let is_bound = |tried: &Tried| tried.step.purpose == Purpose::Bound;
+    let lost = format!("at most {} % lost", percent(most_forgiven));
+    let kept = if most_forgiven == 0.0 { "nothing lost" } else { &lost };
+    let mut panel = Panel::new(Axis::linear("load", "Mbit/s").of("UDP payload").without_zero())
+        .series(
+            Series::new(kept, marks(&|tried| is_bound(tried) && is_low(tried) == Some(true)), 0).symbol(Symbol::Circle),
+        )
+        .series(
+            Series::new("more lost", marks(&|tried| is_bound(tried) && is_low(tried) == Some(false)), 1)
+                .symbol(Symbol::Cross),
+        );
+    if one.tried.iter().any(|tried| !is_bound(tried)) {
+        let confirmations = marks(&|tried| !is_bound(tried));
+        panel = panel.series(Series::new("measured once more", confirmations, 2).symbol(Symbol::Diamond));
+    }
+    for found in &one.found {
+        panel = found.lower.into_iter().fold(panel, |panel, lower| {
+            panel.reference(Reference::Y(lower / 1e6, format!("{}: lower bound", found.goal.name)))
+        });
+    }
+    let early = one.tried.iter().filter(|tried| tried.ended_early).count();
+    let sentence = format!(
+        "{} trials, {} s measured{}.",
+        one.tried.len(),
+        figure(one.measured_s(), 3),
+        if early == 0 { String::new() } else { format!("; {early} ended early, decided by what they had lost") }
+    );
+    Chart::new(format!("What was tried, {}", words(one)), sentence, numbers)
+        .x(Axis::linear("trial", "").without_zero())
+        .panel(panel)
 }

@@ -75,6 +75,7 @@ fn joined(
             configuration: None,
             order_seed: None,
             null_side: None,
+            search: None,
         },
         endpoints: PerEnd { target: "netperf:10.0.0.2".to_owned(), host: "local".to_owned() },
     };

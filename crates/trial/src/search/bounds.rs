@@ -14,6 +14,9 @@ pub struct Trial {
     pub effective_s: f64,
     /// The part of the packets, of those that should have been sent, that did not arrive, 0 to 1.
     pub loss_ratio: f64,
+    /// The part of those that arrived that came when as much time was over as it took to send them all, 0 to 1: the path
+    /// had held them back.
+    pub held_ratio: f64,
 }
 
 /// What a goal asks of a load at this point of a search: the goal's own figures, or smaller ones at first.

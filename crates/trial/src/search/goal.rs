@@ -1,12 +1,14 @@
 //! What is searched for: how much may be lost, for how long that has to hold, and how exactly it shall be known.
 //! Knows nothing of loads.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use linerate_machine::units::parse_duration;
+use serde::{Deserialize, Serialize};
 
 /// A search goal (RFC 9971, section 4.6).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
     /// What people call it.
     pub name: String,
@@ -50,6 +52,7 @@ const SECONDS: &str = "a time from 100ms to 24h, such as 1s; a sum is no shorter
 /// Longer than any lab has.
 const LONGEST_S: f64 = 86_400.0;
 const SHORTEST_S: f64 = 0.1;
+const WIDTHS: RangeInclusive<f64> = 0.000_1..=0.5;
 
 impl Goal {
     /// Names of goals that are known, with what they mean.
@@ -71,6 +74,13 @@ impl Goal {
         };
         let (initial_s, width) = (1.0, 0.005);
         Some(Goal { name: name.to_owned(), loss_ratio, exceed_ratio, trial_s, sum_s, initial_s, width })
+    }
+
+    /// Whether its figures are such as a goal can have: a record may come from anybody.
+    pub fn is_sound(&self) -> bool {
+        let are_ratios = [self.loss_ratio, self.exceed_ratio].iter().all(|ratio| (0.0..1.0).contains(ratio));
+        let are_times = [self.trial_s, self.sum_s, self.initial_s].iter().all(|s| (SHORTEST_S..=LONGEST_S).contains(s));
+        are_ratios && are_times && self.initial_s <= self.sum_s && WIDTHS.contains(&self.width)
     }
 
     /// Whether a trial with this loss is a good one.
@@ -101,7 +111,7 @@ impl FromStr for Goal {
                 "loss" => goal.loss_ratio = ratio()?,
                 "exceed" => goal.exceed_ratio = ratio()?,
                 "width" => {
-                    goal.width = ratio().ok().filter(|w| (0.000_1..=0.5).contains(w)).ok_or_else(|| bad(WIDTH))?
+                    goal.width = ratio().ok().filter(|width| WIDTHS.contains(width)).ok_or_else(|| bad(WIDTH))?
                 }
                 "trial" => goal.trial_s = seconds()?,
                 "sum" => goal.sum_s = seconds()?,
@@ -140,7 +150,9 @@ mod tests {
     #[test]
     fn goals_are_read() {
         for (name, _) in Goal::PRESETS {
-            assert_eq!(name.parse::<Goal>().unwrap().name, name);
+            let goal: Goal = name.parse().unwrap();
+            assert!(goal.name == name && goal.is_sound());
+            assert!(!Goal { width: f64::NAN, ..goal.clone() }.is_sound() && !Goal { sum_s: 0.5, ..goal }.is_sound());
         }
         let goal: Goal = "loss=0.1 %, trial=10s, sum=30s, exceed=0.5, width=1%".parse().unwrap();
         let (loss_ratio, exceed_ratio, width) = (0.001, 0.5, 0.01);

@@ -10,6 +10,7 @@ use linerate_results::compare::{self, Comparison, Judged, Wish};
 use linerate_results::figure::{FIGURES, Figure, METRICS, Metric, Unit};
 use linerate_results::findings::findings;
 use linerate_results::record::Record;
+use linerate_results::search;
 use linerate_trial::doubt::DoubtKind;
 
 use super::groups::{Apart, as_planned, by};
@@ -85,6 +86,7 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
     }
     pieces.extend(setup(&report.material));
     pieces.extend(registers(&report.material));
+    pieces.extend(crate::render::search::section(&search::searched(&report.material.records)));
     pieces.extend(results(report));
     pieces.extend(charts(figures::sweeps(&report.material.records)));
     pieces.extend(charts(gaps::bursts(&report.material.records)));
