@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::local_towards;
+use linerate_host::traffic::socket_options;
 use linerate_machine::units::OfferedLoad;
 use linerate_trial::spec::{Spec, Workload};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -16,25 +17,9 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// What the client asked of its sockets. What the kernel refuses stays as it was: no tool's client is told, and the
 /// record says what it became.
 pub fn apply(socket: &Socket, spec: &Spec) -> io::Result<()> {
-    if let Some(octets) = spec.socket_buffer {
-        let _ = socket.set_send_buffer_size(octets as usize);
-        let _ = socket.set_recv_buffer_size(octets as usize);
-    }
+    socket_options::set(socket, spec, spec.workload).for_each(drop);
     if !spec.workload.is_udp() {
         socket.set_tcp_nodelay(spec.nodelay())?;
-        if let Some(mss) = spec.mss {
-            let _ = socket.set_tcp_mss(mss.into());
-        }
-        if let Some(name) = &spec.congestion_control {
-            let _ = socket.set_tcp_congestion(name.as_bytes());
-        }
-    }
-    if let Some(hops) = spec.ttl {
-        let _ = socket.set_ttl_v4(hops.into()).or_else(|_| socket.set_unicast_hops_v6(hops.into()));
-    }
-    if spec.dscp != 0 {
-        let octet = u32::from(spec.dscp) << 2;
-        let _ = socket.set_tos_v4(octet).or_else(|_| socket.set_tclass_v6(octet));
     }
     Ok(())
 }

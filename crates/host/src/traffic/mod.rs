@@ -24,6 +24,7 @@ mod requests;
 mod run;
 mod sampler;
 mod segments;
+pub mod socket_options;
 mod sockets;
 mod task;
 mod tcp_counts;

@@ -13,7 +13,7 @@ use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Token};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::reachability::{Reach, UnprovenLimit, local_towards};
-use super::{TrafficError, neighbour};
+use super::{TrafficError, neighbour, socket_options};
 
 /// How long the two ends have to find each other.
 const OPENING_TIME: Duration = Duration::from_secs(5);
@@ -294,36 +294,15 @@ fn make(workload: Workload, spec: &Spec, local: IpAddr) -> Result<Socket, Traffi
     let domain = if local.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
     let (kind, protocol) = if workload.is_udp() { (Type::DGRAM, Protocol::UDP) } else { (Type::STREAM, Protocol::TCP) };
     let socket = Socket::new(domain, kind, Some(protocol)).map_err(TrafficError::System)?;
-    let refused = |option: &'static str| move |error| TrafficError::Option { option, error };
-    // Buffers and the segment size come before connect and listen: the window scale and the MSS option of the
-    // SYN are made from them (tcp(7)).
-    if let Some(octets) = spec.socket_buffer {
-        socket.set_send_buffer_size(octets as usize).map_err(refused("socket_buffer"))?;
-        socket.set_recv_buffer_size(octets as usize).map_err(refused("socket_buffer"))?;
-    }
-    if let (Some(mss), false) = (spec.mss, workload.is_udp()) {
-        socket.set_tcp_mss(mss.into()).map_err(refused("mss"))?;
-    }
-    if let (Some(name), false) = (&spec.congestion_control, workload.is_udp()) {
-        socket.set_tcp_congestion(name.as_bytes()).map_err(|error| match error.raw_os_error() {
-            Some(libc::ENOENT) => TrafficError::NoCongestionControl { name: name.clone(), available: available() },
-            _ => refused("congestion_control")(error),
-        })?;
-    }
-    if let Some(hops) = spec.ttl {
-        match local {
-            IpAddr::V4(_) => socket.set_ttl_v4(hops.into()).map_err(refused("ttl"))?,
-            IpAddr::V6(_) => socket.set_unicast_hops_v6(hops.into()).map_err(refused("ttl"))?,
+    let refused = socket_options::set(&socket, spec, workload).next();
+    match refused {
+        None => Ok(socket),
+        Some(("congestion_control", error)) if error.raw_os_error() == Some(libc::ENOENT) => {
+            let name = spec.congestion_control.clone().unwrap_or_default();
+            Err(TrafficError::NoCongestionControl { name, available: available() })
         }
+        Some((option, error)) => Err(TrafficError::Option { option, error }),
     }
-    if spec.dscp != 0 {
-        let octet = u32::from(spec.dscp) << 2;
-        match local {
-            IpAddr::V4(_) => socket.set_tos_v4(octet).map_err(refused("dscp"))?,
-            IpAddr::V6(_) => socket.set_tclass_v6(octet).map_err(refused("dscp"))?,
-        }
-    }
-    Ok(socket)
 }
 
 /// The congestion controls that the kernel has, as its list of words; one in a module that is not loaded is not among them.
@@ -335,19 +314,4 @@ fn available() -> String {
 
 fn set_stream_options(socket: &SockRef<'_>, spec: &Spec) -> Result<(), TrafficError> {
     socket.set_tcp_nodelay(spec.nodelay()).map_err(|error| TrafficError::Option { option: "nodelay", error })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_socket_has_the_hops_that_were_asked_for() {
-        for workload in Workload::ALL {
-            let spec = Spec { ttl: Some(7), ..Spec::new(workload) };
-            let hops = |address: &str| make(workload, &spec, address.parse().unwrap()).unwrap();
-            assert_eq!(hops("127.0.0.1").ttl_v4().unwrap(), 7, "{workload}");
-            assert_eq!(hops("::1").unicast_hops_v6().unwrap(), 7, "{workload}");
-        }
-    }
 }
