@@ -187,6 +187,9 @@ options! {
     congestion_control: Option<String> = None, in Tcp, Auto(Name { like: "cubic, reno or bbr", longest: 15 });
     /// Differentiated services code point.
     dscp: u8 = 0, in All, within(0, 63);
+    /// SO_PRIORITY: by it prio, mqprio and taprio choose a queue, and a VLAN its priority bits.
+    /// `auto`: what the kernel makes of `dscp`; above 6 needs CAP_NET_ADMIN.
+    priority: Option<u8> = None, in All, Auto(within(0, 15));
     /// Hops that what linerate sends may take (IP_TTL, IPV6_UNICAST_HOPS): 1 stays on the link, whatever the routes say.
     ttl: Option<u8> = None, in All, Auto(within(1, u8::MAX as u64));
     /// Payload of a request.
@@ -338,6 +341,11 @@ const RULES: &[Broken] = &[
         |s| s.profile.is_some() && s.cpu_method == CpuMethod::Soak,
         &["profile", "cpu_method"],
         "a profile counts idle time, which cpu_method soak fills; choose cpu_method stat, or profile off",
+    ),
+    rule(
+        |s| s.pacing == Some(Pacing::Txtime) && s.priority.is_some(),
+        &["pacing", "priority"],
+        "pacing=txtime takes the priority that leads to its queue; leave priority out, or choose another pacing",
     ),
     rule(
         |s| s.pacing == Some(Pacing::Txtime) && s.sender_api.is_some_and(|api| api != SenderApi::Sendmmsg),

@@ -35,6 +35,11 @@ const ROWS: &[Row] = &[
             _ => by_protocol(socket, |s| s.set_tos_v4(octet), |s| s.set_tclass_v6(octet)),
         }
     }),
+    // After the code point, from which the kernel makes a priority too (socket(7)).
+    ("priority", |socket, spec, _| match spec.priority {
+        Some(priority) => socket.set_priority(priority.into()),
+        None => Ok(()),
+    }),
 ];
 
 /// Sets each option that the trial asks for; the name of each that the kernel refuses, and why.
@@ -85,6 +90,19 @@ mod tests {
             let v4 = (socket.ttl_v4().unwrap(), socket.tos_v4().unwrap());
             assert_eq!(if domain == Domain::IPV4 { v4 } else { v6() }, (7, 46 << 2));
         });
+    }
+
+    #[test]
+    fn a_priority_goes_before_that_of_the_code_point() {
+        let asked = |priority| move |spec: &mut Spec| (spec.priority, spec.dscp) = (priority, 46);
+        let of_the_code_point = std::cell::Cell::new(0);
+        each(asked(None), |socket, domain| {
+            if domain == Domain::IPV4 {
+                of_the_code_point.set(socket.priority().unwrap());
+            }
+        });
+        assert_ne!(of_the_code_point.get(), 5);
+        each(asked(Some(5)), |socket, _| assert_eq!(socket.priority().unwrap(), 5));
     }
 
     #[test]
