@@ -494,6 +494,16 @@ mod tests {
     }
 
     #[test]
+    fn the_loss_of_tcp_is_of_all_segments_and_known_from_both_ends_alone() {
+        let metric = Metric::find("tcp_loss").unwrap();
+        let mut record = sample::tcp(0, Direction::Rx, 900.0, false);
+        assert_eq!(metric.of(&record), None, "one end's retransmissions are no losses");
+        let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+        (tcp.segments_lost, tcp.segments_sent) = (Some(4), Some(200));
+        assert_eq!(metric.of(&record), Some(0.02));
+    }
+
+    #[test]
     fn what_can_be_compared_is_in_csv() {
         assert!(FIGURES.iter().all(|figure| figure.in_csv || (figure.compared.is_none() && figure.column.is_none())));
     }

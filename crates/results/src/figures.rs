@@ -66,6 +66,10 @@ figures! {
     flow("octets_mapped", "received without a copy", Bytes, Rate, |f| number(f.receiver_api.as_ref()?.octets_mapped));
     tcp("tcp_retransmissions", "retransmitted", Segments, Loss, |t| Some(t.retransmissions as f64))
         { layer: Tcp, compared: on_demand(SEGMENTS), column: left_out(5) };
+    tcp("tcp_loss_ratio", "segments lost", Share, Loss, |t| {
+        // Of those sent, retransmissions included; by both ends' counts, so that what was retransmitted in vain is none.
+        Some(t.segments_lost? as f64 / t.segments_sent.filter(|sent| *sent > 0)? as f64)
+    }) { layer: Tcp, compared: on_demand(LOSS) };
     tcp("tcp_segments_sent", "sent", Segments, SentLoad, |t| number(t.segments_sent)) { layer: Tcp };
     tcp("tcp_reordered_segments", "reordered", Segments, Order, |t| number(t.reordered_segments)) { layer: Tcp };
     tcp("tcp_rtt_s", "TCP's round trip", Time, Delay, |t| Some(t.rtt_s)) { compared: on_demand(TAIL) };

@@ -260,7 +260,7 @@ pub fn full() -> Record {
     let mut record = both(12);
     let other = tcp(12, Direction::Rx, 400.0, true);
     let (result, tcp) = (record.result.as_mut().expect("figures"), other.result.expect("figures"));
-    result.flow.tcp = tcp.flow.tcp;
+    result.flow.tcp = tcp.flow.tcp.map(|tcp| TcpSummary { segments_lost: Some(96), ..tcp });
     result.transactions_per_s = Some(99.5);
     (result.latency, result.service_demand) = (tcp.latency, tcp.service_demand);
     record.intervals = udp(12, Direction::Rx, 300, 190.0).intervals;
