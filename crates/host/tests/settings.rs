@@ -111,6 +111,29 @@ fn each_is_set_and_seen_by_others_and_put_back() {
     assert_eq!(other_end(), elsewhere, "the interface of the same name in the other namespace was touched");
 }
 
+/// An ifb has a queue and a lock of its own, as drivers of NICs do and a veth does not.
+#[test]
+fn the_limit_of_bytes_in_a_transmit_queue() {
+    let Some(pair) = pair("byte queue limits") else { return };
+    pair.must("ip -n $A link add ifb9 type ifb");
+    let file = "cat /sys/class/net/ifb9/queues/tx-0/byte_queue_limits/limit_max";
+    let shown = || shown_in(&pair, &pair.a, &format!("{file} || true"));
+    let Ok(original) = shown().parse::<u32>() else {
+        eprintln!("SKIPPED the_limit_of_bytes_in_a_transmit_queue: a kernel without byte queue limits");
+        return;
+    };
+    within(&pair.a, || {
+        let settings = Settings::new(Some("ifb9"));
+        assert_eq!(settings.get("bql.limit_max"), Ok(original.to_string()));
+        settings.set("bql.limit_max", "3028").unwrap();
+        assert_eq!((settings.get("bql.limit_max").as_deref(), shown().as_str()), (Ok("3028"), "3028"));
+        settings.set("bql.limit_max", &original.to_string()).unwrap();
+        let veth = Settings::new(Some(LINK));
+        assert!(!veth.names().contains(&"bql.limit_max".to_owned()), "nobody tells what it has sent");
+    });
+    assert_eq!(shown(), original.to_string());
+}
+
 /// The /sys of this process shows its own namespace, which has a `lo` of the same number and address.
 #[test]
 fn the_interface_of_the_namespace_is_meant_not_that_of_the_process() {

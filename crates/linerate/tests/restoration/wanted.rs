@@ -94,6 +94,7 @@ const VALUES: &[(&str, &[&str], &[&str])] = &[
     ("irq_affinity.*", &["all", "40", "41", "!42"], CPUS),
     ("rps.*", &["all", "0", "1", "3", "!9"], CPUS),
     ("xps.*", &["all", "0", "1", "3", "!9"], CPUS),
+    ("bql.limit_max", &[], &["3028", "0=1514 1=100000", "0"]),
     ("rfs.rps_flow_cnt", &[], &["0", "64", "100", "0=32 1=64", "4096"]),
     ("rfs.rps_sock_flow_entries", &[], &["!1024"]),
     ("napi.threaded", &[], SWITCH),

@@ -83,6 +83,9 @@ settings! {
         "CPUs that packets of a receive queue are spread over; by number, or all";
     "xps.*" => file(TxQueue, "xps_cpus", Form::Mask, Syntax::CpusOfEach), CPUS,
         "CPUs that use a transmit queue; by number, or all";
+    // Documentation/ABI/testing/sysfs-class-net-queues; of drivers that tell what they have sent.
+    "bql.limit_max" => file(TxQueue, "byte_queue_limits/limit_max", Form::Number, Syntax::NumberOfEach),
+        "bytes, a whole number", "the most that a transmit queue hands to the driver (byte queue limits); less waits less";
     "rfs.rps_flow_cnt" => file(RxQueue, "rps_flow_cnt", Form::Number, Syntax::NumberOfEach), NUMBER,
         "flows that a receive queue remembers the CPU of; rounded up to a power of two";
     "rfs.rps_sock_flow_entries" => at(Place::Sysctl(Some("net.core.rps_sock_flow_entries")), ANY), NUMBER,
