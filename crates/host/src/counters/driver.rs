@@ -3,16 +3,20 @@
 
 use std::io;
 
-use super::{Machine, Reading};
-use crate::elsewhere::DRIVER_STATISTICS;
-use crate::sys::ethtool::Ethtool;
+use super::{DRIVER_STATISTICS, Machine, Reading};
+use crate::sys::ethtool::{Ethtool, StatisticsOf};
 
 /// The driver's statistics; none where it has none.
 pub(super) fn read(machine: &Machine) -> io::Result<Vec<Reading>> {
     if !machine.files.are_here() {
         return Ok(machine.files.text(DRIVER_STATISTICS).map_or_else(|_| Vec::new(), |text| parse(&text)));
     }
-    match Ethtool::new(machine.interface).and_then(|ethtool| ethtool.statistics()) {
+    statistics(machine, StatisticsOf::Driver)
+}
+
+/// What ethtool tells; none where there are none.
+pub(super) fn statistics(machine: &Machine, of: StatisticsOf) -> io::Result<Vec<Reading>> {
+    match Ethtool::new(machine.interface).and_then(|ethtool| ethtool.statistics(of)) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) => Ok(Vec::new()),
         Ok(statistics) => Ok(unique(statistics)),
         other => other,

@@ -12,9 +12,7 @@ use super::memory::Fenced;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GREGS: u32 = 0x04;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
-const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
-const ETH_SS_STATS: u32 = 1;
 const ETH_GSTRING_LEN: usize = 32;
 /// sizeof(struct ethtool_drvinfo).
 const DRVINFO_LEN: usize = 196;
@@ -57,6 +55,25 @@ impl Words {
             Words::Pause => (0x12, 4),
             Words::Eee => (0x44, 10),
             Words::Value(command) => (command, 2),
+        }
+    }
+}
+
+/// Whose statistics: a set of names, and the command for their values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatisticsOf {
+    /// The driver's own, as `ethtool -S` shows them.
+    Driver,
+    /// The PHY's, as `ethtool --phy-statistics` shows them; Linux 4.6.
+    Phy,
+}
+
+impl StatisticsOf {
+    /// ETH_SS_STATS with ETHTOOL_GSTATS, ETH_SS_PHY_STATS with ETHTOOL_GPHYSTATS.
+    const fn numbers(self) -> (u32, u32) {
+        match self {
+            StatisticsOf::Driver => (1, 0x1d),
+            StatisticsOf::Phy => (7, 0x4a),
         }
     }
 }
@@ -119,30 +136,31 @@ impl Ethtool {
         })
     }
 
-    /// The driver's own statistics, as `ethtool -S` shows them; none where the driver has none.
-    pub fn statistics(&self) -> io::Result<Vec<(String, u64)>> {
-        let count = self.statistics_count()?;
+    /// Statistics by the names that their owner gives them; none where it has none.
+    pub fn statistics(&self, of: StatisticsOf) -> io::Result<Vec<(String, u64)>> {
+        let count = self.statistics_count(of)?;
         if count == 0 {
             return Ok(Vec::new());
         }
         if count > MOST_STATISTICS {
             return Err(io::Error::other(format!("the driver claims {count} statistics")));
         }
-        self.statistics_of(count)
+        self.statistics_as_of(of, count)
     }
 
-    /// The statistics, of which the driver had so many just before.
-    fn statistics_of(&self, count: usize) -> io::Result<Vec<(String, u64)>> {
+    /// The statistics, of which there were so many just before.
+    fn statistics_as_of(&self, of: StatisticsOf, count: usize) -> io::Result<Vec<(String, u64)>> {
+        let (set, command) = of.numbers();
         let changed = || io::Error::other("the driver changed its statistics while they were read; try again");
         let grown = |error: io::Error| if error.raw_os_error() == Some(libc::EFAULT) { changed() } else { error };
         // The kernel writes as many as there are by then, whatever was asked, and a queue added in between adds some.
         let mut names = Fenced::new(12 + count * ETH_GSTRING_LEN)?;
-        set_u32(names.words_mut(), 1, ETH_SS_STATS);
+        set_u32(names.words_mut(), 1, set);
         set_u32(names.words_mut(), 2, count as u32);
         self.ask_for_many(ETHTOOL_GSTRINGS, &mut names).map_err(grown)?;
         let mut values = Fenced::new(8 + count * 8)?;
         set_u32(values.words_mut(), 1, count as u32);
-        self.ask_for_many(ETHTOOL_GSTATS, &mut values).map_err(grown)?;
+        self.ask_for_many(command, &mut values).map_err(grown)?;
         let (names, values) = (names.words(), values.words());
         if get_u32(names, 2) as usize != count || get_u32(values, 1) as usize != count {
             return Err(changed());
@@ -213,15 +231,16 @@ impl Ethtool {
         self.ask(command + 1, &mut buffer)
     }
 
-    fn statistics_count(&self) -> io::Result<usize> {
+    fn statistics_count(&self, of: StatisticsOf) -> io::Result<usize> {
         // struct ethtool_sset_info: command, reserved, mask of 64 bits, then a count for each bit that is set.
+        let set = 1 << of.numbers().0;
         let mut buffer = [0u64; 4];
-        buffer[1] = 1 << ETH_SS_STATS;
-        match self.ask(ETHTOOL_GSSET_INFO, &mut buffer) {
-            Ok(()) if buffer[1] & (1 << ETH_SS_STATS) != 0 => Ok(get_u32(&buffer, 4) as usize),
-            Ok(()) => Ok(0),
+        buffer[1] = set;
+        match (self.ask(ETHTOOL_GSSET_INFO, &mut buffer), of) {
+            (Ok(()), _) if buffer[1] & set != 0 => Ok(get_u32(&buffer, 4) as usize),
+            (Ok(()), _) | (Err(_), StatisticsOf::Phy) => Ok(0),
             // Before 2.6.34 there is no such command; the count stands in the driver's description.
-            Err(_) => Ok(self.driver_info()?.statistics),
+            (Err(_), StatisticsOf::Driver) => Ok(self.driver_info()?.statistics),
         }
     }
 
@@ -355,9 +374,10 @@ mod tests {
                 .args(queues);
             link.status().is_ok_and(|status| status.success()).then(|| {
                 let ethtool = Ethtool::new("many0").unwrap();
-                let all = ethtool.statistics().unwrap();
-                let early = [1, 2, all.len() / 8].map(|count| ethtool.statistics_of(count));
-                (all.len(), early, ethtool.statistics().unwrap().len())
+                let all = ethtool.statistics(StatisticsOf::Driver).unwrap();
+                let early = [1, 2, all.len() / 8].map(|count| ethtool.statistics_as_of(StatisticsOf::Driver, count));
+                assert_eq!(ethtool.statistics(StatisticsOf::Phy).unwrap(), [], "it has no PHY");
+                (all.len(), early, ethtool.statistics(StatisticsOf::Driver).unwrap().len())
             })
         })
         .join()
