@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `link rx_dropped` | rtnetlink's statistics of the interface (struct rtnl_link_stats64) |
 //! | `driver rx_queue_0_drops` | the driver's own statistics, as `ethtool -S` shows them |
+//! | `phy phy_receive_errors_copper` | the PHY's own statistics, as `ethtool --phy-statistics` shows them |
 //! | `pause rx_frames` | ethtool's pause statistics |
 //! | `softnet dropped` | /proc/net/softnet_stat, all CPUs together, **of the machine**, not of the namespace |
 //! | `eth0 tbf drops` | a root queueing discipline: device, kind |
@@ -35,6 +36,7 @@ mod link;
 mod net_stat;
 mod pause;
 mod per_cpu;
+mod phy;
 pub(crate) mod qdisc;
 mod snmp;
 mod softnet;

@@ -96,6 +96,8 @@ impl Source {
 }
 
 /// All of them, in the order in which they are read.
+    // What it could not read of the cable, and how it fared without data: nothing of it has come to the MAC.
+    source("PHY statistics", "phy ", Read::By(phy::read)).of_interface().at(Width::Long, &[("*", Link)]),
 pub(super) static SOURCES: &[Source] = &[
     source("link statistics", "link ", Read::By(link::read)).of_interface().at(Width::Link, LINK),
     source("driver statistics", "driver ", Read::By(driver::read)).of_interface(),
@@ -215,6 +217,7 @@ mod tests {
         check("link rx_otherhost_dropped", DriverRxRing);
         check("link tx_carrier_errors", MacTx);
         check("link rx_crc_errors", Link);
+        check("phy phy_idle_errors", Link);
         check("link carrier_changes", Link);
         check("pause rx_frames", MacTx);
         check("driver rx_queue_0_drops", Unplaced);
