@@ -14,6 +14,7 @@ mod page;
 mod agent_stopped;
 mod application_limited;
 mod bottleneck;
+mod bounce_buffers;
 mod checksum_offload;
 mod coalescing_latency;
 mod contradiction;
@@ -155,7 +156,7 @@ pub struct Rule {
 
 /// Every rule. Of findings that are equally sure and weigh the same, the one further up comes first: causes that
 /// are narrow, and named by a counter of their own, before wide ones.
-pub const RULES: [Rule; 53] = [
+pub const RULES: &[Rule] = &[
     nothing_comes_through::RULE,
     agent_stopped::RULE,
     cpu_quota::RULE,
@@ -196,6 +197,7 @@ pub const RULES: [Rule; 53] = [
     throttled::RULE,
     steal::RULE,
     interrupt_storm::RULE,
+    bounce_buffers::RULE,
     segmentation::RULE,
     checksum_offload::RULE,
     unaligned::RULE,

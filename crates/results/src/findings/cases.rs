@@ -6,6 +6,7 @@ use linerate_machine::end::Direction::{self, Rx, Tx};
 use linerate_machine::end::End;
 use linerate_machine::environment::{Amount, Eee, IdleState, LinkModes, Pause};
 use linerate_machine::probe::{Protocol, Refusal};
+use linerate_machine::profile::{Function, KERNEL, Stack};
 use linerate_path::budget::{Datagrams, Seen, loss_budget};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, DoubtKind};
@@ -409,6 +410,23 @@ fn out_of_cpu() -> Vec<FaultCase> {
             drop(r.asked.insert("alignment".to_owned(), "1".to_owned()));
             nic(&mut r.target).offloads.insert("tx-scatter-gather".to_owned(), false);
         }),
+        case(
+            "a MAC that addresses less memory than there is",
+            "bounce-buffers",
+            &["receiver-cpu"],
+            tcp(Rx, 400.0),
+            |r| {
+                busy(r);
+                let mut profile = sample::full().target.profile.expect("the example has one");
+                let taken = &mut profile.taken;
+                taken
+                    .functions
+                    .push(Function { name: Some("swiotlb_tbl_map_single".to_owned()), object: KERNEL.to_owned() });
+                let frames = vec![0, taken.functions.len() as u32 - 1, 2];
+                taken.stacks.push(Stack { process: 0, frames, samples: 80 });
+                r.target.profile = Some(profile);
+            },
+        ),
         case("an interrupt for each packet", "interrupt-storm", &["receiver-cpu"], tcp(Rx, 400.0), |r| {
             busy(r);
             r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 69_000);

@@ -26,7 +26,7 @@ fn rules() -> String {
 
 #[test]
 fn every_suggestion_is_a_setting_or_an_option() {
-    for rule in &RULES {
+    for rule in RULES {
         for name in rule.suggests {
             assert!(setting::find(name).is_ok() || options::find(name).is_ok(), "{}: {name}", rule.name);
         }
