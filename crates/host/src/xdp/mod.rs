@@ -3,12 +3,13 @@
 //! information (BTF), and is gone with the process.
 //!
 //! [`generator`] sends ([`Generator::run`](generator::Generator::run) takes a thread whole), [`checker`] counts at the
-//! receiving interface. A veth hands over what programs send only where its other end has a program too: the checker,
+//! receiving interface, [`double`] is a device whose limit is known, for tests. A veth hands over what programs send only where its other end has a program too: the checker,
 //! or a [`Pass`](attach::Pass).
 
 pub mod assembler;
 pub mod attach;
 pub mod checker;
+pub mod double;
 pub mod error;
 pub mod generator;
 pub(crate) mod program;
