@@ -96,11 +96,11 @@ impl Source {
 }
 
 /// All of them, in the order in which they are read.
-    // What it could not read of the cable, and how it fared without data: nothing of it has come to the MAC.
-    source("PHY statistics", "phy ", Read::By(phy::read)).of_interface().at(Width::Long, &[("*", Link)]),
 pub(super) static SOURCES: &[Source] = &[
     source("link statistics", "link ", Read::By(link::read)).of_interface().at(Width::Link, LINK),
     source("driver statistics", "driver ", Read::By(driver::read)).of_interface(),
+    // What it could not read of the cable, and how it fared without data: nothing of it has come to the MAC.
+    source("PHY statistics", "phy ", Read::By(phy::read)).of_interface().at(Width::Long, &[("*", Link)]),
     // A MAC sends pause frames when its receive side fills, and stops sending when it gets them.
     source("pause statistics", "pause ", Read::By(pause::read))
         .of_interface()
