@@ -71,6 +71,7 @@ impl Pair<'_> {
                 interface: None,
                 foreign: None,
                 registers: None,
+                stop_at_loss: None,
             }))
         })?;
         let [(target_ports, interface), (host_ports, _)] = prepared.map(|reply| match reply {
@@ -128,9 +129,8 @@ impl Agent {
                 Ok(Some(outcome))
             }
             Ok(AgentEvent::Event(Event::TrialFailed { message, .. })) => Err(message),
-            Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_))) | Err(RecvTimeoutError::Timeout) => {
-                Ok(None)
-            }
+            Ok(AgentEvent::Event(Event::Progress { .. } | Event::Profiled(_) | Event::LostTooMuch))
+            | Err(RecvTimeoutError::Timeout) => Ok(None),
             Ok(AgentEvent::Lost(error)) => Err(error.to_string()),
             Err(RecvTimeoutError::Disconnected) => Err("the agent is gone".to_owned()),
         }

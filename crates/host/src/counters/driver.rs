@@ -3,7 +3,8 @@
 
 use std::io;
 
-use super::{DRIVER_STATISTICS, Machine, Reading};
+use super::{Machine, Reading};
+use crate::elsewhere::DRIVER_STATISTICS;
 use crate::sys::ethtool::{Ethtool, StatisticsOf};
 
 /// The driver's statistics; none where it has none.

@@ -11,7 +11,7 @@ use std::io;
 use linerate_machine::pattern::fits;
 use linerate_path::stage::Stage::{self, *};
 
-use super::{Machine, Reading, cpu, driver, interrupts, link, net_stat, pause, qdisc, snmp, softnet};
+use super::{Machine, Reading, cpu, driver, interrupts, link, net_stat, pause, phy, qdisc, snmp, softnet};
 
 /// One source.
 pub(super) struct Source {
