@@ -27,18 +27,28 @@ impl Histogram {
     /// Counts one time.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        self.record_n(ns, 1);
+        self.add(ns, 1);
     }
 
-    /// Counts one time `count` times.
+    /// Counts one time `count` times; of more than 2^64 - 1 in all, no more than that.
     pub fn record_n(&mut self, ns: u64, count: u64) {
+        // What sums histograms of other machines must not overflow.
+        self.add(ns, count.min(u64::MAX - self.count()));
+    }
+
+    fn add(&mut self, ns: u64, count: u64) {
         // With auto-resize only the allocation limit could refuse, and MAX_NS is below it.
         let _ = self.0.record_n(ns.min(MAX_NS), count);
     }
 
-    /// Adds all of another histogram.
+    /// Adds all of another histogram, as far as there is room for.
     pub fn merge(&mut self, other: &Histogram) {
-        let _ = self.0.add(&other.0);
+        match self.count().checked_add(other.count()) {
+            Some(_) => {
+                let _ = self.0.add(&other.0);
+            }
+            None => other.buckets().for_each(|(ns, count)| self.record_n(ns, count)),
+        }
     }
 
     /// How many times were counted.
@@ -108,6 +118,21 @@ impl<'de> Deserialize<'de> for Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_anything_have_percentiles() {
+        let mut all = Histogram::default();
+        all.record_n(1_000, u64::MAX - 1);
+        all.record_n(2_000, 5);
+        let mut other = Histogram::default();
+        other.record_n(3_000, u64::MAX);
+        other.merge(&all);
+        all.merge(&other);
+        for histogram in [&all, &other] {
+            assert_eq!(histogram.count(), u64::MAX);
+            assert!(histogram.percentile_ns(99.0).is_some() && histogram.mean_ns().is_some());
+        }
+    }
 
     #[test]
     fn percentiles_are_within_one_percent_and_silent_when_they_cannot_know() {

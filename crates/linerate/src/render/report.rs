@@ -13,6 +13,7 @@ mod groups;
 mod identities;
 mod inside;
 mod material;
+mod matrices;
 mod notes;
 #[cfg(test)]
 pub(super) mod tests;
@@ -190,13 +191,21 @@ impl Report<'_> {
         let title = document::title(self);
         let text = forms::whole_text(&document::pieces(self), COLUMNS, ascii);
         let text = super::wrapped(&format!("{}\n", super::sentence(&title)), Some(COLUMNS)) + "\n" + &text;
-        if ascii { crate::output::in_ascii(&text) } else { text }
+        let text = if ascii { crate::output::in_ascii(&text) } else { text };
+        text.lines().map(|line| cut(line) + "\n").collect()
     }
 
     /// The number by which the document calls each record, from 1.
     fn numbers(&self) -> BTreeMap<String, usize> {
         self.material.records.iter().zip(1..).map(|(record, number)| (record.id.clone(), number)).collect()
     }
+}
+
+/// A line in as many as it needs: a word that is longer goes on in the next.
+fn cut(line: &str) -> String {
+    let characters: Vec<char> = line.chars().collect();
+    let lines: Vec<String> = characters.chunks(COLUMNS.into()).map(|part| part.iter().collect()).collect();
+    lines.join("\n")
 }
 
 /// The name under which a report says what it was made from.

@@ -30,23 +30,29 @@ fn whole(xml: &mut Xml, cases: &Cases) -> std::io::Result<()> {
 }
 
 /// The attributes of a suite, and of all of them.
-fn counted(name: &str, cases: &[&Case]) -> [(&'static str, String); 6] {
+fn counted(name: &str, cases: &[&Case]) -> Vec<(&'static str, String)> {
     let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count().to_string();
-    [
+    let counts = [
         ("name", name.to_owned()),
         ("tests", cases.len().to_string()),
         ("failures", count(Outcome::Failed)),
         ("errors", count(Outcome::Error)),
         ("skipped", count(Outcome::Skipped)),
-        ("time", seconds(cases.iter().filter_map(|case| case.seconds).fold(0.0, |sum, more| sum + more))),
-    ]
+    ];
+    counts.into_iter().chain(time(cases)).collect()
+}
+
+/// How long they took, seconds, where any says so: the attribute may be left out.
+fn time(cases: &[&Case]) -> Option<(&'static str, String)> {
+    let known = cases.iter().filter_map(|case| case.seconds).reduce(|sum, more| sum + more)?;
+    Some(("time", format!("{known:.3}")))
 }
 
 fn one(xml: &mut Xml, case: &Case) -> std::io::Result<()> {
     // Jenkins takes what stands before the last point for a package.
     let class = format!("linerate.{}", case.suite.replace('.', "_"));
-    let attributes =
-        [("classname", class), ("name", case.name.clone()), ("time", seconds(case.seconds.unwrap_or(0.0)))];
+    let names = [("classname", class), ("name", case.name.clone())];
+    let attributes: Vec<_> = names.into_iter().chain(time(&[case])).collect();
     element(xml, "testcase", &attributes, |xml| {
         if let Some(measured) = case.measurement {
             element(xml, "properties", &[], |xml| {
@@ -87,8 +93,4 @@ fn empty(xml: &mut Xml, name: &str, attributes: &[(&str, String)]) -> std::io::R
 
 fn text(xml: &mut Xml, text: &str) -> std::io::Result<()> {
     xml.write_event(Event::Text(BytesText::new(text)))
-}
-
-fn seconds(seconds: f64) -> String {
-    format!("{seconds:.3}")
 }

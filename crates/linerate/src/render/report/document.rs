@@ -7,17 +7,17 @@ use std::ops::Range;
 
 use linerate_chart::Chart;
 use linerate_results::compare::{self, Comparison, Judged, Wish};
-use linerate_results::figure::{FIGURES, Figure, METRICS, Metric, Unit};
+use linerate_results::figure::{METRICS, Metric};
 use linerate_results::findings::findings;
 use linerate_results::record::Record;
 use linerate_results::search;
 use linerate_trial::doubt::DoubtKind;
 
-use super::groups::{Apart, as_planned, by};
+use super::groups::Apart;
+use super::matrices::{self, kinds, leading, middle, unit};
 use super::notes::{self, Remarks};
 use super::{Carried, Material, Report, Side, identities};
 use super::{expectations, figures, gaps, inside};
-use crate::measure::precision::main_metric;
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
 use crate::render::number::{count, figure};
@@ -98,6 +98,7 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
         pieces.extend(crate::render::compare::pieces(&shown(report, comparison)));
         if let [baseline, candidate] = &report.origin.sides[..] {
             let sides = [baseline, candidate].map(|side| of_side(report, side));
+            pieces.extend(matrices::differences(sides[0], comparison));
             pieces.extend(charts(figures::sides(&report.material, sides, comparison)));
         }
         pieces.extend(every_run(report, comparison));
@@ -162,6 +163,8 @@ fn shown<'a>(report: &Report<'_>, comparison: &'a Comparison) -> crate::render::
 /// The question, the answer, and what is doubted.
 fn answer(report: &Report<'_>, comparison: Option<&Comparison>, expected: &[expectations::Judged<'_>]) -> Vec<Piece> {
     let records = &report.material.records;
+    let doubted = records.iter().filter(|record| !record.doubts.is_empty()).count();
+    let failed = records.iter().filter(|record| record.result.is_none()).count();
     let mut lines = expectations::lines(expected);
     let question = match comparison {
         Some(comparison) => {
@@ -170,15 +173,18 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>, expected: &[expe
             lines.extend(not_in_turns(report));
             "Does the candidate differ from the baseline, or is it noise?"
         }
+        None if failed == records.len() => "Why does nothing come through?",
         None => {
             lines.extend(summary::summary(records).lines().take(ANSWERED).map(str::to_owned));
             "What comes through, what does not, and what limits it?"
         }
     };
-    let doubted = records.iter().filter(|record| !record.doubts.is_empty()).count();
-    let failed = records.iter().filter(|record| record.result.is_none()).count();
+    let first = records.iter().find_map(|record| record.error.as_deref()).unwrap_or("they have no figures");
     lines.push(match (doubted, failed) {
         (0, 0) => format!("Nothing is in doubt, and none of the {} trials failed.", records.len()),
+        _ if failed == records.len() => {
+            format!("All of the {} trials failed, the first because {first}", records.len())
+        }
         _ => format!(
             "Of {} trials {} failed, and {} carry doubts; both are told below.",
             records.len(),
@@ -376,83 +382,10 @@ fn results(report: &Report<'_>) -> Vec<Piece> {
     pieces.extend(records::pieces(&report.material.records, &Parts::new(), None, &mut notes));
     let lines = notes.lines();
     pieces.extend((!lines.is_empty()).then_some(Piece::Lines(lines)));
-    pieces.extend(matrices(&report.material.records));
+    let sides: Vec<&[Record]> = report.origin.sides.iter().map(|side| of_side(report, side)).collect();
+    pieces.extend(matrices::figures(&sides));
     pieces.extend(best(&report.material.records));
     pieces
-}
-
-/// What a kind of traffic is first judged by.
-fn leading(record: &Record) -> Option<&'static Figure> {
-    let metric = main_metric(record.workload);
-    FIGURES.iter().find(|figure| figure.name == metric.name)
-}
-
-/// Records by workload and direction.
-fn kinds(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
-    let measured = records.iter().filter(|record| record.result.is_some());
-    by(as_planned(measured), |record| format!("{} {}", record.workload, record.direction))
-}
-
-/// The median of a figure, traced to its records.
-fn middle(figure: &Figure, group: &[&Record]) -> Option<(f64, Cell)> {
-    let (_, trace) = records::traced(figure, group, None)?;
-    Some((trace.value, Cell::figure(figure, trace.value).traced(trace)))
-}
-
-/// Where exactly two factors varied: one down, one across, the median in each place, and how much of the best it is.
-fn matrices(records: &[Record]) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    for (kind, group) in kinds(records) {
-        let is = |record: &Record, name: &str| record.trial.factors.get(name).map_or("-", String::as_str).to_owned();
-        let levels = |name: &str| -> Vec<String> {
-            let mut levels = Vec::new();
-            // As the plan has them, whatever the order in which they were measured.
-            for record in as_planned(group.iter().copied()) {
-                let level = record.trial.factors.get(name).cloned().unwrap_or_else(|| "-".to_owned());
-                if !levels.contains(&level) {
-                    levels.push(level);
-                }
-            }
-            levels
-        };
-        let names: BTreeSet<&String> = group.iter().flat_map(|record| record.trial.factors.keys()).collect();
-        let varied: Vec<&str> = names
-            .into_iter()
-            .map(String::as_str)
-            .filter(|name| !["workload", "direction"].contains(name) && levels(name).len() > 1)
-            .collect();
-        let (&[a, b], Some(figure)) = (&varied[..], leading(group[0])) else { continue };
-        // The longer one down: paper has more lines than columns.
-        let (down, across) = if levels(a).len() >= levels(b).len() { (a, b) } else { (b, a) };
-        let columns = levels(across);
-        if columns.len() > 12 {
-            continue;
-        }
-        let places: BTreeMap<[String; 2], Vec<&Record>> =
-            by(group.iter().copied(), |record| [down, across].map(|name| is(record, name))).into_iter().collect();
-        let rows: Vec<Vec<Cell>> = levels(down)
-            .iter()
-            .map(|level| {
-                let row = columns.iter().map(|column| {
-                    let here = places.get(&[level.clone(), column.clone()]);
-                    here.and_then(|here| middle(figure, here)).map(|(_, cell)| cell).into()
-                });
-                std::iter::once(Cell::text(level)).chain(row).collect()
-            })
-            .collect();
-        let heads = columns.iter().map(|column| format!("{across}={column}\n{}", unit(figure)));
-        let table = Table::new(std::iter::once(down.to_owned()).chain(heads), rows);
-        let title = format!("{kind}: median {} by {down} and {across}", figure.title);
-        pieces.extend(Piece::Table(table).under(&title));
-    }
-    pieces
-}
-
-fn unit(figure: &Figure) -> &'static str {
-    match figure.unit {
-        Unit::Share => "",
-        unit => unit.name(),
-    }
 }
 
 /// The best configuration of each kind of traffic, where there is more than one.

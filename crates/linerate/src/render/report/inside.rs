@@ -18,6 +18,8 @@ use crate::render::table_model::{Cell, Table, Trace};
 /// So many lines of each record, and so many functions.
 const LINES: usize = 200;
 const FUNCTIONS: usize = 10;
+/// So many records have pictures: each is as large as a table of fifty lines.
+const PICTURED: usize = 2;
 
 /// What a record tells of its machines.
 type Told = fn(&Record) -> Vec<Piece>;
@@ -25,10 +27,15 @@ type Told = fn(&Record) -> Vec<Piece>;
 /// The first record with something of each of the first configurations.
 pub(super) fn pieces(material: &Material) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    let kinds: [(&str, Told); 2] = [("registers before and after", registers), ("CPU time by function", profile)];
-    for ((what, inner), (has, configurations)) in kinds.into_iter().zip(INSIDE.iter().zip(&material.inside_of)) {
-        let found = material.inside.iter().filter(|(_, record)| has(record)).filter_map(|(place, record)| {
-            let inner = Some(inner(record)).filter(|inner| !inner.is_empty())?;
+    let kinds: [(&str, Told, Told); 2] =
+        [("registers before and after", registers, |_| Vec::new()), ("CPU time by function", profile, flames)];
+    for ((what, inner, pictures), (has, configurations)) in
+        kinds.into_iter().zip(INSIDE.iter().zip(&material.inside_of))
+    {
+        let of_kind = material.inside.iter().filter(|(_, record)| has(record));
+        let found = of_kind.enumerate().filter_map(|(at, (place, record))| {
+            let mut inner = Some(inner(record)).filter(|inner| !inner.is_empty())?;
+            inner.extend(if at < PICTURED { pictures(record) } else { Vec::new() });
             let mut title = what.to_owned();
             if let Some(first) = title.get_mut(..1) {
                 first.make_ascii_uppercase();
@@ -162,7 +169,9 @@ fn profile(record: &Record) -> Vec<Piece> {
         return Vec::new();
     }
     let names = ["machine", "innermost function", "% of time", "samples", "mostly for"];
-    let mut pieces = vec![Piece::Table(Table::new(names, rows)), Piece::Lines(lines)];
-    pieces.extend(flame::charts(record).into_iter().map(|chart| Piece::Chart(Box::new(chart))));
-    pieces
+    vec![Piece::Table(Table::new(names, rows)), Piece::Lines(lines)]
+}
+
+fn flames(record: &Record) -> Vec<Piece> {
+    flame::charts(record).into_iter().map(|chart| Piece::Chart(Box::new(chart))).collect()
 }

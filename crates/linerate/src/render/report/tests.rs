@@ -378,11 +378,13 @@ fn every_form_has_every_column_and_every_cell() {
 
 #[test]
 fn plain_text_can_be_quoted_twice() {
-    let records = everything();
+    let mut records = everything();
+    let failed = records.iter_mut().find(|record| record.result.is_none()).expect("a trial that failed");
+    failed.error = Some(format!("exec:/a/{} could not be started…", "path/".repeat(40)));
     for origin in [one_side(&records), two_sides(&records)] {
         let report = report(&origin, &records);
         for line in report.text(true).lines() {
-            assert!(line.chars().count() <= 74, "{line}");
+            assert!(line.chars().count() <= COLUMNS.into(), "{line}");
             assert!(line.is_ascii() && !line.contains('\t'), "{line}");
         }
     }
