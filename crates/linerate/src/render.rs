@@ -37,6 +37,7 @@ mod sample;
 pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod show;
+mod stages;
 pub(crate) mod summary;
 mod table_model;
 mod time;

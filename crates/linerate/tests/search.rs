@@ -44,7 +44,8 @@ fn a_cables_rate_is_found_in_both_directions() {
             let [lower, upper] = ["lower_bps", "upper_bps"].map(|name| found[name].as_f64().unwrap());
             println!("{} {lower} to {upper}", one["direction"]);
             assert!(upper > lower && (upper - lower) / upper <= 0.0401 && found["regular"] == true, "{said:#}");
-            assert!(lower < CARRIED * 1.05, "{said:#}");
+            // The sender's socket holds some of what is too much: it is found out from a width on.
+            assert!(lower < CARRIED * 1.1, "{said:#}");
             upper > CARRIED * 0.97
         })
     });
@@ -128,6 +129,57 @@ fn a_plan_searches() {
     let ran = ran("search", &["--expect", "loss=5 %,trial=200ms >= 5M"]);
     assert_eq!(ran.status.code(), Some(1), "{ran:#?}");
     assert!(ran.stdout.contains("not as expected: loss=5 %,trial=200ms >= 5M"), "{}", ran.stdout);
+}
+
+/// Delay, loss from the highest load down, bursts and TCP's windows, each from what was found before it.
+#[test]
+fn stages_follow_what_was_found() {
+    let Some(bench) = cable("search-stages") else { return };
+    let goal = ["--max-rate", "40M", "--goal", "loss=2 %,trial=300ms,width=20 %", "--set", "direction=rx"];
+    let stages = ["windows", "latency", "loss-rate", "back-to-back"];
+    let stages: Vec<&str> = stages.iter().flat_map(|stage| ["--stage", *stage]).collect();
+    let ran = searched(&bench, &[&goal[..], &stages, &["--stage-time", "300ms", "--json"]].concat());
+    ran.check_done();
+    let said = ran.json()[0]["searches"][0].clone();
+    let (found, stages) = (&said["found"][0], &said["stages"]);
+    let lower = found["lower_bps"].as_f64().unwrap();
+    let latency = stages["latency"].as_array().unwrap();
+    assert_eq!(latency.len(), 4, "{said:#}");
+    for (one, part) in latency.iter().zip([0.1, 0.5, 0.9, 1.0]) {
+        let load = one["load_bps"].as_f64().unwrap();
+        assert!((load / lower - part).abs() < 1e-9 && one["p50_s"].as_f64().unwrap() > 0.0, "{said:#}");
+    }
+    let loss: Vec<f64> =
+        stages["loss_rate"].as_array().unwrap().iter().map(|one| one["loss_ratio"].as_f64().unwrap()).collect();
+    // The cable carries half of the highest load.
+    assert!((2..=10).contains(&loss.len()) && loss[0] > 0.4, "{loss:?}");
+    let bursts = &stages["back_to_back"];
+    let [carried, lost, longest] =
+        ["carried_packets", "lost_packets", "longest_packets"].map(|name| bursts[name].as_u64().unwrap());
+    // Twelve frames wait at the cable, while half of the load goes on: some 24, and never seconds of it.
+    assert!(carried < lost && carried < longest / 10, "{bursts:#}");
+    let rfc6349 = &stages["rfc6349"];
+    assert!(rfc6349["unfit"].is_null() && rfc6349["path_mtu"] == 1500, "{rfc6349:#}");
+    let windows = rfc6349["windows"].as_array().unwrap();
+    assert!(!windows.is_empty(), "{rfc6349:#}");
+    for window in windows {
+        let number = |name: &str| window[name].as_f64().unwrap_or_else(|| panic!("{name}: {window:#}"));
+        // The cable's frames have no preamble and no gap, which the ideal has: 2.5 % of a full frame.
+        assert!(number("throughput_bps") < 1.2 * CARRIED, "{window:#}");
+        assert!(number("transfer_time_ratio") > 0.0 && (0.0..=1.0).contains(&number("efficiency")), "{window:#}");
+    }
+    // The report has all of it, computed from the records.
+    let ran = Running::start(bench.linerate(&["report", "last"])).wait(LIMIT);
+    ran.check_done();
+    for part in [
+        "The most that comes through",
+        "Delay beside the stream",
+        "The longest burst",
+        "RFC 6349",
+        "Searched by RFC 9971",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
 }
 
 #[test]

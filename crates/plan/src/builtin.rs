@@ -10,7 +10,7 @@ macro_rules! plans {
 }
 
 /// Name, place in the repository, text; in the order in which people see them.
-const FILES: [(&str, &str, &str); 12] = plans![
+const FILES: [(&str, &str, &str); 15] = plans![
     "tcp",
     "udp-sweep",
     "rr",
@@ -18,6 +18,9 @@ const FILES: [(&str, &str, &str); 12] = plans![
     "canned",
     "soak",
     "packet-cost",
+    "rfc2544",
+    "rfc9004",
+    "rfc6349",
     "tcp-stream",
     "udp-stream",
     "tcp-rr",
@@ -90,7 +93,12 @@ mod tests {
         let mut text = String::new();
         for plan in builtins() {
             let trials = plan.trials(&[], None).unwrap();
-            writeln!(text, "{}: {} trials, {}", plan.name, trials.len(), ExpectedTime::of(&trials)).unwrap();
+            match plan.search {
+                Some(_) => writeln!(text, "{}: {} searches", plan.name, trials.len()).unwrap(),
+                None => {
+                    writeln!(text, "{}: {} trials, {}", plan.name, trials.len(), ExpectedTime::of(&trials)).unwrap()
+                }
+            }
             writeln!(text, "  first {}\n  last  {}", line(&trials[0]), line(&trials[trials.len() - 1])).unwrap();
         }
         insta::assert_snapshot!(text);

@@ -26,7 +26,7 @@ pub use demo::demo_plans;
 pub use expand::{ExpectedTime, PlannedTrial, WantedSetting};
 pub use expect::{Met, expectation, expected, judged, unanswerable};
 pub use order::RoundOrder;
-pub use search::SearchPlan;
+pub use search::{SearchPlan, stage};
 
 /// What to measure: parts, each a workload with fixed options and factors that vary.
 #[derive(Clone, Debug, PartialEq)]

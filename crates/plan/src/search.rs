@@ -2,9 +2,11 @@
 //! Knows what stands in the table; how a search goes on is `linerate_trial::search`'s.
 
 use std::ops::Range;
+use std::time::Duration;
 
-use linerate_machine::units::OfferedLoad;
+use linerate_machine::units::{OfferedLoad, parse_duration};
 use linerate_results::search::SearchExpectation;
+use linerate_results::search::stages::Stage;
 use linerate_trial::search::goal::Goal;
 use linerate_trial::spec::Workload;
 use toml::Spanned;
@@ -13,9 +15,19 @@ use toml::de::DeValue;
 use super::file::{Entry, Reader, entries};
 use super::{Plan, PlanError};
 
-const KEYS: [&str; 7] = ["goals", "max_rate", "min_rate", "tester_limit", "confirm", "whole_trials", "expect"];
+const KEYS: [&str; 9] =
+    ["goals", "max_rate", "min_rate", "tester_limit", "confirm", "whole_trials", "expect", "stages", "stage_time"];
 /// What a search chooses.
 pub(super) const CHOSEN: [&str; 3] = ["rate", "duration", "bytes"];
+
+/// The shortest that a stage's trial can be.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// A stage by its name.
+pub fn stage(name: &str) -> Result<Stage, String> {
+    let names = || Stage::ALL.map(Stage::name).join(", ");
+    Stage::parse(name).ok_or_else(|| format!("'{name}' is no stage; there are {}", names()))
+}
 
 /// What is searched for in each configuration. Rates in bits of payload per second, in each direction.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +46,10 @@ pub struct SearchPlan {
     pub whole_trials: bool,
     /// What has to be found.
     pub expect: Vec<SearchExpectation>,
+    /// What is measured beside the bounds, in this order.
+    pub stages: Vec<Stage>,
+    /// For how long each time; absent: what is usual.
+    pub stage_time: Option<Duration>,
 }
 
 impl<'t> Reader<'t> {
@@ -50,6 +66,12 @@ impl<'t> Reader<'t> {
                 "tester_limit" => plan.tester_limit_bps = Some(self.rate(&entry)?),
                 "confirm" => plan.confirm = self.truth(&entry)?,
                 "whole_trials" => plan.whole_trials = self.truth(&entry)?,
+                "stages" => plan.stages = self.texts(&entry, "latency", stage)?,
+                "stage_time" => {
+                    let time = parse_duration(self.string(&entry)?).ok().filter(|time| *time >= SHORTEST);
+                    let sentence = "stage_time: write a time of 100ms or more, like \"10s\"".to_owned();
+                    plan.stage_time = Some(time.ok_or_else(|| self.complaint(&entry.value.span(), sentence))?);
+                }
                 _ => plan.expect = self.texts(&entry, "ndr >= 900M", str::parse::<SearchExpectation>)?,
             }
         }
@@ -110,5 +132,59 @@ impl<'t> Reader<'t> {
             Some(one) => refuse(format!("expect: '{one}' is of no goal of the search; name one of its goals")),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(search: &str, rest: &str) -> Result<Plan, String> {
+        let text = format!("format = \"linerate.plan/1\"\nworkload = \"udp-stream\"\n{rest}\n[search]\n{search}\n");
+        Plan::parse(&text, "my.toml", "my").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_searched_for_stands_in_a_table() {
+        let search = "goals = [\"ndr\", \"loss=1 %,trial=2s\"]\nmax_rate = \"1G\"\nmin_rate = \"1M\"\nconfirm = true\n\
+            tester_limit = \"900M\"\nexpect = \"ndr >= 5M\"\nstages = [\"latency\", \"back-to-back\"]\nstage_time = \"3s\"";
+        let found = parsed(search, "").unwrap().search.unwrap();
+        assert_eq!(found.goals.iter().map(|goal| goal.trial_s).collect::<Vec<_>>(), [1.0, 2.0]);
+        assert_eq!((found.most_bps, found.least_bps), (Some(1_000_000_000), Some(1_000_000)));
+        assert_eq!((found.tester_limit_bps, found.confirm, found.whole_trials), (Some(900_000_000), true, false));
+        assert_eq!(
+            (found.stages, found.stage_time),
+            (vec![Stage::Latency, Stage::BackToBack], Some(Duration::from_secs(3)))
+        );
+        assert_eq!(parsed("", "").unwrap().search, Some(SearchPlan::default()));
+    }
+
+    #[test]
+    fn what_cannot_be_searched_is_told_at_its_place() {
+        for (search, rest, place, said) in [
+            ("goals = \"best\"", "", "5:9", "goals: 'best' is no goal"),
+            ("goals = [5]", "", "5:10", "write texts like"),
+            ("max_rate = \"fast\"", "", "5:12", "bits of payload per second"),
+            ("max_rate = \"10kpps\"", "", "5:12", "bits of payload per second"),
+            (
+                "stages = \"reset\"",
+                "",
+                "5:10",
+                "'reset' is no stage; there are latency, loss-rate, back-to-back, windows",
+            ),
+            ("stage_time = \"1ms\"", "", "5:14", "100ms or more"),
+            ("expect = \"ndr > 5M\"", "", "5:10", "is no expectation of a search"),
+            ("goals = \"ndr\"\nexpect = \"pdr >= 5M\"", "", "4:2", "is of no goal of the search"),
+            ("speed = 5", "", "5:1", "keys are goals"),
+            ("", "repeat = 3", "4:2", "a search repeats trials by itself"),
+            ("", "expect = \"loss < 1%\"", "4:2", "a search repeats trials by itself"),
+            ("[options]\nrate = \"5M\"", "", "4:2", "rate is the search's own to choose"),
+        ] {
+            let error = parsed(search, rest).unwrap_err();
+            assert!(error.starts_with(&format!("my.toml:{place}:")) && error.contains(said), "{search}: {error}");
+        }
+        let tcp = "format = \"linerate.plan/1\"\nworkload = \"tcp-stream\"\n[search]\n";
+        let error = Plan::parse(tcp, "my.toml", "my").unwrap_err().to_string();
+        assert!(error.contains("only udp-stream can be searched, and a part measures tcp-stream"), "{error}");
     }
 }

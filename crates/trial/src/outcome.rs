@@ -269,6 +269,18 @@ pub struct TcpSummary {
     pub segments_received: Option<u64>,
     /// The congestion control in use.
     pub congestion_control: Option<String>,
+    /// The largest packet that the kernel believes to pass, octets (tcpi_pmtu).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_mtu: Option<u32>,
+    /// Whether each segment bears timestamps (RFC 7323): 12 octets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timestamps: Option<bool>,
+    /// Payload sent, that of retransmitted segments included, octets (tcpi_bytes_sent).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_sent: Option<u64>,
+    /// Of that, what was retransmitted (tcpi_bytes_retrans).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_retransmitted: Option<u64>,
     /// Data segments that were sent and never arrived, by the counts of both ends over the whole connection; absent where
     /// either does not tell, or some were on their way when they were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -168,7 +168,7 @@ impl Search {
     fn look_at_held(&mut self, trial: &Trial) {
         let width = self.goals.iter().map(|goal| goal.width).fold(1.0, f64::min);
         let held_s = trial.held_ratio * trial.intended_s;
-        if trial.loss_ratio > self.most_forgiven() || held_s < HELD_S.max(2.0 * width * trial.intended_s) {
+        if trial.loss_ratio > self.most_forgiven() || held_s < HELD_S.max(width * trial.intended_s) {
             return;
         }
         self.held_s = Some(self.held_s.map_or(held_s, |longest| longest.max(held_s)));

@@ -21,6 +21,7 @@ pub struct TcpInfo {
 pub enum Field32 {
     SndMss = 16,
     Unacked = 24,
+    Pmtu = 60,
     Rtt = 68,
     Rttvar = 72,
     SndSsthresh = 76,
@@ -45,6 +46,8 @@ pub enum Field64 {
     BusyTime = 168,
     RwndLimited = 176,
     SndbufLimited = 184,
+    BytesSent = 200,
+    BytesRetrans = 208,
 }
 
 /// Where a field of one octet of `struct tcp_info` stands.
@@ -55,7 +58,11 @@ pub enum Field8 {
     State = 0,
     CaState = 1,
     Backoff = 4,
+    Options = 5,
 }
+
+/// TCPI_OPT_TIMESTAMPS of linux/tcp.h: both ends put timestamps into each segment.
+pub const TIMESTAMPS: u8 = 1;
 
 /// TCP_CLOSE of net/tcp_states.h: neither end will send anything more, and this end knows that it is so.
 pub const TCP_CLOSE: u8 = 7;

@@ -4,7 +4,7 @@
 use linerate_trial::outcome::{TcpSample, TcpSummary};
 use socket2::Socket;
 
-use crate::sys::socket_state::{Field32, Field64, TcpInfo};
+use crate::sys::socket_state::{Field8, Field32, Field64, TIMESTAMPS, TcpInfo};
 
 /// TCP's own account of a flow that ends now.
 pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
@@ -31,6 +31,10 @@ pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
         segments_sent: info.get32(Field32::DataSegsOut).map(u64::from),
         segments_received: info.get32(Field32::DataSegsIn).map(u64::from),
         congestion_control,
+        path_mtu: info.get32(Field32::Pmtu),
+        timestamps: info.get8(Field8::Options).map(|options| options & TIMESTAMPS != 0),
+        bytes_sent: info.get64(Field64::BytesSent),
+        bytes_retransmitted: info.get64(Field64::BytesRetrans),
         segments_lost: None,
         spurious_retransmissions: None,
     })

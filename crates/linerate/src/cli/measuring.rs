@@ -12,6 +12,7 @@ use linerate_control::Endpoint;
 use linerate_machine::prefix::Prefix;
 use linerate_machine::units::OfferedLoad;
 use linerate_results::search::SearchExpectation;
+use linerate_results::search::stages::Stage;
 use linerate_trial::search::goal::{BadGoal, Goal};
 use linerate_trial::tool::Tool;
 
@@ -81,6 +82,16 @@ pub(crate) struct SearchArgs {
     /// Carry every trial on to its end, as RFC 2544 has it: by default one ends once it has lost more than any goal forgives
     #[arg(long)]
     pub(crate) whole_trials: bool,
+    /// What to measure beside the bounds: latency, loss-rate, back-to-back, windows; may be given several times
+    ///
+    /// latency: the time from request to response beside the stream, at 10, 50, 90 and 100 % of what was found. loss-rate: what is
+    /// lost from the highest load down by tenths, until nothing is lost twice. back-to-back: the longest burst at the highest
+    /// load of which nothing is lost. windows: TCP with windows below, at and above the bandwidth-delay product (RFC 6349).
+    #[arg(long, value_name = "STAGE", value_parser = linerate_plan::stage)]
+    pub(crate) stage: Vec<Stage>,
+    /// How long each trial of a stage is [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration)]
+    pub(crate) stage_time: Option<Duration>,
     /// What has to be found, like "ndr >= 900M" or "pdr <= 1G"; status 1 if it is not. May be repeated
     #[arg(long, value_name = "EXPECTATION", value_parser = search_expectation)]
     pub(crate) expect: Vec<SearchExpectation>,

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use linerate_control::Endpoint;
 use linerate_control::message::{Reply, Request};
 use linerate_machine::end::{End, PerEnd};
+use linerate_machine::units::format_duration;
 use linerate_plan::{Changes, Plan, PlannedTrial, SearchPlan};
 use linerate_results::record::Record;
 use linerate_results::search::{SearchAsked, Searched};
@@ -33,6 +35,9 @@ const SEARCH: &str = "search";
 const LEAST: f64 = 0.001;
 /// What was found is measured once more for so long, seconds (RFC 2544, section 24).
 const CONFIRM_S: f64 = 60.0;
+
+/// How long each trial of a stage is, unless somebody says otherwise.
+const STAGE_TIME: Duration = Duration::from_secs(10);
 
 /// What is wanted of a search, whichever command says it.
 struct Wish<'a> {
@@ -62,6 +67,10 @@ pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<Exit
     search.confirm |= arguments.confirm;
     search.whole_trials |= arguments.whole_trials;
     search.expect.extend_from_slice(&arguments.expect);
+    if !arguments.stage.is_empty() {
+        search.stages.clone_from(&arguments.stage);
+    }
+    search.stage_time = arguments.stage_time.or(search.stage_time);
     let wish = Wish {
         plan,
         campaign,
@@ -142,11 +151,11 @@ fn carry_out(mut wish: Wish<'_>, shared: &SharedArgs) -> Result<ExitCode> {
         out!("{}", render::search::dry_run(&asked));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut searching = Searching::new(asked).map_err(|SearchAsked { least_bps, most_bps, .. }| {
+    let mut searching = Searching::new(asked).map_err(|[least, most]| {
         anyhow!(
             "nothing lies between the lowest load, {} Mbit/s, and the highest, {} Mbit/s; give --min-rate and --max-rate",
-            least_bps / 1e6,
-            most_bps / 1e6
+            least / 1e6,
+            most / 1e6
         )
     })?;
     let mut records = Vec::new();
@@ -248,6 +257,8 @@ fn words(search: &SearchPlan) -> Vec<String> {
     words.extend(rate("tester-limit", search.tester_limit_bps));
     words.extend(search.confirm.then(|| "--confirm".to_owned()));
     words.extend(search.whole_trials.then(|| "--whole-trials".to_owned()));
+    words.extend(search.stages.iter().map(|stage| format!("--stage {stage}")));
+    words.extend(search.stage_time.map(|time| format!("--stage-time {}", format_duration(time))));
     words.extend(search.expect.iter().map(|one| format!("--expect '{one}'")));
     words
 }
@@ -256,6 +267,7 @@ fn words(search: &SearchPlan) -> Vec<String> {
 fn asked(search: &SearchPlan, pair: &Pair, bases: Vec<PlannedTrial>) -> Result<Vec<(PlannedTrial, SearchAsked)>> {
     let mut links = BTreeMap::new();
     let mut one = |base: PlannedTrial| -> Result<(PlannedTrial, SearchAsked)> {
+        let spec = Spec { ip: Some(family(pair, base.spec.ip)?), ..base.spec.clone() };
         let most_bps = match search.most_bps {
             Some(bps) => bps as f64,
             None => {
@@ -274,10 +286,26 @@ fn asked(search: &SearchPlan, pair: &Pair, bases: Vec<PlannedTrial>) -> Result<V
             whole_trials: search.whole_trials,
             confirm_s: search.confirm.then_some(CONFIRM_S),
             tester_limit_bps: search.tester_limit_bps.map(|bps| bps as f64),
+            stages: search.stages.clone(),
+            stage_s: if search.stages.is_empty() { 0.0 } else { search.stage_time.unwrap_or(STAGE_TIME).as_secs_f64() },
+            packet_octets: Some(spec.message_octets()),
+            wire_octets: u32::try_from(wire_octets(&spec)).ok(),
         };
         Ok((base, asked))
     };
     bases.into_iter().map(&mut one).collect()
+}
+
+/// What a datagram of this trial takes of an Ethernet.
+fn wire_octets(spec: &Spec) -> u64 {
+    let version = if spec.ip == Some(Ip::V6) { IpVersion::V6 } else { IpVersion::V4 };
+    EthernetOverhead::udp_wire_octets(spec.message_octets().into(), version)
+}
+
+/// By which Internet Protocol the trials go.
+fn family(pair: &Pair, ip: Option<Ip>) -> Result<Ip> {
+    let route = pair.route(ip).map_err(|complaint| anyhow!(complaint))?;
+    Ok(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 })
 }
 
 /// The slower of the two links.
@@ -290,9 +318,8 @@ pub(super) struct Link {
 impl Link {
     /// The payload that it carries in datagrams of this trial's size, bits per second.
     pub(super) fn carries(self, spec: &Spec) -> f64 {
-        let payload = u64::from(Spec { ip: Some(self.ip), ..spec.clone() }.message_octets());
-        let version = if self.ip == Ip::V4 { IpVersion::V4 } else { IpVersion::V6 };
-        f64::from(self.mbps) * 1e6 * payload as f64 / EthernetOverhead::udp_wire_octets(payload, version) as f64
+        let spec = Spec { ip: Some(self.ip), ..spec.clone() };
+        f64::from(self.mbps) * 1e6 * f64::from(spec.message_octets()) / wire_octets(&spec) as f64
     }
 }
 

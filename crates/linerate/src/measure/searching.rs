@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use linerate_machine::units::OfferedLoad;
+use linerate_machine::units::{OfferedLoad, format_duration, format_size};
 use linerate_plan::PlannedTrial;
 use linerate_results::record::Record;
 use linerate_results::search::{Purpose, Replay, SearchAsked, SearchPlace, Searched, Step};
@@ -27,11 +27,12 @@ struct OneSearch {
 }
 
 impl Searching {
-    /// One search for each of these configurations; the first one that cannot be searched is the error.
-    pub(crate) fn new(bases: Vec<(PlannedTrial, SearchAsked)>) -> Result<Searching, SearchAsked> {
+    /// One search for each of these configurations; the least and the most load of the first one that cannot be searched are the
+    /// error.
+    pub(crate) fn new(bases: Vec<(PlannedTrial, SearchAsked)>) -> Result<Searching, [f64; 2]> {
         let one = |(base, asked): (PlannedTrial, SearchAsked)| {
-            let replay = Replay::new(asked.clone()).ok_or(asked)?;
-            Ok(OneSearch { base, replay })
+            let between = [asked.least_bps, asked.most_bps];
+            Replay::new(asked).map(|replay| OneSearch { base, replay }).ok_or(between)
         };
         let all = bases.into_iter().map(one).collect::<Result<_, _>>()?;
         Ok(Searching { all, configurations: Vec::new(), trials: 0 })
@@ -81,7 +82,21 @@ impl Agenda for Searching {
         (trial.index, trial.repeat) = (self.trials, one.replay.repeats(&step));
         let each = five_digits(step.load_bps / f64::from(trial.spec.streams.max(1)));
         trial.spec.rate = OfferedLoad::BitsPerSecond(each);
-        trial.spec.extent = Extent::Time(Duration::from_secs_f64(step.trial_s));
+        trial.spec.extent = match step.packets {
+            None => Extent::Time(Duration::from_secs_f64(step.trial_s)),
+            Some(packets) => {
+                let each = packets.div_ceil(u64::from(trial.spec.streams.max(1)));
+                let octets = each * u64::from(trial.spec.message_octets());
+                trial.factors.push(("bytes".to_owned(), format_size(octets)));
+                Extent::Octets(octets)
+            }
+        };
+        for (name, value) in &step.options {
+            trial.spec.set(name, value).expect("what a stage asks for are options");
+        }
+        // Factors that a stage asks for itself are its own.
+        trial.factors.retain(|(name, _)| !step.options.iter().any(|(own, _)| own == name));
+        trial.factors.extend(step.options.iter().filter(|(name, value)| name != "rate" && value != "auto").cloned());
         trial.factors.push(("rate".to_owned(), trial.spec.rate.to_string()));
         let asked = one.replay.asked().clone();
         trial.configuration = self.configuration(at, &step);
@@ -96,7 +111,7 @@ impl Agenda for Searching {
 
     fn words(&self, trial: &PlannedTrial) -> String {
         let Extent::Time(time) = trial.spec.extent else { return trial.words() };
-        format!("{} duration={}", trial.words(), linerate_machine::units::format_duration(time))
+        format!("{} duration={}", trial.words(), format_duration(time))
     }
 
     fn after(&self) -> &[PlannedTrial] {

@@ -9,8 +9,12 @@ use crate::render;
 pub(crate) fn plans_table(plans: &[Plan], width: Option<u16>) -> Result<String, PlanError> {
     let row = |plan: &Plan| {
         let trials = plan.trials(&[], None)?;
-        let time = ExpectedTime::of(&trials).to_string();
-        Ok([plan.name.clone(), plan.about.clone(), trials.len().to_string(), time])
+        // A search asks for trials until it knows.
+        let (count, time) = match plan.search {
+            Some(_) => ("-".to_owned(), "as its search takes".to_owned()),
+            None => (trials.len().to_string(), ExpectedTime::of(&trials).to_string()),
+        };
+        Ok([plan.name.clone(), plan.about.clone(), count, time])
     };
     let rows: Vec<_> = plans.iter().map(row).collect::<Result<_, PlanError>>()?;
     Ok(render::words(["plan", "what it measures", "trials", "time"], rows, width))

@@ -13,7 +13,7 @@ use linerate_trial::search::goal::Goal;
 use super::forms::{self, Piece};
 use super::number::{figure, percent};
 use super::table_model::{Cell, Table};
-use super::{csv, json};
+use super::{csv, json, stages};
 use crate::output::is_ascii_only;
 
 /// Of a picture, where the terminal says none.
@@ -74,6 +74,7 @@ pub(crate) fn json(searched: &[Searched], expect: &[SearchExpectation]) -> Strin
             "trials": one.tried.len(),
             "ended_early": one.tried.iter().filter(|tried| tried.ended_early).count(),
             "measured_s": one.measured_s(),
+            "stages": stages::json(one),
             "found": one.found.iter().map(|goal| found(one, goal)).collect::<Vec<_>>(),
         })
     };
@@ -176,6 +177,7 @@ fn pieces(one: &Searched, tried: &dyn Fn(&Searched) -> Piece) -> Vec<Piece> {
     }
     let mut pieces = vec![Piece::Heading(words(one)), Piece::Lines(lines), Piece::Table(table(one))];
     pieces.extend((one.tried.len() > 2).then(|| tried(one)));
+    pieces.extend(stages::pieces(one));
     pieces
 }
 

@@ -506,6 +506,10 @@ fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
         segments_sent: sum(|one| one.segments_sent),
         segments_received: sum(|one| one.segments_received),
         congestion_control: first.congestion_control.clone(),
+        path_mtu: summaries.iter().filter_map(|one| one.path_mtu).min(),
+        timestamps: first.timestamps.filter(|_| summaries.iter().all(|one| one.timestamps == first.timestamps)),
+        bytes_sent: sum(|one| one.bytes_sent),
+        bytes_retransmitted: sum(|one| one.bytes_retransmitted),
         segments_lost: sum(|one| one.segments_lost),
         spurious_retransmissions: sum(|one| one.spurious_retransmissions),
     })

@@ -295,3 +295,46 @@ fn a_search_that_is_broken_off_says_no_more_than_it_knows() {
     }
     assert!(search.found()[0].is_regular);
 }
+
+/// The example of RFC 9971 (appendix C): one load, trials of 1 s and of 60 s, four goals, six points in time. Of its 24 cells two
+/// contradict its own pseudocode: at the last two points "20% exceed" is called a lower bound at 42.857 % and 27.273 % of the time
+/// lost, of which 20 % is forgiven.
+#[test]
+fn the_documents_example_is_decided_as_its_pseudocode_has_it() {
+    // Loss ratio, exceed ratio, a trial's time, and their sum.
+    let goals = [(0.0, 0.0, 60.0, 60.0), (0.0, 0.5, 60.0, 120.0), (0.005, 0.5, 1.0, 120.0), (0.005, 0.2, 60.0, 60.0)];
+    let targets = goals.map(|(loss_ratio, exceed_ratio, trial_s, sum_s)| Target {
+        loss_ratio,
+        exceed_ratio,
+        trial_s,
+        sum_s,
+        width: 1,
+    });
+    let short_good = (1.0, 0.0);
+    let (short_bad, long_bad, long_good) = ((1.0, 0.01), (60.0, 0.001), (60.0, 0.0));
+    let trials = |all: &[(usize, (f64, f64))]| -> Vec<Trial> {
+        let trial = |(seconds, loss_ratio): (f64, f64)| Trial {
+            rung: 0,
+            intended_s: seconds,
+            effective_s: seconds,
+            loss_ratio,
+            held_ratio: 0.0,
+        };
+        all.iter().flat_map(|(count, one)| std::iter::repeat_n(trial(*one), *count)).collect()
+    };
+    let (lower, upper, not_yet) = (Decided::Lower, Decided::Upper, Decided::NotYet);
+    let points = [
+        (trials(&[(59, short_good)]), [not_yet; 4]),
+        (trials(&[(59, short_good), (1, short_bad)]), [upper, not_yet, not_yet, not_yet]),
+        (trials(&[(59, short_good), (60, short_bad)]), [upper, not_yet, not_yet, upper]),
+        (trials(&[(60, short_good), (60, short_bad)]), [upper, not_yet, lower, upper]),
+        (trials(&[(60, short_good), (60, short_bad), (1, long_bad)]), [upper, not_yet, lower, upper]),
+        (trials(&[(60, short_good), (60, short_bad), (1, long_bad), (1, long_good)]), [upper, lower, lower, upper]),
+    ];
+    for (at, (trials, decided)) in points.iter().enumerate() {
+        assert_eq!(targets.map(|target| target.decides(trials)), *decided, "point {}", at + 1);
+    }
+    // Of a million frames a second 1,000,000, 1,000,000 and 999,000 come through at the end.
+    let losses = [1, 2, 3].map(|goal| targets[goal].quantile_loss(&points[5].0));
+    assert_eq!(losses, [0.0, 0.0, 0.001]);
+}

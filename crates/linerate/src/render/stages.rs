@@ -1,0 +1,209 @@
+//! What was measured around a search: delay, loss from the highest load down, bursts, and TCP's windows.
+//! Knows no trials but by what `results::search` makes of them.
+
+use linerate_machine::units::format_size;
+use linerate_results::search::rfc6349::{Rfc6349, Window};
+use linerate_results::search::stages::{Bursts, Stage};
+use linerate_results::search::{Purpose, Searched, Tried};
+
+use super::forms::Piece;
+use super::number::{count, figure, percent};
+use super::table_model::{Cell, Table};
+
+/// Each stage that was asked for, in its order.
+pub(super) fn pieces(one: &Searched) -> Vec<Piece> {
+    let of = |stage: &Stage| match stage {
+        Stage::Latency => latency(one),
+        Stage::LossRate => loss_rate(one),
+        Stage::BackToBack => back_to_back(one),
+        Stage::Windows => windows(one),
+    };
+    one.asked.stages.iter().flat_map(of).collect()
+}
+
+fn of(one: &Searched, purpose: Purpose) -> Vec<&Tried> {
+    one.tried.iter().filter(|tried| tried.step.purpose == purpose).collect()
+}
+
+fn mbit(bps: f64) -> Cell {
+    Cell::number(bps / 1e6, 5)
+}
+
+fn known(value: Option<f64>, digits: i32) -> Cell {
+    value.map_or_else(|| Cell::text("-"), |value| Cell::number(value, digits))
+}
+
+fn ratio(value: Option<f64>) -> Cell {
+    value.map_or_else(|| Cell::text("-"), Cell::percent)
+}
+
+fn latency(one: &Searched) -> Vec<Piece> {
+    let row = |tried: &Tried| {
+        let delay = tried.seen.delay.unwrap_or_default();
+        let us = |seconds: Option<f64>| known(seconds.map(|seconds| seconds * 1e6), 3);
+        let part = one.throughput_bps().map(|bps| tried.step.load_bps / bps);
+        vec![
+            ratio(part),
+            mbit(tried.step.load_bps),
+            us(delay.p50_s),
+            us(delay.p99_s),
+            us(delay.max_s),
+            ratio(tried.loss_ratio),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = of(one, Purpose::Latency).into_iter().map(row).collect();
+    let titles = ["of what was found\n%", "load\nMbit/s", "round trip p50\nµs", "p99\nµs", "longest\nµs", "lost\n%"];
+    Piece::Table(Table::new(titles, rows)).under("Delay beside the stream")
+}
+
+fn loss_rate(one: &Searched) -> Vec<Piece> {
+    let row = |tried: &Tried| {
+        let part = tried.step.load_bps / one.asked.most_bps;
+        vec![Cell::percent(part), mbit(tried.step.load_bps), ratio(tried.loss_ratio)]
+    };
+    let rows: Vec<Vec<Cell>> = of(one, Purpose::LossRate).into_iter().map(row).collect();
+    let titles = ["of the highest load\n%", "load\nMbit/s", "lost\n%"];
+    Piece::Table(Table::new(titles, rows)).under("Loss from the highest load down")
+}
+
+fn back_to_back(one: &Searched) -> Vec<Piece> {
+    let Some(bursts) = Bursts::of(&one.asked, &one.tried) else { return Vec::new() };
+    if of(one, Purpose::BackToBack).is_empty() {
+        return Vec::new();
+    }
+    let load = format!("{} Mbit/s", figure(one.asked.most_bps / 1e6, 4));
+    let ms = |packets: u64| format!("{} ms", figure(packets as f64 / bursts.per_second * 1000.0, 3));
+    let mut lines = vec![match (bursts.carried, bursts.lost) {
+        (Some(carried), Some(lost)) => format!(
+            "Of {} packets at {load} ({}) nothing is lost; of {} something is, twice.",
+            count(carried),
+            ms(carried),
+            count(lost)
+        ),
+        (Some(carried), None) => format!(
+            "Of {} packets at {load} ({}) nothing is lost: longer bursts are not tried.",
+            count(carried),
+            ms(carried)
+        ),
+        (None, Some(lost)) => format!("Of {} packets at {load} something is lost, and of fewer, too.", count(lost)),
+        (None, None) => format!("No burst at {load} was decided."),
+    }];
+    let buffer_s = one.throughput_bps().and_then(|bps| bursts.buffer_s(&one.asked, bps));
+    lines.extend(buffer_s.map(|seconds| {
+        format!(
+            "The path's buffer holds {} ms of that load: what it passed on meanwhile is left out (RFC 9004, corrected buffer \
+             time).",
+            figure(seconds * 1000.0, 3)
+        )
+    }));
+    Piece::Lines(lines).under("The longest burst")
+}
+
+fn windows(one: &Searched) -> Vec<Piece> {
+    let Some(found) = Rfc6349::of(one) else { return Vec::new() };
+    if let Some(unfit) = found.unfit {
+        let jitter =
+            unfit.jitter_s.map_or_else(String::new, |s| format!(", arrivals vary by {} ms", figure(s * 1000.0, 3)));
+        let sentence = format!(
+            "Not measured: at {} Mbit/s {} % is lost{jitter}. With more than 5 % lost or 150 ms of jitter TCP's throughput says \
+             nothing of the path (RFC 6349, section 2); find that loss first, with linerate explain.",
+            figure(unfit.load_bps / 1e6, 4),
+            percent(unfit.loss_ratio)
+        );
+        return Piece::Lines(vec![sentence]).under(TCP);
+    }
+    let mut facts = Vec::new();
+    facts.extend(found.baseline_rtt_s.map(|s| format!("round trip of the idle path {} ms", figure(s * 1000.0, 3))));
+    facts.extend(found.bottleneck_bps.map(|bps| format!("{} Mbit/s on the wire", figure(bps / 1e6, 4))));
+    facts.extend(found.bdp_octets.map(|octets| format!("product of both {} bytes", count(octets.round() as u64))));
+    facts.extend(found.path_mtu.map(|mtu| format!("path MTU {mtu}")));
+    let mut lines = vec![format!("{}.", facts.join(", "))];
+    if let Some(timestamps) = found.windows.iter().find_map(|window| window.timestamps) {
+        let with = if timestamps { "with" } else { "without" };
+        lines.push(format!(
+            "The ideal is what windows and the wire leave to full segments {with} TCP's timestamps (12 bytes of each)."
+        ));
+    }
+    if found.windows.iter().any(|window| window.efficiency.is_some() && !window.is_of_bytes) {
+        lines.push(
+            "Efficiency is counted in segments: the sender's kernel does not count bytes (before 4.19).".to_owned(),
+        );
+    }
+    let row = |window: &Window| {
+        vec![
+            Cell::text(format_size(window.octets as u64)),
+            mbit(window.throughput_bps),
+            window.ideal_bps.map_or_else(|| Cell::text("-"), mbit),
+            known(window.transfer_time_ratio(), 3),
+            ratio(window.efficiency),
+            ratio(window.buffer_delay),
+        ]
+    };
+    let titles = [
+        "window\nbytes",
+        "throughput\nMbit/s",
+        "ideal\nMbit/s",
+        "transfer time ratio",
+        "efficiency\n%",
+        "buffer delay\n%",
+    ];
+    let mut pieces = Piece::Lines(lines).under(TCP);
+    if !found.windows.is_empty() {
+        pieces.push(Piece::Table(Table::new(titles, found.windows.iter().map(row))));
+    }
+    pieces
+}
+
+const TCP: &str = "TCP's throughput (RFC 6349)";
+
+/// The stages as one object.
+pub(super) fn json(one: &Searched) -> serde_json::Value {
+    let bursts = Bursts::of(&one.asked, &one.tried).filter(|_| !of(one, Purpose::BackToBack).is_empty());
+    let latency = |tried: &Tried| {
+        let delay = tried.seen.delay.unwrap_or_default();
+        serde_json::json!({
+            "record": tried.record,
+            "load_bps": tried.step.load_bps,
+            "p50_s": delay.p50_s,
+            "p99_s": delay.p99_s,
+            "max_s": delay.max_s,
+        })
+    };
+    let loss = |tried: &Tried| serde_json::json!({"record": tried.record, "load_bps": tried.step.load_bps, "loss_ratio": tried.loss_ratio});
+    let window = |window: &Window| {
+        serde_json::json!({
+            "record": window.record,
+            "window_bytes": window.octets,
+            "throughput_bps": window.throughput_bps,
+            "ideal_bps": window.ideal_bps,
+            "timestamps": window.timestamps,
+            "transfer_time_ratio": window.transfer_time_ratio(),
+            "efficiency": window.efficiency,
+            "buffer_delay": window.buffer_delay,
+        })
+    };
+    let rfc6349 = Rfc6349::of(one).map(|found| {
+        serde_json::json!({
+            "unfit": found.unfit.map(|unfit| serde_json::json!({
+                "loss_ratio": unfit.loss_ratio, "jitter_s": unfit.jitter_s, "load_bps": unfit.load_bps,
+            })),
+            "baseline_rtt_s": found.baseline_rtt_s,
+            "bottleneck_bps": found.bottleneck_bps,
+            "bdp_bytes": found.bdp_octets,
+            "path_mtu": found.path_mtu,
+            "windows": found.windows.iter().map(window).collect::<Vec<_>>(),
+        })
+    });
+    serde_json::json!({
+        "latency": of(one, Purpose::Latency).into_iter().map(latency).collect::<Vec<_>>(),
+        "loss_rate": of(one, Purpose::LossRate).into_iter().map(loss).collect::<Vec<_>>(),
+        "back_to_back": bursts.map(|bursts| serde_json::json!({
+            "load_bps": one.asked.most_bps,
+            "carried_packets": bursts.carried,
+            "lost_packets": bursts.lost,
+            "longest_packets": bursts.longest,
+            "buffer_s": one.throughput_bps().and_then(|bps| bursts.buffer_s(&one.asked, bps)),
+        })),
+        "rfc6349": rfc6349,
+    })
+}

@@ -1,0 +1,175 @@
+//! Searches replayed, from records that a path by a model leaves.
+
+use linerate_trial::doubt::{Doubted, HeldUp};
+
+use super::*;
+use crate::record::{Figures, FlowFigures};
+use crate::sample;
+
+const CAPACITY: f64 = 60e6;
+
+pub(super) fn asked() -> SearchAsked {
+    SearchAsked {
+        goals: ["ndr", "pdr"].map(|name| name.parse().unwrap()).to_vec(),
+        least_bps: 100e3,
+        most_bps: 100e6,
+        whole_trials: false,
+        confirm_s: Some(60.0),
+        tester_limit_bps: None,
+        stages: Vec::new(),
+        stage_s: 1.0,
+        packet_octets: Some(1000),
+        wire_octets: None,
+    }
+}
+
+pub(super) fn tried(step: Step, loss_ratio: f64) -> Tried {
+    let (record, seen) = (String::new(), Seen::default());
+    Tried { record, effective_s: Some(step.trial_s), step, loss_ratio: Some(loss_ratio), ended_early: false, seen }
+}
+
+pub(super) fn searched_of(asked: SearchAsked, tried: Vec<Tried>) -> Searched {
+    let replay = Replay::new(asked).unwrap();
+    Searched { tried, ..replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new()) }
+}
+
+/// What a path of [`CAPACITY`] makes of a step; the sender sends no more than so much.
+fn record(number: u32, asked: &SearchAsked, step: &Step, sends_bps: f64) -> Record {
+    let mut record =
+        sample::blank(number, Workload::UdpStream, Direction::Rx, &[("rate", &format!("{}", step.load_bps as u64))]);
+    let sent = step.load_bps.min(sends_bps);
+    let passed = sent.min(CAPACITY);
+    let loss_ratio = 1.0 - passed / sent;
+    record.ended_early = step.stop_at_loss.is_some_and(|forgiven| loss_ratio > forgiven);
+    record.duration_s = Some(if record.ended_early { 0.2 } else { step.trial_s });
+    let flow = FlowFigures {
+        throughput_bps: Some(passed),
+        achieved_load_bps: Some(sent),
+        loss_ratio: Some(loss_ratio),
+        ..FlowFigures::default()
+    };
+    record.result = Some(Figures { flow, ..Figures::default() });
+    if sent < step.load_bps * 0.99 {
+        let (asked_bps, offered_bps) = (step.load_bps, sent);
+        record.doubts.push(Doubted::SenderFellBehind { asked_bps, offered_bps, held_up: Some(HeldUp::Unknown) }.into());
+    }
+    let place = SearchPlace { number: 0, asked: asked.clone(), step: step.clone() };
+    record.trial.search = Some(Box::new(place));
+    record
+}
+
+fn carried_out(asked: SearchAsked, sends_bps: f64) -> (Replay, Vec<Record>) {
+    let mut replay = Replay::new(asked.clone()).unwrap();
+    let mut records = Vec::new();
+    while let Some(step) = replay.ask() {
+        records.push(record(records.len() as u32, &asked, &step, sends_bps));
+        replay.heard(&step, records.last().unwrap());
+        assert!(records.len() < 200);
+    }
+    (replay, records)
+}
+
+#[test]
+fn records_tell_what_the_search_found() {
+    let (replay, records) = carried_out(asked(), f64::INFINITY);
+    let [found] = &searched(&records)[..] else { panic!() };
+    let known = replay.searched(Workload::UdpStream, Direction::Rx, found.factors.clone());
+    assert_eq!(*found, known);
+    for goal in &found.found {
+        let (lower, upper) = (goal.lower.unwrap(), goal.upper.unwrap());
+        let carries = CAPACITY / (1.0 - goal.goal.loss_ratio);
+        assert!(goal.is_regular && lower <= carries && upper > carries, "{goal:?}");
+        assert_eq!(found.doubts(goal), []);
+        // Each was measured once more, whole.
+        let confirmation = found.confirmation(goal).unwrap();
+        assert_eq!((confirmation.step.trial_s, confirmation.step.stop_at_loss), (60.0, None));
+        assert!(goal.goal.forgives(confirmation.loss_ratio.unwrap()));
+    }
+    assert!(found.tried.iter().any(|tried| tried.ended_early) && found.measured_s() < 200.0);
+    // Read from what a store has.
+    let read = records.iter().map(|record| serde_json::from_value(record.to_json()).unwrap());
+    assert_eq!(searched(&read.collect::<Vec<Record>>())[0].found, found.found);
+}
+
+#[test]
+fn a_search_is_carried_on_where_it_stopped() {
+    let (_, records) = carried_out(asked(), f64::INFINITY);
+    for kept in [1, 2, 5, 17, records.len() - 1] {
+        let mut replay = Replay::new(asked()).unwrap();
+        for record in &records[..kept] {
+            replay.carry_on(record, record.trial.search.as_ref().unwrap());
+        }
+        let next = records[kept].trial.search.as_ref().unwrap();
+        assert_eq!(replay.ask().as_ref(), Some(&next.step), "{kept}");
+    }
+}
+
+#[test]
+fn what_the_tester_does_not_send_is_its_limit() {
+    let (replay, _) = carried_out(asked(), 40e6);
+    let found = replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new());
+    for goal in &found.found {
+        assert!(goal.upper.is_some_and(|upper| (39e6..42e6).contains(&upper)), "{goal:?}");
+        let [SearchDoubt::TesterLimit { bps }] = found.doubts(goal)[..] else { panic!("{:?}", found.doubts(goal)) };
+        assert!((40e6..42e6).contains(&bps), "{bps}");
+    }
+    // As a calibration found it: 3 % is near.
+    for (limit, is_near) in [(61.5e6, true), (62.5e6, false)] {
+        let (replay, _) = carried_out(SearchAsked { tester_limit_bps: Some(limit), ..asked() }, f64::INFINITY);
+        let found = replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new());
+        assert_eq!(!found.doubts(&found.found[0]).is_empty(), is_near, "{limit}");
+    }
+}
+
+#[test]
+fn what_came_late_ends_no_trial_again() {
+    let mut replay = Replay::new(asked()).unwrap();
+    for number in 0..3 {
+        let step = replay.ask().unwrap();
+        replay.heard(&step, &record(number, &asked(), &step, f64::INFINITY));
+    }
+    let step = replay.ask().unwrap();
+    assert!(step.stop_at_loss.is_some());
+    let mut late = record(3, &asked(), &Step { load_bps: 50e6, ..step.clone() }, f64::INFINITY);
+    late.ended_early = true;
+    replay.heard(&step, &late);
+    assert_eq!(replay.ask(), Some(Step { stop_at_loss: None, ..step }), "the same load, to its end");
+    let found = replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new());
+    assert!(found.doubts(&found.found[0]).contains(&SearchDoubt::LateArrivals));
+}
+
+#[test]
+fn what_nobody_can_have_searched_is_no_search() {
+    let (_, mut records) = carried_out(asked(), f64::INFINITY);
+    for record in &mut records {
+        record.trial.search.as_mut().unwrap().step.rung = u32::MAX;
+    }
+    assert!(searched(&records)[0].found.iter().all(|goal| goal.lower.is_none()));
+    for bad in [
+        SearchAsked { goals: Vec::new(), ..asked() },
+        SearchAsked { least_bps: f64::NAN, ..asked() },
+        SearchAsked { most_bps: 1.0, ..asked() },
+        SearchAsked { goals: vec![Goal { width: 1e-9, ..asked().goals[0].clone() }], ..asked() },
+    ] {
+        assert!(Replay::new(bad.clone()).is_none(), "{bad:?}");
+    }
+}
+
+#[test]
+fn expectations_are_read() {
+    let (replay, _) = carried_out(asked(), f64::INFINITY);
+    let found = replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new());
+    for (text, met) in [
+        ("ndr >= 59M", Some(true)),
+        ("ndr >= 61M", Some(false)),
+        ("pdr <= 61M", Some(true)),
+        ("pdr <= 50M", Some(false)),
+        ("rfc2544 >= 1M", None),
+    ] {
+        let expected: SearchExpectation = text.parse().unwrap();
+        assert_eq!((expected.to_string().as_str(), expected.is_met(&found)), (text, met));
+    }
+    for text in ["ndr", "ndr > 5M", "ndr >= fast", "best >= 5M", "ndr >= 5kpps"] {
+        assert!(text.parse::<SearchExpectation>().is_err(), "{text}");
+    }
+}
