@@ -2,8 +2,8 @@
 //! Knows no headers; `reflect.rs` turns frames round.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -33,14 +33,14 @@ pub(super) struct InProcess {
 #[derive(Debug, Default)]
 struct Shared {
     stopped: AtomicBool,
-    received: AtomicU64,
-    octets: AtomicU64,
-    echoed: AtomicU64,
-    unsent: AtomicU64,
-    multicast: AtomicU64,
-    returned: AtomicU64,
-    strangers: AtomicU64,
-    overrun: AtomicU64,
+    /// Written once a batch; small processors have no atomics of 64 bits.
+    counts: Mutex<EchoCounts>,
+}
+
+impl Shared {
+    fn counts(&self) -> MutexGuard<'_, EchoCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl InProcess {
@@ -63,21 +63,10 @@ impl InProcess {
     }
 
     pub(super) fn counts(&self) -> io::Result<EchoCounts> {
-        let shared = &self.shared;
+        let mut counts = self.shared.counts();
         // Reading clears it, so what was read is kept.
-        let overrun = frame_batch::drops(&*self.socket)?;
-        let overrun = shared.overrun.fetch_add(overrun, Ordering::Relaxed) + overrun;
-        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Ok(EchoCounts {
-            received: count(&shared.received),
-            octets: count(&shared.octets),
-            echoed: count(&shared.echoed),
-            unsent: count(&shared.unsent),
-            multicast: count(&shared.multicast),
-            returned: count(&shared.returned),
-            strangers: count(&shared.strangers),
-            overrun,
-        })
+        counts.overrun += frame_batch::drops(&*self.socket)?;
+        Ok(*counts)
     }
 }
 
@@ -96,41 +85,35 @@ fn answer(shared: &Shared, socket: &Socket, room: usize, secret: u32) {
     while !shared.stopped.load(Ordering::Relaxed) {
         // Nothing came, or the interface is down for a while: it may come back.
         let Ok(count) = batch.receive(socket) else { continue };
-        let (mut octets, mut multicast, mut returned, mut strangers) = (0, 0, 0, 0);
+        let mut now = EchoCounts::default();
         back.clear();
         for index in 0..count {
             // What is longer than a frame of this interface can be is none of ours.
             let Some(frame) = batch.frame_mut(index) else {
-                strangers += 1;
+                now.strangers += 1;
                 continue;
             };
             let verdict = reflect(frame, secret);
             if verdict != Verdict::Stranger {
-                octets += frame.len() as u64;
+                now.received += 1;
+                now.octets += frame.len() as u64;
             }
             match verdict {
                 Verdict::Echo => back.push(index),
-                Verdict::Multicast => multicast += 1,
-                Verdict::Returned => returned += 1,
-                Verdict::Stranger => strangers += 1,
+                Verdict::Multicast => now.multicast += 1,
+                Verdict::Returned => now.returned += 1,
+                Verdict::Stranger => now.strangers += 1,
             }
         }
-        let mut unsent = 0;
         let mut rest = &back[..];
         while !rest.is_empty() {
             let taken = batch.send(socket, rest).unwrap_or_else(|_| {
-                unsent += 1;
+                now.unsent += 1;
                 1
             });
             rest = &rest[taken..];
         }
-        let add = |to: &AtomicU64, count: u64| to.fetch_add(count, Ordering::Relaxed);
-        add(&shared.received, back.len() as u64 + multicast + returned);
-        add(&shared.octets, octets);
-        add(&shared.echoed, back.len() as u64 - unsent);
-        add(&shared.unsent, unsent);
-        add(&shared.multicast, multicast);
-        add(&shared.returned, returned);
-        add(&shared.strangers, strangers);
+        now.echoed = back.len() as u64 - now.unsent;
+        shared.counts().add(&now);
     }
 }

@@ -91,15 +91,23 @@ pub struct EchoCounts {
 impl EchoCounts {
     /// What came since.
     pub fn since(&self, before: &EchoCounts) -> EchoCounts {
+        self.with(before, u64::saturating_sub)
+    }
+
+    fn add(&mut self, more: &EchoCounts) {
+        *self = self.with(more, u64::wrapping_add);
+    }
+
+    fn with(&self, other: &EchoCounts, f: impl Fn(u64, u64) -> u64) -> EchoCounts {
         EchoCounts {
-            received: self.received - before.received,
-            octets: self.octets - before.octets,
-            echoed: self.echoed - before.echoed,
-            unsent: self.unsent - before.unsent,
-            multicast: self.multicast - before.multicast,
-            returned: self.returned - before.returned,
-            strangers: self.strangers - before.strangers,
-            overrun: self.overrun - before.overrun,
+            received: f(self.received, other.received),
+            octets: f(self.octets, other.octets),
+            echoed: f(self.echoed, other.echoed),
+            unsent: f(self.unsent, other.unsent),
+            multicast: f(self.multicast, other.multicast),
+            returned: f(self.returned, other.returned),
+            strangers: f(self.strangers, other.strangers),
+            overrun: f(self.overrun, other.overrun),
         }
     }
 }
