@@ -356,6 +356,9 @@ pub struct Seen {
     /// They are addressed to another Ethernet address than the interface's.
     #[serde(default)]
     pub for_another: bool,
+    /// This machine sent them, and somebody sent them back to it.
+    #[serde(default)]
+    pub back: bool,
     /// How many.
     pub count: u32,
 }

@@ -156,6 +156,7 @@ pub fn drops_seen(shared_kernel: bool, most: Option<u64>, sender: &Seen<'_>, rec
     ];
     found.of.retain(|finding| !of_udp.contains(&finding.drop.id));
     if let Some(most) = most {
+        found.reckon_untransmitted(most.into());
         found.reckon_undelivered(most.into());
     }
     found.attach_reasons(&datagrams, sender, receiver);
@@ -267,6 +268,8 @@ struct Findings {
     reassembly_failures: u64,
     /// What IP gave to nobody, with the counters that say so.
     undelivered: Option<(u64, Vec<Counted>)>,
+    /// What the sender's IP transmitted none of, with the counters that say so.
+    untransmitted: Option<(u64, Vec<Counted>)>,
 }
 
 impl Findings {
@@ -275,6 +278,7 @@ impl Findings {
             of: Vec::with_capacity(DROPS.len()),
             reassembly_failures: receiver.sum(Stage::ReceiverStack, &["Ip ReasmFails", "Ip6 ReasmFails"]),
             undelivered: receiver.undelivered(),
+            untransmitted: sender.untransmitted(),
         };
         for drop in &DROPS {
             let mut finding = Finding::read(drop, if drop.machine == Sender { sender } else { receiver });
@@ -400,6 +404,16 @@ impl Findings {
         (finding.gross, finding.net) = (packets, packets.min(possible));
         finding.counters = counters;
         finding.adjustments = vec![Adjustment::Undelivered { packets }];
+    }
+
+    /// The same of what the sender's IP was asked to send and transmitted none of.
+    fn reckon_untransmitted(&mut self, most: i128) {
+        let Some((packets, counters)) = self.untransmitted.take() else { return };
+        let finding = self.get_mut(DropCause::Untransmitted);
+        finding.net = packets.min(u64::try_from(most.max(0)).unwrap_or(u64::MAX));
+        finding.gross = packets;
+        finding.counters = counters;
+        finding.adjustments = vec![Adjustment::Untransmitted { packets }];
     }
 
     fn disagreements(&mut self) -> Vec<Disagreement> {

@@ -228,6 +228,10 @@ pub enum Place {
     Reset { end: Option<End> },
     /// They left one end's interfaces and did not arrive at the other's.
     Between { left_by: Vec<String>, expected: Option<String>, arrives_at: Option<String> },
+    /// They left, and came back to their sender.
+    Back { interface: String },
+    /// They arrived at the interface, where a program or a filter dropped them before the stack.
+    Program { interface: String },
     /// They arrived, addressed to another Ethernet address.
     ForAnother { interface: String },
     /// They arrived at the interface, and did not come to the open socket.

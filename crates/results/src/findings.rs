@@ -5,6 +5,7 @@
 //! through than was wanted, an answer took long. Without that there is no finding, however odd a setting looks.
 
 mod absent;
+mod acknowledgements;
 mod case;
 #[cfg(any(test, feature = "sample"))]
 pub mod cases;
@@ -41,6 +42,7 @@ mod neighbours;
 mod nothing_comes_through;
 mod others_traffic;
 mod outage;
+mod path_mtu;
 mod pause_storm;
 mod qdisc_drops;
 mod receive_buffer;
@@ -54,6 +56,7 @@ mod segmentation;
 mod send_buffer;
 mod sender_cpu;
 mod shaper;
+mod slow_answers;
 mod small_buffer;
 mod softirq_backlog;
 mod softirq_cpu;
@@ -183,8 +186,10 @@ pub const RULES: &[Rule] = &[
     stack_drops::RULE,
     unaccounted::RULE,
     pause_storm::RULE,
+    acknowledgements::RULE,
     shaper::RULE,
     bottleneck::RULE,
+    path_mtu::RULE,
     lossy_path::RULE,
     retransmission_timeout::RULE,
     reordering::RULE,
@@ -208,6 +213,7 @@ pub const RULES: &[Rule] = &[
     idle_states::RULE,
     coalescing_latency::RULE,
     cpu_wait::RULE,
+    slow_answers::RULE,
     far_path::RULE,
     others_traffic::RULE,
     contradiction::RULE,
@@ -221,9 +227,9 @@ pub fn findings(record: &Record) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for case in Case::of(record) {
         for finding in RULES.iter().filter_map(|rule| (rule.find)(&case)) {
-            // Of both directions at once, a machine's own trouble is told once.
+            // Of both directions at once a machine's own trouble is told once; of requests and their answers any.
             let same = |other: &Finding| (other.name, other.machine) == (finding.name, finding.machine);
-            if finding.machine.is_none() || !found.iter().any(same) {
+            if (finding.machine.is_none() && record.workload.is_stream()) || !found.iter().any(same) {
                 found.push(finding);
             }
         }

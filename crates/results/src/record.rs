@@ -408,6 +408,9 @@ pub struct FlowFigures {
     pub send_calls: Option<u64>,
     /// System calls that received.
     pub receive_calls: Option<u64>,
+    /// The largest packet that the senders' kernel takes the way to carry, octets: of its link, or what a router said.
+    #[serde(default)]
+    pub path_mtu: Option<u32>,
     /// Payload octets that arrived in the measured part.
     pub octets: Option<u64>,
     /// Payload octets that the senders handed over in theirs.

@@ -416,6 +416,8 @@ fn examined_steps() -> Vec<Step> {
         (udp, lost(Place::Icmp { said, end: Some(target) })),
         (udp, lost(Place::Reset { end: Some(target) })),
         (udp, lost(between)),
+        (udp, lost(Place::Back { interface: eth0() })),
+        (udp, lost(Place::Program { interface: eth0() })),
         (udp, lost(Place::ForAnother { interface: eth0() })),
         (udp, lost(Place::NotUp { interface: eth0(), expected: Some("eth1".to_owned()) })),
         (udp, lost(Place::Stalled { reached: TcpReached::Open })),

@@ -224,10 +224,11 @@ impl Shared {
                     continue;
                 };
                 let left = passed.way == Way::Left;
-                let (from, to) = if left { (self.local, self.peer) } else { (self.peer, self.local) };
+                let back = !left && (between.from, between.to) == (self.local, self.peer);
+                let (from, to) = if left || back { (self.local, self.peer) } else { (self.peer, self.local) };
                 let is_ours = match between.about {
                     // An error about what went one way comes the other way, from anybody on the way.
-                    Some(about) if left => about == (to, from),
+                    Some(about) if left || back => about == (to, from),
                     Some(about) => between.to == self.local && about == (to, from),
                     None => (between.from, between.to) == (from, to),
                 };
@@ -248,6 +249,7 @@ impl Shared {
                     what: between.packet,
                     hops: between.hops,
                     for_another: passed.way == Way::CameForAnother,
+                    back,
                     count: 0,
                 };
                 self.heard(|heard| {

@@ -343,12 +343,22 @@ impl Carrier for BareCarrier {
     }
 }
 
-/// An error that costs one datagram: the other end's port is closed for a moment, or there is no route or memory.
+/// An error that costs one datagram: the other end's port is closed for a moment, there is no route or memory, a packet filter
+/// of this machine refuses it, or a router said that an earlier one was too large.
 fn is_lost(error: &io::Error) -> bool {
     is_passing(error)
         || matches!(
             error.raw_os_error(),
-            Some(libc::ECONNREFUSED | libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::ENOMEM)
+            Some(
+                libc::ECONNREFUSED
+                    | libc::ENETUNREACH
+                    | libc::EHOSTUNREACH
+                    | libc::ENETDOWN
+                    | libc::ENOMEM
+                    | libc::EPERM
+                    | libc::EACCES
+                    | libc::EMSGSIZE
+            )
         )
 }
 
@@ -417,7 +427,7 @@ pub fn answer_udp(task: Task) -> Result<FlowOutcome, TrafficError> {
     while !task.clock.stopped() {
         let len = match udp.recv(request.as_mut_slice()) {
             Ok(len) => len,
-            Err(error) if is_passing(&error) || error.kind() == ErrorKind::ConnectionRefused => continue,
+            Err(error) if is_lost(&error) => continue,
             Err(error) => return Err(TrafficError::Moving { what: "receiving requests failed".to_owned(), error }),
         };
         let bare = task.framing.is_bare();

@@ -25,13 +25,15 @@ use super::reachability::{UnprovenLimit, is_refusal};
 use super::sockets::{self, is_passing};
 use super::task::Task;
 use super::wait::wait_until;
-use crate::sys::datagrams::{DatagramBatch, Received};
+use crate::sys::datagrams::{DatagramBatch, Received, path_mtu};
 use crate::sys::poll::wait_readable;
 use crate::sys::socket_state::socket_drops;
 use crate::sys::thread::thread_use;
 
 /// How long a receive may block before the thread looks whether it should end.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// What routers said of those that were on their way may come with as many sends; more, and none fits.
+const TOO_LARGE_TIMES: u32 = 32;
 /// How often the end mark is sent until it is heard.
 const END_PERIOD_NS: u64 = 5_000_000;
 /// How long the sender tries to make its end heard: a queue of some seconds may stand before it.
@@ -61,6 +63,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: Asked) -> Re
     let mut pacer = task.pacer(size as u64, now);
     let mut sequence = 0;
     let mut departures = Departures::default();
+    let mut too_large = 0;
     let ahead = task.paced.filter(|paced| paced.lead_ns > 0);
     if let Some(paced) = ahead {
         paced.steer(socket, true).map_err(TrafficError::System)?;
@@ -114,6 +117,11 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: Asked) -> Re
                 }
                 refused
             }
+            // A router's word on an earlier one: from now on the kernel cuts them apart.
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) && too_large < TOO_LARGE_TIMES => {
+                too_large += 1;
+                continue;
+            }
             Err(error) if out.falls_back(&error, socket) => continue,
             Err(error) => {
                 let what = match error.raw_os_error() {
@@ -126,6 +134,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: Asked) -> Re
                 return Err(TrafficError::Moving { what, error });
             }
         };
+        too_large = 0;
         sequence += taken;
         outcome.messages_total = sequence;
         outcome.octets_total = sequence * size as u64;
@@ -150,6 +159,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: Asked) -> Re
         paced.steer(socket, false).map_err(TrafficError::System)?;
     }
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
+    outcome.path_mtu = path_mtu(socket, task.open.peer.is_ipv4()).ok();
     out.finish(socket).map_err(TrafficError::System)?;
     if C::IS_OWN {
         say_end(&task, socket, sequence, &mut outcome)?;

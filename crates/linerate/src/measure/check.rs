@@ -115,7 +115,7 @@ impl Checker<'_> {
             Ok(_) => None,
             Err(sentence) => Some(sentence),
         };
-        let drops: Vec<LossLine> = examine::drops(&before, &self.counters(route));
+        let drops: Vec<LossLine> = examine::drops(&before, &self.counters(route), &PerEnd::default());
         let largest = if there.max(back) > SMALL + headers { self.largest(asker, there, back, headers)? } else { None };
         self.tell(probe, Came::Failed(Failed::Requests { sentence: said, largest, drops }));
         Ok(false)

@@ -101,7 +101,7 @@ impl Examined {
                 TrialError::NotOpened(_) => TrialError::NotOpened(cause.sentence()),
                 // What was said when it died says already that a link is down.
                 TrialError::Traffic(sentence) if !matches!(cause.probe, Probe::Link { .. }) => {
-                    TrialError::Traffic(format!("{sentence}; {}", cause.sentence()))
+                    TrialError::Traffic(format!("{} ({sentence})", cause.sentence()))
                 }
                 why => why,
             });
@@ -166,7 +166,8 @@ pub(crate) fn examine(
     scope: Option<Scope>,
     heard: &mut dyn FnMut(&Step),
 ) -> Result<Examination, TrialError> {
-    let mut examiner = Examiner { pair, scope, began: Instant::now(), steps: Vec::new(), heard };
+    let mut examiner =
+        Examiner { pair, scope, began: Instant::now(), steps: Vec::new(), heard, drivers: PerEnd::default() };
     match pair.route(ip) {
         Ok(route) => examiner.run(route)?,
         Err(sentence) => examiner.say(Probe::Addresses, Came::Failed(Failed::NoAddresses { sentence })),
@@ -182,6 +183,8 @@ struct Examiner<'a> {
     began: Instant,
     steps: Vec<Step>,
     heard: &'a mut dyn FnMut(&Step),
+    /// Of the ends' interfaces.
+    drivers: PerEnd<Option<String>>,
 }
 
 impl Examiner<'_> {
@@ -222,6 +225,7 @@ impl Examiner<'_> {
         let ways = PerEnd { target: way_of(target?), host: way_of(host?) };
         let [target, host] = described;
         let nics = PerEnd { target: nic_of(target?), host: nic_of(host?) };
+        self.drivers = PerEnd::of(|end| nics[end].as_ref()?.driver.clone());
         let mut links_are_up = true;
         for end in End::BOTH {
             let came = self.link(end, &ways[end], &nics[end]);
@@ -343,7 +347,7 @@ impl Examiner<'_> {
         if listening {
             evidence.heard = self.heard()?;
         }
-        evidence.drops = drops(&before, &self.counters(interfaces)?);
+        evidence.drops = drops(&before, &self.counters(interfaces)?, &self.drivers);
         Ok(evidence)
     }
 
@@ -514,7 +518,7 @@ impl Examiner<'_> {
                 Some(search)
             });
         }
-        let drops = drops(&before, &self.counters(interfaces)?);
+        let drops = drops(&before, &self.counters(interfaces)?, &self.drivers);
         for from in [End::Host, End::Target] {
             let Some(search) = &searches[from] else { continue };
             let came = search.came(from, &heard, mtus, &drops, interfaces);
@@ -580,9 +584,13 @@ fn report_of(reply: Option<Reply>) -> ProbeReport {
 }
 
 /// What both ends saw dropped in between, whichever way it went.
-pub(crate) fn drops(before: &PerEnd<Counters>, after: &PerEnd<Counters>) -> Vec<LossLine> {
+pub(crate) fn drops(
+    before: &PerEnd<Counters>,
+    after: &PerEnd<Counters>,
+    drivers: &PerEnd<Option<String>>,
+) -> Vec<LossLine> {
     let grown = PerEnd::of(|end| after[end].since(&before[end]));
-    let seen = |end: End| SeenDrops::new(end, &grown[end], None);
+    let seen = |end: End| SeenDrops::new(end, &grown[end], drivers[end].as_deref());
     let (target, host) = (seen(End::Target), seen(End::Host));
     let mut lines = drops_seen(false, None, &host, &target);
     let back = drops_seen(false, None, &target, &host);

@@ -37,6 +37,8 @@ pub enum DropCause {
     MacTx,
     /// The sender's IP discarded them, or had no route.
     SenderIp,
+    /// The sender's IP was asked to send them and transmitted none of them.
+    Untransmitted,
     /// They waited for a neighbour's hardware address and had to make room.
     Neighbours,
     /// The sender's socket refused them.
@@ -104,7 +106,7 @@ pub(super) enum Unit {
 /// ip_send_skb) and by `Udp SndbufErrors` (net/ipv4/udp.c, udp_send_skb), and is an error of send(2) besides
 /// where IP_RECVERR is set: one drop, up to four counters. A full backlog is counted by softnet and by the
 /// interface's rx_dropped (net/core/dev.c, enqueue_to_backlog), and by the tx_dropped of a veth that fed it.
-pub(super) const DROPS: [Drop; 26] = [
+pub(super) const DROPS: [Drop; 27] = [
     Drop {
         id: DropCause::Qdisc,
         cause: None,
@@ -143,6 +145,16 @@ pub(super) const DROPS: [Drop; 26] = [
         unit: Whole,
         sources: &[&["Ip OutDiscards", "Ip6 OutDiscards", "Ip OutNoRoutes", "Ip6 OutNoRoutes"]],
         includes: &[DropCause::Qdisc, DropCause::TxRing],
+    },
+    // Of TCP alone: what is refused of a datagram is one of the discards above. [`super::Findings::untransmitted`] reckons it.
+    Drop {
+        id: DropCause::Untransmitted,
+        cause: None,
+        machine: Sender,
+        stage: Stage::SenderStack,
+        unit: Segments,
+        sources: &[],
+        includes: &[],
     },
     // What waited for a neighbour's address and had to make room (net/core/neighbour.c, __neigh_event_send). What
     // waits when the neighbour is given up is dropped too, and counted nowhere (neigh_invalidate).

@@ -131,6 +131,11 @@ pub enum Adjustment {
         /// How many.
         packets: u64,
     },
+    /// What IP was asked to send and transmitted none of, as a packet filter has it.
+    Untransmitted {
+        /// How many.
+        packets: u64,
+    },
     /// The counters are of IP fragments.
     Fragments {
         /// Fragments to a datagram.
@@ -168,7 +173,7 @@ impl LossLine {
         let is_confirmed = !self.counted_again.is_empty()
             || self.adjustments.iter().any(|one| matches!(one, Adjustment::LimitedByInterface { .. }));
         match self.cause {
-            Some(DropCause::Undelivered) => true,
+            Some(DropCause::Undelivered | DropCause::Untransmitted) => true,
             Some(DropCause::Backlog) => !is_confirmed,
             _ => self.counters.is_empty(),
         }
@@ -260,6 +265,9 @@ impl std::fmt::Display for Adjustment {
             Adjustment::LimitedByInterface { name, packets } => write!(f, " on the machine, {name} {packets}"),
             Adjustment::Undelivered { packets } => {
                 write!(f, ": {packets} delivered to nobody and counted as no error, as by a packet filter")
+            }
+            Adjustment::Untransmitted { packets } => {
+                write!(f, ": {packets} asked for and not transmitted, as by a packet filter")
             }
             Adjustment::Fragments { per_datagram, reassembly_failures } => {
                 write!(f, " fragments, {per_datagram} to a datagram")?;

@@ -149,8 +149,33 @@ impl<'a> Seen<'a> {
             (Some(four), Some(six)) => (four.0 + six.0, if four.0 >= six.0 { four.1 } else { six.1 }),
             (one, other) => one.or(other)?,
         };
-        let packets = u64::try_from(rest).ok().filter(|packets| *packets > 0)?;
-        let hits: Hits<'_> = counters.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-        Some((packets, Counted::of(&hits)))
+        counted(rest, &counters)
     }
+
+    /// What IP was asked to send or forwarded, less what it transmitted, fragments told apart (net/ipv4/ip_output.c: OutRequests
+    /// before the filters of the way out, OutTransmits behind them). `None` on kernels that do not have both.
+    pub(super) fn untransmitted(&self) -> Option<(u64, Vec<Counted>)> {
+        let of = |protocol: &str| -> Option<(i128, [(String, u64); 2])> {
+            let get = |name: &str| self.counters.get(Stage::SenderStack, &format!("{protocol} {name}"));
+            let (asked, transmitted) = (get("OutRequests")?, get("OutTransmits")?);
+            let forwarded = ["ForwDatagrams", "OutForwDatagrams"].map(|name| format!("{protocol} {name}"));
+            let forwarded = forwarded.iter().filter_map(|name| self.counters.get(Stage::ReceiverStack, name)).max();
+            let pieces = i128::from(get("FragCreates").unwrap_or(0)) - i128::from(get("FragOKs").unwrap_or(0));
+            let rest = i128::from(asked) + i128::from(forwarded.unwrap_or(0)) + pieces - i128::from(transmitted);
+            let named = |name: &str, value| (format!("{protocol} {name}"), value);
+            Some((rest.max(0), [named("OutRequests", asked), named("OutTransmits", transmitted)]))
+        };
+        let (rest, counters) = match (of("Ip"), of("Ip6")) {
+            (Some(four), Some(six)) => (four.0 + six.0, if four.0 >= six.0 { four.1 } else { six.1 }),
+            (one, other) => one.or(other)?,
+        };
+        counted(rest, &counters)
+    }
+}
+
+/// What is left of a sum, with the counters that it rests on; `None` of nothing.
+fn counted(rest: i128, counters: &[(String, u64)]) -> Option<(u64, Vec<Counted>)> {
+    let packets = u64::try_from(rest).ok().filter(|packets| *packets > 0)?;
+    let hits: Hits<'_> = counters.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    Some((packets, Counted::of(&hits)))
 }

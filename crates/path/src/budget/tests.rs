@@ -52,6 +52,30 @@ const FULL_TBF: List = &[
 ];
 
 #[test]
+fn what_ip_is_asked_to_send_and_does_not_transmit_is_dropped_on_its_way_out() {
+    let of = |most: Option<u64>, sender: List| {
+        let lines = drops_seen(true, most, &host(sender), &target(&[])).lines;
+        lines.iter().map(|line| (line.stage, line.cause, line.packets)).collect::<Vec<_>>()
+    };
+    let filtered = [(Stage::SenderStack, "Ip OutRequests", 1250), (Stage::SenderStack, "Ip OutTransmits", 1192)];
+    let want = |packets| vec![(Stage::SenderStack, Some(DropCause::Untransmitted), packets)];
+    assert_eq!(of(Some(128), &filtered), want(58));
+    assert_eq!(of(Some(5), &filtered), want(5), "no more than was lost");
+    assert_eq!(of(None, &filtered), []);
+    let fragmented = [
+        (Stage::SenderStack, "Ip OutRequests", 1000),
+        (Stage::SenderStack, "Ip FragOKs", 100),
+        (Stage::SenderStack, "Ip FragCreates", 300),
+        (Stage::SenderStack, "Ip OutTransmits", 1200),
+    ];
+    assert_eq!(of(Some(100), &fragmented), []);
+    // An old kernel tells one of both.
+    assert_eq!(of(Some(100), &filtered[..1]), []);
+    // What is refused of a datagram is among the discards already.
+    check(lost(1250, 1192), &filtered, &[], &[], 58);
+}
+
+#[test]
 fn a_lost_end_mark_is_no_lost_datagram() {
     for (sent, received, drops, packets) in [(100, 60, 41, Some(40)), (100, 100, 1, None)] {
         let datagrams = Datagrams { socket_drops: Some(drops), marks_lost: 2, ..lost(sent, received) };

@@ -305,6 +305,16 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
             let be = if astray.is_some() { "the sender's route decides: " } else { "" };
             format!("{what} leave the {from} by {by} and do not arrive at the {to}{at}: {be}{next}")
         }
+        Place::Back { interface } => format!(
+            "{what} from the {from} to the {to} come back to the {from}'s {interface}: a router on the way sends them back, so that \
+             they go in a circle; see the routes of the routers (traceroute)"
+        ),
+        Place::Program { interface } => {
+            format!(
+                "{what} from the {from} arrive at the {to}'s {interface}, and {} before its stack",
+                program(interface)
+            )
+        }
         Place::ForAnother { interface } => format!(
             "{what} arrive at the {to}'s {interface} addressed to another Ethernet address: the neighbour entry on the way, of \
              the {from} or of a router, is wrong (ip neigh)"
@@ -367,8 +377,19 @@ fn too_large(probe: Probe, largest: u32, mtus: PerEndMtu, place: Option<&Place>)
             "{text}: packets of up to {largest} bytes pass, and the links say {octets}; larger ones arrive at {interface} and \
              no socket gets them: see the {to}'s input filter (nft list ruleset, iptables -nvL INPUT)"
         ),
+        (_, Some(Place::Program { interface })) => format!(
+            "{text}: packets of up to {largest} bytes pass, and the links say {octets}; larger ones arrive at the {to}'s \
+             {interface}, and {} before its stack",
+            program(interface)
+        ),
         _ => format!("{text}, and no ICMP says so: {}", smaller_mtu(largest, octets)),
     }
+}
+
+fn program(interface: &str) -> String {
+    format!(
+        "an XDP program or a filter of tc there drops them (ip -d link show dev {interface}, tc filter show dev {interface} ingress)"
+    )
 }
 
 fn dropped(lines: &[LossLine]) -> String {

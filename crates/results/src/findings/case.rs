@@ -35,6 +35,8 @@ const PART: f64 = 0.05;
 /// share of the line rate to a few percent where nothing else limits it.
 const SHORT_OF_ASKED: f64 = 0.98;
 const SHORT_OF_LINE: f64 = 0.93;
+/// A machine that has other things to do now and then is late with a request.
+const SELDOM: f64 = 0.9;
 /// What more than this part of a link's speed passes is no link of that speed.
 const ABOVE_LINE: f64 = 1.02;
 /// From this share of its time on, a CPU or a thread had no time left: what an end of a trial shows, too.
@@ -111,9 +113,13 @@ impl<'a> Case<'a> {
             Direction::Both => &[Direction::Tx, Direction::Rx],
         };
         let mut cases: Vec<Case<'a>> = ways.iter().map(|way| Case::one(record, *way)).collect();
-        // Of requests the way of the answers, where any were lost on it.
-        if let [Losses { direction, .. }, ..] = record.losses_of(Counted::Answers)[..] {
-            cases.extend(Some(Case::one(record, direction)).filter(|case| case.loss().is_some()));
+        // Of requests the way of the answers, where any were lost on it, or dropped.
+        if !record.workload.is_stream() {
+            let answers =
+                Case::one(record, if record.direction == Direction::Tx { Direction::Rx } else { Direction::Tx });
+            let is_tcp = !matches!(record.workload, Workload::UdpRr);
+            let dropped = || is_tcp && answers.missing().is_some_and(|missing| missing > 0) && answers.drops_seen() > 0;
+            cases.extend((answers.loss().is_some() || dropped()).then_some(answers));
         }
         cases
     }
@@ -133,7 +139,8 @@ impl<'a> Case<'a> {
             return lines.iter().filter(|line| !both || line.direction == self.way).cloned().collect();
         }
         // Of TCP nothing is numbered, but the same counters move: the budget's table says which they are.
-        drops_seen(self.shares_machine(), None, &self.sender.seen(), &self.receiver.seen()).lines
+        let most = self.is(Workload::TcpCrr).then(|| self.retransmitted_by_any());
+        drops_seen(self.shares_machine(), most, &self.sender.seen(), &self.receiver.seen()).lines
     }
 
     /// This direction's figures; absent where the trial failed.
@@ -294,6 +301,28 @@ impl<'a> Case<'a> {
         (share >= LOSS && tcp.retransmissions >= FEW).then_some(share)
     }
 
+    /// What did not arrive, or was retransmitted, where that matters.
+    fn missing(&self) -> Option<u64> {
+        let of_segments = || Some(self.losses()?.lost());
+        match (self.loss(), self.retransmitted()) {
+            (Some(loss), _) => Some(loss.packets),
+            (None, Some(_)) => {
+                let tcp = self.tcp()?;
+                Some(tcp.segments_lost.filter(|lost| *lost > 0).unwrap_or(tcp.retransmissions))
+            }
+            (None, None) if self.is(Workload::TcpStream) => self.tcp_loss().and_then(|_| of_segments()),
+            // Each that is lost keeps the next waiting.
+            (None, None) if self.waited_for_timer().is_none() => None,
+            (None, None) if self.is(Workload::TcpRr) => of_segments().filter(|lost| *lost > 0),
+            (None, None) => Some(self.retransmitted_by_any()).filter(|again| *again > 0),
+        }
+    }
+
+    /// Segments that either machine retransmitted, SYNs among them, other connections' too.
+    pub(super) fn retransmitted_by_any(&self) -> u64 {
+        self.sides().iter().filter_map(|side| side.counter("Tcp RetransSegs")).total()
+    }
+
     /// What a stage lost, where that is a good part of what was lost.
     pub(super) fn lost_at(&self, stage: Stage) -> Option<LostAt<'_>> {
         self.lost_by(stage, |_| true)
@@ -303,13 +332,7 @@ impl<'a> Case<'a> {
     pub(super) fn lost_by(&self, stage: Stage, is: impl Fn(&LossLine) -> bool) -> Option<LostAt<'_>> {
         let lines: Vec<&LossLine> = self.drops.iter().filter(|line| line.stage == stage && is(line)).collect();
         let packets: u64 = lines.iter().map(|line| line.packets).total();
-        let all = match (self.loss(), self.retransmitted()) {
-            (Some(loss), _) => loss.packets,
-            (None, Some(_)) => {
-                self.tcp()?.segments_lost.filter(|lost| *lost > 0).unwrap_or(self.tcp()?.retransmissions)
-            }
-            (None, None) => return None,
-        };
+        let all = self.missing()?;
         let part = packets as f64 / all.max(1) as f64;
         if packets < FEW.min(all) || part < PART {
             return None;
@@ -420,6 +443,16 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Fewer transactions a second came about than were asked: a clause that says so.
+    pub(super) fn seldom(&self) -> Option<String> {
+        let got = self.record.result.as_ref()?.transactions_per_s?;
+        let asked = self.asked.as_ref().filter(|asked| !asked.workload.is_stream())?;
+        let each = f64::from(asked.streams.max(1));
+        let wanted = each * 1e9 / asked.rate.gap_ns(u64::from(asked.request_size).max(1))?;
+        (wanted.is_finite() && got < self.reached().min(SELDOM) * wanted)
+            .then(|| format!("{} of {} transactions/s that were asked came about", tidy(got), tidy(wanted)))
+    }
+
     /// From this share of what was asked on it was reached: at random departures, less may have been drawn.
     pub(super) fn reached(&self) -> f64 {
         let is_random = self.asked.as_ref().is_some_and(|asked| asked.spacing == Spacing::Poisson);
@@ -491,7 +524,9 @@ impl<'a> Case<'a> {
     pub(super) fn is_troubled(&self) -> bool {
         self.loss().is_some()
             || self.retransmitted().is_some()
+            || self.tcp_loss().is_some()
             || self.short().is_some()
+            || self.seldom().is_some()
             || self.duplicated().is_some()
             || self.overtaken().is_some()
             || self.waited_for_timer().is_some()
@@ -522,20 +557,19 @@ impl<'a> Case<'a> {
 
     /// A good part of the loss, in words.
     pub(super) fn of_loss(&self, at: &LostAt) -> String {
-        let of = if self.loss().is_some() { "of all that was lost" } else { "for each segment that was retransmitted" };
-        match self.loss() {
-            Some(_) => format!("{} {of}", percent(at.part)),
-            None => {
-                let again = self.tcp().map_or(1, |tcp| tcp.retransmissions.max(1));
-                format!("{} {of}", tidy(at.packets as f64 / again as f64))
+        match self.tcp().filter(|tcp| tcp.retransmissions > 0 && self.is(Workload::TcpStream)) {
+            Some(tcp) if self.loss().is_none() => {
+                let again = at.packets as f64 / tcp.retransmissions as f64;
+                format!("{} for each segment that was retransmitted", tidy(again))
             }
+            _ => format!("{} of all that was lost", percent(at.part)),
         }
     }
 }
 
 impl<'a> Side<'a> {
     /// Its counters, as its driver means them.
-    fn seen(self) -> Seen<'static> {
+    pub(super) fn seen(self) -> Seen<'static> {
         Seen::new(self.end, &self.machine.counters, self.nic().and_then(|nic| nic.driver.as_deref()))
     }
 
@@ -621,6 +655,24 @@ impl<'a> Side<'a> {
         (median >= SLOW_ANSWER_S).then(|| format!("half of the answers took {} µs or more", tidy(median * 1e6)))
     }
 
+    /// Packets that its interface sent.
+    pub(super) fn link_sent(self) -> Option<u64> {
+        self.sum(Stage::DriverTxRing, |name| name == "link tx_packets")
+    }
+
+    /// Packets that its interface received.
+    pub(super) fn link_received(self) -> Option<u64> {
+        self.sum(Stage::DriverRxRing, |name| name == "link rx_packets")
+    }
+
+    /// Of what its root discipline sent, how often it held a packet back to keep to a rate: the discipline, and the share.
+    pub(super) fn held_at_egress(self) -> Option<(&'a str, f64)> {
+        let kind = self.nic()?.rate_keeper()?;
+        let of = |field: &str| self.sum(Stage::Qdisc, |name| is_of_root(name, field));
+        let (held, sent) = (of("overlimits")?, of("packets")?);
+        (held >= FEW).then_some((kind, held as f64 / sent.max(1) as f64))
+    }
+
     /// The sum of the counters at this stage that `is` takes; absent where there is none of them.
     pub(super) fn sum(self, stage: Stage, is: impl Fn(&str) -> bool) -> Option<u64> {
         let counters: &BTreeMap<String, u64> = self.machine.counters.0.get(&stage)?;
@@ -638,6 +690,11 @@ impl<'a> Side<'a> {
     pub(super) fn offload(self, name: &str) -> Option<bool> {
         self.nic()?.offloads.get(name).copied()
     }
+}
+
+/// Whether a counter is this field of a root discipline: `eth0 tbf overlimits`. Those below it have their handle in their names.
+fn is_of_root(name: &str, field: &str) -> bool {
+    name.ends_with(field) && name.split_whitespace().count() == 3 && !name.contains('@')
 }
 
 /// A share of a whole in percent.

@@ -7,7 +7,7 @@ use linerate_machine::end::End;
 use linerate_machine::environment::{Amount, Eee, IdleState, LinkModes, Pause};
 use linerate_machine::probe::{Protocol, Refusal};
 use linerate_machine::profile::{Function, KERNEL, Stack};
-use linerate_path::budget::{Datagrams, Seen, loss_budget};
+use linerate_path::budget::{Datagrams, Seen, drops_seen, loss_budget};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::event::{Event, Happening};
@@ -617,19 +617,65 @@ fn in_time() -> Vec<FaultCase> {
             (tcp.rtt_s, tcp.min_rtt_s) = (20.5e-3, Some(20e-3));
             limited(r, Limit::SlowStart, None, 0.7);
         }),
+        case("datagrams that the way carries in two pieces each", "path-mtu", &[], udp(Rx, 100, 100.0), |r| {
+            r.asked.insert("message_size".to_owned(), "1432".to_owned());
+            r.result.as_mut().expect("figures").flow.path_mtu = Some(1300);
+        }),
+        case("acknowledgements that a packet filter takes", "acknowledgements", &["outage"], tcp(Rx, 0.9), |r| {
+            acknowledged(r, [400, 400]);
+            r.host.counters.add(Stage::ReceiverStack, "Ip InReceives", 400);
+            r.host.counters.add(Stage::ReceiverStack, "Ip InDelivers", 160);
+            let stall = Happening::Stall { direction: Some(Rx), lost_share: None };
+            r.events = vec![event(0.1, Some(1.3), None, stall)];
+        }),
+        case("acknowledgements that are lost on the way", "acknowledgements", &[], tcp(Rx, 0.9), |r| {
+            acknowledged(r, [400, 160]);
+        }),
+        case("acknowledgements behind a token bucket", "acknowledgements", &["bottleneck"], tcp(Rx, 250.0), |r| {
+            acknowledged(r, [754, 754]);
+            nic(&mut r.target).qdisc = Some("tbf".to_owned());
+            r.target.counters.add(Stage::Qdisc, "eth0 tbf packets", 754);
+            r.target.counters.add(Stage::Qdisc, "eth0 tbf overlimits", 2_126);
+            limited(r, Limit::Path, None, 0.7);
+        }),
+        case("requests behind a token bucket", "shaper", &["slow-answers"], rr(8.5e-3), |r| {
+            nic(&mut r.host).qdisc = Some("tbf".to_owned());
+            r.host.counters.add(Stage::Qdisc, "eth0 tbf packets", 250);
+            r.host.counters.add(Stage::Qdisc, "eth0 tbf overlimits", 217);
+            slow(r, Limit::Queues, 0.8);
+        }),
+        case("answers that wait where nobody sees it", "slow-answers", &[], rr(8.5e-3), |r| {
+            slow(r, Limit::Queues, 0.8);
+        }),
+        case(
+            "requests over TCP that a packet filter takes",
+            "stack-drops",
+            &["retransmission-timeout"],
+            rr(300e-6),
+            |r| {
+                over_tcp(r, 7);
+                r.losses = vec![of_segments(Rx, 10, 0), of_segments(Tx, 0, 0)];
+                let packets = 10;
+                r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 5_017 + packets);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 5_017);
+            },
+        ),
+        case(
+            "connections whose SYN a packet filter takes",
+            "stack-drops",
+            &["retransmission-timeout"],
+            rr(300e-6),
+            |r| {
+                over_tcp(r, 3);
+                r.workload = Workload::TcpCrr;
+                r.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", 3);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 205);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 202);
+            },
+        ),
         case("answers over TCP, some lost", "retransmission-timeout", &[], rr(300e-6), |r| {
-            r.workload = Workload::TcpRr;
-            let latency = r.result.as_mut().and_then(|figures| figures.latency.as_mut()).expect("it is timed");
-            latency.histogram.record_n(300_000, 5_000);
-            latency.histogram.record_n(204_000_000, 7);
-            let way = |direction, lost: u64| Losses {
-                direction,
-                of: Counted::Segments,
-                sent: 5_007,
-                arrived: 5_007 - lost,
-                unaccounted: lost as i64,
-            };
-            r.losses = vec![way(Rx, 3), way(Tx, 4)];
+            over_tcp(r, 7);
+            r.losses = vec![of_segments(Rx, 3, 3), of_segments(Tx, 4, 4)];
         }),
     ]
 }
@@ -754,6 +800,34 @@ fn arrivals(record: &mut Record, gaps: &[(u64, u64)], runs: &[(u64, u64)]) {
     flow.loss_bursts = runs.iter().copied().collect();
 }
 
+/// So many packets went back from the receiving target, and so many arrived at the host.
+fn acknowledged(record: &mut Record, [sent, arrived]: [u64; 2]) {
+    record.target.counters.add(Stage::DriverTxRing, "link tx_packets", sent);
+    record.host.counters.add(Stage::DriverRxRing, "link rx_packets", arrived);
+}
+
+/// Requests over TCP, of which so many took as long as its timer.
+fn over_tcp(record: &mut Record, slow: u64) {
+    record.workload = Workload::TcpRr;
+    let latency = record.result.as_mut().and_then(|figures| figures.latency.as_mut()).expect("it is timed");
+    latency.histogram.record_n(300_000, 5_000);
+    latency.histogram.record_n(204_000_000, slow);
+}
+
+/// Segments of requests, or of answers: lost, and of them unaccounted for.
+fn of_segments(direction: Direction, lost: u64, unaccounted: i64) -> Losses {
+    Losses { direction, of: Counted::Segments, sent: 5_007, arrived: 5_007 - lost, unaccounted }
+}
+
+/// Answers of which half take so long that the quickest is no measure for them.
+fn slow(record: &mut Record, limit: Limit, share: f64) {
+    let latency = record.result.as_mut().and_then(|figures| figures.latency.as_mut()).expect("it is timed");
+    latency.min_s = Some(20e-6);
+    let seconds = latency.mean_s.expect("a mean") * share;
+    let line = |limit, seconds, share| TimeLine { direction: Rx, limit, end: None, seconds, share };
+    record.time_budget = vec![line(limit, seconds, share), line(Limit::OnTheWay, 1e-5, 1.0 - share)];
+}
+
 /// They were lost at the receiver's sockets.
 fn socket_drops(record: &mut Record, lost: u64) {
     lose(record, lost);
@@ -763,6 +837,13 @@ fn socket_drops(record: &mut Record, lost: u64) {
 
 /// Makes the loss budget as measuring does.
 fn settle(record: &mut Record) {
+    if record.workload == Workload::TcpRr {
+        let lost = record.losses_of(Counted::Segments).iter().map(|losses| losses.lost()).sum();
+        let (target, host) = (&record.target.counters, &record.host.counters);
+        let (sender, receiver) = (Seen::new(End::Host, host, None), Seen::new(End::Target, target, None));
+        record.loss_budget = Some(drops_seen(false, Some(lost), &sender, &receiver).lines);
+        return;
+    }
     let Some(flow) = record.result.as_ref().map(|figures| &figures.flow) else { return };
     let (Some(sent), Some(received)) = (flow.packets_sent, flow.packets_received) else { return };
     let datagrams = Datagrams { sent, received_unique: received, ..Datagrams::default() };

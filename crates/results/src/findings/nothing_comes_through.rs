@@ -1,6 +1,8 @@
 //! Nothing came through, and what was tried right after says why.
 //! Knows an examination's steps; what they mean is said beside them.
 
+use linerate_machine::end::End;
+
 use super::case::Case;
 use super::trouble::capital;
 use super::{Finding, RULES, Rule, Sureness};
@@ -25,11 +27,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let Came::Failed(failed) = &step.came else { return None };
     let (kind, sure) = kind(failed);
     let machine = match failed {
-        Failed::Lost { place: Place::Between { .. } | Place::Unseen, .. }
+        Failed::Size { place: Some(Place::Program { .. }), .. } => step.probe.end().map(End::other),
+        Failed::Lost { place: Place::Between { .. } | Place::Back { .. } | Place::Unseen, .. }
         | Failed::Size { .. }
         | Failed::Hops { .. } => None,
         Failed::Lost { place: Place::Icmp { end, .. } | Place::Reset { end }, .. } => *end,
-        Failed::Lost { place: Place::NotUp { .. } | Place::ForAnother { .. }, from, .. } => Some(from.other()),
+        Failed::Lost {
+            place: Place::NotUp { .. } | Place::ForAnother { .. } | Place::Program { .. }, from, ..
+        } => Some(from.other()),
         Failed::Lost { from, .. } => Some(*from),
         _ => step.probe.end(),
     };
@@ -86,6 +91,8 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
             Place::Icmp { .. } => ("rejected", Sure),
             Place::Reset { .. } => ("reset", Likely),
             Place::Between { .. } => ("lost-between", Likely),
+            Place::Back { .. } => ("comes-back", Likely),
+            Place::Program { .. } => ("interface-filter", Likely),
             Place::ForAnother { .. } => ("wrong-neighbour", Likely),
             Place::NotUp { .. } => ("lost-in-receiver", Likely),
             Place::Stalled { .. } => ("stalled", Likely),

@@ -3,7 +3,7 @@
 
 use linerate_trial::spec::Workload;
 
-use super::case::{Case, percent, tidy};
+use super::case::{Case, Side, percent, tidy};
 use super::{Finding, Rule, Sureness};
 use crate::total::Total;
 
@@ -17,9 +17,16 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
+/// Whether fewer packets reached either link than the other sent, and no counter of either machine saw any dropped.
+fn is_between(case: &Case<'_>) -> bool {
+    let missing = |from: Side<'_>, to: Side<'_>| Some(from.link_sent()?.saturating_sub(to.link_received()?));
+    let (there, back) = (missing(case.sender, case.receiver), missing(case.receiver, case.sender));
+    case.drops_seen() == 0 && there.unwrap_or(0) + back.unwrap_or(0) > 0
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
     let (slow, all) = case.waited_for_timer()?;
-    let again: u64 = case.sides().iter().filter_map(|side| side.counter("Tcp RetransSegs")).total();
+    let again = case.retransmitted_by_any();
     let syn: u64 = case.sides().iter().filter_map(|side| side.counter("TcpExt TCPSynRetrans")).total();
     let lost: u64 = case.record.losses.iter().map(|losses| losses.lost()).total();
     let sure = if again + lost > 0 { Sureness::Likely } else { Sureness::Possible };
@@ -38,7 +45,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             format!("{} of {} segments from the {from} to the {to} were lost", losses.lost(), losses.sent)
         })
         .collect();
-    let sentence = format!("Packets are lost, and {slow} of {all} {what} waited until TCP sent them again.");
+    let where_lost = if is_between(case) { "lost between the two ends" } else { "lost" };
+    let sentence = format!("Packets are {where_lost}, and {slow} of {all} {what} waited until TCP sent them again.");
     Some(
         RULE.finds(case, None, sure, 0.8, sentence)
             .because(format!(

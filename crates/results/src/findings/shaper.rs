@@ -1,24 +1,51 @@
 //! A queueing discipline of the sender keeps to a rate, and that is what limits.
 //! Knows the time budget, and the disciplines' names.
 
-use super::case::{Case, percent};
+use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
 
 /// From this share of the time on.
 const SHARE: f64 = 0.3;
+/// From this share of its packets on a discipline holds requests or answers back.
+const HELD: f64 = 0.1;
 
 pub(super) const RULE: Rule = Rule {
     name: "shaper",
     says: "A queueing discipline at the sender's egress keeps to a rate, and is what limits.",
     rests_on: "The time budget's line shaper with at least 30 % of the time: frames stood in a discipline that keeps to a rate, or \
-               it held them back (overlimits).",
+               it held them back (overlimits). Of requests: at least 30 % of the time in queues, and at an end a discipline that keeps \
+               to a rate and held back at least 10 % of its packets.",
     source: "tc(8), tc-tbf(8); Linux struct gnet_stats_queue (linux/gen_stats.h).",
     suggests: &["qdisc"],
     find,
 };
 
+/// Of requests: either end's shaper, that of the answers too.
+fn find_of_requests(case: &Case<'_>) -> Option<Finding> {
+    let queued = case.share_of(&[Limit::Queues]);
+    if case.record.workload.is_stream() || queued < SHARE {
+        return None;
+    }
+    let held = case.sides().into_iter().filter_map(|side| Some((side, side.held_at_egress()?)));
+    let (side, (kind, share)) = held.max_by(|a, b| a.1.1.total_cmp(&b.1.1)).filter(|(_, (_, share))| *share >= HELD)?;
+    let what = if side.end == case.sender.end { "requests" } else { "answers" };
+    let sentence = format!("A shaper at the {}'s own egress holds {what} back.", side.end);
+    Some(
+        RULE.finds(case, Some(side.end), Sureness::Likely, queued, sentence)
+            .because(format!("{kind} held a packet back {} times for each that it sent", tidy(share)))
+            .because(format!("queues and slow wake-ups took {} of the transactions' time", percent(queued)))
+            .because_of(case.seldom())
+            .attempt(side.setting("qdisc"), "default", "latency_p50")
+            .wrong_if("It is wrong if answers take as long without it.")
+            .explains(&["slow-answers", "idle-states", "coalescing-latency"]),
+    )
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
+    if !case.record.workload.is_stream() {
+        return find_of_requests(case);
+    }
     let line = case.time().find(|line| line.limit == Limit::Shaper && line.share >= SHARE)?;
     let short = case.short()?;
     let side = case.sender;

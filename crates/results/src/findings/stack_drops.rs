@@ -10,7 +10,8 @@ use super::{Finding, Rule};
 pub(super) const RULE: Rule = Rule {
     name: "stack-drops",
     says: "The stack threw packets away: a wrong checksum, nobody at the port, no route, a packet that it did not believe.",
-    rests_on: "A loss of at least 10 packets, and 5 % of what was lost, at the stages sender stack or receiver stack.",
+    rests_on: "A loss of at least 10 packets, and 5 % of what was lost, at the stages sender stack or receiver stack; of requests \
+               over TCP any that were retransmitted.",
     source: "RFC 4293 (Ip), RFC 4113 (Udp); Linux Documentation/networking/snmp_counter.rst.",
     suggests: &["tx_checksum"],
     find,
@@ -22,7 +23,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (side, at) = lost.max_by(|a, b| a.1.part.total_cmp(&b.1.part))?;
     let counted = |field: &str| at.any(|line| line.counts(field));
     let is_filtered = |line: &LossLine| {
-        line.cause == Some(DropCause::Undelivered)
+        matches!(line.cause, Some(DropCause::Undelivered | DropCause::Untransmitted))
             || line.has_reason("NETFILTER_DROP")
             || line.is_dropped_by("nf_hook_slow")
     };
@@ -35,6 +36,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         () if counted("NoPorts") => "nobody listened at the port",
         () if counted("unresolved_discards") || at.any(|line| line.has_reason("NEIGH_*")) => {
             "its neighbour's hardware address was not known"
+        }
+        () if at.any(|line| line.cause == Some(DropCause::Untransmitted)) => {
+            "a packet filter took it on its way out, for all that shows"
         }
         () if at.any(is_filtered) => "a packet filter took it, for all that shows",
         () if counted("InAddrErrors") => "it came from, or was for, an address that cannot be",
@@ -50,6 +54,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
         .because(at.evidence())
         .because(case.of_loss(&at))
+        .explains(&["retransmission-timeout"])
         .wrong_if("It is wrong if these counters grow as fast while no test runs: then other traffic moves them.");
     if counted("InCsumErrors") {
         // A MAC that fills checksums in wrongly is more common than a cable that spoils them and no CRC.

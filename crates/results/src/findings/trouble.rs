@@ -1,6 +1,8 @@
 //! What went wrong for the user, in one sentence, or that nothing did.
 //! Knows what was wanted and what came; names no cause.
 
+use std::collections::BTreeSet;
+
 use linerate_machine::end::Direction;
 use linerate_trial::event::{Event, Happening};
 
@@ -54,8 +56,20 @@ fn wrong(record: &Record) -> Option<String> {
         if let Some(share) = case.retransmitted() {
             clauses.push(format!("{way}{} of the segments were retransmitted", percent(share)));
         }
+        if let Some(share) = case.tcp_loss().filter(|_| case.retransmitted().is_none()) {
+            clauses.push(format!("{way}{} of the segments that TCP sent did not arrive", percent(share)));
+        }
         clauses.extend(case.short().map(|short| format!("{way}{short}")));
+        clauses.extend(case.seldom());
+        if let Some((path, ..)) = case.fragmented_by_path() {
+            clauses.push(format!(
+                "{way}datagrams were cut into fragments, for the way carries packets of {path} bytes only"
+            ));
+        }
     }
+    // Of requests and their answers some are the same.
+    let mut said = BTreeSet::new();
+    clauses.retain(|clause| said.insert(clause.clone()));
     (!clauses.is_empty()).then(|| format!("{}.", capital(&clauses.join("; "))))
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Missing {
     between: Option<f64>,
     counted: String,
     of_segments: bool,
+    /// The receiver's link has all that left the sender's, and nothing else: of a few, one packet of another kind is a good part.
+    all_came: bool,
 }
 
 impl Missing {
@@ -44,8 +46,7 @@ impl Missing {
         if packets < FEW.min(loss.packets) || part < PART || case.record.loss_budget.is_none() {
             return None;
         }
-        let out = case.sender.sum(Stage::DriverTxRing, |name| name == "link tx_packets");
-        let came = case.receiver.sum(Stage::DriverRxRing, |name| name == "link rx_packets");
+        let (out, came) = (case.sender.link_sent(), case.receiver.link_received());
         let share = |from: Option<u64>, to: Option<u64>| Some(from?.saturating_sub(to?) as f64 / packets as f64);
         let before = share(before_the_link(case), out);
         let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
@@ -60,8 +61,14 @@ impl Missing {
         let is_comparable = |out: u64, came: u64| came as f64 <= out as f64 * 1.02 && came as f64 >= out as f64 * 0.5;
         let of_segments = case.losses().is_some_and(|losses| losses.of == Counted::Segments);
         let comparable = out.zip(came).is_some_and(|(out, came)| !of_segments || is_comparable(out, came));
-        let between = share(out, came).filter(|_| comparable);
-        Some(Missing { loss, packets, part, before, between, counted, of_segments })
+        // A buffer that is cut into segments only behind the sender's link is one packet to both interfaces.
+        let per_packet = match (case.losses().filter(|_| of_segments), out) {
+            (Some(losses), Some(out)) => (losses.sent as f64 / out.max(1) as f64).max(1.0),
+            _ => 1.0,
+        };
+        let between = share(out, came).filter(|_| comparable).map(|between| between * per_packet);
+        let all_came = packets >= FEW / 2 && out.zip(came).is_some_and(|(out, came)| out.abs_diff(came) * 5 <= packets);
+        Some(Missing { loss, packets, part, before, between, counted, of_segments, all_came })
     }
 
     fn is_before(&self) -> bool {
@@ -99,7 +106,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             Some(sender),
             format!("Packets vanished in the {sender} before its link: in its stack, where no counter saw them."),
         ),
-        Some(between) if between <= 0.2 && missing.packets >= 20 => (
+        Some(between) if between <= 0.2 && (missing.packets >= 20 || missing.all_came) => (
             Some(receiver),
             format!(
                 "Packets vanished in the {receiver} behind its link: a firewall, an XDP program, or another filter."

@@ -134,6 +134,7 @@ impl Joined<'_> {
             merged(&senders.iter().filter_map(|flow| flow.departure_gaps.as_ref()).collect::<Vec<_>>());
         figures.achieved_load_bps = Some(senders.iter().map(|flow| 8.0 * rate(flow.octets, flow)).sum());
         figures.octets_sent = Some(senders.iter().map(|flow| flow.octets).total());
+        figures.path_mtu = senders.iter().filter_map(|flow| flow.path_mtu).min();
         if self.spec.workload == Workload::UdpStream {
             figures.packets_sent = Some(senders.iter().map(|flow| flow.messages).total());
         }
@@ -194,6 +195,10 @@ impl Joined<'_> {
             tcp.spurious_retransmissions = pairs.iter().map(|pair| pair.source.segments?.spurious).total();
         }
         if !self.spec.workload.is_stream() {
+            // Of datagrams alone: what arrives more often than it was asked was doubled on the way.
+            let twice = |pair: &Pair<'_>| Some(pair.sink.messages_total.saturating_sub(pair.source.requests?));
+            let twice: Option<u64> = pairs.iter().map(twice).total();
+            figures.packets_duplicated = twice.filter(|twice| *twice > 0 && self.spec.workload == Workload::UdpRr);
             return figures;
         }
         figures.sender_api = ApiUse::combine(pairs.iter().map(|pair| &pair.source.api));
@@ -205,6 +210,7 @@ impl Joined<'_> {
         figures.departure_gaps = merged(&departures);
         figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).total());
         figures.octets_sent = Some(pairs.iter().map(|pair| pair.source.octets).total());
+        figures.path_mtu = pairs.iter().filter_map(|pair| pair.source.path_mtu).min();
         figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, pair.sink)).sum());
         figures.achieved_load_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum());
         let arrivals: Vec<_> = pairs.iter().filter_map(|pair| pair.sink.arrivals.as_ref()).collect();

@@ -40,8 +40,9 @@ pub(crate) fn transactions(of: &Transactions<'_>) -> Vec<TimeLine> {
     let quick = quick_ns as f64 / 1e9;
     // Round trips in which a segment was sent again.
     let again = of.retransmission_s.map_or(0.0, |least| {
-        let slow: u64 = of.latency.buckets().filter(|(ns, _)| *ns as f64 >= least * 1e9).map(|(_, count)| count).sum();
-        (slow as f64 * least).min(all)
+        let slow = of.latency.buckets().filter(|(ns, _)| *ns as f64 >= least * 1e9);
+        // The timer takes longer each time, and that of a SYN a second.
+        slow.map(|(ns, count)| (ns as f64 / 1e9 - quick).max(0.0) * count as f64).sum::<f64>().min(all)
     });
     sums.add(Limit::LostAndWaited, None, again);
     let mut left = all - again;

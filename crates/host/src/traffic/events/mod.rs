@@ -90,7 +90,7 @@ impl Watcher {
         self.scheduled = scheduled;
         if signs.throttled_us > 0 {
             self.extend(Happening::Throttled, since_ns, now_ns, now_ns - since_ns);
-        } else if late_ns > LATE_NS && !is_busy(late_ns, delay_ns, signs, now_ns - since_ns) {
+        } else if late_ns.min(now_ns - since_ns) > LATE_NS && !is_busy(late_ns, delay_ns, signs, now_ns - since_ns) {
             // The stop began somewhere between the last look and the time for which this one was meant.
             let due_ns = now_ns - late_ns.min(now_ns - since_ns);
             let from_ns = since_ns + (due_ns - since_ns) / 2;

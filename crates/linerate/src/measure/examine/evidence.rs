@@ -53,7 +53,7 @@ impl Evidence {
     /// How many packets of a kind an end saw; `None`: it sees none.
     fn seen(&self, end: End, left: bool, is: impl Fn(Packet) -> bool) -> Option<Vec<&Seen>> {
         let packets = self.heard[end].packets.as_ref()?;
-        Some(packets.iter().filter(|seen| seen.left == left && is(seen.what)).collect())
+        Some(packets.iter().filter(|seen| seen.left == left && !seen.back && is(seen.what)).collect())
     }
 
     /// The interface at which packets from the other end come in, where that is not the usual one only.
@@ -261,8 +261,14 @@ impl Evidence {
     /// An ICMP error that an end saw about its packets of this protocol; or, of what is no matter of protocols, about any of
     /// them: routers send few such errors a second (RFC 1812, section 4.3.2.8).
     fn icmp_about(&self, end: End, protocol: Protocol) -> Option<Place> {
-        let of_routing =
-            |what| matches!(what, IcmpError::NetUnreachable | IcmpError::HostUnreachable | IcmpError::TimeExceeded);
+        // A router that forbids everything forbids this.
+        let all = [Protocol::Echo, Protocol::Udp, Protocol::Tcp];
+        let nothing_passes = !all.iter().any(|one| self.is_answered(end, *one));
+        let of_routing = |what| match what {
+            IcmpError::NetUnreachable | IcmpError::HostUnreachable | IcmpError::TimeExceeded => true,
+            IcmpError::Prohibited => nothing_passes,
+            _ => false,
+        };
         let is_about = |packet: Packet| match packet {
             Packet::Error { about, what, .. } => about == Some(protocol) || of_routing(what),
             _ => false,
@@ -282,6 +288,12 @@ impl Evidence {
         Some(Place::Icmp { end: self.sayer(said.by), said })
     }
 
+    /// The interface by which packets came back that an end sent.
+    fn back_at(&self, end: End, is: impl Fn(Packet) -> bool) -> Option<String> {
+        let packets = self.heard[end].packets.as_ref()?;
+        packets.iter().find(|seen| seen.back && is(seen.what)).map(|seen| seen.interface.clone())
+    }
+
     /// Where packets were lost that one end sent and the other did not get, by what both saw of them.
     fn place(&self, from: End, is: impl Fn(Packet) -> bool + Copy) -> Place {
         let to = from.other();
@@ -292,6 +304,9 @@ impl Evidence {
                 Place::NotOut { interface: by.or_else(|| self.interface(from)) }
             }
             (_, Some(came)) if came.is_empty() => {
+                if let Some(interface) = self.back_at(from, is) {
+                    return Place::Back { interface };
+                }
                 let mut left_by: Vec<String> =
                     self.seen(from, true, is).unwrap_or_default().iter().map(|seen| seen.interface.clone()).collect();
                 left_by.sort();

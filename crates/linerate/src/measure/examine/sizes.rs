@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::probe::{Packet, ProbeReport, WitnessReport};
-use linerate_path::budget::LossLine;
+use linerate_path::budget::{DropCause, LossLine};
 use linerate_results::examination::{Came, Failed, Passed, PerEndMtu, Place};
 
 /// Sizes that links, tunnels and switches usually have.
@@ -90,8 +90,17 @@ impl Search {
         let place = match (full(from, true), full(from.other(), false)) {
             (Some(None), _) => Some(Place::NotOut { interface: interfaces[from].clone() }),
             (_, Some(Some(seen))) => Some(Place::NotUp { interface: seen.interface.clone(), expected: None }),
-            _ => None,
+            // What a program in the driver drops nobody sees come.
+            _ => interfaces[from.other()]
+                .clone()
+                .filter(|_| drops.iter().any(|line| is_of_program(line, from.other())))
+                .map(|interface| Place::Program { interface }),
         };
         Came::Failed(Failed::Size { largest: self.passes, mtus, place, drops: drops.to_vec() })
     }
+}
+
+/// Whether counters of this end say that a program dropped what came.
+fn is_of_program(line: &LossLine, end: End) -> bool {
+    line.end == end && matches!(line.cause, Some(DropCause::Xdp | DropCause::Ingress | DropCause::RedirectQueue))
 }

@@ -1,0 +1,101 @@
+//! TCP's acknowledgements are lost on their way back, or wait there, and data waits for them.
+//! Knows counters of the way back; a queue that stands between the two ends is another rule.
+
+use linerate_machine::end::Direction;
+use linerate_path::budget::drops_seen;
+use linerate_trial::spec::Workload;
+
+use super::case::{Case, percent, tidy};
+use super::{Finding, Rule, Sureness};
+use crate::time_budget::Limit;
+use crate::total::Total;
+
+/// TCP bears the loss of a smaller share: each acknowledgement says what those before it did (RFC 9293, section 3.4).
+const LOST: f64 = 0.2;
+/// Of a connection that hardly gets anywhere there are few.
+const LEAST: u64 = 5;
+/// From this share of its packets on a discipline holds acknowledgements back.
+const HELD: f64 = 0.1;
+/// From this share of the time on data waits for them.
+const SHARE: f64 = 0.3;
+
+pub(super) const RULE: Rule = Rule {
+    name: "acknowledgements",
+    says: "TCP's acknowledgements are lost, or wait in a shaper, on their way back to the sender: data waits for them.",
+    rests_on: "One direction of TCP that came short. Lost: at least 5 and 20 % of the packets that the receiver's link sent, by counters \
+               of drops of either machine on the way back, and by the receiver's link tx_packets less the sender's link rx_packets. \
+               Waiting: a discipline at the receiver's egress keeps to a rate and held back at least 10 % of its packets, while \
+               a queue on the way, or a window, limited at least 30 % of the time.",
+    source: "RFC 3449, section 2 (imperfect and slow acknowledgement ways); tc(8), overlimits.",
+    suggests: &["qdisc"],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    if !case.is(Workload::TcpStream) || case.record.direction == Direction::Both {
+        return None;
+    }
+    let short = case.short();
+    if short.is_none() && !case.stood_still() {
+        return None;
+    }
+    lost(case, short.clone()).or_else(|| held(case, short))
+}
+
+fn lost(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
+    let sent = case.receiver.link_sent()?;
+    let back = drops_seen(case.shares_machine(), Some(sent), &case.receiver.seen(), &case.sender.seen());
+    let dropped: u64 = back.lines.iter().map(|line| line.packets).total();
+    let between = sent.saturating_sub(case.sender.link_received()?);
+    let share = (dropped + between) as f64 / sent.max(1) as f64;
+    if dropped + between < LEAST || share < LOST {
+        return None;
+    }
+    let largest = back.lines.iter().max_by_key(|line| line.packets).filter(|line| line.packets >= between);
+    let (machine, place) = match largest {
+        Some(line) => (Some(line.end), format!("at the {}: {}", line.end, line.stage)),
+        None => (None, "between the two ends".to_owned()),
+    };
+    let sentence = format!("TCP's acknowledgements are lost {place}, and the {} waits for them.", case.sender.end);
+    Some(
+        RULE.finds(case, machine, Sureness::Likely, 0.95, sentence)
+            .because(format!("of {sent} packets on the way back {} were lost, {}", dropped + between, percent(share)))
+            .because_of(back.lines.iter().map(|line| line.evidence()))
+            .because_of(short)
+            .wrong_if("It is wrong if as little comes through where nothing is lost on the way back.")
+            .explains(&EXPLAINS),
+    )
+}
+
+fn held(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
+    let side = case.receiver;
+    let (kind, share) = side.held_at_egress().filter(|(_, share)| *share >= HELD)?;
+    let waits =
+        case.share_of(&[Limit::Path, Limit::Pacing, Limit::WindowGrowth, Limit::CongestionWindow, Limit::SlowStart]);
+    if waits < SHARE {
+        return None;
+    }
+    let sentence = format!("TCP's acknowledgements wait in a shaper at the {}'s egress.", side.end);
+    Some(
+        RULE.finds(case, Some(side.end), Sureness::Likely, waits.max(0.8), sentence)
+            .because(format!("{kind} held a packet back {} times for each that it sent", tidy(share)))
+            .because(format!("a queue on the way, or TCP's window, limited {} of the time", percent(waits)))
+            .because_of(short)
+            .attempt(side.setting("qdisc"), "default", "throughput")
+            .wrong_if("It is wrong if no more comes through without it.")
+            .explains(&EXPLAINS),
+    )
+}
+
+/// What data that waits for acknowledgements looks like.
+const EXPLAINS: [&str; 9] = [
+    "outage",
+    "flow-died",
+    "bottleneck",
+    "lossy-path",
+    "send-buffer",
+    "receive-window",
+    "application-limited",
+    "host-limits",
+    "far-path",
+];

@@ -1,0 +1,55 @@
+//! Datagrams are cut into fragments because the way carries less than the sender's link.
+//! Knows what the sender's kernel takes the way to carry; datagrams that its own link does not carry whole are no finding.
+
+use linerate_trial::spec::Workload;
+
+use super::case::Case;
+use super::{Finding, Rule, Sureness};
+
+pub(super) const RULE: Rule = Rule {
+    name: "path-mtu",
+    says: "The way carries smaller packets than the sender's link, and each datagram travels as several fragments: one of them \
+           lost is all of it lost.",
+    rests_on: "The path MTU that the sender's kernel had at the trial's end is smaller than its interface's MTU, and a datagram with its \
+               headers fits the latter and not the former.",
+    source: "RFC 1191, RFC 8201 (path MTU discovery); RFC 8900 (fragmentation considered fragile); ip(7), IP_MTU.",
+    suggests: &["message_size"],
+    find,
+};
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let (path, link, message) = case.fragmented_by_path()?;
+    let end = case.sender.end;
+    let (headers, cut) = if case.is_ipv4() { (28, 20) } else { (48, 48) };
+    // Every fragment but the last holds a multiple of eight octets.
+    let each = (path.checked_sub(cut)? / 8 * 8).max(8);
+    let fragments = (message + 8).div_ceil(each);
+    let sentence = format!(
+        "The way from the {end} carries packets of at most {path} bytes, though its link carries {link}: each datagram travels as \
+         {fragments} fragments."
+    );
+    Some(
+        RULE.finds(case, None, Sureness::Sure, 0.3, sentence)
+            .because(format!(
+                "a router on the way said so (ICMP), and datagrams of {message} bytes need {}",
+                message + headers
+            ))
+            .attempt("message_size", path.saturating_sub(headers).to_string(), "loss")
+            .wrong_if("It is wrong if ping -M do -s with larger packets is answered."),
+    )
+}
+
+/// The path MTU, the link's, and octets of a datagram that only the latter carries whole.
+impl Case<'_> {
+    pub(super) fn fragmented_by_path(&self) -> Option<(u32, u32, u32)> {
+        let path = self.flow()?.path_mtu.filter(|_| self.is(Workload::UdpStream))?;
+        let link = self.sender.nic()?.mtu?;
+        let message = u32::try_from(self.asked.as_ref()?.message_octets()).ok()?;
+        let headers = if self.is_ipv4() { 28 } else { 48 };
+        (path < link && (path + 1..=link).contains(&(message.saturating_add(headers)))).then_some((path, link, message))
+    }
+
+    fn is_ipv4(&self) -> bool {
+        self.asked.as_ref().is_none_or(|asked| asked.ip != Some(linerate_trial::spec::Ip::V6))
+    }
+}
