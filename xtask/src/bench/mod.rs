@@ -11,6 +11,7 @@ mod overhead;
 mod peers;
 mod process;
 mod sleeps;
+mod slices;
 mod statistics;
 
 use std::ffi::OsString;
@@ -55,14 +56,22 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
             println!("{part}");
             write_part("docs/benchmarks/README.md", "bench-drops", &part)
         }
+        ["slices"] => slices::run().map(|part| println!("{part}")),
+        ["slices", "--write"] => {
+            let part = slices::run()?;
+            println!("{part}");
+            write_part("docs/benchmarks/README.md", "bench-slices", &part)
+        }
         ["sleeps"] => sleeps::run().map(|part| println!("{part}")),
         ["sleeps", "--write"] => {
             let part = sleeps::run()?;
             println!("{part}");
             write_part("docs/benchmarks/peers.md", "bench-sleeps", &part)
         }
-        _ => Err("it is: cargo xtask bench peers|counts|overhead|judging|profile|drops|sleeps; see cargo xtask help"
-            .to_owned()),
+        _ => Err(
+            "it is: cargo xtask bench peers|counts|overhead|judging|profile|drops|slices|sleeps; see cargo xtask help"
+                .to_owned(),
+        ),
     }
 }
 

@@ -12,6 +12,8 @@ pub(super) enum Between {
     Cable,
     /// The user-space relay, which is a switch that can do harm.
     Relay,
+    /// A bridge of the kernel.
+    Bridge,
     /// A router, with a subnet at each side.
     Router,
     /// A router, the relay, a router.
@@ -23,6 +25,7 @@ impl Between {
         match self {
             Between::Cable => "cable",
             Between::Relay => "relay",
+            Between::Bridge => "bridge",
             Between::Router => "router",
             Between::Routers => "routers",
         }
@@ -42,8 +45,8 @@ impl Between {
 pub(super) enum Place {
     Target,
     Host,
-    /// The only router, or the one at the target.
-    Router,
+    /// The only router, the one at the target, or the bridge.
+    Middle,
 }
 
 impl From<End> for Place {

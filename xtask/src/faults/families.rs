@@ -1,10 +1,13 @@
 //! Families of faults, and of healthy worlds: what each draws. A family is a row here and a row in `truth`.
 //! Knows no findings.
 
+mod bridges;
 mod ends;
 mod healthy;
 mod paths;
+mod program;
 mod refused;
+mod requests;
 
 use super::draw::Draft;
 
@@ -21,7 +24,7 @@ const fn family(name: &'static str, weight: u64, draw: fn(&mut Draft)) -> Family
 }
 
 /// Worlds in which something is wrong.
-pub(super) const FAULTS: [Family; 44] = [
+pub(super) const FAULTS: [Family; 56] = [
     family("loss", 4, paths::loss),
     family("burst-loss", 3, paths::burst_loss),
     family("reordering", 3, paths::reordering),
@@ -55,6 +58,16 @@ pub(super) const FAULTS: [Family; 44] = [
     family("neighbour", 2, ends::neighbour),
     family("others-traffic", 2, ends::others_traffic),
     family("router-shaper", 2, ends::router_shaper),
+    family("filter-out-tcp", 2, ends::filter_out_tcp),
+    family("acks-lost", 2, ends::acks_lost),
+    family("acks-shaped", 2, ends::acks_shaped),
+    family("path-mtu", 2, paths::mtu),
+    family("program", 3, program::drops),
+    family("requests-filtered", 3, requests::filtered),
+    family("requests-shaped", 2, requests::shaped),
+    family("bridge-blocks", 2, bridges::blocks),
+    family("bridge-mtu", 2, bridges::mtu),
+    family("bridge-astray", 2, bridges::astray),
     family("firewall-drop", 4, refused::firewall_drop),
     family("firewall-reject", 3, refused::firewall_reject),
     family("no-route", 3, refused::no_route),
@@ -66,6 +79,8 @@ pub(super) const FAULTS: [Family; 44] = [
     family("hole-for-data", 2, refused::hole_for_data),
     family("router-firewall", 2, refused::router_firewall),
     family("no-address", 2, refused::no_address),
+    family("duplicate-address", 2, refused::duplicate_address),
+    family("circle", 2, refused::circle),
 ];
 
 /// Faults that are planted beside another one, in the world and the trial that it has drawn.

@@ -91,7 +91,7 @@ const LOSSY_ALSO: &[&str] = &["reordering", "stall", "outage"];
 
 /// Every family's truth.
 #[rustfmt::skip] // a table
-const TRUTHS: [Truth; 53] = [
+const TRUTHS: [Truth; 65] = [
     fault("loss",                  LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("burst-loss",            LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("reordering",            &["reordering"],                    &[], Where::Any),
@@ -125,6 +125,16 @@ const TRUTHS: [Truth; 53] = [
     fault("neighbour",             &["neighbour-changed"],             &["neighbours", "outage", "stall", "unaccounted"], Where::There),
     fault("others-traffic",        &["others-traffic", "shaper", "qdisc-drops"], &[], Where::There),
     fault("router-shaper",         &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
+    fault("filter-out-tcp",        &["stack-drops"],                   &[], Where::There),
+    fault("acks-lost",             &["acknowledgements", "nothing-comes-through/answers"], &["outage", "stall", "flow-died", "bottleneck", "lossy-path", "stack-drops", "nothing-comes-through"], Where::There),
+    fault("acks-shaped",           &["acknowledgements"],              &["bottleneck"], Where::There),
+    fault("path-mtu",              &["path-mtu"],                      &[], Where::Any),
+    fault("program",               &["interface-filter", "unaccounted/behind its link"], &["reordering"], Where::There),
+    fault("requests-filtered",     &["stack-drops", "nothing-comes-through/input filter"], &["retransmission-timeout", "outage", "stall", "flow-died"], Where::There),
+    fault("requests-shaped",       &["shaper", "qdisc-drops"],         &["slow-answers"], Where::There),
+    fault("bridge-blocks",         &["outage"],                        &["stall", "lossy-path", "unaccounted", "receive-window"], Where::Any).or_told("nothing arrived|nothing passed"),
+    fault("bridge-mtu",            &["nothing-comes-through/bytes do not pass", "nothing-comes-through/MTU"], &["lossy-path", "unaccounted"], Where::Any),
+    fault("bridge-astray",         &["flow-died", "nothing-comes-through/do not arrive"], &["outage", "stall", "lossy-path", "unaccounted", "nothing-comes-through"], Where::Any),
     refused("firewall-drop",       &["firewall|filter|silently|drops|dropped", "{at}"]),
     refused("firewall-reject",     &["firewall|filter|reject|refuse|prohibited|reset|administratively", "{at}"]),
     refused("no-route",            &["route|unreachable", "{at}"]),
@@ -135,6 +145,8 @@ const TRUTHS: [Truth; 53] = [
     refused("reverse-path",        &["reverse path|rp_filter|leads to", "{at}"]),
     refused("hole-for-data",       &["bytes|size|mtu|large"]),
     refused("router-firewall",     &["router|forward|hop|gateway|on the way|between|firewall|prohibited"]),
+    refused("duplicate-address",   &["another machine has|answers for it|too:|hardware address|neighbour"]),
+    refused("circle",              &["circle|sends them back|come back|ttl"]),
     refused("no-address",          &["address|subnet", "{at}"]),
     healthy("clean-udp",           &[]),
     healthy("clean-udp-many",      &[]),

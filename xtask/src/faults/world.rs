@@ -16,17 +16,21 @@ use super::relay::{COMMAND, PORTS, READY};
 
 /// The interface of both ends.
 pub(super) const LINK: &str = "eth0";
+/// That of a bridge; its ports are called as the relay's are: left at the target, right at the host.
+pub(super) const BRIDGE: &str = "br0";
 
 /// ```text
 ///   target ── cable ─────────────────────────────── host       one subnet
 ///   target ── relay ─────────────────────────────── host       one subnet
+///   target ── bridge ────────────────────────────── host       one subnet
 ///   target ── router ────────────────────────────── host       two subnets
 ///   target ── router ── relay ── second router ──── host       three subnets
 /// ```
 pub(super) struct World {
     target: Namespace,
     host: Namespace,
-    router: Option<Namespace>,
+    /// The router, or the bridge.
+    middle: Option<Namespace>,
     /// The router at the host, where there are two: kept, for nothing is done there.
     _second: Option<Namespace>,
     relay: Option<(Child, Namespace)>,
@@ -48,19 +52,19 @@ impl World {
         let mut world = World {
             target: make()?,
             host: make()?,
-            router: between.is_routed().then(make).transpose()?,
+            middle: (between.is_routed() || between == Between::Bridge).then(make).transpose()?,
             _second: (between == Between::Routers).then(make).transpose()?,
             relay: None,
             between,
             is_ipv6: case.is_ipv6,
         };
-        let middle = between.has_relay().then(make).transpose()?;
+        let relays = between.has_relay().then(make).transpose()?;
         // Without offloads a packet is what a cable would carry, and has its checksum.
         let plain = |link: &str| format!("ethtool -K {link} tso off gso off gro off tx off >/dev/null\n");
         let (target_net, host_net) = if between.is_routed() { (TARGET_NET, HOST_NET) } else { (0, 0) };
         let end = |net: u8, last: u8, router: Option<u8>| {
             let mut lines = format!("ip link set lo up\n{}", address(LINK, net, last));
-            if between.has_relay() {
+            if between.has_relay() || between == Between::Bridge {
                 lines.push_str(&plain(LINK));
             }
             if let Some(router) = router {
@@ -72,7 +76,11 @@ impl World {
         };
         let routed = between.is_routed().then_some(254);
         let target = &world.target;
-        match (&world.router, &world._second, &middle) {
+        match (&world.middle, &world._second, &relays) {
+            (Some(bridge), ..) if between == Between::Bridge => {
+                cable(target, LINK, bridge, PORTS[0])?;
+                cable(bridge, PORTS[1], &world.host, LINK)?;
+            }
             (None, _, None) => cable(target, LINK, &world.host, LINK)?,
             (None, _, Some(middle)) => {
                 cable(target, LINK, middle, PORTS[0])?;
@@ -92,7 +100,11 @@ impl World {
         shell(target, &end(target_net, 2, routed))?;
         shell(&world.host, &end(host_net, if routed.is_some() { 2 } else { 1 }, routed))?;
         let forwards = "sysctl -qw net.ipv4.ip_forward=1\nsix sysctl -qw net.ipv6.conf.all.forwarding=1\n";
-        if let Some(router) = &world.router {
+        if let Some(bridge) = world.middle.as_ref().filter(|_| between == Between::Bridge) {
+            let ports =
+                PORTS.map(|port| format!("{}ip link set {port} master {BRIDGE}\nip link set {port} up\n", plain(port)));
+            shell(bridge, &format!("ip link add {BRIDGE} type bridge\nip link set {BRIDGE} up\n{}", ports.concat()))?;
+        } else if let Some(router) = &world.middle {
             let (net, last) = if between == Between::Routers { (MIDDLE_NET, 1) } else { (HOST_NET, 254) };
             let mut lines = format!("{forwards}{}{}", address("near", TARGET_NET, 254), address("far", net, last));
             if between == Between::Routers {
@@ -111,7 +123,7 @@ impl World {
             lines.push_str(&format!("six ip -6 route add 2001:2:0:{TARGET_NET}::/64 via 2001:2:0:{MIDDLE_NET}::1\n"));
             shell(second, &lines)?;
         }
-        if let Some(middle) = middle {
+        if let Some(middle) = relays {
             let quiet = PORTS.map(|port| {
                 format!("six sysctl -qw net.ipv6.conf.{port}.disable_ipv6=1\n{}ip link set {port} up\n", plain(port))
             });
@@ -145,7 +157,7 @@ impl World {
         let namespace = match place {
             Place::Target => &self.target,
             Place::Host => &self.host,
-            Place::Router => self.router.as_ref().ok_or("this world has no router")?,
+            Place::Middle => self.middle.as_ref().ok_or("this world has neither router nor bridge")?,
         };
         shell(namespace, lines)
     }

@@ -44,7 +44,7 @@ impl Case<'_> {
     pub(super) fn fragmented_by_path(&self) -> Option<(u32, u32, u32)> {
         let path = self.flow()?.path_mtu.filter(|_| self.is(Workload::UdpStream))?;
         let link = self.sender.nic()?.mtu?;
-        let message = u32::try_from(self.asked.as_ref()?.message_octets()).ok()?;
+        let message = self.asked.as_ref()?.message_octets();
         let headers = if self.is_ipv4() { 28 } else { 48 };
         (path < link && (path + 1..=link).contains(&(message.saturating_add(headers)))).then_some((path, link, message))
     }

@@ -6,16 +6,17 @@ use linerate_machine::end::End;
 use super::super::case::{Between, Place, What, Witness, other, way_of};
 use super::super::draw::Draft;
 
-const PLAIN: [Between; 3] = [Between::Cable, Between::Cable, Between::Router];
+pub(super) const PLAIN: [Between; 3] = [Between::Cable, Between::Cable, Between::Router];
 
 /// What the discipline at the root dropped.
 const QDISC_DROPS: &str = "tc -s qdisc show dev eth0 root | sed -n 's/.*dropped \\([0-9]*\\),.*/\\1/p' | head -n 1";
 /// How often a discipline held a packet back.
-const OVERLIMITS: &str = "tc -s qdisc show dev eth0 root | sed -n 's/.*overlimits \\([0-9]*\\) .*/\\1/p' | head -n 1";
+pub(super) const OVERLIMITS: &str =
+    "tc -s qdisc show dev eth0 root | sed -n 's/.*overlimits \\([0-9]*\\) .*/\\1/p' | head -n 1";
 /// Datagrams that found no room in a socket's buffer, over IPv4 and IPv6.
 const NO_ROOM: &str = "awk '/^Udp: [0-9]/ {print $6}' /proc/self/net/snmp; awk '/^Udp6RcvbufErrors/ {print $2}' /proc/self/net/snmp6 2>/dev/null || true";
 /// What a rule that counts threw away.
-const FIREWALL: &str = "nft list ruleset | sed -n 's/.*counter packets \\([0-9]*\\) .*/\\1/p'";
+pub(super) const FIREWALL: &str = "nft list ruleset | sed -n 's/.*counter packets \\([0-9]*\\) .*/\\1/p'";
 
 pub(super) fn shaper(draft: &mut Draft) {
     draft.lies_between(&PLAIN);
@@ -122,9 +123,9 @@ pub(super) fn router_shaper(draft: &mut Draft) {
     draft.say(format!("the router shapes to {mbps} Mbit/s"));
     let limit = mbps * 125 * draft.between(30, 150);
     draft
-        .before(Place::Router, format!("tc qdisc replace dev {link} root tbf rate {mbps}mbit burst 20k limit {limit}"));
+        .before(Place::Middle, format!("tc qdisc replace dev {link} root tbf rate {mbps}mbit burst 20k limit {limit}"));
     let overlimits = OVERLIMITS.replace("eth0", link);
-    draft.witness(Place::Router, &overlimits, 50, "overlimits");
+    draft.witness(Place::Middle, &overlimits, 50, "overlimits");
 }
 
 pub(super) fn small_buffer(draft: &mut Draft) {
@@ -278,6 +279,49 @@ pub(super) fn firewall_share(draft: &mut Draft) {
 
 pub(super) fn firewall_out(draft: &mut Draft) {
     firewall(draft, "output", Draft::sender);
+}
+
+/// The sender's own filter drops a share of TCP's segments on their way out.
+pub(super) fn filter_out_tcp(draft: &mut Draft) {
+    draft.lies_between(&PLAIN);
+    draft.lasts(1500, 2500);
+    let mbps = draft.scaled(10, 60);
+    draft.tcp(Some(mbps));
+    let end = draft.one_way();
+    filter(draft, "output", end);
+}
+
+/// The sender's filter drops a good part of what acknowledges its data.
+pub(super) fn acks_lost(draft: &mut Draft) {
+    draft.lies_between(&PLAIN);
+    draft.lasts(1500, 2500);
+    draft.tcp(None);
+    let end = draft.one_way();
+    draft.case.at = Some(end);
+    let share = draft.between(40, 75);
+    draft.say(format!("a firewall at the {end} drops {share} % of the acknowledgements"));
+    draft.before(
+        end,
+        format!(
+            "nft add table inet t\nnft 'add chain inet t c {{ type filter hook input priority 0; }}'\n\
+             nft add rule inet t c 'tcp flags & (fin | syn | rst | psh) == 0' meta length '<' 100 numgen random mod 100 '<' {share} \
+             counter drop"
+        ),
+    );
+    draft.witness(end, FIREWALL, 5, "dropped by nft");
+}
+
+/// A shaper at the receiver's egress, which nothing passes but acknowledgements.
+pub(super) fn acks_shaped(draft: &mut Draft) {
+    draft.lies_between(&PLAIN);
+    draft.lasts(1500, 2500);
+    draft.tcp(None);
+    let end = other(draft.one_way());
+    draft.case.at = Some(end);
+    let kbps = draft.scaled(80, 200);
+    draft.say(format!("a TBF of {kbps} kbit/s at the {end}, which receives"));
+    draft.before(end, format!("tc qdisc replace dev eth0 root tbf rate {kbps}kbit burst 2k limit 200000"));
+    draft.witness(end, OVERLIMITS, 50, "overlimits");
 }
 
 /// What comes above a rate is dropped at the receiver's interface, before its stack.

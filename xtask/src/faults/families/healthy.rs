@@ -4,7 +4,8 @@
 use super::super::case::Between;
 use super::super::draw::Draft;
 
-const ALL: [Between; 5] = [Between::Cable, Between::Cable, Between::Relay, Between::Router, Between::Routers];
+const ALL: [Between; 6] =
+    [Between::Cable, Between::Cable, Between::Relay, Between::Bridge, Between::Router, Between::Routers];
 
 fn maybe_both(draft: &mut Draft) {
     if draft.one_in(4) {

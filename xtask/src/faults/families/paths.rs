@@ -3,7 +3,7 @@
 
 use linerate_machine::end::End;
 
-use super::super::case::{Between, other, way_of};
+use super::super::case::{Between, Place, other, way_of};
 use super::super::draw::Draft;
 use super::super::relay::{Impairment, WAYS};
 
@@ -330,4 +330,21 @@ pub(super) fn requests_lost(draft: &mut Draft) {
     let ppm = draft.enough_ppm(ppm, 15);
     draft.say(format!("{} of what the {end} sends lost", percent(ppm)));
     draft.impair(end, |path| (path.loss_ppm, path.after_packets) = (ppm, 10), &["lost"], 2);
+}
+
+/// A router's next link carries smaller packets, and it says so: datagrams are cut into fragments.
+pub(super) fn mtu(draft: &mut Draft) {
+    draft.lies_between(&[Between::Router]);
+    draft.case.without_ipv6();
+    draft.lasts(1500, 2500);
+    draft.udp(8, 40);
+    draft.case.set.retain(|set| !set.starts_with("message_size"));
+    draft.set("message_size", 1432);
+    let sender = draft.one_way();
+    let link = if sender == End::Target { "far" } else { "near" };
+    let mtu = draft.of(&[1200, 1300, 1400]);
+    draft.say(format!("the router's link to the {} has an MTU of {mtu}", other(sender)));
+    draft.before(Place::Middle, format!("ip link set {link} mtu {mtu}"));
+    // Ip FragCreates (RFC 4293) of the sender, who heard it.
+    draft.witness(sender, "awk '/^Ip: [0-9]/ {print $20}' /proc/self/net/snmp", 20, "fragments made");
 }

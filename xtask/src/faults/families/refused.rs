@@ -73,8 +73,8 @@ pub(super) fn blackhole(draft: &mut Draft) {
     let kind = draft.of(&["blackhole", "unreachable", "prohibit"]);
     // The router's own network towards the end would be the longer match: a host route beats it.
     let end = an_end(draft);
-    let place = if draft.one_in(2) { Place::Router } else { Place::from(other(end)) };
-    if place == Place::Router {
+    let place = if draft.one_in(2) { Place::Middle } else { Place::from(other(end)) };
+    if place == Place::Middle {
         draft.case.at = None;
     }
     let net = if end == End::Target { 2 } else { 1 };
@@ -109,7 +109,7 @@ pub(super) fn interface_down(draft: &mut Draft) {
 pub(super) fn no_forwarding(draft: &mut Draft) {
     trial(draft, &ROUTED);
     draft.say("the router does not forward");
-    draft.before(Place::Router, "sysctl -qw net.ipv4.ip_forward=0\nsix sysctl -qw net.ipv6.conf.all.forwarding=0");
+    draft.before(Place::Middle, "sysctl -qw net.ipv4.ip_forward=0\nsix sysctl -qw net.ipv6.conf.all.forwarding=0");
 }
 
 /// What comes would be answered over another interface, and the reverse path filter takes it for forged.
@@ -159,7 +159,7 @@ pub(super) fn router_firewall(draft: &mut Draft) {
     let verdict = draft.of(&["drop", "drop", "reject with icmpx type admin-prohibited"]);
     draft.say(format!("the router's firewall ({protocol}): {verdict}"));
     draft.before(
-        Place::Router,
+        Place::Middle,
         format!(
             "nft add table inet t\nnft 'add chain inet t c {{ type filter hook forward priority 0; }}'\n\
              nft add rule inet t c meta l4proto {protocol} counter {verdict}"
@@ -173,4 +173,27 @@ pub(super) fn no_address(draft: &mut Draft) {
     let end = an_end(draft);
     draft.say(format!("the {end} has no address"));
     draft.before(end, "ip address flush dev eth0 scope global");
+}
+
+/// A third machine, the bridge itself, has an end's address as well, and answers for it.
+pub(super) fn duplicate_address(draft: &mut Draft) {
+    trial(draft, &[Between::Bridge]);
+    draft.case.without_ipv6();
+    let end = an_end(draft);
+    let last = if end == End::Target { 2 } else { 1 };
+    draft.say(format!("the bridge has the {end}'s address, too"));
+    draft.before(Place::Middle, format!("ip address add 198.18.0.{last}/24 dev br0"));
+    draft.before(other(end), "ip neigh flush dev eth0");
+}
+
+/// The router sends what is for an end back to the other one, which forwards it to the router.
+pub(super) fn circle(draft: &mut Draft) {
+    trial(draft, &[Between::Router]);
+    draft.case.without_ipv6();
+    let end = an_end(draft);
+    draft.case.at = None;
+    let (net, other_net) = if end == End::Target { (2, 1) } else { (1, 2) };
+    draft.say(format!("what is for the {end} goes in a circle"));
+    draft.before(Place::Middle, format!("ip route add 198.18.{net}.2/32 via 198.18.{other_net}.2"));
+    draft.before(other(end), "sysctl -qw net.ipv4.ip_forward=1");
 }
