@@ -133,7 +133,7 @@ const TRUTHS: [Truth; 65] = [
     fault("requests-filtered",     &["stack-drops", "nothing-comes-through/input filter"], &["retransmission-timeout", "outage", "stall", "flow-died"], Where::There),
     fault("requests-shaped",       &["shaper", "qdisc-drops"],         &["slow-answers"], Where::There),
     fault("bridge-blocks",         &["outage"],                        &["stall", "lossy-path", "unaccounted", "receive-window"], Where::Any).or_told("nothing arrived|nothing passed"),
-    fault("bridge-mtu",            &["nothing-comes-through/bytes do not pass", "nothing-comes-through/MTU"], &["lossy-path", "unaccounted"], Where::Any),
+    fault("bridge-mtu",            &["nothing-comes-through/bytes do not pass", "nothing-comes-through/MTU"], &["lossy-path", "unaccounted", "transmit-ring"], Where::Any),
     fault("bridge-astray",         &["flow-died", "nothing-comes-through/do not arrive"], &["outage", "stall", "lossy-path", "unaccounted", "nothing-comes-through"], Where::Any),
     refused("firewall-drop",       &["firewall|filter|silently|drops|dropped", "{at}"]),
     refused("firewall-reject",     &["firewall|filter|reject|refuse|prohibited|reset|administratively", "{at}"]),

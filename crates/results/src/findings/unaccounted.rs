@@ -67,7 +67,7 @@ impl Missing {
             _ => 1.0,
         };
         let between = share(out, came).filter(|_| comparable).map(|between| between * per_packet);
-        let all_came = packets >= FEW / 2 && out.zip(came).is_some_and(|(out, came)| out.abs_diff(came) * 5 <= packets);
+        let all_came = packets >= 3 && out.zip(came).is_some_and(|(out, came)| out.abs_diff(came) * 3 <= packets);
         Some(Missing { loss, packets, part, before, between, counted, of_segments, all_came })
     }
 
