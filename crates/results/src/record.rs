@@ -408,7 +408,7 @@ pub struct FlowFigures {
     pub send_calls: Option<u64>,
     /// System calls that received.
     pub receive_calls: Option<u64>,
-    /// The largest packet that the senders' kernel takes the way to carry, octets: of its link, or what a router said.
+    /// Of datagrams, the largest packet that the senders' kernel takes the way to carry, octets: of its link, or what a router said.
     #[serde(default)]
     pub path_mtu: Option<u32>,
     /// Payload octets that arrived in the measured part.

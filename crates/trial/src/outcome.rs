@@ -140,8 +140,8 @@ pub struct FlowOutcome {
     pub segments: Option<Segments>,
     /// What the socket's buffer really is, octets: the sending one of a sender, else the receiving one.
     pub socket_buffer: Option<u64>,
-    /// The largest packet that the kernel takes the way to the other end to carry, at the end of the flow: its link's, or what a
-    /// router said.
+    /// The largest packet that the kernel takes the way to the other end to carry, at the end of a flow of datagrams: its link's, or
+    /// what a router said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<u32>,
 }

@@ -20,7 +20,6 @@ use super::sockets::is_passing;
 use super::task::Task;
 use super::tcp_info::tcp_summary;
 use super::wait::wait_until;
-use crate::sys::datagrams::path_mtu;
 use crate::sys::socket_state::{set_receive_low_water, unacknowledged};
 use crate::sys::thread::thread_use;
 
@@ -111,7 +110,6 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
-    outcome.path_mtu = path_mtu(&socket, task.open.peer.is_ipv4()).ok();
     // The kernel's times run from the start, warm-up included.
     let open_s = now.saturating_sub(started_ns) as f64 / 1e9;
     outcome.tcp = tcp_summary(&socket, open_s);
