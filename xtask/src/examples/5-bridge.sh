@@ -1,4 +1,5 @@
-# A board with two ports between two laptops: a bridge and a router in turns. Nothing of linerate runs on it.
+# A board with two ports between two laptops: a bridge and a router in turns. Nothing of linerate runs on it. How fast it
+# forwards is set by token buckets at its ports: a tenth of what the report had of each.
 for name in ash board elm; do
     ip netns add "$name"
     ip -n "$name" link set lo up
@@ -15,7 +16,14 @@ ip -n ash address add 198.18.0.2/24 dev eth0
 ip -n ash route add default via 198.18.0.1
 ip netns exec board sysctl -q net.ipv4.ip_forward=1
 
+forwards() {
+    for port in ash elm; do
+        ip netns exec board tc qdisc replace dev "$port" root tbf rate "$1" burst 16k latency 20ms
+    done
+}
+
 bridge() {
+    forwards 72mbit
     ip -n board address flush dev ash
     ip -n board address flush dev elm
     ip -n board link add br0 type bridge
@@ -27,6 +35,7 @@ bridge() {
 }
 
 router() {
+    forwards 32mbit
     ip -n board link delete br0
     ip -n board address add 198.18.0.1/24 dev ash
     ip -n board address add 198.18.1.1/24 dev elm
