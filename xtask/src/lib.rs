@@ -14,6 +14,7 @@ pub mod faults;
 pub mod fresh;
 pub mod fuzz;
 mod markdown;
+mod measured;
 pub mod picture;
 mod program;
 pub mod setup;

@@ -3,7 +3,7 @@
 use crate::axis::{Axis, Scale};
 use crate::flame::Flame;
 use crate::flow::Flow;
-use crate::scale::finite;
+use crate::number::finite;
 use crate::table::Table;
 use crate::text::plain;
 

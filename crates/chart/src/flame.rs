@@ -1,6 +1,6 @@
 //! Where time went, as a flame graph: each function above the one that called it, as wide as its share.
 
-use crate::scale::finite;
+use crate::number::finite;
 
 /// Stacks of functions, joined where they begin alike.
 ///

@@ -1,4 +1,16 @@
-//! Numbers as text: of places in a picture, at ticks, and beside marks.
+//! Which numbers a chart has, and numbers as text: of places in a picture, at ticks, and beside marks.
+
+/// What is larger is taken for no measurement, and what is smaller for zero: sums, spans and shares of what is left are
+/// finite.
+const LARGEST: f64 = 1e200;
+const SMALLEST: f64 = 1e-200;
+
+/// The value, if there is one.
+pub(crate) fn finite(value: f64) -> Option<f64> {
+    let is_there = value.is_finite() && value.abs() <= LARGEST;
+    // Without a negative zero, for bars are found by their x.
+    is_there.then_some(if value.abs() < SMALLEST { 0.0 } else { value })
+}
 
 /// A place in a picture: two digits behind the point at most.
 pub(crate) fn place(value: f64) -> String {

@@ -2,19 +2,8 @@
 
 use crate::axis::{Axis, Range, Scale};
 use crate::chart::{Chart, Estimate, Marks, Panel, Point, Reference, Series};
+use crate::number::finite;
 use crate::{number, ticks};
-
-/// What is larger is taken for no measurement, and what is smaller for zero: sums, spans and shares of what is left are
-/// finite.
-const LARGEST: f64 = 1e200;
-const SMALLEST: f64 = 1e-200;
-
-/// The value, if there is one.
-pub(crate) fn finite(value: f64) -> Option<f64> {
-    let is_there = value.is_finite() && value.abs() <= LARGEST;
-    // Without a negative zero, for bars are found by their x.
-    is_there.then_some(if value.abs() < SMALLEST { 0.0 } else { value })
-}
 
 /// An axis with its ends.
 #[derive(Debug)]

@@ -5,12 +5,9 @@
 
 use std::net::IpAddr;
 
-pub use crate::counters::snapshot_of;
+pub use crate::counters::{DRIVER_STATISTICS, snapshot_of};
 pub use crate::environment::environment_of;
 pub use crate::files::{Files, Wanted};
-
-/// Where the text of `ethtool -S` stands among the files.
-pub const DRIVER_STATISTICS: &str = "ethtool -S";
 
 /// Files that say which interface has an address.
 pub const ROUTES: [&str; 2] = ["/proc/net/route", "/proc/net/if_inet6"];

@@ -13,6 +13,7 @@ mod experiment;
 mod explain;
 mod history;
 mod lab;
+mod order;
 mod plans;
 mod profile;
 mod records;
@@ -36,15 +37,17 @@ use linerate_machine::end::PerEnd;
 use linerate_results::record::Record;
 use linerate_results::store::Store;
 
-use self::run::OwnedOrder;
+use self::order::OwnedOrder;
 use crate::cli::{Cli, Command, EndsArgs, SharedArgs};
 use crate::defaults::Defaults;
 use crate::interrupt;
+use crate::measure::campaign::CampaignError;
 use crate::measure::pair::GivenAddresses;
 use crate::output::{self, say};
 use crate::render;
 use crate::render::doubts::Notes;
 use crate::render::records::Parts;
+use crate::usual_store;
 use linerate_plan::Report;
 
 /// Carries the command out. The status is 0 or, where a judgement failed, 1; an error is for 2.
@@ -140,7 +143,7 @@ fn agents_folders() -> Vec<PathBuf> {
         // `cargo xtask agents` puts them into target/agents, and cargo the program into target/release.
         [bin.join("agents"), bin.join("../agents"), bin.join("../lib/linerate/agents")]
     });
-    beside.chain(data_folder().map(|data| data.join("agents"))).collect()
+    beside.chain(usual_store::folder().map(|data| data.join("agents"))).collect()
 }
 
 /// Says what an agent has to tell before it is asked: settings that it found changed, and put back.
@@ -158,14 +161,8 @@ fn say_notes(client: &Client) {
 
 /// The store to read from: the one that the user named, or the usual one. Nothing is made.
 fn open_store(shared: &SharedArgs) -> Result<Store> {
-    let path = shared.store.clone().map_or_else(usual_store, Ok)?;
+    let path = shared.store.clone().map_or_else(usual_store::path, Ok)?;
     Ok(Store::open_existing(&path)?)
-}
-
-/// The store that is read from if nothing else is said; `None` where there is none.
-pub(crate) fn usual_records() -> Option<Store> {
-    let path = Defaults::find(None).ok()?.store.map_or_else(usual_store, Ok).ok()?;
-    Store::open_existing(&path).ok()
 }
 
 /// The store to write to, made if it is not there.
@@ -173,7 +170,7 @@ fn make_store(shared: &SharedArgs) -> Result<Store> {
     let path = match &shared.store {
         Some(path) => path.clone(),
         None => {
-            let path = usual_store()?;
+            let path = usual_store::path()?;
             let folder = path.parent().unwrap_or(Path::new("."));
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("cannot make the folder {}; name a file with --store", folder.display()))?;
@@ -181,18 +178,6 @@ fn make_store(shared: &SharedArgs) -> Result<Store> {
         }
     };
     Ok(Store::open(&path)?)
-}
-
-fn usual_store() -> Result<PathBuf> {
-    let data = data_folder().context("there is no home folder to keep records in; name a file with --store")?;
-    Ok(data.join("records.sqlite"))
-}
-
-/// `linerate` in the data folder of the XDG base directory specification.
-fn data_folder() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")));
-    data.map(|data| data.join("linerate"))
 }
 
 /// What people see of a campaign's records, without what is doubted. `lead` stands first, instead of plan and machines.
@@ -206,6 +191,16 @@ fn report(order: &OwnedOrder, parts: &Parts, records: &[Record], lead: Option<&s
         text += &render::picture::picture(records, width);
     }
     text + &render::wrapped(&render::summary::summary_beside_tables(records), width)
+}
+
+/// The exit status of a campaign that ended so.
+fn status(ended: Result<usize, CampaignError>) -> Result<ExitCode> {
+    match ended {
+        Ok(0) => Ok(ExitCode::SUCCESS),
+        Ok(1) => bail!("one trial failed; its record says why"),
+        Ok(failed) => bail!("{failed} trials failed; their records say why"),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Prints a text that is laid out already; JSON as it is.

@@ -20,7 +20,8 @@ use linerate_trial::options::{self, OPTIONS, REPEAT};
 use linerate_trial::spec::Workload;
 use linerate_trial::tool::Tool;
 
-use crate::{cli, commands};
+use crate::commands::selection;
+use crate::usual_store;
 
 /// In the environment of a process that is to answer; its value is the shell's name.
 const ASKED: &str = "LINERATE_COMPLETE";
@@ -28,9 +29,9 @@ const ASKED: &str = "LINERATE_COMPLETE";
 /// More campaigns than these are no help.
 const CAMPAIGNS: u32 = 30;
 
-/// Answers a shell that asks for completions, and ends the process; returns where none asks.
-pub(crate) fn answer() {
-    CompleteEnv::with_factory(cli::command).var(ASKED).shells(SHELLS).complete();
+/// Answers a shell that asks for completions of a command line, and ends the process; returns where none asks.
+pub(crate) fn answer(command: fn() -> clap::Command) {
+    CompleteEnv::with_factory(command).var(ASKED).shells(SHELLS).complete();
 }
 
 /// What a shell reads once, so that it asks `program` from then on.
@@ -196,7 +197,7 @@ pub(crate) fn workloads(word: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Campaigns of the usual store, and behind a colon the levels of their factors.
 pub(crate) fn selections(word: &OsStr) -> Vec<CompletionCandidate> {
-    let Some(store) = commands::usual_records() else { return Vec::new() };
+    let Some(store) = usual_store::records() else { return Vec::new() };
     that_begin(word, selected(&store, &word.to_string_lossy()).unwrap_or_default())
 }
 
@@ -214,7 +215,7 @@ fn selected(store: &Store, text: &str) -> Option<Vec<CompletionCandidate>> {
         }
         return Some(all);
     };
-    let wanted = commands::selection::named(store, name).ok()?;
+    let wanted = selection::named(store, name).ok()?;
     let begun = text.rfind([',', ':']).map_or("", |at| &text[..=at]);
     let level = levels.rsplit(',').next().unwrap_or_default();
     let observed = store.observations(&wanted).ok()?;

@@ -6,11 +6,9 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
-use linerate_control::Endpoint;
+use linerate_control::{Endpoint, EndpointError};
 use linerate_machine::text::nearest;
 use toml::de::DeTable;
-
-use crate::cli::endpoint;
 
 /// The file's name.
 const FILE: &str = "linerate.toml";
@@ -99,9 +97,10 @@ impl Defaults {
 
     fn take(&mut self, key: &str, text: &str) -> Result<(), String> {
         let mut its = Defaults::default();
+        let endpoint = || text.parse().map(Some).map_err(|error: EndpointError| error.to_string());
         match key {
-            "target" => its.target = Some(endpoint(text)?),
-            "host" => its.host = Some(endpoint(text)?),
+            "target" => its.target = endpoint()?,
+            "host" => its.host = endpoint()?,
             "store" => its.store = Some(text.into()),
             _ => its.psk_file = Some(text.into()),
         }

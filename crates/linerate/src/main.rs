@@ -10,6 +10,7 @@ mod measure;
 mod output;
 mod progress;
 mod render;
+mod usual_store;
 
 use std::process::ExitCode;
 
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
     if arguments.nth(1).is_some_and(|word| word == "agent") {
         return linerate_agent::run("linerate agent", arguments);
     }
-    complete::answer();
+    complete::answer(cli::command);
     match commands::carry_out(cli::asked()) {
         Ok(status) => status,
         Err(error) => {

@@ -12,6 +12,7 @@ pub(crate) mod csv;
 pub(crate) mod doubts;
 pub(crate) mod echo;
 pub(crate) mod explain;
+mod fitting;
 pub(crate) mod flame;
 #[cfg(test)]
 mod forged;

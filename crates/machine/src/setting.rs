@@ -9,6 +9,7 @@ pub use scheduling::Scheduling;
 use syntax::{OfEach, Syntax};
 pub use table::SETTINGS;
 
+mod cpus;
 pub mod discipline;
 pub mod overlap;
 pub mod place;

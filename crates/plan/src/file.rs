@@ -1,6 +1,8 @@
 //! The plan file: from TOML text to a plan, or to a complaint with file, line and column and what is allowed there.
 //! Knows what stands where in the file; what an option's text means is the business of `linerate_trial::options`.
 
+mod boots;
+
 use std::ops::Range;
 
 use linerate_machine::change::{Access, CUSTOM, Custom};
@@ -472,7 +474,7 @@ fn not_scalar(name: &str) -> String {
 }
 
 /// The text of a value as options read it.
-pub(super) fn scalar(value: &DeValue<'_>) -> Option<String> {
+fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         // What TOML lets people write for readability (1_000, 0x2e) is a plain number to an option.

@@ -9,6 +9,7 @@ mod expand;
 mod expect;
 mod file;
 mod order;
+mod planned;
 mod search;
 
 use std::io::Read;
@@ -23,9 +24,10 @@ use serde::{Deserialize, Serialize};
 pub use boot::{Boot, Checked};
 pub use builtin::{builtin_names, builtins};
 pub use demo::demo_plans;
-pub use expand::{ExpectedTime, PlannedTrial, WantedSetting};
+pub use expand::ExpectedTime;
 pub use expect::{Met, expectation, expected, judged, unanswerable};
 pub use order::RoundOrder;
+pub use planned::{PlannedTrial, WantedSetting};
 pub use search::{SearchPlan, stage};
 
 /// What to measure: parts, each a workload with fixed options and factors that vary.

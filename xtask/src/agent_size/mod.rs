@@ -7,7 +7,6 @@ mod conversation;
 
 use std::ffi::OsString;
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 use linerate_control::{ConnectOptions, Endpoint};
@@ -15,8 +14,7 @@ use linerate_lab::{HOST_IPV4, Lab, Privilege, Shape, TARGET_IPV4, enter_user_nam
 use linerate_trial::spec::Workload;
 
 use crate::agents::{self, FILE_LIMIT, IDLE_LIMIT};
-use crate::markdown::with_part;
-use crate::program::{output_of, root};
+use crate::measured::write_part;
 use conversation::{Machine, Pair};
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -83,18 +81,10 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     let table = table(&figures);
     print!("{table}");
     if write {
-        write_part(DOCUMENT, PART, &format!("{}\n\n{table}", machine()?))?;
+        write_part(DOCUMENT, PART, &table)?;
     }
     let over: Vec<String> = figures.iter().filter(|figure| figure.is_over()).map(Figure::to_string).collect();
     if over.is_empty() { Ok(()) } else { Err(format!("the agent is over its limits: {}", over.join("; "))) }
-}
-
-/// Puts a part of a document in place.
-pub(crate) fn write_part(document: &str, part: &str, text: &str) -> Result<(), String> {
-    let path = root().join(document);
-    let whole = fs::read_to_string(&path).map_err(|error| format!("{document}: {error}"))?;
-    let whole = with_part(&whole, part, text).ok_or(format!("{document} has no line <!-- {part} -->"))?;
-    fs::write(&path, whole).map_err(|error| format!("{document} cannot be written: {error}"))
 }
 
 /// A size beside its limit, both in octets.
@@ -128,27 +118,11 @@ fn table(figures: &[Figure]) -> String {
     table
 }
 
-/// What was measured on, in a sentence.
-pub(crate) fn machine() -> Result<String, String> {
-    let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
-    let cpus = read("/proc/cpuinfo")?;
-    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
-    let processors = cpus.lines().filter(|line| line.starts_with("processor")).count();
-    let kernel = read("/proc/sys/kernel/osrelease")?;
-    let rustc = output_of(Command::new("rustc").arg("--version"))?;
-    let day = output_of(Command::new("date").args(["-u", "+%F"]))?;
-    Ok(format!(
-        "{}, on {processors} CPUs ({}), Linux {}, {}.",
-        day.trim(),
-        model.unwrap_or("of no name"),
-        kernel.trim(),
-        rustc.split(" (").next().unwrap_or_default().trim(),
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::markdown::with_part;
+    use crate::program::root;
 
     #[test]
     fn a_limit_is_met_exactly_and_not_by_one_octet_more() {

@@ -11,8 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::agent_size::{machine as machine_in_words, write_part};
 use crate::elf::{Elf, loaded};
+use crate::measured::write_part;
 use crate::program::{must, no_more, root};
 use machines::{MACHINES, Machine};
 use smoke::Smoke;
@@ -93,7 +93,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     let table = format!("{head}{rows}| *at most* | | {file} | {idle} |\n");
     print!("{table}");
     if write {
-        write_part(DOCUMENT, PART, &format!("{}\n\n{table}", machine_in_words()?))?;
+        write_part(DOCUMENT, PART, &table)?;
     }
     if over.is_empty() { Ok(()) } else { Err(format!("over the limits: {}", over.join(", "))) }
 }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::process::Running;
-use super::{target_folder, write_part};
+use super::target_folder;
 use crate::markdown::table;
+use crate::measured::write_part;
 use crate::program::{cargo, must, root};
 use crate::setup;
 

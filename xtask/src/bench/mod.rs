@@ -22,8 +22,7 @@ use std::process::{Command, Stdio};
 use linerate_lab::{Lab, Privilege, Shape, enter_user_namespace, privilege};
 use serde_json::Value;
 
-use crate::agent_size::machine;
-use crate::markdown::with_part;
+use crate::measured::write_part;
 use crate::program::{cargo, must, root};
 
 /// Runs the benchmark of this name.
@@ -73,15 +72,6 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
                 .to_owned(),
         ),
     }
-}
-
-/// Puts figures into their place in a document, under the machine that they were taken on.
-fn write_part(document: &str, place: &str, part: &str) -> Result<(), String> {
-    let path = root().join(document);
-    let text = fs::read_to_string(&path).map_err(|error| format!("{document}: {error}"))?;
-    let part = format!("{}\n\n{part}", machine()?);
-    let text = with_part(&text, place, &part).ok_or(format!("{document} has no line <!-- {place} -->"))?;
-    fs::write(&path, text).map_err(|error| format!("{document} cannot be written: {error}"))
 }
 
 /// Where cargo puts what it builds.

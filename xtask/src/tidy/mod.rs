@@ -1,10 +1,15 @@
 //! `cargo xtask tidy`: the rules of this repository that no compiler knows.
-//! Knows how a rule is run and told; `rust`, `texts` and `imports` are the rules. They run as a test too.
+//! Knows how a rule is run and told; `rust`, `texts`, `imports`, `map`, `circles` and `sentences` are the rules. They run as a test too.
 
+mod circles;
 mod files;
 mod imports;
+mod map;
 mod rust;
+mod sentences;
 mod texts;
+mod uses;
+mod words;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -59,6 +64,9 @@ pub fn findings() -> Result<Vec<Finding>, String> {
     let files = files::all(&root())?;
     let mut findings: Vec<Finding> = files.iter().flat_map(rules).collect();
     findings.extend(imports::check(&files)?);
+    findings.extend(map::check(&files));
+    findings.extend(circles::check(&files));
+    findings.extend(sentences::check(&files));
     Ok(findings)
 }
 

@@ -9,9 +9,9 @@
 //! ```
 
 use crate::flow::{Branch, Flow};
+use crate::number::finite;
 use crate::number::{place, value};
 use crate::palette::{GRID, GROUND, INK, color, dashes};
-use crate::scale::finite;
 use crate::text;
 
 use super::page::{Anchor, EDGE, Page, SIZE, SMALL, Stroke, WIDTH, width};

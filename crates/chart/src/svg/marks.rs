@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use crate::chart::{Estimate, Marks, Panel, Point, Series, Span, Symbol, Weight};
+use crate::number::finite;
 use crate::number::{place, value};
 use crate::palette::{GROUND, INK, color, dashes};
-use crate::scale::{self, Bar, Places, finite};
+use crate::scale::{self, Bar, Places};
 use crate::text;
 use crate::thin::{self, Place};
 

@@ -1,8 +1,8 @@
 //! A path with what leaves it, a line a stage.
 
 use crate::flow::{Branch, Flow};
+use crate::number::finite;
 use crate::number::value;
-use crate::scale::finite;
 use crate::text;
 
 use super::Form;

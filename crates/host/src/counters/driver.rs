@@ -3,8 +3,7 @@
 
 use std::io;
 
-use super::{Machine, Reading};
-use crate::elsewhere::DRIVER_STATISTICS;
+use super::{DRIVER_STATISTICS, Machine, Reading};
 use crate::sys::ethtool::{Ethtool, StatisticsOf};
 
 /// The driver's statistics; none where it has none.

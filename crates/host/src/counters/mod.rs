@@ -21,7 +21,7 @@
 
 use std::io;
 
-use linerate_path::stage::Counters;
+use linerate_path::stage::{Counters, Stage};
 
 use crate::files::Files;
 use crate::interfaces::{self, Link};
@@ -61,6 +61,12 @@ pub struct Snapshot {
 
 /// A counter as a source gives it: its name there, and its value.
 pub(crate) type Reading = (String, u64);
+
+/// A counter's stage, whole name and value.
+type Placed = (Stage, String, u64);
+
+/// Where the text of `ethtool -S` stands among another machine's files.
+pub const DRIVER_STATISTICS: &str = "ethtool -S";
 
 /// A machine as its counters' sources see it.
 pub(crate) struct Machine<'a> {

@@ -6,8 +6,7 @@ use std::io;
 use linerate_path::stage::Stage;
 use netlink_bindings::tc;
 
-use super::Machine;
-use super::sources::Placed;
+use super::{Machine, Placed};
 use crate::interfaces::{self, Link};
 use crate::netlink::{Netlink, attributes};
 

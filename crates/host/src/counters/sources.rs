@@ -11,7 +11,7 @@ use std::io;
 use linerate_machine::pattern::fits;
 use linerate_path::stage::Stage::{self, *};
 
-use super::{Machine, Reading, cpu, driver, interrupts, link, net_stat, pause, phy, qdisc, snmp, softnet};
+use super::{Machine, Placed, Reading, cpu, driver, interrupts, link, net_stat, pause, phy, qdisc, snmp, softnet};
 
 /// One source.
 pub(super) struct Source {
@@ -39,9 +39,6 @@ pub(super) enum Read {
     /// The same, where it says itself which stage a counter is of, and with its whole name.
     Placed(fn(&Machine) -> io::Result<Vec<Placed>>),
 }
-
-/// A counter's stage, whole name and value.
-pub(super) type Placed = (Stage, String, u64);
 
 /// How many bits its counters have.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -217,10 +214,10 @@ mod tests {
         check("link rx_otherhost_dropped", DriverRxRing);
         check("link tx_carrier_errors", MacTx);
         check("link rx_crc_errors", Link);
-        check("phy phy_idle_errors", Link);
         check("link carrier_changes", Link);
         check("pause rx_frames", MacTx);
         check("driver rx_queue_0_drops", Unplaced);
+        check("phy phy_idle_errors", Link);
         check("softnet time_squeeze", SoftirqBacklog);
         check("Udp RcvbufErrors", ReceiverSocket);
         check("Udp6 RcvbufErrors", ReceiverSocket);

@@ -8,6 +8,7 @@ use crate::files::Files;
 mod machine;
 mod modules;
 mod nic;
+mod qdiscs;
 mod sysctls;
 
 pub(crate) use machine::kernel_is_at_least;

@@ -8,12 +8,12 @@ use linerate_machine::environment::{Amount, Eee, LinkModes, Nic, Pause};
 use linerate_machine::setting::place::Place;
 use linerate_machine::setting::{DriverRequest, SETTINGS};
 
+use super::qdiscs;
 use crate::counters;
 use crate::ethtool::{self, BitSet, Command, content, number_in};
 use crate::files::Files;
 use crate::interfaces::{self, Link};
 use crate::netlink::Netlink;
-use crate::qdiscs;
 use crate::settings::{ACTIVE, HW};
 use crate::sys::ethtool::Ethtool;
 

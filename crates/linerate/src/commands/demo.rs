@@ -10,9 +10,9 @@ use linerate_machine::end::PerEnd;
 use linerate_results::record::Record;
 use linerate_results::store::Store;
 
+use super::order::Wanted;
 use super::report::{at_end, writable};
-use super::run::{Wanted, status};
-use super::{report, width};
+use super::{report, status, width};
 use crate::cli::{DemoArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign::{self, CampaignError};

@@ -20,8 +20,9 @@ use linerate_results::store::{Store, TRIES};
 use linerate_trial::options::setting_of;
 use linerate_trial::spec::Spec;
 
-use super::run::{Wanted, drawn_seed, status};
-use super::{connect_options, say_notes, width};
+use super::order::Wanted;
+use super::run::drawn_seed;
+use super::{connect_options, say_notes, status, width};
 use crate::cli::{ExplainArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign;

@@ -2,15 +2,13 @@
 //! Knows the store and the renderers; measures nothing.
 
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use anyhow::{Result, bail};
-use linerate_machine::units::parse_duration;
 use linerate_results::select::Filter;
 use linerate_results::store::{Listed, Store};
 use linerate_trial::spec::Workload;
 
-use super::selection::{self, one_record};
+use super::selection::{self, one_record, unix_ms};
 use super::{open_store, profile};
 use crate::cli::{FilterArgs, OutputArgs, RecordsCommand, SharedArgs};
 use crate::output::{data, out};
@@ -92,17 +90,4 @@ fn filter_of(store: &Store, arguments: &FilterArgs) -> Result<Filter> {
         limit: arguments.limit,
         ..picked
     })
-}
-
-/// A time, a day, or an age, as milliseconds since 1970.
-pub(super) fn unix_ms(text: &str) -> Result<u64> {
-    if let Ok(age) = parse_duration(text) {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        return Ok(now.saturating_sub(age).as_millis() as u64);
-    }
-    let whole = if text.contains('T') { text.to_owned() } else { format!("{text}T00:00:00Z") };
-    match whole.parse::<jiff::Timestamp>() {
-        Ok(time) => Ok(u64::try_from(time.as_millisecond()).unwrap_or(0)),
-        Err(_) => bail!("'{text}' is no time; write 2026-11-21, 2026-11-21T08:00:00Z, or an age like 2h"),
-    }
 }

@@ -13,7 +13,7 @@ use linerate_results::select::LAST;
 use linerate_results::store::{Campaign, Reader, Store};
 
 use super::open_store;
-use super::run::Wanted;
+use super::order::Wanted;
 use super::selection::{compared, identifiers, selection};
 use super::whole_file::{checked, write_whole};
 use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};

@@ -12,20 +12,20 @@ use linerate_results::compare::{self, Wish};
 use linerate_results::observation::Observation;
 use linerate_results::record::{NullSide, Record};
 use linerate_results::stats::sequential::{LEAST_MAX, MOST_MAX};
-use linerate_results::store::{Campaign, Store};
+use linerate_results::store::Store;
 use linerate_trial::pace::SplitMix64;
 use linerate_trial::tool::Tool;
-use serde::{Deserialize, Serialize};
 
 use super::case_files::CaseFiles;
 use super::compare::percentage;
+use super::order::{OwnedOrder, Wanted};
 use super::report::{at_end, writable};
 use super::{
-    boards, connect_options, dry_run, given_addresses, machines, make_store, report, say_notes, search, width,
+    boards, connect_options, dry_run, given_addresses, machines, make_store, report, say_notes, search, status, width,
 };
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::interrupt;
-use crate::measure::campaign::{self, CampaignError, Order};
+use crate::measure::campaign::{self, Order};
 use crate::measure::pair::Pair;
 use crate::measure::precision::{Repeats, main_metric};
 use crate::measure::settings;
@@ -36,11 +36,8 @@ use crate::render::cases::{self, Cases};
 use crate::render::doubts::Notes;
 use crate::render::explain::{First, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
-use crate::render::records::{Parts, notes_beneath};
-use crate::render::report::Expected;
-use linerate_plan::{
-    Changes, Met, Plan, PlannedTrial, Precision, RoundOrder, expectation, expected, judged, unanswerable,
-};
+use crate::render::records::notes_beneath;
+use linerate_plan::{Changes, Met, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable};
 
 /// Carries a plan out, shows what came of it, and writes what CI reads of it, however it ends.
 pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> {
@@ -359,90 +356,6 @@ fn foresee(order: &OwnedOrder, pair: &Pair, progress: &Progress) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// The exit status of a campaign that ended so.
-pub(crate) fn status(ended: Result<usize, CampaignError>) -> Result<ExitCode> {
-    match ended {
-        Ok(0) => Ok(ExitCode::SUCCESS),
-        Ok(1) => bail!("one trial failed; its record says why"),
-        Ok(failed) => bail!("{failed} trials failed; their records say why"),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// A plan and all that was changed in it: what a later process needs to carry on with the same trials.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Wanted {
-    pub(crate) name: String,
-    pub(crate) source: String,
-    #[serde(flatten)]
-    pub(crate) changes: Changes,
-    /// Its configurations were searched for the most that they carry, by these words of `linerate search`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) search: Vec<String>,
-}
-
-/// An order that owns its plan.
-pub(crate) struct OwnedOrder {
-    pub(crate) plan: Plan,
-    trials: Vec<PlannedTrial>,
-    changes: Changes,
-    plan_text: String,
-    resume: Option<Campaign>,
-}
-
-impl OwnedOrder {
-    /// Its trials, which something else decides about: none are left.
-    pub(crate) fn take_trials(&mut self) -> Vec<PlannedTrial> {
-        std::mem::take(&mut self.trials)
-    }
-
-    /// The levels of a factor, in the plan's order.
-    pub(crate) fn levels_of(&self, factor: &str) -> Vec<String> {
-        let factors = self.plan.parts.iter().flat_map(|part| &part.factors);
-        factors.filter(|(name, _)| name == factor).flat_map(|(_, levels)| levels.clone()).collect()
-    }
-
-    /// Which part each configuration is of, and its title.
-    fn parts(&self) -> Parts {
-        let title = |part: usize| self.plan.parts.get(part).and_then(|part| part.title.clone());
-        self.trials.iter().map(|trial| (trial.configuration, (trial.part, title(trial.part)))).collect()
-    }
-
-    /// What is expected of which configurations, as a report keeps it.
-    pub(super) fn expected(&self) -> Vec<Expected> {
-        let all = expected(&self.plan, &self.changes, &self.trials).into_iter();
-        let of = |trials: Vec<&PlannedTrial>| trials.into_iter().map(|trial| trial.configuration).collect();
-        all.map(|(one, trials)| Expected { text: one.to_string(), configurations: of(trials) }).collect()
-    }
-
-    /// The order as a campaign takes it.
-    pub(crate) fn borrow(&self) -> Order<'_> {
-        Order {
-            plan: &self.plan,
-            trials: self.trials.clone(),
-            changes: self.changes.clone(),
-            plan_text: self.plan_text.clone(),
-            resume: self.resume.clone(),
-            live: false,
-        }
-    }
-}
-
-impl Wanted {
-    /// What a plan's campaign carries out.
-    pub(crate) fn of(plan: &Plan, changes: Changes) -> Wanted {
-        Wanted { name: plan.name.clone(), source: plan.source.clone(), changes, search: Vec::new() }
-    }
-
-    /// A new campaign of it.
-    pub(crate) fn begin(&self) -> Result<OwnedOrder> {
-        let plan = Plan::parse(&self.source, &self.name, &self.name)?;
-        let trials = plan.trials_of(&self.changes)?;
-        let (changes, plan_text) = (self.changes.clone(), serde_json::to_string(self)?);
-        Ok(OwnedOrder { plan, trials, changes, plan_text, resume: None })
-    }
 }
 
 /// The unfinished campaign that these words mean.

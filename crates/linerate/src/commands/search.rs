@@ -17,9 +17,9 @@ use linerate_trial::search::goal::Goal;
 use linerate_trial::spec::{Ip, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
+use super::order::Wanted;
 use super::report::{at_end, writable};
-use super::run::{Wanted, status};
-use super::{boards, connect_options, given_addresses, machines, make_store, say_notes, width};
+use super::{boards, connect_options, given_addresses, machines, make_store, say_notes, status, width};
 use crate::cli::{EndsArgs, ReportFile, RunArgs, SearchArgs, SharedArgs, TableArgs};
 use crate::interrupt;
 use crate::measure::campaign;

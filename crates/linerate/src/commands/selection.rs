@@ -3,14 +3,15 @@
 //! Knows the words; the store knows the records.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use anyhow::{Result, bail};
+use linerate_machine::units::parse_duration;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::select::{Filter, Selection};
 use linerate_results::store::{Picked, Store};
 
-use super::records::unix_ms;
 use crate::output::say;
 
 /// What the words pick, checked as far as it can be without records.
@@ -53,6 +54,19 @@ pub(crate) fn named(store: &Store, name: &str) -> Result<Selection> {
         Picked::Campaign(id) => Selection { campaign: Some(id), ..Selection::default() },
         Picked::Record(id) => Selection { record: Some(id), ..Selection::default() },
     })
+}
+
+/// A time, a day, or an age, as milliseconds since 1970.
+pub(super) fn unix_ms(text: &str) -> Result<u64> {
+    if let Ok(age) = parse_duration(text) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        return Ok(now.saturating_sub(age).as_millis() as u64);
+    }
+    let whole = if text.contains('T') { text.to_owned() } else { format!("{text}T00:00:00Z") };
+    match whole.parse::<jiff::Timestamp>() {
+        Ok(time) => Ok(u64::try_from(time.as_millisecond()).unwrap_or(0)),
+        Err(_) => bail!("'{text}' is no time; write 2026-11-21, 2026-11-21T08:00:00Z, or an age like 2h"),
+    }
 }
 
 /// The observations that these words pick; an error that says what there is where there are none.

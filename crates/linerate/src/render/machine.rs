@@ -7,9 +7,10 @@ use linerate_control::message::Address;
 use linerate_machine::environment::Environment;
 use linerate_path::stage::{Counters, Stage};
 
+use super::fitting::grid;
 use super::json;
 use super::show::flatten;
-use super::table_model::{Cell, grid};
+use super::table_model::Cell;
 
 /// What a machine is.
 pub(crate) fn machine(environment: &Environment, addresses: &[Address], json: bool, width: Option<u16>) -> String {

@@ -7,8 +7,9 @@ use linerate_results::profile::functions::functions;
 use linerate_results::profile::{Category, CategoryTime, MachineProfile};
 use linerate_results::record::Record;
 
+use super::fitting::grid;
 use super::number::{count, figure, percent};
-use super::table_model::{Cell, Table, grid};
+use super::table_model::{Cell, Table};
 use super::{sentence, wrapped};
 
 /// The most functions that are shown.

@@ -3,7 +3,8 @@
 
 use linerate_machine::change::{Changed, PutBack, Reading};
 
-use super::table_model::{Cell, grid};
+use super::fitting::grid;
+use super::table_model::Cell;
 use super::{json, sentence};
 
 /// Settings as they are; what cannot be read is left out. `kept`: what was changed to stay, with its original.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::syntax::{format_cpus, parse_cpus};
+use super::cpus::{format_cpus, parse_cpus};
 use crate::units::{format_duration, parse_duration};
 use crate::words;
 

@@ -1,8 +1,9 @@
 //! What the values of settings look like, and the one way in which each is written.
 //! Knows the forms; which setting has which stands in the table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use super::cpus::{format_cpus, parse_cpus};
 use super::discipline::Discipline;
 use super::place::Place;
 use super::scheduling::Scheduling;
@@ -48,8 +49,6 @@ impl Syntax {
     }
 }
 
-/// The most CPUs that a list may speak of: NR_CPUS of the largest kernels.
-const MAX_CPUS: u32 = 8192;
 /// Nobody writes longer values by hand, and a file of the kernel takes one page.
 const LONGEST: usize = 4000;
 
@@ -207,39 +206,6 @@ fn speed_mbps(text: &str) -> Option<u32> {
     (1..=10_000_000).contains(&speed).then_some(speed)
 }
 
-/// CPUs as the kernel lists them: rising, neighbours as a range. `none` is no CPU.
-pub fn format_cpus(cpus: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for &cpu in cpus {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => ranges.push((cpu, cpu)),
-        }
-    }
-    if ranges.is_empty() {
-        return "none".to_owned();
-    }
-    let range = |(first, last)| if first == last { format!("{first}") } else { format!("{first}-{last}") };
-    ranges.into_iter().map(range).collect::<Vec<_>>().join(",")
-}
-
-/// CPUs of a list like `0-3,8`, rising; `none` or nothing is no CPU.
-pub fn parse_cpus(text: &str) -> Option<Vec<u32>> {
-    if text == "none" || text.is_empty() {
-        return Some(Vec::new());
-    }
-    let mut cpus = BTreeSet::new();
-    for range in text.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u32, u32) = (filled(first)?, filled(last)?);
-        if first > last || last >= MAX_CPUS {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus.into_iter().collect())
-}
-
 /// One value for all of several things, or a value for each by its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OfEach {
@@ -258,7 +224,7 @@ impl OfEach {
         let mut each = BTreeMap::new();
         for part in text.split_whitespace() {
             let (of, value) = part.split_once('=')?;
-            if each.insert(filled(of)?, value.to_owned()).is_some() {
+            if each.insert(number(of)?, value.to_owned()).is_some() {
                 return None;
             }
         }
@@ -312,7 +278,7 @@ pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint>
         |canonical: fn(&str) -> Option<String>| OfEach::parse(text).and_then(|each| each.map(canonical)).ok_or(None);
     match syntax {
         Syntax::Number { least, most } => {
-            filled::<u64>(text).filter(|n| (least..=most).contains(n)).map(|n| n.to_string()).ok_or(None)
+            number::<u64>(text).filter(|n| (least..=most).contains(n)).map(|n| n.to_string()).ok_or(None)
         }
         Syntax::Size { most } => {
             parse_size(text).ok().filter(|&octets| octets <= most).map(|octets| octets.to_string()).ok_or(None)
@@ -323,7 +289,7 @@ pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint>
         Syntax::CpusOfEach => {
             Ok(of_each(|cpus| Some(format_cpus(&parse_cpus(cpus).filter(|_| !cpus.is_empty())?)))?.text())
         }
-        Syntax::NumberOfEach => Ok(of_each(|n| filled::<u32>(n).map(|n| n.to_string()))?.text()),
+        Syntax::NumberOfEach => Ok(of_each(|n| number::<u32>(n).map(|n| n.to_string()))?.text()),
         Syntax::NameOfEach => Ok(of_each(|name| is_word(name).then(|| name.to_owned()))?.text()),
         Syntax::LimitOfEach => Ok(of_each(limit)?.text()),
         Syntax::SwitchOfEach => Ok(of_each(switch)?.text()),
@@ -345,7 +311,7 @@ pub(super) fn check_name(setting: &SettingInfo, name: &str) -> Result<(), WhyBad
     let Some(rest) = setting.rest_of(name) else { return Ok(()) };
     let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_graphic() && c != '/');
     match setting.place {
-        Place::Files(_) if filled::<u32>(rest).is_some() || (setting.is_one_or_all() && rest == "all") => Ok(()),
+        Place::Files(_) if number::<u32>(rest).is_some() || (setting.is_one_or_all() && rest == "all") => Ok(()),
         Place::Files(_) => Err(WhyBad::NoNumber),
         Place::Sysctl(_) if !["net.core.", "net.ipv4.", "net.ipv6."].iter().any(|tree| rest.starts_with(tree)) => {
             Err(WhyBad::OutsideTrees)
@@ -356,11 +322,6 @@ pub(super) fn check_name(setting: &SettingInfo, name: &str) -> Result<(), WhyBad
         _ if is_word(rest) => Ok(()),
         _ => Err(WhyBad::NoName),
     }
-}
-
-/// A number of at least one digit.
-fn filled<T: std::str::FromStr>(text: &str) -> Option<T> {
-    if text.is_empty() { None } else { number(text) }
 }
 
 fn is_word(text: &str) -> bool {
@@ -374,12 +335,12 @@ fn switch(text: &str) -> Option<String> {
 }
 
 fn limit(text: &str) -> Option<String> {
-    if text == "unlimited" { Some(text.to_owned()) } else { filled::<u32>(text).map(|n| n.to_string()) }
+    if text == "unlimited" { Some(text.to_owned()) } else { number::<u32>(text).map(|n| n.to_string()) }
 }
 
 /// A bare number would be seconds here and nanoseconds in the kernel's file: it is refused.
 fn time(text: &str) -> Result<String, Complaint> {
-    if filled::<u64>(text).is_some_and(|n| n != 0) {
+    if number::<u64>(text).is_some_and(|n| n != 0) {
         return Err(Some(WhyBad::NoUnit(text.to_owned())));
     }
     parse_duration(text).map(format_duration).map_err(|_| None)
@@ -388,7 +349,7 @@ fn time(text: &str) -> Result<String, Complaint> {
 /// `16M` as the number that the kernel takes; everything else as it is.
 fn without_suffix(word: &str) -> String {
     match parse_size(word) {
-        Ok(octets) if word.starts_with(|c: char| c.is_ascii_digit()) && filled::<u64>(word).is_none() => {
+        Ok(octets) if word.starts_with(|c: char| c.is_ascii_digit()) && number::<u64>(word).is_none() => {
             octets.to_string()
         }
         _ => word.to_owned(),

@@ -26,8 +26,9 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use super::Bench;
 use super::statistics::RESAMPLES;
-use super::{Bench, write_part};
+use crate::measured::write_part;
 use crate::setup;
 use run::{Run, Who};
 use table::Rounds;

@@ -16,7 +16,7 @@ use linerate_trial::doubt::DoubtKind;
 use super::groups::Apart;
 use super::matrices::{self, kinds, leading, middle, unit};
 use super::notes::{self, Remarks};
-use super::{Carried, Material, Report, Side, identities};
+use super::{Carried, Material, Report, Side, anonymous};
 use super::{expectations, figures, gaps, inside};
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
@@ -455,14 +455,6 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
     vec![Piece::Folded("Every run".to_owned(), vec![Piece::Table(Table::new(names, rows).filled())])]
 }
 
-/// What was asked of a record's trial, in a few words.
-pub(super) fn levels(record: &Record) -> String {
-    let factors = record.trial.factors.iter().map(|(name, level)| format!("{name}={level}"));
-    let asked = [("workload", record.workload.name()), ("direction", record.direction.name())];
-    let asked = asked.into_iter().filter(|(name, _)| !record.trial.factors.contains_key(*name));
-    factors.chain(asked.map(|(_, is)| is.to_owned())).collect::<Vec<_>>().join(", ")
-}
-
 /// Configurations of which the same is said first, how often what, and in how many runs.
 struct Limited {
     names: Vec<String>,
@@ -613,7 +605,7 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     });
     lines.extend(match origin.anonymous {
         true => Some("Names, addresses and command lines were replaced by pseudonyms.".to_owned()),
-        false => identities::sentence(&report.material, &origin.campaigns),
+        false => anonymous::sentence(&report.material, &origin.campaigns),
     });
     pieces.push(Piece::Lines(lines));
     let rows = origin.campaigns.iter().map(|Carried { campaign, .. }| {

@@ -7,7 +7,7 @@ use linerate_results::expect::Expectation;
 use linerate_results::record::{NullSide, Record};
 use linerate_results::stats::median;
 
-use super::document::levels;
+use super::groups::levels;
 use super::{Carried, Report};
 use crate::render::forms::Piece;
 use crate::render::number::{count, figure};

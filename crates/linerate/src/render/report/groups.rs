@@ -73,3 +73,11 @@ impl Apart {
         }
     }
 }
+
+/// What was asked of a record's trial, in a few words.
+pub(super) fn levels(record: &Record) -> String {
+    let factors = record.trial.factors.iter().map(|(name, level)| format!("{name}={level}"));
+    let asked = [("workload", record.workload.name()), ("direction", record.direction.name())];
+    let asked = asked.into_iter().filter(|(name, _)| !record.trial.factors.contains_key(*name));
+    factors.chain(asked.map(|(_, is)| is.to_owned())).collect::<Vec<_>>().join(", ")
+}

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use linerate_results::record::Record;
 use serde_json::Value;
 
-use super::{Carried, Material};
+use super::Carried;
 
 /// What an identity is; the pseudonyms are named for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,17 +150,6 @@ fn strings(value: &Value, say: &mut impl FnMut(&str)) {
         }),
         _ => {}
     }
-}
-
-/// What a published report tells of whom; absent where it tells of nobody.
-pub(super) fn sentence(material: &Material, campaigns: &[Carried]) -> Option<String> {
-    let all = Found::of(campaigns, &material.identities);
-    let count = |kind: Kind| all.iter().filter(|(one, _)| *one == kind).count();
-    let kinds = [Kind::Machine, Kind::Address, Kind::Mac, Kind::Boot].into_iter().filter(|kind| count(*kind) > 0);
-    let mut told: Vec<String> = kinds.map(|kind| format!("{} ({})", kind.names()[1], count(kind))).collect();
-    told.extend(material.has_command_line.then(|| "kernel command lines".to_owned()));
-    (!told.is_empty())
-        .then(|| format!("It tells of whose machines it is: {}; --anonymous puts pseudonyms there.", told.join(", ")))
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use linerate_results::profile::difference::by_sample;
 use linerate_results::profile::functions::functions;
 use linerate_results::record::Record;
 
-use super::document::levels;
 use super::flame;
+use super::groups::levels;
 use super::material::{INSIDE, MOST_INSIDE, Material};
 use crate::render::forms::Piece;
 use crate::render::number::count;

@@ -1,0 +1,84 @@
+//! What a run carries out: a plan with what was changed in it, its trials, and the campaign that it goes on with.
+
+use anyhow::Result;
+use linerate_plan::{Changes, Plan, PlannedTrial, expected};
+use linerate_results::store::Campaign;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::campaign::Order;
+use crate::render::records::Parts;
+use crate::render::report::Expected;
+
+/// A plan and all that was changed in it: what a later process needs to carry on with the same trials.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) source: String,
+    #[serde(flatten)]
+    pub(crate) changes: Changes,
+    /// Its configurations were searched for the most that they carry, by these words of `linerate search`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) search: Vec<String>,
+}
+
+/// An order that owns its plan.
+pub(crate) struct OwnedOrder {
+    pub(crate) plan: Plan,
+    pub(super) trials: Vec<PlannedTrial>,
+    pub(super) changes: Changes,
+    pub(super) plan_text: String,
+    pub(super) resume: Option<Campaign>,
+}
+
+impl OwnedOrder {
+    /// Its trials, which something else decides about: none are left.
+    pub(crate) fn take_trials(&mut self) -> Vec<PlannedTrial> {
+        std::mem::take(&mut self.trials)
+    }
+
+    /// The levels of a factor, in the plan's order.
+    pub(crate) fn levels_of(&self, factor: &str) -> Vec<String> {
+        let factors = self.plan.parts.iter().flat_map(|part| &part.factors);
+        factors.filter(|(name, _)| name == factor).flat_map(|(_, levels)| levels.clone()).collect()
+    }
+
+    /// Which part each configuration is of, and its title.
+    pub(super) fn parts(&self) -> Parts {
+        let title = |part: usize| self.plan.parts.get(part).and_then(|part| part.title.clone());
+        self.trials.iter().map(|trial| (trial.configuration, (trial.part, title(trial.part)))).collect()
+    }
+
+    /// What is expected of which configurations, as a report keeps it.
+    pub(super) fn expected(&self) -> Vec<Expected> {
+        let all = expected(&self.plan, &self.changes, &self.trials).into_iter();
+        let of = |trials: Vec<&PlannedTrial>| trials.into_iter().map(|trial| trial.configuration).collect();
+        all.map(|(one, trials)| Expected { text: one.to_string(), configurations: of(trials) }).collect()
+    }
+
+    /// The order as a campaign takes it.
+    pub(crate) fn borrow(&self) -> Order<'_> {
+        Order {
+            plan: &self.plan,
+            trials: self.trials.clone(),
+            changes: self.changes.clone(),
+            plan_text: self.plan_text.clone(),
+            resume: self.resume.clone(),
+            live: false,
+        }
+    }
+}
+
+impl Wanted {
+    /// What a plan's campaign carries out.
+    pub(crate) fn of(plan: &Plan, changes: Changes) -> Wanted {
+        Wanted { name: plan.name.clone(), source: plan.source.clone(), changes, search: Vec::new() }
+    }
+
+    /// A new campaign of it.
+    pub(crate) fn begin(&self) -> Result<OwnedOrder> {
+        let plan = Plan::parse(&self.source, &self.name, &self.name)?;
+        let trials = plan.trials_of(&self.changes)?;
+        let (changes, plan_text) = (self.changes.clone(), serde_json::to_string(self)?);
+        Ok(OwnedOrder { plan, trials, changes, plan_text, resume: None })
+    }
+}

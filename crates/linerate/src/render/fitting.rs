@@ -1,0 +1,120 @@
+//! A table as text for a terminal: what becomes narrower, is left out, or goes to a part of its own, until it fits.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use super::layout::Layout;
+use super::table_model::{Cell, Table};
+
+impl Table {
+    /// For a terminal, without lines between rows; nothing without rows. With a width, headings become narrower, columns
+    /// are left out, and then words wrapped, until it fits; `left_out` is told which.
+    pub(super) fn text(&self, width: Option<u16>, left_out: &mut Vec<String>) -> String {
+        let Some(width) = width.map(usize::from) else { return Layout::of(self).drawn() };
+        let mut table = Cow::Borrowed(self);
+        loop {
+            let mut layout = Layout::of(&table);
+            if layout.narrow(width) {
+                return layout.drawn();
+            }
+            let turns = table.headings.iter().enumerate().filter_map(|(at, heading)| Some((heading.left_out?, at)));
+            match turns.min() {
+                Some((_, at)) => table.to_mut().leave_out(at, left_out),
+                // What no wrapping makes narrow enough goes from the right; the first columns say what a row is.
+                None if layout.squeeze(width) || table.headings.len() < 3 => return layout.drawn(),
+                None => {
+                    let last = table.headings.len() - 1;
+                    table.to_mut().leave_out(last, left_out);
+                }
+            }
+        }
+    }
+
+    /// The table in parts, each narrow enough: all begin with the columns that tell its rows apart.
+    pub(super) fn parts(&self, width: usize) -> Vec<Table> {
+        let fits = |table: &Table| fits(table, width);
+        let repeated = self.naming(width * 2 / 3);
+        let mut parts = Vec::new();
+        let mut part = self.of_columns(&[]);
+        let mut taken: Vec<usize> = Vec::new();
+        for at in 0..self.headings.len() {
+            let wider = self.of_columns(&[taken.as_slice(), &[at]].concat());
+            if fits(&wider) || taken.len() < 2 {
+                taken.push(at);
+                part = wider;
+                continue;
+            }
+            parts.push(part);
+            taken = repeated.iter().copied().filter(|one| *one < at).chain([at]).collect();
+            if !fits(&self.of_columns(&taken)) {
+                taken = vec![0, at];
+            }
+            part = self.of_columns(&taken);
+        }
+        parts.push(part);
+        parts
+    }
+
+    /// The first columns that tell rows apart, as far as they fit; one at least.
+    fn naming(&self, width: usize) -> Vec<usize> {
+        // An empty cell of words says what the one above it says.
+        let mut texts: Vec<Vec<String>> = Vec::new();
+        for row in &self.rows {
+            let said = |(at, cell): (usize, &Cell)| match texts.last() {
+                Some(above) if cell.is_empty() && !self.is_number(at) => above[at].clone(),
+                _ => cell.shown(),
+            };
+            let row = row.iter().enumerate().map(said).collect();
+            texts.push(row);
+        }
+        let kinds = |columns: &[usize]| {
+            let names = texts.iter().map(|row| columns.iter().map(|at| row[*at].as_str()).collect::<Vec<_>>());
+            names.collect::<BTreeSet<_>>().len()
+        };
+        let mut naming: Vec<usize> = Vec::new();
+        for at in 0..self.headings.len() {
+            let more = [naming.as_slice(), &[at]].concat();
+            if kinds(&naming) == self.rows.len() || !fits(&self.of_columns(&more), width) {
+                break;
+            }
+            if kinds(&more) > kinds(&naming) {
+                naming = more;
+            }
+        }
+        if naming.is_empty() { vec![0] } else { naming }
+    }
+
+    /// With every column, whether it fits or not.
+    pub(super) fn whole_text(&self, width: usize) -> String {
+        let mut layout = Layout::of(self);
+        layout.fit(width);
+        layout.drawn()
+    }
+
+    fn leave_out(&mut self, at: usize, left_out: &mut Vec<String>) {
+        let heading = self.remove(at);
+        let name = match heading.layer.as_str() {
+            layer @ ("target" | "host") => format!("{} ({layer})", heading.name),
+            _ => heading.name,
+        };
+        if !left_out.contains(&name) {
+            left_out.push(name);
+        }
+    }
+}
+
+/// Whether it can be read at this width.
+fn fits(table: &Table, width: usize) -> bool {
+    let mut layout = Layout::of(table);
+    layout.fit(width) && layout.is_readable()
+}
+
+/// A table for a terminal of this width, with an end to its last line; nothing without rows.
+pub(super) fn grid<T: AsRef<str>>(
+    names: impl IntoIterator<Item = T>,
+    rows: impl IntoIterator<Item = Vec<Cell>>,
+    width: Option<u16>,
+) -> String {
+    let text = Table::new(names, rows).text(width, &mut Vec::new());
+    if text.is_empty() { text } else { text + "\n" }
+}
