@@ -1,31 +1,34 @@
-//! What each tool's server can do as the other end of a trial, as far as tools differ in the same way.
+//! What a tool's server can do as the other end of a trial, as far as tools differ in the same way.
 
 use linerate_machine::end::Direction;
-use linerate_trial::spec::Workload::{self, TcpCrr, TcpRr, TcpStream, UdpRr, UdpStream};
+use linerate_trial::spec::Workload::{self, TcpStream, UdpStream};
 use linerate_trial::spec::{Spacing, Spec};
 use linerate_trial::tool::Tool;
 
 use crate::error::Error;
+use crate::protocol::of;
 
 /// What a tool can do.
 pub struct Abilities {
     /// Its workloads.
-    workloads: &'static [Workload],
+    pub workloads: &'static [Workload],
     /// Streams both ways at once.
-    both_directions: bool,
+    pub both_directions: bool,
     /// Workloads that can have parallel streams.
-    parallel: &'static [Workload],
+    pub parallel: &'static [Workload],
     /// The smallest datagram of a stream.
     pub least_datagram: u32,
-    /// What of a sender's pace its server can be asked for: spacing but an even one, bursts, congestion control and pacing.
-    spacing: bool,
-    bursts: bool,
-    congestion_control: bool,
+    /// Its server can be asked to space what it sends otherwise than evenly.
+    pub spacing: bool,
+    /// It can be asked to send bursts.
+    pub bursts: bool,
+    /// It can be asked for a congestion control, or for pacing.
+    pub congestion_control: bool,
 }
 
 const STREAMS: &[Workload] = &[TcpStream, UdpStream];
 /// Nothing that a client of its could not ask for.
-const ANY: Abilities = Abilities {
+pub const ANY: Abilities = Abilities {
     workloads: STREAMS,
     both_directions: true,
     parallel: STREAMS,
@@ -35,33 +38,6 @@ const ANY: Abilities = Abilities {
     congestion_control: true,
 };
 
-/// What a tool can do.
-pub const fn of(tool: Tool) -> Abilities {
-    match tool {
-        Tool::Iperf3 => Abilities { least_datagram: 16, spacing: false, ..ANY },
-        Tool::Iperf2 => Abilities {
-            workloads: &[TcpStream, UdpStream, TcpRr],
-            least_datagram: 18,
-            spacing: false,
-            bursts: false,
-            congestion_control: false,
-            ..ANY
-        },
-        Tool::Netperf => Abilities { workloads: &[TcpStream, UdpStream, TcpRr, UdpRr, TcpCrr], ..ANY },
-        Tool::Nuttcp => Abilities {
-            both_directions: false,
-            parallel: &[TcpStream],
-            // Up to four octets are marks.
-            least_datagram: 5,
-            spacing: false,
-            bursts: false,
-            congestion_control: false,
-            ..ANY
-        },
-        Tool::Ttcp => Abilities { both_directions: false, parallel: &[], least_datagram: 5, ..ANY },
-    }
-}
-
 /// What a tool has not, as an error; and what to choose instead.
 pub fn cannot<T>(tool: Tool, what: impl Into<String>, instead: &'static str) -> Result<T, Error> {
     Err(Error::Unsupported { tool, what: what.into().into(), instead: instead.into() })
@@ -69,13 +45,16 @@ pub fn cannot<T>(tool: Tool, what: impl Into<String>, instead: &'static str) -> 
 
 /// Whether the tool's server can be the other end of such a trial, as far as the table tells.
 pub fn check(tool: Tool, spec: &Spec) -> Result<(), Error> {
-    let can = of(tool);
+    let can = of(tool).abilities();
     let unsupported =
         |what: String, instead: String| Err(Error::Unsupported { tool, what: what.into(), instead: instead.into() });
     if !can.workloads.contains(&spec.workload) {
         let names: Vec<&str> = can.workloads.iter().map(|workload| workload.name()).collect();
-        let (last, others) = names.split_last().expect("every tool has a workload");
-        let instead = format!("choose {} or {last}, or a target with linerate's agent", others.join(", "));
+        let names = match names.split_last().expect("every tool has a workload") {
+            (only, []) => (*only).to_owned(),
+            (last, others) => format!("{} or {last}", others.join(", ")),
+        };
+        let instead = format!("choose {names}, or a target with linerate's agent");
         return unsupported(spec.workload.name().to_owned(), instead);
     }
     if spec.probe {
@@ -115,6 +94,8 @@ pub fn check(tool: Tool, spec: &Spec) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_trial::spec::Workload::{TcpRr, UdpRr};
+
     use super::*;
 
     #[test]
@@ -148,8 +129,11 @@ mod tests {
             check(tool, TcpRr, tx, "requests of its server's; choose direction=rx");
         }
         for row in &Tool::ALL {
-            check(row.tool, UdpStream, |spec| spec.probe = true, "leave probe out");
-            super::check(row.tool, &Spec::new(TcpStream)).unwrap();
+            if of(row.tool).abilities().workloads.contains(&UdpStream) {
+                check(row.tool, UdpStream, |spec| spec.probe = true, "leave probe out");
+            }
+            let first = of(row.tool).abilities().workloads[0];
+            super::check(row.tool, &Spec::new(first)).unwrap();
         }
         for tool in [Tool::Iperf2, Tool::Nuttcp] {
             let bursts = |spec: &mut Spec| (spec.direction, spec.burst) = (Direction::Tx, 2);

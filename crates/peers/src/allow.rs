@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use linerate_host::interfaces::{self, InterfaceAddress};
 use linerate_machine::prefix::Prefix;
 
 /// Addresses and prefixes; where there is none, everybody is heard.
@@ -34,6 +35,15 @@ impl fmt::Display for AllowList {
         let texts: Vec<String> = self.0.iter().map(Prefix::to_string).collect();
         f.write_str(&texts.join(", "))
     }
+}
+
+/// Whether no router lies between: only who is on this machine's own links can have datagrams sent in another's name.
+pub fn is_near(peer: IpAddr) -> bool {
+    is_on_link(peer, &interfaces::addresses().unwrap_or_default())
+}
+
+fn is_on_link(peer: IpAddr, known: &[InterfaceAddress]) -> bool {
+    known.iter().any(|known| known.prefix_len > 0 && Prefix::new(known.address, known.prefix_len).contains(peer))
 }
 
 #[cfg(test)]
@@ -83,5 +93,29 @@ mod tests {
         }
         assert_eq!(list("10.0.0.5 10.0.0.0/8 2001:db8::/64").to_string(), "10.0.0.5, 10.0.0.0/8, 2001:db8::/64");
         assert_eq!(AllowList::default().to_string(), "anybody");
+    }
+
+    #[test]
+    fn datagrams_are_sent_to_neighbours_only() {
+        let on = |address: &str, prefix_len| InterfaceAddress {
+            interface: "x".to_owned(),
+            address: address.parse().unwrap(),
+            prefix_len,
+            up: true,
+            loopback: false,
+            scope_link: false,
+            index: 1,
+        };
+        let known = [on("192.0.2.1", 24), on("2001:db8::1", 64), on("10.0.0.1", 32)];
+        for (peer, near) in [
+            ("192.0.2.200", true),
+            ("192.0.3.1", false),
+            ("2001:db8::ffff:1", true),
+            ("2001:db8:0:1::1", false),
+            ("10.0.0.1", true),
+            ("10.0.0.2", false),
+        ] {
+            assert_eq!(is_on_link(peer.parse().unwrap(), &known), near, "{peer}");
+        }
     }
 }

@@ -11,8 +11,9 @@ pub mod session;
 pub mod sockets;
 
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::Spec;
+use linerate_trial::spec::{Spec, Workload};
 
+use crate::abilities::{ANY, Abilities};
 use crate::client::Client;
 use crate::error::Error;
 use crate::protocol::{Notify, Protocol, Serve};
@@ -21,6 +22,17 @@ use crate::protocol::{Notify, Protocol, Serve};
 pub struct Iperf2;
 
 impl Protocol for Iperf2 {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            workloads: &[Workload::TcpStream, Workload::UdpStream, Workload::TcpRr],
+            least_datagram: 18,
+            spacing: false,
+            bursts: false,
+            congestion_control: false,
+            ..ANY
+        }
+    }
+
     fn fit(&self, spec: &mut Spec) {
         mapping::fit(spec);
     }

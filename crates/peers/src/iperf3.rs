@@ -21,6 +21,7 @@ use std::time::Duration;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 
+use crate::abilities::{ANY, Abilities};
 use crate::client::Client;
 use crate::error::Error;
 use crate::protocol::{Notify, Protocol, Serve};
@@ -29,6 +30,10 @@ use crate::protocol::{Notify, Protocol, Serve};
 pub struct Iperf3;
 
 impl Protocol for Iperf3 {
+    fn abilities(&self) -> Abilities {
+        Abilities { least_datagram: 16, spacing: false, ..ANY }
+    }
+
     /// A server leaves out whole seconds.
     fn fit(&self, spec: &mut Spec) {
         spec.warmup = Duration::from_secs(spec.warmup.as_secs_f64().ceil() as u64);

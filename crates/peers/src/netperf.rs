@@ -11,7 +11,9 @@ pub mod sockets;
 
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
+use linerate_trial::spec::Workload::{TcpCrr, TcpRr, TcpStream, UdpRr, UdpStream};
 
+use crate::abilities::{ANY, Abilities};
 use crate::client::Client;
 use crate::error::Error;
 use crate::protocol::{Notify, Protocol, Serve};
@@ -20,6 +22,10 @@ use crate::protocol::{Notify, Protocol, Serve};
 pub struct Netperf;
 
 impl Protocol for Netperf {
+    fn abilities(&self) -> Abilities {
+        Abilities { workloads: &[TcpStream, UdpStream, TcpRr, UdpRr, TcpCrr], ..ANY }
+    }
+
     fn fit(&self, spec: &mut Spec) {
         mapping::fit(spec);
     }

@@ -11,8 +11,9 @@ pub mod server_report;
 pub mod sockets;
 
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::Spec;
+use linerate_trial::spec::{Spec, Workload};
 
+use crate::abilities::{ANY, Abilities};
 use crate::client::Client;
 use crate::error::Error;
 use crate::protocol::{Notify, Protocol, Serve};
@@ -21,6 +22,18 @@ use crate::protocol::{Notify, Protocol, Serve};
 pub struct Nuttcp;
 
 impl Protocol for Nuttcp {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            both_directions: false,
+            parallel: &[Workload::TcpStream],
+            least_datagram: mapping::LEAST_DATAGRAM,
+            spacing: false,
+            bursts: false,
+            congestion_control: false,
+            ..ANY
+        }
+    }
+
     fn fit(&self, spec: &mut Spec) {
         mapping::fit(spec);
     }

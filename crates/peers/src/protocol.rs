@@ -4,7 +4,7 @@
 //!   client::run ─→ Protocol::check, measure        a trial of ours against the tool's server
 //!   Server::run ─→ Serve::connection, stream       a test of the tool's client against us
 //! ```
-//! A sixth tool is a folder, a row of [`Tool::ALL`] and one of [`of`].
+//! Another tool is a folder, a row of [`Tool::ALL`] and one of [`of`].
 
 use std::net::SocketAddr;
 
@@ -13,6 +13,7 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 use linerate_trial::tool::Tool;
 
+use crate::abilities::Abilities;
 use crate::client::Client;
 use crate::early_datagrams::StreamMarks;
 use crate::error::Error;
@@ -24,10 +25,13 @@ pub type Notify = Box<dyn Fn(Progress) + Send>;
 
 /// Another tool's protocol.
 pub trait Protocol: Sync {
+    /// What its server can do.
+    fn abilities(&self) -> Abilities;
+
     /// Makes a trial one that the tool can express, where the difference is small: the record has what it became.
     fn fit(&self, _: &mut Spec) {}
 
-    /// Whether the tool's server can be the other end of such a trial, beside what [`crate::abilities`] tell of all tools.
+    /// Whether the tool's server can be the other end of such a trial, beside its [`Protocol::abilities`].
     fn check(&self, _: &Spec) -> Result<(), Error> {
         Ok(())
     }

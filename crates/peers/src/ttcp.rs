@@ -7,6 +7,7 @@ pub mod server;
 
 use linerate_trial::outcome::Outcome;
 
+use crate::abilities::{ANY, Abilities};
 use crate::client::Client;
 use crate::error::Error;
 use crate::protocol::{Notify, Protocol, Serve};
@@ -15,6 +16,10 @@ use crate::protocol::{Notify, Protocol, Serve};
 pub struct Ttcp;
 
 impl Protocol for Ttcp {
+    fn abilities(&self) -> Abilities {
+        Abilities { both_directions: false, parallel: &[], least_datagram: 5, ..ANY }
+    }
+
     fn measure(&self, client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error> {
         client::measure(client, notify)
     }

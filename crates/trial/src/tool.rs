@@ -37,9 +37,9 @@ pub struct Row {
     pub start: &'static str,
     /// What the command has besides where datagrams are to come.
     pub start_udp: &'static str,
-    /// Whether a test begins with a control connection. Without one, the data's first octets may be any program's, and a
-    /// server of datagrams need not answer them.
-    pub has_control: bool,
+    /// Whether a server answers before a test has its data, on a control connection or to each datagram. Without it, the
+    /// data's first octets may be any program's, and nothing may ever come back.
+    pub answers_first: bool,
     /// Whether its client can ask for datagrams without proving its address.
     pub asks_unproven: bool,
     /// Whether its server can ask for a user and a password.
@@ -55,14 +55,14 @@ const USUAL: Row = Row {
     server: "",
     start: "",
     start_udp: "",
-    has_control: true,
+    answers_first: true,
     asks_unproven: false,
     has_users: false,
 };
 
 impl Tool {
     /// Every one, in the order of the enumeration.
-    pub const ALL: [Row; 5] = [
+    pub const ALL: [Row; 6] = [
         Row {
             tool: Tool::Iperf3,
             name: "iperf3",
@@ -81,7 +81,7 @@ impl Tool {
             server: "iperf2 server",
             start: "iperf -s",
             start_udp: " -u",
-            has_control: false,
+            answers_first: false,
             asks_unproven: true,
             ..USUAL
         },

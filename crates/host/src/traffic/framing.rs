@@ -169,4 +169,6 @@ pub struct Exchange {
     pub ask: fn(number: u64, request: &mut [u8]),
     /// Writes the response to a request.
     pub answer: fn(request: &[u8], response: &mut [u8]),
+    /// Which request a response over UDP answers: the low bits of its number, and which those are. `None`: it is no response.
+    pub answered: fn(response: &[u8]) -> Option<(u64, u64)>,
 }

@@ -104,6 +104,11 @@ impl UnprovenLimit {
     /// The longest that is sent.
     pub const LONGEST: Duration = Duration::from_secs(60);
 
+    /// What may have been sent after so long a time.
+    pub fn allowed_bits(self, time: Duration) -> u64 {
+        (self.bits_per_second as f64 * time.as_secs_f64()) as u64
+    }
+
     /// Whether what one end sends in this trial stays within the limit; else what is beyond it.
     pub fn check(self, spec: &Spec, end: End) -> Result<(), Beyond> {
         let flows = Flow::of(spec).iter().filter(|flow| flow.source == end).count() as f64;

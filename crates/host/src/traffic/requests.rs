@@ -57,8 +57,12 @@ pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
         if !task.clock.wait_for_start() {
             return Err(TrafficError::Stopped);
         }
-        let mut carrier = BareCarrier::new(socket.into(), &task.spec);
-        let (mut outcome, _) = exchange(&task, &mut carrier)?;
+        let (mut outcome, _) = match task.framing.exchange() {
+            Some(how) => {
+                exchange(&task, &mut NumberedCarrier { bare: UdpCarrier::new(socket.into(), &task.spec), how })?
+            }
+            None => exchange(&task, &mut BareCarrier::new(socket.into(), &task.spec))?,
+        };
         outcome.thread = thread_use();
         return Ok(outcome);
     }
@@ -283,14 +287,9 @@ fn number_len(spec: &Spec) -> usize {
     (spec.request_size.min(spec.response_size) as usize).min(8)
 }
 
-impl Carrier for UdpCarrier {
-    fn send(&mut self, number: u64) -> io::Result<()> {
-        let octets = self.request.as_mut_slice();
-        octets[..self.number_len].copy_from_slice(&number.to_le_bytes()[..self.number_len]);
-        self.socket.send(octets).map(drop)
-    }
-
-    fn receive(&mut self, timeout: Duration) -> io::Result<Option<Response>> {
+impl UdpCarrier {
+    /// The octets of a datagram that comes within this time, as many as there is room for.
+    fn hear(&mut self, timeout: Duration) -> io::Result<Option<usize>> {
         if timeout < LOOK_AGAIN {
             if !wait_readable(&self.socket, timeout)? {
                 return Ok(None);
@@ -299,18 +298,49 @@ impl Carrier for UdpCarrier {
             self.socket.set_read_timeout(Some(timeout))?;
             self.timeout = Some(timeout);
         }
-        let len = match self.socket.recv(self.response.as_mut_slice()) {
-            Ok(len) => len,
-            Err(error) if is_passing(&error) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        if len != self.response_len {
+        match self.socket.recv(self.response.as_mut_slice()) {
+            Ok(len) => Ok(Some(len)),
+            Err(error) if is_passing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Carrier for UdpCarrier {
+    fn send(&mut self, number: u64) -> io::Result<()> {
+        let octets = self.request.as_mut_slice();
+        octets[..self.number_len].copy_from_slice(&number.to_le_bytes()[..self.number_len]);
+        self.socket.send(octets).map(drop)
+    }
+
+    fn receive(&mut self, timeout: Duration) -> io::Result<Option<Response>> {
+        if self.hear(timeout)? != Some(self.response_len) {
             return Ok(None);
         }
         let mut low = [0; 8];
         low[..self.number_len].copy_from_slice(&self.response.as_slice()[..self.number_len]);
         let mask = if self.number_len == 8 { u64::MAX } else { (1 << (8 * self.number_len)) - 1 };
         Ok(Some(Response::To { low: u64::from_le_bytes(low), mask }))
+    }
+}
+
+/// Requests and responses of another tool that bear numbers in a place of its own; a response may be of any size.
+struct NumberedCarrier {
+    bare: UdpCarrier,
+    how: Exchange,
+}
+
+impl Carrier for NumberedCarrier {
+    fn send(&mut self, number: u64) -> io::Result<()> {
+        let request = self.bare.request.as_mut_slice();
+        (self.how.ask)(number, request);
+        self.bare.socket.send(request).map(drop)
+    }
+
+    fn receive(&mut self, timeout: Duration) -> io::Result<Option<Response>> {
+        let Some(len) = self.bare.hear(timeout)? else { return Ok(None) };
+        let answered = (self.how.answered)(&self.bare.response.as_slice()[..len]);
+        Ok(answered.map(|(low, mask)| Response::To { low, mask }))
     }
 }
 

@@ -274,11 +274,11 @@ fn check_counters(arguments: &RunArgs, target: &Endpoint) -> Result<()> {
 /// `--allow-unanswered`: of whom.
 fn check_unanswered(arguments: &RunArgs, target: &Endpoint) -> Result<()> {
     match target {
-        Endpoint::Foreign { tool, .. } if !tool.row().has_control => Ok(()),
+        Endpoint::Foreign { tool, .. } if !tool.row().answers_first => Ok(()),
         _ if arguments.allow_unanswered.is_none() => Ok(()),
         _ => bail!(
             "--allow-unanswered is for a server of {}; others answer, so leave it out",
-            Tool::names(|row| !row.has_control)
+            Tool::names(|row| !row.answers_first)
         ),
     }
 }

@@ -126,7 +126,7 @@ pub fn fit(spec: &mut Spec) {
     }
 }
 
-/// Whether an iperf2 server can take part in this trial, which [`crate::abilities`] allow.
+/// Whether an iperf2 server can take part in this trial, beside its abilities.
 pub fn check(spec: &Spec) -> Result<(), Error> {
     let cannot = |what: &str, instead| cannot(Tool::Iperf2, what, instead);
     if spec.workload == Workload::TcpRr {

@@ -19,9 +19,8 @@ use socket2::{SockRef, Socket};
 
 use super::datagram;
 use super::header::Header;
-use super::session::{
-    Member, Request, Session, acknowledge, answer_address_check, bounce_back, is_near, spec_of_request,
-};
+use super::session::{Member, Request, Session, acknowledge, answer_address_check, bounce_back, spec_of_request};
+use crate::allow::is_near;
 use crate::connection_limit::ConnectionPermit;
 use crate::early_datagrams::{EarlyDatagrams, StreamMarks};
 use crate::listener::is_passing;

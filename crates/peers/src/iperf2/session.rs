@@ -1,15 +1,13 @@
 //! One test of an iperf2 client, from its header to its end; two where the client wants one way after the other.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use linerate_host::interfaces::{self, InterfaceAddress};
 use linerate_host::traffic::reachability::{Answers, Reach};
 use linerate_host::traffic::{Adopted, Early, Framing};
 use linerate_machine::end::{Direction, End};
-use linerate_machine::prefix::Prefix;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec, Workload};
@@ -353,45 +351,7 @@ pub fn answer_address_check(mut member: Member, over: &dyn Fn() -> bool) {
     report(&member.socket, &said.emit(), Answers::to(octets), over);
 }
 
-/// Whether no router lies between: only who is on this machine's own links can have datagrams sent in another's name.
-pub fn is_near(peer: IpAddr) -> bool {
-    is_on_link(peer, &interfaces::addresses().unwrap_or_default())
-}
-
-fn is_on_link(peer: IpAddr, known: &[InterfaceAddress]) -> bool {
-    known.iter().any(|known| known.prefix_len > 0 && Prefix::new(known.address, known.prefix_len).contains(peer))
-}
-
 /// The size of the requests of a client whose connection begins with these octets.
 pub fn bounce_back(octets: &[u8]) -> Option<Request> {
     bounce_back::size(octets).map(Request::BounceBack)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn datagrams_are_sent_to_neighbours_only() {
-        let on = |address: &str, prefix_len| InterfaceAddress {
-            interface: "x".to_owned(),
-            address: address.parse().unwrap(),
-            prefix_len,
-            up: true,
-            loopback: false,
-            scope_link: false,
-            index: 1,
-        };
-        let known = [on("192.0.2.1", 24), on("2001:db8::1", 64), on("10.0.0.1", 32)];
-        for (peer, near) in [
-            ("192.0.2.200", true),
-            ("192.0.3.1", false),
-            ("2001:db8::ffff:1", true),
-            ("2001:db8:0:1::1", false),
-            ("10.0.0.1", true),
-            ("10.0.0.2", false),
-        ] {
-            assert_eq!(is_on_link(peer.parse().unwrap(), &known), near, "{peer}");
-        }
-    }
 }

@@ -114,7 +114,7 @@ impl From<Exceeded> for Refused {
     }
 }
 
-/// Whether an iperf3 server can take part in this trial, which [`crate::abilities`] allow.
+/// Whether an iperf3 server can take part in this trial, beside its abilities.
 pub fn check(spec: &Spec) -> Result<(), Error> {
     let cannot = |what: &str, instead| cannot(Tool::Iperf3, what, instead);
     if spec.direction != Direction::Tx && spec.warmup.subsec_nanos() != 0 {

@@ -53,7 +53,7 @@ fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() != 0)
 }
 
-/// Whether a netserver can take part in this trial, which [`crate::abilities`] allow.
+/// Whether a netserver can take part in this trial, beside its abilities.
 pub fn check(spec: &Spec) -> Result<(), Error> {
     let cannot = |what: &str, instead| cannot(Tool::Netperf, what, instead);
     let (is_udp, sends) = (spec.workload.is_udp(), spec.direction != Direction::Rx);

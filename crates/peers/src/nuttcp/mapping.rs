@@ -14,7 +14,7 @@ use linerate_trial::tool::Tool;
 use super::datagram::COUNTED_LEN;
 use super::line::Request;
 use super::server_report::ServerReport;
-use crate::abilities::{self, cannot};
+use crate::abilities::cannot;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::remote_end::remote_end;
@@ -28,7 +28,7 @@ pub fn data_port(server: u16) -> u16 {
 /// What clients of TCP write at once where their user does not say.
 const USUAL_SIZE: u32 = 64 << 10;
 /// The smallest datagram of data.
-const LEAST_DATAGRAM: u32 = abilities::of(Tool::Nuttcp).least_datagram;
+pub const LEAST_DATAGRAM: u32 = 5;
 /// The longest time between two reports of a receiver, and the shortest.
 const MOST_INTERVAL: Duration = Duration::from_secs(60);
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
@@ -125,7 +125,7 @@ pub fn fit(spec: &mut Spec) {
     }
 }
 
-/// Whether a nuttcp server can take part in this trial, which [`crate::abilities`] allow.
+/// Whether a nuttcp server can take part in this trial, beside its abilities.
 pub fn check(spec: &Spec) -> Result<(), Error> {
     let cannot = |what: &str, instead| cannot(Tool::Nuttcp, what, instead);
     if spec.direction == Direction::Rx {
