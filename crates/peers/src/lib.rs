@@ -24,6 +24,7 @@ pub mod server;
 pub mod socket_options;
 pub mod test_limit;
 pub mod ttcp;
+pub mod twamp;
 pub mod wait;
 
 pub use client::{Route, run};

@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::early_datagrams::StreamMarks;
 use crate::error::Error;
 use crate::server::{Connection, DatagramStream, Service};
-use crate::{iperf2, iperf3, netperf, nuttcp, ttcp};
+use crate::{iperf2, iperf3, netperf, nuttcp, ttcp, twamp};
 
 /// What hears how far a trial is.
 pub type Notify = Box<dyn Fn(Progress) + Send>;
@@ -84,5 +84,6 @@ pub fn of(tool: Tool) -> &'static dyn Protocol {
         Tool::Netperf => &netperf::Netperf,
         Tool::Nuttcp => &nuttcp::Nuttcp,
         Tool::Ttcp => &ttcp::Ttcp,
+        Tool::Twamp => &twamp::Twamp,
     }
 }

@@ -18,6 +18,8 @@ pub enum Tool {
     Nuttcp,
     /// Classic ttcp.
     Ttcp,
+    /// TWAMP Light (RFC 5357, appendix I).
+    Twamp,
 }
 
 /// What everybody needs to know of a tool.
@@ -111,7 +113,17 @@ impl Tool {
             server: "ttcp",
             start: "ttcp -r -s",
             start_udp: " -u",
-            has_control: false,
+            answers_first: false,
+            ..USUAL
+        },
+        Row {
+            tool: Tool::Twamp,
+            name: "twamp",
+            port: 862,
+            clients: "TWAMP Light senders without authentication (RFC 5357, appendix I)",
+            server: "TWAMP Light reflector",
+            start: "linerate serve twamp --allow-unproven-udp 10M",
+            asks_unproven: true,
             ..USUAL
         },
     ];
