@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use linerate_control::Outlet;
+use linerate_control::Outbox;
 use linerate_control::message::{Event, LONGEST_PROFILE_S, RefusalKind};
 use linerate_host::cpu::CpuMeter;
 use linerate_host::profile::{Least, Profiler};
@@ -21,7 +21,7 @@ pub(crate) struct Profiling {
 
 impl Profiling {
     /// Begins; what was seen goes out as an event.
-    pub(crate) fn begin(hz: u32, seconds: f64, outlet: &Outlet) -> Result<Profiling, Refusal> {
+    pub(crate) fn begin(hz: u32, seconds: f64, outlet: &Outbox) -> Result<Profiling, Refusal> {
         let failed = |error: &dyn std::fmt::Display| Refusal(RefusalKind::Failed, error.to_string());
         if !(1..=MAX_PROFILE_HZ).contains(&hz) || !(0.01..=LONGEST_PROFILE_S).contains(&seconds) {
             let sentence = "a profile takes 1 to 10000 samples a second, for 10 ms to an hour";

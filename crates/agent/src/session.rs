@@ -16,7 +16,7 @@ use linerate_control::message::{
     Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, MACHINE_PROFILE, PROBE, Prepare, REGISTERS,
     RefusalKind, Reply, Request, RequestLine, SETTINGS,
 };
-use linerate_control::{Lease, LeaseError, Link, Outlet, Server, serve};
+use linerate_control::{Lease, LeaseError, Link, Outbox, Server, serve};
 use linerate_host::profile::may_sample_machine;
 use linerate_host::sys::local;
 use linerate_host::traffic::{Failed, Progress, Tokens, TrafficError, Trial};
@@ -114,14 +114,14 @@ enum TrialState {
 type Stop = Box<dyn Fn() + Send>;
 
 impl Session {
-    fn handle(&mut self, line: RequestLine, outlet: &Outlet) {
+    fn handle(&mut self, line: RequestLine, outlet: &Outbox) {
         match self.carry_out(line.request, outlet) {
             Ok(reply) => outlet.reply(line.id, reply),
             Err(Refusal(kind, message)) => outlet.refuse(line.id, kind, message),
         }
     }
 
-    fn carry_out(&mut self, request: Request, outlet: &Outlet) -> Result<Reply, Refusal> {
+    fn carry_out(&mut self, request: Request, outlet: &Outbox) -> Result<Reply, Refusal> {
         match request {
             Request::Lease { holder } => {
                 let lease = Lease::take(&holder, local::connect).map_err(|error| match error {
@@ -245,7 +245,7 @@ impl Session {
         Ok(Reply::Prepared { ports, interface })
     }
 
-    fn connect(&mut self, peer: IpAddr, ports: &[(u16, u16)], outlet: &Outlet) -> Result<Reply, Refusal> {
+    fn connect(&mut self, peer: IpAddr, ports: &[(u16, u16)], outlet: &Outbox) -> Result<Reply, Refusal> {
         if matches!(self.trial, TrialState::Foreign(_)) {
             // The tool's own protocol opens the flows, and data may come at once.
             return Ok(Reply::Done);
@@ -268,7 +268,7 @@ impl Session {
         }
     }
 
-    fn start(&mut self, outlet: &Outlet) -> Result<Reply, Refusal> {
+    fn start(&mut self, outlet: &Outbox) -> Result<Reply, Refusal> {
         let trial = match std::mem::replace(&mut self.trial, TrialState::None) {
             TrialState::Ready { trial, connected: true } => trial,
             TrialState::Foreign(test) => return self.start_foreign(*test, outlet),
@@ -301,7 +301,7 @@ impl Session {
         Ok(Reply::Done)
     }
 
-    fn start_foreign(&mut self, test: foreign::Test, outlet: &Outlet) -> Result<Reply, Refusal> {
+    fn start_foreign(&mut self, test: foreign::Test, outlet: &Outbox) -> Result<Reply, Refusal> {
         let stopped = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stopped);
         let outlet = outlet.clone();
@@ -346,7 +346,7 @@ fn failure_of(error: &TrafficError) -> Option<Failure> {
 }
 
 /// Tells the controller how far the trial is.
-fn notify(outlet: &Outlet) -> impl Fn(Progress) + Send + 'static {
+fn notify(outlet: &Outbox) -> impl Fn(Progress) + Send + 'static {
     let outlet = outlet.clone();
     move |so_far| {
         if so_far.lost_too_much {

@@ -63,7 +63,7 @@ pub enum Ending {
 /// Where a handler puts answers and events; clones go to the threads that make them. Nothing here waits: a
 /// controller that does not read ends the conversation instead.
 #[derive(Clone, Debug)]
-pub struct Outlet(Arc<Shared>);
+pub struct Outbox(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -83,8 +83,8 @@ const WAITING: usize = 16;
 
 /// Holds the conversation until it ends. `handler` runs in this thread and is given one request after the other;
 /// it, or whoever it hands the outlet to, answers each. Pings are answered here, at once, so a handler may be slow;
-/// one that is should look at [`Outlet::has_ended`] now and then.
-pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &Outlet)) -> Ending {
+/// one that is should look at [`Outbox::has_ended`] now and then.
+pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &Outbox)) -> Ending {
     let Link { reader, writer, guard, .. } = link;
     let writer = match LineWriter::new(writer, LONGEST_FROM_AGENT) {
         Ok(writer) => writer,
@@ -97,7 +97,7 @@ pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &
         notes: server.notes.clone(),
     });
     let state = Mutex::new(State { heard: Instant::now(), ended: None });
-    let outlet = Outlet(Arc::new(Shared { writer, silence: server.silence, state }));
+    let outlet = Outbox(Arc::new(Shared { writer, silence: server.silence, state }));
     let (requests_sent, requests) = mpsc::sync_channel(WAITING);
     let theirs = outlet.clone();
     let reading = move || theirs.read(LineReader::new(reader, LONGEST_FROM_CONTROLLER), &requests_sent);
@@ -119,7 +119,7 @@ pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &
     outlet.ending().unwrap_or(Ending::Closed)
 }
 
-impl Outlet {
+impl Outbox {
     /// Answers request `re`: it was carried out.
     pub fn reply(&self, re: u64, reply: Reply) {
         self.send_answer(re, &AgentLine::Reply { re, reply });

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use linerate_control::message::{Event, PROTOCOL, RefusalKind, Reply, Request};
 use linerate_control::{
-    AgentEvent, Client, ConnectOptions, ControlError, Ending, Endpoint, Link, Machine, Outlet, Server, serve,
+    AgentEvent, Client, ConnectOptions, ControlError, Ending, Endpoint, Link, Machine, Outbox, Server, serve,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -47,7 +47,7 @@ fn connect_to(endpoint: &str) -> Result<Client, ControlError> {
 fn served(
     server: Server,
     options: &ConnectOptions,
-    handler: impl FnMut(linerate_control::message::RequestLine, &Outlet) + Send + 'static,
+    handler: impl FnMut(linerate_control::message::RequestLine, &Outbox) + Send + 'static,
 ) -> (Client, mpsc::Receiver<Ending>) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (ending_sent, ending) = mpsc::channel();
@@ -115,7 +115,7 @@ fn requests_events_and_refusals_find_their_way() {
 
 #[test]
 fn two_agents_are_asked_at_the_same_time_and_a_slow_one_is_not_lost() {
-    let slow = |line: linerate_control::message::RequestLine, outlet: &Outlet| {
+    let slow = |line: linerate_control::message::RequestLine, outlet: &Outbox| {
         thread::sleep(Duration::from_millis(1200));
         outlet.reply(line.id, Reply::Done);
     };

@@ -2,7 +2,7 @@
 //! Knows no sockets, and asks no kernel; what a trial makes of it is decided elsewhere.
 
 use crate::netlink::attributes;
-use crate::qdiscs::{TC_H_ROOT, Told};
+use crate::qdiscs::{QdiscInfo, TC_H_ROOT};
 
 /// Who times the datagrams that leave through an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ const TCA_TAPRIO_ATTR_PRIOMAP: u16 = 1;
 const TC_QOPT_MAX_QUEUE: usize = 16;
 
 /// The timer among them: fq where every queue has it, else etf below a discipline that gives it a priority of its own.
-pub(crate) fn timer(disciplines: &[Told]) -> Option<Timer> {
+pub(crate) fn timer(disciplines: &[QdiscInfo]) -> Option<Timer> {
     let root = disciplines.iter().find(|one| one.parent == TC_H_ROOT)?;
     let children = || disciplines.iter().filter(|one| one.parent != TC_H_ROOT && one.parent >> 16 == root.handle >> 16);
     // mq has a child for each queue of the device, and nothing of its own.
@@ -72,8 +72,8 @@ mod tests {
     use super::*;
     use crate::qdiscs;
 
-    fn one(kind: &str, handle: u32, parent: u32, options: &[u8]) -> Told {
-        Told { kind: kind.to_owned(), handle, parent, options: options.to_vec() }
+    fn one(kind: &str, handle: u32, parent: u32, options: &[u8]) -> QdiscInfo {
+        QdiscInfo { kind: kind.to_owned(), handle, parent, options: options.to_vec() }
     }
 
     fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
@@ -120,8 +120,8 @@ mod tests {
         let taprio = one("taprio", 0x6666_0000, TC_H_ROOT, &attribute(TCA_TAPRIO_ATTR_PRIOMAP, &example()));
         assert_eq!(timer(&[taprio, etf.clone()]), want);
         // At the root it would drop all that bears no time, the handshake with it.
-        assert_eq!(timer(&[Told { parent: TC_H_ROOT, ..etf.clone() }]), None);
-        let queue_9 = Told { parent: 0x6666_0009, ..etf };
+        assert_eq!(timer(&[QdiscInfo { parent: TC_H_ROOT, ..etf.clone() }]), None);
+        let queue_9 = QdiscInfo { parent: 0x6666_0009, ..etf };
         assert_eq!(timer(&[mqprio, queue_9]), None, "a queue of no class");
     }
 

@@ -1,6 +1,7 @@
 //! A Linux machine: sockets and traffic, CPU accounting, counters, its environment.
 //! Knows nothing of the conversation with a controller, of plans or of records.
 
+pub mod agentless;
 mod cgroup;
 pub mod command;
 pub mod counters;
@@ -8,7 +9,6 @@ pub mod cpu;
 pub mod drop_reasons;
 pub mod echo;
 mod egress;
-pub mod elsewhere;
 pub mod environment;
 mod ethtool;
 mod files;

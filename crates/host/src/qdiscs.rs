@@ -13,7 +13,7 @@ pub(crate) const TC_H_ROOT: u32 = 0xffff_ffff;
 
 /// A discipline of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct QdiscInfo {
     /// Such as `fq`.
     pub(crate) kind: String,
     /// 0: the kernel made it by itself.
@@ -23,12 +23,12 @@ pub(crate) struct Told {
 }
 
 /// The disciplines of one interface in the thread's network namespace.
-pub(crate) fn of(interface: &str) -> io::Result<Vec<Told>> {
+pub(crate) fn of(interface: &str) -> io::Result<Vec<QdiscInfo>> {
     told(&mut Netlink::route()?, sys::netlink::interface_index(interface)?)
 }
 
 /// Those of the interface of this number.
-pub(crate) fn told(netlink: &mut Netlink, index: u32) -> io::Result<Vec<Told>> {
+pub(crate) fn told(netlink: &mut Netlink, index: u32) -> io::Result<Vec<QdiscInfo>> {
     let mut found = Vec::new();
     netlink.raw_request(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16, &message(index, 0, 0), |reply| {
         // struct tcmsg: family, padding, index, handle, parent, info.
@@ -37,7 +37,7 @@ pub(crate) fn told(netlink: &mut Netlink, index: u32) -> io::Result<Vec<Told>> {
         if of != index {
             return;
         }
-        let mut told = Told { handle, parent, ..Told::default() };
+        let mut told = QdiscInfo { handle, parent, ..QdiscInfo::default() };
         for (kind, content) in attributes(reply.get(20..).unwrap_or_default()) {
             match kind {
                 TCA_KIND => told.kind = String::from_utf8_lossy(content).trim_end_matches('\0').to_owned(),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_host::elsewhere::{DRIVER_STATISTICS, Files, environment_of, snapshot_of};
+use linerate_host::agentless::{DRIVER_STATISTICS, Files, environment_of, snapshot_of};
 use linerate_machine::end::{Direction, End};
 use linerate_path::budget::{Datagrams, Seen, Trial, loss_budget, path};
 use linerate_path::stage::Stage;

@@ -123,13 +123,13 @@ pub struct FewTicks {
     /// In which a CPU was busy, of all CPUs.
     pub busy_ticks: f64,
     /// What they are too few for.
-    pub lacking: Lacking,
+    pub lacking: MissingFigure,
 }
 
 /// What too few clock ticks do not give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Lacking {
+pub enum MissingFigure {
     /// Any figure of the CPUs.
     Cpu,
     /// A fine one.
@@ -142,18 +142,18 @@ impl std::fmt::Display for FewTicks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (ticks, busy, least_s) = (self.ticks, self.busy_ticks, TRUSTED_TICKS * TICK_S);
         match self.lacking {
-            Lacking::Cpu => write!(
+            MissingFigure::Cpu => write!(
                 f,
                 "CPU use would rest on {ticks:.0} clock ticks on each CPU, so it and service demand are left out; measure \
                  for at least {least_s:.1} s"
             ),
-            Lacking::Precision => write!(
+            MissingFigure::Precision => write!(
                 f,
                 "CPU use rests on {ticks:.0} clock ticks on each CPU, of which one alone is {:.1} %; measure for at least \
                  {least_s:.1} s",
                 100.0 / ticks
             ),
-            Lacking::ServiceDemand => write!(
+            MissingFigure::ServiceDemand => write!(
                 f,
                 "the CPUs were busy for {busy:.0} clock ticks in all, too few for service demand; measure for longer, or \
                  with more load"
@@ -192,9 +192,9 @@ impl CpuUse {
     pub fn few_ticks(&self) -> Option<FewTicks> {
         let (ticks, busy) = (self.ticks()?, self.busy_ticks()?);
         let lacking = match () {
-            () if !self.is_told() => Lacking::Cpu,
-            () if self.is_coarse() => Lacking::Precision,
-            () if busy < FEWEST_TICKS => Lacking::ServiceDemand,
+            () if !self.is_told() => MissingFigure::Cpu,
+            () if self.is_coarse() => MissingFigure::Precision,
+            () if busy < FEWEST_TICKS => MissingFigure::ServiceDemand,
             () => return None,
         };
         Some(FewTicks { ticks, busy_ticks: busy, lacking })

@@ -188,7 +188,7 @@ pub struct Tried {
     /// Why the kernel would not send, or what it says became of what it sent.
     pub refusal: Option<Refusal>,
     /// What ICMP said of them.
-    pub icmp: Vec<IcmpSaid>,
+    pub icmp: Vec<IcmpReport>,
     /// TTL or hop limit of what was sent.
     pub hops_sent: Option<u8>,
 }
@@ -235,12 +235,12 @@ pub struct SizeTried {
     pub too_large: bool,
     /// Somebody says by ICMP that packets may have so many octets at most.
     #[serde(default)]
-    pub told_mtu: Option<ToldMtu>,
+    pub told_mtu: Option<ReportedMtu>,
 }
 
 /// A "fragmentation needed" or "packet too big".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToldMtu {
+pub struct ReportedMtu {
     /// At most.
     pub octets: u32,
     /// Who says so.
@@ -250,7 +250,7 @@ pub struct ToldMtu {
 
 /// An ICMP error.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct IcmpSaid {
+pub struct IcmpReport {
     /// Who says so.
     #[serde(default)]
     pub by: Option<IpAddr>,

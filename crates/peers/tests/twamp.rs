@@ -44,8 +44,7 @@ fn with_reflector<T>(limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, 
 fn measure(at: SocketAddr, spec: &Spec) -> Result<[Outcome; 2], linerate_peers::Error> {
     let local = "127.0.0.1".parse().unwrap();
     let route = Route { local, interface: Some("lo".to_owned()), server: at, unanswered: None };
-    linerate_peers::check(Tool::Twamp, spec)?;
-    linerate_peers::run(Tool::Twamp, spec, &route, Box::new(|_| {}), &|| false)
+    linerate_peers::run(Tool::Twamp, &[], spec, &route, |_| {}, &|| false)
 }
 
 fn requests() -> Spec {
@@ -74,7 +73,7 @@ fn packets_are_answered_as_the_rfc_has_them_and_none_by_more() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(at).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-        let mut ask = |request: &[u8]| {
+        let ask = |request: &[u8]| {
             let mut octets = [0; 2048];
             socket.send(request).unwrap();
             socket.recv(&mut octets).map(|len| octets[..len].to_vec()).unwrap_or_default()
@@ -96,10 +95,10 @@ fn nothing_is_answered_without_a_permission_nor_beyond_it() {
     let flood = |at: SocketAddr| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(at).unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
         let began = Instant::now();
         let (mut octets, mut came) = ([0; 2048], 0);
-        for _ in 0..400 {
+        for _ in 0..150 {
             socket.send(&[7; 1000]).unwrap();
             came += socket.recv(&mut octets).map_or(0, |len| len * 8);
         }
@@ -113,7 +112,7 @@ fn nothing_is_answered_without_a_permission_nor_beyond_it() {
     });
     assert_eq!((came, served.len()), (0, 0));
     assert!(refused.iter().any(|what| what.contains("--allow-unproven-udp")), "{refused:?}");
-    // 3.2 Mbit are asked for; 0.5 may come at once.
+    // 1.2 Mbit are asked for; 0.5 may come at once.
     let ((came, took), ..) = with_reflector(limits(100_000), flood);
     assert!(came > 0.0 && came <= 524_288.0 + 100_000.0 * (took + 0.5), "{came} bits in {took} s");
 }

@@ -11,7 +11,7 @@ use super::{Changes, Plan, PlannedTrial};
 
 /// What came of one expectation of one configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Met {
+pub struct ExpectationResult {
     /// What is expected.
     pub expectation: Expectation,
     /// Which configuration; `None` where this run measures none that the expectation is for.
@@ -22,7 +22,7 @@ pub struct Met {
     pub median: Option<f64>,
 }
 
-impl Met {
+impl ExpectationResult {
     /// Whether it is as expected; `None` where nothing of the kind was to be measured.
     pub fn is_met(&self) -> Option<bool> {
         self.configuration.is_some().then(|| self.expectation.is_met(self.median))
@@ -119,18 +119,18 @@ pub fn expected<'a>(
 
 /// Each expectation judged by the median of each configuration's repeats. By the median, and not by each trial: a plan that
 /// repeats more often would else be the harder to pass.
-pub fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: &[Record]) -> Vec<Met> {
-    let mut judged: Vec<Met> = Vec::new();
+pub fn judged(plan: &Plan, changes: &Changes, trials: &[PlannedTrial], records: &[Record]) -> Vec<ExpectationResult> {
+    let mut judged: Vec<ExpectationResult> = Vec::new();
     for (one, configurations) in expected(plan, changes, trials) {
         if configurations.is_empty() {
-            judged.push(Met { expectation: one.clone(), configuration: None, repeats: 0, median: None });
+            judged.push(ExpectationResult { expectation: one.clone(), configuration: None, repeats: 0, median: None });
         }
         for trial in configurations {
             let of_it = records.iter().filter(|record| {
                 record.trial.configuration == Some(trial.configuration) && record.trial.null_side != Some(NullSide::B)
             });
             let values: Vec<f64> = of_it.filter_map(|record| one.metric.of(record)).collect();
-            judged.push(Met {
+            judged.push(ExpectationResult {
                 expectation: one.clone(),
                 configuration: Some(trial.words()),
                 repeats: values.len(),

@@ -25,7 +25,7 @@ pub use boot::{Boot, Checked};
 pub use builtin::{builtin_names, builtins};
 pub use demo::demo_plans;
 pub use expand::ExpectedTime;
-pub use expect::{Met, expectation, expected, judged, unanswerable};
+pub use expect::{ExpectationResult, expectation, expected, judged, unanswerable};
 pub use order::RoundOrder;
 pub use planned::{PlannedTrial, WantedSetting};
 pub use search::{SearchPlan, stage};

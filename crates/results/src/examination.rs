@@ -6,7 +6,7 @@ mod sentence;
 use std::net::IpAddr;
 
 use linerate_machine::end::End;
-use linerate_machine::probe::{Detection, IcmpSaid, Protocol, Refusal, RouteKind, TcpReached};
+use linerate_machine::probe::{Detection, IcmpReport, Protocol, Refusal, RouteKind, TcpReached};
 use linerate_path::budget::LossLine;
 use linerate_trial::spec::Workload;
 use serde::{Deserialize, Serialize};
@@ -182,7 +182,7 @@ pub enum Failed {
     /// The kernel refuses what comes from the other end at this interface.
     Arrivals { interface: String, filter: Option<u8>, back_by: Option<String> },
     /// As many connections are tracked, or descriptors open, as there may be.
-    Full { room: FullRoom, used: u64, of: u64 },
+    Full { room: Exhausted, used: u64, of: u64 },
     /// Nothing was answered: what was sent by `from` was lost there.
     Lost { from: End, is_answer: bool, place: Place, everything: bool, drops: Vec<LossLine> },
     /// Packets up to this size pass, larger ones do not; and nobody says so.
@@ -198,7 +198,7 @@ pub enum Failed {
 /// What has no room left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum FullRoom {
+pub enum Exhausted {
     /// The table of tracked connections.
     TrackedConnections,
     /// The agent's descriptors.
@@ -223,7 +223,7 @@ pub enum Place {
     /// They were sent, and none left the sender's interface.
     NotOut { interface: Option<String> },
     /// An ICMP error came back; from an end, or from somebody on the way.
-    Icmp { said: IcmpSaid, end: Option<End> },
+    Icmp { said: IcmpReport, end: Option<End> },
     /// The connection was reset, though the port is open; by the end itself, or by somebody on the way.
     Reset { end: Option<End> },
     /// They left one end's interfaces and did not arrive at the other's.

@@ -17,14 +17,14 @@ pub struct Series {
     /// What tells it from the others, as `rate=100M direction=tx`; empty where there is one only.
     pub configuration: String,
     /// A moment a campaign, oldest first.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<CampaignValue>,
     /// Where it changed.
     pub changes: Vec<ChangePoint>,
 }
 
 /// A campaign's value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Moment {
+pub struct CampaignValue {
     /// The campaign's identifier.
     pub campaign: String,
     /// When its first trial of this configuration started, RFC 3339.
@@ -79,12 +79,12 @@ fn series(configuration: String, points: &[&Point], last: usize) -> Series {
     // Identifiers sort by time.
     let skip = of_campaign.len().saturating_sub(last);
     let campaigns: Vec<(&str, Vec<&Point>)> = of_campaign.into_iter().skip(skip).collect();
-    let moments: Vec<Moment> = campaigns
+    let moments: Vec<CampaignValue> = campaigns
         .iter()
         .filter_map(|(campaign, points)| {
             let values: Vec<f64> = points.iter().map(|point| point.value).collect();
             let (started_at, count) = (points[0].started_at.clone(), points.len());
-            Some(Moment { campaign: (*campaign).to_owned(), started_at, count, median: median(&values)? })
+            Some(CampaignValue { campaign: (*campaign).to_owned(), started_at, count, median: median(&values)? })
         })
         .collect();
     let medians: Vec<f64> = moments.iter().map(|moment| moment.median).collect();

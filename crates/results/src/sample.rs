@@ -9,7 +9,7 @@ use linerate_machine::change::Changed;
 use linerate_machine::cpu::{CpuShares, CpuUse};
 use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::{Amount, Cpu, Eee, Environment, IdleState, IrqTime, LinkModes, Nic, Pause};
-use linerate_machine::probe::{Detection, IcmpError, IcmpSaid, Protocol, Refusal, RouteKind, TcpReached};
+use linerate_machine::probe::{Detection, IcmpError, IcmpReport, Protocol, Refusal, RouteKind, TcpReached};
 use linerate_machine::profile::{Function, Process, Profile, ProfileClock, ProfileScope, Stack};
 use linerate_path::budget::{Counted, DropCause, LossLine, Source};
 use linerate_path::stage::{Counters, Stage};
@@ -22,7 +22,7 @@ use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Spec, Workload};
 
-use crate::examination::{Came, Examination, Failed, FullRoom, Passed, PerEndMtu, Place, Probe, Step, Unknown};
+use crate::examination::{Came, Examination, Exhausted, Failed, Passed, PerEndMtu, Place, Probe, Step, Unknown};
 use crate::id;
 use crate::profile::{Category, CategoryTime, MachineProfile};
 use crate::record::*;
@@ -353,7 +353,7 @@ fn examined_steps() -> Vec<Step> {
     let lost = |place| Failed::Lost { from: host, is_answer: false, place, everything: false, drops: drops() };
     let udp = Probe::Transport { transport: Protocol::Udp, asker: host };
     let of_engine = Probe::Requests { workload: Workload::UdpRr, asker: host, there: 92, back: 92 };
-    let said = IcmpSaid { by: Some(router), what: IcmpError::Prohibited };
+    let said = IcmpReport { by: Some(router), what: IcmpError::Prohibited };
     let link = Passed::Link {
         interface: eth0(),
         driver: Some("fec".to_owned()),
@@ -410,7 +410,7 @@ fn examined_steps() -> Vec<Step> {
             Probe::Arrivals { end: host },
             Failed::Arrivals { interface: eth0(), filter: Some(1), back_by: Some("wlan0".to_owned()) },
         ),
-        (Probe::Room { end: host }, Failed::Full { room: FullRoom::TrackedConnections, used: 65_536, of: 65_536 }),
+        (Probe::Room { end: host }, Failed::Full { room: Exhausted::TrackedConnections, used: 65_536, of: 65_536 }),
         (udp, lost(Place::Refused { refusal: Refusal::Other("Value too large (os error 75)".to_owned()) })),
         (udp, lost(Place::NotOut { interface: Some(eth0()) })),
         (udp, lost(Place::Icmp { said, end: Some(target) })),

@@ -7,7 +7,7 @@ use linerate_path::stage::{Counters, Stage};
 use linerate_trial::pace::SplitMix64;
 
 use super::{snapshot, snapshot_of};
-use crate::elsewhere::{DRIVER_STATISTICS, Files, Wanted, environment_of};
+use crate::agentless::{DRIVER_STATISTICS, Files, Wanted, environment_of};
 
 /// This machine's own files, as somebody else would fetch them.
 fn here(interface: &str) -> Files {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use linerate_machine::units::{OfferedLoad, format_duration};
 
 use crate::netlink::attributes;
-use crate::qdiscs::{TC_H_ROOT, Told, of};
+use crate::qdiscs::{QdiscInfo, TC_H_ROOT, of};
 use crate::settings::qdisc;
 
 /// All of an interface as people write them, the root first and what is below it once each: whoever has eight queues has
 /// eight alike. Handles are left out, for the kernel chooses them.
 pub(crate) fn in_words(interface: &str) -> io::Result<Vec<String>> {
     let told = of(interface)?;
-    let (root, below): (Vec<&Told>, Vec<&Told>) = told.iter().partition(|one| one.parent == TC_H_ROOT);
+    let (root, below): (Vec<&QdiscInfo>, Vec<&QdiscInfo>) = told.iter().partition(|one| one.parent == TC_H_ROOT);
     let mut found: Vec<String> = Vec::new();
     for words in root.into_iter().chain(below).map(words) {
         if !found.contains(&words) {
@@ -25,7 +25,7 @@ pub(crate) fn in_words(interface: &str) -> io::Result<Vec<String>> {
 }
 
 /// A kind and its parameters; of a kind that is not known, the kind.
-fn words(told: &Told) -> String {
+fn words(told: &QdiscInfo) -> String {
     let known = || qdisc::parameters(told).map_or_else(|_| told.kind.clone(), |discipline| discipline.to_string());
     if told.kind == "netem" { netem(&told.options).unwrap_or_else(known) } else { known() }
 }
@@ -85,7 +85,7 @@ mod tests {
         push_attribute(&mut options, 10, &10_000_000u64.to_ne_bytes());
         assert_eq!(netem(&options).unwrap(), "netem limit 1000 delay 10ms jitter 1ms loss 1% rate 100M");
         assert_eq!(netem(&options[..20]), None);
-        let unknown = Told { kind: "htb".to_owned(), options, ..Told::default() };
+        let unknown = QdiscInfo { kind: "htb".to_owned(), options, ..QdiscInfo::default() };
         assert_eq!(words(&unknown), "htb");
     }
 }

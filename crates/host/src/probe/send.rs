@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_machine::probe::{
-    IcmpError, IcmpSaid, Neighbour, ProbeReport, Refusal, SizeTried, TcpReached, TcpTried, ToldMtu, Tried,
+    IcmpError, IcmpReport, Neighbour, ProbeReport, Refusal, ReportedMtu, SizeTried, TcpReached, TcpTried, Tried,
 };
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
@@ -182,13 +182,13 @@ fn take_error(socket: &Socket, octets: &mut [u8]) -> Option<QueuedError> {
     sys::message::receive(socket, octets, true).ok()?.error
 }
 
-fn icmp_of(error: &QueuedError) -> Option<IcmpSaid> {
+fn icmp_of(error: &QueuedError) -> Option<IcmpReport> {
     let is_ipv4 = match error.origin {
         ORIGIN_ICMP => true,
         ORIGIN_ICMP6 => false,
         _ => return None,
     };
-    icmp_error(error.kind, error.code, is_ipv4).map(|what| IcmpSaid { by: error.offender, what })
+    icmp_error(error.kind, error.code, is_ipv4).map(|what| IcmpReport { by: error.offender, what })
 }
 
 fn note_error(tried: &mut Tried, error: &QueuedError) {
@@ -335,7 +335,7 @@ fn sizes(order: &Order<'_>, port: u16) -> Vec<SizeTried> {
         loop {
             while let Ok(Message { error: Some(error), .. }) = sys::message::receive(&socket, &mut octets, true) {
                 let is_too_big = icmp_of(&error).is_some_and(|said| said.what == IcmpError::TooBig);
-                let told = ToldMtu { octets: error.info, by: error.offender };
+                let told = ReportedMtu { octets: error.info, by: error.offender };
                 for one in tried.iter_mut().filter(|one| is_too_big && one.octets > told.octets) {
                     one.told_mtu = Some(told);
                 }

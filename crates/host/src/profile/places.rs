@@ -127,14 +127,14 @@ impl Places {
 
     /// Processes, functions and stacks by name. Reads the kernel's symbols and the programs' files: not for while
     /// something is being measured.
-    pub fn told(mut self, stacks: &Stacks) -> Told {
+    pub fn told(mut self, stacks: &Stacks) -> SampleCounts {
         let frames: BTreeSet<u64> = stacks.iter().flat_map(|(_, frames, _)| frames.iter().copied()).collect();
         let (of_kernel, of_programs): (Vec<u64>, Vec<u64>) =
             frames.into_iter().partition(|&frame| object_of(frame).is_none());
         let mut functions: HashMap<u64, Function> = HashMap::new();
         self.name_kernel(of_kernel, &mut functions);
         self.name_programs(&of_programs, &mut functions);
-        let mut told = Told::default();
+        let mut told = SampleCounts::default();
         let mut numbers: HashMap<&Function, u32> = HashMap::new();
         let mut sums: BTreeMap<(u32, Vec<u32>), u64> = BTreeMap::new();
         let unknown = self.processes.len() as u32;
@@ -200,10 +200,10 @@ impl Places {
 
 /// What the samples came to.
 #[derive(Default)]
-pub struct Told {
-    /// Named by [`Told::stacks`].
+pub struct SampleCounts {
+    /// Named by [`SampleCounts::stacks`].
     pub processes: Vec<Process>,
-    /// Named by [`Told::stacks`].
+    /// Named by [`SampleCounts::stacks`].
     pub functions: Vec<Function>,
     /// The most frequent first.
     pub stacks: Vec<Stack>,

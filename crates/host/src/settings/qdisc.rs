@@ -8,7 +8,7 @@ use linerate_machine::setting::{BadSetting, WhyBad};
 
 use super::{Mechanism, SettingError, Subject};
 use crate::netlink::{Netlink, attributes, push_attribute};
-use crate::qdiscs::{self, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, Told, message};
+use crate::qdiscs::{self, QdiscInfo, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, message};
 use crate::sys;
 
 // linux/pkt_sched.h.
@@ -120,7 +120,7 @@ fn root(subject: &Subject) -> Result<Discipline, SettingError> {
 }
 
 /// The disciplines of an interface, and how many filters stand at its root.
-fn ask(interface: &str) -> io::Result<(Vec<Told>, usize)> {
+fn ask(interface: &str) -> io::Result<(Vec<QdiscInfo>, usize)> {
     let index = sys::netlink::interface_index(interface)?;
     let mut netlink = Netlink::route()?;
     let found = qdiscs::told(&mut netlink, index)?;
@@ -135,7 +135,7 @@ fn ask(interface: &str) -> io::Result<(Vec<Told>, usize)> {
 
 /// What the kernel told, as people write it, with a handle that somebody chose: their scripts name it. The error says
 /// why it could not be put back.
-fn discipline_of(told: &[Told], filters: usize, default: Option<&str>) -> Result<Discipline, String> {
+fn discipline_of(told: &[QdiscInfo], filters: usize, default: Option<&str>) -> Result<Discipline, String> {
     let mut discipline = kind_and_parameters(told, filters, default)?;
     let root = told.iter().find(|one| one.parent == TC_H_ROOT).map_or(0, |root| root.handle >> 16);
     if (1..LEAST_OF_OURS).contains(&root) {
@@ -144,14 +144,14 @@ fn discipline_of(told: &[Told], filters: usize, default: Option<&str>) -> Result
     Ok(discipline)
 }
 
-fn kind_and_parameters(told: &[Told], filters: usize, default: Option<&str>) -> Result<Discipline, String> {
+fn kind_and_parameters(told: &[QdiscInfo], filters: usize, default: Option<&str>) -> Result<Discipline, String> {
     let plain =
         |kind: &str| Discipline::new(kind).ok_or_else(|| format!("the qdisc {kind} is not one of docs/settings.md"));
     // Without one at all the interface has never been up.
     let Some(root) = told.iter().find(|one| one.parent == TC_H_ROOT) else { return plain("default") };
-    let below: Vec<&Told> =
+    let below: Vec<&QdiscInfo> =
         told.iter().filter(|one| one.parent != TC_H_ROOT && one.parent >> 16 == root.handle >> 16).collect();
-    let made_by_itself = |one: &Told| one.handle == 0 && default.is_none_or(|default| one.kind == default);
+    let made_by_itself = |one: &QdiscInfo| one.handle == 0 && default.is_none_or(|default| one.kind == default);
     if root.handle == 0 {
         // `net.core.default_qdisc` may have changed since: then the kernel would make another one now. Interfaces
         // without a queue have noqueue, those that were never up noop, those with several queues mq above the rest.
@@ -173,7 +173,7 @@ fn kind_and_parameters(told: &[Told], filters: usize, default: Option<&str>) -> 
 }
 
 /// One discipline with its parameters, as far as its kind is known here.
-pub(crate) fn parameters(told: &Told) -> Result<Discipline, String> {
+pub(crate) fn parameters(told: &QdiscInfo) -> Result<Discipline, String> {
     let plain = || {
         let unknown = || format!("the qdisc {} could not be made again; remove it first", told.kind);
         Discipline::new(&told.kind).ok_or_else(unknown)
@@ -343,7 +343,7 @@ const LEAST_OF_OURS: u32 = 0x7000;
 
 /// A handle that is free. With one of its own, the kernel makes a new qdisc even of the same kind, in one step: what is
 /// not named then is its default and not what was there (tc_modify_qdisc in net/sched/sch_api.c).
-fn free_handle(told: &[Told]) -> u32 {
+fn free_handle(told: &[QdiscInfo]) -> u32 {
     let taken = |major: u32| told.iter().any(|one| one.handle >> 16 == major || one.parent >> 16 == major);
     (LEAST_OF_OURS..0x7fff).rev().find(|&major| !taken(major)).unwrap_or(0) << 16
 }
@@ -390,16 +390,16 @@ fn options_of(wanted: &Discipline) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn told(kind: &str, handle: u32, parent: u32, options: &[u8]) -> Told {
-        Told { kind: kind.to_owned(), handle, parent, options: options.to_vec() }
+    fn told(kind: &str, handle: u32, parent: u32, options: &[u8]) -> QdiscInfo {
+        QdiscInfo { kind: kind.to_owned(), handle, parent, options: options.to_vec() }
     }
 
-    fn root_with(kind: &str, options: &[u8]) -> Vec<Told> {
+    fn root_with(kind: &str, options: &[u8]) -> Vec<QdiscInfo> {
         vec![told(kind, 0x8001_0000, TC_H_ROOT, options)]
     }
 
     #[track_caller]
-    fn check(told: &[Told], want: Result<&str, &str>) {
+    fn check(told: &[QdiscInfo], want: Result<&str, &str>) {
         let got = discipline_of(told, 0, Some("fq_codel")).map(|discipline| discipline.to_string());
         match (got, want) {
             (Ok(got), Ok(want)) => assert_eq!(got, want),

@@ -31,14 +31,14 @@ pub fn pin_to_cpu(cpu: u32) -> io::Result<()> {
 /// priority background jobs", where the kernel has it (2.6.23). Needs no privilege; there is no way back without.
 ///
 /// Nice 19 as well as SCHED_IDLE, because the kernel accounts a thread's time as niced by its nice value alone.
-pub fn lowest_priority() -> io::Result<Lowest> {
+pub fn lowest_priority() -> io::Result<LowestPriority> {
     // SAFETY: takes numbers only. On Linux `who` 0 is the calling thread, not the process (setpriority(2), notes).
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS as _, 0, 19) })?;
     let priority: libc::c_int = 0;
     // The system call itself, because musl's sched_setscheduler always refuses: POSIX wants it for processes.
     // SAFETY: the kernel reads its struct sched_param, which is one int, from a live int.
     let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_IDLE, &raw const priority) };
-    Ok(if result == 0 { Lowest::Idle } else { Lowest::Nice })
+    Ok(if result == 0 { LowestPriority::Idle } else { LowestPriority::Nice })
 }
 
 /// Schedules this thread so from now on (sched_setscheduler(2), setpriority(2)). More than others have wants
@@ -86,7 +86,7 @@ pub fn scheduling() -> io::Result<Scheduling> {
 
 /// What [`lowest_priority`] got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lowest {
+pub enum LowestPriority {
     /// SCHED_IDLE: runs when nobody else wants to, all but a 340th of a CPU.
     Idle,
     /// Nice 19 only: takes up to 1.5 % of a CPU from others that want all of it.
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn the_lowest_priority_needs_no_privilege() {
         let lowest = thread::spawn(lowest_priority).join().unwrap();
-        assert_eq!(lowest.unwrap(), Lowest::Idle);
+        assert_eq!(lowest.unwrap(), LowestPriority::Idle);
     }
 
     #[test]

@@ -265,7 +265,7 @@ impl Trial {
     }
 
     /// One end of a trial whose other end is another tool: the flows are open by that tool's protocol, and end by it (see
-    /// [`Stopper::finish`]). `flows` are as [`Flow::of`] the spec has them, each with its connected socket and
+    /// [`StopHandle::finish`]). `flows` are as [`Flow::of`] the spec has them, each with its connected socket and
     /// why this end may send on it.
     pub fn adopt(
         spec: Spec,
@@ -407,13 +407,13 @@ impl Trial {
     }
 
     /// What counts along, for whoever reports while the trial goes.
-    pub fn odometer(&self) -> Odometer {
-        Odometer(self.ledgers.iter().map(|ledger| (ledger.clone(), Reader::default())).collect())
+    pub fn odometer(&self) -> FlowTotals {
+        FlowTotals(self.ledgers.iter().map(|ledger| (ledger.clone(), Reader::default())).collect())
     }
 
     /// A handle by which another thread can stop this trial.
-    pub fn stopper(&self) -> Stopper {
-        Stopper(self.clock.clone())
+    pub fn stopper(&self) -> StopHandle {
+        StopHandle(self.clock.clone())
     }
 
     /// Waits until this end has finished, and tells what it saw. The first flow that failed fails the trial.
@@ -544,7 +544,7 @@ impl Drop for Trial {
 }
 
 /// What all flows of an end have moved so far. Must be read every second (see `ledger.rs`).
-pub struct Odometer(Vec<(Weak<Ledger>, Reader)>);
+pub struct FlowTotals(Vec<(Weak<Ledger>, Reader)>);
 
 /// What flows have moved.
 #[derive(Clone, Copy, Debug, Default)]
@@ -557,7 +557,7 @@ pub struct Moved {
     pub missing: u64,
 }
 
-impl Odometer {
+impl FlowTotals {
     /// Up to now.
     pub fn read(&mut self) -> Moved {
         let mut moved = Moved::default();
@@ -575,9 +575,9 @@ impl Odometer {
 
 /// Stops a trial from another thread.
 #[derive(Clone)]
-pub struct Stopper(Arc<TrialClock>);
+pub struct StopHandle(Arc<TrialClock>);
 
-impl Stopper {
+impl StopHandle {
     /// Ends the trial now.
     pub fn stop(&self) {
         self.0.stop();

@@ -25,7 +25,7 @@ use super::ledger::{Ledger, Reader};
 use super::presence::Presence;
 use super::tcp_counts::TcpCounts;
 use super::tcp_info::tcp_sample;
-use super::timeline::{Cutter, FlowSight};
+use super::timeline::{Cutter, FlowSampler};
 use crate::cpu::{CpuMeter, accounts_irq_by_ticks, doubt_irq_by_ticks};
 use crate::interfaces;
 use crate::others::{Busy, Others};
@@ -96,7 +96,7 @@ pub struct Sampler {
     /// Programs that take no part, before the traffic began.
     others: Option<Others>,
     spec: Arc<Spec>,
-    sights: Vec<FlowSight>,
+    sights: Vec<FlowSampler>,
     /// This end's and the other end's, of the test traffic.
     addresses: Option<(IpAddr, IpAddr)>,
     /// Whether so much is lost that nothing that still comes makes good for it; none once that is known.
@@ -174,7 +174,7 @@ impl Sampler {
         ledger: Arc<Ledger>,
         presence: Arc<Presence>,
     ) -> io::Result<()> {
-        self.sights.push(FlowSight::new(flow, self.end, presence));
+        self.sights.push(FlowSampler::new(flow, self.end, presence));
         let ip = |address: io::Result<SockAddr>| Some(address.ok()?.as_socket()?.ip());
         self.addresses = self.addresses.or_else(|| ip(socket.local_addr()).zip(ip(socket.peer_addr())));
         let sends = flow.source == self.end;

@@ -37,7 +37,9 @@ use crate::render::doubts::Notes;
 use crate::render::explain::{First, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
 use crate::render::records::notes_beneath;
-use linerate_plan::{Changes, Met, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable};
+use linerate_plan::{
+    Changes, ExpectationResult, Plan, PlannedTrial, Precision, RoundOrder, expectation, judged, unanswerable,
+};
 
 /// Carries a plan out, shows what came of it, and writes what CI reads of it, however it ends.
 pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> {
@@ -178,7 +180,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
 }
 
 /// What CI reads of it.
-fn cases(order: &OwnedOrder, records: &[Record], expected: &[Met], is_whole: bool) -> Cases {
+fn cases(order: &OwnedOrder, records: &[Record], expected: &[ExpectationResult], is_whole: bool) -> Cases {
     // Of a run that was broken off, what was expected is known all the same.
     let unjudged = match is_whole {
         true => Vec::new(),

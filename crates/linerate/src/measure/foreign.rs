@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_control::message::{Address, Foreign, RefusalKind, Reply, Request, RequestLine};
-use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Link, Machine, Outlet, Server, serve};
+use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Link, Machine, Outbox, Server, serve};
 use linerate_machine::prefix::Prefix;
 use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::join::Route;
@@ -135,7 +135,7 @@ fn machine(endpoint: &Endpoint) -> Machine {
 }
 
 /// What the stand-in knows.
-fn answer(tool: Tool, line: RequestLine, outlet: &Outlet) {
+fn answer(tool: Tool, line: RequestLine, outlet: &Outbox) {
     let reply = match line.request {
         Request::Describe { .. } => Reply::Environment(Box::default()),
         Request::Addresses => Reply::Addresses { addresses: Vec::new(), reached_at: None },

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_control::{ConnectOptions, ControlError, Endpoint, Guard, Link, Machine};
+use linerate_host::agentless::{DRIVER_STATISTICS, Files, Wanted, environment_of, snapshot_of};
 use linerate_host::counters::Snapshot;
-use linerate_host::elsewhere::{DRIVER_STATISTICS, Files, Wanted, environment_of, snapshot_of};
 use linerate_machine::environment::Environment;
 
 use crate::interrupt;

@@ -51,7 +51,7 @@ pub(crate) fn conclusion(examination: &Examination) -> String {
 #[cfg(test)]
 mod tests {
     use linerate_machine::end::{Direction, End};
-    use linerate_machine::probe::{IcmpError, IcmpSaid, Protocol};
+    use linerate_machine::probe::{IcmpError, IcmpReport, Protocol};
     use linerate_path::budget::LossLine;
     use linerate_path::stage::Stage;
     use linerate_results::examination::{Failed, Passed, PerEndMtu, Place, Unknown};
@@ -83,7 +83,7 @@ mod tests {
         let lost = |place, drops| {
             Came::Failed(Failed::Lost { from: End::Host, is_answer: false, place, everything: false, drops })
         };
-        let said = IcmpSaid { by: Some("10.0.9.1".parse().unwrap()), what: IcmpError::Prohibited };
+        let said = IcmpReport { by: Some("10.0.9.1".parse().unwrap()), what: IcmpError::Prohibited };
         let mtus = PerEndMtu { target: Some(1500), host: Some(1500) };
         let not_up = Place::NotUp { interface: "eth0".to_owned(), expected: Some("eth0".to_owned()) };
         let large = Probe::Size { from: End::Host, octets: 1500 };

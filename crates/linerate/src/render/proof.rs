@@ -7,13 +7,13 @@ use super::forms::{self, Piece};
 use super::number::figure;
 use super::table_model::{Cell, Table};
 use crate::measure::precision::Reached;
-use linerate_plan::{Met, Precision};
+use linerate_plan::{ExpectationResult, Precision};
 
 /// What a campaign proved.
 #[derive(Default)]
 pub(crate) struct Proof {
     /// What was expected.
-    pub(crate) expected: Vec<Met>,
+    pub(crate) expected: Vec<ExpectationResult>,
     /// What `--precision` came to.
     pub(crate) repeated: Option<(Precision, Vec<Repeated>)>,
     /// What the A/A trials say, in a sentence.
@@ -94,7 +94,7 @@ fn of_precision(precision: Precision, repeated: &[Repeated]) -> [Piece; 3] {
     ]
 }
 
-fn of_expectations(expected: &[Met]) -> [Piece; 3] {
+fn of_expectations(expected: &[ExpectationResult]) -> [Piece; 3] {
     let rows = expected.iter().map(|met| {
         let unit = met.expectation.metric.unit;
         let verdict = match (met.is_met(), met.median) {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn everything_that_can_be_proved() {
-        let met = |text: &str, of: Option<&str>, median: Option<f64>| Met {
+        let met = |text: &str, of: Option<&str>, median: Option<f64>| ExpectationResult {
             expectation: expectation(text).unwrap(),
             configuration: of.map(str::to_owned),
             repeats: if median.is_some() { 10 } else { 0 },

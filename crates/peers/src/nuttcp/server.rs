@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::{ProvenPeer, Reach};
-use linerate_host::traffic::{Adopted, Moved, Odometer, Trial};
+use linerate_host::traffic::{Adopted, FlowTotals, Moved, Trial};
 use linerate_machine::end::Direction;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome, ThreadUse};
@@ -321,7 +321,7 @@ enum Heard {
 struct Intervals {
     length: Duration,
     numbered: bool,
-    odometer: Option<Odometer>,
+    odometer: Option<FlowTotals>,
     began: Option<Instant>,
     last: (Instant, Moved),
 }

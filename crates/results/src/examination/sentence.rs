@@ -8,7 +8,7 @@ use linerate_machine::end::{End, PerEnd};
 use linerate_machine::probe::{Detection, IcmpError, Protocol, Refusal, RouteKind, TcpReached};
 use linerate_path::budget::LossLine;
 
-use super::{Failed, FullRoom, Passed, PerEndMtu, Place, Probe, Unknown};
+use super::{Exhausted, Failed, Passed, PerEndMtu, Place, Probe, Unknown};
 
 impl Passed {
     pub(super) fn sentence(&self) -> String {
@@ -123,12 +123,12 @@ impl Failed {
                 }
             }
             Failed::Arrivals { interface, filter, back_by } => arrivals(probe, interface, *filter, back_by.as_deref()),
-            Failed::Full { room: FullRoom::TrackedConnections, used, of } => format!(
+            Failed::Full { room: Exhausted::TrackedConnections, used, of } => format!(
                 "the {} tracks {used} connections of {of} that it may, and drops what would be another; raise \
                  net.netfilter.nf_conntrack_max",
                 probe.end().map_or("machine", End::name)
             ),
-            Failed::Full { room: FullRoom::Descriptors, used, of } => format!(
+            Failed::Full { room: Exhausted::Descriptors, used, of } => format!(
                 "the {}'s agent has {used} descriptors open of {of} that it may; raise the limit there (ulimit -n), or take \
                  fewer streams",
                 probe.end().map_or("machine", End::name)

@@ -44,7 +44,7 @@ pub struct Estimate {
 /// Why no cost is told. Each is one sentence that ends in what to try.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are the figures of the sentence")]
-pub enum NoCost {
+pub enum CostError {
     #[error("there are {sizes} sizes of packets, and it takes three; measure more values of message_size")]
     TooFewSizes { sizes: usize },
     #[error("the largest packets are only {ratio:.1} times the smallest; measure sizes that differ fourfold at least")]
@@ -77,17 +77,17 @@ const LEAST_RATIO: f64 = 4.0;
 
 impl Cost {
     /// Fits trials: (bytes in a packet, microseconds a packet).
-    pub fn fit(trials: &[(f64, f64)]) -> Result<Cost, NoCost> {
+    pub fn fit(trials: &[(f64, f64)]) -> Result<Cost, CostError> {
         if trials.iter().any(|(size, cost)| !(*size > 0.0 && *cost > 0.0 && (size + cost).is_finite())) {
-            return Err(NoCost::NoFigure);
+            return Err(CostError::NoFigure);
         }
         let groups = groups(trials);
         if groups.len() < FEWEST_SIZES || trials.len() < FEWEST_SIZES + 1 {
-            return Err(NoCost::TooFewSizes { sizes: groups.len() });
+            return Err(CostError::TooFewSizes { sizes: groups.len() });
         }
         let (least, most) = (groups[0].size, groups[groups.len() - 1].size);
         if most / least < LEAST_RATIO {
-            return Err(NoCost::TooAlike { ratio: most / least });
+            return Err(CostError::TooAlike { ratio: most / least });
         }
         // Of the mean of its size, so that no trial has more weight because it happened to be low.
         let weighed: Vec<(f64, f64, f64)> = groups
@@ -110,11 +110,11 @@ impl Cost {
         };
         let (of_a, of_b) = (scatter * wxx / determinant, scatter * w / determinant);
         if a < 0.0 {
-            return Err(NoCost::Negative { what: "packet", value: a });
+            return Err(CostError::Negative { what: "packet", value: a });
         }
         // A little below zero by chance is no contradiction; that far is.
         if estimate(b, of_b).high < 0.0 {
-            return Err(NoCost::Negative { what: "byte", value: b });
+            return Err(CostError::Negative { what: "byte", value: b });
         }
         Ok(Cost {
             per_packet: estimate(a, of_a),
@@ -172,7 +172,7 @@ fn groups(trials: &[(f64, f64)]) -> Vec<Group> {
 }
 
 /// Whether the means by size miss the line by more than repeats of one size scatter, and by enough to matter.
-fn lack_of_fit(groups: &[Group], a: f64, b: f64, residuals: f64) -> Result<(), NoCost> {
+fn lack_of_fit(groups: &[Group], a: f64, b: f64, residuals: f64) -> Result<(), CostError> {
     let worst = groups.iter().map(|one| ((a + b * one.size) / one.mean() - 1.0).abs()).fold(0.0, f64::max);
     let pure: f64 = groups
         .iter()
@@ -185,7 +185,7 @@ fn lack_of_fit(groups: &[Group], a: f64, b: f64, residuals: f64) -> Result<(), N
         Ok(f) if of_repeats > 0.0 && pure > 0.0 => Some(f.sf(((residuals - pure) / of_line) / (pure / of_repeats))),
         _ => None,
     };
-    if worst > MISS && p.is_none_or(|p| p < BENT) { Err(NoCost::Bent { worst: 100.0 * worst, p }) } else { Ok(()) }
+    if worst > MISS && p.is_none_or(|p| p < BENT) { Err(CostError::Bent { worst: 100.0 * worst, p }) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -252,14 +252,14 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let stairs = |size: f64| if size > 1000.0 { 9.0 } else { 4.0 };
-        assert!(matches!(Cost::fit(&measured(&SIZES, stairs, 1)), Err(NoCost::Bent { p: Some(_), .. })));
+        assert!(matches!(Cost::fit(&measured(&SIZES, stairs, 1)), Err(CostError::Bent { p: Some(_), .. })));
         let once: Vec<(f64, f64)> = SIZES.map(|size| (size, stairs(size))).to_vec();
-        assert!(matches!(Cost::fit(&once), Err(NoCost::Bent { p: None, .. })));
-        assert_eq!(Cost::fit(&measured(&SIZES[..2], |_| 4.0, 1)), Err(NoCost::TooFewSizes { sizes: 2 }));
-        assert!(matches!(Cost::fit(&measured(&[500.0, 600.0, 700.0], |_| 4.0, 1)), Err(NoCost::TooAlike { .. })));
+        assert!(matches!(Cost::fit(&once), Err(CostError::Bent { p: None, .. })));
+        assert_eq!(Cost::fit(&measured(&SIZES[..2], |_| 4.0, 1)), Err(CostError::TooFewSizes { sizes: 2 }));
+        assert!(matches!(Cost::fit(&measured(&[500.0, 600.0, 700.0], |_| 4.0, 1)), Err(CostError::TooAlike { .. })));
         let falling = |size: f64| 10.0 - 0.004 * size;
-        assert!(matches!(Cost::fit(&measured(&SIZES, falling, 1)), Err(NoCost::Negative { .. })));
-        assert_eq!(Cost::fit(&[(64.0, 1.0), (128.0, f64::NAN), (256.0, 1.0), (512.0, 1.0)]), Err(NoCost::NoFigure));
+        assert!(matches!(Cost::fit(&measured(&SIZES, falling, 1)), Err(CostError::Negative { .. })));
+        assert_eq!(Cost::fit(&[(64.0, 1.0), (128.0, f64::NAN), (256.0, 1.0), (512.0, 1.0)]), Err(CostError::NoFigure));
         assert!(Cost::fit(&measured(&SIZES, |_| 4.0, 1)).is_ok(), "a byte may cost nothing that can be told");
     }
 

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use linerate_machine::end::End;
 use linerate_trial::event::{Event, Happening};
 
-use super::timeline::{LinkState, Signs};
+use super::timeline::{EventSources, LinkState};
 use crate::schedstat::{SchedStat, Scheduled};
 use crate::sys::thread::monotonic_ns;
 use network::Network;
@@ -68,7 +68,7 @@ impl Watcher {
     }
 
     /// A look was made, `late_ns` after the time for which the thread had gone to sleep.
-    pub fn look(&mut self, now_ns: u64, late_ns: u64, signs: Signs) {
+    pub fn look(&mut self, now_ns: u64, late_ns: u64, signs: EventSources) {
         let since_ns = self.looked_ns.min(now_ns);
         // What is found now happened at any time since the last look.
         let midst_ns = since_ns + (now_ns - since_ns) / 2;
@@ -79,9 +79,9 @@ impl Watcher {
         }
         for (what, lasts) in heard {
             match lasts {
-                network::Lasts::Begins => self.note(what, midst_ns, None, now_ns - since_ns),
-                network::Lasts::No => self.note_point(what, midst_ns, now_ns - since_ns),
-                network::Lasts::Ends => self.end_of(&what, midst_ns),
+                network::EventLength::Begins => self.note(what, midst_ns, None, now_ns - since_ns),
+                network::EventLength::No => self.note_point(what, midst_ns, now_ns - since_ns),
+                network::EventLength::Ends => self.end_of(&what, midst_ns),
             }
         }
         self.look_at_clock(midst_ns, now_ns - since_ns);
@@ -205,7 +205,7 @@ impl Watcher {
 
 /// Whether a machine that is merely busy explains why this thread woke late: it waited for a CPU, a hypervisor had it,
 /// or, where the kernel does not tell of waiting, the CPUs were all but idle.
-fn is_busy(late_ns: u64, delay_ns: Option<u64>, signs: Signs, slice_ns: u64) -> bool {
+fn is_busy(late_ns: u64, delay_ns: Option<u64>, signs: EventSources, slice_ns: u64) -> bool {
     let is_stolen = signs.steal * slice_ns / 1000 >= late_ns / 2;
     let waited = delay_ns.map_or(signs.busiest.is_some_and(|busiest| busiest >= BUSY), |delay| delay >= late_ns / 2);
     waited || is_stolen

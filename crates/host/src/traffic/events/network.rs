@@ -36,7 +36,7 @@ struct Neighbour {
 
 /// What an event's length is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lasts {
+pub enum EventLength {
     /// It has none.
     No,
     /// It begins here.
@@ -93,7 +93,7 @@ impl Network {
     }
 
     /// Tells what has changed since the last time.
-    pub fn look(&mut self, mut tell: impl FnMut(Happening, Lasts)) {
+    pub fn look(&mut self, mut tell: impl FnMut(Happening, EventLength)) {
         let Network { subscription, index, local, peer, neighbours, route_bits, .. } = self;
         let heard = subscription.drain(MOST_READS, |kind, message| match kind {
             libc::RTM_NEWNEIGH => {
@@ -109,7 +109,7 @@ impl Network {
                     if one.address == address && one.is_here != is_here {
                         one.is_here = is_here;
                         let address = address.to_string();
-                        tell(Happening::AddressChanged { address, removed: !is_here }, Lasts::No);
+                        tell(Happening::AddressChanged { address, removed: !is_here }, EventLength::No);
                     }
                 }
             }
@@ -120,7 +120,7 @@ impl Network {
                 let is_elsewhere = is_link_local(peer.address) && index.is_some() && route.out != *index;
                 if route.bits >= at_least && route.leads_to(peer.address) && !is_elsewhere {
                     let removed = kind == libc::RTM_DELROUTE;
-                    tell(Happening::RouteChanged { destination: route.text(), removed }, Lasts::No);
+                    tell(Happening::RouteChanged { destination: route.text(), removed }, EventLength::No);
                 }
             }
             _ => {}
@@ -132,7 +132,7 @@ impl Network {
                 (self.route_bits, self.router) = now;
                 let peer = self.peer.address;
                 let destination = format!("{peer}/{}", bits_of(peer));
-                tell(Happening::RouteChanged { destination, removed: false }, Lasts::No);
+                tell(Happening::RouteChanged { destination, removed: false }, EventLength::No);
             }
         }
     }
@@ -160,7 +160,7 @@ impl Network {
         (bits, router)
     }
 
-    fn ask_neighbours(&mut self, tell: &mut dyn FnMut(Happening, Lasts)) {
+    fn ask_neighbours(&mut self, tell: &mut dyn FnMut(Happening, EventLength)) {
         let (Some(index), Ok(mut netlink)) = (self.index, Netlink::route()) else { return };
         for neighbour in &mut self.neighbours {
             // struct ndmsg: family, padding; index; state, flags, type.
@@ -188,26 +188,26 @@ impl Neighbour {
         Neighbour { address, hardware: None, is_lost: false }
     }
 
-    fn handle_entry(&mut self, entry: &Entry, tell: &mut dyn FnMut(Happening, Lasts)) {
+    fn handle_entry(&mut self, entry: &Entry, tell: &mut dyn FnMut(Happening, EventLength)) {
         if entry.address != self.address || entry.state & NUD_NOARP != 0 {
             return;
         }
         let address = self.address.to_string();
         if entry.state & NUD_FAILED != 0 {
             if !self.is_lost {
-                tell(Happening::NeighbourLost { address }, Lasts::Begins);
+                tell(Happening::NeighbourLost { address }, EventLength::Begins);
             }
             self.is_lost = true;
             return;
         }
         // While it is asked for, nothing is known.
         if self.is_lost && entry.state & (NUD_REACHABLE | NUD_STALE | NUD_PERMANENT) != 0 {
-            tell(Happening::NeighbourLost { address: address.clone() }, Lasts::Ends);
+            tell(Happening::NeighbourLost { address: address.clone() }, EventLength::Ends);
             self.is_lost = false;
         }
         let Some(to) = &entry.hardware else { return };
         if let Some(from) = self.hardware.replace(to.clone()).filter(|from| from != to) {
-            tell(Happening::NeighbourChanged { address, from, to: to.clone() }, Lasts::No);
+            tell(Happening::NeighbourChanged { address, from, to: to.clone() }, EventLength::No);
         }
     }
 }
@@ -366,8 +366,11 @@ mod tests {
         handle(NUD_FAILED, None);
         handle(NUD_REACHABLE, Some("b"));
         handle(NUD_STALE, Some("b"));
-        let want =
-            [("neighbour-lost", Lasts::Begins), ("neighbour-lost", Lasts::Ends), ("neighbour-changed", Lasts::No)];
+        let want = [
+            ("neighbour-lost", EventLength::Begins),
+            ("neighbour-lost", EventLength::Ends),
+            ("neighbour-changed", EventLength::No),
+        ];
         assert_eq!(told, want);
     }
 

@@ -9,8 +9,8 @@ fn watcher() -> Watcher {
     Watcher::begin(End::Target, Some("eth0"), None, 0)
 }
 
-fn look(link: Option<LinkState>) -> Signs {
-    Signs { link, ..Signs::default() }
+fn look(link: Option<LinkState>) -> EventSources {
+    EventSources { link, ..EventSources::default() }
 }
 
 fn link(is_up: bool, has_carrier: bool, changes: u64) -> Option<LinkState> {
@@ -18,7 +18,7 @@ fn link(is_up: bool, has_carrier: bool, changes: u64) -> Option<LinkState> {
 }
 
 /// Looks at one state after the other, a slice each; the measured part begins after the first slice.
-fn events(looks: &[Signs]) -> Vec<(f64, Option<f64>, &'static str)> {
+fn events(looks: &[EventSources]) -> Vec<(f64, Option<f64>, &'static str)> {
     let mut watcher = watcher();
     for (slice, look) in looks.iter().enumerate() {
         watcher.look((slice as u64 + 1) * SLICE, 0, *look);
@@ -49,7 +49,7 @@ fn carrier_and_interface() {
 
 #[test]
 fn a_quota_used_up_in_each_period_is_one_event() {
-    let throttled = |us| Signs { throttled_us: us, ..look(None) };
+    let throttled = |us| EventSources { throttled_us: us, ..look(None) };
     // Told when each period of 100 ms ends; then not for a while.
     let pattern = [0, 80, 0, 80, 0, 80, 0, 0, 0, 0, 0, 80, 0];
     let looks: Vec<_> = pattern.iter().map(|ms| throttled(ms * 1000)).collect();
@@ -59,7 +59,7 @@ fn a_quota_used_up_in_each_period_is_one_event() {
 #[test]
 fn who_is_late_was_stopped_or_the_machine_was_busy() {
     let check = |delay_ns, steal, busiest, want| {
-        let machine = Signs { steal, busiest, ..look(None) };
+        let machine = EventSources { steal, busiest, ..look(None) };
         assert_eq!(is_busy(300 * MS, delay_ns, machine, 350 * MS), want, "{delay_ns:?} {steal} {busiest:?}");
     };
     check(Some(0), 0, Some(1000), false);

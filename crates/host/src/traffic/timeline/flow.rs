@@ -14,7 +14,7 @@ use crate::traffic::ledger::Reader;
 use crate::traffic::presence::Presence;
 
 /// One flow, as this end sees it.
-pub struct FlowSight {
+pub struct FlowSampler {
     flow: Flow,
     presence: Arc<Presence>,
     sees: Sees,
@@ -41,9 +41,9 @@ struct Reading {
     unread: Option<u64>,
 }
 
-impl FlowSight {
+impl FlowSampler {
     /// A flow whose thread shows itself by `presence`.
-    pub fn new(flow: Flow, end: End, presence: Arc<Presence>) -> FlowSight {
+    pub fn new(flow: Flow, end: End, presence: Arc<Presence>) -> FlowSampler {
         let (sends, by_requests) = (flow.source == end, !flow.workload.is_stream());
         // Each transaction of tcp-crr has a connection of its own, and the flow's socket is not among them.
         let has_socket = flow.workload != Workload::TcpCrr;
@@ -52,7 +52,7 @@ impl FlowSight {
             unread: has_socket && (!sends || by_requests),
             missing: flow.workload == Workload::UdpStream && !sends,
         };
-        FlowSight { flow, presence, sees, schedstat: None, before: Reading::default() }
+        FlowSampler { flow, presence, sees, schedstat: None, before: Reading::default() }
     }
 
     /// The flow's number.

@@ -15,7 +15,7 @@ use crate::netlink::{Netlink, attributes};
 use crate::sys;
 
 /// The machine's sources; those that it has not are absent.
-pub struct MachineSight {
+pub struct MachineSampler {
     cpus: Option<Paced<StatFile>>,
     link: Option<LinkSource>,
     qdiscs: Option<Paced<QdiscSource>>,
@@ -77,11 +77,11 @@ impl<S> Paced<S> {
     }
 }
 
-impl MachineSight {
+impl MachineSampler {
     /// Opens what there is. `is_soaked`: threads of ours fill the idle time, so that /proc/stat says nothing.
-    pub fn open(interface: Option<&str>, is_soaked: bool) -> MachineSight {
+    pub fn open(interface: Option<&str>, is_soaked: bool) -> MachineSampler {
         let index = interface.and_then(|interface| sys::netlink::interface_index(interface).ok());
-        MachineSight {
+        MachineSampler {
             cpus: StatFile::open().ok().filter(|_| !is_soaked).map(Paced::new),
             link: index.and_then(LinkSource::open),
             qdiscs: index.and_then(QdiscSource::open).map(Paced::new),
@@ -124,18 +124,18 @@ fn update<S, T>(
 }
 
 /// What a look saw, against the one before.
-pub struct MachineLook {
+pub struct MachineSample {
     columns: Vec<(MachineColumn, Option<u64>)>,
     /// The CPUs' columns, where they were read now, and how many slices they are of.
     pub cpus: Option<([(MachineColumn, u64); 3], u32)>,
     knows_cpus: bool,
     /// What tells of events.
-    pub signs: Signs,
+    pub signs: EventSources,
 }
 
 /// What tells of events.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Signs {
+pub struct EventSources {
     /// The interface; `None` where it cannot be asked, or is gone.
     pub link: Option<LinkState>,
     /// Time in which a quota was used up, µs.
@@ -159,7 +159,7 @@ pub struct LinkState {
 
 impl MachineReading {
     /// What changed since `before`.
-    pub fn since(&self, before: &MachineReading) -> MachineLook {
+    pub fn since(&self, before: &MachineReading) -> MachineSample {
         let cpus = (self.stale == 0)
             .then(|| self.cpus.as_ref().zip(self.cpus_before.as_ref()))
             .flatten()
@@ -191,10 +191,10 @@ impl MachineReading {
         let throttled_us = grew(self.throttled_us, before.throttled_us);
         columns.push((MachineColumn::ThrottledUs, throttled_us));
         let share = |column: usize| cpus.as_ref().map(|(cpus, _)| cpus[column].1);
-        MachineLook {
+        MachineSample {
             columns,
             knows_cpus: self.cpus.is_some(),
-            signs: Signs {
+            signs: EventSources {
                 link: self.link.as_ref().map(|link| link.state),
                 throttled_us: throttled_us.unwrap_or(0),
                 steal: share(2).unwrap_or(0),
@@ -205,7 +205,7 @@ impl MachineReading {
     }
 }
 
-impl MachineLook {
+impl MachineSample {
     /// The columns of a slice. Of CPUs that were not read they are 0 until they are.
     pub fn columns(&self, late_ns: u64) -> Vec<(MachineColumn, Option<u64>)> {
         let mut columns = self.columns.clone();
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn loopback_is_seen() {
-        let mut sight = MachineSight::open(Some("lo"), false);
+        let mut sight = MachineSampler::open(Some("lo"), false);
         let before = sight.read(50_000_000, false);
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         for _ in 0..10 {
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_absent() {
-        let mut sight = MachineSight::open(Some("no-such-one"), true);
+        let mut sight = MachineSampler::open(Some("no-such-one"), true);
         let before = sight.read(1, false);
         let look = sight.read(1, false).since(&before);
         for column in [MachineColumn::RxPackets, MachineColumn::Backlog, MachineColumn::BusiestCpu] {

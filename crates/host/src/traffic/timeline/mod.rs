@@ -10,15 +10,15 @@ use linerate_trial::timeline::{Columns, FlowColumn, FlowTimeline, MachineColumn,
 use super::clock::Window;
 use super::ledger::Reader;
 
-pub use flow::FlowSight;
-pub use machine::{LinkState, Signs};
-use machine::{MachineLook, MachineReading, MachineSight};
+pub use flow::FlowSampler;
+pub use machine::{EventSources, LinkState};
+use machine::{MachineReading, MachineSample, MachineSampler};
 
 /// Looks at flows and machine, in the measured part and around it.
 pub struct Cutter {
     timeline: Timeline,
-    flows: Vec<FlowSight>,
-    machine: MachineSight,
+    flows: Vec<FlowSampler>,
+    machine: MachineSampler,
     before: MachineReading,
     period_ns: u64,
     most: usize,
@@ -45,10 +45,10 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 
 impl Cutter {
     /// A cutter of a trial that is about to begin. `is_soaked`: threads of ours fill the idle time of the CPUs.
-    pub fn new(spec: &Spec, flows: Vec<FlowSight>, interface: Option<&str>, is_soaked: bool) -> Cutter {
+    pub fn new(spec: &Spec, flows: Vec<FlowSampler>, interface: Option<&str>, is_soaked: bool) -> Cutter {
         let most = Timeline::most_slices(flows.len());
         let expected_ns = spec.expected_time().map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let mut machine = MachineSight::open(interface, is_soaked);
+        let mut machine = MachineSampler::open(interface, is_soaked);
         let is_off = std::env::var_os(VARIABLE).is_some_and(|value| value == "off");
         let least_ns = if is_off { HOUR_NS } else { Timeline::PERIOD_NS };
         Cutter {
@@ -79,7 +79,7 @@ impl Cutter {
     }
 
     /// Looks, `late_ns` after the time for which the thread had gone to sleep. In the measured part a slice ends here.
-    pub fn look<'a>(&mut self, now_ns: u64, late_ns: u64, counts: impl Iterator<Item = &'a Reader>) -> Signs {
+    pub fn look<'a>(&mut self, now_ns: u64, late_ns: u64, counts: impl Iterator<Item = &'a Reader>) -> EventSources {
         let is_last = self.span.as_ref().is_some_and(|span| span.is_over || now_ns >= span.window.end_ns);
         let reading = self.machine.read(self.period_ns, is_last);
         let look = reading.since(&self.before);
@@ -109,7 +109,7 @@ impl Cutter {
     }
 
     /// The flows have ended: the slice that was under way ends with them.
-    pub fn close<'a>(&mut self, now_ns: u64, counts: impl Iterator<Item = &'a Reader>) -> Option<Signs> {
+    pub fn close<'a>(&mut self, now_ns: u64, counts: impl Iterator<Item = &'a Reader>) -> Option<EventSources> {
         let span = self.span.as_mut().filter(|span| !span.is_over)?;
         span.window.end_ns = now_ns;
         let signs = self.look(now_ns, 0, counts);
@@ -136,7 +136,7 @@ impl Cutter {
         if window.end_ns.saturating_sub(due) < self.period_ns / 2 { window.end_ns } else { due }
     }
 
-    fn cut<'a>(&mut self, end_ns: u64, late_ns: u64, look: &MachineLook, counts: impl Iterator<Item = &'a Reader>) {
+    fn cut<'a>(&mut self, end_ns: u64, late_ns: u64, look: &MachineSample, counts: impl Iterator<Item = &'a Reader>) {
         let slice = self.timeline.ends_ns.len();
         self.timeline.ends_ns.push(end_ns);
         for (at, (flow, counts)) in self.flows.iter_mut().zip(counts).enumerate() {

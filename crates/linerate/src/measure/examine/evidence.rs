@@ -5,11 +5,11 @@ use std::net::IpAddr;
 
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::probe::{
-    IcmpError, IcmpSaid, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind, Seen, TcpReached,
+    IcmpError, IcmpReport, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind, Seen, TcpReached,
     TcpTried, Tried, Way, WitnessReport,
 };
 use linerate_path::budget::LossLine;
-use linerate_results::examination::{Came, Failed, FullRoom, Passed, Place, Unknown};
+use linerate_results::examination::{Came, Exhausted, Failed, Passed, Place, Unknown};
 use linerate_results::join::Route;
 
 /// Where answers come within this time, those of ARP would have come too.
@@ -169,11 +169,11 @@ impl Evidence {
                 .iter()
                 .all(|asker| self.is_answered(*asker, Protocol::Udp) && self.is_answered(*asker, Protocol::Tcp));
         if let Some(room) = way.descriptors.filter(|room| room.used + SPARE_DESCRIPTORS > room.of) {
-            return Some(Came::Failed(Failed::Full { room: FullRoom::Descriptors, used: room.used, of: room.of }));
+            return Some(Came::Failed(Failed::Full { room: Exhausted::Descriptors, used: room.used, of: room.of }));
         }
         if let Some(room) = way.tracked_connections.filter(|room| room.used >= room.of && !all_pass) {
             return Some(Came::Failed(Failed::Full {
-                room: FullRoom::TrackedConnections,
+                room: Exhausted::TrackedConnections,
                 used: room.used,
                 of: room.of,
             }));
@@ -276,7 +276,7 @@ impl Evidence {
         let errors = self.seen(end, false, is_about)?;
         errors.iter().find_map(|seen| match seen.what {
             Packet::Error { by, what, .. } => {
-                let said = IcmpSaid { by: Some(by), what };
+                let said = IcmpReport { by: Some(by), what };
                 Some(Place::Icmp { end: self.sayer(Some(by)), said })
             }
             _ => None,

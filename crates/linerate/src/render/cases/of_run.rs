@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_plan::{Met, PlannedTrial};
+use linerate_plan::{ExpectationResult, PlannedTrial};
 use linerate_results::record::{NullSide, Record};
 
 use super::{Cases, Measurement, Outcome};
@@ -15,7 +15,7 @@ use crate::render::number::figure;
 pub(crate) struct Run<'a> {
     pub(crate) plan: &'a str,
     pub(crate) trials: &'a [PlannedTrial],
-    pub(crate) expected: &'a [Met],
+    pub(crate) expected: &'a [ExpectationResult],
     /// In the order of the trials.
     pub(crate) records: &'a [Record],
     /// Every trial that was to be measured has been.
@@ -58,7 +58,7 @@ pub(crate) fn of_run(run: &Run<'_>) -> Cases {
     cases
 }
 
-fn expectation(cases: &mut Cases, run: &Run<'_>, met: &Met, doubts: &Doubts<'_>) {
+fn expectation(cases: &mut Cases, run: &Run<'_>, met: &ExpectationResult, doubts: &Doubts<'_>) {
     let metric = met.expectation.metric;
     let Some(configuration) = &met.configuration else {
         let sentence = "cannot tell: this run measures no configuration that it is for";

@@ -24,7 +24,7 @@ enum Came {
     /// The trials ran, and none has the figure: what was not measured has not been shown.
     NotMeasured,
     CannotTell(&'static str),
-    Met,
+    ExpectationResult,
 }
 
 /// One expectation of one configuration.
@@ -84,7 +84,7 @@ pub(super) fn judged<'a>(report: &'a Report<'a>) -> Vec<Judged<'a>> {
                     (_, None) => Came::CannotTell("no trial of its campaign is what it is for"),
                     _ if campaign.finished_at.is_none() => Came::CannotTell("its campaign has not ended"),
                     _ if trials.is_empty() => Came::CannotTell("this report has none of its trials"),
-                    (Some(read), _) if read.is_met(median(&values)) => Came::Met,
+                    (Some(read), _) if read.is_met(median(&values)) => Came::ExpectationResult,
                     _ if values.is_empty() => Came::NotMeasured,
                     _ => Came::Not,
                 };
@@ -121,7 +121,7 @@ pub(super) fn lines(all: &[Judged<'_>]) -> Vec<String> {
         counts[match one.came {
             Came::Not | Came::NotMeasured => 0,
             Came::CannotTell(_) => 1,
-            Came::Met => 2,
+            Came::ExpectationResult => 2,
         }] += 1;
     }
     let [not, unknown, met] = counts;
@@ -161,7 +161,7 @@ pub(super) fn pieces(all: &[Judged<'_>]) -> Vec<Piece> {
             Cell::number(value * read.metric.unit.scale(), 4).traced(trace)
         });
         let came = match one.came {
-            Came::Met => "met".to_owned(),
+            Came::ExpectationResult => "met".to_owned(),
             Came::Not => "NOT met".to_owned(),
             Came::NotMeasured => "NOT met: no trial has the figure".to_owned(),
             Came::CannotTell(why) => format!("cannot tell: {why}"),
