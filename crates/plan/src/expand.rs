@@ -207,8 +207,6 @@ impl Plan {
     }
 }
 
-/// Factors, each with one of its levels, in the plan's order.
-
 /// One combination of the levels of a part, and what it asks for.
 #[derive(Clone, Debug)]
 pub(super) struct Configuration {

@@ -7,7 +7,7 @@ use linerate_results::record::NullSide;
 use linerate_results::search::SearchPlace;
 use linerate_trial::spec::Spec;
 
-/// What varies, and its level of one configuration, in the plan's order.
+/// Factors, each with one of its levels, in the plan's order.
 pub(crate) type Levels = Vec<(String, String)>;
 
 /// One measurement that a plan asks for.
