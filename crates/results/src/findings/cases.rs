@@ -585,6 +585,19 @@ fn in_time() -> Vec<FaultCase> {
             let died = Happening::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
             r.events = vec![event(0.8, None, None, died)];
         }),
+        case(
+            "TCP that loses bursts, and then waits for its timer to the end",
+            "lossy-path",
+            &["flow-died"],
+            tcp(Tx, 28.0),
+            |r| {
+                let tcp = tcp_of(r);
+                (tcp.rtt_s, tcp.segments_sent) = (3e-3, Some(5_400));
+                lossy(r, 130);
+                let died = Happening::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
+                r.events = vec![event(1.4, None, None, died)];
+            },
+        ),
         case("a way that went in mid-trial", "flow-died", &["unaccounted"], udp(Rx, 100, 50.0), |r| {
             lose(r, 8_500);
             r.events = vec![event(1.0, None, None, Happening::FlowDied { flow: 0, direction: None, lost_share: None })];

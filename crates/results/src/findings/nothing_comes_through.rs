@@ -7,6 +7,7 @@ use super::case::Case;
 use super::trouble::capital;
 use super::{Finding, RULES, Rule, Sureness};
 use crate::examination::{Came, Failed, Place, Probe};
+use crate::total::Total;
 
 pub(super) const RULE: Rule = Rule {
     name: "nothing-comes-through",
@@ -51,6 +52,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 examination.seconds,
                 step.name()
             ))
+            .because_of(refused(case, failed))
             .wrong_if(if size {
                 "It is wrong if packets of that size pass by another way (ping -M do -s)."
             } else {
@@ -58,6 +60,28 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             })
             .explains(&EVERYTHING),
     )
+}
+
+/// What ICMP said in the trial to who sent what was lost; routers and filters say it so seldom that probes right after may hear nothing
+/// (RFC 1812, section 4.3.2.8).
+fn refused(case: &Case<'_>, failed: &Failed) -> Option<String> {
+    let Failed::Lost { from, place: Place::Between { .. } | Place::NotUp { .. } | Place::Unseen, .. } = failed else {
+        return None;
+    };
+    let side = case.sides().into_iter().find(|side| side.end == *from)?;
+    let of = |name: &str| {
+        side.counter(&format!("Icmp {name}")).into_iter().chain(side.counter(&format!("Icmp6 {name}"))).total()
+    };
+    let (unreachable, expired): (u64, u64) = (of("InDestUnreachs"), of("InTimeExcds"));
+    match (unreachable, expired) {
+        (0, 0) => None,
+        (0, expired) => {
+            Some(format!("in the trial ICMP told the {from} {expired} times that packets had no hops left to live"))
+        }
+        (unreachable, _) => Some(format!(
+            "in the trial ICMP told the {from} {unreachable} times that packets cannot be delivered: a router or a filter refuses them"
+        )),
+    }
 }
 
 /// What else is found of a trial in which nothing passed is a consequence.

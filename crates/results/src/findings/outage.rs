@@ -112,6 +112,8 @@ const EXPLAINS: [&str; 12] = [
 const MOST: f64 = 0.5;
 /// Of TCP's segments so many are not retransmitted because the way went.
 const MUCH: f64 = 0.05;
+/// Nor so many because it went for good: TCP sends next to nothing again then.
+const SOME: f64 = 0.02;
 
 fn find_died(case: &Case<'_>) -> Option<Finding> {
     let died: Vec<&Event> = case.events().filter(|event| matches!(event.what, Happening::FlowDied { .. })).collect();
@@ -127,7 +129,7 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
     // TCP that loses much all the time waits for its timer longer and longer. On a way that went it sends next to nothing again.
     let by_loss = match shares.reduce(f64::max) {
         Some(share) => share < MOST,
-        None => case.retransmitted().is_some_and(|share| share >= MUCH),
+        None => case.retransmitted().is_some_and(|share| share >= SOME),
     };
     let sentence = format!("{what} died in mid-trial: nothing arrived from {} s on.", tidy(first.at_s));
     Some(
