@@ -270,7 +270,7 @@ fn opening(victim: Victim, random: &mut Random) -> Vec<u8> {
             }
             [hello(), line].concat().into_bytes()
         }
-        Tool::Ttcp => random.octets(6000),
+        Tool::Ttcp | Tool::Twamp => random.octets(6000),
     }
 }
 
@@ -361,7 +361,7 @@ fn go_on(
             let request = line.lines().nth(1).and_then(nuttcp::line::Request::parse);
             request.and_then(|request| connect(from, SocketAddr::new(at.ip(), request.port)))
         }
-        Tool::Iperf2 | Tool::Ttcp => control.try_clone().ok(),
+        Tool::Iperf2 | Tool::Ttcp | Tool::Twamp => control.try_clone().ok(),
     };
     let Some(mut data) = data else { return };
     for _ in 0..random.below(5) {

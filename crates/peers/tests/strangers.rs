@@ -105,7 +105,7 @@ fn half_a_test(tool: Tool, number: u32) -> Option<Vec<u8>> {
                 Request { timeout: Duration::from_secs(60), port: 20_000 + number as u16, ..Request::new(false) };
             Some([hello(), asked.emit(Version::OURS)].concat().into_bytes())
         }
-        Tool::Iperf2 | Tool::Ttcp => None,
+        Tool::Iperf2 | Tool::Ttcp | Tool::Twamp => None,
     }
 }
 
