@@ -152,6 +152,25 @@ fn two_echoes_that_face_each_other_are_silent() {
 }
 
 #[test]
+fn answers_that_a_veth_does_not_take_are_counted() {
+    const TEST: &str = "answers_that_a_veth_does_not_take_are_counted";
+    let Some(pair) = Pair::make(TEST, QUIET_LINK) else { return };
+    if checker(TEST, &pair).is_none() {
+        return;
+    }
+    // Nobody is in the driver at the first machine's end any more.
+    let echo = within(&pair.b, || Echo::start(LINK, SECRET, Some(DRIVER))).unwrap();
+    let port = || within(&pair.b, || echo.port().unwrap());
+    let before = port();
+    if send(&pair, &options(FrameKind::Raw, &[]), 500, || echo.counts().unwrap().received).is_none() {
+        return;
+    }
+    let (counts, port) = (echo.counts().unwrap(), port().since(&before));
+    assert!(counts.echoed > 0);
+    assert_eq!(port.xdp_tx_failed, Some(counts.echoed));
+}
+
+#[test]
 fn what_cannot_be_is_said() {
     const TEST: &str = "what_cannot_be_is_said";
     let Some(pair) = Pair::make(TEST, QUIET_LINK) else { return };

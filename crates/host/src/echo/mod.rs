@@ -16,6 +16,7 @@ use std::fmt;
 use std::io;
 
 use crate::interfaces;
+use crate::sys::ethtool::{Ethtool, StatisticsOf};
 use crate::xdp::attach::Place;
 use crate::xdp::error::XdpError;
 use in_kernel::InKernel;
@@ -73,8 +74,7 @@ pub struct EchoCounts {
     pub received: u64,
     /// Their octets, without FCS.
     pub octets: u64,
-    /// Those that were given back to the driver; what it had no room for is in [`PortCounts::tx_dropped`], on drivers that
-    /// count it.
+    /// Those that were given back to the driver; what it could not send is in [`PortCounts`], on drivers that count it.
     pub echoed: u64,
     /// Those that the kernel refused to send.
     pub unsent: u64,
@@ -125,6 +125,9 @@ pub struct PortCounts {
     pub rx_errors: u64,
     /// Not sent, or not whole.
     pub tx_errors: u64,
+    /// Answered by XDP programs and not sent: there was no room, or the other end of a veth takes none. Drivers count it in
+    /// statistics of their own; `None`: this one does not.
+    pub xdp_tx_failed: Option<u64>,
 }
 
 impl PortCounts {
@@ -136,6 +139,7 @@ impl PortCounts {
             tx_dropped: self.tx_dropped.saturating_sub(before.tx_dropped),
             rx_errors: self.rx_errors.saturating_sub(before.rx_errors),
             tx_errors: self.tx_errors.saturating_sub(before.tx_errors),
+            xdp_tx_failed: self.xdp_tx_failed.zip(before.xdp_tx_failed).map(|(now, then)| now.saturating_sub(then)),
         }
     }
 }
@@ -214,5 +218,43 @@ fn port(interface: &str) -> Option<PortCounts> {
         tx_dropped: word(TX_DROPPED)?,
         rx_errors: word(RX_ERRORS)?,
         tx_errors: word(TX_ERRORS)?,
+        xdp_tx_failed: xdp_tx_failed(interface),
     })
+}
+
+fn xdp_tx_failed(interface: &str) -> Option<u64> {
+    failed_of(&Ethtool::new(interface).and_then(|ethtool| ethtool.statistics(StatisticsOf::Driver)).ok()?)
+}
+
+/// From names like `rx_queue_0_xdp_tx_errors` (veth), `tx0_xdp_tx_drops` (virtio_net), `rx_xdp_tx_err` (mvneta) and
+/// `rx_xdp_tx_full` (mlx5), which many drivers have for each queue and once more for all.
+fn failed_of(statistics: &[(String, u64)]) -> Option<u64> {
+    let is_it = |name: &str| {
+        let (_, what) = name.split_once("xdp_tx_")?;
+        ["err", "drops", "full"].iter().any(|word| what.starts_with(word)).then_some(())
+    };
+    let all = || statistics.iter().filter(|(name, _)| is_it(name).is_some());
+    let is_of_queue = |(name, _): &&(String, u64)| name.contains(|sign: char| sign.is_ascii_digit());
+    let of_queues = all().filter(is_of_queue);
+    if of_queues.clone().next().is_some() {
+        return Some(of_queues.map(|(_, count)| count).sum());
+    }
+    all().map(|(_, count)| *count).reduce(|sum, count| sum + count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_driver_could_not_answer_is_counted_once() {
+        let check = |statistics: &[(&str, u64)], want| {
+            let owned: Vec<_> = statistics.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+            assert_eq!(failed_of(&owned), want, "{statistics:?}");
+        };
+        check(&[("rx_queue_0_xdp_tx", 9), ("rx_queue_0_xdp_tx_errors", 1), ("rx_queue_1_xdp_tx_errors", 2)], Some(3));
+        check(&[("tx_xdp_tx_drops", 3), ("tx0_xdp_tx_drops", 1), ("tx1_xdp_tx_drops", 2)], Some(3));
+        check(&[("rx_xdp_tx_xmit", 9), ("rx_xdp_tx_full", 4), ("rx_xdp_tx_err", 1)], Some(5));
+        check(&[("rx_packets", 9), ("xdp_tx", 9)], None);
+    }
 }

@@ -23,10 +23,12 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Frames that were lost here for want of room: in the hardware, before the echo's socket, and on their way back. The
+    /// Frames that were lost here for want of room: in the hardware, before the echo's socket, and on their way back, which some drivers count apart. The
     /// interface's `rx_dropped` is not among them: it counts what nobody here wanted.
     fn dropped(&self) -> u64 {
-        self.port.rx_missed + self.counts.overrun + self.port.tx_dropped
+        // A veth counts what its other end did not take in both, other drivers in one of them.
+        let on_the_way_back = self.port.tx_dropped.max(self.port.xdp_tx_failed.unwrap_or(0));
+        self.port.rx_missed + self.counts.overrun + on_the_way_back
     }
 
     fn errors(&self) -> u64 {
@@ -87,6 +89,9 @@ pub(crate) fn json(span: &Span) -> String {
     if let Some(busy) = span.busy {
         object["cpu_busy"] = busy.into();
     }
+    if let Some(failed) = port.xdp_tx_failed {
+        object["interface"]["xdp_tx_failed"] = failed.into();
+    }
     format!("{object}\n")
 }
 
@@ -98,7 +103,14 @@ mod tests {
     fn a_line_says_what_came_and_a_program_reads_the_same() {
         let counts =
             EchoCounts { received: 402_528, octets: 1, echoed: 402_500, returned: 28, ..EchoCounts::default() };
-        let port = PortCounts { tx_dropped: 3, rx_missed: 4, rx_errors: 1, rx_dropped: 9, ..PortCounts::default() };
+        let port = PortCounts {
+            tx_dropped: 3,
+            rx_missed: 4,
+            rx_errors: 1,
+            rx_dropped: 9,
+            xdp_tx_failed: Some(2),
+            ..PortCounts::default()
+        };
         let span = Span {
             elapsed: Duration::from_millis(5003),
             length: Duration::from_secs(5),
