@@ -21,6 +21,7 @@ use linerate_host::profile::may_sample_machine;
 use linerate_host::sys::local;
 use linerate_host::traffic::{Failed, Progress, Tokens, TrafficError, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
+use linerate_machine::mac::MacAddress;
 
 use crate::foreign;
 use crate::probe::Probing;
@@ -157,7 +158,7 @@ impl Session {
             }
             Request::Registers { interface, wanted } => registers::read(&interface, &wanted, self.memory),
             Request::Prepare(prepare) => self.prepare(*prepare),
-            Request::Connect { peer, ports } => self.connect(peer, &ports, outlet),
+            Request::Connect { peer, ports, mac } => self.connect(peer, &ports, mac, outlet),
             Request::Start => self.start(outlet),
             Request::EndSending => match &self.trial {
                 TrialState::Runs { end_sending: Some(end_sending), .. } => {
@@ -226,7 +227,7 @@ impl Session {
             let test =
                 foreign::Test::prepare(foreign, prepare.spec, prepare.local, interface.clone(), self.unanswered)?;
             self.trial = TrialState::Foreign(Box::new(test));
-            return Ok(Reply::Prepared { ports: Vec::new(), interface });
+            return Ok(Reply::Prepared { ports: Vec::new(), interface, mac: None });
         }
         let tokens = Tokens { hello: prepare.hello.0, answer: prepare.answer.0 };
         let mut trial =
@@ -241,11 +242,18 @@ impl Session {
             trial.schedule_receivers(scheduling).map_err(failed)?;
         }
         let ports = trial.ports().map_err(failed)?;
+        let mac = trial.mac();
         self.trial = TrialState::Ready { trial: Box::new(trial), connected: false };
-        Ok(Reply::Prepared { ports, interface })
+        Ok(Reply::Prepared { ports, interface, mac })
     }
 
-    fn connect(&mut self, peer: IpAddr, ports: &[(u16, u16)], outlet: &Outbox) -> Result<Reply, Refusal> {
+    fn connect(
+        &mut self,
+        peer: IpAddr,
+        ports: &[(u16, u16)],
+        mac: Option<MacAddress>,
+        outlet: &Outbox,
+    ) -> Result<Reply, Refusal> {
         if matches!(self.trial, TrialState::Foreign(_)) {
             // The tool's own protocol opens the flows, and data may come at once.
             return Ok(Reply::Done);
@@ -256,6 +264,7 @@ impl Session {
         if *connected {
             return Err(out_of_order("the trial is connected already; start it"));
         }
+        trial.frames_go_to(mac);
         match trial.connect(peer, ports, notify(outlet)) {
             Ok(()) => {
                 *connected = true;

@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use linerate_machine::change::{Change, Changed, Custom, PutBack, Reading};
 use linerate_machine::end::End;
 use linerate_machine::environment::Environment;
+use linerate_machine::mac::MacAddress;
 use linerate_machine::probe::{ProbeReport, Way, WitnessReport};
 use linerate_machine::profile::Profile;
 use linerate_machine::registers::{Readings, Wanted};
@@ -123,6 +124,9 @@ pub enum Request {
         peer: IpAddr,
         /// The ports on which the other end listens: (flow, port).
         ports: Vec<(u16, u16)>,
+        /// Where frames for the other end arrive; of a trial of frames.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mac: Option<MacAddress>,
     },
     /// To start. Needs a connected trial.
     Start,
@@ -431,6 +435,9 @@ pub enum Reply {
         ports: Vec<(u16, u16)>,
         /// The interface that has the local address.
         interface: Option<String>,
+        /// Where frames for this end arrive; of a trial of frames.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mac: Option<MacAddress>,
     },
     /// To [`Request::Get`].
     Settings {
@@ -579,7 +586,7 @@ mod tests {
             Request::Addresses,
             Request::Counters { interface: String::new() },
             Request::Registers { interface: String::new(), wanted: Wanted::default() },
-            Request::Connect { peer: [127, 0, 0, 1].into(), ports: Vec::new() },
+            Request::Connect { peer: [127, 0, 0, 1].into(), ports: Vec::new(), mac: None },
             Request::Start,
             Request::Stop,
             Request::Ping,

@@ -8,6 +8,7 @@ pub mod cpu;
 pub mod docs_tests;
 pub mod end;
 pub mod environment;
+pub mod mac;
 pub mod pattern;
 pub mod prefix;
 pub mod printable;

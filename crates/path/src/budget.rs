@@ -42,6 +42,9 @@ pub struct Datagrams {
     pub send_errors: u64,
     /// Times that one was handed over again, see [`linerate_trial::outcome::FlowOutcome::send_retries`].
     pub send_retries: u64,
+    /// Times that what lies below a packet socket refused a frame that was handed over again: counters of the queueing
+    /// discipline and of the driver take each for a drop, and nothing was lost.
+    pub refused_below: u64,
     /// Different ones that the receiver's application got.
     pub received_unique: u64,
     /// Dropped at the receiver's sockets (SO_MEMINFO); `None` where the kernel does not tell.
@@ -315,6 +318,19 @@ impl Findings {
                 finding.take_off(packets, stage);
             }
             found.of.push(finding);
+        }
+        // A discipline that has no room says so before the driver is asked.
+        let mut refused = datagrams.refused_below;
+        for id in [DropCause::TxRing, DropCause::Qdisc] {
+            let finding = found.get_mut(id);
+            let before = finding.net;
+            finding.take_off_retries(refused);
+            let taken = before - finding.net;
+            refused -= taken;
+            if id == DropCause::TxRing && datagrams.shared_kernel {
+                found.get_mut(DropCause::Backlog).take_off_retries(taken);
+                found.get_mut(DropCause::DriverDrops).take_off_retries(taken);
+            }
         }
         if let Some(drops) = datagrams.socket_drops {
             found.prefer_socket_drops(drops);

@@ -10,7 +10,7 @@ macro_rules! plans {
 }
 
 /// Name, place in the repository, text; in the order in which people see them.
-const FILES: [(&str, &str, &str); 15] = plans![
+const FILES: [(&str, &str, &str); 16] = plans![
     "tcp",
     "udp-sweep",
     "rr",
@@ -26,6 +26,7 @@ const FILES: [(&str, &str, &str); 15] = plans![
     "tcp-rr",
     "udp-rr",
     "tcp-crr",
+    "frames",
 ];
 
 /// The names of the built-in plans.

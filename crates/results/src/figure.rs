@@ -115,6 +115,10 @@ pub enum Layer {
     None,
     /// UDP's or TCP's payload, as the workload is.
     Payload,
+    /// Frames with what stands between them on the wire.
+    Wire,
+    /// A share of what the line carries.
+    Line,
     /// TCP's own account.
     Tcp,
     /// From request to response.
@@ -400,7 +404,7 @@ impl Metric {
                 Getter::Tcp(_) => spec.workload == Workload::TcpStream,
                 Getter::Flow(_) if self.unit == Unit::BitRate => is_stream,
                 // What is of datagrams: TCP's segments are its own.
-                Getter::Flow(_) => spec.workload == Workload::UdpStream,
+                Getter::Flow(_) => spec.workload.is_numbered(),
                 Getter::Demand(_) if self.unit == Unit::UsPerKib => is_stream,
                 Getter::Source(..) | Getter::Demand(_) | Getter::Cpu(..) | Getter::LostAt(_) => true,
             }

@@ -2,14 +2,16 @@
 //! docs/record-format.md and docs/method.md have tables that are written from these rows.
 
 use linerate_machine::cpu::CpuShares;
+use linerate_machine::end::Direction;
 use linerate_machine::end::End::{self, Host, Target};
 use linerate_path::budget::PauseFrames;
 use linerate_path::stage::Stage;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::TcpSummary;
+use linerate_trial::wire::EthernetOverhead;
 
 use crate::figure::About::{self, CpuByOctets, CpuByPackets, Delay, Loss, Order, Rate, SentLoad};
-use crate::figure::Layer::{self, Machine, Payload, RoundTrip, Sent, Tcp};
+use crate::figure::Layer::{self, Line, Machine, Payload, RoundTrip, Sent, Tcp, Wire};
 use crate::figure::Unit::{
     self, BitRate, Bytes, Calls, Datagrams, Frames, Packets, PerSecond, Requests, Segments, Share, Time, UsPerKib,
     UsPerPacket,
@@ -41,6 +43,24 @@ figures! {
         let each = f.octets.filter(|octets| *octets > 0)? as f64 / f.packets_received? as f64;
         Some(f.throughput_bps? / 8.0 / each)
     }) { each_way: true, compared: on_demand(RATE), column: left_out(4) };
+    flow("wire_bps", "on the wire", BitRate, Rate, |f| {
+        // Each frame with its preamble and the gap behind it.
+        let each = f.octets.filter(|octets| *octets > 0 && f.frames.is_some())? as f64 / f.packets_received? as f64;
+        Some(f.throughput_bps? * (each + BETWEEN_FRAMES) / each)
+    }) { layer: Wire, each_way: true, column: left_out(4) };
+    figure("line_utilisation", "line", Share, Rate, Getter::Source("result", |s| {
+        // Of the slower of the two ends' links; of both directions at once each has a line of its own.
+        let way = s.direction.unwrap_or(s.record.direction);
+        let speed = |end| Some(f64::from(s.record.machine(end).environment.nic.as_ref()?.speed_mbps?) * 1e6);
+        let line = speed(Target).into_iter().chain(speed(Host)).reduce(f64::min)?;
+        let each = s.flow?.octets.filter(|octets| *octets > 0 && s.flow.is_some_and(|f| f.frames.is_some()))? as f64
+            / s.flow?.packets_received? as f64;
+        (way != Direction::Both).then_some(s.flow?.throughput_bps? * (each + BETWEEN_FRAMES) / each / line)
+    })) { layer: Line, each_way: true, column: left_out(4) };
+    flow("frames_malformed", "malformed", Frames, Order, |f| Some(f.frames.as_ref()?.malformed as f64))
+        { each_way: true, column: RARE };
+    flow("frames_foreign", "foreign", Frames, Order, |f| number(f.frames.as_ref()?.foreign_total()))
+        { each_way: true, column: RARE };
     flow("packets_lost", "lost", Datagrams, Loss, |f| number(f.packets_lost)) { each_way: true, column: COLUMN };
     flow("loss_ratio", "loss", Share, Loss, |f| f.loss_ratio)
         { layer: Sent, each_way: true, compared: Some(LOSS), column: headed("lost", SPREAD) };
@@ -131,6 +151,9 @@ figures! {
     lost("lost_receiver_socket_packets", "lost at the receiver's socket", Stage::ReceiverSocket);
     lost("lost_receiver_application_packets", "lost in the receiver", Stage::ReceiverApplication);
 }
+
+/// Octets of an Ethernet's time that pass with each frame: preamble and gap.
+const BETWEEN_FRAMES: f64 = EthernetOverhead::frame_wire_octets(0) as f64;
 
 const SPEED: [&str; 2] = ["faster", "slower"];
 

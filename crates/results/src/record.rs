@@ -16,7 +16,7 @@ use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::event::Event;
 use linerate_trial::histogram::Histogram;
-use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
+use linerate_trial::outcome::{Foreign, TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Spec, Workload};
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,7 @@ use crate::examination::Examination;
 use crate::profile::MachineProfile;
 use crate::search::SearchPlace;
 use crate::time_budget::TimeLine;
+use crate::total::Total;
 
 /// The name of this format.
 pub const FORMAT: &str = "linerate.record/1";
@@ -326,6 +327,8 @@ words! {
     Counted {
         /// Datagrams of a stream.
         Datagrams = "datagrams",
+        /// Ethernet frames of a stream.
+        Frames = "frames",
         /// TCP's data segments.
         Segments = "segments",
         /// Requests.
@@ -416,6 +419,40 @@ pub struct FlowFigures {
     /// Payload octets that the senders handed over in theirs.
     #[serde(default)]
     pub octets_sent: Option<u64>,
+    /// What only frames have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<FrameFigures>,
+}
+
+/// What is known of frames beside what all streams have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameFigures {
+    /// By size, in order: what was sent in the measured part, and what arrived of it.
+    pub sizes: Vec<FrameSize>,
+    /// Frames that arrived with the trial's secret and not as they were sent, over the whole trial.
+    pub malformed: u64,
+    /// Frames that came to the receiving ports over the whole trial and are not the trial's, by type. Absent where no port
+    /// could look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Vec<Foreign>>,
+}
+
+/// Frames of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameSize {
+    /// Bytes of each, FCS counted.
+    pub octets: u32,
+    /// Sent in the measured part.
+    pub sent: u64,
+    /// Different ones among them that arrived.
+    pub received: u64,
+}
+
+impl FrameFigures {
+    /// Frames that are not the trial's, of all types.
+    pub fn foreign_total(&self) -> Option<u64> {
+        Some(self.foreign.as_ref()?.iter().map(|one| one.frames).total())
+    }
 }
 
 impl FlowFigures {

@@ -32,6 +32,10 @@ words! {
         UdpSegment = "udp-segment",
         /// UDP: sendmmsg(2) of such buffers.
         SendmmsgUdpSegment = "sendmmsg-udp-segment",
+        /// Frames: sendmmsg(2) on a packet socket (packet(7)), through the interface's queueing discipline.
+        PacketSendmmsg = "packet-sendmmsg",
+        /// Frames: the same with PACKET_QDISC_BYPASS: it jumps over the queueing discipline, to the driver.
+        PacketBypass = "packet-bypass",
     }
 }
 
@@ -55,6 +59,8 @@ words! {
         /// recvmmsg(2) or recv(2) that polls the NIC's queue instead of waiting for its interrupt (SO_BUSY_POLL,
         /// socket(7)).
         BusyPoll = "busy-poll",
+        /// Frames: recvmmsg(2) on a packet socket behind a filter for the trial's frames (packet(7)).
+        PacketRecvmmsg = "packet-recvmmsg",
     }
 }
 
@@ -74,11 +80,12 @@ impl SenderApi {
     /// Whether this can carry the workload's data.
     pub const fn suits(self, workload: Workload) -> bool {
         use SenderApi::{IoUring, IoUringZerocopy, Plain, Sendfile, Sendmmsg, SendmmsgUdpSegment, Splice};
-        use SenderApi::{UdpSegment, Zerocopy};
+        use SenderApi::{PacketBypass, PacketSendmmsg, UdpSegment, Zerocopy};
         match workload {
             Workload::TcpStream => matches!(self, Plain | Sendfile | Zerocopy | Splice | IoUring | IoUringZerocopy),
             Workload::UdpStream => matches!(self, Plain | Sendmmsg | UdpSegment | SendmmsgUdpSegment | IoUring),
             Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => matches!(self, Plain),
+            Workload::Frames => matches!(self, PacketSendmmsg | PacketBypass),
         }
     }
 }
@@ -86,11 +93,12 @@ impl SenderApi {
 impl ReceiverApi {
     /// Whether this can carry the workload's data.
     pub const fn suits(self, workload: Workload) -> bool {
-        use ReceiverApi::{BusyPoll, IoUring, Plain, Recvmmsg, Splice, Trunc, UdpGro, Zerocopy};
+        use ReceiverApi::{BusyPoll, IoUring, PacketRecvmmsg, Plain, Recvmmsg, Splice, Trunc, UdpGro, Zerocopy};
         match workload {
             Workload::TcpStream => matches!(self, Plain | Trunc | Splice | Zerocopy | IoUring | BusyPoll),
             Workload::UdpStream => matches!(self, Plain | Recvmmsg | UdpGro | BusyPoll),
             Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => matches!(self, Plain | BusyPoll),
+            Workload::Frames => matches!(self, PacketRecvmmsg),
         }
     }
 }
@@ -112,6 +120,7 @@ impl SenderApi {
         let is_paced = spec.rate != OfferedLoad::Unlimited;
         let many_at_once = spec.batch.is_some_and(|batch| batch > 1);
         match (spec.workload, end) {
+            (Workload::Frames, _) => SenderApi::PacketSendmmsg,
             (Workload::UdpStream, _) if spec.pacing == Some(Pacing::Txtime) => SenderApi::Sendmmsg,
             // What is cut apart leaves back to back, so a paced load is never cut.
             (Workload::UdpStream, End::Host) if !is_paced && link == Link::Cable => SenderApi::SendmmsgUdpSegment,
@@ -130,6 +139,7 @@ impl ReceiverApi {
     pub fn auto(spec: &Spec, end: End, link: Link) -> ReceiverApi {
         let many_at_once = spec.batch.is_some_and(|batch| batch > 1);
         match (spec.workload, end) {
+            (Workload::Frames, _) => ReceiverApi::PacketRecvmmsg,
             // Merged datagrams have one time of arrival, which is the truth only of a load that nothing spaces.
             (Workload::UdpStream, End::Host) if spec.rate == OfferedLoad::Unlimited && link == Link::Cable => {
                 ReceiverApi::UdpGro
@@ -226,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_target_does_what_an_ordinary_program_does() {
-        for workload in Workload::ALL {
+        for workload in Workload::ALL.into_iter().filter(|workload| *workload != Workload::Frames) {
             for rate in [OfferedLoad::Unlimited, OfferedLoad::BitsPerSecond(1_000_000)] {
                 for (link, burst) in [(Link::Cable, 1), (Link::Memory, 1), (Link::Cable, 10)] {
                     let spec = Spec { rate, burst, ..Spec::new(workload) };
@@ -263,11 +273,12 @@ mod tests {
 
     #[test]
     fn every_api_suits_some_stream_and_every_workload_has_the_plain_one() {
-        let streams = [Workload::TcpStream, Workload::UdpStream];
+        let streams = [Workload::TcpStream, Workload::UdpStream, Workload::Frames];
         assert!(SenderApi::ALL.iter().all(|api| streams.iter().any(|&workload| api.suits(workload))));
         assert!(ReceiverApi::ALL.iter().all(|api| streams.iter().any(|&workload| api.suits(workload))));
         for workload in Workload::ALL {
-            assert!(SenderApi::Plain.suits(workload) && ReceiverApi::Plain.suits(workload));
+            let plain = SenderApi::Plain.suits(workload) && ReceiverApi::Plain.suits(workload);
+            assert_eq!(plain, workload != Workload::Frames, "what a program does with a socket is no way for frames");
         }
     }
 }

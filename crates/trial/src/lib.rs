@@ -10,6 +10,7 @@ pub mod doubt;
 pub mod early_stop;
 pub mod event;
 pub mod flow;
+pub mod frames;
 pub mod histogram;
 pub mod options;
 pub mod outcome;

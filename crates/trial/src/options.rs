@@ -77,8 +77,12 @@ pub enum Applies {
     Streams,
     /// Requests and responses.
     Requests,
+    /// One-way traffic through sockets of TCP and UDP.
+    SocketStreams,
+    /// One-way traffic whose packets bear numbers.
+    Numbered,
     /// One workload.
-    UdpStream,
+    Frames,
     /// What TCP carries.
     Tcp,
 }
@@ -90,8 +94,10 @@ impl Applies {
             Applies::All => true,
             Applies::Streams => workload.is_stream(),
             Applies::Requests => !workload.is_stream(),
-            Applies::UdpStream => workload == Workload::UdpStream,
-            Applies::Tcp => !workload.is_udp(),
+            Applies::SocketStreams => matches!(workload, Workload::TcpStream | Workload::UdpStream),
+            Applies::Numbered => workload.is_numbered(),
+            Applies::Frames => workload == Workload::Frames,
+            Applies::Tcp => workload.is_tcp(),
         }
     }
 
@@ -101,7 +107,9 @@ impl Applies {
             Applies::All => "all",
             Applies::Streams => "streams",
             Applies::Requests => "requests and responses",
-            Applies::UdpStream => "udp-stream",
+            Applies::SocketStreams => "tcp-stream and udp-stream",
+            Applies::Numbered => "udp-stream and frames",
+            Applies::Frames => "frames",
             Applies::Tcp => "TCP",
         }
     }

@@ -144,6 +144,71 @@ pub struct FlowOutcome {
     /// what a router said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<u32>,
+    /// What only frames have; a stream of them has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<Box<FrameCounts>>,
+}
+
+/// What one end of a stream of frames counted beside what all streams have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameCounts {
+    /// Frames of the measured part by size, those late included: sent at a sender, different ones received at a receiver.
+    pub sizes: Vec<SizeCount>,
+    /// Frames with the trial's secret that are not as they were sent: of another length, or not to be read.
+    #[serde(default)]
+    pub malformed: u64,
+    /// Frames that came to the port over the whole trial and are not the trial's; the receiver of the first stream has it,
+    /// where it could look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Vec<Foreign>>,
+}
+
+/// Frames of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeCount {
+    /// Octets of each, FCS counted.
+    pub octets: u32,
+    /// How many.
+    pub frames: u64,
+}
+
+/// Frames of one type that are not the trial's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Foreign {
+    /// The EtherType, as Ethernet numbers it; below 1536 a length (IEEE 802.3, clause 3.2.6); `None`: of types beyond
+    /// those told apart.
+    pub ethertype: Option<u16>,
+    /// How many.
+    pub frames: u64,
+}
+
+impl FrameCounts {
+    /// The most types of foreign frames that are told apart.
+    const MOST_TYPES: usize = 32;
+
+    /// More frames of this size.
+    pub fn add(&mut self, octets: u32, frames: u64) {
+        match self.sizes.iter_mut().find(|one| one.octets == octets) {
+            Some(one) => one.frames = one.frames.saturating_add(frames),
+            None => {
+                self.sizes.push(SizeCount { octets, frames });
+                self.sizes.sort_by_key(|one| one.octets);
+            }
+        }
+    }
+
+    /// A foreign frame came.
+    pub fn handle_foreign(&mut self, ethertype: u16) {
+        let foreign = self.foreign.get_or_insert_default();
+        // All lengths are one kind.
+        let ethertype = if ethertype < 1536 { 0 } else { ethertype };
+        let is_known = foreign.iter().any(|one| one.ethertype == Some(ethertype));
+        let kind = (is_known || foreign.len() < FrameCounts::MOST_TYPES).then_some(ethertype);
+        match foreign.iter_mut().find(|one| one.ethertype == kind) {
+            Some(one) => one.frames += 1,
+            None => foreign.push(Foreign { ethertype: kind, frames: 1 }),
+        }
+    }
 }
 
 impl FlowOutcome {
@@ -176,6 +241,7 @@ impl FlowOutcome {
             segments: None,
             socket_buffer: None,
             path_mtu: None,
+            frames: None,
         }
     }
 }

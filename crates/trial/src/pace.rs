@@ -180,7 +180,8 @@ impl Pacing {
     /// Whether this can pace the workload's departures.
     pub const fn suits(self, workload: Workload) -> bool {
         match self {
-            Pacing::Application | Pacing::Fq => workload.is_stream(),
+            Pacing::Application => workload.is_stream(),
+            Pacing::Fq => matches!(workload, Workload::TcpStream | Workload::UdpStream),
             Pacing::Txtime => matches!(workload, Workload::UdpStream),
         }
     }

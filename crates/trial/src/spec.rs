@@ -9,7 +9,9 @@ use linerate_machine::words;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{ReceiverApi, SenderApi, Timestamps};
+use crate::frames::{FrameKind, FrameSizes, MAX_FLOWS, VlanTags};
 use crate::options::kind::{Auto, ByOctets, ByTime, Field, Load, Name, ON_OFF, PowerOfTwo, SampleRate, TRUTH, WHOLE};
+use crate::options::kind::{Sizes, Tags};
 use crate::options::kind::{Words, size, time, within};
 use crate::options::{Applies, OptionRow};
 use crate::pace::Pacing;
@@ -28,13 +30,25 @@ words! {
         UdpRr = "udp-rr",
         /// A TCP connection for each request and response.
         TcpCrr = "tcp-crr",
+        /// One-way numbered Ethernet frames.
+        Frames = "frames",
     }
 }
 
 impl Workload {
     /// One-way traffic, rather than requests and responses.
     pub const fn is_stream(self) -> bool {
-        matches!(self, Workload::TcpStream | Workload::UdpStream)
+        matches!(self, Workload::TcpStream | Workload::UdpStream | Workload::Frames)
+    }
+
+    /// A stream whose packets bear numbers, so that each that is lost is known.
+    pub const fn is_numbered(self) -> bool {
+        matches!(self, Workload::UdpStream | Workload::Frames)
+    }
+
+    /// Carried by TCP.
+    pub const fn is_tcp(self) -> bool {
+        matches!(self, Workload::TcpStream | Workload::TcpRr | Workload::TcpCrr)
     }
 
     /// Carried by UDP.
@@ -93,6 +107,8 @@ pub const MAX_DATAGRAM: u32 = 65_507;
 pub const MAX_OUTSTANDING: u32 = 256;
 /// The most time slices in a record, so that a trial stays in bounded memory.
 pub const MAX_SLICES: u128 = 10_000;
+/// The most octets of frames that a sender holds ready.
+const MOST_PREPARED: u64 = 64 << 20;
 /// The most messages to one system call.
 pub const MAX_BATCH: u32 = 1024;
 /// The most samples a second of a profile: more would measure itself.
@@ -172,7 +188,18 @@ options! {
     /// Payload of each write or datagram.
     /// `auto`: 1470 (IPv6: 1450) for UDP; for TCP a whole train of segments, under a limited rate what a millisecond
     /// brings.
-    message_size: Option<u32> = None, in Streams, Auto(size(1, MAX_MESSAGE as u64));
+    message_size: Option<u32> = None, in SocketStreams, Auto(size(1, MAX_MESSAGE as u64));
+    /// Size of each frame, FCS counted: Linux itself has four bytes less in hand.
+    /// A mix is sent over and over, its sizes spread evenly, and its loss is counted by size. `auto`: the smallest that the
+    /// headers leave room for, which is 64 but for `udp6` and for `udp4` with VLAN tags.
+    frame_size: Option<FrameSizes> = None, in Frames, Auto(Sizes);
+    /// What a frame carries: `raw` nothing, under EtherType 0x88B5; `udp4` and `udp6` UDP over IP, between test networks.
+    /// `auto`: `udp4` where flows, dscp or ttl need IP, else `raw`.
+    frame_kind: Option<FrameKind> = None, in Frames, Auto(Words);
+    /// VLAN tags in each frame, within its size.
+    vlan: VlanTags = VlanTags::default(), in Frames, Tags;
+    /// Flows that each stream is made of: IP addresses and UDP ports that take turns.
+    flows: u16 = 1, in Frames, within(1, MAX_FLOWS as u64);
     /// Parallel streams in each direction, each with a thread of its own.
     streams: u16 = 1, in All, within(1, MAX_STREAMS as u64);
     /// The Internet Protocol; `auto`: whichever both ends share, IPv4 first.
@@ -201,22 +228,22 @@ options! {
     /// How data goes to the socket, at whichever end sends.
     /// `auto` is *plain* at the target; docs/method.md, *Who uses which API*. TCP: `plain`, `sendfile`, `zerocopy`,
     /// `splice`, `io-uring`, `io-uring-zerocopy`; UDP: `plain`, `sendmmsg`, `udp-segment`, `sendmmsg-udp-segment`,
-    /// `io-uring`.
+    /// `io-uring`; frames: `packet-sendmmsg`, `packet-bypass`.
     sender_api: Option<SenderApi> = None, in Streams, Auto(Words);
     /// How data comes from the socket, at whichever end receives.
     /// `auto` likewise. TCP: `plain`, `trunc`, `splice`, `zerocopy`, `io-uring`, `busy-poll`; UDP: `plain`, `recvmmsg`,
-    /// `udp-gro`, `busy-poll`; requests: `plain`, `busy-poll`.
+    /// `udp-gro`, `busy-poll`; requests: `plain`, `busy-poll`; frames: `packet-recvmmsg`.
     receiver_api: Option<ReceiverApi> = None, in All, Auto(Words);
     /// Most messages to one system call, where the API takes many.
     batch: Option<u32> = None, in Streams, Auto(within(1, MAX_BATCH as u64));
     /// Who notes when a datagram arrived; `auto`: the NIC where it does so already, else the kernel.
-    timestamps: Option<Timestamps> = None, in UdpStream, Auto(Words);
+    timestamps: Option<Timestamps> = None, in Numbered, Auto(Words);
     /// Alignment of the data buffers in memory.
     alignment: u32 = 4096, in All, PowerOfTwo(size(0, 1 << 20));
     /// Pin each stream's thread to a CPU, one after the other.
     pin: bool = false, in All, TRUTH;
     /// A udp-rr beside the stream, for delay under load.
-    probe: bool = false, in Streams, TRUTH;
+    probe: bool = false, in SocketStreams, TRUTH;
     /// How CPU use is measured.
     /// `stat`: the kernel's accounting; `soak`: spinning threads of the lowest priority.
     cpu_method: CpuMethod = CpuMethod::Stat, in All, Words;
@@ -242,15 +269,24 @@ impl Spec {
     pub(crate) fn understood(&self) -> Spec {
         // An unlimited TCP stream's depends on the connection's segments: the record's sender_api tells what it became.
         let is_open = self.workload == Workload::TcpStream && self.rate == OfferedLoad::Unlimited;
-        let message_size = if is_open { self.message_size } else { Some(self.message_octets()) };
-        Spec { message_size, nodelay: Some(self.nodelay()), ..self.clone() }
+        let message_size =
+            if is_open || self.workload == Workload::Frames { self.message_size } else { Some(self.message_octets()) };
+        let (frame_size, frame_kind) = match self.workload {
+            Workload::Frames => (Some(self.frame_sizes()), Some(self.frame_kind())),
+            _ => (self.frame_size.clone(), self.frame_kind),
+        };
+        Spec { message_size, frame_size, frame_kind, nodelay: Some(self.nodelay()), ..self.clone() }
     }
 
-    /// Octets of each write or datagram. UDP's usual size fits an MTU of 1500 without fragments. A write of TCP leaves
+    /// Octets of each write, datagram, or frame; of a mix of frames, the mean. UDP's usual size fits an MTU of 1500 without fragments. A write of TCP leaves
     /// as one train of packets, so under a limited load its usual size is what a millisecond brings, in whole pages.
     pub fn message_octets(&self) -> u32 {
         const PAGE: u32 = 4096;
         const MOST: u32 = 128 * 1024;
+        if self.workload == Workload::Frames {
+            let smallest = self.smallest_frame();
+            return self.frame_size.as_ref().map_or(smallest, |sizes| sizes.mean().round() as u32);
+        }
         self.message_size.unwrap_or(match (self.workload, self.ip, self.rate) {
             (Workload::UdpStream, Some(Ip::V6), _) => 1450,
             (Workload::UdpStream, ..) => 1470,
@@ -260,6 +296,22 @@ impl Spec {
             }
             _ => MOST,
         })
+    }
+
+    /// What test frames carry.
+    pub fn frame_kind(&self) -> FrameKind {
+        let needs_ip = self.flows > 1 || self.dscp != 0 || self.ttl.is_some();
+        self.frame_kind.unwrap_or(if needs_ip { FrameKind::Udp4 } else { FrameKind::Raw })
+    }
+
+    /// The sizes of test frames.
+    pub fn frame_sizes(&self) -> FrameSizes {
+        self.frame_size.clone().unwrap_or_else(|| FrameSizes::one(self.smallest_frame()))
+    }
+
+    /// The smallest test frame that the headers leave room for.
+    fn smallest_frame(&self) -> u32 {
+        self.frame_kind().on_the_wire().smallest(self.vlan.0.count()) as u32
     }
 
     /// Whether TCP_NODELAY is set.
@@ -368,6 +420,33 @@ const RULES: &[Broken] = &[
         "message_size of udp-stream must be 16 (room for the sequence number and time) to 65507",
     ),
     rule(
+        |s| {
+            let asked = s.frame_size.as_ref().map(FrameSizes::smallest);
+            s.workload == Workload::Frames && asked.is_some_and(|octets| octets < s.smallest_frame())
+        },
+        &["frame_size", "frame_kind", "vlan"],
+        "a frame_size has no room for the headers and what a test frame says of itself; the smallest are 64 for raw and udp4 \
+         frames, 84 for udp6, and 4 more for each VLAN tag of udp4 and udp6",
+    ),
+    rule(
+        |s| s.workload == Workload::Frames && s.frame_kind() == FrameKind::Raw && s.flows > 1,
+        &["flows", "frame_kind"],
+        "raw frames have no IP addresses and ports to vary; choose frame_kind udp4 or udp6, or leave flows out",
+    ),
+    rule(
+        |s| s.workload == Workload::Frames && s.frame_kind() == FrameKind::Raw && (s.dscp != 0 || s.ttl.is_some()),
+        &["dscp", "ttl", "frame_kind"],
+        "raw frames have no IP header for dscp and ttl; choose frame_kind udp4 or udp6, or leave the two out",
+    ),
+    rule(
+        |s| {
+            let octets = |sizes: FrameSizes| sizes.octets(sizes.sizes().len() as u64);
+            s.workload == Workload::Frames && octets(s.frame_sizes()) * u64::from(s.flows) > MOST_PREPARED
+        },
+        &["flows", "frame_size"],
+        "each size of each flow is held ready in memory, 64 MiB at most; choose fewer flows, or fewer sizes",
+    ),
+    rule(
         |s| s.workload == Workload::UdpRr && s.request_size.max(s.response_size) > MAX_DATAGRAM,
         &["request_size", "response_size"],
         "request_size and response_size of udp-rr must be 1 to 65507",
@@ -466,6 +545,23 @@ mod tests {
     }
 
     #[test]
+    fn frames_are_as_small_as_their_headers_let_them_be_and_have_ip_where_it_is_needed() {
+        let check = |change: fn(&mut Spec), kind: &str, size: &str| {
+            let mut spec = Spec::new(Workload::Frames);
+            change(&mut spec);
+            let asked: std::collections::BTreeMap<_, _> = spec.asked().into_iter().collect();
+            assert_eq!((asked["frame_kind"].as_str(), asked["frame_size"].as_str()), (kind, size));
+            assert_eq!(spec.message_octets().to_string(), size);
+        };
+        check(|_| {}, "raw", "64");
+        check(|s| s.vlan = "100.5".parse().unwrap(), "raw", "64");
+        check(|s| s.flows = 256, "udp4", "64");
+        check(|s| s.ttl = Some(3), "udp4", "64");
+        check(|s| (s.flows, s.vlan) = (2, "5".parse().unwrap()), "udp4", "68");
+        check(|s| s.frame_kind = Some(FrameKind::Udp6), "udp6", "84");
+    }
+
+    #[test]
     fn what_cannot_be_met_is_refused() {
         for workload in Workload::ALL {
             check(workload, |_| {}, "");
@@ -490,6 +586,17 @@ mod tests {
         check(Workload::TcpStream, |s| paced(s, Pacing::Txtime), "auto, application, fq");
         check(Workload::TcpStream, |s| paced(s, Pacing::Fq), "");
         check(Workload::TcpStream, |s| (paced(s, Pacing::Fq), s.burst = 2).0, "evenly");
+        let frames = |kind, vlan: &str, size: &str| {
+            let (vlan, size) = (vlan.parse().unwrap(), size.parse().unwrap());
+            move |s: &mut Spec| (s.frame_kind, s.vlan, s.frame_size) = (Some(kind), vlan, Some(size))
+        };
+        check(Workload::Frames, frames(FrameKind::Raw, "100.5", "64"), "");
+        check(Workload::Frames, frames(FrameKind::Udp4, "5", "64"), "smallest");
+        check(Workload::Frames, frames(FrameKind::Udp6, "none", "imix"), "84 for udp6");
+        check(Workload::Frames, |s| (s.frame_kind, s.flows) = (Some(FrameKind::Raw), 2), "udp4 or udp6");
+        check(Workload::Frames, |s| (s.frame_kind, s.ttl) = (Some(FrameKind::Raw), Some(9)), "ttl");
+        check(Workload::Frames, |s| (s.flows, s.frame_size) = (4096, Some("h".repeat(20).parse().unwrap())), "64 MiB");
+        check(Workload::Frames, |s| s.sender_api = Some(SenderApi::Plain), "auto, packet-sendmmsg");
         check(Workload::TcpStream, |s| s.congestion_control = Some("../x".to_owned()), "congestion_control");
     }
 }

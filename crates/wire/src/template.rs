@@ -120,6 +120,19 @@ impl Template {
         frame[checksum_at..at].copy_from_slice(&udp_checksum(sum).to_be_bytes());
     }
 
+    /// Writes what follows the test header in a frame of [`Template::write`] where zeroes stand, after
+    /// [`Template::stamp`].
+    pub fn append(&self, octets: &[u8], frame: &mut [u8]) {
+        let at = self.header_at() + TEST_HEADER_LEN;
+        frame[at..at + octets.len()].copy_from_slice(octets);
+        if self.kind != FrameKind::Raw {
+            let checksum_at = self.header_at() - 2;
+            let old = !u16::from_be_bytes([frame[checksum_at], frame[checksum_at + 1]]);
+            let checksum = udp_checksum(u32::from(old) + sum(octets));
+            frame[checksum_at..checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
+        }
+    }
+
     fn write_ipv4(&self, flow: u16, network: &mut [u8]) {
         let len = network.len();
         network[0] = 0x45;
@@ -246,6 +259,11 @@ mod tests {
                         let parsed = TestFrame::parse(&frame[..template.octets()]).unwrap();
                         assert_eq!((parsed.kind, parsed.tags, parsed.header), (kind, vlans.count(), header));
                         assert_eq!(parsed.from, TEMPLATE.from);
+                        if sequence == 7 && template.octets() >= template.header_at() + TEST_HEADER_LEN + 5 {
+                            template.append(&[1, 2, 3, 4, 5], &mut frame);
+                            let parsed = TestFrame::parse(&frame[..template.octets()]).unwrap();
+                            assert_eq!(parsed.rest[..5], [1, 2, 3, 4, 5]);
+                        }
                         let network = &frame[ETHERNET_LEN + vlans.count() * TAG_LEN..template.octets()];
                         match kind {
                             FrameKind::Raw => {}

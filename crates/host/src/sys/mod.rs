@@ -7,6 +7,7 @@ pub mod datagrams;
 pub mod device_memory;
 pub mod ethtool;
 pub mod frame_batch;
+pub mod frames;
 pub mod local;
 pub mod machine;
 pub mod memory;

@@ -14,6 +14,7 @@ mod buffer;
 mod clock;
 mod connections;
 mod events;
+mod frames;
 mod framing;
 mod ledger;
 mod neighbour;
@@ -42,6 +43,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use linerate_machine::end::End;
+use linerate_machine::mac::MacAddress;
 use linerate_machine::registers::{AroundTrial, Wanted};
 use linerate_machine::setting::Scheduling;
 use linerate_path::drop_reason::DropReason;
@@ -60,6 +62,7 @@ use crate::scheduling;
 use crate::soak::Soak;
 
 use clock::TrialClock;
+use frames::Port;
 use ledger::{Ledger, Reader};
 use presence::Presence;
 use sampler::{Sampled, Sampler};
@@ -83,6 +86,26 @@ pub enum TrafficError {
          link is down; check the cable and the addresses of both ends"
     )]
     NoNeighbour { address: IpAddr, interface: String },
+    #[error(
+        "frames need an interface, and none has the address {address}; give one that has it (--target-address, --host-address)"
+    )]
+    NoInterface { address: IpAddr },
+    #[error(
+        "frames need an Ethernet, and {interface} is none; choose addresses of an Ethernet interface at both ends \
+         (--target-address, --host-address), or two network namespaces (linerate lab up)"
+    )]
+    NoEthernet { interface: String },
+    #[error(
+        "frames of {octets} bytes are more than {interface} takes; choose a smaller frame_size, or raise the MTU of both ends \
+         (target.mtu, host.mtu)"
+    )]
+    FrameTooLarge { octets: u32, interface: String },
+    #[error(
+        "frames need the right to raw sockets (CAP_NET_RAW); run the agent as root, or give it that right with setcap(8)"
+    )]
+    NoRawSockets,
+    #[error("the other end did not tell the Ethernet address of {peer}; its agent is older than frames, update it")]
+    NoPeerAddress { peer: IpAddr },
     #[error("no datagrams go to {peer}, which has not shown that it takes part; let the other end send, or use TCP")]
     Unproven { peer: SocketAddr },
     #[error(
@@ -154,7 +177,11 @@ pub struct Trial {
     tokens: Tokens,
     interface: Option<String>,
     clock: Arc<TrialClock>,
-    waiting: Vec<(u16, Option<Waiting>)>,
+    waiting: Vec<(u16, Option<Waits>)>,
+    /// Where frames leave and arrive; a trial of them has it.
+    port: Option<Port>,
+    /// Where the other end's frames arrive.
+    peer_mac: Option<MacAddress>,
     running: Vec<(Flow, JoinHandle<Result<FlowOutcome, TrafficError>>)>,
     /// Whose other ends are in the threads of the flows: none is left when all have ended.
     going: Mutex<mpsc::Receiver<()>>,
@@ -171,6 +198,12 @@ pub struct Trial {
     early_stop: Option<EarlyStop>,
 }
 
+/// What waits for the other end to open a flow.
+enum Waits {
+    Socket(Waiting),
+    Frames(frames::Waiting),
+}
+
 /// Threads move data through buffers on the heap and hold little else.
 const STACK: usize = 256 << 10;
 
@@ -184,13 +217,21 @@ impl Trial {
         tokens: Tokens,
     ) -> Result<Trial, TrafficError> {
         let at = interfaces::at(local, 0, interface.as_deref());
+        let is_frames = spec.workload == Workload::Frames;
+        let port = is_frames.then(|| Port::find(interface.as_deref(), local)).transpose()?;
         let waiting = Flow::of(&spec)
             .into_iter()
             .filter(|flow| flow.listener() == end)
-            .map(|flow| Ok((flow.id, Some(sockets::listen(flow, &spec, at)?))))
+            .map(|flow| {
+                let waits = match &port {
+                    Some(port) => Waits::Frames(frames::listen(flow, &spec, port, tokens)?),
+                    None => Waits::Socket(sockets::listen(flow, &spec, at)?),
+                };
+                Ok((flow.id, Some(waits)))
+            })
             .collect::<Result<Vec<_>, TrafficError>>()?;
         let mut trial = Trial::new(spec, end, local, interface);
-        (trial.waiting, trial.tokens) = (waiting, tokens);
+        (trial.waiting, trial.tokens, trial.port) = (waiting, tokens, port);
         Ok(trial)
     }
 
@@ -206,6 +247,8 @@ impl Trial {
             tokens: Tokens { hello: [0; 16], answer: [0; 16] },
             interface,
             waiting: Vec::new(),
+            port: None,
+            peer_mac: None,
             running: Vec::new(),
             going: Mutex::new(mpsc::channel().1),
             ledgers: Vec::new(),
@@ -241,9 +284,21 @@ impl Trial {
     pub fn ports(&self) -> Result<Vec<(u16, u16)>, TrafficError> {
         self.waiting
             .iter()
-            .flat_map(|(id, waiting)| Some((*id, waiting.as_ref()?)))
-            .map(|(id, w)| Ok((id, w.port()?)))
+            .filter_map(|(id, waiting)| match waiting.as_ref()? {
+                Waits::Socket(socket) => Some(socket.port().map(|port| (*id, port))),
+                Waits::Frames(_) => None,
+            })
             .collect()
+    }
+
+    /// The Ethernet address at which frames for this end arrive; of a trial of frames.
+    pub fn mac(&self) -> Option<MacAddress> {
+        self.port.as_ref().map(Port::mac)
+    }
+
+    /// Where the other end's frames are to go; before [`Trial::connect`], of a trial of frames.
+    pub fn frames_go_to(&mut self, mac: Option<MacAddress>) {
+        self.peer_mac = mac;
     }
 
     /// Opens every flow, this end's and the other's, and starts the threads; the senders among them wait for
@@ -370,8 +425,14 @@ impl Trial {
 
     fn open_flow(&mut self, flow: Flow, peer: IpAddr, ports: &[(u16, u16)]) -> Result<Open, TrafficError> {
         let place = self.waiting.iter_mut().find(|(id, _)| *id == flow.id);
-        if let Some(waiting) = place.and_then(|(_, waiting)| waiting.take()) {
-            return waiting.accept(&self.spec, &self.tokens);
+        match place.and_then(|(_, waiting)| waiting.take()) {
+            Some(Waits::Socket(waiting)) => return waiting.accept(&self.spec, &self.tokens),
+            Some(Waits::Frames(waiting)) => return waiting.accept(peer),
+            None => {}
+        }
+        if let Some(port) = &self.port {
+            let mac = self.peer_mac.filter(|mac| mac.is_of_one()).ok_or(TrafficError::NoPeerAddress { peer })?;
+            return frames::open(flow, &self.spec, port, peer, mac, &self.tokens);
         }
         let port = ports.iter().find(|(id, _)| *id == flow.id).map(|(_, port)| *port);
         let port =

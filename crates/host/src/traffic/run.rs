@@ -13,7 +13,7 @@ use linerate_trial::timeline::Timeline;
 use super::api::Chosen;
 use super::task::Task;
 use super::wait::bound_spin;
-use super::{TrafficError, connections, requests, tcp_stream};
+use super::{TrafficError, connections, frames, requests, tcp_stream};
 use crate::scheduling;
 use crate::sys::thread;
 
@@ -50,7 +50,7 @@ pub fn run(mut task: Task) -> Result<FlowOutcome, TrafficError> {
     // Gone before the socket is closed, which the other end waits for.
     let presence = task.presence.clone();
     let _present = (task.index < Timeline::MOST_FLOWS).then(|| presence.enter(&socket));
-    let is_tcp = !task.open.flow.workload.is_udp();
+    let is_tcp = task.open.flow.workload.is_tcp();
     if is_tcp {
         // Should the flow end anyhow but in order (a stop, a failure, SIGKILL), the kernel must not go on sending
         // what its buffer holds: a linger time of zero makes closing a reset (socket(7), SO_LINGER).
@@ -71,6 +71,8 @@ fn run_role(task: Task) -> Result<FlowOutcome, TrafficError> {
         (Chosen::OctetsIn(api), ..) => tcp_stream::receive(task, api),
         (Chosen::DatagramsOut(api, asked), ..) => task.framing.clone().send(task, api, asked),
         (Chosen::DatagramsIn(api, timestamps), ..) => task.framing.clone().receive(task, api, timestamps),
+        (Chosen::FramesOut(api), ..) => frames::send(task, api),
+        (Chosen::FramesIn(api, timestamps), ..) => frames::receive(task, api, timestamps),
         (Chosen::Neither, Workload::TcpCrr, true) => connections::ask(task),
         (Chosen::Neither, Workload::TcpCrr, false) => connections::answer(task),
         (Chosen::Neither, _, true) => requests::ask(task),

@@ -337,8 +337,7 @@ impl Sampler {
         }
         for watched in &mut self.watched {
             let missing = watched.reader.missing as i64 - watched.sliced.missing as i64;
-            let is_udp_receiver =
-                watched.flow.workload == linerate_trial::spec::Workload::UdpStream && watched.flow.source != self.end;
+            let is_udp_receiver = watched.flow.workload.is_numbered() && watched.flow.source != self.end;
             watched.slices.push(Slice {
                 start_ns,
                 end_ns,

@@ -12,11 +12,12 @@ use linerate_trial::spec::{Spec, Workload};
 use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Token};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use super::frames::FrameLink;
 use super::reachability::{Reach, UnprovenLimit, local_towards};
 use super::{TrafficError, neighbour, socket_options};
 
 /// How long the two ends have to find each other.
-const OPENING_TIME: Duration = Duration::from_secs(5);
+pub const OPENING_TIME: Duration = Duration::from_secs(5);
 /// When an unanswered hello is sent again over UDP at first; then after twice that, and so on.
 const FIRST_HELLO_PERIOD: Duration = Duration::from_millis(50);
 /// The longest time between two hellos.
@@ -51,6 +52,8 @@ pub struct Open {
     pub most_octets: Option<u64>,
     /// What may be sent, where the far end has proved nothing.
     pub unproven: Option<UnprovenLimit>,
+    /// How frames leave; a stream of frames has it.
+    pub frames: Option<Box<FrameLink>>,
 }
 
 /// A flow that another tool's protocol has opened.
@@ -107,7 +110,7 @@ impl Open {
             Connections::At(listener) => (Some(listener), far),
             Connections::To(at) => (None, at),
         };
-        Ok(Open { socket, flow, listener, peer, most_octets, unproven })
+        Ok(Open { socket, flow, listener, peer, most_octets, unproven, frames: None })
     }
 }
 
@@ -155,7 +158,15 @@ impl Waiting {
             if expect(&octets[..len], HandshakeKind::Hello, flow, &tokens.hello).is_some() {
                 udp.connect(peer).map_err(TrafficError::System)?;
                 udp.send(&message(HandshakeKind::Answer, flow, &tokens.answer)).map_err(TrafficError::System)?;
-                return Ok(Open { socket: udp.into(), flow, listener: None, peer, most_octets: None, unproven: None });
+                return Ok(Open {
+                    socket: udp.into(),
+                    flow,
+                    listener: None,
+                    peer,
+                    most_octets: None,
+                    unproven: None,
+                    frames: None,
+                });
             }
         }
     }
@@ -184,7 +195,15 @@ impl Waiting {
             let peer = peer.as_socket().ok_or_else(|| TrafficError::System(ErrorKind::Unsupported.into()))?;
             set_stream_options(&SockRef::from(&stream), spec)?;
             let listener = (flow.workload == Workload::TcpCrr).then_some(listener);
-            return Ok(Open { socket: stream.into(), flow, listener, peer, most_octets: None, unproven: None });
+            return Ok(Open {
+                socket: stream.into(),
+                flow,
+                listener,
+                peer,
+                most_octets: None,
+                unproven: None,
+                frames: None,
+            });
         }
     }
 }
@@ -215,7 +234,15 @@ fn open_once(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &
         io::Read::read_exact(&mut &stream, &mut octets).map_err(unreachable)?;
         expect(&octets, HandshakeKind::Answer, flow, &tokens.answer).ok_or(TrafficError::Stranger { peer })?;
         set_stream_options(&SockRef::from(&stream), spec)?;
-        return Ok(Open { socket: stream.into(), flow, listener: None, peer, most_octets: None, unproven: None });
+        return Ok(Open {
+            socket: stream.into(),
+            flow,
+            listener: None,
+            peer,
+            most_octets: None,
+            unproven: None,
+            frames: None,
+        });
     }
     let udp: std::net::UdpSocket = socket.into();
     udp.connect(peer).map_err(unreachable)?;
@@ -244,6 +271,7 @@ fn open_once(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &
                         peer,
                         most_octets: None,
                         unproven: None,
+                        frames: None,
                     });
                 }
                 Ok(_) => {}
@@ -283,7 +311,7 @@ pub fn is_passing(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-fn remaining(deadline: Instant, flow: Flow) -> Result<Duration, TrafficError> {
+pub fn remaining(deadline: Instant, flow: Flow) -> Result<Duration, TrafficError> {
     match deadline.checked_duration_since(Instant::now()) {
         Some(left) if !left.is_zero() => Ok(left),
         _ => Err(TrafficError::NotOpened { flow: flow.id, workload: flow.workload, after: OPENING_TIME }),

@@ -8,6 +8,7 @@ use linerate_control::message::{Event, Failure, MACHINE_PROFILE, Prepare, Reply,
 use linerate_control::{AgentEvent, ControlError};
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::environment::Environment;
+use linerate_machine::mac::MacAddress;
 use linerate_registers::around;
 use linerate_results::join::Route;
 use linerate_trial::doubt::Doubted;
@@ -53,6 +54,13 @@ pub(crate) struct Beside<'a> {
     pub(crate) settings: &'a [WantedSetting],
     /// The part of the datagrams with whose loss the trial is decided, and ends.
     pub(crate) stop_at_loss: Option<f64>,
+}
+
+/// Where an end is reached once it is prepared.
+#[derive(Default)]
+struct Ready {
+    ports: Vec<(u16, u16)>,
+    mac: Option<MacAddress>,
 }
 
 /// Runs one trial, with both machines set for it. `progress` hears how far it is.
@@ -114,16 +122,16 @@ fn run(
         pair.client(end).send(Request::Prepare(Box::new(prepare)))
     };
     let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];
-    let [target_ports, host_ports] = wait_both(prepared)?.map(|reply| match reply {
-        Reply::Prepared { ports, .. } => ports,
-        _ => Vec::new(),
+    let ready = wait_both(prepared)?.map(|reply| match reply {
+        Reply::Prepared { ports, mac, .. } => Ready { ports, mac },
+        _ => Ready::default(),
     });
     let before = pair.look(route.target);
     if let Some(Ok(look)) = &before {
         conducted.target = look.environment.clone();
     }
     let mut partial = Partial::default();
-    let mut ended = drive(pair, conducted, route, [target_ports, host_ports], progress, &mut partial);
+    let mut ended = drive(pair, conducted, route, ready, progress, &mut partial);
     if let (Ok(outcomes), Some(before)) = (&mut ended, before) {
         let after = pair.look(route.target).expect("somebody has looked before");
         compare_looks(&mut outcomes[0], before, after);
@@ -183,13 +191,13 @@ fn drive(
     pair: &Pair,
     conducted: &Conducted,
     route: Route,
-    [target_ports, host_ports]: [Vec<(u16, u16)>; 2],
+    [target, host]: [Ready; 2],
     progress: &dyn Fn(Heard),
     partial: &mut Partial,
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let connects = [
-        pair.target.send(Request::Connect { peer: route.host, ports: host_ports }),
-        pair.host.send(Request::Connect { peer: route.target, ports: target_ports }),
+        pair.target.send(Request::Connect { peer: route.host, ports: host.ports, mac: host.mac }),
+        pair.host.send(Request::Connect { peer: route.target, ports: target.ports, mac: target.mac }),
     ];
     let [target, host] = connects.map(|pending| pending.wait_unless(CONNECT_TIME, interrupt::requested));
     if interrupt::requested() {

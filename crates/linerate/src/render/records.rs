@@ -60,9 +60,10 @@ pub(crate) fn markdown(records: &[Record]) -> String {
     forms::markdown(&pieces)
 }
 
-/// A table each for TCP streams, UDP streams, and requests, which have few columns in common, in the plan's order.
+/// A table each for TCP streams, UDP streams, frames, and requests, which have few columns in common, in the plan's order.
 pub(super) fn pieces(records: &[Record], parts: &Parts, lead: Option<&str>, notes: &mut Notes) -> Vec<Piece> {
-    let kind = |record: &Record| (record.workload.is_stream(), record.workload.is_stream() && record.workload.is_udp());
+    // Of streams each has columns of its own; requests have theirs in common.
+    let kind = |record: &Record| record.workload.is_stream().then_some(record.workload);
     let mut kinds: Vec<Vec<&Record>> = Vec::new();
     let mut in_order: Vec<&Record> = records.iter().collect();
     in_order.sort_by_key(|record| (&record.campaign, &record.plan, record.trial.configuration));
@@ -192,9 +193,11 @@ fn counted(columns: &[&Figure], records: &[&Record]) -> Vec<String> {
 
 pub(super) fn heading(figure: &Figure, records: &[&Record], apis: &str) -> Heading {
     let is_requests = records.iter().all(|record| !record.workload.is_stream());
+    let is_frames = records.iter().all(|record| record.workload == Workload::Frames);
     Heading {
         unit: match figure.unit {
             Unit::UsPerPacket if is_requests => "µs/transaction".to_owned(),
+            Unit::Datagrams if is_frames => Unit::Frames.name().to_owned(),
             unit => unit.name().to_owned(),
         },
         layer: layer(figure, records).to_owned(),
@@ -209,14 +212,18 @@ pub(super) fn layer(figure: &Figure, records: &[&Record]) -> &'static str {
     match figure.layer {
         Layer::None => "",
         Layer::Tcp => "TCP",
+        Layer::Wire => "frames, preamble and gap",
+        Layer::Line => "of line rate",
         Layer::RoundTrip => "round trip",
         Layer::Sent => "of sent",
         Layer::Machine(end) => end.name(),
         Layer::Payload => {
             let streams = || records.iter().map(|record| record.workload).filter(|workload| workload.is_stream());
-            match (streams().any(Workload::is_udp), streams().any(|workload| !workload.is_udp())) {
-                (true, false) => "UDP payload",
-                (false, true) => "TCP payload",
+            let all = |of: Workload| streams().all(|workload| workload == of);
+            match streams().next() {
+                Some(Workload::UdpStream) if all(Workload::UdpStream) => "UDP payload",
+                Some(Workload::TcpStream) if all(Workload::TcpStream) => "TCP payload",
+                Some(Workload::Frames) if all(Workload::Frames) => "frames with FCS",
                 _ => "payload",
             }
         }
@@ -245,6 +252,7 @@ fn by_octets(record: &Record) -> bool {
 /// Whether what was sent tells more than what arrived.
 fn sends_apart(record: &Record) -> bool {
     record.workload.is_udp()
+        || record.workload.is_numbered()
         || record.workload.is_stream() && record.asked_spec().is_some_and(|spec| spec.rate != OfferedLoad::Unlimited)
 }
 

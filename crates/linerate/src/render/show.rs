@@ -29,6 +29,8 @@ pub(crate) fn show(record: &Record, width: Option<u16>, all: bool) -> String {
     let parts = [
         ("Figures, of the measured part", Piece::Table(figures(record))),
         ("Streams, of the measured part", Piece::Table(streams(record))),
+        ("Frames by size, FCS counted, of the measured part", Piece::Table(frame_sizes(record))),
+        ("Frames that came and are not the trial's, whole trial", Piece::Table(foreign_frames(record))),
         ("Latency", Piece::Table(latency(record))),
         ("Time slices", Piece::Table(intervals(record))),
         (budget::TITLE, Piece::Table(budget::table(record))),
@@ -99,7 +101,7 @@ fn named(figure: &Figure, record: &Record) -> String {
         (Layer::Machine(end), _) if matches!(figure.value, Getter::Source(..)) => format!("{title} ({end}), {unit}"),
         (_, "") | (Layer::RoundTrip | Layer::Machine(_), _) => format!("{title}, {unit}"),
         (Layer::Tcp, layer) => format!("{title}, {layer} {unit}"),
-        (Layer::Sent, layer) => format!("{title}, {unit} {layer}"),
+        (Layer::Sent | Layer::Line, layer) => format!("{title}, {unit} {layer}"),
         (_, layer) => format!("{title}, {unit} of {layer}"),
     }
 }
@@ -153,6 +155,37 @@ fn streams(record: &Record) -> Table {
     let headings = columns.iter().map(|figure| super::records::heading(figure, &[record], ""));
     let headings = std::iter::once(Heading::new("stream")).chain(headings).collect();
     Table { headings, rows: rows.collect(), ..Table::default() }
+}
+
+/// Each direction's frames by size, where there are several sizes or some were lost.
+fn frame_sizes(record: &Record) -> Table {
+    let rows = Source::each(record).into_iter().flat_map(|source| {
+        let way = source.direction.unwrap_or(record.direction);
+        let sizes = source.flow.and_then(|flow| flow.frames.as_ref()).map_or(&[][..], |frames| &frames.sizes);
+        sizes.iter().map(move |one| {
+            let lost = one.sent.checked_sub(one.received);
+            let share = lost.filter(|_| one.sent > 0).map(|lost| Cell::percent(lost as f64 / one.sent as f64));
+            let counts = [Some(one.octets.into()), Some(one.sent), Some(one.received), lost];
+            let counts = counts.map(|count| count.map(Cell::count).into());
+            std::iter::once(Cell::text(way.name())).chain(counts).chain([share.into()]).collect()
+        })
+    });
+    Table::new(["", "bytes", "sent", "received", "lost", "lost\n%"], rows)
+}
+
+/// By type, as Ethernet numbers them.
+fn foreign_frames(record: &Record) -> Table {
+    let flow = record.result.as_ref().map(|result| &result.flow);
+    let foreign = flow.and_then(|flow| flow.frames.as_ref()?.foreign.as_deref()).unwrap_or_default();
+    let rows = foreign.iter().map(|one| {
+        let name = match one.ethertype {
+            Some(0) => "a length (LLC)".to_owned(),
+            Some(ethertype) => format!("EtherType 0x{ethertype:04x}"),
+            None => "other types".to_owned(),
+        };
+        vec![Cell::text(name), Cell::count(one.frames)]
+    });
+    Table::new(["", "frames"], rows)
 }
 
 fn latency(record: &Record) -> Table {

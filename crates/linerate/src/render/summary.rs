@@ -21,7 +21,7 @@ const BUSY: f64 = 0.95;
 /// and where, and which CPUs had nothing left.
 pub(crate) fn summary(records: &[Record]) -> String {
     let mut sentences = told(records, |who, workload, group| match workload {
-        Workload::UdpStream => datagrams(who, group),
+        Workload::UdpStream | Workload::Frames => numbered(who, group),
         workload => of_connections(who, workload, group),
     });
     sentences.extend(busy_cpus(records));
@@ -36,7 +36,7 @@ pub(crate) fn summary(records: &[Record]) -> String {
 pub(super) fn summary_beside_budget(record: &Record) -> String {
     let records = std::slice::from_ref(record);
     let mut sentences = told(records, |who, workload, group| match workload {
-        Workload::UdpStream => Vec::new(),
+        Workload::UdpStream | Workload::Frames => Vec::new(),
         workload => of_connections(who, workload, group),
     });
     sentences.extend(busy_cpus(records));
@@ -46,7 +46,7 @@ pub(super) fn summary_beside_budget(record: &Record) -> String {
 /// What tables of these do not say: at which load the most arrived, where the most was lost, what held TCP up.
 pub(crate) fn summary_beside_tables(records: &[Record]) -> String {
     lines(&told(records, |who, workload, group| match workload {
-        Workload::UdpStream => sweep(who, group).into_iter().collect(),
+        Workload::UdpStream | Workload::Frames => sweep(who, group).into_iter().collect(),
         Workload::TcpStream => match held_up(group) {
             held if held.is_empty() => Vec::new(),
             held => vec![format!("{who}: {}.", held.join("; "))],
@@ -146,8 +146,9 @@ fn most_arrived<'a>(group: &[&'a Record]) -> Option<(&'a Record, f64)> {
 fn best(who: &str, group: &[&Record]) -> Option<String> {
     let (best, mbit) = most_arrived(group)?;
     let mut text = format!(
-        "{who}: the most that arrived was {} Mbit/s of UDP payload{}, {}",
+        "{who}: the most that arrived was {} Mbit/s of {}{}, {}",
         figure(mbit, 4),
+        if best.workload == Workload::Frames { "frames with FCS" } else { "UDP payload" },
         by(best),
         at(best, group)
     );
@@ -179,7 +180,7 @@ fn sweep(who: &str, group: &[&Record]) -> Option<String> {
     Some(text + ".")
 }
 
-fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
+fn numbered(who: &str, group: &[&Record]) -> Vec<String> {
     let mut sentences: Vec<String> = best(who, group).into_iter().collect();
     let by_load = by_load(group);
     if let Some(last) = by_load.last()
@@ -194,7 +195,7 @@ fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
             let known: Vec<_> = group.iter().filter(|record| lost(record).is_some()).collect();
             let sent: u64 = known.iter().filter_map(|record| flow(record)?.packets_sent).sum();
             let trials = if known.len() == 1 { "the trial".to_owned() } else { format!("{} trials", known.len()) };
-            sentences.push(format!("{who}: none of the {} datagrams of {trials} was lost.", count(sent)));
+            sentences.push(format!("{who}: none of the {} {} of {trials} was lost.", count(sent), packets(group[0])));
         }
         Some((most, record)) => {
             // Of every trial at that load and below it: repeats of a load may differ.
@@ -209,12 +210,17 @@ fn datagrams(who: &str, group: &[&Record]) -> Vec<String> {
     sentences
 }
 
-/// How many datagrams a trial lost, and at which stages, as far as counters show.
+/// What its packets are called.
+fn packets(record: &Record) -> &'static str {
+    if record.workload == Workload::Frames { "frames" } else { "datagrams" }
+}
+
+/// How many packets a trial lost, and at which stages, as far as counters show.
 fn where_lost(record: &Record, lost: u64) -> String {
     let flow = flow(record);
     let of = flow.and_then(|flow| flow.packets_sent).map_or(String::new(), |sent| format!(" of {}", count(sent)));
     let share = flow.and_then(|flow| flow.loss_ratio).map_or(String::new(), |ratio| format!(" ({} %)", percent(ratio)));
-    let said = format!("{}{of} datagrams{share} were lost", count(lost));
+    let said = format!("{}{of} {}{share} were lost", count(lost), packets(record));
     let Some(budget) = &record.loss_budget else {
         return format!("{said}; no counter was read that says where.");
     };

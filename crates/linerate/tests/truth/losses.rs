@@ -41,7 +41,7 @@ struct Fault {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Xdp {
+pub enum Xdp {
     InDriver,
     InStack,
 }
@@ -347,7 +347,7 @@ fn check(rig: &Rig, fault: &Fault) -> Option<bool> {
         eprintln!("{}: skipped, {why}", fault.name);
         return None;
     }
-    let _xdp = match fault.xdp.map(|how| drop_a_quarter(rig, how)) {
+    let _xdp = match fault.xdp.map(|how| drop_a_quarter(rig, how, 14 + 20 + 8 + 1000)) {
         Some(Err(why)) => {
             eprintln!("{}: skipped, no XDP program can be attached ({why})", fault.name);
             return None;
@@ -484,19 +484,18 @@ fn interface_drops(namespace: &Path) -> u64 {
     text.split("eth0:").nth(1).expect(&text).split_whitespace().nth(3).unwrap().parse().unwrap()
 }
 
-/// An XDP program at the target's interface that drops one data frame of four, at random.
-fn drop_a_quarter(rig: &Rig, how: Xdp) -> std::io::Result<Attached> {
-    const FRAME: i32 = 14 + 20 + 8 + 1000;
+/// An XDP program at the target's interface that drops one frame of this length of four, at random.
+pub fn drop_a_quarter(rig: &Rig, how: Xdp, frame_octets: i32) -> std::io::Result<Attached> {
     let op = |code, to, from, offset, number| Instruction { code, to, from, offset, number };
     let program = [
-        op(0x61, 2, 1, 0, 0),     // r2 = data
-        op(0x61, 3, 1, 4, 0),     // r3 = data_end
-        op(0x1f, 3, 2, 0, 0),     // r3 -= r2
-        op(0x55, 3, 0, 5, FRAME), // pass, if r3 is another length
-        op(0x85, 0, 0, 0, 7),     // r0 = bpf_get_prandom_u32()
-        op(0x57, 0, 0, 0, 3),     // r0 &= 3
-        op(0x55, 0, 0, 2, 0),     // pass, if r0 is not 0
-        op(0xb7, 0, 0, 0, 1),     // XDP_DROP
+        op(0x61, 2, 1, 0, 0),            // r2 = data
+        op(0x61, 3, 1, 4, 0),            // r3 = data_end
+        op(0x1f, 3, 2, 0, 0),            // r3 -= r2
+        op(0x55, 3, 0, 5, frame_octets), // pass, if r3 is another length
+        op(0x85, 0, 0, 0, 7),            // r0 = bpf_get_prandom_u32()
+        op(0x57, 0, 0, 0, 3),            // r0 &= 3
+        op(0x55, 0, 0, 2, 0),            // pass, if r0 is not 0
+        op(0xb7, 0, 0, 0, 1),            // XDP_DROP
         op(0x95, 0, 0, 0, 0),
         op(0xb7, 0, 0, 0, 2), // XDP_PASS
         op(0x95, 0, 0, 0, 0),

@@ -7,6 +7,7 @@ mod backlog;
 mod cost;
 mod delay;
 mod extent;
+mod frames;
 mod kernel_counters;
 mod losses;
 mod pace;

@@ -76,6 +76,17 @@ fn what_ip_is_asked_to_send_and_does_not_transmit_is_dropped_on_its_way_out() {
 }
 
 #[test]
+fn a_frame_that_was_refused_and_handed_over_again_is_no_loss() {
+    let sender = [(Stage::DriverTxRing, "link tx_dropped", 30), (Stage::Qdisc, "ve0 tbf drops", 5)];
+    let datagrams = Datagrams { refused_below: 33, ..lost(1000, 998) };
+    check(datagrams, &sender, &[], &[(Stage::Qdisc, 2)], 0);
+    // A veth's own refusals are those of the other end's backlog.
+    let datagrams = Datagrams { refused_below: 30, shared_kernel: true, ..lost(1000, 1000) };
+    let receiver = [(Stage::DriverRxRing, "link rx_dropped", 30), (Stage::SoftirqBacklog, "softnet dropped", 30)];
+    check(datagrams, &sender[..1], &receiver, &[], 0);
+}
+
+#[test]
 fn a_lost_end_mark_is_no_lost_datagram() {
     for (sent, received, drops, packets) in [(100, 60, 41, Some(40)), (100, 100, 1, None)] {
         let datagrams = Datagrams { socket_drops: Some(drops), marks_lost: 2, ..lost(sent, received) };
@@ -585,7 +596,7 @@ proptest! {
     ) {
         let marks_lost = 0;
         let datagrams =
-            Datagrams { sent, send_errors, send_retries: 0, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
+            Datagrams { sent, send_errors, send_retries: 0, refused_below: 0, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
         let budget = loss_budget(&datagrams, &Seen::new(End::Host, &sender, None), &Seen::new(End::Target, &receiver, None));
         let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
         prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);

@@ -246,7 +246,7 @@ impl Test<'_> {
                     await_close(&socket, || until, self.client.stopped);
                 }
             }
-            Workload::TcpStream | Workload::UdpStream | Workload::UdpRr => {}
+            Workload::TcpStream | Workload::UdpStream | Workload::UdpRr | Workload::Frames => {}
         }
     }
 

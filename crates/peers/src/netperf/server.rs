@@ -244,7 +244,7 @@ impl Test<'_> {
                 answer()?;
                 trial
             }
-            Workload::TcpStream | Workload::TcpRr => {
+            Workload::TcpStream | Workload::TcpRr | Workload::Frames => {
                 data.listen(4).map_err(local)?;
                 answer()?;
                 let accepted = self.accept(spec, &data);

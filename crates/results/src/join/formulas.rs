@@ -9,12 +9,14 @@ use linerate_trial::api::ApiUse;
 use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, HeldUp};
 use linerate_trial::flow::Flow;
 use linerate_trial::histogram::{Histogram, PERCENTILES};
-use linerate_trial::outcome::{FlowOutcome, Outcome, Role, Slice, TcpSummary, ThreadUse};
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role, SizeCount, Slice, TcpSummary, ThreadUse};
 use linerate_trial::spec::{Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
 use crate::profile::MachineProfile;
-use crate::record::{Directions, Figures, FlowFigures, Interval, Latency, Record, ServiceDemand, StreamFigures};
+use crate::record::{
+    Directions, Figures, FlowFigures, FrameFigures, FrameSize, Interval, Latency, Record, ServiceDemand, StreamFigures,
+};
 
 use crate::profile::account::{Work, account};
 use crate::total::Total;
@@ -135,7 +137,7 @@ impl Joined<'_> {
         figures.achieved_load_bps = Some(senders.iter().map(|flow| 8.0 * rate(flow.octets, flow)).sum());
         figures.octets_sent = Some(senders.iter().map(|flow| flow.octets).total());
         figures.path_mtu = senders.iter().filter_map(|flow| flow.path_mtu).min();
-        if self.spec.workload == Workload::UdpStream {
+        if self.spec.workload.is_numbered() {
             figures.packets_sent = Some(senders.iter().map(|flow| flow.messages).total());
         }
         figures
@@ -214,7 +216,7 @@ impl Joined<'_> {
         figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, pair.sink)).sum());
         figures.achieved_load_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum());
         let arrivals: Vec<_> = pairs.iter().filter_map(|pair| pair.sink.arrivals.as_ref()).collect();
-        if self.spec.workload != Workload::UdpStream || arrivals.len() != pairs.len() {
+        if !self.spec.workload.is_numbered() || arrivals.len() != pairs.len() {
             return figures;
         }
         let sent: u64 = pairs.iter().map(|pair| pair.source.messages).total();
@@ -233,6 +235,7 @@ impl Joined<'_> {
         figures.arrival_gaps = merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>());
         let who = pairs.iter().map(|pair| pair.sink.timestamps);
         figures.timestamps = who.reduce(|all, one| all.filter(|_| all == one)).flatten();
+        figures.frames = frame_figures(pairs);
         for one in &arrivals {
             for (&length, &count) in &one.loss_bursts {
                 let runs = figures.loss_bursts.entry(length).or_default();
@@ -361,7 +364,7 @@ impl Joined<'_> {
 
     fn intervals(&self, main: &[Pair<'_>]) -> Vec<Interval> {
         let stream = self.spec.workload.is_stream();
-        let udp = self.spec.workload == Workload::UdpStream;
+        let udp = self.spec.workload.is_numbered();
         let numbered = main.iter().all(|pair| pair.sink.arrivals.as_ref().is_none_or(|one| !one.unnumbered));
         let count = main.iter().map(|pair| self.clocked(pair).slices.len()).max().unwrap_or(0);
         let slices = |of: fn(&Pair<'_>) -> *const FlowOutcome, k: usize| -> Vec<&Slice> {
@@ -412,6 +415,38 @@ impl Joined<'_> {
             })
             .collect()
     }
+}
+
+/// What the ends of streams of frames counted beside what all streams have.
+fn frame_figures(pairs: &[Pair<'_>]) -> Option<FrameFigures> {
+    let mut figures = FrameFigures::default();
+    for pair in pairs {
+        let (sent, received) = (pair.source.frames.as_deref()?, pair.sink.frames.as_deref()?);
+        for &SizeCount { octets, frames } in &sent.sizes {
+            let arrived = received.sizes.iter().find(|one| one.octets == octets).map_or(0, |one| one.frames);
+            match figures.sizes.iter_mut().find(|one| one.octets == octets) {
+                Some(one) => {
+                    one.sent = one.sent.saturating_add(frames);
+                    one.received = one.received.saturating_add(arrived);
+                }
+                None => figures.sizes.push(FrameSize { octets, sent: frames, received: arrived }),
+            }
+        }
+        figures.malformed = figures.malformed.saturating_add(received.malformed);
+        for one in received.foreign.iter().flatten() {
+            let all = figures.foreign.get_or_insert_default();
+            match all.iter_mut().find(|known| known.ethertype == one.ethertype) {
+                Some(known) => known.frames = known.frames.saturating_add(one.frames),
+                None => all.push(*one),
+            }
+        }
+        // That none came is known, too.
+        if received.foreign.is_some() {
+            figures.foreign.get_or_insert_default();
+        }
+    }
+    figures.sizes.sort_by_key(|one| one.octets);
+    Some(figures)
 }
 
 /// What is known of streams whose senders told nothing: neither what was offered, nor what was lost.
@@ -472,8 +507,8 @@ const MUCH_BEHIND: f64 = 0.02;
 fn packets_at(pair: &Pair<'_>, workload: Workload, end: End, span: Span) -> Option<f64> {
     let sends = pair.flow.source == end;
     match workload {
-        Workload::UdpStream if sends => Some(span.messages(pair.source) as f64),
-        Workload::UdpStream => Some(span.messages(pair.sink) as f64),
+        Workload::UdpStream | Workload::Frames if sends => Some(span.messages(pair.source) as f64),
+        Workload::UdpStream | Workload::Frames => Some(span.messages(pair.sink) as f64),
         Workload::TcpStream => {
             let (flow, segments) = if sends {
                 (pair.source, pair.source.tcp.as_ref()?.segments_sent?)

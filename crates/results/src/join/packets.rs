@@ -79,6 +79,10 @@ impl Joined<'_> {
                     datagrams: self.datagrams(&there, fragments, shared_kernel),
                 })
             }
+            Workload::Frames => {
+                there.first()?;
+                Some(Passed::Datagrams { of: Counted::Frames, datagrams: self.datagrams(&there, 1, shared_kernel) })
+            }
             Workload::TcpStream => {
                 there.first()?;
                 let segments = |of: fn(&Pair<'_>) -> Option<u64>| there.iter().map(|pair| of(pair)).total();
@@ -136,10 +140,13 @@ impl Joined<'_> {
     }
 
     fn datagrams(&self, pairs: &[&Pair<'_>], fragments: u32, shared_kernel: bool) -> Datagrams {
+        let of_frames = self.spec.workload == Workload::Frames;
+        let retries = pairs.iter().map(|pair| pair.source.send_retries).total();
         Datagrams {
             sent: pairs.iter().map(|pair| pair.source.messages_total).total(),
             send_errors: pairs.iter().map(|pair| pair.source.send_errors).total(),
-            send_retries: pairs.iter().map(|pair| pair.source.send_retries).total(),
+            send_retries: if of_frames { 0 } else { retries },
+            refused_below: if of_frames { retries } else { 0 },
             received_unique: pairs.iter().filter_map(|p| Some(p.sink.arrivals.as_ref()?.received_total)).total(),
             socket_drops: pairs.iter().map(|pair| pair.sink.socket_drops).total(),
             marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).total(),
@@ -183,7 +190,9 @@ impl Passed {
     /// For the path: streams only, for the stages' counters count both ways of requests.
     fn trial(&self, asked: impl FnOnce() -> Option<u64>) -> Option<Trial<'_>> {
         match self {
-            Passed::Datagrams { of: Counted::Datagrams, datagrams } => Some(Trial::Udp { asked: asked(), datagrams }),
+            Passed::Datagrams { of: Counted::Datagrams | Counted::Frames, datagrams } => {
+                Some(Trial::Udp { asked: asked(), datagrams })
+            }
             Passed::Datagrams { .. } | Passed::Segments { sent: None, received: None, .. } => None,
             Passed::Segments { sent, received, .. } => Some(Trial::Tcp { sent: *sent, received: *received }),
         }

@@ -35,7 +35,7 @@ impl Joined<'_> {
             let received = &self.outcome(source.other()).timeline;
             let (seen, losing) = match self.spec.workload {
                 Workload::TcpStream => (received, Some((sent, FlowColumn::Retransmitted))),
-                Workload::UdpStream => (received, Some((received, FlowColumn::Missing))),
+                Workload::UdpStream | Workload::Frames => (received, Some((received, FlowColumn::Missing))),
                 Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => (sent, None),
             };
             ways.push(Arrivals { direction, flows, seen, gap_s, least: LeastSilence::of(self.spec.workload), losing });

@@ -7,6 +7,7 @@ use linerate_machine::text::{boolean, number};
 use linerate_machine::units::{OfferedLoad, format_duration, format_size, parse_duration, parse_size};
 use linerate_machine::word::Word;
 
+use crate::frames::{self, FrameSizes, VlanTags};
 use crate::spec::{Extent, Spec, USUAL_PROFILE_HZ};
 
 /// Reads and writes values of one kind.
@@ -373,6 +374,44 @@ impl Kind<String> for Name {
 
     fn holds(&self, name: &String) -> bool {
         (1..=self.longest).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    }
+}
+
+/// Sizes of frames.
+pub(crate) struct Sizes;
+
+impl Kind<FrameSizes> for Sizes {
+    fn allowed(&self) -> String {
+        frames::allowed_text()
+    }
+
+    fn read(&self, text: &str) -> Option<FrameSizes> {
+        text.parse().ok()
+    }
+
+    fn write(&self, value: &FrameSizes) -> Option<String> {
+        Some(value.to_string())
+    }
+
+    fn scale(&self, _: &str) -> Option<Scale> {
+        Some(NUMBERS)
+    }
+}
+
+/// VLAN tags.
+pub(crate) struct Tags;
+
+impl Kind<VlanTags> for Tags {
+    fn allowed(&self) -> String {
+        VlanTags::ALLOWED.to_owned()
+    }
+
+    fn read(&self, text: &str) -> Option<VlanTags> {
+        text.parse().ok()
+    }
+
+    fn write(&self, value: &VlanTags) -> Option<String> {
+        Some(value.to_string())
     }
 }
 

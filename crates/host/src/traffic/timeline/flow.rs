@@ -48,9 +48,9 @@ impl FlowSampler {
         // Each transaction of tcp-crr has a connection of its own, and the flow's socket is not among them.
         let has_socket = flow.workload != Workload::TcpCrr;
         let sees = Sees {
-            tcp: has_socket && !flow.workload.is_udp() && (sends || by_requests),
+            tcp: has_socket && flow.workload.is_tcp() && (sends || by_requests),
             unread: has_socket && (!sends || by_requests),
-            missing: flow.workload == Workload::UdpStream && !sends,
+            missing: flow.workload.is_numbered() && !sends,
         };
         FlowSampler { flow, presence, sees, schedstat: None, before: Reading::default() }
     }
@@ -78,9 +78,9 @@ impl FlowSampler {
             self.schedstat = self.presence.take_schedstat().map(SchedStat::new);
         }
         let Sees { tcp, unread: sees_unread, .. } = self.sees;
-        let is_udp = self.flow.workload.is_udp();
+        let is_tcp = self.flow.workload.is_tcp();
         let of_socket = self.presence.look(|socket| {
-            let waiting = || if is_udp { receive_memory(socket) } else { unread(socket).ok().map(u64::from) };
+            let waiting = || if is_tcp { unread(socket).ok().map(u64::from) } else { receive_memory(socket) };
             (tcp.then(|| TcpInfo::of(socket).ok()).flatten(), sees_unread.then(waiting).flatten())
         });
         let before = &self.before;

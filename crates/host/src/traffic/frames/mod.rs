@@ -1,0 +1,253 @@
+//! Test frames through packet sockets: the ports at both ends, and the handshake that opens a stream of them.
+//! Knows nothing of what is sent afterwards; `send.rs` and `receive.rs` do.
+//!
+//! ```text
+//!   end that opens             end that was reached
+//!     hello, 10 a second  ──→    knows the trial's secret
+//!     knows it too        ←──  answer
+//! ```
+//! A sender, at either end, sends only where the other's secret came from.
+
+mod filter;
+mod receive;
+mod send;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use linerate_machine::mac::MacAddress;
+use linerate_trial::flow::Flow;
+use linerate_trial::spec::Spec;
+use linerate_wire::frame::{FCS_LEN, StreamField, TEST_HEADER_LEN, TestFrame, TestHeader};
+use linerate_wire::template::Template;
+use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Token};
+use socket2::Socket;
+
+use super::TrafficError;
+use super::sockets::{OPENING_TIME, Open, Tokens, remaining};
+use crate::interfaces;
+use crate::sys::datagrams::DatagramBatch;
+use crate::sys::frames;
+use crate::sys::poll::wait_readable;
+
+pub use receive::receive;
+pub use send::send;
+
+/// Between two hellos.
+const HELLO_PERIOD: Duration = Duration::from_millis(100);
+/// Hops of frames that have some, unless the user says otherwise.
+const HOPS: u8 = 64;
+
+/// A port of this machine, as far as frames need it.
+#[derive(Clone, Debug)]
+pub struct Port {
+    interface: String,
+    index: u32,
+    mac: MacAddress,
+}
+
+impl Port {
+    /// The port of this name. The error says what it lacks.
+    pub fn find(interface: Option<&str>, local: IpAddr) -> Result<Port, TrafficError> {
+        let Some(interface) = interface else { return Err(TrafficError::NoInterface { address: local }) };
+        let link = interfaces::link(interface).map_err(TrafficError::System)?;
+        let mac = link.mac.as_deref().and_then(|mac| mac.parse::<MacAddress>().ok()).filter(|mac| mac.is_of_one());
+        match mac {
+            Some(mac) => Ok(Port { interface: interface.to_owned(), index: link.index, mac }),
+            None => Err(TrafficError::NoEthernet { interface: interface.to_owned() }),
+        }
+    }
+
+    /// Its Ethernet address.
+    pub fn mac(&self) -> MacAddress {
+        self.mac
+    }
+}
+
+/// How a stream's frames reach the other end.
+pub struct FrameLink {
+    /// Sends; `Open::socket` hears.
+    pub out: Socket,
+    /// The interface's number, and its name for people.
+    pub port: Port,
+    /// What the frames of the stream have in common, whichever end sends them.
+    pub template: Template,
+    /// What every frame of the trial bears.
+    pub secret: u32,
+}
+
+/// A port that waits for the other end to open a stream.
+pub struct Waiting {
+    link: FrameLink,
+    socket: Socket,
+    flow: Flow,
+    tokens: Tokens,
+}
+
+/// Frames of a stream at this port are heard from now on.
+pub fn listen(flow: Flow, spec: &Spec, port: &Port, tokens: Tokens) -> Result<Waiting, TrafficError> {
+    // Whose address comes with the hello.
+    let (link, socket) = make(flow, spec, port, MacAddress([0; 6]), &tokens)?;
+    Ok(Waiting { link, socket, flow, tokens })
+}
+
+impl Waiting {
+    /// Waits until the other end opens the stream with the trial's secret.
+    pub fn accept(mut self, local: IpAddr) -> Result<Open, TrafficError> {
+        let deadline = Instant::now() + OPENING_TIME;
+        loop {
+            let left = remaining(deadline, self.flow)?;
+            let heard = hear(&self.socket, left, self.flow, HandshakeKind::Hello, &self.tokens.hello)?;
+            if let Some(from) = heard {
+                self.link.template.to = from;
+                self.link
+                    .say(self.flow, HandshakeKind::Answer, &self.tokens.answer, 0)
+                    .map_err(TrafficError::System)?;
+                return Ok(open_at(self.socket, self.flow, local, self.link));
+            }
+        }
+    }
+}
+
+/// Opens a stream towards the port of this address, and returns once the other end has said the trial's secret.
+pub fn open(
+    flow: Flow,
+    spec: &Spec,
+    port: &Port,
+    peer: IpAddr,
+    mac: MacAddress,
+    tokens: &Tokens,
+) -> Result<Open, TrafficError> {
+    let (mut link, socket) = make(flow, spec, port, mac, tokens)?;
+    let deadline = Instant::now() + OPENING_TIME;
+    loop {
+        remaining(deadline, flow)?;
+        link.say(flow, HandshakeKind::Hello, &tokens.hello, 0).map_err(|error| link.cannot_send(spec, error))?;
+        if let Some(from) = hear(&socket, HELLO_PERIOD, flow, HandshakeKind::Answer, &tokens.answer)? {
+            // Where the secret came from: behind a router, the router's.
+            link.template.to = from;
+            return Ok(open_at(socket, flow, peer, link));
+        }
+    }
+}
+
+fn open_at(socket: Socket, flow: Flow, peer: IpAddr, link: FrameLink) -> Open {
+    Open {
+        socket,
+        flow,
+        listener: None,
+        peer: SocketAddr::new(peer, 0),
+        most_octets: None,
+        unproven: None,
+        frames: Some(Box::new(link)),
+    }
+}
+
+fn make(
+    flow: Flow,
+    spec: &Spec,
+    port: &Port,
+    to: MacAddress,
+    tokens: &Tokens,
+) -> Result<(FrameLink, Socket), TrafficError> {
+    let template = Template {
+        kind: spec.frame_kind().on_the_wire(),
+        vlans: spec.vlan.0,
+        to: to.0,
+        from: port.mac.0,
+        frame_len: spec.frame_sizes().largest() as usize,
+        reverse: flow.source == linerate_machine::end::End::Host,
+        hops: spec.ttl.unwrap_or(HOPS),
+        dscp: spec.dscp,
+    };
+    let secret = secret(tokens);
+    let wanted = filter::Wanted { kind: template.kind, tags: template.vlans.count(), secret };
+    let refused = |error: io::Error| match error.raw_os_error() {
+        Some(libc::EPERM) => TrafficError::NoRawSockets,
+        _ => TrafficError::System(error),
+    };
+    let socket = frames::open_receiver(port.index, &filter::of_stream(wanted, flow.id)).map_err(refused)?;
+    let out = frames::open_sender(port.index).map_err(refused)?;
+    Ok((FrameLink { out, port: port.clone(), template, secret }, socket))
+}
+
+/// What frames bear of the trial's secret: enough to tell them from others'. What proves that an end takes part is the
+/// rest of it.
+fn secret(tokens: &Tokens) -> u32 {
+    u32::from_be_bytes(*tokens.hello.first_chunk().expect("sixteen octets"))
+}
+
+/// Octets of the largest frame of a handshake, without FCS.
+pub const HANDSHAKE_FRAME: usize = 70 + TEST_HEADER_LEN + HANDSHAKE_LEN;
+
+impl FrameLink {
+    /// Sends one message of the handshake.
+    fn say(&self, flow: Flow, kind: HandshakeKind, token: &Token, value: u64) -> io::Result<()> {
+        let message = Handshake { kind, flow: flow.id, token: *token, value }.emit();
+        let at = self.template.header_at() + TEST_HEADER_LEN;
+        let template = Template { frame_len: at + HANDSHAKE_LEN + FCS_LEN, ..self.template };
+        let mut frame = [0; HANDSHAKE_FRAME];
+        let frame = &mut frame[..template.octets()];
+        template.write(0, frame).ok_or(io::ErrorKind::InvalidInput)?;
+        // UDP's checksum is made of what it stands on: the message first, as nothing but the test header changes later.
+        let header = TestHeader {
+            secret: self.secret,
+            stream: StreamField(flow.id | StreamField::HANDSHAKE),
+            sequence: 0,
+            sent_at_ns: 0,
+        };
+        template.stamp(&header, frame);
+        template.append(&message, frame);
+        self.out.send(frame).map(|_| ())
+    }
+
+    /// Why a frame did not leave.
+    fn cannot_send(&self, spec: &Spec, error: io::Error) -> TrafficError {
+        let interface = &self.port.interface;
+        let what = match error.raw_os_error() {
+            Some(libc::EMSGSIZE) => {
+                return TrafficError::FrameTooLarge {
+                    octets: spec.frame_sizes().largest(),
+                    interface: interface.clone(),
+                };
+            }
+            Some(libc::ENETDOWN) => format!("{interface} is down"),
+            _ => format!("sending frames on {interface} failed"),
+        };
+        TrafficError::Moving { what, error }
+    }
+}
+
+/// The message of a handshake in a frame, if it is of this kind, of this stream, and bears this token.
+fn expect(frame: &TestFrame<'_>, kind: HandshakeKind, flow: Flow, token: &Token) -> Option<Handshake> {
+    if !frame.header.stream.has(StreamField::HANDSHAKE) {
+        return None;
+    }
+    Handshake::parse(frame.rest.get(..HANDSHAKE_LEN)?)?.expect(kind, flow.id, token)
+}
+
+/// Waits for one message of the handshake, at most this long. Returns the Ethernet address that it came from.
+fn hear(
+    socket: &Socket,
+    wait: Duration,
+    flow: Flow,
+    kind: HandshakeKind,
+    token: &Token,
+) -> Result<Option<[u8; 6]>, TrafficError> {
+    let mut batch = DatagramBatch::incoming(1, HANDSHAKE_FRAME, 1);
+    let until = Instant::now() + wait;
+    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        if !wait_readable(socket, left).map_err(TrafficError::System)? || batch.receive(socket).is_err() {
+            continue;
+        }
+        let received = batch.received(0);
+        if let Some(frame) = TestFrame::parse(received.octets)
+            && MacAddress(frame.from).is_of_one()
+            && expect(&frame, kind, flow, token).is_some()
+        {
+            return Ok(Some(frame.from));
+        }
+    }
+    Ok(None)
+}

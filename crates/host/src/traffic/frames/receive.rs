@@ -1,0 +1,229 @@
+//! A stream of frames as it arrives: each looked at, foreign ones counted apart.
+//! Knows one packet socket; which frames are lost is for [`linerate_trial::arrivals`] to say.
+
+use std::time::Duration;
+
+use linerate_trial::api::{ReceiverApi, Timestamps};
+use linerate_trial::arrivals::Tracker;
+use linerate_trial::flow::Flow;
+use linerate_trial::frames::FrameSizes;
+use linerate_trial::outcome::{FlowOutcome, FrameCounts, Role};
+use linerate_wire::frame::{StreamField, TAG_LEN, TestFrame};
+use linerate_wire::template::Template;
+use linerate_wire::{HandshakeKind, Probe};
+use socket2::Socket;
+
+use super::send::without_fcs;
+use super::{FrameLink, expect, filter};
+use crate::sys::datagrams::{DatagramBatch, Received};
+use crate::sys::{frame_batch, frames};
+use crate::sys::poll::wait_readable;
+use crate::sys::thread::thread_use;
+use crate::traffic::TrafficError;
+use crate::traffic::api::datagrams_in::DatagramsIn;
+use crate::traffic::clock::{Leaving, Window};
+use crate::traffic::sockets::is_passing;
+use crate::traffic::task::Task;
+
+/// How long a receive may block before the thread looks whether it should end.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How long the receiver waits for late frames after the end mark, since the last arrival.
+const LATE_NS: u64 = 50_000_000;
+/// How long the sender tries to make its end heard.
+const END_PATIENCE_NS: u64 = 4_000_000_000;
+
+/// Receives until the sender's end mark, and a little longer for what is late.
+pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<FlowOutcome, TrafficError> {
+    let Some(link) = task.open.frames.as_deref() else { return Err(TrafficError::Stopped) };
+    let socket = &task.open.socket;
+    socket.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
+    let mut inward = DatagramsIn::begin(api, timestamps, &task.spec);
+    // One of several streams sees what is nobody's.
+    let first = Flow::of(&task.spec).into_iter().find(|flow| flow.source != task.end);
+    let mut foreign = (first == Some(task.open.flow)).then(|| Foreign::open(link)).flatten();
+    let mut account = Account::new(&task, link);
+    let mut leaving = Leaving::default();
+    while !task.clock.aborted() {
+        let count = match inward.receive(socket) {
+            Ok(count) => count,
+            Err(error) if is_passing(&error) => 0,
+            Err(error) => return Err(TrafficError::Moving { what: "receiving frames failed".to_owned(), error }),
+        };
+        let now = task.clock.now_ns();
+        account.outcome.calls += u64::from(count > 0);
+        if count > 0 && inward.clock_changed(count, now) {
+            account.tracker.handle_clock_change();
+        }
+        for index in 0..count {
+            let message = inward.received(index);
+            account.handle_frame(&message, now, inward.arrived_ns(&message, now));
+        }
+        if count > 0 {
+            account.publish();
+        }
+        if count < inward.count()
+            && let Some(foreign) = &mut foreign
+        {
+            foreign.read();
+        }
+        if account.is_over(now) || leaving.is_over(&task.clock, count > 0, now) {
+            break;
+        }
+    }
+    if let Some(mut foreign) = foreign {
+        foreign.read();
+        account.counts.foreign = foreign.counts.foreign;
+    }
+    let mut outcome = account.finish();
+    outcome.api = inward.api_use();
+    outcome.timestamps = Some(inward.timestamps());
+    Ok(outcome)
+}
+
+/// What a receiver has heard so far.
+struct Account<'a> {
+    task: &'a Task,
+    link: &'a FrameLink,
+    outcome: FlowOutcome,
+    tracker: Tracker,
+    sizes: FrameSizes,
+    /// Frames of the measured part by their place in the mix of sizes.
+    places: Vec<u64>,
+    counts: FrameCounts,
+    /// When the last frame came, by the trial's clock.
+    last_ns: u64,
+    end_heard: bool,
+}
+
+impl<'a> Account<'a> {
+    fn new(task: &'a Task, link: &'a FrameLink) -> Account<'a> {
+        let sizes = task.spec.frame_sizes();
+        Account {
+            task,
+            link,
+            outcome: task.blank(Role::Receiver),
+            tracker: Tracker::new(),
+            places: vec![0; sizes.sizes().len()],
+            sizes,
+            counts: FrameCounts::default(),
+            last_ns: 0,
+            end_heard: false,
+        }
+    }
+
+    #[inline]
+    fn handle_frame(&mut self, message: &Received<'_>, now: u64, arrived_ns: u64) {
+        // The filter let it through by its secret and its stream; the rest is anybody's.
+        let Some(frame) = TestFrame::parse(message.octets).filter(|frame| frame.kind == self.link.template.kind) else {
+            self.counts.malformed += 1;
+            return;
+        };
+        if frame.header.stream.has(StreamField::HANDSHAKE) {
+            self.handle_handshake(&frame);
+            return;
+        }
+        let number = self.tracker.number_near(frame.header.sequence.into());
+        let size = self.sizes.of(number);
+        let tags = self.link.template.vlans.count();
+        if message.len + tags.saturating_sub(frame.tags) * TAG_LEN != without_fcs(size) {
+            self.counts.malformed += 1;
+            return;
+        }
+        let measured = !frame.header.stream.has(StreamField::WARMUP);
+        let counts = self.task.clock.receiving(now).contains(now);
+        let probe = Probe { sequence: number, measured, sent_at_ns: frame.header.sent_at_ns };
+        let new = self.tracker.handle_datagram(&probe, arrived_ns);
+        self.last_ns = now;
+        self.outcome.messages_total += 1;
+        self.outcome.octets_total += u64::from(size);
+        if new && measured {
+            let place = number % self.places.len() as u64;
+            self.places[place as usize] += 1;
+        }
+        if new && counts && !self.end_heard {
+            self.outcome.messages += 1;
+            self.outcome.octets += u64::from(size);
+        }
+    }
+
+    #[cold]
+    fn handle_handshake(&mut self, frame: &TestFrame<'_>) {
+        let (flow, tokens) = (self.task.open.flow, &self.task.tokens);
+        if expect(frame, HandshakeKind::Hello, flow, &tokens.hello).is_some() {
+            let _ = self.link.say(flow, HandshakeKind::Answer, &tokens.answer, 0);
+        }
+        if let Some(end) = expect(frame, HandshakeKind::End, flow, &tokens.hello) {
+            let _ = self.link.say(flow, HandshakeKind::EndHeard, &tokens.answer, 0);
+            self.tracker.handle_end(end.value);
+            self.outcome.end_marks += 1;
+            self.end_heard = true;
+            // Not an arrival of data, yet the link is alive: late ones may follow.
+            self.last_ns = self.last_ns.max(1);
+        }
+    }
+
+    fn publish(&self) {
+        self.task.ledger.publish(self.outcome.octets_total, self.outcome.messages_total);
+        self.task.ledger.publish_missing(self.tracker.missing());
+    }
+
+    /// Whether nothing more is to be expected.
+    fn is_over(&self, now: u64) -> bool {
+        let overdue = |window: Window| now > window.end_ns.saturating_add(END_PATIENCE_NS);
+        (self.end_heard && now.saturating_sub(self.last_ns) > LATE_NS)
+            || self.task.clock.receiving_so_far().is_some_and(overdue)
+    }
+
+    fn finish(mut self) -> FlowOutcome {
+        if let Some(window) = self.task.clock.receiving_so_far() {
+            self.outcome.elapsed_ns = self.task.elapsed_ns(window, self.last_ns);
+        }
+        let socket = &self.task.open.socket;
+        for (&size, &frames) in self.sizes.sizes().iter().zip(&self.places) {
+            self.counts.add(size, frames);
+        }
+        self.outcome.thread = thread_use();
+        self.outcome.socket_drops = frame_batch::drops(socket).ok();
+        self.outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
+        self.outcome.arrivals = Some(self.tracker.finish());
+        self.outcome.frames = Some(Box::new(self.counts));
+        self.outcome
+    }
+}
+
+/// Frames that came to the port and are not the trial's: somebody else's traffic, and the kernels' own.
+struct Foreign {
+    socket: Socket,
+    batch: DatagramBatch,
+    counts: FrameCounts,
+}
+
+impl Foreign {
+    const BATCH: usize = 32;
+
+    /// `None` where the system gives no socket for it; then nothing is known of them.
+    fn open(link: &FrameLink) -> Option<Foreign> {
+        let Template { kind, vlans, .. } = link.template;
+        let wanted = filter::Wanted { kind, tags: vlans.count(), secret: link.secret };
+        let socket = frames::open_receiver(link.port.index, &filter::foreign(wanted)).ok()?;
+        let batch = DatagramBatch::incoming(Foreign::BATCH, filter::FOREIGN_OCTETS as usize, 1);
+        let counts = FrameCounts { foreign: Some(Vec::new()), ..FrameCounts::default() };
+        Some(Foreign { socket, batch, counts })
+    }
+
+    /// Counts those that wait, a few calls' worth at most: the trial's own come first.
+    fn read(&mut self) {
+        for _ in 0..4 {
+            if !wait_readable(&self.socket, Duration::ZERO).unwrap_or(false) {
+                return;
+            }
+            let Ok(count) = self.batch.receive(&self.socket) else { return };
+            for index in 0..count {
+                let octets = self.batch.received(index).octets;
+                if let Some(ethertype) = octets.get(12..14) {
+                    self.counts.handle_foreign(u16::from_be_bytes([ethertype[0], ethertype[1]]));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A stream of frames on its way out: numbered, at an even pace or as fast as they go.
+//! Knows one packet socket; a frame counts as sent when the kernel has taken it, and none is numbered twice.
+
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use linerate_trial::api::{ApiUse, SenderApi};
+use linerate_trial::departures::Departures;
+use linerate_trial::frames::FrameSizes;
+use linerate_trial::outcome::{FlowOutcome, FrameCounts, Role};
+use linerate_trial::pace::Pacer;
+use linerate_trial::spec::{Extent, Spec};
+use linerate_wire::HandshakeKind;
+use linerate_wire::frame::{FCS_LEN, StreamField, TestFrame, TestHeader};
+use linerate_wire::template::Template;
+use socket2::Socket;
+
+use super::{FrameLink, HANDSHAKE_FRAME, expect, hear};
+use crate::sys::datagrams::DatagramBatch;
+use crate::sys::frames::FrameRing;
+use crate::sys::poll::wait_readable;
+use crate::sys::thread::thread_use;
+use crate::traffic::TrafficError;
+use crate::traffic::task::Task;
+use crate::traffic::wait::wait_until;
+
+/// How long a send may block before the thread looks whether it should end.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Between two end marks.
+const END_PERIOD: Duration = Duration::from_millis(5);
+/// How long the sender tries to make its end heard: a queue of some seconds may stand before it.
+const END_PATIENCE_NS: u64 = 4_000_000_000;
+/// Frames to a system call, unless the user says otherwise.
+const BATCH: usize = 32;
+
+/// Sends until the time is over, or the octets are sent.
+pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
+    let mut outcome = task.blank(Role::Sender);
+    let Some(link) = task.open.frames.as_deref() else { return Err(TrafficError::Stopped) };
+    let spec = &task.spec;
+    let sizes = &spec.frame_sizes();
+    let limit = match spec.extent {
+        Extent::Octets(octets) => frames_of(octets, sizes),
+        Extent::Time(_) => u64::MAX,
+    };
+    let mut ring = Ring::new(link, spec, task.open.flow.id);
+    wait_for_start(&task, link)?;
+    link.out.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
+    let window = task.clock.sending();
+    let mut now = task.clock.now_ns();
+    let mut pacer = task.pacer(spec.message_octets().into(), now);
+    let most = spec.batch.map_or(BATCH, |batch| batch as usize);
+    let mut departures = Departures::default();
+    let mut sequence = 0;
+    let mut first_measured = None;
+    while sequence < limit && !task.clock.stopped() {
+        if let Some(pacer) = &pacer {
+            wait_until(&task.clock, pacer.next_departure_ns().min(window.end_ns));
+        }
+        now = task.clock.now_ns();
+        if now >= window.end_ns {
+            break;
+        }
+        let measured = window.contains(now);
+        let due = pacer.as_ref().map_or(most, |pacer| due(pacer, now, most));
+        let count = (due as u64).min(limit - sequence) as usize;
+        outcome.calls += 1;
+        let taken = match ring.send(&link.out, sequence, count, measured, now) {
+            Ok(taken) => taken as u64,
+            Err(error) if is_full(&error) => {
+                // It was not taken: the same number goes again.
+                outcome.send_retries += u64::from(is_refused_below(&error));
+                std::thread::yield_now();
+                continue;
+            }
+            Err(error) => return Err(link.cannot_send(spec, error)),
+        };
+        if measured {
+            let first = *first_measured.get_or_insert(sequence);
+            departures.handle_sent(now, taken);
+            outcome.messages += taken;
+            outcome.octets = sizes.octets(sequence + taken) - sizes.octets(first);
+        }
+        sequence += taken;
+        outcome.messages_total = sequence;
+        outcome.octets_total = sizes.octets(sequence);
+        task.ledger.publish(outcome.octets_total, outcome.messages_total);
+        if let Some(pacer) = &mut pacer {
+            pacer.handle_now(now);
+            (0..taken).for_each(|_| pacer.handle_sent());
+        }
+    }
+    outcome.elapsed_ns = task.elapsed_ns(window, now);
+    outcome.departure_gaps = departures.finish();
+    outcome.thread = thread_use();
+    outcome.api = ApiUse {
+        name: api.name().to_owned(),
+        batch: most as u32,
+        message_octets: Some(spec.message_octets()),
+        ..ApiUse::default()
+    };
+    outcome.socket_buffer = link.out.send_buffer_size().ok().map(|octets| octets as u64);
+    let mut counts = FrameCounts::default();
+    let first = first_measured.unwrap_or(sequence);
+    let period = sizes.sizes().len() as u64;
+    for (place, &size) in (0..).zip(sizes.sizes()) {
+        // Numbers below `end` that stand at this place of the mix.
+        let below = |end: u64| (end + period - 1 - place) / period;
+        counts.add(size, below(first + outcome.messages) - below(first));
+    }
+    outcome.frames = Some(Box::new(counts));
+    say_end(&task, link, sequence, &mut outcome)?;
+    Ok(outcome)
+}
+
+/// How many frames hold so many octets.
+fn frames_of(octets: u64, sizes: &FrameSizes) -> u64 {
+    let period = sizes.sizes().len() as u64;
+    let mut frames = octets / sizes.octets(period).max(1) * period;
+    while sizes.octets(frames) < octets {
+        frames += 1;
+    }
+    frames
+}
+
+/// How many of the frames are due at `now`; one at least.
+#[inline]
+fn due(pacer: &Pacer, now: u64, most: usize) -> usize {
+    let mut ahead = pacer.clone();
+    ahead.handle_now(now);
+    let mut count = 1;
+    ahead.handle_sent();
+    while count < most && ahead.next_departure_ns() <= now {
+        ahead.handle_sent();
+        count += 1;
+    }
+    count
+}
+
+/// No room now: in the socket's buffer, or below it. The kernel sent nothing of the first frame, and said so.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) || is_refused_below(error)
+}
+
+/// No room in the queueing discipline or in the driver's ring, whose counters take it for a drop (net/packet/af_packet.c,
+/// packet_xmit).
+fn is_refused_below(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Frames that stand ready: each size of each flow, in the order in which they are sent.
+struct Ring {
+    ring: FrameRing,
+    templates: Vec<Template>,
+    secret: u32,
+    stream: u16,
+}
+
+impl Ring {
+    fn new(link: &FrameLink, spec: &Spec, stream: u16) -> Ring {
+        let sizes = spec.frame_sizes();
+        let sizes = sizes.sizes();
+        let template = |&size: &u32| Template { frame_len: size as usize, ..link.template };
+        let templates: Vec<Template> = sizes.iter().map(template).collect();
+        // Short rings are made longer, so that a call need not end where they do.
+        let turn = sizes.len() * usize::from(spec.flows);
+        let turns = (8 * BATCH).div_ceil(turn);
+        let count = turn * turns;
+        let mut ring = FrameRing::new((0..count).map(|index| templates[index % sizes.len()].octets()));
+        for index in 0..count {
+            let flow = index / sizes.len() % usize::from(spec.flows);
+            // It has room: the spec was validated.
+            let _ = templates[index % sizes.len()].write(flow as u16, ring.frame_mut(index));
+        }
+        Ring { ring, templates, secret: link.secret, stream }
+    }
+
+    /// Sends up to `count` frames from this number on. Returns how many the kernel took.
+    #[inline]
+    fn send(&mut self, out: &Socket, sequence: u64, count: usize, measured: bool, now: u64) -> io::Result<usize> {
+        let first = (sequence % self.ring.count() as u64) as usize;
+        let count = count.min(self.ring.count() - first);
+        let stream = StreamField(if measured { self.stream } else { self.stream | StreamField::WARMUP });
+        for index in first..first + count {
+            let number = sequence + (index - first) as u64;
+            let header = TestHeader { secret: self.secret, stream, sequence: number as u32, sent_at_ns: now };
+            let template = &self.templates[index % self.templates.len()];
+            template.stamp(&header, self.ring.frame_mut(index));
+        }
+        self.ring.send(out, first, count)
+    }
+}
+
+/// Waits for the start while answering hellos that the other end repeats because an answer was lost.
+fn wait_for_start(task: &Task, link: &FrameLink) -> Result<(), TrafficError> {
+    let flow = task.open.flow;
+    if flow.listener() != task.end {
+        return if task.clock.wait_for_start() { Ok(()) } else { Err(TrafficError::Stopped) };
+    }
+    let mut batch = DatagramBatch::incoming(1, HANDSHAKE_FRAME, 1);
+    while !task.clock.started() {
+        if task.clock.stopped() {
+            return Err(TrafficError::Stopped);
+        }
+        let socket = &task.open.socket;
+        let readable = wait_readable(socket, Duration::from_millis(1)).map_err(TrafficError::System)?;
+        if readable
+            && batch.receive(socket).is_ok()
+            && let Some(frame) = TestFrame::parse(batch.received(0).octets)
+            && expect(&frame, HandshakeKind::Hello, flow, &task.tokens.hello).is_some()
+        {
+            let _ = link.say(flow, HandshakeKind::Answer, &task.tokens.answer, 0);
+        }
+    }
+    Ok(())
+}
+
+/// Sends the end mark until the other end has heard it; gives up in silence, for the receiver will say so.
+fn say_end(task: &Task, link: &FrameLink, sent: u64, outcome: &mut FlowOutcome) -> Result<(), TrafficError> {
+    let (flow, tokens) = (task.open.flow, &task.tokens);
+    let deadline = task.clock.now_ns() + END_PATIENCE_NS;
+    while !task.clock.stopped() && task.clock.now_ns() < deadline {
+        match link.say(flow, HandshakeKind::End, &tokens.hello, sent) {
+            Ok(()) => outcome.end_marks += 1,
+            Err(error) => outcome.send_retries += u64::from(is_refused_below(&error)),
+        }
+        if hear(&task.open.socket, END_PERIOD, flow, HandshakeKind::EndHeard, &tokens.answer)?.is_some() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Octets of a frame in Linux's hands.
+pub(super) const fn without_fcs(size: u32) -> usize {
+    size as usize - FCS_LEN
+}
