@@ -45,6 +45,9 @@ pub struct Datagrams {
     /// Times that what lies below a packet socket refused a frame that was handed over again: counters of the queueing
     /// discipline and of the driver take each for a drop, and nothing was lost.
     pub refused_below: u64,
+    /// They go from one packet socket to another: what IP, UDP and their sockets count is other traffic, or copies of what has
+    /// arrived.
+    pub below_ip: bool,
     /// Different ones that the receiver's application got.
     pub received_unique: u64,
     /// Dropped at the receiver's sockets (SO_MEMINFO); `None` where the kernel does not tell.
@@ -280,11 +283,15 @@ impl Findings {
         let mut found = Findings {
             of: Vec::with_capacity(DROPS.len()),
             reassembly_failures: receiver.sum(Stage::ReceiverStack, &["Ip ReasmFails", "Ip6 ReasmFails"]),
-            undelivered: receiver.undelivered(),
-            untransmitted: sender.untransmitted(),
+            undelivered: if datagrams.below_ip { None } else { receiver.undelivered() },
+            untransmitted: if datagrams.below_ip { None } else { sender.untransmitted() },
         };
         for drop in &DROPS {
             let mut finding = Finding::read(drop, if drop.machine == Sender { sender } else { receiver });
+            if datagrams.below_ip && drop.stage.is_of_ip() {
+                finding.net = 0;
+                finding.counters.clear();
+            }
             match drop.id {
                 // One that waited in vain for room in the socket's buffer is an error to the counters of IP and UDP.
                 DropCause::SenderIp | DropCause::SendBuffer => finding.take_off_retries(datagrams.send_retries),

@@ -48,6 +48,11 @@ impl Stage {
         path
     };
 
+    /// Whether IP, what it carries, or a socket of theirs is there.
+    pub const fn is_of_ip(self) -> bool {
+        matches!(self, Stage::SenderSocket | Stage::SenderStack | Stage::ReceiverStack | Stage::ReceiverSocket)
+    }
+
     /// The stage of this name.
     pub fn named(name: &str) -> Option<Stage> {
         Stage::parse(name)

@@ -631,7 +631,12 @@ mod tests {
     fn what_suits_no_part_is_refused() {
         let rr = "workload = 'tcp-rr'\n";
         check_refused(rr, "rate=50M", None, "rate=50M suits no part of plan test: requests are counted");
-        check_refused(rr, "message_size=64", None, "message_size is for streams; it does nothing in tcp-rr");
+        check_refused(
+            rr,
+            "message_size=64",
+            None,
+            "message_size is for tcp-stream and udp-stream; it does nothing in tcp-rr",
+        );
         check_refused(rr, "probe=true", None, "a probe runs beside");
         check_refused(rr, "bytes=5M", None, "duration");
         check_refused(SWEEP, "nodelay=true", None, "nodelay is for TCP");

@@ -10,6 +10,7 @@ use linerate_results::figure::{FIGURES, Figure, Getter, Layer, Source, Unit};
 use linerate_results::record::{FlowFigures, Interval, Machine, Record};
 use linerate_trial::api::ApiUse;
 use linerate_trial::outcome::ThreadUse;
+use linerate_trial::spec::Workload;
 
 use super::apis;
 use super::budget;
@@ -95,7 +96,10 @@ fn api(used: &ApiUse) -> Cell {
 
 /// A figure's name with its unit: `throughput, Mbit/s of UDP payload`.
 fn named(figure: &Figure, record: &Record) -> String {
-    let (title, unit) = (figure.title, figure.unit.name());
+    let (title, unit) = match figure.unit {
+        Unit::Datagrams if record.workload == Workload::Frames => (figure.title, Unit::Frames.name()),
+        unit => (figure.title, unit.name()),
+    };
     match (figure.layer, layer(figure, &[record])) {
         _ if figure.unit == Unit::Calls => format!("{unit} {title}"),
         (Layer::Machine(end), _) if matches!(figure.value, Getter::Source(..)) => format!("{title} ({end}), {unit}"),

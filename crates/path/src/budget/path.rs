@@ -98,14 +98,19 @@ pub fn path(trial: Trial<'_>, sender: &Seen<'_>, receiver: &Seen<'_>) -> Vec<Pas
         Trial::Udp { asked, datagrams } => {
             let Datagrams { sent, send_errors, received_unique, .. } = *datagrams;
             let accepted = sent.saturating_sub(send_errors);
-            path.add(Stage::SenderApplication, Passed::Datagrams, asked, None, Witness::Asked);
-            path.add(Stage::SenderApplication, Passed::Datagrams, Some(sent), from, Witness::Sender);
-            path.add(Stage::SenderSocket, Passed::Datagrams, Some(accepted), from, Witness::Send);
-            path.add_counters(Stage::SenderStack, sender, &["Udp OutDatagrams", "Udp6 OutDatagrams"]);
+            let unit = if datagrams.below_ip { Passed::Frames } else { Passed::Datagrams };
+            path.add(Stage::SenderApplication, unit, asked, None, Witness::Asked);
+            path.add(Stage::SenderApplication, unit, Some(sent), from, Witness::Sender);
+            path.add(Stage::SenderSocket, unit, Some(accepted), from, Witness::Send);
+            if !datagrams.below_ip {
+                path.add_counters(Stage::SenderStack, sender, &["Udp OutDatagrams", "Udp6 OutDatagrams"]);
+            }
             path.add_interfaces(sender, receiver);
-            path.add_counters(Stage::ReceiverStack, receiver, &["Ip InReceives", "Ip6 InReceives"]);
-            path.add_counters(Stage::ReceiverSocket, receiver, &["Udp InDatagrams", "Udp6 InDatagrams"]);
-            path.add(Stage::ReceiverApplication, Passed::Datagrams, Some(received_unique), to, Witness::Receiver);
+            if !datagrams.below_ip {
+                path.add_counters(Stage::ReceiverStack, receiver, &["Ip InReceives", "Ip6 InReceives"]);
+                path.add_counters(Stage::ReceiverSocket, receiver, &["Udp InDatagrams", "Udp6 InDatagrams"]);
+            }
+            path.add(Stage::ReceiverApplication, unit, Some(received_unique), to, Witness::Receiver);
         }
         Trial::Tcp { sent, received } => {
             path.add(Stage::SenderSocket, Passed::Segments, sent, from, Witness::TcpInfo);

@@ -84,6 +84,9 @@ fn a_frame_that_was_refused_and_handed_over_again_is_no_loss() {
     let datagrams = Datagrams { refused_below: 30, shared_kernel: true, ..lost(1000, 1000) };
     let receiver = [(Stage::DriverRxRing, "link rx_dropped", 30), (Stage::SoftirqBacklog, "softnet dropped", 30)];
     check(datagrams, &sender[..1], &receiver, &[], 0);
+    // The stack gets copies of what has arrived, and has no use for them.
+    let receiver = [(Stage::ReceiverStack, "Ip InAddrErrors", 1000), (Stage::SenderStack, "Ip OutNoRoutes", 1)];
+    check(Datagrams { below_ip: true, ..lost(1000, 1000) }, &receiver[1..], &receiver[..1], &[], 0);
 }
 
 #[test]
@@ -596,7 +599,7 @@ proptest! {
     ) {
         let marks_lost = 0;
         let datagrams =
-            Datagrams { sent, send_errors, send_retries: 0, refused_below: 0, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
+            Datagrams { sent, send_errors, send_retries: 0, refused_below: 0, below_ip: false, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
         let budget = loss_budget(&datagrams, &Seen::new(End::Host, &sender, None), &Seen::new(End::Target, &receiver, None));
         let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
         prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);

@@ -147,6 +147,7 @@ impl Joined<'_> {
             send_errors: pairs.iter().map(|pair| pair.source.send_errors).total(),
             send_retries: if of_frames { 0 } else { retries },
             refused_below: if of_frames { retries } else { 0 },
+            below_ip: of_frames,
             received_unique: pairs.iter().filter_map(|p| Some(p.sink.arrivals.as_ref()?.received_total)).total(),
             socket_drops: pairs.iter().map(|pair| pair.sink.socket_drops).total(),
             marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).total(),
