@@ -73,6 +73,8 @@ impl Passage {
 pub enum Passed {
     /// Datagrams of the trial.
     Datagrams,
+    /// Frames of the trial.
+    Frames,
     /// Data segments of the trial's connections, those retransmitted included.
     Segments,
     /// Packets of the interface, or of the machine, whosever they were.
@@ -84,6 +86,7 @@ impl Passed {
     pub const fn name(self) -> &'static str {
         match self {
             Passed::Datagrams => "datagrams",
+            Passed::Frames => "frames",
             Passed::Segments => "segments",
             Passed::Packets => "packets",
         }
