@@ -246,7 +246,7 @@ fn nobody_can_point_an_agent_at_a_stranger() {
         stop_at_loss: None,
     };
     assert!(matches!(agent.ask(2, Request::Prepare(Box::new(prepare))), AgentLine::Reply { .. }));
-    let connect = Request::Connect { peer: TARGET_IPV4.into(), ports: vec![(0, port)] };
+    let connect = Request::Connect { peer: TARGET_IPV4.into(), ports: vec![(0, port)], mac: None };
     let AgentLine::Refusal { message, .. } = agent.ask(3, connect) else { panic!("it sends to a stranger") };
     assert!(message.contains("was not opened within 5 s") || message.contains("no test traffic"), "{message}");
     assert!(matches!(agent.ask(4, Request::Start), AgentLine::Refusal { .. }), "there is nothing to start");

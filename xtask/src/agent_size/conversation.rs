@@ -75,12 +75,12 @@ impl Pair<'_> {
             }))
         })?;
         let [(target_ports, interface), (host_ports, _)] = prepared.map(|reply| match reply {
-            Reply::Prepared { ports, interface } => (ports, interface),
+            Reply::Prepared { ports, interface, .. } => (ports, interface),
             _ => (Vec::new(), None),
         });
         self.ask(|_| Request::Describe { interface: interface.clone(), modules: Vec::new() })?;
         let ports = [host_ports, target_ports];
-        self.ask(|at| Request::Connect { peer: self.machines[1 - at].address, ports: ports[at].clone() })?;
+        self.ask(|at| Request::Connect { peer: self.machines[1 - at].address, ports: ports[at].clone(), mac: None })?;
         self.ask(|_| Request::Start)?;
 
         let (mut memory, mut outcomes) = ([0; 2], [None, None]);
