@@ -13,14 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use linerate_control::message::{
-    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, MACHINE_PROFILE, PROBE, Prepare, REGISTERS,
-    RefusalKind, Reply, Request, RequestLine, SETTINGS,
+    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, MACHINE_PROFILE, OBSERVE, Observe, PROBE,
+    Prepare, REGISTERS, RefusalKind, Reply, Request, RequestLine, SETTINGS,
 };
 use linerate_control::{Lease, LeaseError, Link, Outbox, Server, serve};
+use linerate_host::middle::{self, Observation};
 use linerate_host::profile::may_sample_machine;
 use linerate_host::sys::local;
 use linerate_host::traffic::{Failed, Progress, Tokens, TrafficError, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
+use linerate_machine::end::{End, PerEnd};
 use linerate_machine::mac::MacAddress;
 
 use crate::foreign;
@@ -67,6 +69,7 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
     }
     server.capabilities.push(REGISTERS.to_owned());
     server.capabilities.push(PROBE.to_owned());
+    server.capabilities.push(OBSERVE.to_owned());
     if may_sample_machine() {
         server.capabilities.push(MACHINE_PROFILE.to_owned());
     }
@@ -103,6 +106,8 @@ enum TrialState {
     },
     /// The other end is another tool's server.
     Foreign(Box<foreign::Test>),
+    /// Others send, and this machine forwards.
+    Observes(Box<Observation>),
     Runs {
         stop: Stop,
         /// Ends what is sent, in good order; another tool's client ends as its protocol has it.
@@ -207,6 +212,18 @@ impl Session {
             }
             Request::Probe(order) => self.probing.probe(&order),
             Request::Heard => self.probing.heard(),
+            Request::Ports { towards, bridged } => {
+                let of = |end: End| middle::Towards { address: towards[end].address, mac: towards[end].mac.clone() };
+                Ok(Reply::Ports { interfaces: middle::find(&PerEnd::of(of), bridged) })
+            }
+            Request::Observe(observe) => self.observe(*observe),
+            Request::Conclude => match std::mem::replace(&mut self.trial, TrialState::None) {
+                TrialState::Observes(observation) => Ok(Reply::Observed(Box::new(observation.finish()))),
+                other => {
+                    self.trial = other;
+                    Err(out_of_order("no trial is observed; ask for that first"))
+                }
+            },
             Request::Ping => Ok(Reply::Done),
         }
     }
@@ -247,6 +264,21 @@ impl Session {
         Ok(Reply::Prepared { ports, interface, mac })
     }
 
+    fn observe(&mut self, observe: Observe) -> Result<Reply, Refusal> {
+        if self.lease.is_none() {
+            return Err(out_of_order("a trial needs the lease; ask for it first"));
+        }
+        self.end_trial();
+        observe.spec.validate().map_err(|error| Refusal(RefusalKind::BadRequest, error.to_string()))?;
+        if let Some(wanted) = &observe.registers {
+            registers::allow(wanted, self.memory)?;
+        }
+        let Observe { spec, interfaces, registers } = observe;
+        let observation = Observation::begin(&spec, interfaces, registers).map_err(failed)?;
+        self.trial = TrialState::Observes(Box::new(observation));
+        Ok(Reply::Done)
+    }
+
     fn connect(
         &mut self,
         peer: IpAddr,
@@ -281,6 +313,11 @@ impl Session {
         let trial = match std::mem::replace(&mut self.trial, TrialState::None) {
             TrialState::Ready { trial, connected: true } => trial,
             TrialState::Foreign(test) => return self.start_foreign(*test, outlet),
+            TrialState::Observes(observation) => {
+                observation.start();
+                self.trial = TrialState::Observes(observation);
+                return Ok(Reply::Done);
+            }
             other => {
                 self.trial = other;
                 return Err(out_of_order("there is no connected trial to start; prepare and connect one first"));
@@ -336,7 +373,7 @@ impl Session {
     /// Ends the trial, if there is one, and waits for its threads.
     fn end_trial(&mut self) {
         match std::mem::replace(&mut self.trial, TrialState::None) {
-            TrialState::None | TrialState::Ready { .. } | TrialState::Foreign(_) => {}
+            TrialState::None | TrialState::Ready { .. } | TrialState::Foreign(_) | TrialState::Observes(_) => {}
             TrialState::Runs { stop, thread, .. } => {
                 stop();
                 let _ = thread.join();

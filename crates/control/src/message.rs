@@ -8,13 +8,14 @@
 use std::net::{IpAddr, SocketAddr};
 
 use linerate_machine::change::{Change, Changed, Custom, PutBack, Reading};
-use linerate_machine::end::End;
+use linerate_machine::end::{End, PerEnd};
 use linerate_machine::environment::Environment;
 use linerate_machine::mac::MacAddress;
 use linerate_machine::probe::{ProbeReport, Way, WitnessReport};
 use linerate_machine::profile::Profile;
 use linerate_machine::registers::{Readings, Wanted};
 use linerate_path::stage::Counters;
+use linerate_trial::middle::MiddleOutcome;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 use linerate_trial::tool::Tool;
@@ -58,6 +59,9 @@ pub const DEVICE_MEMORY: &str = "device-memory";
 
 /// The capability to look at the way to the other end, to send it a handful of probes, and to hear the other end's.
 pub const PROBE: &str = "probe";
+
+/// The capability to be the machine in the middle of a trial: to find its interfaces on the way, and to observe.
+pub const OBSERVE: &str = "observe";
 
 impl Hello {
     /// Reads a first line of any version: only [`Hello::linerate`] is certain to keep its meaning.
@@ -208,13 +212,25 @@ pub enum Request {
     Probe(Box<ProbeOrder>),
     /// What the witness has heard until now. Needs one.
     Heard,
+    /// By which of its interfaces this machine forwards to these two others. Sends nothing.
+    Ports {
+        /// The target and the host.
+        towards: PerEnd<Towards>,
+        /// The two are in one subnet, so that this machine is a bridge between them; else it is a router.
+        bridged: bool,
+    },
+    /// To get ready to observe a trial that others make, and to read the counters from which it begins. Needs the lease;
+    /// [`Request::Start`] says when it begins.
+    Observe(Box<Observe>),
+    /// What was observed. Ends it.
+    Conclude,
     /// A sign of life; answered at once.
     Ping,
 }
 
 impl Request {
     /// The names of all requests, as [`Request::name`] gives them.
-    pub const NAMES: [&str; 22] = [
+    pub const NAMES: [&str; 25] = [
         "lease",
         "release",
         "describe",
@@ -237,6 +253,9 @@ impl Request {
         "probe",
         "heard",
         "end-sending",
+        "ports",
+        "observe",
+        "conclude",
     ];
 
     /// The request's name, as the line says it.
@@ -264,6 +283,9 @@ impl Request {
             Request::Probe(_) => Request::NAMES[19],
             Request::Heard => Request::NAMES[20],
             Request::EndSending => Request::NAMES[21],
+            Request::Ports { .. } => Request::NAMES[22],
+            Request::Observe(_) => Request::NAMES[23],
+            Request::Conclude => Request::NAMES[24],
         }
     }
 }
@@ -302,6 +324,28 @@ pub struct Prepare {
     /// The part of the datagrams, 0 to 1, that may be lost: with more the trial is decided, and a receiver says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_at_loss: Option<f64>,
+}
+
+/// An end, as the machine in the middle can know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Towards {
+    /// Its address of the test traffic.
+    pub address: IpAddr,
+    /// Its Ethernet address, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+}
+
+/// What the machine in the middle needs to know of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observe {
+    /// Everything asked.
+    pub spec: Spec,
+    /// Its interfaces towards the target and towards the host.
+    pub interfaces: PerEnd<String>,
+    /// Registers to read before and after the traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registers: Option<Wanted>,
 }
 
 /// Which probes an agent is to send to the other end: a handful of packets, all at the same time.
@@ -429,6 +473,13 @@ pub enum Reply {
     Probed(Box<ProbeReport>),
     /// To [`Request::Heard`].
     Heard(Box<WitnessReport>),
+    /// To [`Request::Ports`]: those that are known.
+    Ports {
+        /// Towards the target, and towards the host.
+        interfaces: PerEnd<Option<String>>,
+    },
+    /// To [`Request::Conclude`].
+    Observed(Box<MiddleOutcome>),
     /// To [`Request::Prepare`].
     Prepared {
         /// The ports on which this end listens: (flow, port).

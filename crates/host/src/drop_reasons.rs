@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 
 use linerate_path::drop_reason::DropReason;
+use linerate_trial::doubt::{Doubt, Doubted};
 
 use crate::profile::kallsyms::each_function;
 use crate::sys::bpf::{Attached, Counts, Instruction, Program, ProgramKind};
@@ -86,6 +87,18 @@ impl Tracing {
     pub fn is_full(&self) -> bool {
         self.counts.read().is_ok_and(|counted| counted.len() >= MOST as usize)
     }
+}
+
+/// What the kernel dropped since the tracing began; what is missing of it becomes a doubt.
+pub fn told(tracing: Result<Tracing, String>, doubts: &mut Vec<Doubt>) -> Option<Vec<DropReason>> {
+    let counted = tracing.and_then(|tracing| {
+        if tracing.is_full() {
+            let why = "The kernel dropped packets at more places than could be told apart, so drop_reasons lacks some";
+            doubts.push(Doubted::CountersMissing { missing: vec![why.to_owned()] }.into());
+        }
+        tracing.read().map_err(|error| format!("The kernel's drops could not be read ({error}); try again"))
+    });
+    counted.map_err(|why| doubts.push(Doubted::CountersMissing { missing: vec![why] }.into())).ok()
 }
 
 fn find_tracepoint() -> Result<(Format, u64), String> {

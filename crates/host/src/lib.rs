@@ -14,6 +14,7 @@ mod ethtool;
 mod files;
 pub mod guard;
 pub mod interfaces;
+pub mod middle;
 mod namespaces;
 mod netlink;
 mod others;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use linerate_host::counters::snapshot;
 use linerate_host::{environment, interfaces};
 use linerate_machine::end::End;
-use linerate_path::budget::{Datagrams, LossBudget, Seen, loss_budget};
+use linerate_path::budget::{Chain, Datagrams, LossBudget, Seen, loss_budget};
 use linerate_path::stage::{Counters, Stage};
 use namespaces::{LINK, Pair, within};
 
@@ -86,8 +86,7 @@ fn check_budget(datagrams: Datagrams, ends: &(Counters, Counters), want: &[(Stag
         let seen = |end, counters| Seen::new(end, counters, Some("veth"));
         loss_budget(
             &Datagrams { shared_kernel: true, ..datagrams },
-            &seen(End::Host, &ends.0),
-            &seen(End::Target, &ends.1),
+            Chain::direct(&seen(End::Host, &ends.0), &seen(End::Target, &ends.1)),
         )
     };
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();

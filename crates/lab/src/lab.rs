@@ -91,7 +91,7 @@ pub enum LabError {
 }
 
 /// How long a link may take to come up. It takes a few milliseconds unless the machine is starved.
-const CARRIER_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const CARRIER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Lets the last CPU take the target's packets in (receive packet steering, Documentation/networking/scaling.rst),
 /// as a board's own processor would. Without it the sender's CPU does that too: with a timer for each packet that the
@@ -378,7 +378,7 @@ fn has_ipv6() -> bool {
     Path::new("/proc/net/if_inet6").exists()
 }
 
-fn wait_until_up(link: LinkIndex, deadline: Instant) -> io::Result<bool> {
+pub(crate) fn wait_until_up(link: LinkIndex, deadline: Instant) -> io::Result<bool> {
     let mut links = Links::new();
     while !links.is_operational(link)? {
         if Instant::now() >= deadline {
@@ -389,11 +389,11 @@ fn wait_until_up(link: LinkIndex, deadline: Instant) -> io::Result<bool> {
     Ok(true)
 }
 
-fn step<T>(doing: &str, result: io::Result<T>) -> Result<T, LabError> {
+pub(crate) fn step<T>(doing: &str, result: io::Result<T>) -> Result<T, LabError> {
     result.map_err(|error| LabError::Kernel { doing: doing.to_owned(), why: error.to_string() })
 }
 
-fn namespace_refused(error: io::Error) -> LabError {
+pub(crate) fn namespace_refused(error: io::Error) -> LabError {
     match error.kind() {
         io::ErrorKind::PermissionDenied => LabError::NotPermitted {
             why: "making a network namespace needs root, or a user namespace that is entered first; run as root".into(),

@@ -1,6 +1,7 @@
-//! Machines made here: two network namespaces at the ends of one shaped cable, and emulated boards.
+//! Machines made here: two network namespaces at the ends of one shaped cable, three in a row, and emulated boards.
 //! Knows nothing of trials and records, nor of what is said to an agent.
 
+mod between;
 pub mod boards;
 mod lab;
 mod link;
@@ -9,6 +10,7 @@ mod privilege;
 mod shape;
 mod sys;
 
+pub use between::{Between, Forwards, PORTS};
 pub use lab::{
     HOST_IPV4, HOST_IPV6, IPV4_PREFIX, IPV6_PREFIX, LINK_NAME, Lab, LabError, QueueCounts, RECEIVE_QUEUE_NAME,
 };

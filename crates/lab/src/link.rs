@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use netlink_bindings::traits::{NetlinkRequest, Pusher};
 use netlink_bindings::utils::{finalize_nested_header, push_header, push_nested_header};
-use netlink_bindings::{ethtool, rt_addr, rt_link, tc};
+use netlink_bindings::{ethtool, rt_addr, rt_link, rt_route, tc};
 use netlink_socket2::NetlinkSocket;
 
 /// The index of a link in its namespace (`ifindex`).
@@ -54,6 +54,11 @@ impl Links {
 
     /// Makes a veth pair: `name` here, `name` too in the namespace behind the descriptor `peer_namespace`.
     pub(crate) fn add_pair(&mut self, name: &CStr, peer_namespace: i32) -> io::Result<()> {
+        self.add_pair_of(name, name, peer_namespace)
+    }
+
+    /// The same, with another name in the other namespace.
+    pub(crate) fn add_pair_of(&mut self, name: &CStr, peer_name: &CStr, peer_namespace: i32) -> io::Result<()> {
         /// `VETH_INFO_PEER` of linux/veth.h.
         const VETH_INFO_PEER: u16 = 1;
         let mut request = rt_link::Request::new().set_create().set_excl().op_newlink_do(&Default::default());
@@ -62,7 +67,7 @@ impl Links {
         let data = push_nested_header(buffer, IFLA_INFO_DATA);
         let peer = push_nested_header(buffer, VETH_INFO_PEER);
         buffer.extend(rt_link::Ifinfomsg::default().as_slice());
-        rt_link::PushLinkAttrs::new(&mut *buffer).push_ifname(name).push_net_ns_fd(peer_namespace as u32);
+        rt_link::PushLinkAttrs::new(&mut *buffer).push_ifname(peer_name).push_net_ns_fd(peer_namespace as u32);
         finalize_nested_header(buffer, peer);
         finalize_nested_header(buffer, data);
         drop(attributes);
@@ -73,6 +78,39 @@ impl Links {
     pub(crate) fn add_ifb(&mut self, name: &CStr) -> io::Result<()> {
         let mut request = rt_link::Request::new().set_create().set_excl().op_newlink_do(&Default::default());
         request.encode().push_ifname(name).nested_linkinfo().push_kind(c"ifb");
+        self.ask(&request)
+    }
+
+    /// Makes a bridge.
+    pub(crate) fn add_bridge(&mut self, name: &CStr) -> io::Result<()> {
+        let mut request = rt_link::Request::new().set_create().set_excl().op_newlink_do(&Default::default());
+        request.encode().push_ifname(name).nested_linkinfo().push_kind(c"bridge");
+        self.ask(&request)
+    }
+
+    /// Makes the link a port of a bridge.
+    pub(crate) fn set_master(&mut self, link: LinkIndex, bridge: LinkIndex) -> io::Result<()> {
+        let header = rt_link::Ifinfomsg { ifi_index: link, ..Default::default() };
+        let mut request = rt_link::Request::new().op_newlink_do(&header);
+        request.encode().push_master(bridge as u32);
+        self.ask(&request)
+    }
+
+    /// Sends whatever is for nobody near to this machine.
+    pub(crate) fn add_gateway(&mut self, gateway: IpAddr) -> io::Result<()> {
+        /// linux/rtnetlink.h.
+        const RT_TABLE_MAIN: u8 = 254;
+        const RTPROT_BOOT: u8 = 3;
+        const RTN_UNICAST: u8 = 1;
+        let header = rt_route::Rtmsg {
+            rtm_family: if gateway.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 } as u8,
+            rtm_table: RT_TABLE_MAIN,
+            rtm_protocol: RTPROT_BOOT,
+            rtm_type: RTN_UNICAST,
+            ..Default::default()
+        };
+        let mut request = rt_route::Request::new().set_create().op_newroute_do(&header);
+        request.encode().push_gateway(gateway);
         self.ask(&request)
     }
 

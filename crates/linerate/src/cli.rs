@@ -54,7 +54,7 @@ pub(crate) enum Command {
     /// known to within 0.5 %. What the sender did not send counts as lost. Each trial is a record; Ctrl-C ends the search, and
     /// what is known by then is shown. The status is 1 where a goal was not reached to the width that was asked for.
     #[command(after_help = SEARCH_HELP)]
-    Search(SearchArgs),
+    Search(Box<SearchArgs>),
     /// Does anything come through, and if not, why not? Links, addresses, requests, large packets, in a few seconds
     ///
     /// Tries what a measurement needs from the bottom up, a line each: the links of both machines, their addresses,

@@ -42,6 +42,7 @@ use crate::cli::{Cli, Command, EndsArgs, SharedArgs};
 use crate::defaults::Defaults;
 use crate::interrupt;
 use crate::measure::campaign::CampaignError;
+use crate::measure::middle::AskedMiddle;
 use crate::measure::pair::GivenAddresses;
 use crate::output::{self, say};
 use crate::render;
@@ -90,7 +91,7 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
         Command::Demo(_) | Command::Plans { .. } | Command::Lab(_) | Command::Echo(_) => return Ok(()),
         Command::Completions { .. } | Command::Man { .. } | Command::Agent { .. } => return Ok(()),
     };
-    let Defaults { target, host, store, psk_file } = Defaults::find(plan_folder)?;
+    let Defaults { target, host, middle, store, psk_file } = Defaults::find(plan_folder)?;
     cli.shared.store = cli.shared.store.take().or(store);
     cli.shared.psk_file = cli.shared.psk_file.take().or(psk_file);
     let ends = match &mut cli.command {
@@ -101,12 +102,26 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
     };
     ends.target = ends.target.take().or(target);
     ends.host = ends.host.take().or(host);
+    ends.middle = ends.middle.take().or(middle);
     Ok(())
 }
 
 /// The addresses that the user gave.
 fn given_addresses(ends: &EndsArgs) -> GivenAddresses {
     GivenAddresses { target: ends.target_address.clone(), host: ends.host_address.clone() }
+}
+
+/// The machine between the two, where the user names one.
+fn middle(ends: &EndsArgs) -> Result<Option<AskedMiddle>> {
+    match &ends.middle {
+        Some(Endpoint::Foreign { .. }) => {
+            bail!("--middle: another tool's server observes nothing; reach the machine as ssh:host")
+        }
+        Some(endpoint) => {
+            Ok(Some(AskedMiddle { endpoint: endpoint.clone(), interfaces: ends.middle_interfaces.clone() }))
+        }
+        None => Ok(None),
+    }
 }
 
 /// The two machines: as the user said, or by the defaults.

@@ -9,8 +9,9 @@ use std::path::Path;
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::{self, EnvCompleter, Shells};
+use linerate_lab::Forwards;
 use linerate_lab::boards::BOARDS;
-use linerate_machine::end::End;
+use linerate_machine::end::Party;
 use linerate_machine::setting::{self, SETTINGS};
 use linerate_results::figure::METRICS;
 use linerate_results::findings::RULES;
@@ -144,7 +145,7 @@ pub(crate) fn options(word: &OsStr) -> Vec<CompletionCandidate> {
     }
     let mut all: Vec<_> = OPTIONS.iter().map(|row| with_help(format!("{}=", row.name), row.in_short())).collect();
     all.push(with_help(format!("{REPEAT}="), "how often to measure each configuration"));
-    for end in End::BOTH {
+    for end in Party::ALL {
         all.extend(SETTINGS.iter().map(|row| with_help(format!("{end}.{}", change(row.name)), row.about)));
     }
     that_begin(word, all)
@@ -178,6 +179,12 @@ fn words_of(name: &str) -> Vec<&'static str> {
 /// Emulated boards.
 pub(crate) fn boards(word: &OsStr) -> Vec<CompletionCandidate> {
     that_begin(word, BOARDS.iter().map(|board| board.name))
+}
+
+/// Whatever `lab up` makes.
+pub(crate) fn labs(word: &OsStr) -> Vec<CompletionCandidate> {
+    let three = Forwards::ALL.iter().map(|forwards| forwards.name());
+    that_begin(word, BOARDS.iter().map(|board| board.name).chain(three))
 }
 
 /// Metrics by their short names.

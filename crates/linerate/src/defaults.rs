@@ -13,7 +13,7 @@ use toml::de::DeTable;
 /// The file's name.
 const FILE: &str = "linerate.toml";
 /// Its keys; in capitals and behind `LINERATE_` they are variables of the environment.
-const KEYS: [&str; 4] = ["target", "host", "store", "psk_file"];
+const KEYS: [&str; 5] = ["target", "host", "middle", "store", "psk_file"];
 /// A file of a few lines is no larger.
 const MAX_FILE: u64 = 1 << 16;
 
@@ -22,6 +22,7 @@ const MAX_FILE: u64 = 1 << 16;
 pub(crate) struct Defaults {
     pub(crate) target: Option<Endpoint>,
     pub(crate) host: Option<Endpoint>,
+    pub(crate) middle: Option<Endpoint>,
     pub(crate) store: Option<PathBuf>,
     pub(crate) psk_file: Option<PathBuf>,
 }
@@ -82,7 +83,7 @@ impl Defaults {
             let mut its = Defaults::default();
             its.take(key, &text).map_err(|why| said(at, why))?;
             // The file may have come with somebody else's plans.
-            if let Some(Endpoint::Exec(command)) = its.target.as_ref().or(its.host.as_ref()) {
+            if let Some(Endpoint::Exec(command)) = its.target.as_ref().or(its.host.as_ref()).or(its.middle.as_ref()) {
                 let sentence = format!(
                     "exec: is not followed from a file, for its command would run here: {command}; if it is one of yours, \
                      give it with --{key} or LINERATE_{}",
@@ -101,6 +102,7 @@ impl Defaults {
         match key {
             "target" => its.target = endpoint()?,
             "host" => its.host = endpoint()?,
+            "middle" => its.middle = endpoint()?,
             "store" => its.store = Some(text.into()),
             _ => its.psk_file = Some(text.into()),
         }
@@ -112,6 +114,7 @@ impl Defaults {
     fn fill(&mut self, other: Defaults) {
         self.target = self.target.take().or(other.target);
         self.host = self.host.take().or(other.host);
+        self.middle = self.middle.take().or(other.middle);
         self.store = self.store.take().or(other.store);
         self.psk_file = self.psk_file.take().or(other.psk_file);
     }

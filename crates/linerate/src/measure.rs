@@ -17,6 +17,7 @@ pub(crate) mod examine;
 pub(crate) mod foreign;
 pub(crate) mod ids;
 pub(crate) mod live;
+pub(crate) mod middle;
 pub(crate) mod pair;
 pub(crate) mod precision;
 pub(crate) mod route;

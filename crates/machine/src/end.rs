@@ -1,4 +1,4 @@
-//! The two machines of a trial, and which way traffic goes between them.
+//! The machines of a trial: its two ends, the one between them, and which way traffic goes.
 
 use std::ops::{Index, IndexMut};
 
@@ -37,8 +37,46 @@ impl End {
     }
 }
 
+words! {
+    /// A machine that takes part in a trial: one of its two ends, or the one between them.
+    Party {
+        /// The machine under test.
+        Target = "target",
+        /// The machine at the other end.
+        Host = "host",
+        /// The machine that forwards the test traffic: a bridge, a router, a NAT.
+        Middle = "middle",
+    }
+}
+
+impl Party {
+    /// Which end it is; `None` of the one between them.
+    pub const fn end(self) -> Option<End> {
+        match self {
+            Party::Target => Some(End::Target),
+            Party::Host => Some(End::Host),
+            Party::Middle => None,
+        }
+    }
+}
+
+impl From<End> for Party {
+    fn from(end: End) -> Party {
+        match end {
+            End::Target => Party::Target,
+            End::Host => Party::Host,
+        }
+    }
+}
+
+impl PartialEq<End> for Party {
+    fn eq(&self, end: &End) -> bool {
+        self.end() == Some(*end)
+    }
+}
+
 /// A thing of each end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct PerEnd<T> {
     pub target: T,

@@ -61,13 +61,7 @@ impl Environment {
 
     /// What a table of many records has of it.
     pub fn in_brief(&self) -> Environment {
-        let nic = self.nic.as_ref().map(|nic| Nic {
-            name: nic.name.clone(),
-            driver: nic.driver.clone(),
-            mtu: nic.mtu,
-            speed_mbps: nic.speed_mbps,
-            ..Nic::default()
-        });
+        let nic = self.nic.as_ref().map(Nic::in_brief);
         Environment { kernel: self.kernel.clone(), nic, ..Environment::default() }
     }
 }
@@ -206,6 +200,17 @@ pub struct Nic {
 }
 
 impl Nic {
+    /// What a table of many records has of it.
+    pub fn in_brief(&self) -> Nic {
+        Nic {
+            name: self.name.clone(),
+            driver: self.driver.clone(),
+            mtu: self.mtu,
+            speed_mbps: self.speed_mbps,
+            ..Nic::default()
+        }
+    }
+
     /// The kind of the first of its queueing disciplines, from the root down, that keeps to a rate.
     pub fn rate_keeper(&self) -> Option<&str> {
         let all = self.qdisc.iter().chain(&self.qdiscs).map(String::as_str);

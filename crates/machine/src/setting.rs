@@ -104,6 +104,8 @@ pub enum WhyBad {
     Unknown,
     /// One of the user's own, which the plan does not define.
     Undefined,
+    /// It is of an end of the traffic, and the machine between the two is none.
+    OfAnEnd,
     /// A sysctl outside the trees that are known.
     OutsideTrees,
     /// It wants the number of one of several, or `all` where that is possible.
@@ -128,6 +130,10 @@ impl BadSetting {
             WhyBad::Unknown => format!("there is no setting '{name}'; {}", hint(name)),
             WhyBad::Undefined => {
                 format!("the plan does not define {name}; give it a [{name}] with get and set, or a file")
+            }
+            WhyBad::OfAnEnd => {
+                "it is of an end of the traffic, and the middle is none; leave it out, or set it on the target or the host"
+                    .to_owned()
             }
             WhyBad::OutsideTrees => {
                 format!("there is no setting '{name}'; of sysctls there are net.core, net.ipv4 and net.ipv6")

@@ -10,7 +10,6 @@
 
 use std::fmt;
 
-use linerate_machine::end::{Direction, End};
 use serde::{Deserialize, Serialize};
 
 use crate::drop_reason::DropReason;
@@ -20,18 +19,23 @@ use drops::Machine::Sender;
 use drops::Unit::{Frames, Segments};
 use drops::{DROPS, Drop};
 
+pub use chain::{Between, Chain, Leg};
 pub use contradictions::Contradiction;
 pub use drops::DropCause;
 pub use line::{Adjustment, Counted, Counter, FragmentsAt, LossLine, Segmented, SeveralStages, Source};
 pub use path::{Passage, Passed, PauseFrames, Trial, Witness, path};
 pub use seen::Seen;
 
+mod chain;
 mod contradictions;
 mod drops;
 mod line;
+mod middle;
 mod path;
 mod reasons;
 mod seen;
+
+use chain::SeenAt;
 
 /// What the two ends know of a trial's datagrams in one direction, warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,12 +104,12 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// Makes the budget from what both ends know and what their counters grew by.
-pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) -> LossBudget {
-    let mut found = Findings::gather(datagrams, sender, receiver);
+/// Makes the budget from what both ends know and what the counters of all machines on the way grew by.
+pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
+    let mut found = Findings::gather(datagrams, chain);
     found.of.retain(|finding| finding.drop.unit != Segments);
     let lost = difference(datagrams.sent, datagrams.received_unique);
-    let mut budget = LossBudget { benign_drops: receiver.benign(), ..LossBudget::default() };
+    let mut budget = LossBudget { benign_drops: chain.receiver.benign(), ..LossBudget::default() };
     if datagrams.fragments > 1 {
         found.settle_fragments(datagrams, lost, &mut budget.disagreements);
     } else {
@@ -113,12 +117,22 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>
         found.get_mut(DropCause::Reassembly).net = 0;
     }
     let most = i128::from(lost) + i128::from(datagrams.marks_lost);
-    budget.benign_drops.extend(found.tell_benign_apart(most));
-    found.limit_neighbours(most);
+    for on in On::BOTH {
+        budget.benign_drops.extend(found.tell_benign_apart(on, most));
+        found.limit_to_lost(on, DropCause::Neighbours, most);
+    }
+    // Of a machine that forwards, IP's counters are of whatever it sends and receives besides.
+    for id in [DropCause::ReceiverIp, DropCause::SenderIp] {
+        found.limit_to_lost(On::Middle, id, most);
+    }
     found.reckon_undelivered(most);
-    found.attach_reasons(datagrams, sender, receiver);
+    found.reckon_not_forwarded(most);
+    if datagrams.fragments <= 1 && datagrams.segments <= 1 {
+        found.reckon_vanished(chain, most);
+    }
+    found.attach_reasons(datagrams, chain);
     let mut disagreements = found.disagreements();
-    let claimed: Vec<(DropCause, u64)> = found.of.iter().map(|finding| (finding.drop.id, finding.gross)).collect();
+    let claimed = found.claimed();
     budget.lines = found.into_lines();
     let explained = |budget: &LossBudget| budget.lines.iter().map(|line| i128::from(line.packets)).sum::<i128>();
     // A mark is sent right behind the last datagram: what dropped most of those dropped it too.
@@ -132,7 +146,7 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>
     budget.lines.retain(|line| line.packets > 0);
     let rest = i128::from(lost) - explained(&budget);
     if rest > 0 && datagrams.fragments <= 1 {
-        reasons::explain(&mut budget.lines, rest, &claimed, datagrams, [sender, receiver]);
+        reasons::explain(&mut budget.lines, rest, claimed, datagrams, chain);
     }
     let explained = explained(&budget);
     budget.unaccounted = clamped(i128::from(lost) - explained);
@@ -141,16 +155,16 @@ pub fn loss_budget(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>
         budget.disagreements.push(Disagreement::Contradiction(too_much));
     }
     budget.disagreements.append(&mut disagreements);
-    let of_passages = contradictions::of_passages(datagrams, sender, receiver);
+    let of_passages = contradictions::of_passages(datagrams, chain);
     budget.disagreements.extend(of_passages.into_iter().map(Disagreement::Contradiction));
     budget.disagreements.extend(segmented(datagrams, &budget, explained));
     budget
 }
 
 /// What counters saw dropped of traffic that is sent again when it is lost; `most`: no more of its packets were.
-pub fn drops_seen(shared_kernel: bool, most: Option<u64>, sender: &Seen<'_>, receiver: &Seen<'_>) -> LossBudget {
+pub fn drops_seen(shared_kernel: bool, most: Option<u64>, chain: Chain<'_>) -> LossBudget {
     let datagrams = Datagrams { shared_kernel, ..Datagrams::default() };
-    let mut found = Findings::gather(&datagrams, sender, receiver);
+    let mut found = Findings::gather(&datagrams, chain);
     // Drops of UDP are other traffic's.
     let of_udp = [
         DropCause::SendBuffer,
@@ -164,12 +178,13 @@ pub fn drops_seen(shared_kernel: bool, most: Option<u64>, sender: &Seen<'_>, rec
     if let Some(most) = most {
         found.reckon_untransmitted(most.into());
         found.reckon_undelivered(most.into());
+        found.reckon_not_forwarded(most.into());
     }
-    found.attach_reasons(&datagrams, sender, receiver);
+    found.attach_reasons(&datagrams, chain);
     let mut disagreements = found.disagreements();
-    let of_passages = contradictions::of_passages(&datagrams, sender, receiver);
+    let of_passages = contradictions::of_passages(&datagrams, chain);
     disagreements.extend(of_passages.into_iter().map(Disagreement::Contradiction));
-    LossBudget { lines: found.into_lines(), unaccounted: 0, benign_drops: receiver.benign(), disagreements }
+    LossBudget { lines: found.into_lines(), unaccounted: 0, benign_drops: chain.receiver.benign(), disagreements }
 }
 
 /// Where drops were counted before the buffers were cut apart, each may have been of as many datagrams as a buffer
@@ -192,8 +207,8 @@ struct Finding {
     gross: u64,
     /// What is this entry's own, after what it includes was taken off.
     net: u64,
-    /// Where the line that becomes of it is: its direction, and the machine that counts.
-    seen_at: (Direction, End),
+    /// Where the line that becomes of it is.
+    seen_at: SeenAt,
     counters: Vec<Counted>,
     adjustments: Vec<Adjustment>,
     reasons: Vec<DropReason>,
@@ -268,64 +283,47 @@ impl Finding {
     }
 }
 
+/// Findings of the two ends, or of the machine between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    Ends,
+    Middle,
+}
+
+impl On {
+    const BOTH: [On; 2] = [On::Ends, On::Middle];
+}
+
 /// One for each entry of the table, in its order, and how often the receiver gave up putting fragments together.
 struct Findings {
     of: Vec<Finding>,
+    /// Those of the middle, for the entries that packets meet where they are forwarded; empty where there is none.
+    middle: Vec<Finding>,
     reassembly_failures: u64,
     /// What IP gave to nobody, with the counters that say so.
     undelivered: Option<(u64, Vec<Counted>)>,
     /// What the sender's IP transmitted none of, with the counters that say so.
     untransmitted: Option<(u64, Vec<Counted>)>,
+    /// What the middle's IP neither forwarded nor kept, likewise.
+    not_forwarded: Option<(u64, Vec<Counted>)>,
 }
 
 impl Findings {
-    fn gather(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) -> Findings {
+    fn gather(datagrams: &Datagrams, chain: Chain<'_>) -> Findings {
+        let Chain { sender, receiver, middle } = chain;
+        let of_middle = |middle: Between<'_>| {
+            let met = DROPS.iter().filter(|drop| drop.is_of_forwarding());
+            let of_forwarded = Datagrams { below_ip: datagrams.below_ip, ..Datagrams::default() };
+            read_all(met, &of_forwarded, middle.output, middle.input)
+        };
         let mut found = Findings {
-            of: Vec::with_capacity(DROPS.len()),
+            of: read_all(DROPS.iter(), datagrams, sender, receiver),
+            middle: middle.map(of_middle).unwrap_or_default(),
             reassembly_failures: receiver.sum(Stage::ReceiverStack, &["Ip ReasmFails", "Ip6 ReasmFails"]),
             undelivered: if datagrams.below_ip { None } else { receiver.undelivered() },
             untransmitted: if datagrams.below_ip { None } else { sender.untransmitted() },
+            not_forwarded: if datagrams.below_ip { None } else { middle.and_then(|middle| middle.input.undelivered()) },
         };
-        for drop in &DROPS {
-            let mut finding = Finding::read(drop, if drop.machine == Sender { sender } else { receiver });
-            if datagrams.below_ip && drop.stage.is_of_ip() {
-                finding.net = 0;
-                finding.counters.clear();
-            }
-            match drop.id {
-                // One that waited in vain for room in the socket's buffer is an error to the counters of IP and UDP.
-                DropCause::SenderIp | DropCause::SendBuffer => finding.take_off_retries(datagrams.send_retries),
-                _ => {}
-            }
-            match drop.id {
-                // send(2)'s errors are the same drops, seen from the application.
-                DropCause::SendBuffer if datagrams.send_errors > finding.net => {
-                    finding.net = datagrams.send_errors;
-                    let value = datagrams.send_errors;
-                    finding.counters = vec![Counted { source: Source::Send, name: "send".to_owned(), value }];
-                    finding.adjustments.clear();
-                }
-                // softnet counts for the whole machine, rx_dropped for the interface.
-                DropCause::Backlog => match receiver.counters.get(Stage::DriverRxRing, "link rx_dropped") {
-                    Some(interface) if interface < finding.net => {
-                        finding.net = interface;
-                        let name = "link rx_dropped".to_owned();
-                        finding.adjustments.push(Adjustment::LimitedByInterface { name, packets: interface });
-                    }
-                    Some(_) if finding.net > 0 => {
-                        finding.again.push(Counter { end: receiver.end, name: "link rx_dropped".to_owned() });
-                    }
-                    _ => {}
-                },
-                _ => {}
-            }
-            finding.gross = finding.net;
-            for included in drop.includes {
-                let (packets, stage) = (found.get(*included).net, found.get(*included).drop.stage);
-                finding.take_off(packets, stage);
-            }
-            found.of.push(finding);
-        }
         // A discipline that has no room says so before the driver is asked.
         let mut refused = datagrams.refused_below;
         for id in [DropCause::TxRing, DropCause::Qdisc] {
@@ -342,25 +340,78 @@ impl Findings {
         if let Some(drops) = datagrams.socket_drops {
             found.prefer_socket_drops(drops);
         }
-        if datagrams.shared_kernel {
-            for id in [DropCause::Backlog, DropCause::DriverDrops] {
-                let (packets, stage) = (found.get(id).net, found.get(id).drop.stage);
-                if packets.min(found.get(DropCause::TxRing).net) > 0 {
-                    let counter = Counter { end: sender.end, name: "link tx_dropped".to_owned() };
-                    found.get_mut(id).again.push(counter);
+        match middle {
+            None if datagrams.shared_kernel => found.take_off_veth(On::Ends, On::Ends, sender),
+            None => {}
+            Some(between) => {
+                if between.shares_with_sender {
+                    found.take_off_veth(On::Ends, On::Middle, sender);
+                    found.limit_shared_neighbours(datagrams, sender);
                 }
-                found.get_mut(DropCause::TxRing).take_off(packets, stage);
+                if between.shares_with_receiver {
+                    found.take_off_veth(On::Middle, On::Ends, between.output);
+                }
             }
         }
         found
     }
 
+    fn on(&self, on: On) -> &[Finding] {
+        match on {
+            On::Ends => &self.of,
+            On::Middle => &self.middle,
+        }
+    }
+
+    fn find_mut(&mut self, on: On, id: DropCause) -> Option<&mut Finding> {
+        let findings = match on {
+            On::Ends => &mut self.of,
+            On::Middle => &mut self.middle,
+        };
+        findings.iter_mut().find(|finding| finding.drop.id == id)
+    }
+
+    /// All of them, the middle's last.
+    fn all(&self) -> impl Iterator<Item = &Finding> {
+        self.of.iter().chain(&self.middle)
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Finding> {
+        self.of.iter_mut().chain(&mut self.middle)
+    }
+
+    /// Two interfaces of one kernel, a veth pair: what the one's receiving side could not take, the other counts as dropped
+    /// on its way out, again.
+    fn take_off_veth(&mut self, sends: On, receives: On, sender: &Seen<'_>) {
+        for id in [DropCause::Backlog, DropCause::DriverDrops] {
+            let net = |on, id| {
+                let found = self.on(on).iter().find(|finding| finding.drop.id == id);
+                found.map_or((0, Stage::Unplaced), |finding| (finding.net, finding.drop.stage))
+            };
+            let ((packets, stage), (out, _)) = (net(receives, id), net(sends, DropCause::TxRing));
+            if packets.min(out) > 0
+                && let Some(finding) = self.find_mut(receives, id)
+            {
+                finding.again.push(sender.counter("link tx_dropped"));
+            }
+            if let Some(finding) = self.find_mut(sends, DropCause::TxRing) {
+                finding.take_off(packets, stage);
+            }
+        }
+    }
+
     fn get(&self, id: DropCause) -> &Finding {
-        self.of.iter().find(|finding| finding.drop.id == id).expect("an entry includes only entries above it")
+        entry(&self.of, id)
     }
 
     fn get_mut(&mut self, id: DropCause) -> &mut Finding {
-        self.of.iter_mut().find(|finding| finding.drop.id == id).expect("every entry has been read")
+        self.find_mut(On::Ends, id).expect("every entry has been read")
+    }
+
+    /// What each claims, whether or not it can be the trial's.
+    fn claimed(&self) -> Vec<(On, DropCause, u64)> {
+        let of = |on: On| self.on(on).iter().map(move |finding| (on, finding.drop.id, finding.gross));
+        On::BOTH.into_iter().flat_map(of).collect()
     }
 
     /// The trial's own sockets know best what they dropped; the counters of Udp are all sockets'. A socket's
@@ -385,33 +436,44 @@ impl Findings {
     }
 
     /// The sum of all but one.
-    fn others(&self, id: DropCause) -> i128 {
-        self.of.iter().filter(|finding| finding.drop.id != id).map(|finding| i128::from(finding.net)).sum()
+    fn others(&self, on: On, id: DropCause) -> i128 {
+        let sum = |of: &[Finding], but: Option<DropCause>| -> i128 {
+            let others = of.iter().filter(|finding| Some(finding.drop.id) != but);
+            others.map(|finding| i128::from(finding.net)).sum()
+        };
+        let but = |one: On| (one == on).then_some(id);
+        sum(&self.of, but(On::Ends)) + sum(&self.middle, but(On::Middle))
+    }
+
+    /// So many can be this entry's: what is lost and not explained by another.
+    fn possible(&self, on: On, id: DropCause, most: i128) -> u64 {
+        u64::try_from((most - self.others(on, id)).max(0)).unwrap_or(u64::MAX)
     }
 
     /// An interface's rx_dropped counts frames of unknown protocols too (net/core/dev.c, __netif_receive_skb_core).
     /// More than the trial lost were no datagrams of it.
-    fn tell_benign_apart(&mut self, most: i128) -> Option<LossLine> {
-        let net = self.get(DropCause::DriverDrops).net;
+    fn tell_benign_apart(&mut self, on: On, most: i128) -> Option<LossLine> {
+        let net = self.on(on).iter().find(|one| one.drop.id == DropCause::DriverDrops)?.net;
         // As many as elsewhere, to the packet: one drop in two places, which is a contradiction and not benign.
-        if net > 10 && self.of.iter().any(|one| one.drop.id != DropCause::DriverDrops && one.net == net) {
+        if net > 10 && self.on(on).iter().any(|one| one.drop.id != DropCause::DriverDrops && one.net == net) {
             return None;
         }
-        let possible = (most - self.others(DropCause::DriverDrops)).max(0);
-        let drops = self.get_mut(DropCause::DriverDrops);
+        let possible = i128::from(self.possible(on, DropCause::DriverDrops, most));
+        let drops = self.find_mut(on, DropCause::DriverDrops)?;
         let excess = u64::try_from(i128::from(drops.net) - possible).ok().filter(|excess| *excess > 0)?;
         drops.net -= excess;
-        let mut benign = LossLine::new(drops.drop.stage, drops.seen_at, excess, drops.counters.clone());
+        let mut benign = LossLine::new(drops.drop.stage, drops.seen_at.clone(), excess, drops.counters.clone());
         benign.adjustments = drops.adjustments.clone();
         benign.adjustments.push(Adjustment::MoreThanLost { packets: excess });
         drops.adjustments.push(Adjustment::NotOfTheTrial { packets: excess });
         Some(benign)
     }
 
-    /// The tables of neighbours are the whole machine's: what they dropped beyond the trial's loss was others'.
-    fn limit_neighbours(&mut self, most: i128) {
-        let possible = u64::try_from((most - self.others(DropCause::Neighbours)).max(0)).unwrap_or(u64::MAX);
-        let finding = self.get_mut(DropCause::Neighbours);
+    /// Counters of the whole machine, such as those of its table of neighbours: what they dropped beyond the trial's loss was
+    /// others'.
+    fn limit_to_lost(&mut self, on: On, id: DropCause, most: i128) {
+        let possible = self.possible(on, id, most);
+        let Some(finding) = self.find_mut(on, id) else { return };
         if finding.net > possible {
             finding.net = possible;
             finding.adjustments.push(Adjustment::MachineWide);
@@ -422,7 +484,7 @@ impl Findings {
     /// the most part. Of that no more can be the trial's than is not explained otherwise.
     fn reckon_undelivered(&mut self, most: i128) {
         let Some((packets, counters)) = self.undelivered.take() else { return };
-        let possible = u64::try_from((most - self.others(DropCause::Undelivered)).max(0)).unwrap_or(u64::MAX);
+        let possible = self.possible(On::Ends, DropCause::Undelivered, most);
         let finding = self.get_mut(DropCause::Undelivered);
         (finding.gross, finding.net) = (packets, packets.min(possible));
         finding.counters = counters;
@@ -440,15 +502,17 @@ impl Findings {
     }
 
     fn disagreements(&mut self) -> Vec<Disagreement> {
-        let of = self.of.iter_mut().filter_map(|finding| finding.disagreement.take());
+        let of = self.all_mut().filter_map(|finding| finding.disagreement.take());
         of.map(Disagreement::Contradiction).collect()
     }
 
     fn into_lines(mut self) -> Vec<LossLine> {
+        self.of.append(&mut self.middle);
         self.of.retain(|finding| finding.net > 0);
+        let mut lines: Vec<LossLine> = self.of.into_iter().map(Finding::into_line).collect();
         // Stable: lines of one stage stay in the table's order.
-        self.of.sort_by_key(|finding| finding.drop.stage);
-        self.of.into_iter().map(Finding::into_line).collect()
+        lines.sort_by_key(LossLine::place);
+        lines
     }
 
     /// Turns counters of fragments into datagrams where that can be known, and drops them where it cannot.
@@ -459,18 +523,21 @@ impl Findings {
         let refused = self.get(DropCause::SenderIp).gross.max(self.get(DropCause::SendBuffer).gross);
         // Counted only after net.ipv4.ipfrag_time, 30 s by default: most trials end before.
         let reassembly_failures = self.reassembly_failures;
-        let mut suspects: Vec<(DropCause, u64)> = Vec::new();
+        let mut suspects: Vec<(On, DropCause, u64)> = Vec::new();
         // Fragments that came alone fail too, wherever the others were dropped: it is a place of its own only where
         // there is no other.
         let alone =
-            self.of.iter().all(|one| one.drop.unit != Frames || one.net == 0 || one.drop.id == DropCause::Reassembly);
+            self.all().all(|one| one.drop.unit != Frames || one.net == 0 || one.drop.id == DropCause::Reassembly);
         if !alone {
             self.get_mut(DropCause::Reassembly).net = 0;
         }
-        for finding in self.of.iter_mut().filter(|finding| finding.drop.unit == Frames && finding.net > 0) {
-            let known = if finding.drop.id == DropCause::Qdisc { finding.net.min(refused) } else { 0 };
+        let ends = self.of.iter_mut().map(|finding| (On::Ends, finding));
+        let all = ends.chain(self.middle.iter_mut().map(|finding| (On::Middle, finding)));
+        for (on, finding) in all.filter(|(_, finding)| finding.drop.unit == Frames && finding.net > 0) {
+            let is_refused = (on, finding.drop.id) == (On::Ends, DropCause::Qdisc);
+            let known = if is_refused { finding.net.min(refused) } else { 0 };
             if finding.net > known {
-                suspects.push((finding.drop.id, finding.net - known));
+                suspects.push((on, finding.drop.id, finding.net - known));
             }
             finding.net = known;
             finding.adjustments.push(match finding.drop.id {
@@ -478,20 +545,76 @@ impl Findings {
                 _ => Adjustment::Fragments { per_datagram, reassembly_failures },
             });
         }
-        let explained = self.of.iter().fold(0u64, |sum, finding| sum.saturating_add(finding.net));
+        let explained = self.all().fold(0u64, |sum, finding| sum.saturating_add(finding.net));
         let rest = u64::try_from(lost).unwrap_or(0).saturating_sub(explained);
         match suspects[..] {
             [] => {}
             // Every fragment that is dropped costs a datagram at most, and nobody else dropped any.
-            [(id, fragments)] => self.get_mut(id).net += rest.min(fragments),
+            [(on, id, fragments)] => {
+                self.find_mut(on, id).iter_mut().for_each(|finding| finding.net += rest.min(fragments));
+            }
             _ => {
-                let place = |&(id, fragments)| FragmentsAt { stage: self.get(id).drop.stage, fragments };
+                let place =
+                    |&(on, id, fragments): &_| FragmentsAt { stage: entry(self.on(on), id).drop.stage, fragments };
                 let stages = suspects.iter().map(place).collect();
                 let stages = SeveralStages { stages, per_datagram, reassembly_failures };
                 disagreements.push(Disagreement::SeveralStages(stages));
             }
         }
     }
+}
+
+/// What the counters of two machines with a link between them say of these entries, of which the table's order is kept.
+fn read_all(
+    drops: impl Iterator<Item = &'static Drop>,
+    datagrams: &Datagrams,
+    sender: &Seen<'_>,
+    receiver: &Seen<'_>,
+) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::with_capacity(DROPS.len());
+    for drop in drops {
+        let mut finding = Finding::read(drop, if drop.machine == Sender { sender } else { receiver });
+        if datagrams.below_ip && drop.stage.is_of_ip() {
+            finding.net = 0;
+            finding.counters.clear();
+        }
+        match drop.id {
+            // One that waited in vain for room in the socket's buffer is an error to the counters of IP and UDP.
+            DropCause::SenderIp | DropCause::SendBuffer => finding.take_off_retries(datagrams.send_retries),
+            _ => {}
+        }
+        match drop.id {
+            // send(2)'s errors are the same drops, seen from the application.
+            DropCause::SendBuffer if datagrams.send_errors > finding.net => {
+                finding.net = datagrams.send_errors;
+                let value = datagrams.send_errors;
+                finding.counters = vec![Counted { source: Source::Send, name: "send".to_owned(), value }];
+                finding.adjustments.clear();
+            }
+            // softnet counts for the whole machine, rx_dropped for the interface.
+            DropCause::Backlog => match receiver.counters.get(Stage::DriverRxRing, "link rx_dropped") {
+                Some(interface) if interface < finding.net => {
+                    finding.net = interface;
+                    let name = "link rx_dropped".to_owned();
+                    finding.adjustments.push(Adjustment::LimitedByInterface { name, packets: interface });
+                }
+                Some(_) if finding.net > 0 => finding.again.push(receiver.counter("link rx_dropped")),
+                _ => {}
+            },
+            _ => {}
+        }
+        finding.gross = finding.net;
+        for included in drop.includes {
+            let of = entry(&found, *included);
+            finding.take_off(of.net, of.drop.stage);
+        }
+        found.push(finding);
+    }
+    found
+}
+
+fn entry(findings: &[Finding], id: DropCause) -> &Finding {
+    findings.iter().find(|finding| finding.drop.id == id).expect("an entry includes only entries above it")
 }
 
 fn difference(a: u64, b: u64) -> i64 {

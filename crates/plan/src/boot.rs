@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use linerate_machine::end::End;
+use linerate_machine::end::{End, Party};
 use linerate_machine::environment::Environment;
 use linerate_machine::pattern::fits_stars;
 use linerate_machine::setting::BOOT;
@@ -133,11 +133,11 @@ pub(super) fn levels_of(part: &Part, name: &str) -> Vec<String> {
 /// Puts blocks of trials that want the machines booted alike beside one another, where the first of them is: a boot is
 /// dearer than whatever else changes between blocks.
 pub(super) fn side_by_side(blocks: &mut [Vec<&WantedSetting>]) {
-    let boots = |block: &[&WantedSetting]| -> Vec<(End, String)> {
+    let boots = |block: &[&WantedSetting]| -> Vec<(Party, String)> {
         let boots = block.iter().filter(|one| one.change.name == BOOT);
         boots.map(|one| (one.end, one.change.value.clone())).collect()
     };
-    let before: Vec<Vec<(End, String)>> = blocks.iter().map(|block| boots(block)).collect();
+    let before: Vec<Vec<(Party, String)>> = blocks.iter().map(|block| boots(block)).collect();
     blocks.sort_by_cached_key(|block| before.iter().position(|other| *other == boots(block)));
 }
 

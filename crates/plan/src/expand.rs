@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use linerate_machine::change::{CUSTOM, Change, Custom};
-use linerate_machine::end::End;
+use linerate_machine::end::Party;
 use linerate_machine::setting::{self, BadSetting, WhyBad, overlap};
 use linerate_results::record::NullSide;
 use linerate_trial::options::{self, BadOption, REPEAT, canonical, setting_of};
@@ -239,7 +239,7 @@ pub(super) enum Misfit {
     CopyOfNothing { name: String, of: String },
     /// Two settings that are one thing.
     #[error("on the {0}, {1}")]
-    Overlap(End, overlap::Overlap),
+    Overlap(Party, overlap::Overlap),
 }
 
 impl Misfit {
@@ -396,7 +396,7 @@ impl Part {
             let custom = custom.iter().find(|(own, _)| own == setting).map(|(_, how)| how.clone());
             settings.push(WantedSetting { end, change: Change { name: setting.to_owned(), value, custom } });
         }
-        for end in End::BOTH {
+        for end in Party::ALL {
             let of_end = settings.iter().filter(|one: &&WantedSetting| one.end == end);
             if let Some(overlap) = overlap::among(of_end.map(|one| one.change.name.as_str())) {
                 return Err(Misfit::Overlap(end, overlap));
@@ -571,7 +571,7 @@ mod tests {
         let both: Vec<String> = round(0).into_iter().chain(round(1)).collect();
         check(text, "", Some(2), &both.iter().map(String::as_str).collect::<Vec<_>>());
         let trials = plan(text).trials(&[], None).unwrap();
-        assert_eq!((trials[2].settings[0].end, trials[2].settings[0].change.value.as_str()), (End::Target, "9000"));
+        assert_eq!((trials[2].settings[0].end, trials[2].settings[0].change.value.as_str()), (Party::Target, "9000"));
         // A link that is taken down for seconds is not taken down in each round.
         let text = "workload = 'tcp-stream'\n[factors]\ndirection = 'tx,rx'\ntarget.speed = [100, '1G']\n";
         check(

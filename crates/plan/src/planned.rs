@@ -1,7 +1,7 @@
 //! A trial as a plan asks for it: what varies, what is asked, how the machines are set.
 
 use linerate_machine::change::Change;
-use linerate_machine::end::End;
+use linerate_machine::end::Party;
 use linerate_machine::setting;
 use linerate_results::record::NullSide;
 use linerate_results::search::SearchPlace;
@@ -53,7 +53,7 @@ impl PlannedTrial {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedSetting {
     /// Whose.
-    pub end: End,
+    pub end: Party,
     /// Which, and its value.
     pub change: Change,
 }

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use linerate_machine::cpu::CpuShares;
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::{Direction, End, Party};
 use linerate_path::budget::LossLine;
 use linerate_path::stage::Stage;
 use linerate_trial::outcome::TcpSummary;
@@ -217,8 +217,8 @@ pub enum Getter {
     Latency(fn(&Latency) -> Option<f64>),
     Demand(fn(&ServiceDemand) -> Option<f64>),
     Cpu(End, fn(&CpuShares) -> f64),
-    /// What the loss budget puts at this stage, whole trial.
-    LostAt(Stage),
+    /// What the loss budget puts at this stage of the ends, whole trial; `None`: in the machine between them.
+    LostAt(Option<Stage>),
 }
 
 impl Getter {
@@ -250,8 +250,12 @@ pub struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// Absent where the budget has no line of this stage, for then no counter spoke of it.
-    fn lost_at(&self, stage: Stage) -> Option<f64> {
-        let is_it = |line: &&LossLine| line.stage == stage && self.direction.is_none_or(|way| line.direction == way);
+    fn lost_at(&self, stage: Option<Stage>) -> Option<f64> {
+        let is_at = |line: &LossLine| match (stage, line.end) {
+            (None, party) => party == Party::Middle,
+            (Some(stage), party) => party != Party::Middle && line.stage == stage,
+        };
+        let is_it = |line: &&LossLine| is_at(line) && self.direction.is_none_or(|way| line.direction == way);
         let lines = self.record.loss_budget.as_ref()?.iter().filter(is_it);
         lines.map(|line| line.packets).reduce(|sum, more| sum + more).map(|packets| packets as f64)
     }

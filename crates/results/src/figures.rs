@@ -150,6 +150,7 @@ figures! {
     lost("lost_receiver_stack_packets", "lost in the receiver's stack", Stage::ReceiverStack);
     lost("lost_receiver_socket_packets", "lost at the receiver's socket", Stage::ReceiverSocket);
     lost("lost_receiver_application_packets", "lost in the receiver", Stage::ReceiverApplication);
+    lost_by("lost_middle_packets", "lost in the middle", None);
 }
 
 /// Octets of an Ethernet's time that pass with each frame: preamble and gap.
@@ -224,6 +225,10 @@ fn pauses(source: Source<'_>, end: End) -> Option<&PauseFrames> {
 }
 
 const fn lost(name: &'static str, title: &'static str, stage: Stage) -> Figure {
+    lost_by(name, title, Some(stage))
+}
+
+const fn lost_by(name: &'static str, title: &'static str, stage: Option<Stage>) -> Figure {
     Figure { column: SELDOM, ..figure(name, title, Packets, Loss, Getter::LostAt(stage)) }
 }
 

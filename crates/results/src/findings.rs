@@ -35,6 +35,8 @@ mod link_damage;
 mod link_down;
 mod link_speed;
 mod lossy_path;
+mod middle_cpu;
+mod middle_drops;
 mod mss_multiple;
 mod mtu_mismatch;
 mod neighbour_changed;
@@ -69,7 +71,7 @@ mod trouble;
 mod unaccounted;
 mod unaligned;
 
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::{Direction, End, Party};
 use serde::Serialize;
 
 use crate::record::Record;
@@ -91,7 +93,7 @@ pub struct Finding {
     pub direction: Direction,
     /// On which machine; absent where it lies between them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub machine: Option<End>,
+    pub machine: Option<Party>,
     /// What it is, one sentence.
     pub sentence: String,
     /// The figures that it rests on, a clause each.
@@ -173,6 +175,8 @@ pub const RULES: &[Rule] = &[
     fifo_overrun::RULE,
     link_damage::RULE,
     softirq_cpu::RULE,
+    middle_cpu::RULE,
+    middle_drops::RULE,
     interface_filter::RULE,
     softirq_backlog::RULE,
     receive_ring::RULE,
@@ -267,7 +271,7 @@ impl Rule {
             kind: None,
             sure,
             direction: case.way,
-            machine,
+            machine: machine.map(Party::from),
             sentence,
             evidence: Vec::new(),
             tries: Vec::new(),
@@ -279,6 +283,11 @@ impl Rule {
 }
 
 impl Finding {
+    fn on_middle(mut self) -> Finding {
+        self.machine = Some(Party::Middle);
+        self
+    }
+
     fn because(mut self, clause: impl Into<String>) -> Finding {
         self.evidence.push(clause.into());
         self
@@ -349,7 +358,9 @@ mod tests {
                 for suggestion in &finding.tries {
                     is_taken(suggestion).unwrap_or_else(|complaint| panic!("{complaint}: {text}"));
                     assert!(crate::figure::Metric::find(suggestion.metric).is_some(), "{text}");
-                    let bare = suggestion.name.trim_start_matches("target.").trim_start_matches("host.");
+                    let bare = ["target.", "host.", "middle."]
+                        .iter()
+                        .fold(suggestion.name.as_str(), |name, whose| name.trim_start_matches(whose));
                     assert!(rule.suggests.contains(&bare), "{} does not say {bare}: {text}", rule.name);
                 }
             }

@@ -6,16 +6,19 @@ use std::net::IpAddr;
 
 use linerate_machine::change::Changed;
 use linerate_machine::cpu::CpuUse;
-use linerate_machine::end::{End, PerEnd};
+use linerate_machine::end::{End, Party, PerEnd};
 use linerate_machine::environment::Environment;
+use linerate_machine::profile::Profile;
 use linerate_machine::registers::AroundTrial;
 use linerate_machine::setting::{self, BOOT};
 use linerate_path::budget::Seen;
 use linerate_registers::changes::RegisterChanges;
 use linerate_trial::doubt::{Doubt, Doubted};
+use linerate_trial::middle::MiddleOutcome;
 use linerate_trial::outcome::{Outcome, ThreadUse};
 use linerate_trial::spec::Spec;
 
+use crate::middle::Middle;
 use crate::outage;
 use crate::record::{Machine, Record, TrialPlace};
 
@@ -49,6 +52,10 @@ pub struct Conducted<E> {
     pub target: Environment,
     /// The host as it was.
     pub host: Environment,
+    /// The machine between the two as it was, with its interfaces and what was changed on it; nothing is measured there yet.
+    pub middle: Option<Box<Middle>>,
+    /// What it saw.
+    pub middle_outcome: Option<Box<MiddleOutcome>>,
     /// What each end saw, target and host, or why there is nothing.
     pub outcomes: Result<Box<[Outcome; 2]>, E>,
     /// What each end saw of a trial that failed, until then.
@@ -64,6 +71,8 @@ impl<E> Conducted<E> {
             settings: [Vec::new(), Vec::new()],
             target: Environment::default(),
             host: Environment::default(),
+            middle: None,
+            middle_outcome: None,
             outcomes: Err(error),
             partial: PerEnd::default(),
         }
@@ -104,26 +113,16 @@ fn addresses(route: Option<Route>, target: &Environment, host: &Environment) -> 
 
 /// Makes the record.
 pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
-    let Conducted { spec, route, settings, target, host, outcomes, partial } = conducted;
+    let Conducted { spec, route, settings, target, host, middle, middle_outcome, outcomes, partial } = conducted;
     let Label { id, started_at, campaign, plan, trial, endpoints } = label;
     let PerEnd { target: target_endpoint, host: host_endpoint } = endpoints;
     let [target_address, host_address] = addresses(route, &target, &host);
-    let machine = |endpoint, environment, address: Option<String>| Machine {
-        endpoint,
-        address,
-        environment,
-        settings: Vec::new(),
-        cpu: None,
-        counters: Default::default(),
-        pause_frames: None,
-        drop_reasons: None,
-        threads: None,
-        profile: None,
-        registers: None,
-    };
+    let machine =
+        |endpoint, environment, address: Option<String>| Machine { address, ..Machine::of(endpoint, environment) };
     let (target, host) = (machine(target_endpoint, target, target_address), machine(host_endpoint, host, host_address));
     let mut record = Record { id, started_at, campaign, plan, ..Record::blank(&spec, trial, target, host) };
     [record.target.settings, record.host.settings] = settings;
+    let observed = observed(&spec, &mut record, middle, middle_outcome);
     match outcomes {
         Err(error) => {
             record.error = Some(error.to_string());
@@ -146,14 +145,57 @@ pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
             joined.fill(&mut record);
             record.target.profile = joined.profile(&target, &record.target.environment);
             record.host.profile = joined.profile(&host, &record.host.environment);
+            if let Some(middle) = &mut record.middle {
+                // Of a machine that is an end's too, that end's samples are of it all.
+                let shares = |end: &Machine| middle.machine.environment.is_machine_of(&end.environment);
+                let of_target = shares(&record.target).then(|| target.profile.clone()).flatten();
+                let of_host = || shares(&record.host).then(|| host.profile.clone()).flatten();
+                let taken = observed.profile.or(of_target).or_else(of_host);
+                middle.machine.profile = taken.and_then(|taken| joined.profile_of_middle(*taken, middle));
+            }
             doubt_settings(&mut record);
             [target, host].into_iter().for_each(|outcome| keep_machine(&spec, &mut record, outcome));
         }
     }
+    record.doubts.extend(observed.doubts);
     record.doubts.extend(outage::doubt(&record));
     // Of a failed trial as well: why it failed may be QEMU's doing.
     doubt_boards(&mut record);
     record
+}
+
+/// What the machine in the middle saw, beside what its part of the record takes.
+#[derive(Default)]
+struct Observed {
+    profile: Option<Box<Profile>>,
+    doubts: Vec<Doubt>,
+}
+
+/// Puts the machine in the middle into the record, with what it saw.
+fn observed(
+    spec: &Spec,
+    record: &mut Record,
+    middle: Option<Box<Middle>>,
+    outcome: Option<Box<MiddleOutcome>>,
+) -> Observed {
+    let mut observed = Observed::default();
+    let Some(mut middle) = middle else { return observed };
+    let ends = record.machines().into_iter();
+    let shared = ends.filter(|(_, machine)| machine.environment.is_machine_of(&middle.machine.environment));
+    let ends: Vec<End> = shared.map(|(end, _)| end).collect();
+    if !ends.is_empty() {
+        observed.doubts.push(Doubted::MiddleSharesMachine { ends }.into());
+    }
+    if let Some(mut outcome) = outcome {
+        let few = outcome.cpu.as_ref().and_then(CpuUse::few_ticks);
+        let told = outcome.doubts.iter().map(|doubt| doubt.what.clone()).chain(few.map(Doubted::ShortForCpu));
+        observed.doubts.extend(told.map(|what| Doubt::of(Party::Middle, what)));
+        outcome.cpu = outcome.cpu.take().filter(CpuUse::is_told);
+        observed.profile = outcome.profile.take();
+        middle.handle_outcome(*outcome, spec.registers.then_some(registers));
+    }
+    record.middle = Some(*middle);
+    observed
 }
 
 /// Of a trial that failed: what both ends saw until then, in time and by counters. It has no figures.
@@ -187,7 +229,7 @@ fn keep_machine(spec: &Spec, record: &mut Record, outcome: Outcome) {
 
 /// Doubts every figure of a machine that is emulated.
 fn doubt_boards(record: &mut Record) {
-    if [&record.target, &record.host].iter().any(|machine| machine.endpoint.starts_with("board:")) {
+    if record.parties().any(|(_, machine)| machine.endpoint.starts_with("board:")) {
         record.doubts.push(Doubted::Emulated.into());
     }
 }
@@ -205,18 +247,24 @@ fn registers(around: Option<AroundTrial>) -> RegisterChanges {
 
 /// Doubts a setting that is not what was asked.
 fn doubt_settings(record: &mut Record) {
-    for (end, machine) in [(End::Target, &record.target), (End::Host, &record.host)] {
-        for one in &machine.settings {
+    let ends = record.parties().map(|(party, machine)| (party, &machine.settings));
+    let ports =
+        record.middle.iter().flat_map(|middle| End::BOTH.map(|end| (Party::Middle, &middle.ports[end].settings)));
+    let mut doubts = Vec::new();
+    for (end, settings) in ends.chain(ports) {
+        for one in settings {
             let read = one.read_back.as_deref();
             if one.name == BOOT && read.is_none() {
-                record.doubts.push(Doubt::of(end, Doubted::BootUnchecked { level: one.asked.clone() }));
+                doubts.push(Doubt::of(end, Doubted::BootUnchecked { level: one.asked.clone() }));
             } else if !read.is_some_and(|read| setting::agrees(&one.name, &one.asked, read)) {
                 let (setting, asked) = (format!("{end}.{}", one.name), one.asked.clone());
                 let read_back = one.read_back.clone();
-                record.doubts.push(Doubted::SettingNotTaken { setting, asked, read_back }.into());
+                doubts.push(Doubted::SettingNotTaken { setting, asked, read_back }.into());
             }
         }
     }
+    doubts.dedup();
+    record.doubts.extend(doubts);
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub mod findings;
 pub mod history;
 pub mod id;
 pub mod join;
+pub mod middle;
 pub mod observation;
 pub mod outage;
 #[cfg(test)]

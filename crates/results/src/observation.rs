@@ -4,11 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use linerate_machine::change::Changed;
+use linerate_machine::end::End;
+use linerate_registers::changes::RegisterChanges;
 use linerate_trial::spec::{Spec, Workload};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::figure::{METRICS, Metric};
+use crate::middle::Port;
 use crate::record::{Machine, NullSide, Record};
 
 /// A record, as far as it is compared.
@@ -128,9 +132,12 @@ impl Observation {
         let latency = record.result.as_ref().and_then(|figures| figures.latency.as_ref());
         facts.extend(latency.map(|latency| ("latency_of".to_owned(), latency.of.clone())));
         let mut machines = BTreeMap::new();
-        for (end, machine) in record.machines() {
-            facts.insert(format!("{end}.endpoint"), machine.endpoint.clone());
-            machine_facts(end.name(), machine, &mut machines);
+        for (party, machine) in record.parties() {
+            facts.insert(format!("{party}.endpoint"), machine.endpoint.clone());
+            machine_facts(party.name(), machine, &mut machines);
+        }
+        for (end, port) in record.middle.iter().flat_map(|middle| End::BOTH.map(|end| (end, &middle.ports[end]))) {
+            port_facts(&format!("middle.{PORTS}.{end}"), port, &mut machines);
         }
         if let Some(figures) = &record.result {
             let used = [("sender_api", &figures.flow.sender_api), ("receiver_api", &figures.flow.receiver_api)];
@@ -173,10 +180,30 @@ fn machine_facts(whose: &str, machine: &Machine, facts: &mut BTreeMap<String, St
     if let Some(cpu) = &machine.cpu {
         facts.insert(format!("{whose}.cpu.method"), cpu.method.clone());
     }
-    if let Some(registers) = &machine.registers {
-        facts.extend(registers.stood.iter().map(|(name, is)| (format!("{whose}.registers.{name}"), is.clone())));
+    register_facts(whose, machine.registers.as_ref(), facts);
+    setting_facts(whose, &machine.settings, facts);
+}
+
+/// What stands before the facts of the middle's interfaces: `middle.ports.target.nic.mtu`.
+pub const PORTS: &str = "ports";
+
+fn port_facts(whose: &str, port: &Port, facts: &mut BTreeMap<String, String>) {
+    facts.insert(format!("{whose}.interface"), port.interface.clone());
+    if let Ok(value) = serde_json::to_value(&port.nic) {
+        flatten(&mut format!("{whose}.nic"), value, facts);
     }
-    for setting in &machine.settings {
+    facts.remove(&format!("{whose}.nic.carrier_changes"));
+    register_facts(whose, port.registers.as_ref(), facts);
+    setting_facts(whose, &port.settings, facts);
+}
+
+fn register_facts(whose: &str, registers: Option<&RegisterChanges>, facts: &mut BTreeMap<String, String>) {
+    let stood = registers.into_iter().flat_map(|registers| &registers.stood);
+    facts.extend(stood.map(|(name, is)| (format!("{whose}.registers.{name}"), is.clone())));
+}
+
+fn setting_facts(whose: &str, settings: &[Changed], facts: &mut BTreeMap<String, String>) {
+    for setting in settings {
         let is = setting.read_back.as_ref().or(setting.set.as_ref()).unwrap_or(&setting.asked);
         let text = if *is == setting.asked { is.clone() } else { format!("{is} (asked {})", setting.asked) };
         facts.insert(format!("{whose}.{}", setting.name), text);
@@ -218,6 +245,8 @@ mod tests {
             ("target.cpu.method", "/proc/stat"),
             ("host.nic.rings.rx.current", "512"),
             ("host.sysctls.net.core.rmem_max", "212992"),
+            ("middle.kernel", "6.12.48"),
+            ("middle.ports.target.nic.mtu", "1500"),
         ] {
             assert_eq!(around.get(name), Some(value), "{name}");
         }

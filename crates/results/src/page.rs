@@ -117,7 +117,7 @@ fn every_stage_and_doubt_is_named() {
         .chain([DoubtKind::SoakNotCalibrated, DoubtKind::EndMarkLost])
         .chain([DoubtKind::CountersMissing, DoubtKind::SettingNotTaken, DoubtKind::BootUnchecked, DoubtKind::Emulated])
         .chain([DoubtKind::LinkWentDown, DoubtKind::Silence, DoubtKind::FragmentsLost, DoubtKind::Segmented])
-        .chain([DoubtKind::ProfileReduced])
+        .chain([DoubtKind::ProfileReduced, DoubtKind::MiddleSharesMachine, DoubtKind::MiddleNotOnPath])
     {
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         assert!(page.contains(&format!("| `{}` |", kind.name())), "{}", kind.name());

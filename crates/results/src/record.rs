@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use linerate_machine::change::Changed;
 use linerate_machine::cpu::{CpuShares, CpuUse};
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::environment::Environment;
 use linerate_machine::words;
 use linerate_path::budget::{LossLine, Passage, PauseFrames};
@@ -22,6 +22,7 @@ use linerate_trial::spec::{Spec, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::examination::Examination;
+use crate::middle::Middle;
 use crate::profile::MachineProfile;
 use crate::search::SearchPlace;
 use crate::time_budget::TimeLine;
@@ -60,6 +61,9 @@ pub struct Record {
     pub target: Machine,
     /// The machine at the other end.
     pub host: Machine,
+    /// The machine between the two, where one was observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub middle: Option<Middle>,
     /// The figures; absent when the trial failed.
     pub result: Option<Figures>,
     /// The figures in time slices.
@@ -118,6 +122,7 @@ impl Record {
             asked: spec.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect(),
             target,
             host,
+            middle: None,
             result: None,
             intervals: Vec::new(),
             path: Vec::new(),
@@ -143,13 +148,8 @@ impl Record {
     pub fn into_brief(mut self) -> Record {
         self.intervals = Vec::new();
         self.path = Vec::new();
-        for machine in [&mut self.target, &mut self.host] {
-            machine.environment = machine.environment.in_brief();
-            machine.counters = Counters::default();
-            machine.drop_reasons = None;
-            machine.profile = machine.profile.as_ref().map(MachineProfile::in_brief);
-            machine.registers = None;
-        }
+        (self.target, self.host) = (self.target.into_brief(), self.host.into_brief());
+        self.middle = self.middle.map(Middle::into_brief);
         if let Some(figures) = &mut self.result {
             figures.flow.arrival_gaps = None;
             figures.flow.departure_gaps = None;
@@ -166,7 +166,19 @@ impl Record {
         (!self.asked.is_empty()).then(|| Spec::from_asked(self.workload, &self.asked))
     }
 
-    /// One of the two machines.
+    /// All machines: the target, the host, and the one between them where there is one.
+    pub fn parties(&self) -> impl Iterator<Item = (Party, &Machine)> {
+        let ends = self.machines().into_iter().map(|(end, machine)| (Party::from(end), machine));
+        ends.chain(self.middle.iter().map(|middle| (Party::Middle, &middle.machine)))
+    }
+
+    /// The counters of all machines, with the names of those that have them; of the middle those of each interface apart.
+    pub fn counters(&self) -> Vec<(String, &Counters)> {
+        let ends = self.machines().into_iter().map(|(end, machine)| (end.to_string(), &machine.counters));
+        ends.chain(self.middle.iter().flat_map(Middle::counters)).collect()
+    }
+
+    /// One of the two ends.
     pub fn machine(&self, end: End) -> &Machine {
         match end {
             End::Target => &self.target,
@@ -174,7 +186,7 @@ impl Record {
         }
     }
 
-    /// Both machines, the target first.
+    /// Both ends, the target first.
     pub fn machines(&self) -> [(End, &Machine); 2] {
         [(End::Target, &self.target), (End::Host, &self.host)]
     }
@@ -298,6 +310,35 @@ pub struct Machine {
     /// What changed in the registers of its MAC and PHY over the whole trial; with `registers` on.
     #[serde(default)]
     pub registers: Option<RegisterChanges>,
+}
+
+impl Machine {
+    /// A machine of which nothing is measured yet.
+    pub fn of(endpoint: String, environment: Environment) -> Machine {
+        Machine {
+            endpoint,
+            address: None,
+            environment,
+            settings: Vec::new(),
+            cpu: None,
+            counters: Counters::default(),
+            pause_frames: None,
+            drop_reasons: None,
+            threads: None,
+            profile: None,
+            registers: None,
+        }
+    }
+
+    /// Without what only a record in full shows.
+    pub(crate) fn into_brief(mut self) -> Machine {
+        self.environment = self.environment.in_brief();
+        self.counters = Counters::default();
+        self.drop_reasons = None;
+        self.profile = self.profile.as_ref().map(MachineProfile::in_brief);
+        self.registers = None;
+        self
+    }
 }
 
 /// What one direction sent, and what of it arrived.

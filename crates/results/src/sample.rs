@@ -7,7 +7,7 @@ use std::path::Path;
 
 use linerate_machine::change::Changed;
 use linerate_machine::cpu::{CpuShares, CpuUse};
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::{Direction, End, Party, PerEnd};
 use linerate_machine::environment::{Amount, Cpu, Eee, Environment, IdleState, IrqTime, LinkModes, Nic, Pause};
 use linerate_machine::probe::{Detection, IcmpError, IcmpReport, Protocol, Refusal, RouteKind, TcpReached};
 use linerate_machine::profile::{Function, Process, Profile, ProfileClock, ProfileScope, Stack};
@@ -24,6 +24,7 @@ use linerate_trial::spec::{Spec, Workload};
 
 use crate::examination::{Came, Examination, Exhausted, Failed, Passed, PerEndMtu, Place, Probe, Step, Unknown};
 use crate::id;
+use crate::middle::{Middle, Port};
 use crate::profile::{Category, CategoryTime, MachineProfile};
 use crate::record::*;
 use crate::stats::noise::Noise;
@@ -93,7 +94,8 @@ pub fn udp(index: u32, direction: Direction, mbit: u32, through: f64) -> Record 
         packets => vec![LossLine {
             stage: Stage::DriverRxRing,
             direction,
-            end: if direction == Direction::Tx { End::Host } else { End::Target },
+            end: if direction == Direction::Tx { Party::Host } else { Party::Target },
+            interface: None,
             packets,
             cause: Some(DropCause::RedirectQueue),
             counters: vec![Counted {
@@ -284,6 +286,7 @@ pub fn full() -> Record {
     }];
     record.target.profile = Some(profile());
     record.target.registers = Some(registers());
+    record.middle = Some(middle());
     record.doubts = other.doubts;
     record.losses = vec![losses(Direction::Tx, 51_020, 47_619, 34), losses(Direction::Rx, 51_020, 32_312, 34)];
     record.time_budget = [Direction::Tx, Direction::Rx].into_iter().flat_map(time_budget).collect();
@@ -519,6 +522,23 @@ fn machine(endpoint: &str, address: &str, busy: f64, cpus: usize) -> Machine {
         profile: None,
         registers: None,
     }
+}
+
+/// A bridge between the two, of two ports: `p1` towards the target, `p0` towards the host.
+pub fn middle() -> Middle {
+    let mut machine = machine("ssh:root@bridge", "", 0.71, 1);
+    let nic = machine.environment.nic.take();
+    (machine.address, machine.threads) = (None, None);
+    machine.counters.add(Stage::SoftirqBacklog, "softnet processed", 102_040);
+    let port = |name: &str| {
+        let nic = nic.clone().map(|nic| Nic { name: name.to_owned(), ..nic });
+        let mut port = Port { interface: name.to_owned(), nic, ..Port::default() };
+        port.counters.add(Stage::DriverRxRing, "link rx_packets", 51_020);
+        port.counters.add(Stage::DriverTxRing, "link tx_packets", 51_020);
+        port.counters.add(Stage::Qdisc, format!("{name} fq_codel drops"), 0);
+        port
+    };
+    Middle { machine, ports: PerEnd { target: port("p1"), host: port("p0") } }
 }
 
 /// What a trial changed in an i.MX6's MAC: a setting, and a counter.

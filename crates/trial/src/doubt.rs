@@ -6,16 +6,16 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use linerate_machine::cpu::FewTicks;
-use linerate_machine::end::End;
+use linerate_machine::end::{End, Party, PerEnd};
 use linerate_path::budget::{Contradiction, Disagreement, Segmented, SeveralStages};
 
 /// A reason not to trust a figure, carried by the record. As text, a sentence with the figures that it rests on, ending in
 /// what to try.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// The machine that it is about, where it is about one of two.
+    /// The machine that it is about, where it is about one of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end: Option<End>,
+    pub end: Option<Party>,
     /// What is doubted, and on what figures.
     #[serde(flatten)]
     pub what: Doubted,
@@ -130,6 +130,20 @@ pub enum Doubted {
         /// For how long.
         silence: Silence,
     },
+    /// The middle runs on the machine of an end, so they share its CPUs.
+    MiddleSharesMachine {
+        /// Of these.
+        ends: Vec<End>,
+    },
+    /// The middle's interfaces counted far less than what passed between the ends.
+    MiddleNotOnPath {
+        /// Towards the target, and towards the host.
+        interfaces: PerEnd<String>,
+        /// Octets that the one with less counted in the direction of the traffic.
+        counted: u64,
+        /// Octets of payload that arrived.
+        passed: u64,
+    },
 }
 
 /// What shows that a machine was not idle when the idle-capacity method calibrated.
@@ -242,9 +256,9 @@ impl From<Doubted> for Doubt {
 }
 
 impl Doubt {
-    /// A doubt about one of the two machines.
-    pub fn of(end: End, what: Doubted) -> Doubt {
-        Doubt { end: Some(end), what }
+    /// A doubt about one of the machines.
+    pub fn of(party: impl Into<Party>, what: Doubted) -> Doubt {
+        Doubt { end: Some(party.into()), what }
     }
 
     /// Its kind.
@@ -270,6 +284,8 @@ impl Doubt {
             Doubted::Emulated => DoubtKind::Emulated,
             Doubted::LinkWentDown { .. } => DoubtKind::LinkWentDown,
             Doubted::Silence { .. } => DoubtKind::Silence,
+            Doubted::MiddleSharesMachine { .. } => DoubtKind::MiddleSharesMachine,
+            Doubted::MiddleNotOnPath { .. } => DoubtKind::MiddleNotOnPath,
         }
     }
 }
@@ -368,6 +384,22 @@ impl Display for Doubted {
                  that was interrupted; look at what lies between, and measure again",
                 silence.words()
             ),
+            Doubted::MiddleSharesMachine { ends } => {
+                let ends: Vec<String> = ends.iter().map(|end| format!("the {end}")).collect();
+                write!(
+                    f,
+                    "the middle runs on the machine of {}, so its CPU use and its profile are of all of them; measure through \
+                     a machine of its own",
+                    ends.join(" and ")
+                )
+            }
+            Doubted::MiddleNotOnPath { interfaces, counted, passed } => write!(
+                f,
+                "the middle's interfaces {} and {} counted {counted} bytes where {passed} arrived: it is not on the way, or \
+                 forwards in hardware, past its kernel; no loss is placed in it: look where the cables go, and name the \
+                 interfaces with --middle-interfaces",
+                interfaces.target, interfaces.host
+            ),
         }
     }
 }
@@ -447,6 +479,10 @@ pub enum DoubtKind {
     LinkWentDown,
     /// Nothing arrived for long in mid-trial, and no link of the ends went down.
     Silence,
+    /// The middle runs on the machine of an end.
+    MiddleSharesMachine,
+    /// The middle's interfaces did not count what passed.
+    MiddleNotOnPath,
 }
 
 impl DoubtKind {
@@ -473,6 +509,8 @@ impl DoubtKind {
             DoubtKind::Emulated => "emulated",
             DoubtKind::LinkWentDown => "link-went-down",
             DoubtKind::Silence => "silence",
+            DoubtKind::MiddleSharesMachine => "middle-shares-machine",
+            DoubtKind::MiddleNotOnPath => "middle-not-on-path",
         }
     }
 }

@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 pub use crate::spec::OPTIONS;
 use crate::spec::{Spec, Workload};
 pub(crate) use kind::Access;
-use linerate_machine::end::End;
-use linerate_machine::setting::{self, BadSetting};
+use linerate_machine::end::Party;
+use linerate_machine::setting::{self, BOOT, BadSetting, RECEIVER_SCHEDULING, WhyBad};
 use linerate_machine::text::nearest;
 use linerate_machine::units::OfferedLoad;
 
@@ -141,7 +141,7 @@ pub enum BadOption {
     #[error("{end}.{bad}")]
     Setting {
         /// Whose.
-        end: End,
+        end: Party,
         /// What is wrong with it.
         bad: BadSetting,
     },
@@ -228,7 +228,7 @@ fn hint(name: &str) -> String {
 /// `target.mtu` of `trget.mtu`: the machine is misspelt.
 fn near_setting(name: &str) -> Option<String> {
     let (machine, setting) = name.split_once('.')?;
-    let end = nearest(machine, [End::Target, End::Host].map(End::name))?;
+    let end = nearest(machine, Party::ALL.map(Party::name))?;
     let known = match setting::find(setting) {
         Ok(_) => setting,
         Err(_) => nearest(setting, setting::SETTINGS.iter().map(|one| one.name))?,
@@ -242,17 +242,26 @@ pub fn find(name: &str) -> Result<&'static OptionRow, BadOption> {
 }
 
 /// The machine and the setting that a name like `target.mtu` means; `None`: it is an option of the trial, or nothing.
-pub fn setting_of(name: &str) -> Option<(End, &str)> {
-    [End::Target, End::Host].into_iter().find_map(|end| {
-        let setting = name.strip_prefix(end.name())?.strip_prefix('.')?;
-        Some((end, setting))
+pub fn setting_of(name: &str) -> Option<(Party, &str)> {
+    Party::ALL.into_iter().find_map(|party| {
+        let setting = name.strip_prefix(party.name())?.strip_prefix('.')?;
+        Some((party, setting))
     })
+}
+
+/// Whether this machine can have the setting: what is of the traffic's ends the one between them has not.
+fn fits(party: Party, setting: &str) -> Result<(), BadOption> {
+    if party == Party::Middle && [BOOT, RECEIVER_SCHEDULING].contains(&setting) {
+        let bad = BadSetting { name: setting.to_owned(), why: WhyBad::OfAnEnd };
+        return Err(BadOption::Setting { end: party, bad });
+    }
+    Ok(())
 }
 
 /// What may stand at an option, or at a setting of a machine; the error names the nearest ones.
 pub fn allowed(name: &str) -> Result<String, BadOption> {
     match setting_of(name) {
-        Some((end, setting)) => match setting::find(setting) {
+        Some((end, setting)) => match fits(end, setting).map(|()| setting::find(setting))? {
             Ok(found) => Ok(found.allowed.to_owned()),
             Err(bad) => Err(BadOption::Setting { end, bad }),
         },
@@ -263,7 +272,9 @@ pub fn allowed(name: &str) -> Result<String, BadOption> {
 /// A value of an option, or of a setting of a machine, written in one way only.
 pub fn canonical(name: &str, text: &str) -> Result<String, BadOption> {
     match setting_of(name) {
-        Some((end, name)) => setting::canonical(name, text).map_err(|bad| BadOption::Setting { end, bad }),
+        Some((end, name)) => {
+            fits(end, name).and_then(|()| setting::canonical(name, text).map_err(|bad| BadOption::Setting { end, bad }))
+        }
         None => find(name)?.canonical(text),
     }
 }
@@ -310,7 +321,7 @@ impl Spec {
 pub fn levels(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
     allowed(name)?;
     // A list of CPUs has commas of its own.
-    let is_cpus = |(_, setting): (End, &str)| setting::find(setting).is_ok_and(|found| found.is_cpus());
+    let is_cpus = |(_, setting): (Party, &str)| setting::find(setting).is_ok_and(|found| found.is_cpus());
     if setting_of(name).is_some_and(is_cpus) {
         return Ok(vec![text.trim().to_owned()]);
     }

@@ -25,7 +25,7 @@ use linerate_path::stage::{Counters, Stage};
 
 use crate::files::Files;
 use crate::interfaces::{self, Link};
-use sources::{Read, SOURCES, Width};
+use sources::{Read, SOURCES, Source, Width};
 
 mod cpu;
 mod driver;
@@ -81,12 +81,28 @@ pub fn snapshot(interface: &str) -> Snapshot {
     snapshot_of(&Files::here(), interface)
 }
 
+/// Reads the counters that are the machine's, and of none of its interfaces.
+pub fn snapshot_of_machine() -> Snapshot {
+    read(&Files::here(), None, |source| !source.is_of_interface)
+}
+
+/// Reads those of an interface alone.
+pub fn snapshot_of_interface(interface: &str) -> Snapshot {
+    read(&Files::here(), Some(interface), |source| source.is_of_interface)
+}
+
 /// The same of a machine with these files. What only netlink tells of another machine is absent, and not missed.
 pub fn snapshot_of(files: &Files, interface: &str) -> Snapshot {
+    read(files, Some(interface), |_| true)
+}
+
+fn read(files: &Files, interface: Option<&str>, is_wanted: impl Fn(&Source) -> bool) -> Snapshot {
     let mut snapshot = Snapshot::default();
+    let named = interface;
+    let interface = named.unwrap_or_default();
     let mut machine = Machine { files, interface, link: None };
     let mut exists = true;
-    if files.are_here() {
+    if files.are_here() && named.is_some() {
         match interfaces::link(interface) {
             Ok(link) => {
                 snapshot.short_link = link.statistics64.is_none();
@@ -100,7 +116,7 @@ pub fn snapshot_of(files: &Files, interface: &str) -> Snapshot {
             }
         }
     }
-    for source in SOURCES.iter().filter(|source| exists || !source.is_of_interface) {
+    for source in SOURCES.iter().filter(|source| is_wanted(source) && (exists || !source.is_of_interface)) {
         let prefix = source.prefix;
         let place = |(name, value)| {
             let name = format!("{prefix}{name}");

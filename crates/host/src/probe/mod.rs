@@ -18,6 +18,7 @@ use std::io;
 use linerate_machine::probe::{IcmpError, Refusal};
 
 pub use send::{MOST_SIZES, Order, probe};
+pub(crate) use way::leaves_by;
 pub use way::way;
 pub use witness::Witness;
 

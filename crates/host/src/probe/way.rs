@@ -71,6 +71,19 @@ pub fn way(local: IpAddr, peer: IpAddr, interface: Option<&str>) -> Way {
     }
 }
 
+/// The interface by which packets to this address leave, and the Ethernet address of the next hop where the kernel knows it.
+pub(crate) fn leaves_by(peer: IpAddr) -> Option<(String, Option<String>)> {
+    let links = interfaces::links().ok()?;
+    let unspecified = match peer {
+        IpAddr::V4(_) => IpAddr::from([0; 4]),
+        IpAddr::V6(_) => IpAddr::from([0; 16]),
+    };
+    let route = route(unspecified, peer, None, None, &links)?;
+    let interface = route.interface?;
+    let next_hop = neighbour(route.gateway.unwrap_or(peer), &interface, &links);
+    Some((interface, next_hop.and_then(|neighbour| neighbour.mac)))
+}
+
 fn state(link: &Link) -> InterfaceState {
     let up = link.flags & libc::IFF_UP as u32 != 0;
     InterfaceState {
@@ -99,7 +112,11 @@ fn route_request(from: IpAddr, to: IpAddr) -> Vec<u8> {
     let bits = (destination.len() * 8) as u8;
     let mut request = vec![family(to), bits, bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     push_attribute(&mut request, RTA_DST, &destination);
-    push_attribute(&mut request, RTA_SRC, &source);
+    if from.is_unspecified() {
+        request[2] = 0;
+    } else {
+        push_attribute(&mut request, RTA_SRC, &source);
+    }
     request
 }
 

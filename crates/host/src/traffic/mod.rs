@@ -46,7 +46,6 @@ use linerate_machine::end::End;
 use linerate_machine::mac::MacAddress;
 use linerate_machine::registers::{AroundTrial, Wanted};
 use linerate_machine::setting::Scheduling;
-use linerate_path::drop_reason::DropReason;
 use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::early_stop::EarlyStop;
 use linerate_trial::flow::Flow;
@@ -54,7 +53,7 @@ use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
 
 use crate::counters::{self, Snapshot};
-use crate::drop_reasons::Tracing;
+use crate::drop_reasons::{self, Tracing};
 use crate::interfaces;
 use crate::profile::{Least, Profiler};
 use crate::registers;
@@ -525,7 +524,7 @@ impl Trial {
                 doubts.push(Doubted::CountersMissing { missing: after.missing }.into());
             }
         }
-        let drop_reasons = self.drop_reasons(&mut doubts);
+        let drop_reasons = self.drops.take().and_then(|drops| drop_reasons::told(*drops, &mut doubts));
         let profile = sampled.profile.map(|taken| Box::new(taken.told()));
         let notes = || profile.as_ref().map(|profile| profile.notes.clone()).unwrap_or_default();
         let missing = self.no_profile.take().map_or_else(notes, |why| vec![why]);
@@ -558,19 +557,6 @@ impl Trial {
             None => Ok(outcome),
             Some(error) => Err(Failed { error, seen: Box::new(outcome) }),
         }
-    }
-
-    /// What the kernel dropped since the flows were opened.
-    fn drop_reasons(&mut self, doubts: &mut Vec<Doubt>) -> Option<Vec<DropReason>> {
-        let counted = self.drops.take()?.and_then(|tracing| {
-            if tracing.is_full() {
-                let why =
-                    "The kernel dropped packets at more places than could be told apart, so drop_reasons lacks some";
-                doubts.push(Doubted::CountersMissing { missing: vec![why.to_owned()] }.into());
-            }
-            tracing.read().map_err(|error| format!("The kernel's drops could not be read ({error}); try again"))
-        });
-        counted.map_err(|why| doubts.push(Doubted::CountersMissing { missing: vec![why] }.into())).ok()
     }
 
     /// What can be doubted of a flow by looking at this end alone.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
-use linerate_machine::end::End;
+use linerate_machine::end::Party;
 use linerate_results::select::LAST;
 
 use super::{CasesArgs, OutputArgs};
@@ -71,7 +71,7 @@ pub(crate) struct RecordsProfileArgs {
     pub(crate) record: String,
     /// Of this machine only
     #[arg(long, value_enum, value_name = "END")]
-    pub(crate) end: Option<EndArg>,
+    pub(crate) end: Option<PartyArg>,
     /// Hold it against this record's profile: which kinds of work and which functions grew or shrank
     #[arg(long, value_name = "SELECTION", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) against: Option<String>,
@@ -83,21 +83,24 @@ pub(crate) struct RecordsProfileArgs {
     pub(crate) folded: bool,
 }
 
-/// One of the two machines.
+/// One of the machines.
 #[derive(ValueEnum, Clone, Copy, Debug)]
-pub(crate) enum EndArg {
+pub(crate) enum PartyArg {
     /// The machine under test
     Target,
     /// The machine at the other end
     Host,
+    /// The machine between the two
+    Middle,
 }
 
-impl EndArg {
-    /// The end itself.
-    pub(crate) fn end(self) -> End {
+impl PartyArg {
+    /// The machine itself.
+    pub(crate) fn party(self) -> Party {
         match self {
-            EndArg::Target => End::Target,
-            EndArg::Host => End::Host,
+            PartyArg::Target => Party::Target,
+            PartyArg::Host => Party::Host,
+            PartyArg::Middle => Party::Middle,
         }
     }
 }

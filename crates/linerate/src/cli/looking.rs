@@ -138,8 +138,9 @@ pub(crate) enum LabArgs {
     /// once, kept in the XDG cache folder, and never installed. Needs QEMU. As board:NAME the board can be measured
     /// while it runs; `linerate run --target board:NAME` also starts one for itself, if it does not.
     Up {
-        /// The board, like sabrelite
-        #[arg(add = ArgValueCompleter::new(complete::boards))]
+        /// The board, like sabrelite; or bridge, router or nat: three network namespaces, of which the one between the others
+        /// forwards, as --middle
+        #[arg(add = ArgValueCompleter::new(complete::labs))]
         name: String,
         /// Ask for newer packages, instead of using what is in the cache
         #[arg(long)]

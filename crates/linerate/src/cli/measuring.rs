@@ -19,6 +19,7 @@ use linerate_trial::tool::Tool;
 use super::reporting::{ReportFile, report_file};
 use super::{CasesArgs, OutputArgs, TableArgs, endpoint, name_and_value, whole_number};
 use crate::complete;
+use crate::measure::middle::GivenPorts;
 use crate::measure::route::GivenAddress;
 use linerate_plan::RoundOrder;
 
@@ -34,6 +35,16 @@ pub(crate) struct EndsArgs {
     /// The machine at the other end of the cable; by default as for --target, else this one, or where a board's cable ends
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) host: Option<Endpoint>,
+    /// The machine between the two, which forwards the test traffic: a bridge, a router, a NAT; as for --target
+    ///
+    /// A third agent there reads its counters, CPUs, profile, registers and settings around each trial, and sends nothing: what
+    /// it dropped is named in the loss budget.
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    pub(crate) middle: Option<Endpoint>,
+    /// The middle's interfaces that carry the traffic, the one towards the target first; found by itself by what a bridge has
+    /// learnt and where a router's routes go
+    #[arg(long, value_name = "TARGET,HOST", requires = "middle")]
+    pub(crate) middle_interfaces: Option<GivenPorts>,
     /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way.
     /// A link-local one (fe80::2) may have its interface behind it, of either end: fe80::2%eth0
     #[arg(long, value_name = "ADDRESS")]
@@ -288,7 +299,7 @@ pub(super) fn set_help() -> String {
     }
     text +=
         &format!("  {:<18}  how often to measure each configuration: 1 to 100000\n", linerate_trial::options::REPEAT);
-    text += "\nSettings of a machine are options too, as target.NAME and host.NAME: target.mtu=1500,9000, host.gro=off.\n\
+    text += "\nSettings of a machine are options too, as target.NAME, host.NAME, middle.NAME: target.mtu=1500,9000, host.gro=off.\n\
              docs/settings.md lists them. They are put back when the trials are done, however they end.\n";
     text + "\nExamples:\n  \
             linerate run tcp --target root@board\n  \

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::{boards, connect_options, given_addresses, machines, say_notes, width};
+use super::{boards, connect_options, given_addresses, machines, middle, say_notes, width};
 use crate::cli::{CheckArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::check;
@@ -21,8 +21,9 @@ pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCo
     let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(shared.quiet))?;
     interrupt::listen();
     let given = given_addresses(&arguments.ends);
-    let pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
-    for client in [&pair.target, &pair.host] {
+    let mut pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
+    pair.reach_middle(middle(&arguments.ends)?.as_ref())?;
+    for client in pair.clients() {
         say_notes(client);
     }
     let width = usize::from(width().unwrap_or(100));

@@ -13,7 +13,7 @@ use linerate_machine::printable::in_line;
 use linerate_machine::setting::BOOT;
 use linerate_machine::units::format_duration;
 
-use super::{boards, given_addresses, say_notes};
+use super::{boards, given_addresses, middle, say_notes};
 use crate::cli::{OutputArgs, RunArgs};
 use crate::interrupt;
 use crate::measure::boot::Boots;
@@ -36,8 +36,9 @@ pub(super) fn dry_run(
     let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(quiet))?;
     interrupt::listen();
     let given = given_addresses(&arguments.ends);
-    let pair = Pair::connect(&ends.target, &ends.host, given, options)?;
-    for client in [&pair.target, &pair.host] {
+    let mut pair = Pair::connect(&ends.target, &ends.host, given, options)?;
+    pair.reach_middle(middle(&arguments.ends)?.as_ref())?;
+    for client in pair.clients() {
         say_notes(client);
     }
     // What the plan reads and sets by programs and files of its own is shown and left alone: to run a stranger's plan dry

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use linerate_control::Endpoint;
 use linerate_control::message::Request;
+use linerate_control::{Client, Endpoint};
 use linerate_machine::change::{CUSTOM, Change};
-use linerate_machine::end::End;
+use linerate_machine::end::{End, Party, PerEnd};
 use linerate_machine::units::{format_duration, parse_duration};
 use linerate_results::compare::verdict::Verdict;
 use linerate_results::compare::{self, Comparison, Judged, Wish};
@@ -27,6 +27,7 @@ use crate::cli::{ExplainArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign;
 use crate::measure::error::TrialError;
+use crate::measure::middle::{AskedMiddle, GivenPorts};
 use crate::measure::pair::{ANSWER_TIME, GivenAddresses, Pair};
 use crate::measure::settings;
 use crate::output::out;
@@ -63,7 +64,12 @@ pub(super) fn experiment(
     let given = |address: &Option<String>| address.as_ref().and_then(|text| text.parse().ok());
     let given = GivenAddresses { target: given(&record.target.address), host: given(&record.host.address) };
     let mut pair = Pair::connect(&target, &host, given, &options)?;
-    for client in [&pair.target, &pair.host] {
+    if let Some(middle) = &record.middle {
+        let interfaces = Some(GivenPorts(PerEnd::of(|end| middle.ports[end].interface.clone())));
+        let endpoint = endpoint(&middle.machine.endpoint, arguments.allow_exec)?;
+        pair.reach_middle(Some(&AskedMiddle { endpoint, interfaces }))?;
+    }
+    for client in pair.clients() {
         say_notes(client);
     }
     let before = value_before(&pair, record, suggestion)?;
@@ -129,12 +135,12 @@ fn endpoint(text: &str, allow_exec: bool) -> Result<Endpoint> {
 
 /// The suggested option's value in the record, or the setting's on its machine now.
 fn value_before(pair: &Pair, record: &Record, suggestion: &Try) -> Result<String> {
-    let Some((end, setting)) = setting_of(&suggestion.name) else {
+    let Some((party, setting)) = setting_of(&suggestion.name) else {
         let asked = record.asked.get(&suggestion.name);
         return asked.cloned().with_context(|| format!("the record does not say what {} was", suggestion.name));
     };
-    let interface = interface(pair, end)?;
-    let (readings, _) = settings::get(pair.client(end), interface, vec![setting.to_owned()], Vec::new())?;
+    let (client, interface) = at(pair, party)?;
+    let (readings, _) = settings::get(client, interface, vec![setting.to_owned()], Vec::new())?;
     let reading = readings.into_iter().next().with_context(|| format!("{} could not be read", suggestion.name))?;
     match (reading.value, reading.error) {
         (Some(value), _) => Ok(value),
@@ -146,10 +152,9 @@ fn value_before(pair: &Pair, record: &Record, suggestion: &Try) -> Result<String
     }
 }
 
-fn interface(pair: &Pair, end: End) -> Result<Option<String>> {
+fn at(pair: &Pair, party: Party) -> Result<(&Client, Option<String>)> {
     let route = pair.route(None).map_err(|complaint| anyhow!(complaint))?;
-    let address = if end == End::Target { route.target } else { route.host };
-    Ok(pair.interface(end, address).map(str::to_owned))
+    settings::at(pair, party, route).map_err(|complaint| anyhow!(complaint))
 }
 
 /// A plan of the record's trial, with the suggestion as its factor.
@@ -169,8 +174,11 @@ fn plan_text(record: &Record, factor: &str, sides: [&str; 2], repeat: u32) -> Re
     if !record.asked.contains_key("bytes") && !options.contains_key("duration") {
         options.insert("duration".to_owned(), format_duration(LONGEST).into());
     }
-    for (end, machine) in record.machines() {
-        for one in machine.settings.iter().filter(|one| format!("{end}.{}", one.name) != factor) {
+    let machines = record.parties().map(|(party, machine)| (party, &machine.settings));
+    let ports =
+        record.middle.iter().flat_map(|middle| End::BOTH.map(|end| (Party::Middle, &middle.ports[end].settings)));
+    for (end, settings) in machines.chain(ports) {
+        for one in settings.iter().filter(|one| format!("{end}.{}", one.name) != factor) {
             if one.name.starts_with(CUSTOM) {
                 bail!(
                     "the record's {end}.{} is of a plan's own making; add {factor} to that plan as a factor",
@@ -231,22 +239,20 @@ fn verdict(comparison: &Comparison, suggestion: &Try) -> Result<String, String> 
 
 /// Sets it once more, to stay.
 fn keep(pair: &Pair, suggestion: &Try) -> Result<()> {
-    let Some((end, setting)) = setting_of(&suggestion.name) else {
+    let Some((party, setting)) = setting_of(&suggestion.name) else {
         bail!("{} is an option of each trial, and no setting that a machine could keep", suggestion.name);
     };
     let change = Change { name: setting.to_owned(), value: suggestion.value.clone(), custom: None };
-    let client = pair.client(end);
-    settings::set(client, interface(pair, end)?, vec![change], settings::may_cut(setting)).map_err(
-        |error| match error {
-            TrialError::Refused(sentence)
-            | TrialError::NotOpened(sentence)
-            | TrialError::Traffic(sentence)
-            | TrialError::Lost(sentence) => {
-                anyhow!(sentence)
-            }
-            TrialError::Interrupted => anyhow!("interrupted; nothing is changed"),
-        },
-    )?;
+    let (client, interface) = at(pair, party)?;
+    settings::set(client, interface, vec![change], settings::may_cut(setting)).map_err(|error| match error {
+        TrialError::Refused(sentence)
+        | TrialError::NotOpened(sentence)
+        | TrialError::Traffic(sentence)
+        | TrialError::Lost(sentence) => {
+            anyhow!(sentence)
+        }
+        TrialError::Interrupted => anyhow!("interrupted; nothing is changed"),
+    })?;
     client.request(Request::Keep, ANSWER_TIME)?;
     Ok(())
 }

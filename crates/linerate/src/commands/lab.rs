@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use linerate_lab::boards::{BOARDS, Board};
+use linerate_lab::{Between, Forwards, PORTS, Privilege, privilege};
 
 use super::boards::{Start, folders, start};
 use crate::cli::{Cable, LabArgs};
@@ -53,7 +54,8 @@ fn list() -> Result<()> {
     out!("{}", render::words(["board", "driver", "what it is", "state"], rows, super::width()));
     out!(
         "\nlinerate run tcp --target board:{}    starts the board, measures, ends it\n\
-         Boards show how drivers behave, not how fast they are (docs/lab.md).\n",
+         Boards show how drivers behave, not how fast they are (docs/lab.md).\n\
+         And linerate lab up bridge, router or nat: a machine that forwards, between two others (--middle).\n",
         BOARDS[0].name
     );
     Ok(())
@@ -61,6 +63,9 @@ fn list() -> Result<()> {
 
 /// Starts a board and stays with it.
 fn up(name: &str, wanted: &Start) -> Result<()> {
+    if let Some(forwards) = Forwards::ALL.into_iter().find(|forwards| forwards.name() == name) {
+        return up_between(forwards);
+    }
     let name = known(name)?;
     let board = Board::find(&name).map_err(anyhow::Error::msg)?;
     let progress = Progress::new(false);
@@ -72,6 +77,31 @@ fn up(name: &str, wanted: &Start) -> Result<()> {
         board.limits
     );
     while !started.has_ended() && !interrupt::requested() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+/// Makes a host, a target and a machine between them, and stays with them.
+fn up_between(forwards: Forwards) -> Result<()> {
+    if privilege() != Privilege::Root {
+        bail!("the machines of a {} are network namespaces that other programs enter; run as root", forwards.name());
+    }
+    interrupt::listen();
+    let lab = Between::up(forwards)?;
+    lab.notes().iter().for_each(|note| say(format_args!("linerate: {note}")));
+    let [target, host, middle] =
+        [lab.target_netns(), lab.host_netns(), lab.middle_netns()].map(|path| path.display().to_string());
+    out!(
+        "A {} runs between two machines. To measure through it:\n\n\
+         linerate run udp-stream --target netns:{target} --host netns:{host} --middle netns:{middle}\n\n\
+         Its interfaces are {} towards the host and {} towards the target; nsenter --net={middle} enters it.\n\
+         Ctrl-C ends it.\n",
+        forwards.name(),
+        PORTS[0],
+        PORTS[1]
+    );
+    while !interrupt::requested() {
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())

@@ -10,21 +10,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use linerate_control::message::{Event, LONGEST_PROFILE_S, Reply, Request};
 use linerate_control::{AgentEvent, Client};
-use linerate_machine::end::End;
+use linerate_machine::end::Party;
 use linerate_machine::profile::Profile;
 use linerate_machine::units::parse_duration;
 use linerate_results::profile::account::{Work, account};
 use linerate_results::profile::difference;
-use linerate_results::record::{Machine, Record};
+use linerate_results::record::Record;
 
 use super::selection::one_record;
 use super::{connect_options, open_store, say_notes, width};
-use crate::cli::{RecordsProfileArgs, SharedArgs, TargetArgs, TargetProfileArgs};
+use crate::cli::{PartyArg, RecordsProfileArgs, SharedArgs, TargetArgs, TargetProfileArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
 use crate::render;
 use crate::render::flame;
+use crate::render::profile::{Profiled, profiled};
 
 /// What symbols take to read, beyond the time that is sampled: a slow board's kernel writes hundreds of thousands of
 /// them out.
@@ -97,52 +98,47 @@ fn wait(client: &Client, time: Duration) -> Result<Profile> {
 pub(super) fn of_record(arguments: &RecordsProfileArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let store = open_store(shared)?;
     let record = one_record(&store, &arguments.record)?;
-    let ends = match arguments.end {
-        Some(end) => vec![end.end()],
-        None => vec![End::Target, End::Host],
-    };
-    let with_profile: Vec<End> = ends.into_iter().filter(|end| machine(&record, *end).profile.is_some()).collect();
-    let Some(&first) = with_profile.first() else {
+    let all = profiled(&record);
+    let wanted = arguments.end.map(PartyArg::party);
+    let wanted: Vec<&Profiled<'_>> = all.iter().filter(|one| wanted.is_none_or(|party| party == one.party)).collect();
+    let Some(first) = wanted.first() else {
         bail!("{}", why_none(&record));
     };
     if let Some(against) = &arguments.against {
         let before = one_record(&store, against)?;
-        return hold_against(&before, &record, first, arguments.svg.as_deref());
+        return hold_against(&before, &record, first.party, arguments.svg.as_deref());
     }
     if let Some(path) = &arguments.svg {
-        let machine = machine(&record, first);
-        let profile = machine.profile.as_ref().expect("only ends with a profile are left");
-        let title = format!("{first} CPUs: {} {} of {}", record.workload, record.direction, record.plan);
-        draw(path, flame::picture(profile, driver_of(machine), &title))?;
-        if with_profile.len() > 1 {
-            say(format_args!("linerate: the picture is of the {first}; --end host draws the other"));
+        let title = format!("{} CPUs: {} {} of {}", first.party, record.workload, record.direction, record.plan);
+        draw(path, flame::picture(first.profile, first.driver, &title))?;
+        if let Some(other) = wanted.get(1) {
+            say(format_args!("linerate: the picture is of the {}; --end {} draws another", first.party, other.party));
         }
     }
-    for end in with_profile {
-        let machine = machine(&record, end);
-        let Some(profile) = &machine.profile else { continue };
+    for Profiled { party, profile, driver } in wanted {
         if arguments.folded {
             out!("{}", flame::folded(profile));
             break;
         }
         let unit = if record.workload.is_stream() { "µs/packet" } else { "µs/transaction" };
-        out!("{}\n", render::profile::whole(end.name(), profile, driver_of(machine), unit, width()));
+        out!("{}\n", render::profile::whole(party.name(), profile, *driver, unit, width()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn hold_against(before: &Record, after: &Record, end: End, svg: Option<&Path>) -> Result<ExitCode> {
-    let (Some(old), Some(new)) = (&machine(before, end).profile, &machine(after, end).profile) else {
+fn hold_against(before: &Record, after: &Record, party: Party, svg: Option<&Path>) -> Result<ExitCode> {
+    let of = |record| profiled(record).into_iter().find(|one| one.party == party).map(|one| one.profile);
+    let (Some(old), Some(new)) = (of(before), of(after)) else {
         bail!("{}", why_none(before));
     };
     if let Some(path) = svg {
-        let title = format!("{end} CPUs: {} against {}", after.id, before.id);
+        let title = format!("{party} CPUs: {} against {}", after.id, before.id);
         draw(path, flame::difference(old, new, &title))?;
     }
     let Some(difference) = difference::difference(old, new) else {
         bail!("one of the two profiles tells no times; take both on machines whose /proc/stat can be read");
     };
-    out!("{end}, before: {}\n{end}, after:  {}\n\n", named(before), named(after));
+    out!("{party}, before: {}\n{party}, after:  {}\n\n", named(before), named(after));
     out!("{}", render::profile::difference(&difference, width()));
     Ok(ExitCode::SUCCESS)
 }
@@ -159,14 +155,6 @@ fn why_none(record: &Record) -> String {
         Some(doubt) => format!("the record {} has no profile: {}", record.id, doubt),
         None => format!("the record {} has no profile; run its plan with --profile", record.id),
     }
-}
-
-fn machine(record: &Record, end: End) -> &Machine {
-    if end == End::Target { &record.target } else { &record.host }
-}
-
-fn driver_of(machine: &Machine) -> Option<&str> {
-    machine.environment.nic.as_ref()?.driver.as_deref()
 }
 
 fn draw(path: &Path, picture: std::io::Result<String>) -> Result<()> {

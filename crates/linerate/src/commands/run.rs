@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use linerate_control::Endpoint;
-use linerate_machine::end::{End, PerEnd};
+use linerate_machine::end::{End, Party, PerEnd};
 use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::compare::{self, Wish};
 use linerate_results::observation::Observation;
@@ -21,7 +21,8 @@ use super::compare::percentage;
 use super::order::{OwnedOrder, Wanted};
 use super::report::{at_end, writable};
 use super::{
-    boards, connect_options, dry_run, given_addresses, machines, make_store, report, say_notes, search, status, width,
+    boards, connect_options, dry_run, given_addresses, machines, make_store, middle, report, say_notes, search, status,
+    width,
 };
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::interrupt;
@@ -58,7 +59,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         }
         return search::run(arguments, plan, wanted, shared);
     }
-    let ends = machines(&arguments.ends)?;
+    let (ends, middle) = (machines(&arguments.ends)?, middle(&arguments.ends)?);
     let mut overrides = arguments.set.clone();
     if let Some(method) = arguments.cpu_method {
         let method = if matches!(method, CpuMethodArg::Soak) { "soak" } else { "stat" };
@@ -97,6 +98,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     let fresh = wanted.begin()?;
     check_expected(&expected, &fresh.trials)?;
     check_settings(&ends.target, &fresh.trials)?;
+    check_middle(middle.is_some(), &fresh.trials)?;
     if arguments.dry_run {
         return dry_run::dry_run(&fresh.borrow(), arguments, &ends, shared.quiet, &options);
     }
@@ -108,10 +110,12 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     }
     let progress = Progress::new(shared.quiet);
     // A board that has to be started for this ends with it.
-    let _started = boards::start_for(&[&ends.target, &ends.host], &progress)?;
+    let machines = [&ends.target, &ends.host].into_iter().chain(middle.as_ref().map(|middle| &middle.endpoint));
+    let _started = boards::start_for(&machines.collect::<Vec<_>>(), &progress)?;
     interrupt::listen();
     let given = given_addresses(&arguments.ends);
     let mut pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
+    pair.reach_middle(middle.as_ref())?;
     if let Some(foreign) = &mut pair.foreign {
         foreign.credentials = credentials;
         foreign.unanswered = arguments.allow_unanswered;
@@ -119,7 +123,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     if let Some(endpoint) = &arguments.counters {
         pair.read_counters_by_ssh(endpoint)?;
     }
-    for client in [&pair.target, &pair.host] {
+    for client in pair.clients() {
         say_notes(client);
     }
     foresee(&order, &pair, &progress)?;
@@ -255,6 +259,18 @@ fn check_settings(target: &Endpoint, trials: &[PlannedTrial]) -> Result<()> {
              the machine as ssh:host",
             one.change.name,
             tool.row().server
+        ),
+    }
+}
+
+/// Settings of a machine between the two that nobody named.
+pub(super) fn check_middle(is_there: bool, trials: &[PlannedTrial]) -> Result<()> {
+    let of_middle = trials.iter().flat_map(|trial| &trial.settings).find(|one| one.end == Party::Middle);
+    match of_middle.filter(|_| !is_there) {
+        None => Ok(()),
+        Some(one) => bail!(
+            "middle.{} is a setting of the machine between the two ends, and none is named; give --middle ENDPOINT",
+            one.change.name
         ),
     }
 }

@@ -19,7 +19,8 @@ use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::order::Wanted;
 use super::report::{at_end, writable};
-use super::{boards, connect_options, given_addresses, machines, make_store, say_notes, status, width};
+use super::run::check_middle;
+use super::{boards, connect_options, given_addresses, machines, make_store, middle, say_notes, status, width};
 use crate::cli::{EndsArgs, ReportFile, RunArgs, SearchArgs, SharedArgs, TableArgs};
 use crate::interrupt;
 use crate::measure::campaign;
@@ -135,6 +136,8 @@ fn carry_out(mut wish: Wish<'_>, shared: &SharedArgs) -> Result<ExitCode> {
     }
     wish.report.map(|report| writable(&report.path)).transpose()?;
     let (wanted, bases) = wanted(&wish)?;
+    let middle = middle(wish.ends)?;
+    check_middle(middle.is_some(), &bases)?;
     let options = connect_options(shared)?;
     let mut store = make_store(shared)?;
     let campaign = wish.resume.then(|| resumed(&wish, &wanted, &ends, &store)).transpose()?;
@@ -142,7 +145,8 @@ fn carry_out(mut wish: Wish<'_>, shared: &SharedArgs) -> Result<ExitCode> {
     let _started = boards::start_for(&[&ends.target, &ends.host], &progress)?;
     interrupt::listen();
     let mut pair = Pair::connect(&ends.target, &ends.host, given_addresses(wish.ends), &options)?;
-    for client in [&pair.target, &pair.host] {
+    pair.reach_middle(middle.as_ref())?;
+    for client in pair.clients() {
         say_notes(client);
     }
     let asked = asked(&wish.search, &pair, bases)?;

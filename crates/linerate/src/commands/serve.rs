@@ -371,6 +371,8 @@ fn conducted(served: ServedTest) -> Conducted<linerate_peers::error::Error> {
         settings: [Vec::new(), Vec::new()],
         target,
         host: Environment::default(),
+        middle: None,
+        middle_outcome: None,
         outcomes: ended,
         partial: PerEnd::default(),
     }

@@ -1,11 +1,11 @@
-//! One trial between two agents: prepared, connected, started, watched to its end.
-//! Knows no plan and no record; what both ends saw is returned as they told it.
+//! One trial between two agents, and through a third where there is one: prepared, connected, started, watched to its end.
+//! Knows no plan and no record; what the machines saw is returned as they told it.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use linerate_control::message::{Event, Failure, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
-use linerate_control::{AgentEvent, ControlError};
+use linerate_control::{AgentEvent, Client, ControlError};
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::environment::Environment;
 use linerate_machine::mac::MacAddress;
@@ -85,7 +85,8 @@ fn run(
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let route = pair.route(conducted.spec.ip).map_err(TrialError::Refused)?;
     conducted.route = Some(route);
-    conducted.settings = settings.reach(pair, route, beside.settings)?;
+    let told = settings.reach(pair, route, beside.settings)?;
+    conducted.settings = told.ends;
     conducted.spec.ip = Some(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 });
     if let Some(foreign) = &pair.foreign {
         linerate_peers::fit(foreign.tool, &mut conducted.spec);
@@ -105,6 +106,12 @@ fn run(
         _ => Environment::default(),
     });
     [conducted.target, conducted.host] = described;
+    if let Some(middle) = &pair.middle {
+        let mut described = middle.describe(&middle.ports(pair, route)?, &pair.modules[End::Target])?;
+        described.machine.settings = told.middle;
+        (described.ports.target.settings, described.ports.host.settings) = (told.ports.target, told.ports.host);
+        conducted.middle = Some(Box::new(described));
+    }
     let (hello, answer) = (secret()?, secret()?);
     let foreign = pair.foreign.as_ref().map(|foreign| foreign.at(route.target)).transpose();
     let foreign = foreign.map_err(TrialError::Refused)?;
@@ -132,6 +139,7 @@ fn run(
     }
     let mut partial = Partial::default();
     let mut ended = drive(pair, conducted, route, ready, progress, &mut partial);
+    ended = conclude(pair, conducted, ended);
     if let (Ok(outcomes), Some(before)) = (&mut ended, before) {
         let after = pair.look(route.target).expect("somebody has looked before");
         compare_looks(&mut outcomes[0], before, after);
@@ -150,6 +158,37 @@ fn run(
         conducted.partial = partial;
     }
     ended
+}
+
+/// Asks the machine in the middle what it saw, of a trial that failed as well.
+fn conclude(
+    pair: &Pair,
+    conducted: &mut Conducted,
+    ended: Result<Box<[Outcome; 2]>, TrialError>,
+) -> Result<Box<[Outcome; 2]>, TrialError> {
+    let Some(middle) = pair.middle.as_ref().filter(|_| !interrupt::requested()) else { return ended };
+    match middle.conclude() {
+        Ok(outcome) => {
+            conducted.middle_outcome = outcome;
+            ended
+        }
+        // Why the ends failed is the news.
+        Err(error) => ended.and(Err(error)),
+    }
+}
+
+/// What the middle is asked: of a machine that an end's agent samples, a second profile would tell the same.
+fn observe(pair: &Pair, conducted: &Conducted) -> Result<(), TrialError> {
+    let (Some(middle), Some(described)) = (&pair.middle, &conducted.middle) else { return Ok(()) };
+    let mut spec = conducted.spec.clone();
+    let environment = &described.machine.environment;
+    let ends = [(End::Target, &conducted.target), (End::Host, &conducted.host)];
+    let is_sampled =
+        ends.iter().any(|(end, of_end)| samples_machine(pair.client(*end)) && environment.is_machine_of(of_end));
+    if is_sampled {
+        spec.profile = None;
+    }
+    middle.observe(spec, PerEnd::of(|end| described.ports[end].interface.clone()))
 }
 
 /// Keeps what an end saw of a trial that failed.
@@ -183,8 +222,11 @@ fn compare_looks(target: &mut Outcome, before: Result<Look, String>, after: Resu
 
 /// Whether a profile of the target is one of the host too: to sample a machine twice would cost twice and tell the same.
 fn is_sampled_by_target(pair: &Pair, conducted: &Conducted) -> bool {
-    let samples_machine = pair.target.hello().capabilities.iter().any(|one| one == MACHINE_PROFILE);
-    samples_machine && conducted.target.is_machine_of(&conducted.host)
+    samples_machine(&pair.target) && conducted.target.is_machine_of(&conducted.host)
+}
+
+fn samples_machine(client: &Client) -> bool {
+    client.hello().capabilities.iter().any(|one| one == MACHINE_PROFILE)
 }
 
 fn drive(
@@ -215,7 +257,10 @@ fn drive(
     for connected in connected {
         connected.map_err(of_connecting)?;
     }
+    observe(pair, conducted)?;
+    let observes = pair.middle.as_ref().map(|middle| middle.client.send(Request::Start));
     wait_both([pair.target.send(Request::Start), pair.host.send(Request::Start)])?;
+    observes.map(|pending| pending.wait(ANSWER_TIME)).transpose().map_err(of_control)?;
     watch(pair, conducted, route, progress, partial)
 }
 
@@ -253,6 +298,11 @@ fn watch(
         end = end.other();
         if outcomes[end].is_some() {
             end = end.other();
+        }
+        if let Some(middle) = &pair.middle
+            && let Ok(AgentEvent::Lost(error)) = middle.client.events().try_recv()
+        {
+            return Err(of_control(error));
         }
         match pair.client(end).events().recv_timeout(if far { FAR } else { NEAR }) {
             Ok(AgentEvent::Event(Event::Finished(outcome))) => outcomes[end] = Some(outcome),
@@ -324,9 +374,9 @@ fn why_it_failed(
 
 /// Whether one of the machines is gone. One that is silent gets the time in which silence is noticed.
 fn lost_machine(pair: &Pair) -> Option<TrialError> {
-    let pings = [pair.target.send(Request::Ping), pair.host.send(Request::Ping)];
-    let [target, host] = pings.map(|ping| ping.wait(SIGN_OF_LIFE).err());
-    target.or(host).map(|error| TrialError::Lost(error.to_string()))
+    let pings: Vec<_> = pair.clients().map(|client| client.send(Request::Ping)).collect();
+    let lost: Vec<ControlError> = pings.into_iter().filter_map(|ping| ping.wait(SIGN_OF_LIFE).err()).collect();
+    lost.into_iter().next().map(|error| TrialError::Lost(error.to_string()))
 }
 
 /// The sentence, with what the ends say of their links where one is down and the sentence does not say so.

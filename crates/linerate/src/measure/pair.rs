@@ -1,4 +1,4 @@
-//! The two machines of a measurement: their agents reached, and the lease of both held.
+//! The machines of a measurement: their agents reached, and the lease of each held.
 //! Knows no trials.
 
 use std::fs;
@@ -13,6 +13,7 @@ use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
 
 use super::foreign::ForeignTarget;
+use super::middle::Middle;
 use super::route::{self, GivenAddress, Reach};
 use super::ssh_counters::{Look, SshCounters};
 
@@ -23,6 +24,9 @@ pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(8);
 pub(crate) struct Pair {
     pub(crate) target: Client,
     pub(crate) host: Client,
+    /// The agent in the machine between the two, where there is one.
+    pub(crate) middle: Option<Middle>,
+    holder: Holder,
     reach: PerEnd<Reach>,
     /// How the agents are reached, as the user wrote it; for records and sentences.
     pub(crate) names: PerEnd<String>,
@@ -86,6 +90,8 @@ impl Pair {
         Ok(Pair {
             target: target_client,
             host: host_client,
+            middle: None,
+            holder,
             reach,
             names: PerEnd { target: target.to_string(), host: host.to_string() },
             modules: PerEnd::default(),
@@ -137,13 +143,24 @@ impl Pair {
         Ok(())
     }
 
-    /// Ends both agents at the same time: one that does not hear has a second before it is killed.
+    /// Ends all agents at the same time: one that does not hear has a second before it is killed.
     pub(crate) fn end(self) {
-        let Pair { target, host, .. } = self;
+        let Pair { target, host, middle, .. } = self;
         std::thread::scope(|scope| {
             scope.spawn(|| drop(target));
+            scope.spawn(|| drop(middle));
             drop(host);
         });
+    }
+
+    /// What its agents were reached with.
+    pub(super) fn options(&self) -> &ConnectOptions {
+        &self.options
+    }
+
+    /// Whether the two addresses of a route are in one subnet, so that no router need be between them.
+    pub(crate) fn is_one_subnet(&self, route: Route) -> bool {
+        route::is_one_subnet(&self.reach.target, &self.reach.host, route)
     }
 
     /// Whether both ends are one machine, and in one network namespace of it, as far as that is known.
@@ -162,7 +179,11 @@ impl Pair {
     /// The addresses that test traffic of this protocol uses.
     pub(crate) fn route(&self, ip: Option<Ip>) -> Result<Route, String> {
         let link_local = self.foreign.as_ref().and_then(|foreign| foreign.link_local_route(&self.reach.host, ip));
-        link_local.unwrap_or_else(|| route::find(&self.reach.target, &self.reach.host, ip))
+        link_local.unwrap_or_else(|| {
+            let (target, host) = (&self.reach.target, &self.reach.host);
+            let through = || route::through(target, host, self.middle.as_ref()?.addresses(), ip);
+            route::find(target, host, ip).or_else(|sentence| through().ok_or(sentence))
+        })
     }
 
     /// The interface of an end that its link-local address is meant at; `None` for other addresses.
@@ -194,6 +215,11 @@ fn reach(reply: Reply, endpoint: &Endpoint, given: Option<GivenAddress>, is_one:
         _ => None,
     });
     Reach { addresses, reached_at, given, is_one }
+}
+
+/// Who holds the leases of this pair.
+pub(super) fn holder_of(pair: &Pair) -> Holder {
+    pair.holder.clone()
 }
 
 /// Who measures: a random name for agents, and one for people.

@@ -154,6 +154,36 @@ pub(crate) fn find(target: &Reach, host: &Reach, ip: Option<Ip>) -> Result<Route
     }
 }
 
+/// The route between two ends that a router stands between: each has an address in a subnet of another one of its
+/// interfaces. `None`: it has none in common with both.
+pub(crate) fn through(target: &Reach, host: &Reach, router: &[Address], ip: Option<Ip>) -> Option<Route> {
+    let of = |reach: &Reach| -> Vec<(IpAddr, String)> {
+        let is_usable = |one: &&Address| {
+            one.up
+                && !one.loopback
+                && !is_link_local(&one.address)
+                && ip.is_none_or(|ip| one.address.is_ipv4() == (ip == Ip::V4))
+                && reach.given_address().is_none_or(|given| one.address == given)
+        };
+        let usable = reach.addresses.iter().filter(is_usable);
+        let beside = |one: &Address| {
+            let near = router.iter().find(|its| its.up && its.address != one.address && same_subnet(its, one))?;
+            Some((one.address, near.interface.clone()))
+        };
+        usable.filter_map(beside).collect()
+    };
+    let (of_target, of_host) = (of(target), of(host));
+    let pairs = of_target.iter().flat_map(|target| of_host.iter().map(move |host| (target, host)));
+    let mut apart = pairs.filter(|(target, host)| target.1 != host.1 && target.0.is_ipv4() == host.0.is_ipv4());
+    apart.next().map(|(target, host)| Route { target: target.0, host: host.0 })
+}
+
+/// Whether these addresses of both ends are in one subnet.
+pub(crate) fn is_one_subnet(target: &Reach, host: &Reach, route: Route) -> bool {
+    let at = |reach: &Reach, address| reach.addresses.iter().find(|one| one.address == address).cloned();
+    at(target, route.target).zip(at(host, route.host)).is_some_and(|(target, host)| same_subnet(&target, &host))
+}
+
 fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
     let version = |address: &IpAddr| address.is_ipv4() == (ip == Ip::V4);
     let name = if ip == Ip::V4 { "IPv4" } else { "IPv6" };
@@ -327,6 +357,18 @@ mod tests {
         check(&target, &down, None, None);
         let sentence = find(&target, &down, None).unwrap_err();
         assert!(sentence.ends_with("(down); bring the host's eth0 up there: ip link set eth0 up"), "{sentence}");
+    }
+
+    #[test]
+    fn a_router_is_on_a_subnet_of_each_end() {
+        let (target, host) = (reach(&["127.0.0.1/8", "10.0.2.2/24"]), reach(&["127.0.0.1/8", "10.0.1.2/24"]));
+        let router = at(&["lo 127.0.0.1/8", "p1 10.0.2.1/24", "p0 10.0.1.1/24"], None).addresses;
+        let found = through(&target, &host, &router, None).unwrap();
+        assert_eq!([found.target, found.host], ["10.0.2.2", "10.0.1.2"].map(|ip| ip.parse::<IpAddr>().unwrap()));
+        assert!(!is_one_subnet(&target, &host, found));
+        assert_eq!(through(&target, &host, &router, Some(Ip::V6)), None);
+        // One that has no interface towards the host.
+        assert_eq!(through(&target, &host, &router[..2], None), None);
     }
 
     #[test]

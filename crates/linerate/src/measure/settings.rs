@@ -1,4 +1,4 @@
-//! Both machines set as a trial wants them, and put back at the end.
+//! All machines set as a trial wants them, and put back at the end.
 //! Knows no trial's traffic. That settings go back when this process dies is the agents' business.
 
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use linerate_control::message::{Reply, Request, SETTINGS};
 use linerate_control::{Client, ControlError, Pending};
 use linerate_machine::change::{Change, Changed, PutBack, Reading};
-use linerate_machine::end::{End, PerEnd};
+use linerate_machine::end::{End, Party, PerEnd};
 use linerate_machine::setting::{self, BOOT, DriverRequest, overlap};
 use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
@@ -28,8 +28,54 @@ const CHANGE_TIME: Duration = Duration::from_secs(45);
 /// What is changed at the moment.
 #[derive(Default)]
 pub(crate) struct Settings {
-    /// Of the target, and of the host.
-    applied: PerEnd<Vec<Applied>>,
+    applied: [Vec<Applied>; Seat::ALL.len()],
+}
+
+/// Where settings are: on an end or, of the machine between the two, at one of its interfaces. What is of no interface is
+/// at the one towards the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seat {
+    Target,
+    Host,
+    MiddleTowardsTarget,
+    MiddleTowardsHost,
+}
+
+impl Seat {
+    const ALL: [Seat; 4] = [Seat::Target, Seat::Host, Seat::MiddleTowardsTarget, Seat::MiddleTowardsHost];
+
+    const fn of(end: End) -> Seat {
+        match end {
+            End::Target => Seat::Target,
+            End::Host => Seat::Host,
+        }
+    }
+
+    const fn party(self) -> Party {
+        match self {
+            Seat::Target => Party::Target,
+            Seat::Host => Party::Host,
+            Seat::MiddleTowardsTarget | Seat::MiddleTowardsHost => Party::Middle,
+        }
+    }
+
+    fn takes(self, one: &WantedSetting) -> bool {
+        let name = &one.change.name;
+        one.end == self.party() && *name != BOOT && (self != Seat::MiddleTowardsHost || is_of_interface(name))
+    }
+
+    /// The agent there; `None`: there is no machine between the two.
+    fn client(self, pair: &Pair) -> Option<&Client> {
+        match self {
+            Seat::Target => Some(&pair.target),
+            Seat::Host => Some(&pair.host),
+            Seat::MiddleTowardsTarget | Seat::MiddleTowardsHost => pair.middle.as_ref().map(|middle| &middle.client),
+        }
+    }
+}
+
+fn is_of_interface(name: &str) -> bool {
+    setting::find(name).is_ok_and(|found| found.is_of_interface(name))
 }
 
 /// A change, the interface it was made for, and what came of it.
@@ -39,33 +85,39 @@ struct Applied {
     changed: Changed,
 }
 
+/// What machines have once they are set as a trial wants them.
+pub(crate) struct Told {
+    /// The target and the host.
+    pub(crate) ends: [Vec<Changed>; 2],
+    /// The machine between the two, of none of its interfaces.
+    pub(crate) middle: Vec<Changed>,
+    /// Its interfaces towards the target and towards the host.
+    pub(crate) ports: PerEnd<Vec<Changed>>,
+}
+
 impl Settings {
-    /// Sets both machines as a trial wants them: what it does not name is what it was before the campaign, and what
-    /// is already as wanted is left alone. What is told is what both machines have when all is done.
-    pub(crate) fn reach(
-        &mut self,
-        pair: &Pair,
-        route: Route,
-        wanted: &[WantedSetting],
-    ) -> Result<[Vec<Changed>; 2], TrialError> {
+    /// Sets all machines as a trial wants them: what it does not name is what it was before the campaign, and what
+    /// is already as wanted is left alone. What is told is what they have when all is done.
+    pub(crate) fn reach(&mut self, pair: &Pair, route: Route, wanted: &[WantedSetting]) -> Result<Told, TrialError> {
         if let Some(sentence) = set_by_both(pair, route, wanted) {
             return Err(TrialError::Refused(sentence));
         }
-        for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
-            let wanted = wanted.iter().filter(|one| one.end == end && one.change.name != BOOT);
+        for (seat, interface) in self.seats(pair, route, wanted)? {
+            let wanted = wanted.iter().filter(|one| seat.takes(one));
             let wanted: Vec<&Change> = wanted.map(|one| &one.change).collect();
-            let interface = pair.interface(end, address).map(str::to_owned);
-            if self.reach_one(pair.client(end), end, interface, &wanted)? {
+            let Some(client) = seat.client(pair) else { continue };
+            if self.reach_one(client, seat, interface, &wanted)? {
                 wait_for_link(pair, route)?;
             }
         }
         // A later change may have undone an earlier one, as channels that are made anew forget their CPUs: that is set
         // once more, and what is read then is the truth.
         let mut undone = false;
-        for end in End::BOTH {
-            for (interface, change) in self.read_back(pair.client(end), end)? {
+        for seat in Seat::ALL {
+            let Some(client) = seat.client(pair) else { continue };
+            for (interface, change) in self.read_back(client, seat)? {
                 let cut = may_cut(&change.name);
-                set(pair.client(end), interface, vec![change], cut)?;
+                set(client, interface, vec![change], cut)?;
                 if cut {
                     wait_for_link(pair, route)?;
                 }
@@ -73,23 +125,60 @@ impl Settings {
             }
         }
         if undone {
-            for end in End::BOTH {
-                self.read_back(pair.client(end), end)?;
+            for seat in Seat::ALL {
+                seat.client(pair).map(|client| self.read_back(client, seat)).transpose()?;
             }
         }
-        let told = |end| self.applied[end].iter().map(|one| one.changed.clone()).collect();
-        Ok(End::BOTH.map(told))
+        Ok(self.told())
+    }
+
+    /// Which machines are to be set, each with the interface; of the middle both interfaces, as soon as anything is wanted
+    /// or changed there.
+    fn seats(
+        &self,
+        pair: &Pair,
+        route: Route,
+        wanted: &[WantedSetting],
+    ) -> Result<Vec<(Seat, Option<String>)>, TrialError> {
+        let ends = [(End::Target, route.target), (End::Host, route.host)];
+        let interface = |(end, address)| (Seat::of(end), pair.interface(end, address).map(str::to_owned));
+        let mut seats = ends.map(interface).to_vec();
+        let of_middle = [Seat::MiddleTowardsTarget, Seat::MiddleTowardsHost];
+        let is_touched = wanted.iter().any(|one| one.end == Party::Middle)
+            || of_middle.iter().any(|seat| !self.applied[*seat as usize].is_empty());
+        if let Some(middle) = pair.middle.as_ref().filter(|_| is_touched) {
+            let ports = middle.ports(pair, route)?;
+            let is_one = ports.target == ports.host;
+            seats.push((Seat::MiddleTowardsTarget, Some(ports.target)));
+            if !is_one {
+                seats.push((Seat::MiddleTowardsHost, Some(ports.host)));
+            }
+        }
+        Ok(seats)
+    }
+
+    fn told(&self) -> Told {
+        let told = |seat: Seat| -> Vec<Changed> {
+            self.applied[seat as usize].iter().map(|one| one.changed.clone()).collect()
+        };
+        let of_port = |one: &Changed| is_of_interface(&one.name);
+        let (target, middle) = told(Seat::MiddleTowardsTarget).into_iter().partition(of_port);
+        Told {
+            ends: End::BOTH.map(|end| told(Seat::of(end))),
+            middle,
+            ports: PerEnd { target, host: told(Seat::MiddleTowardsHost) },
+        }
     }
 
     /// Returns whether the link may have gone down.
     fn reach_one(
         &mut self,
         client: &Client,
-        end: End,
+        seat: Seat,
         interface: Option<String>,
         wanted: &[&Change],
     ) -> Result<bool, TrialError> {
-        let applied = &mut self.applied[end];
+        let applied = &mut self.applied[seat as usize];
         let is_wanted =
             |one: &Applied| one.interface == interface && wanted.iter().any(|change| change.name == one.change.name);
         let mut cut = false;
@@ -129,8 +218,8 @@ impl Settings {
     }
 
     /// Reads what is changed on a machine, and returns what is no longer as it was when it was set.
-    fn read_back(&mut self, client: &Client, end: End) -> Result<Vec<(Option<String>, Change)>, TrialError> {
-        let applied = &mut self.applied[end];
+    fn read_back(&mut self, client: &Client, seat: Seat) -> Result<Vec<(Option<String>, Change)>, TrialError> {
+        let applied = &mut self.applied[seat as usize];
         let Some(interface) = applied.first().map(|one| one.interface.clone()) else { return Ok(Vec::new()) };
         let names = applied.iter().map(|one| one.change.name.clone()).collect();
         let custom = applied.iter().filter_map(|one| Some((one.change.name.clone(), one.change.custom.clone()?)));
@@ -151,24 +240,23 @@ impl Settings {
     /// Puts back what is changed on a machine that is about to be booted: what is the user's own may outlive that. A
     /// sentence for each that could not be.
     pub(crate) fn leave(&mut self, pair: &Pair, end: End) -> Vec<String> {
-        if std::mem::take(&mut self.applied[end]).is_empty() {
+        if std::mem::take(&mut self.applied[Seat::of(end) as usize]).is_empty() {
             return Vec::new();
         }
         not_put_back(pair.client(end), restore(pair.client(end), &[], false))
     }
 
-    /// Puts everything back, on both machines at the same time. A sentence for each that could not be.
+    /// Puts everything back, on all machines at the same time. A sentence for each that could not be.
     pub(crate) fn end(self, pair: &Pair) -> Vec<String> {
-        let both = End::BOTH.map(|end| {
-            let is_changed = !self.applied[end].is_empty();
-            is_changed.then(|| ask_restore(pair.client(end), &[], false))
-        });
-        let both = both.map(|pending| pending.map_or(Ok(Vec::new()), told));
-        [End::Target, End::Host]
-            .into_iter()
-            .zip(both)
-            .flat_map(|(end, back)| not_put_back(pair.client(end), back))
-            .collect()
+        let is_changed = |party: Party| {
+            let mut seats = Seat::ALL.into_iter().filter(|seat| seat.party() == party);
+            seats.any(|seat| !self.applied[seat as usize].is_empty())
+        };
+        let seats = [Seat::Target, Seat::Host, Seat::MiddleTowardsTarget];
+        let changed = seats.into_iter().filter(|seat| is_changed(seat.party()));
+        let clients: Vec<&Client> = changed.filter_map(|seat| seat.client(pair)).collect();
+        let asked: Vec<Pending> = clients.iter().map(|client| ask_restore(client, &[], false)).collect();
+        clients.into_iter().zip(asked).flat_map(|(client, pending)| not_put_back(client, told(pending))).collect()
     }
 }
 
@@ -220,7 +308,7 @@ fn not_put_back(client: &Client, told: Result<Vec<PutBack>, ControlError>) -> Ve
 
 /// Why each trial that cannot be measured cannot, as far as that is known before: (index, sentence).
 pub(crate) fn foreseen(pair: &Pair, trials: &[PlannedTrial]) -> Result<Vec<(u32, String)>, ControlError> {
-    let mut asked: Vec<(End, Option<String>, Change, Option<String>)> = Vec::new();
+    let mut asked: Vec<(Party, Option<String>, Change, Option<String>)> = Vec::new();
     let mut refused = Vec::new();
     let mut routes: Vec<(Option<Ip>, Result<Route, String>)> = Vec::new();
     for trial in trials {
@@ -241,15 +329,20 @@ pub(crate) fn foreseen(pair: &Pair, trials: &[PlannedTrial]) -> Result<Vec<(u32,
             continue;
         }
         // What a machine has that is yet to be booted is not known.
-        let known = |end| trial.boot(end).is_none();
+        let known = |party: Party| party.end().is_none_or(|end| trial.boot(end).is_none());
         for WantedSetting { end, change } in trial.settings.iter().filter(|one| known(one.end)) {
-            let address = if *end == End::Target { route.target } else { route.host };
-            let interface = pair.interface(*end, address).map(str::to_owned);
+            let (client, interface) = match at(pair, *end, route) {
+                Ok(at) => at,
+                Err(sentence) => {
+                    refused.push((trial.index, sentence));
+                    break;
+                }
+            };
             let known = asked.iter().find(|(e, i, c, _)| e == end && *i == interface && c == change);
             let error = match known {
                 Some((.., error)) => error.clone(),
                 None => {
-                    let error = error_of(pair.client(*end), interface.clone(), change)?;
+                    let error = error_of(client, interface.clone(), change)?;
                     asked.push((*end, interface, change.clone(), error.clone()));
                     error
                 }
@@ -261,6 +354,22 @@ pub(crate) fn foreseen(pair: &Pair, trials: &[PlannedTrial]) -> Result<Vec<(u32,
         }
     }
     Ok(refused)
+}
+
+/// The agent of a machine, and the interface whose settings are meant; of the middle the one towards the target. The error
+/// is one sentence.
+pub(crate) fn at(pair: &Pair, party: Party, route: Route) -> Result<(&Client, Option<String>), String> {
+    match (party.end(), &pair.middle) {
+        (Some(end), _) => {
+            let address = if end == End::Target { route.target } else { route.host };
+            Ok((pair.client(end), pair.interface(end, address).map(str::to_owned)))
+        }
+        (None, Some(middle)) => {
+            let ports = middle.ports(pair, route).map_err(|error| error.to_string())?;
+            Ok((&middle.client, Some(ports.target)))
+        }
+        (None, None) => Err("there is no machine in the middle; give --middle ENDPOINT".to_owned()),
+    }
 }
 
 /// Why this setting is not there, or cannot have this value; `None`: nobody can tell before it is tried.

@@ -1,9 +1,8 @@
 //! Where the packets of a trial went: what passed each stage, what was lost there, and what no counter explains.
 //! Knows the record's fields, not how they came about.
 
-use linerate_machine::end::Direction;
-use linerate_path::budget::LossLine;
-use linerate_path::stage::Stage;
+use linerate_machine::end::{Direction, End};
+use linerate_path::budget::{Leg, LossLine};
 use linerate_results::record::{PathLine, Record};
 
 use super::forms::Piece;
@@ -49,13 +48,14 @@ fn rows(record: &Record) -> Vec<Vec<Cell>> {
             let title = format!("{direction}, {}", who_sends(direction));
             row(&title, Cell::default(), Cell::default(), "");
         }
-        for stage in Stage::PATH {
-            for passage in path.iter().map(|line| &line.passage).filter(|passage| passage.stage == stage) {
+        for (leg, stage) in Leg::stages(record.middle.is_some()) {
+            let (place, title) = ((leg, stage), leg.title(stage));
+            for passage in path.iter().map(|line| &line.passage).filter(|passage| passage.place() == place) {
                 let passed = Cell::numbers(format!("{} {}", count(passage.packets), passage.unit.name()));
-                row(stage.name(), passed, Cell::default(), &passage.evidence());
+                row(&title, passed, Cell::default(), &passage.evidence());
             }
-            for line in lost.iter().filter(|line| line.stage == stage) {
-                row(stage.name(), Cell::default(), Cell::count(line.packets), &line.evidence());
+            for line in lost.iter().filter(|line| line.place() == place) {
+                row(&title, Cell::default(), Cell::count(line.packets), &line.evidence());
             }
         }
         if let Some(losses) = losses {
@@ -109,10 +109,15 @@ pub(super) fn beside(record: &Record) -> Table {
 
 fn beside_rows(record: &Record) -> Vec<[Cell; 3]> {
     let mut rows = Vec::new();
-    for (end, machine) in record.machines() {
-        let Some(pause) = &machine.pause_frames else { continue };
+    let ends = record.machines().into_iter().map(|(end, machine)| (end.to_string(), &machine.pause_frames));
+    let ports = record
+        .middle
+        .iter()
+        .flat_map(|middle| End::BOTH.map(|towards| (middle.name(towards), &middle.ports[towards].pause_frames)));
+    for (whose, pause) in ends.chain(ports) {
+        let Some(pause) = pause else { continue };
         let mut row = |what: &str, value: Option<Cell>| {
-            let name = Cell::text(format!("pause frames {what} by the {end}"));
+            let name = Cell::text(format!("pause frames {what} by the {whose}"));
             rows.extend(value.map(|value| [name, value, Cell::long(pause.evidence())]));
         };
         row("sent", pause.sent.map(Cell::count));
@@ -132,7 +137,7 @@ pub(super) const OF_KERNELS: &str = "What the kernels dropped, by their own reas
 
 /// What the kernels dropped, by their own reasons.
 pub(super) fn drop_reasons(record: &Record) -> Table {
-    let rows = record.machines().into_iter().flat_map(|(end, machine)| {
+    let rows = record.parties().flat_map(|(end, machine)| {
         machine.drop_reasons.iter().flatten().map(move |one| {
             let told = |text: &Option<String>| Cell::text(text.as_deref().unwrap_or("not told"));
             vec![Cell::text(end.name()), told(&one.reason), told(&one.location), Cell::count(one.packets)]

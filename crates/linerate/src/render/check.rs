@@ -50,7 +50,7 @@ pub(crate) fn conclusion(examination: &Examination) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linerate_machine::end::{Direction, End};
+    use linerate_machine::end::{Direction, End, Party};
     use linerate_machine::probe::{IcmpError, IcmpReport, Protocol};
     use linerate_path::budget::LossLine;
     use linerate_path::stage::Stage;
@@ -63,7 +63,8 @@ mod tests {
         let drop = LossLine {
             stage: Stage::ReceiverStack,
             direction: Direction::Rx,
-            end: End::Target,
+            end: Party::Target,
+            interface: None,
             packets: 3,
             cause: None,
             counters: Vec::new(),

@@ -92,6 +92,8 @@ fn in_short(doubt: &Doubt) -> String {
         Doubted::Emulated => "an emulated board's figures say nothing of hardware".to_owned(),
         Doubted::LinkWentDown { .. } => "the link went down or came up in the trial".to_owned(),
         Doubted::Silence { silence } => format!("nothing arrived for {} in mid-trial", silence.words()),
+        Doubted::MiddleSharesMachine { .. } => "the middle shares a machine with an end: CPU use is of both".to_owned(),
+        Doubted::MiddleNotOnPath { .. } => "the middle did not see what passed: it is not on the way".to_owned(),
     }
 }
 
@@ -117,7 +119,8 @@ pub(super) fn is_doubted(kind: DoubtKind, about: About) -> bool {
         | DoubtKind::SocketBufferClamped
         | DoubtKind::SettingNotTaken
         | DoubtKind::BootUnchecked => matches!(about, About::Rate | About::Loss),
-        // No figure of a table is of the profile.
-        DoubtKind::ProfileReduced => false,
+        DoubtKind::MiddleNotOnPath => about == About::Loss,
+        // No figure of a table is of the profile, or of the middle's CPUs.
+        DoubtKind::ProfileReduced | DoubtKind::MiddleSharesMachine => false,
     }
 }

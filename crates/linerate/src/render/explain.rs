@@ -56,8 +56,13 @@ impl<'a> Explained<'a> {
         let record = self.record;
         let started = record.started_at.get(..19).unwrap_or(&record.started_at).replace('T', " ");
         let mut pieces = vec![Piece::Heading(format!(
-            "{} {} of {started}, target {}, host {} (record {})",
-            record.workload, record.direction, record.target.endpoint, record.host.endpoint, record.id
+            "{} {} of {started}, target {}, host {}{} (record {})",
+            record.workload,
+            record.direction,
+            record.target.endpoint,
+            record.host.endpoint,
+            record.middle.as_ref().map_or(String::new(), |middle| format!(", middle {}", middle.machine.endpoint)),
+            record.id
         ))];
         let mut lines = vec![trouble(record).sentence];
         lines.extend(limit(record));

@@ -1,11 +1,13 @@
 //! Profiles for people: a machine's time by kinds of work and by functions, and how two profiles differ.
 //! Knows no samples one by one; `crate::profile` counts them.
 
+use linerate_machine::end::Party;
 use linerate_machine::profile::{ProfileClock, ProfileScope};
 use linerate_results::profile::difference::{Difference, Row, Unit, by_sample};
 use linerate_results::profile::functions::functions;
 use linerate_results::profile::{Category, CategoryTime, MachineProfile};
 use linerate_results::record::Record;
+use linerate_trial::doubt::DoubtKind;
 
 use super::fitting::grid;
 use super::number::{count, figure, percent};
@@ -15,13 +17,34 @@ use super::{sentence, wrapped};
 /// The most functions that are shown.
 const FUNCTIONS: usize = 25;
 
+/// A machine with a profile, and the driver of its interface.
+pub(crate) struct Profiled<'a> {
+    pub(crate) party: Party,
+    pub(crate) profile: &'a MachineProfile,
+    pub(crate) driver: Option<&'a str>,
+}
+
+/// The profiles of a record that tell something of their own: a middle that runs on an end's machine has that end's.
+pub(crate) fn profiled(record: &Record) -> Vec<Profiled<'_>> {
+    let is_shared = record.has_doubt(DoubtKind::MiddleSharesMachine);
+    let mut all = Vec::new();
+    for (party, machine) in record.parties().filter(|(party, _)| !(is_shared && *party == Party::Middle)) {
+        let driver = match (&record.middle, party) {
+            (Some(middle), Party::Middle) => middle.ports.target.driver(),
+            _ => machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref()),
+        };
+        all.extend(machine.profile.as_ref().map(|profile| Profiled { party, profile, driver }));
+    }
+    all
+}
+
 /// Kinds of work at both ends of a trial, and what the samples were; nothing where none were taken.
 pub(super) fn of_record(record: &Record, width: Option<u16>) -> String {
     // One that both ends share is sampled once.
     let shared = record.target.environment.is_machine_of(&record.host.environment) && record.host.profile.is_none();
-    let ends = [(if shared { "machine" } else { "target" }, &record.target), ("host", &record.host)];
+    let name = |party: Party| if shared && party == Party::Target { "machine" } else { party.name() };
     let taken: Vec<(&str, &MachineProfile)> =
-        ends.iter().filter_map(|(end, machine)| Some((*end, machine.profile.as_ref()?))).collect();
+        profiled(record).iter().map(|one| (name(one.party), one.profile)).collect();
     if taken.is_empty() {
         return String::new();
     }

@@ -8,7 +8,7 @@ use linerate_machine::registers::Device;
 use linerate_registers::changes::{FieldChange, RegisterChange, RegisterChanges, What};
 use linerate_registers::decode::{Decoded, DecodedField};
 use linerate_registers::definition::Register;
-use linerate_results::record::{Machine, Record};
+use linerate_results::record::Record;
 
 use super::{json, sentence};
 
@@ -104,10 +104,19 @@ pub(crate) fn watched(changes: &[RegisterChange], seconds: f64, json: bool) -> S
     text
 }
 
-/// What a trial changed in the registers of both machines; nothing where none were asked for.
+/// What a trial changed in the registers of all machines; nothing where none were asked for.
 pub(crate) fn changes(record: &Record) -> String {
-    let of = |(end, machine): (End, &Machine)| Some(of_machine(end.name(), machine.registers.as_ref()?));
-    record.machines().into_iter().filter_map(of).collect::<Vec<_>>().join("\n")
+    of_machines(record).iter().map(|(name, registers)| of_machine(name, registers)).collect::<Vec<_>>().join("\n")
+}
+
+/// What changed, with the names of those whose registers they are: the ends, and each interface of the middle.
+pub(crate) fn of_machines(record: &Record) -> Vec<(String, &RegisterChanges)> {
+    let ends = record.machines().into_iter().map(|(end, machine)| (end.to_string(), &machine.registers));
+    let ports = record
+        .middle
+        .iter()
+        .flat_map(|middle| End::BOTH.map(|towards| (middle.name(towards), &middle.ports[towards].registers)));
+    ends.chain(ports).filter_map(|(name, registers)| Some((name, registers.as_ref()?))).collect()
 }
 
 fn of_machine(end: &str, changes: &RegisterChanges) -> String {

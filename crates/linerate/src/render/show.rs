@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_machine::cpu::{CpuShares, CpuUse};
-use linerate_machine::end::End;
+use linerate_machine::end::{End, Party};
 use linerate_path::stage::Stage;
 use linerate_results::figure::{FIGURES, Figure, Getter, Layer, Source, Unit};
 use linerate_results::record::{FlowFigures, Interval, Machine, Record};
@@ -63,9 +63,13 @@ fn head(record: &Record) -> Table {
     lines.push(("trial", format!("index {}, repeat {}{side}{seed}: {}", place.index, place.repeat, factors.join(" "))));
     let time = record.duration_s.map_or(String::new(), |time| format!(", {} s measured", figure(time, 4)));
     lines.push(("traffic", format!("{} {}{time}", record.workload, record.direction)));
-    for (end, machine) in record.machines() {
+    for (party, machine) in record.parties() {
         let address = machine.address.as_ref().map_or(String::new(), |address| format!(" at {address}"));
-        lines.push((end.name(), format!("{}{address}", machine.endpoint)));
+        let ports = record.middle.as_ref().filter(|_| party == Party::Middle).map_or(String::new(), |middle| {
+            let [target, host] = End::BOTH.map(|end| middle.ports[end].interface.as_str());
+            format!(", {target} towards the target, {host} towards the host")
+        });
+        lines.push((party.name(), format!("{}{address}{ports}", machine.endpoint)));
     }
     let asked: Vec<String> = record.asked.iter().map(|(name, level)| format!("{name}={level}")).collect();
     lines.push(("asked", asked.join(" ")));
@@ -241,7 +245,7 @@ fn cpu(record: &Record) -> Table {
         [vec![Cell::text(name)], [s.busy, s.user, s.system, s.irq, s.softirq, s.steal].map(Cell::percent).to_vec()]
             .concat()
     };
-    for (end, machine) in record.machines() {
+    for (end, machine) in record.parties() {
         if let Some(CpuUse { machine, per_cpu, method, .. }) = &machine.cpu {
             rows.push(row(format!("{end}, all (by {method})"), machine));
             rows.extend(per_cpu.iter().enumerate().map(|(at, one)| row(format!("{end}, CPU {at}"), one)));
@@ -287,21 +291,28 @@ fn threads(record: &Record) -> Table {
 
 /// The counters that are not 0, by the stage they speak of; a machine that does not have one shows nothing.
 fn counters(record: &Record) -> Table {
-    let moved = record.machines().into_iter().flat_map(|(_, machine)| machine.counters.iter());
+    let all = record.counters();
+    let moved = all.iter().flat_map(|(_, counters)| counters.iter());
     let moved: BTreeSet<(Stage, &str)> =
         moved.filter(|(_, _, value)| *value != 0).map(|(stage, name, _)| (stage, name)).collect();
     let mut last = None;
     let rows = moved.into_iter().map(|(stage, name)| {
         let shown = if last.replace(stage) == Some(stage) { "" } else { stage.name() };
-        let row = both(name, record, |_, machine| machine.counters.get(stage, name).map(Cell::count));
-        [vec![Cell::text(shown)], row].concat()
+        let values = all.iter().map(|(_, counters)| counters.get(stage, name).map(Cell::count).into());
+        [Cell::text(shown), Cell::text(name)].into_iter().chain(values).collect::<Vec<Cell>>()
     });
-    Table::new(["stage", "counter", "target", "host"], rows)
+    let machines = all.iter().map(|(name, _)| name.as_str());
+    Table::new(["stage", "counter"].into_iter().chain(machines), rows)
 }
 
 fn settings(record: &Record) -> Table {
-    let rows = record.machines().into_iter().flat_map(|(end, machine)| {
-        machine.settings.iter().map(move |one| [vec![Cell::text(end.name())], super::settings::row(one)].concat())
+    let machines = record.parties().map(|(party, machine)| (party.to_string(), &machine.settings));
+    let ports = record
+        .middle
+        .iter()
+        .flat_map(|middle| End::BOTH.map(|towards| (middle.name(towards), &middle.ports[towards].settings)));
+    let rows = machines.chain(ports).flat_map(|(whose, settings)| {
+        settings.iter().map(move |one| [vec![Cell::text(&whose)], super::settings::row(one)].concat())
     });
     Table::new(["end"].into_iter().chain(super::settings::TITLES), rows)
 }
@@ -309,24 +320,32 @@ fn settings(record: &Record) -> Table {
 /// What there is so much of that nobody reads it where both machines have it alike.
 const FOLDED: [&str; 2] = ["sysctls.", "nic.offloads."];
 
-/// Both machines side by side, so that a difference is seen; and how many lines are left out.
+/// The machines side by side, so that a difference is seen; and how many lines are left out.
 fn environments(record: &Record, all: bool) -> (Table, usize) {
-    let sides = record.machines().map(|(_, machine)| {
-        let mut named = BTreeMap::new();
-        let value = serde_json::to_value(&machine.environment).unwrap_or_default();
-        flatten(String::new(), &value, &mut named);
-        named
-    });
-    let names: BTreeSet<&String> = sides.iter().flat_map(BTreeMap::keys).collect();
-    let is_folded = |name: &String| {
-        !all && FOLDED.iter().any(|prefix| name.starts_with(prefix)) && sides[0].get(name) == sides[1].get(name)
-    };
+    let sides: Vec<(&str, BTreeMap<String, String>)> = record
+        .parties()
+        .map(|(party, machine)| {
+            let mut named = BTreeMap::new();
+            let value = serde_json::to_value(&machine.environment).unwrap_or_default();
+            flatten(String::new(), &value, &mut named);
+            for towards in record.middle.iter().filter(|_| party == Party::Middle).flat_map(|_| End::BOTH) {
+                let nic = record.middle.as_ref().map(|middle| &middle.ports[towards].nic);
+                let nic = serde_json::to_value(nic).unwrap_or_default();
+                flatten(format!("nic towards the {towards}"), &nic, &mut named);
+            }
+            (party.name(), named)
+        })
+        .collect();
+    let names: BTreeSet<&String> = sides.iter().flat_map(|(_, named)| named.keys()).collect();
+    let is_alike = |name: &String| sides.iter().all(|(_, named)| named.get(name) == sides[0].1.get(name));
+    let is_folded = |name: &String| !all && FOLDED.iter().any(|prefix| name.starts_with(prefix)) && is_alike(name);
     let (folded, shown): (Vec<&String>, Vec<&String>) = names.into_iter().partition(|name| is_folded(name));
     let rows = shown.into_iter().map(|name| {
-        let of = |side: &BTreeMap<String, String>| side.get(name).map(Cell::long).into();
-        vec![Cell::text(name), of(&sides[0]), of(&sides[1])]
+        let of = |(_, named): &(&str, BTreeMap<String, String>)| named.get(name).map(Cell::long).into();
+        std::iter::once(Cell::text(name)).chain(sides.iter().map(of)).collect::<Vec<Cell>>()
     });
-    (Table::new(TARGET_AND_HOST, rows), folded.len())
+    let titles = std::iter::once("").chain(sides.iter().map(|(name, _)| *name));
+    (Table::new(titles, rows), folded.len())
 }
 
 /// `a.b` → value, for every value inside; an array of plain values is one line.

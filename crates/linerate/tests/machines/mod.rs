@@ -95,7 +95,7 @@ impl Bench {
         // Sentences are looked for whole.
         command.env("COLUMNS", "1000").env(MARK, &self.mark).stdin(Stdio::null());
         // Nor are the defaults of whoever runs the tests.
-        for key in ["TARGET", "HOST", "STORE", "PSK_FILE"] {
+        for key in ["TARGET", "HOST", "MIDDLE", "STORE", "PSK_FILE"] {
             command.env_remove(format!("LINERATE_{key}"));
         }
     }

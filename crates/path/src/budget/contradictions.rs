@@ -3,9 +3,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use linerate_machine::end::End;
+use linerate_machine::end::Party;
 use serde::{Deserialize, Serialize};
 
+use super::chain::{Chain, Leg};
 use super::line::listed;
 use super::path::{frames_at, octets_at};
 use super::seen::{Hits, Seen};
@@ -42,7 +43,7 @@ pub enum Contradiction {
     /// An end's interface counted more packets than its MAC.
     MoreThanTheMac {
         /// Which end.
-        end: End,
+        end: Party,
         /// What counted more.
         more: Vec<Counted>,
         /// What counted less.
@@ -51,7 +52,7 @@ pub enum Contradiction {
     /// More datagrams were delivered than the interface counted.
     MoreDelivered {
         /// The receiving end.
-        end: End,
+        end: Party,
         /// Datagrams.
         delivered: u64,
         /// The interface's count.
@@ -60,7 +61,7 @@ pub enum Contradiction {
     /// So many octets cannot be for so many packets.
     Octets {
         /// Which end.
-        end: End,
+        end: Party,
         /// The octets.
         octets: Vec<Counted>,
         /// The packets.
@@ -161,24 +162,23 @@ pub(super) fn between(alternatives: &[Hits<'_>]) -> Option<Contradiction> {
 }
 
 /// What passed one stage cannot be more than passed the one before it.
-pub(super) fn of_passages(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) -> Vec<Contradiction> {
-    let mut found = Vec::new();
-    for seen in [sender, receiver] {
-        found.extend(octets(seen));
-    }
-    let pairs = [
-        (true, frames_at(sender, Stage::DriverTxRing), frames_at(sender, Stage::MacTx), sender),
-        (false, frames_at(receiver, Stage::MacRxFifo), frames_at(receiver, Stage::DriverRxRing), receiver),
-    ];
-    for (sends, before, after, seen) in pairs {
-        let (Some(before), Some(after)) = (before, after) else { continue };
+pub(super) fn of_passages(datagrams: &Datagrams, chain: Chain<'_>) -> Vec<Contradiction> {
+    let mut found: Vec<Contradiction> = chain.all().flat_map(|(_, seen)| octets(seen)).collect();
+    let receiver = chain.receiver;
+    for (leg, seen) in chain.all() {
+        let sends = matches!(leg, Leg::Sender | Leg::MiddleOut);
+        let [before, after] = match sends {
+            true => [Stage::DriverTxRing, Stage::MacTx],
+            false => [Stage::MacRxFifo, Stage::DriverRxRing],
+        };
+        let (Some(before), Some(after)) = (frames_at(seen, before), frames_at(seen, after)) else { continue };
         // A driver hands buffers to the MAC and the MAC cuts frames from them, so there may be more behind it; on the
         // way in it is the other way round.
         let (less, more) = if sends { (&after, &before) } else { (&before, &after) };
         let dropped = if sends { seen.sum(Stage::MacTx, &["link tx_errors"]) } else { 0 };
         if more.0 > slack(less.0.saturating_add(dropped)) {
             let (more, less) = (more.1.clone(), less.1.clone());
-            found.push(Contradiction::MoreThanTheMac { end: seen.end, more, less });
+            found.push(Contradiction::MoreThanTheMac { end: seen.party(), more, less });
         }
     }
     if datagrams.fragments <= 1
@@ -187,7 +187,7 @@ pub(super) fn of_passages(datagrams: &Datagrams, sender: &Seen<'_>, receiver: &S
         && datagrams.received_unique > slack(frames)
     {
         let delivered = datagrams.received_unique;
-        found.push(Contradiction::MoreDelivered { end: receiver.end, delivered, counters });
+        found.push(Contradiction::MoreDelivered { end: receiver.party(), delivered, counters });
     }
     found
 }
@@ -222,7 +222,7 @@ fn octets(seen: &Seen<'_>) -> Vec<Contradiction> {
         } else {
             None
         };
-        Some(Contradiction::Octets { end: seen.end, octets: of_octets, packets: of_packets, looks })
+        Some(Contradiction::Octets { end: seen.party(), octets: of_octets, packets: of_packets, looks })
     })
     .collect()
 }

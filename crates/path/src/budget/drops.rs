@@ -25,6 +25,17 @@ pub(super) struct Drop {
     pub(super) includes: &'static [DropCause],
 }
 
+impl Drop {
+    /// Whether packets that a machine forwards meet it: from the link up to where they are forwarded, and down from there.
+    pub(super) fn is_of_forwarding(&self) -> bool {
+        match self.id {
+            DropCause::SenderIp | DropCause::NotForwarded => true,
+            DropCause::Reassembly => false,
+            _ => self.unit == Frames,
+        }
+    }
+}
+
 /// What happens to packets that are dropped: the entries of the table of drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -71,6 +82,8 @@ pub enum DropCause {
     Reassembly,
     /// IP received them, delivered them to nobody and counted no error.
     Undelivered,
+    /// The middle received them, and they did not leave by its other interface, nor did it count an error.
+    NotForwarded,
     /// No socket was bound to the port.
     NoPort,
     /// Their UDP checksum was wrong.
@@ -106,7 +119,7 @@ pub(super) enum Unit {
 /// ip_send_skb) and by `Udp SndbufErrors` (net/ipv4/udp.c, udp_send_skb), and is an error of send(2) besides
 /// where IP_RECVERR is set: one drop, up to four counters. A full backlog is counted by softnet and by the
 /// interface's rx_dropped (net/core/dev.c, enqueue_to_backlog), and by the tx_dropped of a veth that fed it.
-pub(super) const DROPS: [Drop; 27] = [
+pub(super) const DROPS: [Drop; 28] = [
     Drop {
         id: DropCause::Qdisc,
         cause: None,
@@ -315,6 +328,16 @@ pub(super) const DROPS: [Drop; 27] = [
     // What IP received, gave to nobody and counted as no error; [`super::Findings::undelivered`] reckons it.
     Drop {
         id: DropCause::Undelivered,
+        cause: None,
+        machine: Receiver,
+        stage: Stage::ReceiverStack,
+        unit: Whole,
+        sources: &[],
+        includes: &[],
+    },
+    // The same of a machine that forwards; [`super::middle`] reckons it.
+    Drop {
+        id: DropCause::NotForwarded,
         cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,

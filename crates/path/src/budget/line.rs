@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::{Direction, Party};
 use serde::{Deserialize, Serialize};
 
+use super::chain::{Leg, SeenAt};
 use super::drops::DropCause;
 use crate::drop_reason::DropReason;
 use crate::stage::Stage;
@@ -18,7 +19,10 @@ pub struct LossLine {
     /// Which way they went.
     pub direction: Direction,
     /// The machine whose counters say so.
-    pub end: End,
+    pub end: Party,
+    /// Which of its interfaces it was at; absent of an end, which has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// How many.
     pub packets: u64,
     /// What happened to them; absent of what the trial did not lose.
@@ -70,11 +74,14 @@ pub enum Source {
     Send,
 }
 
-/// A counter, at one of the ends.
+/// A counter of one of the machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counter {
     /// Whose.
-    pub end: End,
+    pub end: Party,
+    /// Of which of its interfaces; absent of an end, which has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// Its name.
     pub name: String,
 }
@@ -136,6 +143,11 @@ pub enum Adjustment {
         /// How many.
         packets: u64,
     },
+    /// What the middle received, and neither forwarded, nor kept, nor counted as an error.
+    NotForwarded {
+        /// How many.
+        packets: u64,
+    },
     /// The counters are of IP fragments.
     Fragments {
         /// Fragments to a datagram.
@@ -152,12 +164,13 @@ pub enum Adjustment {
 
 impl LossLine {
     /// A line without adjustments.
-    pub(super) fn new(stage: Stage, seen_at: (Direction, End), packets: u64, counters: Vec<Counted>) -> LossLine {
-        let (direction, end) = seen_at;
+    pub(super) fn new(stage: Stage, seen_at: SeenAt, packets: u64, counters: Vec<Counted>) -> LossLine {
+        let SeenAt { direction, party, interface } = seen_at;
         LossLine {
             stage,
             direction,
-            end,
+            end: party,
+            interface,
             packets,
             cause: None,
             counters,
@@ -167,13 +180,18 @@ impl LossLine {
         }
     }
 
+    /// Where it stands on the way from the sending application to the receiving one.
+    pub fn place(&self) -> (Leg, Stage) {
+        (Leg::of(self.end, self.stage), self.stage)
+    }
+
     /// Whether other traffic of the machine moves what the line rests on, and it was taken for as much as was missing.
     pub fn is_of_the_whole_machine(&self) -> bool {
         // softnet counts for every interface; the trial's own has to agree.
         let is_confirmed = !self.counted_again.is_empty()
             || self.adjustments.iter().any(|one| matches!(one, Adjustment::LimitedByInterface { .. }));
         match self.cause {
-            Some(DropCause::Undelivered | DropCause::Untransmitted) => true,
+            Some(DropCause::Undelivered | DropCause::Untransmitted | DropCause::NotForwarded) => true,
             Some(DropCause::Backlog) => !is_confirmed,
             _ => self.counters.is_empty(),
         }
@@ -199,7 +217,7 @@ impl LossLine {
 
     /// Which counters of which machine say so, as a clause.
     pub fn evidence(&self) -> String {
-        let mut clause = format!("{}: {}", self.end, listed(&self.counters));
+        let mut clause = format!("{}: {}", named_at(self.end, self.interface.as_deref()), listed(&self.counters));
         if !self.counted_again.is_empty() {
             let again: Vec<String> = self.counted_again.iter().map(|counter| self.named(counter)).collect();
             let _ = write!(clause, " ({} again)", again.join(" and "));
@@ -225,7 +243,10 @@ impl LossLine {
 
     /// A counter's name, with its machine where that is the other one.
     fn named(&self, counter: &Counter) -> String {
-        if counter.end == self.end { counter.name.clone() } else { format!("the {}'s {}", counter.end, counter.name) }
+        match counter.end == self.end && counter.interface == self.interface {
+            true => counter.name.clone(),
+            false => format!("the {}'s {}", named_at(counter.end, counter.interface.as_deref()), counter.name),
+        }
     }
 }
 
@@ -237,6 +258,11 @@ impl std::fmt::Display for Counted {
             Source::Send => write!(f, "{} refused by send", self.value),
         }
     }
+}
+
+/// A machine, and which of its interfaces where it has several: `middle p1`.
+pub(super) fn named_at(party: Party, interface: Option<&str>) -> String {
+    interface.map_or_else(|| party.to_string(), |interface| format!("{party} {interface}"))
 }
 
 /// `name 3, other 4`.
@@ -268,6 +294,9 @@ impl std::fmt::Display for Adjustment {
             }
             Adjustment::Untransmitted { packets } => {
                 write!(f, ": {packets} asked for and not transmitted, as by a packet filter")
+            }
+            Adjustment::NotForwarded { packets } => {
+                write!(f, ": {packets} neither forwarded nor kept, and counted as no error, as by a packet filter")
             }
             Adjustment::Fragments { per_datagram, reassembly_failures } => {
                 write!(f, " fragments, {per_datagram} to a datagram")?;

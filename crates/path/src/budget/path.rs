@@ -1,11 +1,12 @@
 //! How many packets passed each stage, where a counter tells, and the pause frames beside them.
 //! Knows no losses.
 
-use linerate_machine::end::End;
+use linerate_machine::end::Party;
 use linerate_machine::pattern::fits;
 use serde::{Deserialize, Serialize};
 
-use super::line::listed;
+use super::chain::{Chain, Leg};
+use super::line::{listed, named_at};
 use super::seen::{Hits, Seen};
 use super::{Counted, Datagrams};
 use crate::drivers::Meaning;
@@ -22,7 +23,10 @@ pub struct Passage {
     pub unit: Passed,
     /// The machine that says so; absent of what was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end: Option<End>,
+    pub end: Option<Party>,
+    /// Which of its interfaces it was at; absent of an end, which has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// What says so.
     pub witness: Witness,
 }
@@ -62,7 +66,13 @@ impl Passage {
             }
             Witness::Counters { counters } => listed(counters),
         };
-        self.end.map_or(said.clone(), |end| format!("{end}: {said}"))
+        let interface = self.interface.as_deref();
+        self.end.map_or(said.clone(), |end| format!("{}: {said}", named_at(end, interface)))
+    }
+
+    /// Where it stands on the way from the sending application to the receiving one.
+    pub fn place(&self) -> (Leg, Stage) {
+        (self.end.map_or(Leg::Sender, |end| Leg::of(end, self.stage)), self.stage)
     }
 }
 
@@ -94,9 +104,10 @@ impl Passed {
 }
 
 /// The path of one direction, in its order. `asked` is what the offered load and the duration come to.
-pub fn path(trial: Trial<'_>, sender: &Seen<'_>, receiver: &Seen<'_>) -> Vec<Passage> {
+pub fn path(trial: Trial<'_>, chain: Chain<'_>) -> Vec<Passage> {
     let mut path = Path(Vec::new());
-    let (from, to) = (Some(sender.end), Some(receiver.end));
+    let Chain { sender, receiver, .. } = chain;
+    let (from, to) = (Some(sender.party()), Some(receiver.party()));
     match trial {
         Trial::Udp { asked, datagrams } => {
             let Datagrams { sent, send_errors, received_unique, .. } = *datagrams;
@@ -108,7 +119,7 @@ pub fn path(trial: Trial<'_>, sender: &Seen<'_>, receiver: &Seen<'_>) -> Vec<Pas
             if !datagrams.below_ip {
                 path.add_counters(Stage::SenderStack, sender, &["Udp OutDatagrams", "Udp6 OutDatagrams"]);
             }
-            path.add_interfaces(sender, receiver);
+            path.add_interfaces(chain);
             if !datagrams.below_ip {
                 path.add_counters(Stage::ReceiverStack, receiver, &["Ip InReceives", "Ip6 InReceives"]);
                 path.add_counters(Stage::ReceiverSocket, receiver, &["Udp InDatagrams", "Udp6 InDatagrams"]);
@@ -118,7 +129,7 @@ pub fn path(trial: Trial<'_>, sender: &Seen<'_>, receiver: &Seen<'_>) -> Vec<Pas
         Trial::Tcp { sent, received } => {
             path.add(Stage::SenderSocket, Passed::Segments, sent, from, Witness::TcpInfo);
             path.add_counters(Stage::SenderStack, sender, &["Tcp OutSegs"]);
-            path.add_interfaces(sender, receiver);
+            path.add_interfaces(chain);
             path.add_counters(Stage::ReceiverStack, receiver, &["Tcp InSegs"]);
             path.add(Stage::ReceiverSocket, Passed::Segments, received, to, Witness::TcpInfo);
         }
@@ -148,12 +159,15 @@ pub enum Trial<'a> {
 struct Path(Vec<Passage>);
 
 impl Path {
-    fn add(&mut self, stage: Stage, unit: Passed, packets: Option<u64>, end: Option<End>, witness: Witness) {
-        self.0.extend(packets.map(|packets| Passage { stage, packets, unit, end, witness }));
+    fn add(&mut self, stage: Stage, unit: Passed, packets: Option<u64>, end: Option<Party>, witness: Witness) {
+        let passage = |packets| Passage { stage, packets, unit, end, interface: None, witness };
+        self.0.extend(packets.map(passage));
     }
 
     fn add_sum(&mut self, stage: Stage, seen: &Seen<'_>, packets: u64, counters: Vec<Counted>) {
-        self.add(stage, Passed::Packets, Some(packets), Some(seen.end), Witness::Counters { counters });
+        let (end, interface) = (Some(seen.party()), seen.interface().map(str::to_owned));
+        let witness = Witness::Counters { counters };
+        self.0.push(Passage { stage, packets, unit: Passed::Packets, end, interface, witness });
     }
 
     /// The sum of those counters that are there.
@@ -167,28 +181,46 @@ impl Path {
         self.add_sum(stage, seen, moved.iter().map(|(_, value)| value).sum(), Counted::of(&moved));
     }
 
-    /// From the sending queue to the receiving one.
-    fn add_interfaces(&mut self, sender: &Seen<'_>, receiver: &Seen<'_>) {
+    /// From the sending queue to the receiving one, through the middle where there is one.
+    fn add_interfaces(&mut self, chain: Chain<'_>) {
+        for (leg, seen) in chain.all() {
+            if matches!(leg, Leg::Sender | Leg::MiddleOut) {
+                self.add_queue(seen);
+                self.add_frames(seen, [Stage::DriverTxRing, Stage::MacTx]);
+                continue;
+            }
+            self.add_frames(seen, [Stage::MacRxFifo, Stage::DriverRxRing]);
+            let processed = "softnet processed";
+            if let Some(packets) = seen.counters.get(Stage::SoftirqBacklog, processed) {
+                self.add_sum(Stage::SoftirqBacklog, seen, packets, Counted::of(&[(processed, packets)]));
+            }
+            if leg == Leg::MiddleIn {
+                // Of a bridge these stand still.
+                let forwarded = seen.forwarded();
+                let packets = forwarded.iter().map(|(_, packets)| packets).sum();
+                if packets > 0 {
+                    self.add_sum(Stage::ReceiverStack, seen, packets, Counted::of(&forwarded));
+                }
+            }
+        }
+    }
+
+    fn add_queue(&mut self, seen: &Seen<'_>) {
         // A queue below a root counts what the root counts; of several devices in a row each does.
-        let queues = sender.counters.0.get(&Stage::Qdisc).into_iter().flatten();
+        let queues = seen.counters.0.get(&Stage::Qdisc).into_iter().flatten();
         let queue = queues
             .filter(|(name, _)| fits("* * packets", name) && !name.contains('@'))
             .max_by_key(|(_, packets)| **packets);
         if let Some((name, packets)) = queue {
-            self.add_sum(Stage::Qdisc, sender, *packets, Counted::of(&[(name, *packets)]));
+            self.add_sum(Stage::Qdisc, seen, *packets, Counted::of(&[(name, *packets)]));
         }
-        for (seen, stages) in
-            [(sender, [Stage::DriverTxRing, Stage::MacTx]), (receiver, [Stage::MacRxFifo, Stage::DriverRxRing])]
-        {
-            for stage in stages {
-                if let Some((packets, counters)) = frames_at(seen, stage) {
-                    self.add_sum(stage, seen, packets, counters);
-                }
+    }
+
+    fn add_frames(&mut self, seen: &Seen<'_>, stages: [Stage; 2]) {
+        for stage in stages {
+            if let Some((packets, counters)) = frames_at(seen, stage) {
+                self.add_sum(stage, seen, packets, counters);
             }
-        }
-        let processed = "softnet processed";
-        if let Some(packets) = receiver.counters.get(Stage::SoftirqBacklog, processed) {
-            self.add_sum(Stage::SoftirqBacklog, receiver, packets, Counted::of(&[(processed, packets)]));
         }
     }
 }

@@ -6,9 +6,10 @@
 
 use linerate_machine::pattern::fits;
 
+use super::chain::{Between, Chain};
 use super::drops::{DropCause, Machine};
 use super::seen::Seen;
-use super::{Datagrams, Findings, LossLine};
+use super::{Datagrams, Findings, LossLine, On};
 use crate::drop_reason::DropReason;
 use crate::stage::Stage;
 
@@ -23,6 +24,9 @@ struct Meaning {
     /// The entries of the table of drops that count the same.
     counted: &'static [DropCause],
 }
+
+/// What counts the drops of a packet filter.
+const FILTERED: &[DropCause] = &[DropCause::Undelivered, DropCause::NotForwarded, DropCause::SenderIp];
 
 /// The first that fits the name and the machine.
 const REASONS: [Meaning; 39] = [
@@ -46,14 +50,14 @@ const REASONS: [Meaning; 39] = [
     reason("FRAG_REASM_TIMEOUT", Receiver, Stage::ReceiverStack, &[]),
     reason("FRAG_TOO_FAR", Receiver, Stage::ReceiverStack, &[]),
     reason("DUP_FRAG", Receiver, Stage::ReceiverStack, &[]),
-    reason("NETFILTER_DROP", Receiver, Stage::ReceiverStack, &[DropCause::Undelivered, DropCause::SenderIp]),
+    reason("NETFILTER_DROP", Receiver, Stage::ReceiverStack, FILTERED),
     reason("NETFILTER_DROP", Sender, Stage::SenderStack, &[DropCause::SenderIp, DropCause::Untransmitted]),
     reason("XDP", Receiver, Stage::SoftirqBacklog, &[DropCause::Xdp]),
     // What the kernel gives no reason for, or no old kernel any, by the function that dropped it (net/core/dev.c,
     // net/netfilter/core.c).
     reason("* at do_xdp_generic", Receiver, Stage::SoftirqBacklog, &[DropCause::Xdp]),
     reason("* at netif_receive_generic_xdp", Receiver, Stage::SoftirqBacklog, &[DropCause::Xdp]),
-    reason("- at nf_hook_slow", Receiver, Stage::ReceiverStack, &[DropCause::Undelivered, DropCause::SenderIp]),
+    reason("- at nf_hook_slow", Receiver, Stage::ReceiverStack, FILTERED),
     reason("- at nf_hook_slow", Sender, Stage::SenderStack, &[DropCause::SenderIp, DropCause::Untransmitted]),
     reason("TC_INGRESS", Receiver, Stage::SoftirqBacklog, &[DropCause::Ingress]),
     reason("CPU_BACKLOG", Receiver, Stage::SoftirqBacklog, &[DropCause::Backlog]),
@@ -81,31 +85,50 @@ fn meaning(traced: &DropReason, machine: Machine) -> Option<&'static Meaning> {
     REASONS.iter().find(|reason| reason.machine == machine && (fits(reason.name, name) || fits(reason.name, &at)))
 }
 
-/// The reasons of both machines with their meanings. Of one kernel both tell the same, so the receiver's are taken,
-/// for both roles.
-fn traced<'a>(
-    datagrams: &Datagrams,
-    [sender, receiver]: [&'a Seen<'_>; 2],
-) -> impl Iterator<Item = (&'a DropReason, &'static Meaning)> {
-    let shared = datagrams.shared_kernel;
-    let of = move |seen: &'a Seen<'_>, machine| {
-        seen.reasons.iter().filter_map(move |traced| {
-            let other = || if shared { meaning(traced, Sender) } else { None };
-            let found = meaning(traced, machine).or_else(|| (machine == Receiver).then(other)?);
-            Some((traced, found?))
-        })
+/// A traced reason, what it means, and what was seen of the machine on which it means that.
+struct Traced<'a> {
+    on: On,
+    reason: &'a DropReason,
+    meaning: &'static Meaning,
+    seen: &'a Seen<'a>,
+}
+
+/// The reasons of all machines with their meanings. Of one kernel all tell the same, so the receiver's are taken, for both
+/// roles.
+fn traced<'a>(datagrams: &Datagrams, chain: Chain<'a>) -> Vec<Traced<'a>> {
+    let Chain { sender, receiver, middle } = chain;
+    let shares = |between: &Between<'_>| between.shares_with_sender || between.shares_with_receiver;
+    let mut found = Vec::new();
+    let mut of = |on, seen: &'a Seen<'a>, roles: &[(Machine, &'a Seen<'a>)]| {
+        for reason in seen.reasons {
+            let meant = roles.iter().find_map(|(role, seen)| Some((meaning(reason, *role)?, *seen)));
+            found.extend(meant.map(|(meaning, seen)| Traced { on, reason, meaning, seen }));
+        }
     };
-    let of_sender = if shared { None } else { Some(of(sender, Sender)) };
-    of(receiver, Receiver).chain(of_sender.into_iter().flatten())
+    if datagrams.shared_kernel {
+        of(On::Ends, receiver, &[(Receiver, receiver), (Sender, sender)]);
+    } else {
+        of(On::Ends, receiver, &[(Receiver, receiver)]);
+        of(On::Ends, sender, &[(Sender, sender)]);
+    }
+    if let Some(Between { input, output, .. }) = middle.filter(|between| !shares(between)) {
+        of(On::Middle, input, &[(Receiver, input), (Sender, output)]);
+    }
+    found
 }
 
 impl Findings {
     /// Says beside each line which reasons the kernel gave for such drops.
-    pub(super) fn attach_reasons(&mut self, datagrams: &Datagrams, sender: &Seen<'_>, receiver: &Seen<'_>) {
-        for (traced, meaning) in traced(datagrams, [sender, receiver]) {
-            let counted = self.of.iter_mut().find(|one| one.net > 0 && meaning.counted.contains(&one.drop.id));
+    pub(super) fn attach_reasons(&mut self, datagrams: &Datagrams, chain: Chain<'_>) {
+        for Traced { on, reason, meaning, .. } in traced(datagrams, chain) {
+            let counts = |one: &&mut super::Finding| one.net > 0 && meaning.counted.contains(&one.drop.id);
+            // Of a kernel that the middle shares nobody can tell whose drops they were, but by what counters saw.
+            let counted = match on {
+                On::Ends => self.all_mut().find(counts),
+                On::Middle => self.middle.iter_mut().find(counts),
+            };
             if let Some(finding) = counted {
-                finding.reasons.push(traced.clone());
+                finding.reasons.push(reason.clone());
             }
         }
     }
@@ -117,32 +140,32 @@ impl Findings {
 pub(super) fn explain(
     lines: &mut Vec<LossLine>,
     rest: i128,
-    claimed: &[(DropCause, u64)],
+    mut claimed: Vec<(On, DropCause, u64)>,
     datagrams: &Datagrams,
-    seen: [&Seen<'_>; 2],
+    chain: Chain<'_>,
 ) {
-    let mut left: Vec<(DropCause, u64)> = claimed.to_vec();
+    let shares = chain.middle.is_some_and(|between| between.shares_with_sender || between.shares_with_receiver);
     let mut candidates: Vec<(u64, LossLine)> = Vec::new();
-    for (traced, meaning) in traced(datagrams, seen) {
-        let mut packets = traced.packets;
-        for (id, counted) in &mut left {
-            if meaning.counted.contains(id) {
+    for Traced { on, reason, meaning, seen } in traced(datagrams, chain) {
+        let mut packets = reason.packets;
+        for (by, id, counted) in &mut claimed {
+            if meaning.counted.contains(id) && (*by == on || shares) {
                 let taken = packets.min(*counted);
                 (packets, *counted) = (packets - taken, *counted - taken);
             }
         }
-        if packets == 0 {
+        // Where the middle runs on an end's kernel, it may have been either.
+        if packets == 0 || shares {
             continue;
         }
-        let at = if meaning.machine == Sender { seen[0] } else { seen[1] };
-        let line = LossLine::new(meaning.stage, at.seen_at(meaning.machine), packets, Vec::new());
+        let line = LossLine::new(meaning.stage, seen.seen_at(meaning.machine), packets, Vec::new());
         let cause = meaning.counted.first().copied();
-        candidates.push((packets, LossLine { cause, reasons: vec![traced.clone()], ..line }));
+        candidates.push((packets, LossLine { cause, reasons: vec![reason.clone()], ..line }));
     }
     let sum: i128 = candidates.iter().map(|(packets, _)| i128::from(*packets)).sum();
     if sum > rest {
         let Some((_, first)) = candidates.first() else { return };
-        if candidates.iter().any(|(_, line)| line.stage != first.stage) {
+        if candidates.iter().any(|(_, line)| line.place() != first.place()) {
             return;
         }
         let mut left = u64::try_from(rest).unwrap_or(u64::MAX);
@@ -153,5 +176,5 @@ pub(super) fn explain(
         candidates.retain(|(_, line)| line.packets > 0);
     }
     lines.extend(candidates.into_iter().map(|(_, line)| line));
-    lines.sort_by_key(|line| line.stage);
+    lines.sort_by_key(LossLine::place);
 }

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::{Direction, End, Party};
 
+use super::chain::SeenAt;
 use super::drops::Machine::{self, Receiver, Sender};
 use super::drops::{self, Drop};
-use super::{Counted, LossLine};
+use super::{Counted, Counter, LossLine};
 use crate::drivers::{self, Cause, Meaning, Row, Table};
 use crate::drop_reason::DropReason;
 use crate::stage::{Counters, Stage};
@@ -15,13 +16,27 @@ use crate::stage::{Counters, Stage};
 /// One machine's account.
 #[derive(Clone, Debug)]
 pub struct Seen<'a> {
-    /// Which of the two it is.
-    pub end: End,
+    at: At,
     /// What its counters grew by, each at the stage that its driver's table says.
     pub counters: Counters,
     pub(super) table: &'static Table,
     pub(super) reasons: &'a [DropReason],
 }
+
+/// Which machine it is.
+#[derive(Clone, Debug)]
+enum At {
+    End(End),
+    /// The one between them, at an interface, for traffic that goes this way.
+    Middle {
+        direction: Direction,
+        interface: String,
+    },
+}
+
+/// What IP counts when it forwards, of both versions.
+const FORWARDED: [(Stage, &str); 2] =
+    [(Stage::ReceiverStack, "Ip ForwDatagrams"), (Stage::SenderStack, "Ip6 OutForwDatagrams")];
 
 /// Counters of one alternative, those of zero left out.
 pub(super) type Hits<'a> = Vec<(&'a str, u64)>;
@@ -29,8 +44,17 @@ pub(super) type Hits<'a> = Vec<(&'a str, u64)>;
 impl<'a> Seen<'a> {
     /// What these counters of this end say, on a machine with this driver.
     pub fn new(end: End, counters: &Counters, driver: Option<&str>) -> Seen<'a> {
+        Seen::at(At::End(end), counters, driver)
+    }
+
+    /// What the counters of the middle say, its own and those of one of its interfaces, for traffic that goes this way.
+    pub fn of_middle(direction: Direction, interface: &str, counters: &Counters, driver: Option<&str>) -> Seen<'a> {
+        Seen::at(At::Middle { direction, interface: interface.to_owned() }, counters, driver)
+    }
+
+    fn at(at: At, counters: &Counters, driver: Option<&str>) -> Seen<'a> {
         let table = drivers::table(driver);
-        Seen { end, counters: table.place(counters), table, reasons: &[] }
+        Seen { at, counters: table.place(counters), table, reasons: &[] }
     }
 
     /// With the drops that the kernel traced.
@@ -38,13 +62,36 @@ impl<'a> Seen<'a> {
         Seen { reasons, ..self }
     }
 
+    /// Which machine it is.
+    pub fn party(&self) -> Party {
+        match &self.at {
+            At::End(end) => Party::from(*end),
+            At::Middle { .. } => Party::Middle,
+        }
+    }
+
+    /// Which of the middle's interfaces it is; an end has one.
+    pub(super) fn interface(&self) -> Option<&str> {
+        match &self.at {
+            At::End(_) => None,
+            At::Middle { interface, .. } => Some(interface),
+        }
+    }
+
     /// Which way the traffic goes that this machine sends or receives, and which machine it is.
-    pub(super) fn seen_at(&self, role: Machine) -> (Direction, End) {
-        let direction = match (role, self.end) {
-            (Sender, End::Target) | (Receiver, End::Host) => Direction::Tx,
-            (Sender, End::Host) | (Receiver, End::Target) => Direction::Rx,
+    pub(super) fn seen_at(&self, role: Machine) -> SeenAt {
+        let direction = match (role, &self.at) {
+            (Sender, At::End(End::Target)) | (Receiver, At::End(End::Host)) => Direction::Tx,
+            (Sender, At::End(End::Host)) | (Receiver, At::End(End::Target)) => Direction::Rx,
+            (_, At::Middle { direction, .. }) => *direction,
         };
-        (direction, self.end)
+        SeenAt { direction, party: self.party(), interface: self.interface().map(str::to_owned) }
+    }
+
+    /// A counter of it.
+    pub(super) fn counter(&self, name: &str) -> Counter {
+        let interface = self.interface().map(str::to_owned);
+        Counter { end: self.party(), interface, name: name.to_owned() }
     }
 
     /// Nothing is known of the driver but that it uses the names that many do.
@@ -114,11 +161,22 @@ impl<'a> Seen<'a> {
         lines
     }
 
+    /// What IP forwarded, by the counters that are there and moved.
+    pub(super) fn forwarded(&self) -> Hits<'static> {
+        let known = FORWARDED.iter().filter_map(|(stage, name)| Some((*name, self.counters.get(*stage, name)?)));
+        known.filter(|(_, packets)| *packets > 0).collect()
+    }
+
     /// What IP received less what it delivered, forwarded, put together and counted as errors (RFC 4293: the case
     /// diagram of its section 3.2.3). `None` where the kernel lacks a counter of that sum.
     pub(super) fn undelivered(&self) -> Option<(u64, Vec<Counted>)> {
         let of = |protocol: &str| -> Option<(i128, [(String, u64); 2])> {
-            let get = |name: &str| self.counters.get(Stage::ReceiverStack, &format!("{protocol} {name}"));
+            // What is forwarded is counted on the way in, or out.
+            let get = |name: &str| {
+                let name = format!("{protocol} {name}");
+                let out = || self.counters.get(Stage::SenderStack, &name).filter(|_| name == FORWARDED[1].1);
+                self.counters.get(Stage::ReceiverStack, &name).or_else(out)
+            };
             let (received, delivered) = (get("InReceives")?, get("InDelivers")?);
             let accounted = [
                 "InHdrErrors",

@@ -1,6 +1,7 @@
 //! The budget on counters as machines counted them, and on any counters at all.
 //! Knows no machine.
 
+use linerate_machine::end::End;
 use proptest::prelude::*;
 
 use super::drops::Machine::{self, Receiver};
@@ -30,7 +31,7 @@ type List<'a> = &'a [(Stage, &'a str, u64)];
 
 #[track_caller]
 fn check(datagrams: Datagrams, sender: List, receiver: List, want: &[(Stage, u64)], unaccounted: i64) -> LossBudget {
-    let budget = loss_budget(&datagrams, &host(sender), &target(receiver));
+    let budget = loss_budget(&datagrams, Chain::direct(&host(sender), &target(receiver)));
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (want, unaccounted), "{budget:#?}");
     let contradicted = budget.disagreements.iter().any(|one| matches!(one, Disagreement::Contradiction(_)));
@@ -54,7 +55,7 @@ const FULL_TBF: List = &[
 #[test]
 fn what_ip_is_asked_to_send_and_does_not_transmit_is_dropped_on_its_way_out() {
     let of = |most: Option<u64>, sender: List| {
-        let lines = drops_seen(true, most, &host(sender), &target(&[])).lines;
+        let lines = drops_seen(true, most, Chain::direct(&host(sender), &target(&[]))).lines;
         lines.iter().map(|line| (line.stage, line.cause, line.packets)).collect::<Vec<_>>()
     };
     let filtered = [(Stage::SenderStack, "Ip OutRequests", 1250), (Stage::SenderStack, "Ip OutTransmits", 1192)];
@@ -93,7 +94,7 @@ fn a_frame_that_was_refused_and_handed_over_again_is_no_loss() {
 fn a_lost_end_mark_is_no_lost_datagram() {
     for (sent, received, drops, packets) in [(100, 60, 41, Some(40)), (100, 100, 1, None)] {
         let datagrams = Datagrams { socket_drops: Some(drops), marks_lost: 2, ..lost(sent, received) };
-        let budget = loss_budget(&datagrams, &host(&[]), &target(&[]));
+        let budget = loss_budget(&datagrams, Chain::direct(&host(&[]), &target(&[])));
         assert_eq!(budget.lines.first().map(|line| line.packets), packets);
         assert_eq!((budget.unaccounted, budget.disagreements.len()), (0, 0));
     }
@@ -240,8 +241,9 @@ fn counters_that_explain_too_much_are_said_to() {
 #[test]
 fn drops_of_buffers_are_doubted_and_not_multiplied() {
     let drops = host(&[(Stage::Qdisc, "ve0 tbf drops", 10)]);
-    let budget =
-        |segments, received| loss_budget(&Datagrams { segments, ..lost(1000, received) }, &drops, &target(&[]));
+    let budget = |segments, received| {
+        loss_budget(&Datagrams { segments, ..lost(1000, received) }, Chain::direct(&drops, &target(&[])))
+    };
     let of_buffers = budget(44, 560);
     assert_eq!((of_buffers.lines[0].packets, of_buffers.unaccounted), (10, 430));
     assert!(matches!(of_buffers.disagreements[0], Disagreement::Segmented(_)));
@@ -280,7 +282,8 @@ fn fragments_are_datagrams_only_where_that_is_known() {
 #[track_caller]
 fn check_driver(driver: &str, lost: u64, receiver: List, want: &[(Stage, u64)]) -> LossBudget {
     let datagrams = Datagrams { sent: 10_000, received_unique: 10_000 - lost, ..Datagrams::default() };
-    let budget = loss_budget(&datagrams, &host(&[]), &Seen::new(End::Target, &counters(receiver), Some(driver)));
+    let budget =
+        loss_budget(&datagrams, Chain::direct(&host(&[]), &Seen::new(End::Target, &counters(receiver), Some(driver))));
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (want, 0), "{driver}: {budget:#?}");
     budget
@@ -388,7 +391,7 @@ fn what_the_interface_counts_again_under_another_name_is_one_drop() {
     // And on the way out one drop is a drop and an error of the FIFO.
     let sender: List = &[(Stage::DriverTxRing, "link tx_dropped", 5), (Stage::MacTx, "link tx_fifo_errors", 5)];
     let sender = Seen::new(End::Host, &counters(sender), Some("virtio_net"));
-    let budget = loss_budget(&lost(100, 95), &sender, &target(&[]));
+    let budget = loss_budget(&lost(100, 95), Chain::direct(&sender, &target(&[])));
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (&[(Stage::DriverTxRing, 5)][..], 0), "{budget:#?}");
 }
@@ -442,7 +445,10 @@ fn benign_drops_are_no_loss() {
 fn counters_that_cannot_be_right_are_said_to() {
     let doubts = |driver, receiver: List| -> Vec<String> {
         let datagrams = lost(10_000, 10_000);
-        let budget = loss_budget(&datagrams, &host(&[]), &Seen::new(End::Target, &counters(receiver), Some(driver)));
+        let budget = loss_budget(
+            &datagrams,
+            Chain::direct(&host(&[]), &Seen::new(End::Target, &counters(receiver), Some(driver))),
+        );
         budget.disagreements.into_iter().map(|doubt| doubt.to_string()).collect()
     };
     let told = |driver, receiver: List, what: &str| {
@@ -492,7 +498,7 @@ fn reasons_explain_what_no_counter_does_and_no_more() {
     };
     #[track_caller]
     fn check(reasons: &[DropReason], receiver: List, want: &[(Stage, u64)], unaccounted: i64) -> LossBudget {
-        let budget = loss_budget(&lost(1000, 900), &host(&[]), &target(receiver).with_reasons(reasons));
+        let budget = loss_budget(&lost(1000, 900), Chain::direct(&host(&[]), &target(receiver).with_reasons(reasons)));
         let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
         assert_eq!((lines.as_slice(), budget.unaccounted), (want, unaccounted), "{budget:#?}");
         budget
@@ -532,8 +538,10 @@ fn the_path_tells_what_passed_where() {
     let datagrams = Datagrams { send_errors: 10, ..lost(1000, 900) };
     let of = |end, list| Seen::new(end, &counters(list), Some("fec"));
     let trial = Trial::Udp { asked: Some(1001), datagrams: &datagrams };
-    let passed: Vec<(Stage, u64)> =
-        path(trial, &of(End::Host, sender), &of(End::Target, receiver)).iter().map(|p| (p.stage, p.packets)).collect();
+    let passed: Vec<(Stage, u64)> = path(trial, Chain::direct(&of(End::Host, sender), &of(End::Target, receiver)))
+        .iter()
+        .map(|p| (p.stage, p.packets))
+        .collect();
     let want = [
         (Stage::SenderApplication, 1001),
         (Stage::SenderApplication, 1000),
@@ -552,7 +560,7 @@ fn the_path_tells_what_passed_where() {
 
 #[test]
 fn the_record_has_its_names() {
-    let budget = loss_budget(&lost(1000, 10), &host(FULL_TBF), &target(&[]));
+    let budget = loss_budget(&lost(1000, 10), Chain::direct(&host(FULL_TBF), &target(&[])));
     assert_eq!(
         serde_json::to_value(&budget).unwrap(),
         serde_json::json!({
@@ -600,7 +608,7 @@ proptest! {
         let marks_lost = 0;
         let datagrams =
             Datagrams { sent, send_errors, send_retries: 0, refused_below: 0, below_ip: false, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
-        let budget = loss_budget(&datagrams, &Seen::new(End::Host, &sender, None), &Seen::new(End::Target, &receiver, None));
+        let budget = loss_budget(&datagrams, Chain::direct(&Seen::new(End::Host, &sender, None), &Seen::new(End::Target, &receiver, None)));
         let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
         prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);
         prop_assert!(budget.lines.iter().all(|line| line.packets > 0 && !line.evidence().is_empty()));
@@ -614,6 +622,6 @@ proptest! {
     fn extremes_do_not_overflow(value in prop_oneof![Just(u64::MAX), any::<u64>()], sent: u64, received: u64) {
         let all: Vec<(Stage, &str, u64)> =
             DROPS.iter().flat_map(|d| d.sources.concat().into_iter().map(move |n| (d.stage, n, value))).collect();
-        loss_budget(&lost(sent, received), &host(&all), &target(&all));
+        loss_budget(&lost(sent, received), Chain::direct(&host(&all), &target(&all)));
     }
 }

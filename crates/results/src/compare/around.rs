@@ -142,7 +142,7 @@ fn facts(matched: &Matched<'_>, which: Which) -> BTreeMap<String, BTreeSet<Strin
 fn is_on_purpose(name: &str, compared: &[String]) -> bool {
     compared.iter().any(|factor| {
         let (whose, what) = match factor.split_once('.') {
-            Some((whose @ ("target" | "host"), what)) => (whose, what),
+            Some((whose @ ("target" | "host" | "middle"), what)) => (whose, what),
             _ => ("", factor.as_str()),
         };
         name == factor || (name.starts_with(whose) && name.ends_with(&format!(".{what}")))
@@ -213,7 +213,9 @@ fn facts_of(rule: &Rule, about: About) -> Vec<String> {
     let of_link = rule.fact.contains(".nic.");
     let ends = match about {
         About::CpuByOctets(end) | About::CpuByPackets(end) if !of_link => vec![end.name()],
-        _ => vec!["target", "host"],
+        // Of the middle each interface has a link.
+        _ if of_link => vec!["target", "host", "middle.ports.target", "middle.ports.host"],
+        _ => vec!["target", "host", "middle"],
     };
     ends.into_iter().map(|end| rule.fact.replace("{end}", end)).collect()
 }

@@ -1,8 +1,8 @@
 //! TCP's acknowledgements are lost on their way back, or wait there, and data waits for them.
 //! Knows counters of the way back; a queue that stands between the two ends is another rule.
 
-use linerate_machine::end::Direction;
-use linerate_path::budget::drops_seen;
+use linerate_machine::end::{Direction, Party};
+use linerate_path::budget::{Chain, drops_seen};
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
@@ -44,7 +44,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 
 fn lost(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
     let sent = case.receiver.link_sent()?;
-    let back = drops_seen(case.shares_machine(), Some(sent), &case.receiver.seen(), &case.sender.seen());
+    let back = drops_seen(case.shares_machine(), Some(sent), Chain::direct(&case.receiver.seen(), &case.sender.seen()));
     let dropped: u64 = back.lines.iter().map(|line| line.packets).total();
     let between = sent.saturating_sub(case.sender.link_received()?);
     let share = (dropped + between) as f64 / sent.max(1) as f64;
@@ -58,7 +58,7 @@ fn lost(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
     };
     let sentence = format!("TCP's acknowledgements are lost {place}, and the {} waits for them.", case.sender.end);
     Some(
-        RULE.finds(case, machine, Sureness::Likely, 0.95, sentence)
+        RULE.finds(case, machine.and_then(Party::end), Sureness::Likely, 0.95, sentence)
             .because(format!("of {sent} packets on the way back {} were lost, {}", dropped + between, percent(share)))
             .because_of(back.lines.iter().map(|line| line.evidence()))
             .because_of(short)

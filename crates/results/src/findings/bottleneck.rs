@@ -29,7 +29,7 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between)?;
     let pattern = Pattern::of(case, &missing.loss).filter(Pattern::is_of_a_rate)?;
     let mbit = case.throughput_bps()? / 1e6;
-    let sentence = format!("A limit of rate between the two ends drops what is above about {} Mbit/s.", tidy(mbit));
+    let sentence = format!("A limit of rate {} drops what is above about {} Mbit/s.", missing.links, tidy(mbit));
     Some(
         RULE.finds(case, None, Sureness::Likely, missing.part, sentence)
             .because_of(missing.evidence(case))

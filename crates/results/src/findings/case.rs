@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use linerate_machine::cpu::{CpuShares, CpuUse};
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::environment::Nic;
-use linerate_path::budget::{LossLine, PauseFrames, Seen, drops_seen};
+use linerate_path::budget::{Chain, LossLine, PauseFrames, Seen, drops_seen};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::event::{Event, Happening};
@@ -16,6 +16,7 @@ use linerate_trial::wire::EthernetOverhead;
 
 use super::Sureness;
 use crate::figure::Source;
+use crate::middle::Middle;
 use crate::record::{Counted, FlowFigures, Latency, Losses, Machine, Record};
 use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine};
 use crate::total::Total;
@@ -67,6 +68,8 @@ pub(super) struct Case<'a> {
     pub(super) asked: Option<Spec>,
     /// What was lost where, by the loss budget; of TCP, what counters of both machines saw dropped.
     drops: Vec<LossLine>,
+    /// What of it was lost in the machine between the two.
+    of_middle: Vec<LossLine>,
 }
 
 /// A machine of it.
@@ -128,8 +131,16 @@ impl<'a> Case<'a> {
         let target = Side { end: End::Target, machine: &record.target };
         let host = Side { end: End::Host, machine: &record.host };
         let (sender, receiver) = if way == Direction::Tx { (target, host) } else { (host, target) };
-        let mut case = Case { record, way, sender, receiver, asked: record.asked_spec(), drops: Vec::new() };
-        case.drops = case.read_drops();
+        let mut case = Case {
+            record,
+            way,
+            sender,
+            receiver,
+            asked: record.asked_spec(),
+            drops: Vec::new(),
+            of_middle: Vec::new(),
+        };
+        (case.of_middle, case.drops) = case.read_drops().into_iter().partition(|line| line.end == Party::Middle);
         case
     }
 
@@ -140,7 +151,7 @@ impl<'a> Case<'a> {
         }
         // Of TCP nothing is numbered, but the same counters move: the budget's table says which they are.
         let most = self.is(Workload::TcpCrr).then(|| self.retransmitted_by_any());
-        drops_seen(self.shares_machine(), most, &self.sender.seen(), &self.receiver.seen()).lines
+        drops_seen(self.shares_machine(), most, Chain::direct(&self.sender.seen(), &self.receiver.seen())).lines
     }
 
     /// This direction's figures; absent where the trial failed.
@@ -159,6 +170,16 @@ impl<'a> Case<'a> {
 
     pub(super) fn latency(&self) -> Option<&'a Latency> {
         self.record.result.as_ref()?.latency.as_ref()
+    }
+
+    /// The machine in the middle, where it runs on none of the ends' machines, so that its CPU figures are its own.
+    pub(super) fn middle_of_its_own(&self) -> Option<&'a Middle> {
+        self.record.middle.as_ref().filter(|_| !self.doubts(DoubtKind::MiddleSharesMachine))
+    }
+
+    /// The machine in the middle, where it saw what passed.
+    pub(super) fn middle_on_path(&self) -> Option<&'a Middle> {
+        self.record.middle.as_ref().filter(|_| !self.doubts(DoubtKind::MiddleNotOnPath))
     }
 
     /// Both machines.
@@ -271,7 +292,7 @@ impl<'a> Case<'a> {
         }
         let flow = self.flow()?;
         let (measured, ratio) = (flow.packets_lost?, flow.loss_ratio?);
-        let known: u64 = self.drops.iter().map(|line| line.packets).total();
+        let known: u64 = self.drops.iter().chain(&self.of_middle).map(|line| line.packets).total();
         let rest = self.unaccounted().unwrap_or(0);
         // The budget is of the whole trial.
         let whole = i64::try_from(known).ok()?.checked_add(rest)?.max(0) as u64;
@@ -330,7 +351,18 @@ impl<'a> Case<'a> {
 
     /// What a stage lost by the lines that `is` takes, where that is a good part of what was lost.
     pub(super) fn lost_by(&self, stage: Stage, is: impl Fn(&LossLine) -> bool) -> Option<LostAt<'_>> {
-        let lines: Vec<&LossLine> = self.drops.iter().filter(|line| line.stage == stage && is(line)).collect();
+        self.lost_in(self.drops.iter().filter(|line| line.stage == stage && is(line)).collect())
+    }
+
+    /// What a stage of the machine in the middle lost, where that is a good part of what was lost: the stage with the most.
+    pub(super) fn lost_in_middle(&self) -> Option<(&LossLine, LostAt<'_>)> {
+        let first = self.of_middle.iter().max_by_key(|line| line.packets)?;
+        let at = self.of_middle.iter().filter(|line| line.place() == first.place());
+        Some((first, self.lost_in(at.collect())?))
+    }
+
+    /// These lines, where they are a good part of what was lost.
+    fn lost_in<'c>(&'c self, lines: Vec<&'c LossLine>) -> Option<LostAt<'c>> {
         let packets: u64 = lines.iter().map(|line| line.packets).total();
         let all = self.missing()?;
         let part = packets as f64 / all.max(1) as f64;

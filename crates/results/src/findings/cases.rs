@@ -7,7 +7,7 @@ use linerate_machine::end::End;
 use linerate_machine::environment::{Amount, Eee, IdleState, LinkModes, Pause};
 use linerate_machine::probe::{Protocol, Refusal};
 use linerate_machine::profile::{Function, KERNEL, Stack};
-use linerate_path::budget::{Datagrams, Seen, drops_seen, loss_budget};
+use linerate_path::budget::{Between, Chain, Datagrams, Seen, drops_seen, loss_budget};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::event::{Event, Happening};
@@ -15,6 +15,7 @@ use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
 use crate::examination::{Came, Examination, Failed, Passed, Place, Probe, Step};
+use crate::middle::Middle;
 use crate::record::{Counted, Latency, Losses, Machine, Record};
 use crate::sample;
 use crate::time_budget::{Limit, TimeLine};
@@ -58,10 +59,19 @@ fn clean(name: &'static str, mut record: Record, change: impl FnOnce(&mut Record
 
 /// Every case, the clean ones first.
 pub fn cases() -> Vec<FaultCase> {
-    [clean_runs(), nothing_through(), losses(), short_streams(), out_of_cpu(), slow_answers(), in_time()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        clean_runs(),
+        nothing_through(),
+        losses(),
+        through_a_middle(),
+        short_streams(),
+        out_of_cpu(),
+        slow_answers(),
+        in_time(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn clean_runs() -> Vec<FaultCase> {
@@ -295,6 +305,53 @@ fn losses() -> Vec<FaultCase> {
                 r.target.counters.add(Stage::MacRxFifo, "link rx_over_errors", lost);
             },
         ),
+    ]
+}
+
+/// A bridge of two CPUs between the two ends, towards the host by `p0` and towards the target by `p1`.
+fn with_middle(record: &mut Record) -> &mut Middle {
+    let mut middle = sample::middle();
+    middle.machine.counters = Default::default();
+    for end in End::BOTH {
+        let port = &mut middle.ports[end];
+        port.counters = Default::default();
+        port.nic.iter_mut().for_each(|nic| nic.driver = Some("igb".to_owned()));
+    }
+    cpus(&mut middle.machine, &[idle(); 2]);
+    record.middle.insert(middle)
+}
+
+fn through_a_middle() -> Vec<FaultCase> {
+    vec![
+        case("a bridge whose queue is full", "middle-drops", &[], udp(Rx, 300, 200.0), |r| {
+            let lost = lose(r, 17_000);
+            let middle = with_middle(r);
+            middle.ports.target.counters.add(Stage::Qdisc, "p1 tbf drops", lost);
+        }),
+        case(
+            "a router whose backlog is full, and its only CPU",
+            "middle-cpu",
+            &["middle-drops"],
+            udp(Rx, 300, 200.0),
+            |r| {
+                let lost = lose(r, 17_000);
+                let middle = with_middle(r);
+                middle.machine.counters.add(Stage::SoftirqBacklog, "softnet dropped", lost);
+                middle.ports.host.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
+                cpus(&mut middle.machine, &[CpuShares { busy: 0.99, softirq: 0.97, ..CpuShares::default() }]);
+            },
+        ),
+        case("a bridge that forwards on one CPU of two", "middle-cpu", &[], tcp(Rx, 400.0), |r| {
+            let full = CpuShares { busy: 0.98, softirq: 0.95, ..CpuShares::default() };
+            cpus(&mut with_middle(r).machine, &[full, idle()]);
+        }),
+        case("the cable behind the bridge", "lossy-path", &[], udp(Rx, 300, 200.0), |r| {
+            let lost = lose(r, 17_000);
+            between_links(r, 51_030, lost);
+            let middle = with_middle(r);
+            middle.ports.host.counters.add(Stage::DriverRxRing, "link rx_packets", 51_030);
+            middle.ports.target.counters.add(Stage::DriverTxRing, "link tx_packets", 51_030);
+        }),
     ]
 }
 
@@ -854,7 +911,7 @@ fn settle(record: &mut Record) {
         let lost = record.losses_of(Counted::Segments).iter().map(|losses| losses.lost()).sum();
         let (target, host) = (&record.target.counters, &record.host.counters);
         let (sender, receiver) = (Seen::new(End::Host, host, None), Seen::new(End::Target, target, None));
-        record.loss_budget = Some(drops_seen(false, Some(lost), &sender, &receiver).lines);
+        record.loss_budget = Some(drops_seen(false, Some(lost), Chain::direct(&sender, &receiver)).lines);
         return;
     }
     let Some(flow) = record.result.as_ref().map(|figures| &figures.flow) else { return };
@@ -864,10 +921,15 @@ fn settle(record: &mut Record) {
         Seen::new(end, &machine.counters, machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref()))
     };
     let (target, host) = (seen(End::Target, &record.target), seen(End::Host, &record.host));
-    let budget = match record.direction {
-        Tx => loss_budget(&datagrams, &target, &host),
-        _ => loss_budget(&datagrams, &host, &target),
-    };
+    let (sender, receiver) = if record.direction == Tx { (&target, &host) } else { (&host, &target) };
+    let ports = record.middle.as_ref().map(|middle| middle.seen(record.direction));
+    let middle = ports.as_ref().map(|[input, output]| Between {
+        input,
+        output,
+        shares_with_sender: false,
+        shares_with_receiver: false,
+    });
+    let budget = loss_budget(&datagrams, Chain { sender, receiver, middle });
     record.loss_budget = Some(budget.lines);
     record.unaccounted = Some(budget.unaccounted);
     record.doubts.extend(budget.disagreements.into_iter().map(Doubt::from));

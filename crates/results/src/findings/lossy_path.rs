@@ -36,12 +36,14 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     }
     let sentence = match alone(case, &missing) {
         Some(sent) => format!(
-            "1 of {sent} {} was lost between the two ends: a single loss or a short outage, for nothing else was sent meanwhile.",
-            case.noun()
+            "1 of {sent} {} was lost {}: a single loss or a short outage, for nothing else was sent meanwhile.",
+            case.noun(),
+            missing.links
         ),
         None => format!(
-            "{} are lost between the two ends: a switch, the cable, or a MAC that does not count what it drops.",
-            capital(case.noun())
+            "{} are lost {}: a switch, the cable, or a MAC that does not count what it drops.",
+            capital(case.noun()),
+            missing.links
         ),
     };
     Some(

@@ -1,6 +1,7 @@
 //! Packets are missing that no counter explains: between which two places, if link counters say so.
 //! Knows how many packets each end's link counted; names no cause that nothing shows.
 
+use linerate_machine::end::End;
 use linerate_path::stage::Stage;
 
 use super::case::{Case, FEW, Loss, percent, tidy};
@@ -31,6 +32,8 @@ pub(super) struct Missing {
     /// Of what is missing, what vanished in the sender before its link, and between the two links.
     before: Option<f64>,
     between: Option<f64>,
+    /// In words, the links between which it vanished: those of the two ends, or of one and the machine in the middle.
+    pub(super) links: String,
     counted: String,
     of_segments: bool,
     /// The receiver's link has all that left the sender's, and nothing else: of a few, one packet of another kind is a good part.
@@ -50,13 +53,29 @@ impl Missing {
         let share = |from: Option<u64>, to: Option<u64>| Some(from?.saturating_sub(to?) as f64 / packets as f64);
         let before = share(before_the_link(case), out);
         let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
-        let counted = format!(
-            "{}: link tx_packets {}; {}: link rx_packets {}",
-            case.sender.end,
-            known(out),
-            case.receiver.end,
-            known(came)
-        );
+        let (sender, receiver) = (case.sender.end, case.receiver.end);
+        let mut links = "between the two ends".to_owned();
+        let mut through = String::new();
+        if let Some(middle) = case.middle_on_path() {
+            let count = |end: End, stage, name| middle.ports[end].counters.get(stage, name);
+            let entered = count(sender, Stage::DriverRxRing, "link rx_packets");
+            let left = count(receiver, Stage::DriverTxRing, "link tx_packets");
+            let most = |share: Option<f64>| share.is_some_and(|share| share >= 0.8);
+            if most(share(out, entered)) {
+                links = format!("between the {sender} and the middle");
+            } else if most(share(left, came)) {
+                links = format!("between the middle and the {receiver}");
+            }
+            through = format!(
+                "{}: link rx_packets {}; {}: link tx_packets {}; ",
+                middle.name(sender),
+                known(entered),
+                middle.name(receiver),
+                known(left)
+            );
+        }
+        let counted =
+            format!("{sender}: link tx_packets {}; {through}{receiver}: link rx_packets {}", known(out), known(came));
         // Where one interface counts buffers and the other segments, nothing is to be held against each other.
         let is_comparable = |out: u64, came: u64| came as f64 <= out as f64 * 1.02 && came as f64 >= out as f64 * 0.5;
         let of_segments = case.losses().is_some_and(|losses| losses.of == Counted::Segments);
@@ -68,7 +87,7 @@ impl Missing {
         };
         let between = share(out, came).filter(|_| comparable).map(|between| between * per_packet);
         let all_came = packets >= 3 && out.zip(came).is_some_and(|(out, came)| out.abs_diff(came) * 3 <= packets);
-        Some(Missing { loss, packets, part, before, between, counted, of_segments, all_came })
+        Some(Missing { loss, packets, part, before, between, links, counted, of_segments, all_came })
     }
 
     fn is_before(&self) -> bool {

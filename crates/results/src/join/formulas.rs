@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use linerate_machine::cpu::{CpuUse, PROC_STAT, is_long_enough};
 use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::Environment;
+use linerate_machine::profile::Profile;
 use linerate_trial::api::ApiUse;
 use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, HeldUp};
 use linerate_trial::flow::Flow;
@@ -13,6 +14,7 @@ use linerate_trial::outcome::{FlowOutcome, Outcome, Role, SizeCount, Slice, TcpS
 use linerate_trial::spec::{Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
+use crate::middle::Middle;
 use crate::profile::MachineProfile;
 use crate::record::{
     Directions, Figures, FlowFigures, FrameFigures, FrameSize, Interval, Latency, Record, ServiceDemand, StreamFigures,
@@ -169,7 +171,7 @@ impl Joined<'_> {
                         | DoubtKind::CountersMissing
                 );
                 if of_machine && !other.doubts.contains(&doubt) {
-                    doubt.end = Some(outcome.end);
+                    doubt.end = Some(outcome.end.into());
                 }
                 if !doubts.contains(&doubt) {
                     doubts.push(doubt);
@@ -312,6 +314,17 @@ impl Joined<'_> {
         let kib = self.spec.workload.is_stream().then_some(octets as f64 / 1024.0);
         let driver = environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
         Some(account(taken, outcome.cpu.as_ref(), driver, Work { packets, kib }))
+    }
+
+    /// What the CPUs of the middle did, with the work that went through it: what arrived, of both directions.
+    pub(super) fn profile_of_middle(&self, taken: Profile, middle: &Middle) -> Option<MachineProfile> {
+        let main: Vec<&Pair<'_>> = self.pairs.iter().filter(|pair| !pair.flow.probe).collect();
+        let sink = |pair: &&&Pair<'_>| pair.flow.source.other();
+        let packets = main.iter().map(|pair| packets_at(pair, self.spec.workload, sink(&pair), Span::Measured));
+        let octets: u64 = main.iter().map(|pair| pair.sink.octets).total();
+        let kib = self.spec.workload.is_stream().then_some(octets as f64 / 1024.0);
+        let work = Work { packets: packets.sum::<Option<f64>>(), kib };
+        Some(account(taken, middle.machine.cpu.as_ref(), middle.ports.target.driver(), work))
     }
 
     /// Whether the senders kept the load they were asked to offer, to half a percent.

@@ -3,12 +3,15 @@
 
 use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::Environment;
-use linerate_path::budget::{Adjustment, Datagrams, LossBudget, Seen, Trial, drops_seen, loss_budget, path};
+use linerate_path::budget::{
+    Adjustment, Between, Chain, Datagrams, LossBudget, Seen, Trial, drops_seen, loss_budget, path,
+};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::Doubt;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Workload};
 
+use crate::middle::sender_of;
 use crate::record::{Counted, Losses, PathLine, Record};
 use crate::total::Total;
 
@@ -27,16 +30,30 @@ impl Joined<'_> {
             let target = seen(End::Target, self.target, &environments[0]);
             let host = seen(End::Host, self.host, &environments[1]);
             let (sender, receiver) = if sender == End::Target { (target, host) } else { (host, target) };
+            let middle = record.middle.clone();
+            let not_on_path = middle
+                .as_ref()
+                .and_then(|middle| middle.is_not_on_path(direction, self.passed_octets(main, direction)));
+            let ports = middle.as_ref().filter(|_| not_on_path.is_none()).map(|middle| middle.seen(direction));
+            let shares = |end: End| {
+                let environment = middle.as_ref().map(|middle| &middle.machine.environment);
+                environment
+                    .is_some_and(|of_middle| of_middle.is_machine_of(&environments[usize::from(end == End::Host)]))
+            };
+            let between = ports.as_ref().map(|[input, output]| Between {
+                input,
+                output,
+                shares_with_sender: shares(sender_of(direction)),
+                shares_with_receiver: shares(sender_of(direction).other()),
+            });
+            let chain = Chain { sender: &sender, receiver: &receiver, middle: between };
+            doubts.extend(not_on_path);
             if let Some(trial) = passed.trial(|| self.asked_datagrams(main)) {
-                record
-                    .path
-                    .extend(path(trial, &sender, &receiver).into_iter().map(|passage| PathLine { direction, passage }));
+                record.path.extend(path(trial, chain).into_iter().map(|passage| PathLine { direction, passage }));
             }
             let budget = match &passed {
-                Passed::Datagrams { datagrams, .. } => loss_budget(datagrams, &sender, &receiver),
-                Passed::Segments { counts, nearly, .. } => {
-                    segment_budget(*counts, *nearly, shared_kernel, &sender, &receiver)
-                }
+                Passed::Datagrams { datagrams, .. } => loss_budget(datagrams, chain),
+                Passed::Segments { counts, nearly, .. } => segment_budget(*counts, *nearly, shared_kernel, chain),
             };
             let LossBudget { lines: more, unaccounted, benign_drops, disagreements } = budget;
             lines.get_or_insert_default().extend(more);
@@ -56,6 +73,14 @@ impl Joined<'_> {
         };
         record.benign_drops = benign;
         doubts
+    }
+
+    /// Payload of the main flows that arrived, of one direction, the warm-up's included.
+    fn passed_octets(&self, main: &[Pair<'_>], direction: Direction) -> u64 {
+        let is_stream = self.spec.workload.is_stream();
+        // Requests one way are answers the other way.
+        let of = main.iter().filter(|pair| !is_stream || pair.flow.direction() == direction);
+        of.map(|pair| if is_stream { pair.sink.octets_total } else { 0 }).total()
     }
 
     /// What went from this end to the other; `None`: nothing that is counted.
@@ -244,11 +269,11 @@ fn segment_budget(
     counts: Option<(u64, u64)>,
     nearly: Option<(u64, u64)>,
     shared_kernel: bool,
-    sender: &Seen<'_>,
-    receiver: &Seen<'_>,
+    chain: Chain<'_>,
 ) -> LossBudget {
+    let Chain { sender, receiver, .. } = chain;
     let lost = counts.or(nearly).map(|(sent, received)| sent.saturating_sub(received));
-    let mut budget = drops_seen(shared_kernel, lost, sender, receiver);
+    let mut budget = drops_seen(shared_kernel, lost, chain);
     let Some(((sent, received), lost)) = counts.or(nearly).zip(lost) else { return budget };
     let seen: u64 = budget.lines.iter().map(|line| line.packets).total();
     let link = |seen: &Seen<'_>, stage, name| seen.counters.get(stage, name).filter(|packets| *packets > 0);

@@ -66,7 +66,8 @@ impl Pseudonyms {
 
     /// A record without who and where.
     pub(crate) fn record(&self, mut record: Record) -> Result<Record> {
-        for machine in [&mut record.target, &mut record.host] {
+        let middle = record.middle.as_mut().map(|middle| &mut middle.machine);
+        for machine in [&mut record.target, &mut record.host].into_iter().chain(middle) {
             machine.environment.command_line = machine.environment.command_line.as_deref().map(kept);
         }
         serde_json::from_value(replaced(record.to_json(), &self.pairs)).context(UNREAD)

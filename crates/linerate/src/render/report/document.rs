@@ -6,9 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use linerate_chart::Chart;
+use linerate_machine::end::{End, Party};
 use linerate_results::compare::{self, Comparison, Judged, Wish};
 use linerate_results::figure::{METRICS, Metric};
 use linerate_results::findings::findings;
+use linerate_results::middle::{Middle, Port};
+use linerate_results::observation::PORTS;
 use linerate_results::record::Record;
 use linerate_results::search;
 use linerate_trial::doubt::DoubtKind;
@@ -272,7 +275,17 @@ fn setup(material: &Material) -> Vec<Piece> {
                 known => format!("{} [{}]", machine.endpoint, known.join(", ")),
             }
         };
-        let way = format!("target: {} === host: {}", machine(&record.target), machine(&record.host));
+        let ports = |middle: &Middle| {
+            let port = |port: &Port| {
+                let nic = port.nic.as_ref();
+                let speed = nic.and_then(|nic| nic.speed_mbps).map(|mbps| format!(", {mbps} Mbit/s"));
+                format!("{}{}", port.interface, speed.unwrap_or_default())
+            };
+            let [target, host] = [&middle.ports.target, &middle.ports.host].map(port);
+            format!("middle: [{target}] {} [{host}] === ", middle.machine.endpoint)
+        };
+        let through = record.middle.as_ref().map_or(String::new(), ports);
+        let way = format!("target: {} === {through}host: {}", machine(&record.target), machine(&record.host));
         if !ways.contains(&way) {
             ways.push(way);
         }
@@ -283,12 +296,14 @@ fn setup(material: &Material) -> Vec<Piece> {
     }
     pieces.push(Piece::Lines(ways));
     pieces.extend(settings(records));
-    // What both machines are, by name: every value that any record has.
-    let mut facts: BTreeMap<String, [BTreeSet<String>; 2]> = BTreeMap::new();
+    // What the machines are, by name: every value that any record has. What only the middle has, its interfaces, records show.
+    let has_middle = records.iter().any(|record| record.middle.is_some());
+    let parties = &Party::ALL[..if has_middle { 3 } else { 2 }];
+    let mut facts: BTreeMap<String, [BTreeSet<String>; 3]> = BTreeMap::new();
     for (name, value) in material.machines().flatten() {
-        let (end, name) = name.split_once('.').unwrap_or(("", name));
-        let at = ["target", "host"].iter().position(|one| *one == end);
-        if let Some(at) = at {
+        let (whose, name) = name.split_once('.').unwrap_or(("", name));
+        let at = parties.iter().position(|one| one.name() == whose);
+        if let Some(at) = at.filter(|_| !name.starts_with(PORTS)) {
             facts.entry(name.to_owned()).or_default()[at].insert(value.clone());
         }
     }
@@ -297,26 +312,32 @@ fn setup(material: &Material) -> Vec<Piece> {
         1..=3 => in_a_row(values.iter().map(String::as_str)),
         many => format!("{many} different values"),
     };
-    let row = |(name, sides): (&String, &[BTreeSet<String>; 2])| {
-        vec![Cell::long(name), Cell::long(several(&sides[0])), Cell::long(several(&sides[1]))]
+    let row = |(name, sides): (&String, &[BTreeSet<String>; 3])| {
+        let values = sides.iter().take(parties.len()).map(|values| Cell::long(several(values)));
+        std::iter::once(Cell::long(name)).chain(values).collect::<Vec<Cell>>()
     };
-    let (differ, alike): (Vec<_>, Vec<_>) = facts.iter().partition(|(_, [target, host])| target != host);
+    let differs =
+        |[target, host, middle]: &[BTreeSet<String>; 3]| target != host || (!middle.is_empty() && middle != target);
+    let (differ, alike): (Vec<_>, Vec<_>) = facts.iter().partition(|(_, sides)| differs(sides));
     // As in `records show`: what the two have alike of these says little.
     let (few, many): (Vec<_>, Vec<_>) =
         alike.into_iter().partition(|(name, _)| !name.starts_with("sysctls.") && !name.starts_with("nic.offloads."));
     let left_out = differ.len().saturating_sub(FACTS);
-    let columns = ["name", "target", "host"];
-    let table = |rows: Vec<Vec<Cell>>| Piece::Table(Table::new(columns, rows));
+    let columns = || std::iter::once("name").chain(parties.iter().map(|party| party.name()));
+    let table = |rows: Vec<Vec<Cell>>| Piece::Table(Table::new(columns(), rows));
     let rows: Vec<Vec<Cell>> = differ.into_iter().map(row).collect();
     let more = (left_out > 0).then(|| format!("{left_out} more differ: `linerate records show` has all."));
     let shown = rows.into_iter().take(FACTS).collect::<Vec<_>>();
     if !shown.is_empty() {
         let inner = std::iter::once(table(shown)).chain(more.map(|more| Piece::Lines(vec![more]))).collect();
-        pieces.push(Piece::Folded("What differs between the two machines".to_owned(), inner));
+        pieces.push(Piece::Folded(
+            format!("What differs between the {}", if has_middle { "machines" } else { "two machines" }),
+            inner,
+        ));
     }
     if !few.is_empty() {
         let rows =
-            few.iter().map(|(name, [both, _])| vec![Cell::long(name), Cell::long(several(both))]).collect::<Vec<_>>();
+            few.iter().map(|(name, [both, ..])| vec![Cell::long(name), Cell::long(several(both))]).collect::<Vec<_>>();
         let mut inner = vec![Piece::Table(Table::new(["name", "both"], rows))];
         inner.extend((!many.is_empty()).then(|| {
             Piece::Lines(vec![format!(
@@ -333,11 +354,16 @@ fn setup(material: &Material) -> Vec<Piece> {
 fn settings(records: &[Record]) -> Vec<Piece> {
     let mut changes: Vec<([String; 6], u64)> = Vec::new();
     for record in records {
-        for (end, machine) in record.machines() {
-            for one in &machine.settings {
+        let machines = record.parties().map(|(party, machine)| (party.to_string(), &machine.settings));
+        let ports = record
+            .middle
+            .iter()
+            .flat_map(|middle| End::BOTH.map(|towards| (middle.name(towards), &middle.ports[towards].settings)));
+        for (whose, settings) in machines.chain(ports) {
+            for one in settings {
                 let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
                 let row = [
-                    end.name().to_owned(),
+                    whose.clone(),
                     one.name.clone(),
                     known(&one.original),
                     one.asked.clone(),

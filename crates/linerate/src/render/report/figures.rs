@@ -5,7 +5,7 @@ use linerate_chart::{
     Axis, Cell, Chart, Estimate, Flow, Marks, Panel, Range, Reference, Series, Stage as Place, Table,
 };
 use linerate_machine::end::{Direction, End};
-use linerate_path::stage::Stage;
+use linerate_path::budget::Leg;
 use linerate_results::compare::verdict::Verdict;
 use linerate_results::compare::{Comparison, Judged};
 use linerate_results::figure::Metric;
@@ -343,13 +343,15 @@ pub(super) fn path(record: &Record) -> Vec<Chart> {
         }
         let mut table = Table::new(["stage", "packets", "counters"]);
         let mut stages = Vec::new();
-        for stage in Stage::PATH {
-            let mut place = Place::new(stage.name());
-            for line in lines.iter().filter(|line| line.stage == stage && line.packets > 0) {
+        for (leg, stage) in Leg::stages(record.middle.is_some()) {
+            let title = leg.title(stage);
+            let mut place = Place::new(&title);
+            for line in lines.iter().filter(|line| line.place() == (leg, stage) && line.packets > 0) {
                 let counters: Vec<String> = line.counters.iter().map(|one| one.name.clone()).collect();
                 let counters = format!("{}: {}", line.end, counters.join(" + "));
-                place = place.branch(format!("lost at the {stage}"), line.packets as f64, counters.clone());
-                table = table.row([Cell::from(stage.name()), whole(line.packets as f64, &from), Cell::from(counters)]);
+                place = place.branch(format!("lost at the {title}"), line.packets as f64, counters.clone());
+                table =
+                    table.row([Cell::from(title.as_str()), whole(line.packets as f64, &from), Cell::from(counters)]);
             }
             stages.push(place);
         }

@@ -11,6 +11,7 @@ use linerate_results::record::Record;
 
 use super::figures::{cell, trace, whole};
 use crate::render::number::{count, figure};
+use crate::render::profile::profiled;
 
 /// Functions of less than this share are left to their callers, and so are the innermost of deeper stacks.
 const LEAST: f64 = 0.02;
@@ -21,10 +22,8 @@ const OTHERS: &str = "other kinds";
 
 /// One of each machine that was sampled, in the colours of all.
 pub(super) fn charts(record: &Record) -> Vec<Chart> {
-    let profiles = record.machines().into_iter().filter_map(|(end, machine)| {
-        let driver = machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
-        Some((end.name(), Stacks::of(machine.profile.as_ref()?, driver)))
-    });
+    let all = profiled(record);
+    let profiles = all.iter().map(|one| (one.party.name(), Stacks::of(one.profile, one.driver)));
     let profiles: Vec<(&str, Stacks)> = profiles.filter(|(_, stacks)| stacks.all > 0).collect();
     let kinds = Kinds::of(profiles.iter().map(|(_, stacks)| stacks));
     profiles.iter().map(|(end, stacks)| chart(record, end, stacks, &kinds)).collect()

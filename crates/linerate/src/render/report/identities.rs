@@ -59,7 +59,7 @@ impl Found {
 
     /// Those of a record, and of its line.
     pub(super) fn record(&mut self, record: &Record, line: &str) {
-        for (_, machine) in record.machines() {
+        for (_, machine) in record.parties() {
             self.endpoint(&machine.endpoint);
             machine.environment.boot_id.iter().for_each(|id| self.add(Kind::Boot, id));
         }

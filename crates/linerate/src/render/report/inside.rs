@@ -11,8 +11,8 @@ use super::groups::levels;
 use super::material::{INSIDE, MOST_INSIDE, Material};
 use crate::render::forms::Piece;
 use crate::render::number::count;
-use crate::render::profile::how;
-use crate::render::registers::counted;
+use crate::render::profile::{Profiled, how, profiled};
+use crate::render::registers::{counted, of_machines};
 use crate::render::table_model::{Cell, Table, Trace};
 
 /// So many lines of each record, and so many functions.
@@ -57,8 +57,8 @@ pub(super) fn pieces(material: &Material) -> Vec<Piece> {
 
 fn registers(record: &Record) -> Vec<Piece> {
     let (mut rows, mut lines) = (Vec::new(), Vec::new());
-    for (end, machine) in record.machines() {
-        let Some(RegisterChanges { compared, changed, cleared, notes, .. }) = &machine.registers else { continue };
+    for (end, registers) in of_machines(record) {
+        let RegisterChanges { compared, changed, cleared, notes, .. } = registers;
         lines.push(match (compared, changed.len()) {
             (0, _) => format!("{end}: no register could be read."),
             (compared, 0) => format!("{end}: of {} registers none differs.", count(u64::from(*compared))),
@@ -83,7 +83,7 @@ fn registers(record: &Record) -> Vec<Piece> {
             let hexadecimal =
                 |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok().map(|value| value as f64);
             let whole = |text: &str, when: &str| cell(text, hexadecimal(text), format!("{}.{when}", one.name));
-            let name = [Cell::text(end.name()), Cell::long(format!("{}:{}", one.name, one.address))];
+            let name = [Cell::text(&end), Cell::long(format!("{}:{}", one.name, one.address))];
             let words = |what: Option<&What>, meaning: &str| {
                 Cell::long(
                     [did(what), meaning.to_owned()]
@@ -106,7 +106,7 @@ fn registers(record: &Record) -> Vec<Piece> {
                     cell(&value.to_string(), Some(f64::from(value)), format!("{}.{}.{when}", one.name, field.name))
                 };
                 rows.push(vec![
-                    Cell::text(end.name()),
+                    Cell::text(&end),
                     Cell::text(&one.name),
                     Cell::long(&field.name),
                     Cell::text(&field.bits),
@@ -140,9 +140,7 @@ fn did(what: Option<&What>) -> String {
 
 fn profile(record: &Record) -> Vec<Piece> {
     let (mut rows, mut lines) = (Vec::new(), Vec::new());
-    for (end, machine) in record.machines() {
-        let Some(profile) = &machine.profile else { continue };
-        let driver = machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
+    for Profiled { party: end, profile, driver } in profiled(record) {
         let share = by_sample(profile, |one| one.share);
         let all = functions(profile, driver);
         let trace = |value: f64, what: &str| Trace {

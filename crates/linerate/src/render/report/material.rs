@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::{Direction, Party};
 use linerate_results::figure::Source;
 use linerate_results::findings::{findings, limit, trouble};
 use linerate_results::observation::{Asked, Observation};
@@ -36,7 +36,7 @@ pub(crate) struct Material {
     /// The configurations that have each kind of that.
     pub(super) inside_of: [HashSet<usize>; 2],
     /// What the fields of registers that stood still were set to, and in how many trials.
-    pub(super) stood: BTreeMap<(End, String), BTreeMap<String, u64>>,
+    pub(super) stood: BTreeMap<(Party, String), BTreeMap<String, u64>>,
     /// The versions of the agents that measured.
     pub(super) agents: BTreeSet<String>,
     /// A kernel's command line is among them.
@@ -79,7 +79,7 @@ impl Material {
         self.digests.push(digest(line));
         self.identities.record(&record, line);
         self.attachment.iter_mut().for_each(|attachment| attachment.add(line));
-        for (end, machine) in record.machines() {
+        for (end, machine) in record.parties() {
             for (name, value) in machine.registers.iter().flat_map(|registers| &registers.stood) {
                 *self.stood.entry((end, name.clone())).or_default().entry(value.clone()).or_default() += 1;
             }
@@ -158,8 +158,8 @@ impl First {
 
 /// What a record may tell of what happened inside its machines: registers, and a profile.
 pub(super) const INSIDE: [fn(&Record) -> bool; 2] = [
-    |record| record.machines().iter().any(|(_, machine)| machine.registers.is_some()),
-    |record| record.machines().iter().any(|(_, machine)| machine.profile.is_some()),
+    |record| record.parties().any(|(_, machine)| machine.registers.is_some()),
+    |record| record.parties().any(|(_, machine)| machine.profile.is_some()),
 ];
 /// So many configurations are looked into.
 pub(super) const MOST_INSIDE: usize = 4;
