@@ -5,6 +5,7 @@ mod echoing;
 mod judging;
 mod looking;
 mod measuring;
+mod predicting;
 mod reporting;
 
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ pub(crate) use echoing::*;
 pub(crate) use judging::*;
 pub(crate) use looking::*;
 pub(crate) use measuring::*;
+pub(crate) use predicting::*;
 pub(crate) use reporting::*;
 
 use crate::complete;
@@ -92,6 +94,12 @@ pub(crate) enum Command {
     /// What do a packet and a byte cost the CPUs? A fit over a campaign of several sizes
     #[command(after_help = COST_HELP)]
     Cost(CostArgs),
+    /// What would a change give? A model of the machine, calibrated on what was measured, and how sure it is
+    ///
+    /// Fits a machine's numbers to what was measured, not once but a hundred times over, and predicts with all of them: where
+    /// they agree there is a median and an interval, and where they do not, the rows do not tell, and the status is 1.
+    #[command(after_help = PREDICT_HELP)]
+    Predict(PredictArgs),
     /// Write a document of what was measured: HTML, Markdown or plain text, whose figures can be recomputed
     #[command(after_help = SELECT_HELP)]
     Report(ReportArgs),
@@ -252,7 +260,7 @@ fn means_something(option: &str, command: &str) -> bool {
         "run" | "explain" | "search" => true,
         "serve" => ["store", "quiet"].contains(&option),
         "echo" => option == "quiet",
-        "demo" | "records" | "compare" | "history" | "cost" | "report" => option == "store",
+        "demo" | "records" | "compare" | "history" | "cost" | "predict" | "report" => option == "store",
         "check" => option == "quiet" || REACH.contains(&option),
         "target" => REACH.contains(&option),
         _ => false,

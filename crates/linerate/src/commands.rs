@@ -15,6 +15,7 @@ mod history;
 mod lab;
 mod order;
 mod plans;
+mod predict;
 mod profile;
 mod records;
 mod registers;
@@ -69,6 +70,7 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
         Command::Compare(arguments) => compare::compare(&arguments, shared),
         Command::History(arguments) => history::history(&arguments, shared),
         Command::Cost(arguments) => cost::cost(&arguments, shared),
+        Command::Predict(arguments) => predict::predict(&arguments, shared),
         Command::Report(arguments) => report::report(&arguments, shared),
         Command::Lab(arguments) => lab::lab(&arguments),
         Command::Completions { shell } => shell::completions(shell),
@@ -86,7 +88,8 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
         Command::Run(arguments) => linerate_plan::folder(&arguments.plan),
         Command::Search(arguments) => linerate_plan::folder(&arguments.plan),
         Command::Serve(_) | Command::Target(_) | Command::Records(_) | Command::Explain(_) => None,
-        Command::Compare(_) | Command::History(_) | Command::Cost(_) | Command::Check(_) | Command::Report(_) => None,
+        Command::Compare(_) | Command::History(_) | Command::Cost(_) | Command::Check(_) => None,
+        Command::Predict(_) | Command::Report(_) => None,
         // What they do is the same everywhere; the demo's records end with it.
         Command::Demo(_) | Command::Plans { .. } | Command::Lab(_) | Command::Echo(_) => return Ok(()),
         Command::Completions { .. } | Command::Man { .. } | Command::Agent { .. } => return Ok(()),

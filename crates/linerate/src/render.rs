@@ -28,6 +28,7 @@ pub(crate) mod matrix;
 mod number;
 pub(crate) mod picture;
 pub(crate) mod plans;
+pub(crate) mod predict;
 pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod records;

@@ -24,12 +24,28 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// In tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::UdpRx => "udp-rx",
+            Workload::UdpTx => "udp-tx",
+            Workload::TcpRx => "tcp-rx",
+            Workload::TcpTx => "tcp-tx",
+            Workload::Bridge => "bridge",
+        }
+    }
+
     /// Octets of headers between the payload and the frame's end, FCS left out; TCP with timestamps.
     pub fn headers(self) -> f64 {
         match self {
             Workload::UdpRx | Workload::UdpTx => 14.0 + 20.0 + 8.0,
             Workload::TcpRx | Workload::TcpTx | Workload::Bridge => 14.0 + 20.0 + 32.0,
         }
+    }
+
+    /// Whether the machine is an end of a stream.
+    pub fn is_stream(self) -> bool {
+        matches!(self, Workload::TcpRx | Workload::TcpTx)
     }
 
     fn is_tcp(self) -> bool {
@@ -144,13 +160,23 @@ impl Work<'_> {
     }
 }
 
+impl Load {
+    /// What so much payload takes on a cable, Mbit/s: headers, FCS, preamble and gap counted.
+    pub fn on_cable(&self, payload_mbps: f64) -> f64 {
+        payload_mbps * (self.payload + self.workload.headers() + FCS + BESIDE_FRAME) / self.payload
+    }
+}
+
 /// Throughput that a load comes to, Mbit/s of payload at the receiver's application. Of datagrams that arrive at a given
-/// rate it is that rate less what is lost; a run of some thousand frames has its own accidental rate.
+/// rate it is the share of that rate that the application reads: a run of some thousand frames has its own accidental rate, and
+/// ends with a socket that is full.
 pub fn mbps(load: &Load, values: &Values, outcome: &Outcome) -> f64 {
     let octets = load.payload + load.workload.headers();
     let most = values.get(P::PartnerRate) * load.payload / (octets + FCS + BESIDE_FRAME);
     match (load.workload, load.offered_mbps) {
-        (Workload::UdpRx, Some(offered)) => offered.min(most) * (1.0 - outcome.loss_ratio()),
+        (Workload::UdpRx, Some(offered)) => {
+            offered.min(most) * (outcome.delivered as f64 - outcome.waiting) / outcome.sent.max(1) as f64
+        }
         _ => outcome.mbps(load.payload),
     }
 }
@@ -227,7 +253,13 @@ pub fn run(values: &Values, settings: &Settings, load: &Load, frames: usize) -> 
         }
         _ => {
             let stack = work.received_us(octets) + work.summed_us(load.payload) + acks * work.cpu_us(P::CpuAck);
-            whole(stack, work.read_us(octets, load.payload), work.copied(octets))
+            let read = work.read_us(octets, load.payload);
+            if load.workload.is_tcp() && !settings.own_cpu {
+                // The window closes while the application does not read, so the driver never takes its CPU for long.
+                whole(stack + read, 0.0, work.copied(octets))
+            } else {
+                whole(stack, read, work.copied(octets))
+            }
         }
     };
     receive(&receiver, traffic)

@@ -68,15 +68,15 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// In a table.
+    /// A word for programs.
     pub fn name(self) -> &'static str {
         match self {
-            Resource::Offered => "the offered load",
-            Resource::Window => "the window",
-            Resource::Link => "the link",
-            Resource::Dma => "the MAC's DMA",
-            Resource::Cpu => "the CPU, in driver and stack",
-            Resource::Application => "the CPU, in the application",
+            Resource::Offered => "offered-load",
+            Resource::Window => "window",
+            Resource::Link => "link",
+            Resource::Dma => "dma",
+            Resource::Cpu => "cpu",
+            Resource::Application => "application",
         }
     }
 }
@@ -88,6 +88,8 @@ pub struct Outcome {
     pub sent: u64,
     /// Frames that the receiving application had.
     pub delivered: u64,
+    /// Of those, what was still in the socket when the sender ended.
+    pub waiting: f64,
     /// From the first frame's offer to the last one's delivery, µs.
     pub duration_us: f64,
     /// Where the others were lost.

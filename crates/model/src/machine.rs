@@ -46,6 +46,8 @@ pub struct Machine {
     pub known: BTreeMap<Parameter, Known>,
     /// What its driver is set to, before anything is changed.
     pub settings: Settings,
+    /// Which of those nobody said: what is gained by changing one is not known.
+    pub assumed: Vec<String>,
 }
 
 /// Why a machine file does not load.
@@ -107,15 +109,14 @@ struct Entry {
 #[serde(deny_unknown_fields)]
 struct Choice {
     value: String,
-    // Read so that a wrong kind is refused; a setting's kind has no use beyond.
-    #[serde(rename = "kind")]
-    _kind: Kind,
+    kind: Kind,
     #[serde(default)]
     source: String,
 }
 
 /// The machines that come with linerate, by name.
-const SHIPPED: [(&str, &str); 5] = [
+const SHIPPED: [(&str, &str); 6] = [
+    ("any", include_str!("../machines/any.toml")),
     ("nitrogen6x", include_str!("../machines/nitrogen6x.toml")),
     ("atstk1000", include_str!("../machines/atstk1000.toml")),
     ("atngw100", include_str!("../machines/atngw100.toml")),
@@ -146,10 +147,13 @@ impl Machine {
         if let Some(missing) = Parameter::ALL.into_iter().find(|one| !known.contains_key(one)) {
             return Err(BadMachine::Missing(missing.name()));
         }
-        let (mut settings, mut fixed) = (Settings::default(), Vec::new());
+        let (mut settings, mut fixed, mut assumed) = (Settings::default(), Vec::new(), Vec::new());
         for (axis, choice) in file.setting {
             if choice.source.trim().is_empty() {
                 return Err(BadMachine::NoSource(axis));
+            }
+            if choice.kind == Kind::Assumed {
+                assumed.push(axis.clone());
             }
             Set { axis, value: choice.value }.apply(&mut settings, &mut fixed)?;
         }
@@ -157,7 +161,24 @@ impl Machine {
         if let Some((parameter, _)) = fixed.first() {
             return Err(BadMachine::Form(format!("'{}' is a parameter, not a setting", parameter.name())));
         }
-        Ok(Machine { name: file.name, about: file.about, known, settings })
+        Ok(Machine { name: file.name, about: file.about, known, settings, assumed })
+    }
+
+    /// The same where a parameter is known after all.
+    pub fn knowing(mut self, parameter: Parameter, value: f64, source: impl Into<String>) -> Machine {
+        let known = Known { bounds: (value, value), kind: Kind::Measured, source: source.into() };
+        self.known.insert(parameter, known);
+        self
+    }
+
+    /// The same where a parameter is at least so much.
+    pub fn at_least(mut self, parameter: Parameter, value: f64, source: impl Into<String>) -> Machine {
+        if let Some(known) = self.known.get_mut(&parameter)
+            && known.bounds.0 < value
+        {
+            (known.bounds, known.source) = ((value, known.bounds.1.max(value)), source.into());
+        }
+        self
     }
 
     /// The parameters that are not known, in the order of their table.

@@ -14,6 +14,8 @@ use crate::table::{Measured, Row};
 const FEW: usize = 30;
 /// The widest interval that is a prediction: so far from its middle, as a share of it.
 const WIDE: f64 = 0.30;
+/// A stream that loses frames in a larger share of the sets is none that is modelled.
+const MANY: f64 = 0.1;
 /// A parameter or a trial that goes with the prediction less than so is not named.
 const WORTH_NAMING: f64 = 0.3;
 
@@ -26,7 +28,7 @@ pub struct Prediction {
     pub median: f64,
     /// The interval that holds eight of ten sets, the fit's own error counted.
     pub interval: (f64, f64),
-    /// What it would be if the change did nothing: the same load, measured or else as the sets have it.
+    /// What it would be if the change did nothing: measured, or else as the sets have it.
     pub null: Null,
     /// What limits, in most sets.
     pub limit: Resource,
@@ -48,7 +50,7 @@ pub struct Null {
 }
 
 /// Why a prediction is none.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
     /// Too few sets reproduce the rows.
     FewSets(usize),
@@ -56,6 +58,10 @@ pub enum Refusal {
     Wide(f64),
     /// Nothing was measured: these are bounds.
     Unmeasured,
+    /// The stream loses frames in so large a share of the sets, and recovery from loss is not modelled.
+    StreamLoses(f64),
+    /// Nobody said how this was set while the rows were measured, so what a change of it gives is not known.
+    UnknownBefore(String),
 }
 
 /// Predicts each of `asked`.
@@ -90,11 +96,17 @@ fn one(
     let at = |share: f64| widened[((widened.len() - 1) as f64 * share).round() as usize];
     let (median, interval) = (middle(&figures), (at(0.1), at(0.9)));
     let null = null(machine, sets, measured, row, effort);
+    let losing = each.iter().filter(|one| one.outcome.delivered < one.outcome.sent).count() as f64 / each.len() as f64;
     let half = (interval.1 - interval.0) / 2.0 / median.max(f64::MIN_POSITIVE);
+    let unknown = row.set.iter().find(|set| machine.assumed.contains(&set.axis));
     let refusal = if measured.is_empty() {
         Some(Refusal::Unmeasured)
+    } else if let Some(set) = unknown {
+        Some(Refusal::UnknownBefore(set.axis.clone()))
     } else if sets.len() < FEW {
         Some(Refusal::FewSets(sets.len()))
+    } else if row.load.workload.is_stream() && losing > MANY {
+        Some(Refusal::StreamLoses(losing))
     } else if half > WIDE {
         Some(Refusal::Wide(half))
     } else {
@@ -115,12 +127,15 @@ fn one(
     Prediction { row: row.clone(), median, interval, null, limit: most_often(&each), widest, trial, refusal }
 }
 
-/// The same load with as much of what is set as was measured, or as the machine is.
+/// The same load, or else another size of the same traffic, with as much of what is set as was measured; where neither was,
+/// the same load as the machine is.
 fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row: &Row, effort: Effort) -> Null {
+    let of = |load: &Load| (load.workload, load.offered_mbps);
     let alike = measured.iter().filter(|(one, _)| {
-        one.load == row.load && one.set.len() < row.set.len() && one.set.iter().all(|set| row.set.contains(set))
+        let less = one.set.len() < row.set.len() || one.load != row.load;
+        less && of(&one.load) == of(&row.load) && one.set.iter().all(|set| row.set.contains(set))
     });
-    if let Some((_, measured)) = alike.max_by_key(|(one, _)| one.set.len()) {
+    if let Some((_, measured)) = alike.max_by_key(|(one, _)| (one.load == row.load, one.set.len())) {
         return Null { mbps: measured.mbps, measured: true };
     }
     let without = Row { set: Vec::new(), ..row.clone() };

@@ -150,6 +150,17 @@ fn what_the_rows_do_not_tell_is_refused() {
     assert!(prediction.widest.is_some_and(|(parameter, _)| parameter != Parameter::CableRate));
 }
 
+/// A window keeps the driver from taking the one CPU from the application: a stream gets what both together cost.
+#[test]
+fn a_stream_is_not_starved_on_one_cpu() {
+    for name in ["atstk1000", "atngw100", "ml405"] {
+        let machine = Machine::shipped(name).unwrap();
+        let middle = vec![0.5; machine.unknown().len()];
+        let outcome = modelled(&machine, &middle, &row(Workload::TcpRx, 1440.0, None, &[]), 3000).outcome;
+        assert_eq!(outcome.delivered, outcome.sent, "{name}: {:?}", outcome.lost);
+    }
+}
+
 #[test]
 fn without_rows_there_are_bounds_only() {
     let machine = Machine::shipped("nitrogen6x").unwrap();

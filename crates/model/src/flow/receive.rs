@@ -293,8 +293,11 @@ impl State<'_> {
     }
 
     fn finish(mut self, link_busy: f64, dma_busy: f64) -> Outcome {
+        let cpu = self.machine.cpu;
+        let left = if cpu.shared { self.backlog_us } else { (self.application_free - self.cpu_free).max(0.0) };
         self.application_busy += self.backlog_us;
         let mut outcome = self.outcome;
+        outcome.waiting = if cpu.application_us > 0.0 { (left / cpu.application_us).floor() } else { 0.0 };
         outcome.duration_us = self.last;
         outcome.ring_us = if outcome.delivered > 0 { self.ring_us / outcome.delivered as f64 } else { 0.0 };
         let share = |busy: f64| if self.last > 0.0 { busy / self.last } else { 0.0 };
