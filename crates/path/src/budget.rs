@@ -19,9 +19,10 @@ use drops::Machine::Sender;
 use drops::Unit::{Frames, Segments};
 use drops::{DROPS, Drop};
 
-pub use chain::{Between, Chain, Leg};
+pub use chain::{Between, Chain};
 pub use contradictions::Contradiction;
 pub use drops::DropCause;
+pub use leg::Leg;
 pub use line::{Adjustment, Counted, Counter, FragmentsAt, LossLine, Segmented, SeveralStages, Source};
 pub use path::{Passage, Passed, PauseFrames, Trial, Witness, path};
 pub use seen::Seen;
@@ -29,13 +30,14 @@ pub use seen::Seen;
 mod chain;
 mod contradictions;
 mod drops;
+mod leg;
 mod line;
 mod middle;
 mod path;
 mod reasons;
 mod seen;
 
-use chain::SeenAt;
+use leg::SeenAt;
 
 /// What the two ends know of a trial's datagrams in one direction, warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,11 +8,19 @@ use super::files::File;
 use super::uses::Modules;
 
 /// A table imports its rows, and each row the table's type: that much is a circle by design.
-const TABLES: [(&str, &str); 8] = [
+const TABLES: [(&str, &str); 10] = [
     ("crates/trial/src/spec.rs", "the table of options; their types say for which of its workloads they are"),
     ("crates/results/src/figures.rs", "the table of figures, whose rows are of `Figure`; `Metric` finds them by name"),
     ("crates/results/src/search.rs", "a record has its place in a search, and a search is told from its records"),
     ("crates/results/src/search/stages.rs", "the table of stages; RFC 6349's rows are made in a file of their own"),
+    (
+        "crates/results/src/record.rs",
+        "the record; a part with a file of its own describes its machine as the record does",
+    ),
+    (
+        "crates/linerate/src/measure/pair.rs",
+        "the machines of a trial; the one in the middle is asked as the two ends are",
+    ),
     ("crates/peers/src/protocol.rs", "the table of tools; the drivers run what it names, and the tools fill it in"),
     (
         "crates/host/src/traffic/frames/mod.rs",

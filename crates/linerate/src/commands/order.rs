@@ -1,6 +1,7 @@
 //! What a run carries out: a plan with what was changed in it, its trials, and the campaign that it goes on with.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use linerate_machine::end::Party;
 use linerate_plan::{Changes, Plan, PlannedTrial, expected};
 use linerate_results::store::Campaign;
 use serde::{Deserialize, Serialize};
@@ -80,5 +81,17 @@ impl Wanted {
         let trials = plan.trials_of(&self.changes)?;
         let (changes, plan_text) = (self.changes.clone(), serde_json::to_string(self)?);
         Ok(OwnedOrder { plan, trials, changes, plan_text, resume: None })
+    }
+}
+
+/// Settings of a machine between the two that nobody named.
+pub(super) fn check_middle(is_there: bool, trials: &[PlannedTrial]) -> Result<()> {
+    let of_middle = trials.iter().flat_map(|trial| &trial.settings).find(|one| one.end == Party::Middle);
+    match of_middle.filter(|_| !is_there) {
+        None => Ok(()),
+        Some(one) => bail!(
+            "middle.{} is a setting of the machine between the two ends, and none is named; give --middle ENDPOINT",
+            one.change.name
+        ),
     }
 }

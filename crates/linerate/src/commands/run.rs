@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use linerate_control::Endpoint;
-use linerate_machine::end::{End, Party, PerEnd};
+use linerate_machine::end::{End, PerEnd};
 use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::compare::{self, Wish};
 use linerate_results::observation::Observation;
@@ -18,7 +18,7 @@ use linerate_trial::tool::Tool;
 
 use super::case_files::CaseFiles;
 use super::compare::percentage;
-use super::order::{OwnedOrder, Wanted};
+use super::order::{OwnedOrder, Wanted, check_middle};
 use super::report::{at_end, writable};
 use super::{
     boards, connect_options, dry_run, given_addresses, machines, make_store, middle, report, say_notes, search, status,
@@ -259,18 +259,6 @@ fn check_settings(target: &Endpoint, trials: &[PlannedTrial]) -> Result<()> {
              the machine as ssh:host",
             one.change.name,
             tool.row().server
-        ),
-    }
-}
-
-/// Settings of a machine between the two that nobody named.
-pub(super) fn check_middle(is_there: bool, trials: &[PlannedTrial]) -> Result<()> {
-    let of_middle = trials.iter().flat_map(|trial| &trial.settings).find(|one| one.end == Party::Middle);
-    match of_middle.filter(|_| !is_there) {
-        None => Ok(()),
-        Some(one) => bail!(
-            "middle.{} is a setting of the machine between the two ends, and none is named; give --middle ENDPOINT",
-            one.change.name
         ),
     }
 }

@@ -17,9 +17,8 @@ use linerate_trial::search::goal::Goal;
 use linerate_trial::spec::{Ip, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
-use super::order::Wanted;
+use super::order::{Wanted, check_middle};
 use super::report::{at_end, writable};
-use super::run::check_middle;
 use super::{boards, connect_options, given_addresses, machines, make_store, middle, say_notes, status, width};
 use crate::cli::{EndsArgs, ReportFile, RunArgs, SearchArgs, SharedArgs, TableArgs};
 use crate::interrupt;

@@ -6,7 +6,8 @@ use std::fmt::{self, Display, Formatter};
 use linerate_machine::end::Party;
 use serde::{Deserialize, Serialize};
 
-use super::chain::{Chain, Leg};
+use super::chain::Chain;
+use super::leg::Leg;
 use super::line::listed;
 use super::path::{frames_at, octets_at};
 use super::seen::{Hits, Seen};

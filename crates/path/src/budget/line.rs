@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use linerate_machine::end::{Direction, Party};
 use serde::{Deserialize, Serialize};
 
-use super::chain::{Leg, SeenAt};
 use super::drops::DropCause;
+use super::leg::{Leg, SeenAt};
 use crate::drop_reason::DropReason;
 use crate::stage::Stage;
 

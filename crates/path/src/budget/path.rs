@@ -5,7 +5,8 @@ use linerate_machine::end::Party;
 use linerate_machine::pattern::fits;
 use serde::{Deserialize, Serialize};
 
-use super::chain::{Chain, Leg};
+use super::chain::Chain;
+use super::leg::Leg;
 use super::line::{listed, named_at};
 use super::seen::{Hits, Seen};
 use super::{Counted, Datagrams};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use linerate_machine::end::{Direction, End, Party};
 
-use super::chain::SeenAt;
 use super::drops::Machine::{self, Receiver, Sender};
 use super::drops::{self, Drop};
+use super::leg::SeenAt;
 use super::{Counted, Counter, LossLine};
 use crate::drivers::{self, Cause, Meaning, Row, Table};
 use crate::drop_reason::DropReason;
