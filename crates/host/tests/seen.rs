@@ -31,7 +31,9 @@ fn run(pair: &Pair, spec: &Spec, meanwhile: impl FnOnce() + Send) -> (Ended, End
         let local = address(local);
         within(name, || Trial::prepare(spec.clone(), end, local, Some(LINK.to_owned()), TOKENS).unwrap())
     };
-    let (target, host) = (prepare(&pair.a, End::Target, TARGET), prepare(&pair.b, End::Host, HOST));
+    let (mut target, mut host) = (prepare(&pair.a, End::Target, TARGET), prepare(&pair.b, End::Host, HOST));
+    target.frames_go_to(host.mac());
+    host.frames_go_to(target.mac());
     let (target_ports, host_ports) = (target.ports().unwrap(), host.ports().unwrap());
     let carry_out = |mut end: Trial, peer: &str, ports: &[(u16, u16)]| -> Ended {
         end.connect(address(peer), ports, |_| {}).unwrap();
@@ -166,7 +168,7 @@ fn every_column_of_every_workload_is_there() {
             let wanted = [
                 (&[FlowColumn::Octets, FlowColumn::Messages, FlowColumn::RunUs, FlowColumn::RunDelayUs][..], true),
                 (&by_tcp, workload == Workload::TcpRr || (workload == Workload::TcpStream && role == Role::Sender)),
-                (&[FlowColumn::Missing], workload == Workload::UdpStream && role == Role::Receiver),
+                (&[FlowColumn::Missing], workload.is_stream() && workload.is_udp() && role == Role::Receiver),
                 (&[FlowColumn::Unread], workload != Workload::TcpCrr && role != Role::Sender),
             ];
             for (columns, are_there) in wanted {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use linerate_trial::admission::Admission;
 
-/// Threads wait and copy little; the data has threads of its own.
-const STACK: usize = 256 << 10;
+/// Threads wait and copy little, for the data has threads of its own; but they make records, which are large.
+const STACK: usize = 1 << 20;
 /// How long somebody who comes waits until these are fewer.
 const CLOSING_TIME: Duration = Duration::from_millis(200);
 

@@ -55,7 +55,7 @@ fn spec(workload: Workload, direction: Direction, streams: u16) -> Spec {
 fn specs() -> Vec<Spec> {
     use Direction::{Both, Rx, Tx};
     let mut specs = Vec::new();
-    for workload in Workload::ALL {
+    for workload in Workload::over_ip() {
         specs.extend([spec(workload, Rx, 1), spec(workload, Rx, 3)]);
     }
     specs.extend([

@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_target_does_what_an_ordinary_program_does() {
-        for workload in Workload::ALL.into_iter().filter(|workload| *workload != Workload::Frames) {
+        for workload in Workload::over_ip() {
             for rate in [OfferedLoad::Unlimited, OfferedLoad::BitsPerSecond(1_000_000)] {
                 for (link, burst) in [(Link::Cable, 1), (Link::Memory, 1), (Link::Cable, 10)] {
                     let spec = Spec { rate, burst, ..Spec::new(workload) };

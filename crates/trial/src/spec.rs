@@ -36,6 +36,11 @@ words! {
 }
 
 impl Workload {
+    /// Those that go over sockets of IP, as other tools' do; frames go beside it.
+    pub fn over_ip() -> impl Iterator<Item = Workload> {
+        Workload::ALL.into_iter().filter(|workload| *workload != Workload::Frames)
+    }
+
     /// One-way traffic, rather than requests and responses.
     pub const fn is_stream(self) -> bool {
         matches!(self, Workload::TcpStream | Workload::UdpStream | Workload::Frames)

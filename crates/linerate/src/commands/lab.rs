@@ -55,7 +55,8 @@ fn list() -> Result<()> {
     out!(
         "\nlinerate run tcp --target board:{}    starts the board, measures, ends it\n\
          Boards show how drivers behave, not how fast they are (docs/lab.md).\n\
-         And linerate lab up bridge, router or nat: a machine that forwards, between two others (--middle).\n",
+         linerate lab up bridge (or router, nat)    makes a machine that forwards between\n\
+         two others, for --middle.\n",
         BOARDS[0].name
     );
     Ok(())
