@@ -168,7 +168,7 @@ fn every_column_of_every_workload_is_there() {
             let wanted = [
                 (&[FlowColumn::Octets, FlowColumn::Messages, FlowColumn::RunUs, FlowColumn::RunDelayUs][..], true),
                 (&by_tcp, workload == Workload::TcpRr || (workload == Workload::TcpStream && role == Role::Sender)),
-                (&[FlowColumn::Missing], workload.is_stream() && workload.is_udp() && role == Role::Receiver),
+                (&[FlowColumn::Missing], workload.is_numbered() && role == Role::Receiver),
                 (&[FlowColumn::Unread], workload != Workload::TcpCrr && role != Role::Sender),
             ];
             for (columns, are_there) in wanted {
