@@ -16,13 +16,24 @@ use together::Tested;
 /// What is built only for those who ask for it has tests, too.
 const ALL: &str = "--features=linerate/authentication";
 
-/// How many test programs run at once for each CPU. Most of their time they wait for a network's or a peer's.
-const A_CPU: usize = 2;
+/// How many more test programs run at once than there are CPUs. Much of their time they wait for a network's or a peer's.
+const MORE_THAN_CPUS: usize = 1;
 
 /// Test programs whose figures other programs' load would change, or that hold what a whole machine did (its processes, its
 /// counters, its time) against what they did themselves: one after the other, when the others are done.
-const ALONE: [&str; 5] =
-    ["host unit tests of linerate_host", "linerate/findings", "linerate/proof", "linerate/search", "linerate/truth"];
+const ALONE: [&str; 11] = [
+    "host unit tests of linerate_host",
+    "host/pacing",
+    "host/seen",
+    "host/tcp_apis",
+    "host/traffic",
+    "host/udp_apis",
+    "lab/shaped",
+    "linerate/findings",
+    "linerate/proof",
+    "linerate/search",
+    "linerate/truth",
+];
 
 /// Checks everything that a change can break, fast checks first.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
@@ -41,7 +52,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     }
     let (alone, together): (Vec<TestProgram>, Vec<TestProgram>) =
         programs.into_iter().partition(|program| ALONE.contains(&program.name().as_str()));
-    let mut first = together::run(together, A_CPU * cpus(), &[])?;
+    let mut first = together::run(together, cpus() + MORE_THAN_CPUS, &[])?;
     first += together::run(alone, 1, &[])?;
     let result = once_more(&line, &first);
     let word = if result.is_ok() { "ok" } else { "FAILED" };
@@ -55,9 +66,9 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
 
 /// How many failed tests are run once more, with nothing beside them.
 ///
-/// On a machine that others use, too, a test of a thousand may get no CPU when it needs one; it is named then. What is
-/// wrong fails twice, and more than these are no chance.
-const ONCE_MORE: usize = 3;
+/// Beside other programs, and on a machine that others use, too, a test of hundreds may get no CPU when it needs one; it is
+/// named then. What is wrong fails twice, and more than these are no chance.
+const ONCE_MORE: usize = 8;
 
 fn once_more(line: &str, first: &Tested) -> Result<(), String> {
     let failed = &first.failed;
