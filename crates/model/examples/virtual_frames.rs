@@ -1,4 +1,4 @@
-//! How many frames a second of virtual time one CPU gets through: `cargo run --release -p linerate-model --example frames`.
+//! How many frames a second of virtual time one CPU gets through: `cargo run --release -p linerate-model --example virtual_frames`.
 
 use std::time::Instant;
 
