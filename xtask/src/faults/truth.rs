@@ -101,7 +101,7 @@ const TRUTHS: [Truth; 65] = [
     fault("slow-link-long-queue",  &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
     fault("slow-link-short-queue", &["bottleneck", "lossy-path", BETWEEN], &[], Where::Any),
     fault("policer",               &["bottleneck", "lossy-path", BETWEEN], &[], Where::Any),
-    fault("outage",                &["outage", "lossy-path/or a short outage"],                        &["stall", "requests-lost", "unaccounted", "lossy-path"], Where::Any).or_told("nothing arrived|nothing passed"),
+    fault("outage",                &["outage", "lossy-path/or a short outage", "flow-died/or an outage"],                        &["stall", "requests-lost", "unaccounted", "lossy-path"], Where::Any).or_told("nothing arrived|nothing passed"),
     fault("dead",                  &["flow-died", "outage", "nothing-comes-through/do not arrive"],           &["stall", "requests-lost", "unaccounted", "nothing-comes-through"], Where::Any),
     fault("fragments",             LOSSY,                             &["stack-drops"], Where::Any),
     fault("window",                &["receive-window", "send-buffer", "far-path", "small-buffer"], &[], Where::Any),

@@ -8,12 +8,14 @@ use crate::time_budget::Limit;
 /// From this share of the transactions' time on, and from this mean on: waking up takes a few microseconds everywhere.
 const SHARE: f64 = 0.35;
 const LEAST_S: f64 = 20e-6;
+/// Ends that share a machine wait for each other, for as long as the other's few wakings take.
+const LEAST_SHARED_S: f64 = 150e-6;
 
 pub(super) const RULE: Rule = Rule {
     name: "cpu-wait",
     says: "A thread that answers, or asks, could run and has no CPU: other programs have it.",
-    rests_on: "At least 35 % of the transactions' time, and 20 µs of each, in the time budget's lines requester-waits-for-cpu or \
-               responder-waits-for-cpu.",
+    rests_on: "At least 35 % of the transactions' time, and 20 µs of each (150 µs where both ends share a machine), in the time \
+               budget's lines requester-waits-for-cpu or responder-waits-for-cpu.",
     source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay).",
     suggests: &["receiver_scheduling"],
     find,
@@ -21,11 +23,12 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let latency = case.latency().filter(|_| !case.record.workload.is_stream())?;
+    let least_s = if case.shares_machine() { LEAST_SHARED_S } else { LEAST_S };
     let waits = |line: &&_| -> bool {
         let line: &crate::time_budget::TimeLine = line;
         matches!(line.limit, Limit::RequesterWaits | Limit::ResponderWaits)
             && line.share >= SHARE
-            && line.seconds >= LEAST_S
+            && line.seconds >= least_s
     };
     let line = case.time().find(waits)?;
     let end = line.end?;

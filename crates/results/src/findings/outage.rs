@@ -118,10 +118,6 @@ const SOME: f64 = 0.02;
 fn find_died(case: &Case<'_>) -> Option<Finding> {
     let died: Vec<&Event> = case.events().filter(|event| matches!(event.what, Happening::FlowDied { .. })).collect();
     let first = died.first()?;
-    let what = match died.len() {
-        1 => "A flow".to_owned(),
-        many => format!("{many} flows"),
-    };
     let shares = case.events().filter_map(|event| match event.what {
         Happening::FlowDied { lost_share, .. } => lost_share,
         _ => None,
@@ -131,9 +127,19 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
         Some(share) => share < MOST,
         None => case.retransmitted().is_some_and(|share| share >= SOME),
     };
-    let sentence = format!("{what} died in mid-trial: nothing arrived from {} s on.", tidy(first.at_s));
+    let at = tidy(first.at_s);
+    // The path went, not a flow: TCP notices the end of an outage with its next try, after as long again.
+    let all = died.len() as f64 >= case.streams();
+    let sentence = match died.len() {
+        _ if all => format!("Nothing arrived from {at} s to the end: the way went, or an outage had not ended for it."),
+        1 => format!("A flow died in mid-trial: nothing arrived from {at} s on."),
+        many => format!("{many} flows died in mid-trial: nothing arrived from {at} s on."),
+    };
+    let kind = if all { "all" } else { "some" };
     Some(
         DIED.finds(case, None, Sureness::Likely, if by_loss { 0.4 } else { 1.0 }, sentence)
+            .of_kind(kind)
+            .because_of((died.len() > 1).then(|| format!("{} of {} flows stopped", died.len(), case.streams())))
             .because(format!("the trial went on for {} s", tidy(case.span_s()? - first.at_s)))
             .because_of(near(case, first.at_s))
             .wrong_if("It is wrong if the flow brings as much to its end in the next trial.")

@@ -3,16 +3,29 @@
 
 use super::case::{Case, percent};
 use super::{Finding, Rule, Sureness};
+use crate::time_budget::Limit;
 
 pub(super) const RULE: Rule = Rule {
     name: "reordering",
     says: "Packets overtake each other; TCP sends segments again that were not lost.",
     rests_on: "Datagrams: at least 0.1 % of those that arrived, and 10, came after one with a higher number. TCP: at least 0.1 % of the segments retransmitted; no counter of either machine saw a tenth as many dropped; and the \
-               receiver said that it had at least half of them twice (DSACK), or saw at least as many out of order.",
+               receiver said that it had at least half of them twice (DSACK), or saw at least as many out of order. Not \
+               where CPUs limited the stream for 70 % of its time and fewer than 1 % were retransmitted.",
     source: "RFC 2883 (DSACK), RFC 4737 (reordering); Linux TcpExt TCPDSACKRecv, TCPSACKReorder.",
     suggests: &["sysctl.net.ipv4.tcp_reordering"],
     find,
 };
+
+/// From this share of a stream's time on nothing else limits it.
+const MOSTLY: f64 = 0.7;
+/// A few segments of a hundred, of a stream that CPUs kept from going faster: it would not be faster without.
+const FEW: f64 = 0.01;
+
+/// CPUs had the stream's time, and what was retransmitted was a small part.
+fn costs_nothing(case: &Case<'_>, retransmitted: f64) -> bool {
+    let of_cpu = [Limit::SenderCpu, Limit::SenderCpuWait, Limit::ReceiverCpu, Limit::ReceiverCpuWait, Limit::Softirq];
+    retransmitted < FEW && case.share_of(&of_cpu) >= MOSTLY
+}
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     if let Some((late, share)) = case.overtaken() {
@@ -34,7 +47,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let shown = twice * 2 >= again || (none_lost && out_of_order >= again && twice > 0);
     // By both ends' counts of segments most of what was retransmitted had been lost.
     let lost = tcp.segments_lost.is_some_and(|lost| lost * 2 >= again);
-    if case.drops_seen() * 10 >= again || !shown || lost {
+    if case.drops_seen() * 10 >= again || !shown || lost || costs_nothing(case, share) {
         return None;
     }
     let tolerated = case.sender.sysctl_number("net.ipv4.tcp_reordering").unwrap_or(3);
