@@ -9,6 +9,7 @@ mod cost;
 mod demo;
 mod dry_run;
 mod echo;
+mod event_lines;
 mod experiment;
 mod explain;
 mod history;

@@ -1,5 +1,5 @@
 //! Carries plans out: two machines are reached, trials run between them, and each becomes a record.
-//! Knows no terminal beyond lines of progress, and no other format of output.
+//! Knows no terminal, and no format of output: what happens are events.
 //!
 //! ```text
 //!   pair (two agents, leased) ─→ route (addresses) ─→ campaign ─→ for each trial: settings ─→ conduct ─→ join ─→ store
@@ -13,6 +13,7 @@ pub(crate) mod carrier;
 pub(crate) mod check;
 pub(crate) mod conduct;
 pub(crate) mod error;
+pub(crate) mod events;
 pub(crate) mod examine;
 pub(crate) mod foreign;
 pub(crate) mod ids;

@@ -1,20 +1,23 @@
 //! What goes on, on standard error: a line for each trial that ended, and on a terminal one of what is being done and how
-//! long it will take. Knows no trials. Standard output is left to the answer, so that `> file` has that and no more.
+//! long it will take. Hears a campaign's events. Standard output is left to the answer, so that `> file` has that and no more.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_machine::printable::in_line;
 
+use crate::measure::events::CampaignEvent;
 use crate::measure::time_left::TimeLeft;
-
 use crate::output::{is_watched, out, say, unsignalled};
+use crate::render::brief;
 
 /// Progress on standard error.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     /// Trials that ended have a line each.
     has_lines: bool,
+    /// So has what passes in a second.
+    has_intervals: bool,
 }
 
 impl Progress {
@@ -29,7 +32,7 @@ impl Progress {
             );
             bar
         });
-        Progress { bar, has_lines: !quiet }
+        Progress { bar, has_lines: !quiet, has_intervals: false }
     }
 
     /// Without lines for trials: for an answer that comes piece by piece.
@@ -37,28 +40,57 @@ impl Progress {
         Progress { has_lines: false, ..self }
     }
 
+    /// With a line for each second of a stream, or without.
+    pub(crate) fn with_intervals(self, has_intervals: bool) -> Progress {
+        Progress { has_intervals, ..self }
+    }
+
+    /// Shows what happens in a campaign.
+    pub(crate) fn hear(&self, event: &CampaignEvent) {
+        match event {
+            CampaignEvent::Began { planned, left, .. } => self.begin(*planned, *left),
+            CampaignEvent::Booting { end, level, elapsed_s, at_most_s } => {
+                let [elapsed, wait] = [*elapsed_s, *at_most_s].map(|s| brief::time(Duration::from_secs_f64(s)));
+                self.doing(&format!("booting the {end} as {level} · {elapsed} · at most {wait}"));
+            }
+            CampaignEvent::TrialBegan { place, planned, words, left, .. } => {
+                self.trial(*place, *planned, words, *left);
+            }
+            CampaignEvent::Elapsed { elapsed_s, left } => self.tick(*elapsed_s, *left),
+            CampaignEvent::Passed(interval) if self.has_intervals => self.line(&brief::interval(interval)),
+            CampaignEvent::TrialEnded { place, planned, words, record } if record.error.is_none() => {
+                let of = planned.map_or(String::new(), |planned| format!("/{planned}"));
+                self.line(&format!("{place}{of}  {words}: {}", brief::line(record)));
+            }
+            CampaignEvent::Refused { words, sentence } => self.say(&format!("linerate: {words}: {sentence}")),
+            CampaignEvent::Said { sentence } => self.say(&format!("linerate: {sentence}")),
+            CampaignEvent::Passed(_) | CampaignEvent::TrialEnded { .. } => {}
+            CampaignEvent::Narrowed(_) | CampaignEvent::Ended { .. } => {}
+        }
+    }
+
     /// So many trials are to come, where that is known, and take so long.
-    pub(crate) fn begin(&self, trials: Option<usize>, left: Option<TimeLeft>) {
+    fn begin(&self, trials: Option<usize>, left: Option<TimeLeft>) {
         let many = match trials {
             None => return,
             Some(1) => "1 trial".to_owned(),
             Some(trials) => format!("{trials} trials"),
         };
         let time = left.map_or(String::new(), |left| {
-            format!(", {} {}", if left.at_most { "at most" } else { "about" }, words(left.time))
+            format!(", {} {}", if left.at_most { "at most" } else { "about" }, brief::time(left.time))
         });
         self.line(&format!("{many}{time}"));
     }
 
     /// Something came of a trial.
-    pub(crate) fn line(&self, text: &str) {
+    fn line(&self, text: &str) {
         if self.has_lines {
             self.say(&shown(text));
         }
     }
 
     /// A trial begins; `left` is the time that the campaign still takes, from here.
-    pub(crate) fn trial(&self, place: usize, of: Option<usize>, what: &str, left: Option<TimeLeft>) {
+    fn trial(&self, place: usize, of: Option<usize>, what: &str, left: Option<TimeLeft>) {
         if let Some(bar) = &self.bar {
             let most = if left.is_some_and(|left| left.at_most) { "at most " } else { "" };
             let of = of.map_or(String::new(), |of| format!(" of {most}{of}"));
@@ -68,13 +100,13 @@ impl Progress {
     }
 
     /// Some seconds of the present trial have passed.
-    pub(crate) fn tick(&self, elapsed_s: f64, left: Option<TimeLeft>) {
+    fn tick(&self, elapsed_s: f64, left: Option<TimeLeft>) {
         if let Some(bar) = &self.bar {
             let left = match left {
                 None => "time left unknown yet".to_owned(),
                 Some(TimeLeft { time, at_most }) => {
                     let most = if at_most { "at most " } else { "" };
-                    format!("{most}{} left", words(time.saturating_sub(Duration::from_secs_f64(elapsed_s))))
+                    format!("{most}{} left", brief::time(time.saturating_sub(Duration::from_secs_f64(elapsed_s))))
                 }
             };
             self.doing(&format!("{} · {elapsed_s:.0} s · {left}", bar.prefix()));
@@ -87,11 +119,6 @@ impl Progress {
             bar.set_message(shown(what));
             bar.tick();
         }
-    }
-
-    /// A machine is being booted, for so long, and may take so long.
-    pub(crate) fn boot(&self, end: &str, level: &str, elapsed: Duration, wait: Duration) {
-        self.doing(&format!("booting the {end} as {level} · {} · at most {}", words(elapsed), words(wait)));
     }
 
     /// Says a sentence on standard error, above the line.
@@ -121,13 +148,4 @@ impl Progress {
 /// What the line may hold, much of which a plan or a board has said; a terminal has no room for more.
 fn shown(text: &str) -> String {
     unsignalled(&in_line(text, 500)).into_owned()
-}
-
-/// A time as people say it.
-fn words(time: Duration) -> String {
-    match time.as_secs() {
-        s @ 0..60 => format!("{s} s"),
-        s @ 60..3600 => format!("{} min {:02} s", s / 60, s % 60),
-        s => format!("{} h {:02} min", s / 3600, s / 60 % 60),
-    }
 }

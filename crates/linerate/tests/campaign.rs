@@ -8,6 +8,7 @@ use std::time::Duration;
 use linerate_results::record::{NullSide, Record};
 use linerate_results::store::Store;
 use machines::{Bench, Ran, Running};
+use serde_json::Value;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -175,4 +176,36 @@ fn what_a_machine_cannot_be_set_to_is_known_before() {
     assert!(lines.iter().filter(|line| line.contains("host: ring.rx is not there")).count() == 2, "{ran:#?}");
     assert!(ran.stdout.contains("4 trials, 4 of them skipped") && ran.stdout.contains("an estimate"), "{ran:#?}");
     assert_eq!(bench.records().len(), 0);
+}
+
+#[test]
+fn events_are_lines_and_a_reader_that_is_gone_is_no_matter() {
+    let Some(bench) = Bench::new("campaign-events") else { return };
+    let file = bench.folder.path("events.jsonl");
+    let sets = ["--set", "rate=20M", "--set", "duration=1200ms", "--set", "direction=rx", "--repeat", "2", "--events"];
+    let run = |more: &[&str]| bench.run("udp-stream", &[&sets[..], more].concat(), LONG);
+    run(&[&file]).check_done();
+    let records = bench.records();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    let without: Vec<&str> = names.iter().copied().filter(|name| *name != "passed").collect();
+    let trial = ["trial_began", "trial_ended", "narrowed"];
+    assert_eq!(without, [&["began"][..], &trial, &trial, &["ended"]].concat());
+    assert!(names.contains(&"passed"), "{names:?}");
+    assert!((1..).zip(&events).all(|(n, event)| event["n"] == n), "{text}");
+    let of = |name: &str| events.iter().find(|event| event["event"] == name).unwrap();
+    let measured = records[0].result.as_ref().unwrap().flow.throughput_bps;
+    assert_eq!(of("trial_ended")["record"]["id"], records[0].id.as_str());
+    assert_eq!(of("trial_ended")["record"]["result"]["throughput_bps"].as_f64(), measured);
+    assert_eq!((&of("trial_began")["offered_bps"], &of("trial_began")["expected_s"]), (&20e6.into(), &1.2.into()));
+    assert_eq!(of("narrowed")["median"].as_f64(), measured);
+    // Standard output has events and nothing else, or one form.
+    let ran = run(&["-"]);
+    assert!(ran.check_done().stdout.lines().all(|line| line.starts_with("{\"n\":")), "{}", ran.stdout);
+    run(&["-", "--json"]).check_sentence(&["--events -", "--json"]);
+    run(&["-", "--junit", "-"]).check_sentence(&["--events -", "--junit -"]);
+    run(&["/nowhere/x"]).check_sentence(&["--events", "cannot be written"]);
+    // Nothing that is written there arrives.
+    run(&["/dev/full"]).check_done();
 }

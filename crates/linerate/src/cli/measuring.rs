@@ -120,6 +120,10 @@ pub(crate) struct SearchArgs {
     /// Write a report of the search into this file at the end: .html, .md or .txt
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = report_file, conflicts_with = "dry_run")]
     pub(crate) report: Option<ReportFile>,
+    /// Write what happens into this file while it happens, as JSON Lines, for a program that watches; `-` is standard output,
+    /// which then has nothing else (docs/events.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "dry_run")]
+    pub(crate) events: Option<PathBuf>,
 }
 
 /// What a search has to find, or what is wrong with that.
@@ -213,6 +217,10 @@ pub(crate) struct RunArgs {
     /// Write a report of the campaign into this file at the end: .html, .md or .txt (`linerate report` makes others)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = report_file, conflicts_with = "dry_run")]
     pub(crate) report: Option<ReportFile>,
+    /// Write what happens into this file while it happens, as JSON Lines, for a program that watches; `-` is standard output,
+    /// which then has nothing else (docs/events.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "dry_run")]
+    pub(crate) events: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cases: CasesArgs,
 }

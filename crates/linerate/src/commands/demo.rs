@@ -68,11 +68,17 @@ pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode
         let wanted = Wanted::of(&plan, changes);
         let order = wanted.begin()?;
         let mut records = Vec::new();
-        let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &progress, &mut |record: &Record| {
-            firsts.push(First::of(record));
-            measured.push(record.id.clone());
-            records.push(record.in_brief());
-        });
+        let ended = campaign::run(
+            &order.borrow(),
+            &mut pair,
+            &mut store,
+            &|event| progress.hear(event),
+            &mut |record: &Record| {
+                firsts.push(First::of(record));
+                measured.push(record.id.clone());
+                records.push(record.in_brief());
+            },
+        );
         progress.clear();
         let lead = format!("── linerate run {name}");
         let is_first = firsts.len() == records.len();

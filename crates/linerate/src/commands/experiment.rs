@@ -85,9 +85,10 @@ pub(super) fn experiment(
     TRIES.clone_into(&mut order.plan.name);
     let progress = Progress::new(shared.quiet);
     let mut records = Vec::new();
-    let ended = campaign::run(&order.borrow(), &mut pair, store, &progress, &mut |record: &Record| {
-        records.push(Observation::of(record));
-    });
+    let ended =
+        campaign::run(&order.borrow(), &mut pair, store, &|event| progress.hear(event), &mut |record: &Record| {
+            records.push(Observation::of(record));
+        });
     progress.clear();
     let sides = order.levels_of(&suggestion.name);
     let comparison = match compared(&records, &suggestion.name, &sides, suggestion) {

@@ -64,7 +64,6 @@ impl OwnedOrder {
             changes: self.changes.clone(),
             plan_text: self.plan_text.clone(),
             resume: self.resume.clone(),
-            live: false,
         }
     }
 }

@@ -18,6 +18,7 @@ use linerate_trial::tool::Tool;
 
 use super::case_files::CaseFiles;
 use super::compare::percentage;
+use super::event_lines::{EventLines, is_stdout};
 use super::order::{OwnedOrder, Wanted, check_middle};
 use super::report::{at_end, writable};
 use super::{
@@ -26,7 +27,8 @@ use super::{
 };
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::interrupt;
-use crate::measure::campaign::{self, Order};
+use crate::measure::campaign;
+use crate::measure::events::CampaignEvent;
 use crate::measure::pair::Pair;
 use crate::measure::precision::{Repeats, main_metric};
 use crate::measure::settings;
@@ -45,7 +47,13 @@ use linerate_plan::{
 /// Carries a plan out, shows what came of it, and writes what CI reads of it, however it ends.
 pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let foreseen = Cases::new(&format!("run {}", arguments.plan), &arguments.plan);
-    let mut files = CaseFiles::begin(&arguments.cases, foreseen, arguments.output.for_programs())?;
+    let mut for_programs = arguments.output.for_programs();
+    if is_stdout(arguments.events.as_deref())
+        && let Some(option) = for_programs.replace("--events -")
+    {
+        bail!("--events - and {option} both want standard output; give --events a file, or leave one of them out");
+    }
+    let mut files = CaseFiles::begin(&arguments.cases, foreseen, for_programs)?;
     let ended = carry_out(arguments, shared, &mut files);
     files.end(ended)
 }
@@ -102,13 +110,14 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     if arguments.dry_run {
         return dry_run::dry_run(&fresh.borrow(), arguments, &ends, shared.quiet, &options);
     }
+    let events = EventLines::begin(arguments.events.as_deref())?;
     let mut store = make_store(shared)?;
     let order = if arguments.resume { resume(&wanted, arguments, &ends, &store)? } else { fresh };
 
     if files.are_wanted() {
         files.foresee(cases(&order, &[], &[], false));
     }
-    let progress = Progress::new(shared.quiet);
+    let progress = Progress::new(shared.quiet).with_intervals(arguments.live);
     // A board that has to be started for this ends with it.
     let machines = [&ends.target, &ends.host].into_iter().chain(middle.as_ref().map(|middle| &middle.endpoint));
     let _started = boards::start_for(&machines.collect::<Vec<_>>(), &progress)?;
@@ -135,8 +144,11 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         None => Vec::new(),
     };
     let mut firsts = Vec::new();
-    let carried_out = Order { live: arguments.live, ..order.borrow() };
-    let ended = campaign::run(&carried_out, &mut pair, &mut store, &progress, &mut |record: &Record| {
+    let tell = |event: &CampaignEvent| {
+        events.hear(event);
+        progress.hear(event);
+    };
+    let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &tell, &mut |record: &Record| {
         firsts.push(First::of(record));
         // A consumer of JSON Lines may want each record as it comes.
         if arguments.output.json {
@@ -144,6 +156,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         }
         records.push(record.in_brief());
     });
+    drop(events);
     progress.clear();
     pair.end();
     records.sort_by_key(|record| record.trial.index);

@@ -1,6 +1,7 @@
 //! `linerate search`, and `linerate run` of a plan that searches: the most that comes through between two machines.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,12 +18,14 @@ use linerate_trial::search::goal::Goal;
 use linerate_trial::spec::{Ip, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
+use super::event_lines::{EventLines, is_stdout};
 use super::order::{Wanted, check_middle};
 use super::report::{at_end, writable};
 use super::{boards, connect_options, given_addresses, machines, make_store, middle, say_notes, status, width};
 use crate::cli::{EndsArgs, ReportFile, RunArgs, SearchArgs, SharedArgs, TableArgs};
 use crate::interrupt;
 use crate::measure::campaign;
+use crate::measure::events::CampaignEvent;
 use crate::measure::pair::{ANSWER_TIME, Pair};
 use crate::measure::searching::Searching;
 use crate::output::{data, out};
@@ -51,6 +54,7 @@ struct Wish<'a> {
     dry_run: bool,
     output: TableArgs,
     report: Option<&'a ReportFile>,
+    events: Option<&'a Path>,
 }
 
 /// Searches each configuration of a plan. The status is 1 where a goal was not reached, or what is expected did not come about.
@@ -81,6 +85,7 @@ pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<Exit
         dry_run: arguments.dry_run,
         output: arguments.output,
         report: arguments.report.as_ref(),
+        events: arguments.events.as_deref(),
     };
     carry_out(wish, shared)
 }
@@ -116,6 +121,7 @@ pub(super) fn run(arguments: &RunArgs, plan: Plan, search: SearchPlan, shared: &
         dry_run: arguments.dry_run,
         output: TableArgs { json: output.json, csv: output.csv, markdown: output.markdown },
         report: arguments.report.as_ref(),
+        events: arguments.events.as_deref(),
     };
     carry_out(wish, shared)
 }
@@ -134,10 +140,15 @@ fn carry_out(mut wish: Wish<'_>, shared: &SharedArgs) -> Result<ExitCode> {
         bail!("'{one}' is of no goal of this search; its goals are {}", names.join(", "));
     }
     wish.report.map(|report| writable(&report.path)).transpose()?;
+    let is_for_programs = wish.output.json || wish.output.csv || wish.output.markdown;
+    if is_for_programs && is_stdout(wish.events) {
+        bail!("--events - wants standard output for itself; give it a file, or leave --json, --csv or --markdown out");
+    }
     let (wanted, bases) = wanted(&wish)?;
     let middle = middle(wish.ends)?;
     check_middle(middle.is_some(), &bases)?;
     let options = connect_options(shared)?;
+    let events = EventLines::begin(wish.events)?;
     let mut store = make_store(shared)?;
     let campaign = wish.resume.then(|| resumed(&wish, &wanted, &ends, &store)).transpose()?;
     let progress = Progress::new(shared.quiet);
@@ -176,9 +187,14 @@ fn carry_out(mut wish: Wish<'_>, shared: &SharedArgs) -> Result<ExitCode> {
     order.plan.name.clone_from(&wish.campaign);
     let mut order = order.borrow();
     order.resume = campaign;
-    let ended = campaign::run_by(&order, &mut searching, &mut pair, &mut store, &progress, &mut |record: &Record| {
+    let tell = |event: &CampaignEvent| {
+        events.hear(event);
+        progress.hear(event);
+    };
+    let ended = campaign::run_by(&order, &mut searching, &mut pair, &mut store, &tell, &mut |record: &Record| {
         records.push(record.in_brief());
     });
+    drop(events);
     progress.clear();
     pair.end();
     let searched = searching.searched();

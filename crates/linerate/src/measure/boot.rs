@@ -15,10 +15,10 @@ use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
 
 use super::error::TrialError;
+use super::events::{CampaignEvent, Listener};
 use super::pair::{ANSWER_TIME, Pair};
 use super::settings::{LINK_TIME, Settings, wait_for_link};
 use crate::interrupt;
-use crate::progress::Progress;
 use linerate_plan::{Boot, Checked, PlannedTrial};
 
 /// Between two tries to reach a machine that boots.
@@ -55,17 +55,17 @@ impl Boots {
         boots: &[Boot],
         trial: &PlannedTrial,
         settings: &mut Settings,
-        progress: &Progress,
+        tell: Listener<'_>,
     ) -> Result<(), TrialError> {
         for end in End::BOTH {
             let Some(level) = trial.boot(end) else { continue };
             if self.now[end].as_ref().is_none_or(|booted| booted.level != level) {
                 let Some(boot) = boots.iter().find(|boot| boot.name == level) else { continue };
                 for sentence in settings.leave(pair, end) {
-                    progress.say(&format!("linerate: {sentence}"));
+                    tell(&CampaignEvent::Said { sentence });
                 }
                 let began = Instant::now();
-                let mut under_way = UnderWay { pair, end, boot, began, progress };
+                let mut under_way = UnderWay { pair, end, boot, began, tell };
                 let failed = match under_way.boot(trial.spec.ip, &mut self.seen[end]) {
                     Ok(()) => None,
                     Err(TrialError::Interrupted) => return Err(TrialError::Interrupted),
@@ -131,7 +131,7 @@ struct UnderWay<'a> {
     end: End,
     boot: &'a Boot,
     began: Instant,
-    progress: &'a Progress,
+    tell: Listener<'a>,
 }
 
 impl UnderWay<'_> {
@@ -286,7 +286,12 @@ impl UnderWay<'_> {
     }
 
     fn tell(&self) {
-        self.progress.boot(self.end.name(), &self.boot.name, self.began.elapsed(), self.boot.wait);
+        (self.tell)(&CampaignEvent::Booting {
+            end: self.end,
+            level: self.boot.name.clone(),
+            elapsed_s: self.began.elapsed().as_secs_f64(),
+            at_most_s: self.boot.wait.as_secs_f64(),
+        });
     }
 
     /// Waits a moment.

@@ -1,5 +1,5 @@
-//! A plan being carried out: trial after trial, each stored and told in a line the moment it ends.
-//! Knows no other renderer: records go to whoever wants to hear of them.
+//! A plan being carried out: trial after trial, each stored the moment it ends.
+//! Knows no renderer: what happens are events, and records go to whoever wants to hear of them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +9,7 @@ use linerate_machine::end::End;
 use linerate_results::join::{self, Conducted, Label};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store, StoreError};
+use linerate_trial::spec::Spec;
 
 use super::abort_policy::AbortPolicy;
 use super::agenda::{Agenda, Listed};
@@ -16,6 +17,7 @@ use super::boot::Boots;
 use super::carrier::{self, Waited};
 use super::conduct::{Beside, Heard, conduct};
 use super::error::TrialError;
+use super::events::{CampaignEvent, Listener, Narrowing};
 use super::examine::Examined;
 use super::ids::{Ids, now};
 use super::live::Live;
@@ -23,8 +25,6 @@ use super::pair::Pair;
 use super::precision::Repeats;
 use super::settings::Settings;
 use crate::interrupt;
-use crate::progress::Progress;
-use crate::render::brief;
 use linerate_plan::{Changes, Plan, PlannedTrial};
 
 /// What is to be carried out.
@@ -37,8 +37,6 @@ pub(crate) struct Order<'a> {
     pub(crate) plan_text: String,
     /// The unfinished campaign to carry on, instead of beginning one.
     pub(crate) resume: Option<Campaign>,
-    /// What passes is told each second.
-    pub(crate) live: bool,
 }
 
 /// Why a campaign ended before its last trial. Records made until then are kept.
@@ -64,13 +62,13 @@ fn kept(finished: usize) -> String {
     }
 }
 
-/// Carries the plan out, and puts settings back. `heard` gets each record once it is stored. Returns how many trials
-/// failed.
+/// Carries the plan out, and puts settings back. `tell` hears what happens, and `heard` gets each record once it is stored.
+/// Returns how many trials failed.
 pub(crate) fn run(
     order: &Order<'_>,
     pair: &mut Pair,
     store: &mut Store,
-    progress: &Progress,
+    tell: Listener<'_>,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
     let begun = begun(order, pair, store)?;
@@ -79,7 +77,7 @@ pub(crate) fn run(
         store.records_of(&begun.campaign)?.iter().for_each(|record| repeats.before(record));
     }
     let mut agenda = Listed::new(&order.trials, &begun.done, repeats);
-    carry_out(order, &begun, &mut agenda, pair, store, progress, heard)
+    carry_out(order, &begun, &mut agenda, pair, store, tell, heard)
 }
 
 /// The same for trials each of which depends on those before it.
@@ -88,11 +86,11 @@ pub(crate) fn run_by(
     agenda: &mut dyn Agenda,
     pair: &mut Pair,
     store: &mut Store,
-    progress: &Progress,
+    tell: Listener<'_>,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
     let begun = begun(order, pair, store)?;
-    carry_out(order, &begun, agenda, pair, store, progress, heard)
+    carry_out(order, &begun, agenda, pair, store, tell, heard)
 }
 
 /// A campaign in the store.
@@ -126,24 +124,36 @@ fn carry_out(
     agenda: &mut dyn Agenda,
     pair: &mut Pair,
     store: &mut Store,
-    progress: &Progress,
+    tell: Listener<'_>,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
     let mut machines = Machines::default();
     let mut finished = 0;
-    let ended = trials(order, begun, agenda, pair, store, progress, &mut machines, &mut |record| {
+    let ended = trials(order, begun, agenda, pair, store, tell, &mut machines, &mut |record| {
         finished += usize::from(record.error.is_none());
         heard(record);
     });
     let sentences = machines.settings.end(pair);
-    machines.boots.stays().iter().for_each(|sentence| progress.say(&format!("linerate: {sentence}")));
-    match ended {
+    let say = |sentence: String| tell(&CampaignEvent::Said { sentence });
+    machines.boots.stays().into_iter().for_each(say);
+    let ended = match ended {
         Ok(_) if !sentences.is_empty() => Err(CampaignError::NotPutBack { sentences, finished }),
         ended => {
-            sentences.iter().for_each(|sentence| progress.say(&format!("linerate: {sentence}")));
+            sentences.into_iter().for_each(say);
             ended
         }
-    }
+    };
+    tell(&CampaignEvent::Ended {
+        failed: ended.as_ref().ok().copied(),
+        error: ended.as_ref().err().map(ToString::to_string),
+    });
+    ended
+}
+
+/// The load that a trial asks for, of all streams.
+fn offered_bps(spec: &Spec) -> Option<f64> {
+    let each = spec.rate.bits_per_second(spec.message_octets().into())?;
+    spec.workload.is_stream().then(|| each * f64::from(spec.streams.max(1)))
 }
 
 fn beside(trial: &PlannedTrial) -> Beside<'_> {
@@ -164,7 +174,7 @@ fn trials(
     agenda: &mut dyn Agenda,
     pair: &mut Pair,
     store: &mut Store,
-    progress: &Progress,
+    tell: Listener<'_>,
     machines: &mut Machines,
     heard: &mut dyn FnMut(&Record),
 ) -> Result<usize, CampaignError> {
@@ -176,27 +186,51 @@ fn trials(
     let mut policy = AbortPolicy::new(worked);
     let (mut finished, mut failed) = (done.len(), 0);
     let mut examined = Examined::default();
-    progress.begin(agenda.planned(), agenda.left());
+    let most = order.trials.iter().map(|trial| trial.repeat + 1).max().unwrap_or(0);
+    let mut narrowing = Narrowing::new(order.changes.precision, most);
+    if order.resume.is_some() {
+        store.records_of(campaign)?.iter().for_each(|record| drop(narrowing.heard(record)));
+    }
+    tell(&CampaignEvent::Began {
+        campaign: campaign.clone(),
+        plan: order.plan.name.clone(),
+        target: endpoints.target.clone(),
+        host: endpoints.host.clone(),
+        planned: agenda.planned(),
+        left: agenda.left(),
+        done: finished,
+    });
     while let Some(trial) = agenda.next() {
         let (trial, place) = (&trial, agenda.place());
         if interrupt::requested() {
             return Err(CampaignError::Interrupted { finished });
         }
         let Machines { settings, boots } = &mut *machines;
-        let booted = boots.reach(pair, &order.plan.boots, trial, settings, progress);
+        let booted = boots.reach(pair, &order.plan.boots, trial, settings, tell);
         let needed = boots.needed(std::iter::once(trial).chain(agenda.after()));
         agenda.begins(trial, (needed, boots.usual()));
         let began = Instant::now();
         let (id, started_at) = ids.next();
         let live = RefCell::new(Live::default());
         let left = agenda.left();
-        progress.trial(place, agenda.planned(), &trial.words(), left);
+        tell(&CampaignEvent::TrialBegan {
+            place,
+            planned: agenda.planned(),
+            words: trial.words(),
+            index: trial.index,
+            repeat: trial.repeat,
+            configuration: trial.configuration,
+            expected_s: trial.spec.expected_time().map(|time| time.as_secs_f64()),
+            offered_bps: offered_bps(&trial.spec),
+            left,
+        });
+        let is_stream = trial.spec.workload.is_stream();
         let mut conducted = match booted {
             Ok(()) => conduct(pair, &trial.spec, beside(trial), settings, &|heard| match heard {
-                Heard::Elapsed(elapsed_s) => progress.tick(elapsed_s, left),
-                Heard::SoFar(end, so_far) if order.live && trial.spec.workload.is_stream() => {
+                Heard::Elapsed(elapsed_s) => tell(&CampaignEvent::Elapsed { elapsed_s, left }),
+                Heard::SoFar(end, so_far) if is_stream => {
                     let passed = live.borrow_mut().heard(end, so_far, pair.foreign.is_some());
-                    passed.iter().for_each(|interval| progress.line(&brief::interval(interval)));
+                    passed.into_iter().for_each(|interval| tell(&CampaignEvent::Passed(interval)));
                 }
                 Heard::SoFar(..) => {}
             }),
@@ -234,14 +268,16 @@ fn trials(
             (examination, _) => examination,
         };
         store.insert(&record)?;
-        if record.error.is_none() {
-            progress.line(&format!(
-                "{place}{}  {}: {}",
-                agenda.planned().map_or(String::new(), |planned| format!("/{planned}")),
-                agenda.words(trial),
-                brief::line(&record)
-            ));
-        }
+        let reached = narrowing.heard(&record);
+        let ended = CampaignEvent::TrialEnded {
+            place,
+            planned: agenda.planned(),
+            words: agenda.words(trial),
+            record: Box::new(record),
+        };
+        tell(&ended);
+        reached.iter().for_each(tell);
+        let CampaignEvent::TrialEnded { record, .. } = ended else { continue };
         heard(&record);
         agenda.ended(trial, &record, began.elapsed());
         let is_last = agenda.planned() == Some(place);
@@ -256,8 +292,10 @@ fn trials(
                 match error {
                     TrialError::Lost(_) => return Err(CampaignError::Lost { sentence, finished }),
                     TrialError::NotOpened(_) | TrialError::Traffic(_) => {
-                        let say =
-                            |what: &str| progress.say(&format!("linerate: {}: {sentence}; {what}", trial.words()));
+                        let say = |what: &str| {
+                            let sentence = format!("{}: {sentence}; {what}", trial.words());
+                            tell(&CampaignEvent::Said { sentence });
+                        };
                         match route.filter(|_| !is_last).map(|route| carrier::wait(pair, route, &say)) {
                             // What ended the trial is over, and says nothing of the next.
                             Some(Waited::IsBack) => continue,
@@ -273,7 +311,7 @@ fn trials(
                 if let Some(why) = policy.has_left().filter(|_| !is_last) {
                     return Err(CampaignError::Failing { why, sentence, finished });
                 }
-                progress.say(&format!("linerate: {}: {sentence}", trial.words()));
+                tell(&CampaignEvent::Refused { words: trial.words(), sentence });
             }
         }
     }

@@ -2,6 +2,7 @@
 //! Knows bytes and times; packets that were lost or retransmitted the ends tell when the trial has ended.
 
 use linerate_machine::end::{Direction, End, PerEnd};
+use serde::{Deserialize, Serialize};
 
 /// What an end has moved since the trial began.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,7 +13,7 @@ pub(crate) struct SoFar {
 }
 
 /// What passed in one direction in an interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Interval {
     pub(crate) until_s: f64,
     pub(crate) direction: Direction,

@@ -4,15 +4,33 @@
 use std::time::Duration;
 
 use linerate_trial::spec::Extent;
+use serde::{Deserialize, Serialize};
 
 use linerate_plan::{PlannedTrial, WantedSetting};
 
 /// What is known of the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TimeLeft {
+    #[serde(rename = "s", with = "seconds")]
     pub(crate) time: Duration,
     /// Trials that turn out not to be needed will be left out.
     pub(crate) at_most: bool,
+}
+
+/// A time as seconds, in JSON.
+mod seconds {
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(time.as_secs_f64())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(D::Error::custom)
+    }
 }
 
 /// Keeps the account. Trials before which settings change cost more, and an order by chance does not spread them

@@ -1,6 +1,8 @@
 //! A trial in one line, the moment it ends, and a second of it while it runs.
 //! Says the main figures only; tables have the others.
 
+use std::time::Duration;
+
 use linerate_results::record::Record;
 
 use super::number::{count, figure, percent};
@@ -30,6 +32,15 @@ pub(crate) fn interval(interval: &Interval) -> String {
     let Interval { until_s, direction, bps, is_sent } = interval;
     let sent = if *is_sent { " sent" } else { "" };
     format!("{until_s:>8.1} s  {direction} {:>8} Mbit/s{sent}", Cell::number(bps / 1e6, 4).shown())
+}
+
+/// A time as people say it.
+pub(crate) fn time(time: Duration) -> String {
+    match time.as_secs() {
+        s @ 0..60 => format!("{s} s"),
+        s @ 60..3600 => format!("{} min {:02} s", s / 60, s % 60),
+        s => format!("{} h {:02} min", s / 3600, s / 60 % 60),
+    }
 }
 
 #[cfg(test)]

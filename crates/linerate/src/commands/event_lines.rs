@@ -1,0 +1,176 @@
+//! `--events`: what happens in a campaign as JSON Lines, for a program that watches it (docs/events.md).
+//! Knows no event: each is an object that says what it is.
+//!
+//! Watching must not disturb: lines wait in a queue for a thread that writes them. Of a reader that is slow, or gone, the
+//! campaign notices nothing; lines that find the queue full are left out, and their numbers (`n`) show which.
+
+use std::cell::Cell;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use serde_json::Value;
+
+use crate::measure::events::CampaignEvent;
+use crate::measure::ids::now;
+use crate::output::{reserve_stdout, terminal};
+use crate::render::json;
+
+/// So many lines wait at most: some minutes of a trial.
+const QUEUE: usize = 512;
+/// What a reader gets to take the last lines, before the process ends.
+const LAST: Duration = Duration::from_secs(1);
+/// What standard output is as a file.
+const STDOUT: &str = "-";
+
+/// Where events go; nowhere, where nobody wants them.
+#[derive(Default)]
+pub(super) struct EventLines {
+    writer: Option<Writer>,
+    number: Cell<u64>,
+}
+
+struct Writer {
+    lines: SyncSender<String>,
+    is_done: Receiver<()>,
+}
+
+/// Whether this is standard output.
+pub(super) fn is_stdout(path: Option<&Path>) -> bool {
+    path.is_some_and(|path| path.as_os_str() == STDOUT)
+}
+
+impl EventLines {
+    /// For this file, which is made anew, a FIFO, or `-`; standard output has nothing else then.
+    pub(super) fn begin(path: Option<&Path>) -> Result<EventLines> {
+        let to: Box<dyn Write + Send> = match path {
+            None => return Ok(EventLines::default()),
+            path if is_stdout(path) => {
+                reserve_stdout();
+                Box::new(terminal())
+            }
+            Some(path) => Box::new(opened(path).map_err(|error| {
+                anyhow!(
+                    "--events: {} cannot be written: {error}; name a file in a folder that is there and can be written",
+                    path.display()
+                )
+            })?),
+        };
+        Ok(EventLines { writer: Some(Writer::begin(to)), number: Cell::new(0) })
+    }
+
+    /// Writes an event, if there is room.
+    pub(super) fn hear(&self, event: &CampaignEvent) {
+        let Some(writer) = self.writer.as_ref().filter(|_| !event.is_frequent()) else { return };
+        self.number.set(self.number.get() + 1);
+        let Ok(Value::Object(told)) = serde_json::to_value(event) else { return };
+        let mut object = serde_json::Map::new();
+        object.insert("n".to_owned(), self.number.get().into());
+        object.insert("at".to_owned(), now().to_string().into());
+        object.extend(told);
+        // Full, or without a reader: the campaign goes on.
+        let _ = writer.lines.try_send(json::line(&Value::Object(object)));
+    }
+}
+
+impl Writer {
+    fn begin(mut to: Box<dyn Write + Send>) -> Writer {
+        let (lines, wanted) = sync_channel::<String>(QUEUE);
+        let (done, is_done) = sync_channel(1);
+        thread::spawn(move || {
+            for line in wanted {
+                if to.write_all(line.as_bytes()).and_then(|()| to.flush()).is_err() {
+                    break;
+                }
+            }
+            let _ = done.send(());
+        });
+        Writer { lines, is_done }
+    }
+}
+
+impl Drop for EventLines {
+    fn drop(&mut self) {
+        let Some(Writer { lines, is_done }) = self.writer.take() else { return };
+        drop(lines);
+        let _ = is_done.recv_timeout(LAST);
+    }
+}
+
+/// The file, empty. To open a FIFO for writing alone would wait for its reader.
+fn opened(path: &Path) -> std::io::Result<File> {
+    let is_fifo = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+    let mut options = OpenOptions::new();
+    options.write(true).read(is_fifo).create(!is_fifo).truncate(!is_fifo);
+    options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(octets);
+            Ok(octets.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Stuck;
+
+    impl Write for Stuck {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            thread::sleep(Duration::from_secs(3600));
+            Ok(0)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn said(sentence: &str) -> CampaignEvent {
+        CampaignEvent::Said { sentence: sentence.to_owned() }
+    }
+
+    #[test]
+    fn a_line_an_event_and_none_for_those_that_only_move_a_line() {
+        let kept = Kept::default();
+        let lines = EventLines { writer: Some(Writer::begin(Box::new(kept.clone()))), number: Cell::new(0) };
+        lines.hear(&said("one\u{202e}\ntwo"));
+        lines.hear(&CampaignEvent::Elapsed { elapsed_s: 1.0, left: None });
+        lines.hear(&CampaignEvent::Ended { failed: Some(0), error: None });
+        drop(lines);
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let read: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read.len(), 2, "{text}");
+        assert_eq!((&read[0]["n"], &read[0]["event"], &read[1]["n"]), (&1.into(), &"said".into(), &2.into()));
+        assert_eq!(read[0]["sentence"], "one\u{202e}\ntwo");
+        assert!(!text.contains('\u{202e}') && read[1]["at"].as_str().is_some_and(|at| at.ends_with('Z')), "{text}");
+    }
+
+    #[test]
+    fn a_reader_that_is_stuck_keeps_nobody_waiting() {
+        let lines = EventLines { writer: Some(Writer::begin(Box::new(Stuck))), number: Cell::new(0) };
+        let began = std::time::Instant::now();
+        for _ in 0..10 * QUEUE {
+            lines.hear(&said("x"));
+        }
+        drop(lines);
+        assert!(began.elapsed() < 5 * LAST, "{:?}", began.elapsed());
+    }
+}
